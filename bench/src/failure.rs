@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
-use crate::scene::ConfigCounts;
+use crate::sandbox::ConfigCounts;
 
 /// Why nothing could be measured.
 #[derive(Debug)]
@@ -110,10 +110,10 @@ impl Failure {
     /// Tells the person.
     pub fn print(&self) {
         eprintln!("error: {self}");
-        if let Failure::Failed { stderr: said, .. } | Failure::NotCounted { stderr: said, .. } =
+        if let Failure::Failed { stderr: stderr, .. } | Failure::NotCounted { stderr: stderr, .. } =
             self
         {
-            eprint!("{said}");
+            eprint!("{stderr}");
         }
         let mut cause = self.source();
         while let Some(error) = cause {
@@ -162,8 +162,8 @@ impl fmt::Display for Failure {
             ),
             Failure::BenchmarksFailed(names) => write!(out, "could not be measured: {names}"),
             Failure::Usage(_) => out.write_str("could not ask what processes used"),
-            Failure::ConfigMismatch { expected: built, actual: seen } => {
-                write!(out, "built {built}, but swb sees {seen}")
+            Failure::ConfigMismatch { expected: expected, actual: actual } => {
+                write!(out, "built {expected}, but swb sees {actual}")
             }
             Failure::ServerNotListed { label, server } => {
                 write!(out, "{label} does not list `{server}`")
@@ -204,8 +204,8 @@ pub fn output(command: &mut Command) -> Result<String, Failure> {
         .output()
         .map_err(|error| Failure::NotStarted { program: program.clone(), error })?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        return Err(Failure::Failed { program, status: output.status, stderr: said });
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        return Err(Failure::Failed { program, status: output.status, stderr });
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

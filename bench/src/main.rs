@@ -1,28 +1,18 @@
 //! `swb-bench`: measures Switchboard next to its peers. It reports, and fails only when it could not measure.
 //! This file picks the benchmark; each benchmark is a file of its own.
 
-mod calls;
+pub mod benchmarks;
+pub mod child_server;
+pub mod echo_server;
 mod effort;
-mod everything;
-mod face;
-mod facts;
 mod failure;
-mod fleet;
-mod gateway;
-mod hot;
-mod instructions;
-mod list;
-mod measure;
-mod pipeline;
-mod plot;
-mod pool;
-mod report;
-mod scene;
-mod start;
-mod subject;
-mod table;
-mod wire;
-mod workplace;
+mod machine;
+mod measured_program;
+pub mod output;
+mod process_cost;
+pub mod process_stats;
+mod sandbox;
+mod workspace;
 
 use std::env;
 use std::ffi::OsString;
@@ -30,8 +20,8 @@ use std::process::ExitCode;
 
 use effort::Effort;
 use failure::Failure;
-use report::Report;
-use workplace::Workspace;
+use output::report::Report;
+use workspace::Workspace;
 
 const HELP: &str = "\
 Measures Switchboard next to its peers
@@ -80,21 +70,21 @@ fn main() -> ExitCode {
 
 fn run(arguments: &[OsString]) -> Result<(), Failure> {
     let Some((what, rest)) = arguments.split_first() else {
-        return everything::run(&Workspace::from_environment()?);
+        return benchmarks::all::run(&Workspace::from_environment()?);
     };
     match what.to_string_lossy().as_ref() {
-        "instructions" => instructions::run(&Workspace::from_environment()?, rest),
-        "install-peers" => subject::install_other_hosts(&Workspace::from_environment()?),
-        hot::SUBCOMMAND => hot::run(rest),
-        measure::SUBCOMMAND => measure::run_as_parent(rest),
-        pool::pool_growth::SUBCOMMAND => pool::pool_growth::run_in_child(rest),
-        calls::client::SUBCOMMAND => calls::client::run(rest),
-        calls::echo::SUBCOMMAND => match rest {
-            [kind] => calls::echo::run(&kind.to_string_lossy()),
+        "instructions" => benchmarks::instructions::run(&Workspace::from_environment()?, rest),
+        "install-peers" => measured_program::install_other_hosts(&Workspace::from_environment()?),
+        benchmarks::hot_paths::SUBCOMMAND => benchmarks::hot_paths::run(rest),
+        process_cost::SUBCOMMAND => process_cost::run_as_parent(rest),
+        benchmarks::pool::growth::SUBCOMMAND => benchmarks::pool::growth::run_in_child(rest),
+        benchmarks::calls::client::SUBCOMMAND => benchmarks::calls::client::run(rest),
+        echo_server::SUBCOMMAND => match rest {
+            [kind] => echo_server::run(&kind.to_string_lossy()),
             [] | [_, _, ..] => Err(Failure::InvalidArguments),
         },
-        gateway::LOAD_SUBCOMMAND => gateway::load_only(rest),
-        gateway::bare_proxy::SUBCOMMAND => gateway::bare_proxy::run(rest),
+        benchmarks::gateway::LOAD_SUBCOMMAND => benchmarks::gateway::load_only(rest),
+        benchmarks::gateway::bare_proxy::SUBCOMMAND => benchmarks::gateway::bare_proxy::run(rest),
         "help" | "--help" | "-h" => {
             println!("{HELP}");
             Ok(())
@@ -102,8 +92,8 @@ fn run(arguments: &[OsString]) -> Result<(), Failure> {
         name => {
             let known = BENCHMARKS.iter().find(|it| it.name == name);
             let known = known.ok_or_else(|| Failure::UnknownArgument(name.to_owned()))?;
-            let workplace = Workspace::from_environment()?;
-            (known.run)(&workplace, rest)?.save(&workplace)
+            let workspace = Workspace::from_environment()?;
+            (known.run)(&workspace, rest)?.save(&workspace)
         }
     }
 }
@@ -122,37 +112,41 @@ const BENCHMARKS: &[Benchmark] = &[
     Benchmark {
         name: "calls",
         about: "a call to another process, next to the official SDKs, by its size",
-        run: calls::run,
+        run: benchmarks::calls::run,
     },
     Benchmark {
         name: "start",
         about: "from nothing to the first answer, and to many servers",
-        run: |it, _| start::run(it),
+        run: |it, _| benchmarks::start::run(it),
     },
     Benchmark {
         name: "list",
         about: "the command line, next to other programs",
-        run: |it, _| list::run(it),
+        run: |it, _| benchmarks::list::run(it),
     },
     Benchmark {
         name: "fleet",
         about: "fifty servers at once, and what idle ones hold",
-        run: |it, _| fleet::run(it),
+        run: |it, _| benchmarks::fleet::run(it),
     },
     Benchmark {
         name: "gateway",
         about: "passing calls on, next to a bare proxy and other gateways, by the number of clients",
-        run: gateway::run,
+        run: benchmarks::gateway::run,
     },
     Benchmark {
         name: "face",
         about: "what a person at the terminal feels",
-        run: |it, _| face::run(it),
+        run: |it, _| benchmarks::ui::run(it),
     },
-    Benchmark { name: "wire", about: "a call inside one process", run: |it, _| wire::run(it) },
+    Benchmark {
+        name: "wire",
+        about: "a call inside one process",
+        run: |it, _| benchmarks::wire::run(it),
+    },
     Benchmark {
         name: "pool",
         about: "catalogue, search and the way of a call through the host, by their sizes",
-        run: |it, _| pool::run(it),
+        run: |it, _| benchmarks::pool::run(it),
     },
 ];

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::dice::SeededRandom;
+use crate::random::SeededRandom;
 
 /// What goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -10,11 +10,13 @@ use tokio::io::AsyncReadExt;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use crate::cast::{self, TestServer};
-use crate::dice::SeededRandom;
-use crate::exchange::{self, ClientEra, Response};
 use crate::failure::Failure;
-use crate::history::{Call, Outcome};
+use crate::gateway_client;
+use crate::gateway_client::{ClientEra, Response};
+use crate::random::SeededRandom;
+use crate::servers;
+use crate::servers::TestServer;
+use crate::verdict::history::{Call, Outcome};
 
 /// How many clients there are; every other one has a session.
 pub const CLIENTS: u64 = 24;
@@ -73,9 +75,9 @@ impl CallLog {
         let canary = format!("{CANARY}{number}-{:08x}", dice.next() >> 32);
         let (tool, arguments) = test_server.call(&canary, dice);
         let params = json!({"name": tool, "arguments": arguments});
-        let (lines, body) = exchange::build_request(era, number, "tools/call", params);
+        let (lines, body) = gateway_client::build_request(era, number, "tools/call", params);
         let sent = self.now();
-        let response = exchange::send(&self.address, "POST /mcp", &lines, &body);
+        let response = gateway_client::send(&self.address, "POST /mcp", &lines, &body);
         let (outcome, answers) = match timeout(CALL_TIMEOUT, response).await {
             Err(_) => (Outcome::TimedOut, 0),
             Ok(Err(error)) => (Outcome::ProtocolError(error.to_string()), 0),
@@ -175,7 +177,7 @@ async fn client(
     stop: &AtomicBool,
 ) {
     while !stop.load(Ordering::Relaxed) {
-        let test_server = cast::pick(servers, &mut dice);
+        let test_server = servers::pick(servers, &mut dice);
         call_log.call(test_server, &era, &mut dice).await;
         sleep(Duration::from_millis(dice.below(MAX_PAUSE_MS))).await;
     }
@@ -188,9 +190,9 @@ async fn with_session(
     stop: &AtomicBool,
 ) -> Result<(), Failure> {
     let address = &call_log.address;
-    let session = exchange::open_session(address).await;
+    let session = gateway_client::open_session(address).await;
     let session = session.map_err(|error| Failure::from_io("no session could be begun", error))?;
-    let stream = exchange::open_get_stream(address, &session).await;
+    let stream = gateway_client::open_get_stream(address, &session).await;
     let mut stream = stream.map_err(|error| Failure::from_io("a session has no stream", error))?;
     let mut bytes = Vec::new();
     {
@@ -206,7 +208,7 @@ async fn with_session(
     }
     // Only news is heard here. An answer would have its call's canary in it.
     call_log.count_stray_answers(&String::from_utf8_lossy(&bytes));
-    let ended = exchange::close_session(address, &session).await;
+    let ended = gateway_client::close_session(address, &session).await;
     ended.map_err(|error| Failure::from_io("a session could not be ended", error))
 }
 

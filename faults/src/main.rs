@@ -1,24 +1,17 @@
 //! `swb-faults`: breaks what Switchboard stands on while it works, and judges what became of every call.
 //! This file reads the arguments; `run` does it, `judge` decides.
 
-mod cast;
-mod cause;
-mod dice;
-mod exchange;
+pub mod environment;
 mod failure;
-mod far_side;
 mod fault;
-mod history;
-mod judge;
+mod gateway_client;
+mod injector;
 mod load;
-mod place;
-mod record_file;
-mod relay;
-mod report;
+mod random;
 mod run;
-mod stagehand;
-mod subject;
-mod system;
+mod servers;
+mod swb_process;
+pub mod verdict;
 
 use std::env;
 use std::process::ExitCode;
@@ -37,11 +30,13 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let ended = match words[..] {
-        [relay::SUBCOMMAND] => return relay::run(),
-        [place::INSIDE_ARGUMENT, ref rest @ ..] => parse_options(rest).and_then(run_inside),
+        [environment::relay::SUBCOMMAND] => return environment::relay::run(),
+        [environment::sandbox::INSIDE_ARGUMENT, ref rest @ ..] => {
+            parse_options(rest).and_then(run_inside)
+        }
         ref rest => parse_options(rest).and_then(|wish| {
             let words = ["--seconds", &wish.seconds.to_string(), "--seed", &wish.seed.to_string()];
-            place::enter_namespaces(&words.map(str::to_owned))
+            environment::sandbox::enter_namespaces(&words.map(str::to_owned))
         }),
     };
     ended.unwrap_or_else(|failure| {
@@ -75,8 +70,8 @@ fn run_inside(wish: RunOptions) -> Result<ExitCode, Failure> {
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.map_err(|error| Failure::from_io("no runtime", error))?;
     let history = runtime.block_on(run::run(wish))?;
-    println!("\n{}", report::render(&history));
-    let violations = judge::find_violations(&history);
+    println!("\n{}", verdict::report::render(&history));
+    let violations = verdict::checker::find_violations(&history);
     if violations.is_empty() {
         println!("nothing is wrong: every call was answered once or failed with a reason");
         return Ok(ExitCode::SUCCESS);

@@ -6,22 +6,24 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::{Map, Value as Json};
-use testkit::authority::AuthorizationConfig;
+use testkit::authorization_server::AuthorizationConfig;
 use testkit::{AuthorizationServer, Script};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::cast::{self, FORGETFUL, Placement, SIGNED_IN, TRANSIENT, TestServer};
-use crate::dice::SeededRandom;
-use crate::exchange::{self, ClientEra};
+use crate::environment::audit_log::AuditLog;
+use crate::environment::remote_network::RemoteNetwork;
+use crate::environment::sandbox::Sandbox;
 use crate::failure::Failure;
-use crate::far_side::RemoteNetwork;
 use crate::fault::{ENVIRONMENT_FAULTS, FaultPlan, PROGRAM_FAULTS};
-use crate::history::{Expectation, History, Outcome, Shutdown};
+use crate::gateway_client;
+use crate::gateway_client::ClientEra;
+use crate::injector::FaultInjector;
 use crate::load::{CallLog, Load};
-use crate::place::Sandbox;
-use crate::record_file::AuditLog;
-use crate::stagehand::FaultInjector;
-use crate::subject::SwbProcess;
+use crate::random::SeededRandom;
+use crate::servers;
+use crate::servers::{FORGETFUL, Placement, SIGNED_IN, TRANSIENT, TestServer};
+use crate::swb_process::SwbProcess;
+use crate::verdict::history::{Expectation, History, Outcome, Shutdown};
 
 /// How long a token lives. Some die by themselves while a run lasts.
 const TOKEN_LIFETIME_SECONDS: u64 = 40;
@@ -59,18 +61,18 @@ impl RunSetup {
             script,
             ..AuthorizationConfig::compliant()
         };
-        let authority = AuthorizationServer::start(charter);
-        let servers = cast::all_servers(&place.journals());
+        let authorization_server = AuthorizationServer::start(charter);
+        let servers = servers::all_servers(&place.journals());
         let mut entries = Map::new();
         for member in &servers {
             let url = match member.placement {
                 Placement::Remote(_) => network.serve(member)?,
-                Placement::BehindLogin => authority.url(),
+                Placement::BehindLogin => authorization_server.url(),
                 Placement::LocalProgram | Placement::RealProgram => String::new(),
             };
-            entries.insert(member.name.to_owned(), cast::config_entry(member, &url, ""));
+            entries.insert(member.name.to_owned(), servers::config_entry(member, &url, ""));
         }
-        place.write_settings(&cast::settings(&entries))?;
+        place.write_settings(&servers::settings(&entries))?;
         let login = place.swb().args(["login", SIGNED_IN]).output();
         let login =
             login.map_err(|error| Failure::from_io("`swb login` could not be run", error))?;
@@ -78,7 +80,7 @@ impl RunSetup {
             let said = String::from_utf8_lossy(&login.stderr).into_owned();
             return Err(Failure::new(format!("`swb login` failed: {said}")));
         }
-        Ok(RunSetup { sandbox: place, network, authorization_server: authority, servers, entries })
+        Ok(RunSetup { sandbox: place, network, authorization_server, servers, entries })
     }
 }
 
@@ -110,19 +112,19 @@ async fn run_with_faults(
     let RunSetup {
         sandbox: place,
         network: network,
-        authorization_server: authority,
+        authorization_server: authorization_server,
         servers: servers,
         entries,
     } = setup;
-    let subject = SwbProcess::start(place)?;
-    let call_log = CallLog::new(&subject.address);
+    let swb_process = SwbProcess::start(place)?;
+    let call_log = CallLog::new(&swb_process.address);
     wait_until_all_answer(&call_log, servers).await?;
     let records = AuditLog::find(&place.disk())?;
     let load = Load::begin(&call_log, servers, options.seed);
     sleep(WARM_UP).await;
     load.end().await?;
     sleep(Duration::from_secs(1)).await;
-    history.usage[0] = subject.resource_usage(&network.pids()).await?;
+    history.usage[0] = swb_process.resource_usage(&network.pids()).await?;
     println!(
         "{:7.1} s  warm; {} seconds of faults begin",
         call_log.now().as_secs_f64(),
@@ -133,8 +135,8 @@ async fn run_with_faults(
     let until = Instant::now() + Duration::from_secs(options.seconds);
     let injector = |entries: Map<String, Json>| FaultInjector {
         sandbox: place,
-        swb: &subject,
-        authorization_server: authority,
+        swb: &swb_process,
+        authorization_server,
         audit_log: &records,
         call_log: &call_log,
         servers,
@@ -153,11 +155,11 @@ async fn run_with_faults(
     history.faults.sort_by_key(|it| it.began);
 
     println!("{:7.1} s  calm; settling", call_log.now().as_secs_f64());
-    history.usage[1] = subject.settled_usage(&network.pids(), &history.usage[0]).await?;
+    history.usage[1] = swb_process.settled_usage(&network.pids(), &history.usage[0]).await?;
     history.unresponsive = unresponsive_servers(&call_log, servers).await;
     history.calls = call_log.calls();
     history.stderr = fs::read_to_string(place.stderr_path()).unwrap_or_default();
-    history.shutdowns.push(subject.stop(Signal::TERM, &network.pids()).await?);
+    history.shutdowns.push(swb_process.stop(Signal::TERM, &network.pids()).await?);
     Ok(())
 }
 
@@ -165,7 +167,7 @@ async fn run_with_faults(
 async fn wait_until_all_answer(call_log: &CallLog, servers: &[TestServer]) -> Result<(), Failure> {
     let ready = async {
         loop {
-            let said = exchange::send(call_log.address(), "GET /readyz", "", "").await;
+            let said = gateway_client::send(call_log.address(), "GET /readyz", "", "").await;
             if said.is_ok_and(|it| it.status == 200) {
                 return;
             }
@@ -232,8 +234,8 @@ fn count_executions(setup: &RunSetup) -> Result<BTreeMap<String, usize>, Failure
 
 /// A second, short run that ends without a warning.
 async fn run_and_kill(setup: &RunSetup) -> Result<Shutdown, Failure> {
-    let subject = SwbProcess::start(&setup.sandbox)?;
-    let call_log = CallLog::new(&subject.address);
+    let swb_process = SwbProcess::start(&setup.sandbox)?;
+    let call_log = CallLog::new(&swb_process.address);
     wait_until_all_answer(&call_log, &setup.servers).await?;
-    subject.stop(Signal::KILL, &setup.network.pids()).await
+    swb_process.stop(Signal::KILL, &setup.network.pids()).await
 }

@@ -6,14 +6,14 @@ mod edits;
 use std::path::Path;
 
 use serde_json::{Map, Value as Json};
+use switchboard_config::display::is_unprintable;
 use switchboard_config::document::{Document, LineIndex, Node, Value, strip_bom};
+use switchboard_config::file::layer::{FileShape, Layer, Naming, ServerDefinition};
 use switchboard_config::import::{self, ConfigDirs, HostApp, ImportNote, ImportOutcome, Platform};
-use switchboard_config::layer::{FileShape, Layer, Naming, ServerDefinition};
 use switchboard_config::policy::Authority;
 use switchboard_config::problem::{Problem, ProblemKind, Severity};
 use switchboard_config::scope::Scope;
 use switchboard_config::settings::Settings;
-use switchboard_config::shown::is_unprintable;
 use switchboard_config::source::Source;
 
 /// - Whatever cannot be read is told, with a place in the text, and nothing in the telling acts on a terminal or
@@ -65,17 +65,17 @@ fn error_is_explained(definition: &ServerDefinition) {
 }
 
 fn is_safe_to_show(text: &str, values: &SecretValues, problem: &Problem) {
-    let mut told = vec![problem.kind.to_string()];
-    told.extend(problem.hint());
+    let mut shown_texts = vec![problem.kind.to_string()];
+    shown_texts.extend(problem.hint());
     if let Some(excerpt) = &problem.excerpt {
         let shown = excerpt.line.chars().count();
         assert!(excerpt.column <= shown && excerpt.width >= 1, "an excerpt misses its place");
-        told.push(excerpt.line.clone());
+        shown_texts.push(excerpt.line.clone());
     }
-    for told in &told {
-        assert!(!told.contains(is_unprintable), "{told:?} is not for a terminal");
-        let secret = values.secrets.iter().find(|secret| told.contains(secret.as_str()));
-        assert_eq!(secret, None, "{told:?} shows a value");
+    for shown_texts in &shown_texts {
+        assert!(!shown_texts.contains(is_unprintable), "{shown_texts:?} is not for a terminal");
+        let secret = values.secrets.iter().find(|secret| shown_texts.contains(secret.as_str()));
+        assert_eq!(secret, None, "{shown_texts:?} shows a value");
     }
     if let Some(position) = problem.origin.position {
         let text = strip_bom(text);
@@ -183,8 +183,8 @@ fn notes_show_no_value(found: &ImportOutcome, values: &SecretValues) {
             | ImportNote::OtherProjects { .. }
             | ImportNote::ServerSkipped { .. } => {}
         }
-        let told = note.to_string();
-        let secret = values.secrets.iter().find(|secret| told.contains(secret.as_str()));
-        assert_eq!(secret, None, "{told:?} shows a value");
+        let shown_texts = note.to_string();
+        let secret = values.secrets.iter().find(|secret| shown_texts.contains(secret.as_str()));
+        assert_eq!(secret, None, "{shown_texts:?} shows a value");
     }
 }

@@ -7,12 +7,13 @@ use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use serde_json::Value as Json;
-use switchboard_wire::lines::StdioTransport;
-use switchboard_wire::link::{CloseReason, Transport, TransportEvent};
-use switchboard_wire::message::{self, Message, Messages, Payload, RequestId};
+use switchboard_wire::jsonrpc::message;
+use switchboard_wire::jsonrpc::message::{Message, Messages, Payload, RequestId};
+use switchboard_wire::transport::stdio::StdioTransport;
+use switchboard_wire::transport::{CloseReason, Transport, TransportEvent};
 use tokio::io::{AsyncRead, ReadBuf, Sink};
 
-use crate::pieces::Chunking;
+use crate::chunking::Chunking;
 
 /// More than the front of a message that is too large, which is where its id is looked for.
 const LIMIT: usize = 4200;

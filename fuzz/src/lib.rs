@@ -5,9 +5,9 @@
 //! has to choose, such as where a stream is cut into pieces, it takes from the input's [`pieces::seed`].
 
 pub mod challenges;
+pub mod chunking;
 pub mod files;
 pub mod frames;
-pub mod pieces;
 pub mod results;
 pub mod rules;
 pub mod schemas;

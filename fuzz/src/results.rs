@@ -11,13 +11,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::Value as Json;
 use serde_json::value::RawValue;
-use switchboard::yielded::keep::SpillStore;
-use switchboard::yielded::picture::ImageLimits;
-use switchboard::yielded::remark::Note;
-use switchboard::yielded::{self, ContentBlock, LineRange, OutputLimits, ToolOutput};
+use switchboard::tool_result;
+use switchboard::tool_result::image_fit::ImageLimits;
+use switchboard::tool_result::note::Note;
+use switchboard::tool_result::spill::SpillStore;
+use switchboard::tool_result::{ContentBlock, LineRange, OutputLimits, ToolOutput};
+use switchboard_config::display::{is_unprintable, printable, sanitize, sanitize_line};
 use switchboard_config::document::{Document, Node, Value};
-use switchboard_config::shown::{is_unprintable, printable, sanitize, sanitize_line};
-use switchboard_wire::message::Payload;
+use switchboard_wire::jsonrpc::message::Payload;
 
 const CHARACTERS: usize = 60;
 const PARTS: usize = 6;
@@ -37,7 +38,7 @@ pub fn check(bytes: &[u8]) {
     }
     let payload = Payload::from_json(Bytes::copy_from_slice(bytes));
     let folder = SpillFolder::fresh();
-    for take in [yielded::from_tool_call, yielded::from_resource_read] {
+    for take in [tool_result::from_tool_call, tool_result::from_resource_read] {
         let limits = limits();
         let output = take(&payload, "server/../x", &limits, &folder.spill());
         respects_limits(&output);
@@ -47,7 +48,7 @@ pub fn check(bytes: &[u8]) {
             assert!(!remark.to_string().contains(is_unprintable), "{remark} is not for a terminal");
         }
     }
-    let output = yielded::from_tool_call(&payload, "server", &limits(), &folder.spill());
+    let output = tool_result::from_tool_call(&payload, "server", &limits(), &folder.spill());
     is_safe_to_show(&output.text());
     // Of a member that is there twice nobody knows which is meant, and it is passed on as it came.
     let is_plain =

@@ -3,6 +3,8 @@
 //! administrator's.
 
 use serde_json::{Map, Value as Json, json};
+use switchboard_config::display::is_unprintable;
+use switchboard_config::pattern::url_pattern::MatchMode;
 use switchboard_config::permission::{
     CallRequest, CallWithoutArguments, HintValue, MatchResult, PermissionEffect, PermissionMode,
     PermissionRules, ToolHints, ToolRule, Trust, decide, explain, possible_decisions,
@@ -11,9 +13,7 @@ use switchboard_config::permission::{
 use switchboard_config::policy::Authority;
 use switchboard_config::scope::Scope;
 use switchboard_config::settings::Settings;
-use switchboard_config::shown::is_unprintable;
 use switchboard_config::source::Source;
-use switchboard_config::url_pattern::MatchMode;
 
 /// - A rule that is read is written as a text that reads as the same rule, and shown without anything that a
 ///   terminal acts on. What is no rule is refused at a place in it.

@@ -4,14 +4,14 @@
 use bytes::Bytes;
 use serde_json::Value as Json;
 use serde_json::value::RawValue;
-use switchboard::catalogue::ListItem;
-use switchboard::config::entry::ToolFilter;
+use switchboard::catalogue::fetch::ListItem;
+use switchboard::config::entry::server::ToolFilter;
 use switchboard::pool::argument_check;
-use switchboard::pool::input_schema::MAX_BYTES;
 use switchboard::pool::naming::NameOrigin;
+use switchboard::pool::schema::MAX_BYTES;
 use switchboard::pool::tool::{MAX_DESCRIPTION_CHARS, Tool, ToolKind};
 use switchboard::pool::{Pool, PoolRules, ServerTools};
-use switchboard_wire::message::Payload;
+use switchboard_wire::jsonrpc::message::Payload;
 
 /// The most faults that are told at once.
 const MAX_ERRORS: usize = 20;
@@ -93,11 +93,11 @@ fn check_is_sound(tool: &Tool, schema: &str, arguments: &Json) {
     collect_texts(&said, &mut names);
     secrets.retain(|secret| !names.iter().any(|name| name.contains(secret.as_str())));
     for fault in faults {
-        let told = fault.to_string();
+        let message = fault.to_string();
         // In a place that is told there are only names, of which each is told up to a length.
-        assert!(told.chars().count() < 2000 * (1 + fault.at.matches('.').count()), "{told}");
-        let secret = secrets.iter().find(|secret| told.contains(secret.as_str()));
-        assert_eq!(secret, None, "{told} tells a value");
+        assert!(message.chars().count() < 2000 * (1 + fault.at.matches('.').count()), "{message}");
+        let secret = secrets.iter().find(|secret| message.contains(secret.as_str()));
+        assert_eq!(secret, None, "{message} tells a value");
     }
 }
 

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use switchboard_wire::events::{EventTooLarge, SseDecoder, SseEvent};
+use switchboard_wire::http::sse_decoder::{EventTooLarge, SseDecoder, SseEvent};
 
-use crate::pieces::Chunking;
+use crate::chunking::Chunking;
 
 /// The longest id that is kept.
 const LONGEST_ID: usize = 4 * 1024;

@@ -4,13 +4,13 @@ use std::error::Error;
 use std::fmt;
 use std::process::ExitCode;
 
-use crate::conformance::SuiteError;
-use crate::fuzz::FuzzError;
-use crate::newcomer::WalkError;
-use crate::run::StepError;
-use crate::tidy::TreeError;
-use crate::tools::ToolError;
-use crate::workshop::WorkspaceError;
+use crate::chores::conformance::SuiteError;
+use crate::chores::fuzz::FuzzError;
+use crate::chores::tidy::TreeError;
+use crate::chores::walk::WalkError;
+use crate::install::tools::ToolError;
+use crate::steps::StepError;
+use crate::workspace::WorkspaceError;
 
 /// The exit code of a chore that was asked for wrongly, as shells and clap have it.
 const USAGE: u8 = 2;

@@ -1,26 +1,18 @@
 //! `cargo xtask`: the project's own chores, one word each.
 //! This file only picks the chore; the chores live in the files it names.
 
-mod conformance;
+pub mod chores;
 mod failure;
-mod faults;
-mod fuzz;
-mod instructions;
-mod javascript;
-mod newcomer;
-mod run;
-mod servers;
-mod test;
-mod tidy;
-mod tools;
-mod workshop;
+pub mod install;
+mod steps;
+mod workspace;
 
 use std::env;
 use std::process::ExitCode;
 
 use failure::Failure;
-use run::{Step, StepSummary};
-use workshop::Workspace;
+use steps::{Step, StepSummary};
+use workspace::Workspace;
 
 const HELP: &str = "\
 Switchboard's own chores
@@ -73,21 +65,21 @@ fn chore(arguments: &[String]) -> Result<(), Failure> {
         None => ("help", arguments),
     };
     match name {
-        "test" | "check" => test::run(&Workspace::from_environment()?, rest),
-        "tidy" => tidy::run(&Workspace::from_environment()?.root),
+        "test" | "check" => chores::test::run(&Workspace::from_environment()?, rest),
+        "tidy" => chores::tidy::run(&Workspace::from_environment()?.root),
         "servers" => {
-            let folder = servers::prepare(&Workspace::from_environment()?)?;
+            let folder = install::servers::prepare(&Workspace::from_environment()?)?;
             println!("servers: {}", folder.display());
             Ok(())
         }
-        "conformance" => conformance::run(&Workspace::from_environment()?, rest),
-        "faults" => faults::run(&Workspace::from_environment()?, rest),
+        "conformance" => chores::conformance::run(&Workspace::from_environment()?, rest),
+        "faults" => chores::faults::run(&Workspace::from_environment()?, rest),
         "docs" => docs(&Workspace::from_environment()?, rest),
         "pictures" => pictures(&Workspace::from_environment()?, rest),
-        "fuzz" => fuzz::run(&Workspace::from_environment()?, rest),
+        "fuzz" => chores::fuzz::run(&Workspace::from_environment()?, rest),
         "bench" => bench(&Workspace::from_environment()?, rest),
-        "instructions" => instructions::run(&Workspace::from_environment()?, rest),
-        "walk" => Ok(newcomer::run(&Workspace::from_environment()?, rest)?),
+        "instructions" => chores::instructions::run(&Workspace::from_environment()?, rest),
+        "walk" => Ok(chores::walk::run(&Workspace::from_environment()?, rest)?),
         "help" | "--help" | "-h" => {
             println!("{HELP}");
             Ok(())
@@ -96,23 +88,23 @@ fn chore(arguments: &[String]) -> Result<(), Failure> {
     }
 }
 
-fn docs(workshop: &Workspace, rest: &[String]) -> Result<(), Failure> {
-    let mut nextest = workshop.cargo("nextest run --package swb --locked -E");
+fn docs(workspace: &Workspace, rest: &[String]) -> Result<(), Failure> {
+    let mut nextest = workspace.cargo("nextest run --package swb --locked -E");
     nextest.arg("test(docs)").args(rest).env("SWB_BLESS", "1");
-    run::run_all(vec![Step::new("docs", nextest, StepSummary::PrintsOwn)])?;
+    steps::run_all(vec![Step::new("docs", nextest, StepSummary::PrintsOwn)])?;
     Ok(())
 }
 
-fn pictures(workshop: &Workspace, rest: &[String]) -> Result<(), Failure> {
-    let mut nextest = workshop.cargo("nextest run --workspace --locked -E");
+fn pictures(workspace: &Workspace, rest: &[String]) -> Result<(), Failure> {
+    let mut nextest = workspace.cargo("nextest run --workspace --locked -E");
     nextest.arg("test(screen_golden)").args(rest).env("SWB_PICTURES", "1");
-    run::run_all(vec![Step::new("pictures", nextest, StepSummary::PrintsOwn)])?;
+    steps::run_all(vec![Step::new("pictures", nextest, StepSummary::PrintsOwn)])?;
     Ok(())
 }
 
-fn bench(workshop: &Workspace, rest: &[String]) -> Result<(), Failure> {
-    let mut bench = workshop.cargo("run --release --package swb-bench --locked --");
+fn bench(workspace: &Workspace, rest: &[String]) -> Result<(), Failure> {
+    let mut bench = workspace.cargo("run --release --package swb-bench --locked --");
     bench.args(rest);
-    run::run_all(vec![Step::new("bench", bench, StepSummary::PrintsOwn)])?;
+    steps::run_all(vec![Step::new("bench", bench, StepSummary::PrintsOwn)])?;
     Ok(())
 }

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use switchboard_auth::fetch::HttpFetcher;
-use switchboard_auth::keeper::{RequiredAction, TokenProvider};
-use switchboard_auth::refresh::{Refresher, TrustSettings};
-use switchboard_auth::vault::folder::{FileTokenStore, StoragePreference};
-use switchboard_wire::network::{HttpClient, HttpSettings, ProxySettings, Target};
+use switchboard_auth::token_provider::refresher::{Refresher, TrustSettings};
+use switchboard_auth::token_provider::{RequiredAction, TokenProvider};
+use switchboard_auth::token_store::file_store::{FileTokenStore, StoragePreference};
+use switchboard_wire::http::client::{HttpClient, HttpSettings, ProxySettings, Target};
 use switchboard_wire::peer::Peer;
-use switchboard_wire::streamable::StreamableHttpTransport;
+use switchboard_wire::transport::streamable_http::StreamableHttpTransport;
 use tokio::time::interval;
 
 #[tokio::main(flavor = "current_thread")]
@@ -29,7 +29,7 @@ async fn main() -> Result<ExitCode, Box<dyn Error>> {
         identity: None,
         connect_timeout: Duration::from_secs(5),
     })?;
-    let (vault, _) = FileTokenStore::open(Path::new(folder), StoragePreference::File, None).await?;
+    let (store, _) = FileTokenStore::open(Path::new(folder), StoragePreference::File, None).await?;
     let server = url::Url::parse(server)?;
     let trust = TrustSettings {
         server: server.clone(),
@@ -38,9 +38,9 @@ async fn main() -> Result<ExitCode, Box<dyn Error>> {
         signing_key: None,
     };
     let fetch = Arc::new(HttpFetcher::new(network.clone()));
-    let refresher = Refresher::new(Arc::new(vault), fetch, trust);
-    let keeper = Arc::new(TokenProvider::new(refresher.clone(), ""));
-    let target = Target::new(server).authorize(keeper.clone());
+    let refresher = Refresher::new(Arc::new(store), fetch, trust);
+    let provider = Arc::new(TokenProvider::new(refresher.clone(), ""));
+    let target = Target::new(server).authorize(provider.clone());
     let connection = Peer::spawn(StreamableHttpTransport::new(network, target));
     let end = Instant::now() + Duration::from_secs(seconds.parse()?);
     let mut pace = interval(Duration::from_millis(50));
@@ -51,7 +51,7 @@ async fn main() -> Result<ExitCode, Box<dyn Error>> {
             Ok(_) => good += 1,
             Err(_) => bad += 1,
         }
-        if let Some(RequiredAction::SignIn { .. }) = keeper.required_action() {
+        if let Some(RequiredAction::SignIn { .. }) = provider.required_action() {
             println!("a login is wanted after {good} good calls");
             return Ok(ExitCode::FAILURE);
         }

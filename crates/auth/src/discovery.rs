@@ -1,8 +1,8 @@
 //! Where a server's metadata and its authorization server's may be, in the order in which the specifications
 //! want them looked for. What is found there is checked in `resource_metadata` and `server_metadata`.
 
+pub mod auth_server_metadata;
 pub mod resource_metadata;
-pub mod server_metadata;
 
 use url::Url;
 

@@ -1,7 +1,8 @@
 //! The port through which everything is fetched: a request in, an answer out, within bounds.
 //! The real one is [`Online`]; tests have their own.
 
-mod online;
+mod http_fetcher;
+pub mod origin_guard;
 
 use std::fmt;
 use std::pin::Pin;
@@ -11,9 +12,9 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use thiserror::Error;
 use url::Url;
 
-use crate::origin_guard::{AllowedAddresses, CheckedUrl};
+use crate::fetch::origin_guard::{AllowedAddresses, CheckedUrl};
 
-pub use online::HttpFetcher;
+pub use http_fetcher::HttpFetcher;
 
 /// The most that is read of an answer.
 pub const MAX_RESPONSE_SIZE: usize = 1024 * 1024;

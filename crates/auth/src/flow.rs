@@ -2,30 +2,33 @@
 //! it goes back in. No clock, no network, no chance of its own. Finding out where is `finding`'s part, asking
 //! for tokens is `asking`'s.
 
-mod asking;
+mod authorization;
+pub mod authorization_url;
+pub mod callback;
 mod device;
-mod finding;
+mod metadata_discovery;
+pub mod runner;
 #[cfg(test)]
 mod tests;
 
 use thiserror::Error;
 use url::Url;
 
-use crate::callback::{CallbackError, CallbackSource};
 use crate::challenge::{AuthChallenge, DpopRequirement};
-use crate::confidential::Secret;
+use crate::crypto::dpop::DpopKey;
+use crate::crypto::pkce::TimeAndRandom;
+use crate::discovery::auth_server_metadata::{AuthServerMetadata, AuthServerMetadataError};
 use crate::discovery::resource_metadata::{ResourceMetadata, ResourceMetadataError};
-use crate::discovery::server_metadata::{AuthServerMetadata, AuthServerMetadataError};
-use crate::dpop::DpopKey;
+use crate::fetch::origin_guard::{OriginGuard, UrlError};
 use crate::fetch::{FetchError, FetchRequest, FetchResponse};
-use crate::origin_guard::{OriginGuard, UrlError};
-use crate::pkce::TimeAndRandom;
+use crate::flow::callback::{CallbackError, CallbackSource};
 use crate::registration::{ClientConfig, ConfiguredClient, OAuthClient, RegistrationError};
 use crate::scopes::Scopes;
-use crate::token::{TokenError, TokenResponse};
-use asking::{PendingCallback, PendingRegistration};
+use crate::secret::Secret;
+use crate::token::response::{TokenError, TokenResponse};
+use authorization::{PendingCallback, PendingRegistration};
 use device::DeviceFlow;
-use finding::{AuthServerDiscovery, ResourceDiscovery};
+use metadata_discovery::{AuthServerDiscovery, ResourceDiscovery};
 
 /// What is to be reached, and with what.
 #[derive(Debug)]
@@ -265,7 +268,7 @@ enum FlowState {
     /// A device's code is being fetched, or waits to be used.
     Device(Box<DeviceFlow>),
     /// Tokens are being fetched.
-    TokenRequest(Box<asking::PendingTokenRequest>),
+    TokenRequest(Box<authorization::PendingTokenRequest>),
     /// It is over.
     Finished,
 }

@@ -7,27 +7,16 @@
 //!
 //! The other half is [`verify`]: where we are the server, it says who a request comes from.
 
-pub mod assertion;
-pub mod authorize_url;
-pub mod callback;
+pub mod browser;
 pub mod challenge;
-pub mod confidential;
+pub mod crypto;
 pub mod discovery;
-pub mod dpop;
-pub mod escort;
 pub mod fetch;
 pub mod flow;
-pub mod grant;
-pub mod keeper;
-pub mod listener;
-pub mod origin_guard;
-pub mod pkce;
-pub mod refresh;
 pub mod registration;
-pub mod revocation;
-pub mod runner;
+pub mod resource_server;
 pub mod scopes;
+pub mod secret;
 pub mod token;
-pub mod token_request;
-pub mod vault;
-pub mod verify;
+pub mod token_provider;
+pub mod token_store;

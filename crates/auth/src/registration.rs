@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 use thiserror::Error;
 use url::Url;
 
-use crate::assertion::SigningKey;
-use crate::confidential::{Secret, revealed};
+use crate::crypto::signing_key::SigningKey;
+use crate::discovery::auth_server_metadata::AuthServerMetadata;
 use crate::discovery::resource_metadata::sanitize_for_display;
-use crate::discovery::server_metadata::AuthServerMetadata;
+use crate::fetch::origin_guard::CheckedUrl;
 use crate::fetch::{FetchRequest, FetchResponse};
-use crate::origin_guard::CheckedUrl;
 use crate::scopes::Scopes;
+use crate::secret::{Secret, revealed};
 
 /// The longest name and secret that a server may give us.
 const MAX_VALUE_LENGTH: usize = 8 * 1024;
@@ -322,7 +322,7 @@ mod tests {
     use http::HeaderMap;
 
     use super::*;
-    use crate::origin_guard::AllowedAddresses;
+    use crate::fetch::origin_guard::AllowedAddresses;
 
     const REDIRECT: &str = "http://127.0.0.1:7000/callback";
 

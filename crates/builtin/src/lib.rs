@@ -26,18 +26,7 @@
 //! # let _ = server;
 //! ```
 
-mod answering;
-pub mod content;
-pub mod context;
-pub mod demonstration;
-pub mod news;
-pub mod prompting;
-pub mod question;
-pub mod refusal;
-pub mod resource;
-mod rounds;
-pub mod server;
-mod serving;
-pub mod tooling;
+pub mod demo;
+pub mod kit;
 #[cfg(unix)]
 pub mod workspace;

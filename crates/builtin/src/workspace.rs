@@ -4,40 +4,22 @@
 //!
 //! The folders bind the tools for files. A command that `Bash` runs may do whatever its user may.
 
-mod bash_output_tool;
-mod bash_tool;
-mod bitmap;
-mod decoded;
-mod denial;
-mod edit_tool;
-mod glob_tool;
-mod grep_tool;
-mod grounds;
-mod holding;
-mod ipynb;
-mod jobs;
-mod kill_bash_tool;
-mod known;
-mod ls_tool;
-mod multi_edit_tool;
-pub mod pdf_text;
-mod read_tool;
-mod replacing;
+pub mod files;
+pub mod formats;
 mod review_prompt;
-mod transcript;
-mod walk;
-mod workplace;
-mod write_tool;
+mod session;
+pub mod shell;
+pub mod tools;
 
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use switchboard_wire::link::Transport;
-use switchboard_wire::process::{Program, WatchdogProgram};
+use switchboard_wire::process::child::{Program, WatchdogProgram};
+use switchboard_wire::transport::Transport;
 
-use crate::server::Server;
-use workplace::WorkspaceSession;
+use crate::kit::server::Server;
+use session::WorkspaceSession;
 
 /// The name that it goes by.
 pub const NAME: &str = "workspace";
@@ -102,16 +84,16 @@ fn server(session: &Arc<WorkspaceSession>) -> Arc<Server> {
             "Works on files in the allowed folders. Read a file before you Edit or Write it. Search with Glob and \
              Grep rather than with Bash. Relative paths begin at the first allowed folder.",
         )
-        .tool(read_tool::tool(session))
-        .tool(write_tool::tool(session))
-        .tool(edit_tool::tool(session))
-        .tool(multi_edit_tool::tool(session))
-        .tool(glob_tool::tool(session))
-        .tool(grep_tool::tool(session))
-        .tool(ls_tool::tool(session))
-        .tool(bash_tool::tool(session))
-        .tool(bash_output_tool::tool(session))
-        .tool(kill_bash_tool::tool(session))
+        .tool(tools::read::tool(session))
+        .tool(tools::write::tool(session))
+        .tool(tools::edit::tool(session))
+        .tool(tools::multi_edit::tool(session))
+        .tool(tools::glob::tool(session))
+        .tool(tools::grep::tool(session))
+        .tool(tools::ls::tool(session))
+        .tool(tools::bash::tool(session))
+        .tool(tools::bash_output::tool(session))
+        .tool(tools::kill_bash::tool(session))
         .prompt(review_prompt::prompt());
     Arc::new(server)
 }

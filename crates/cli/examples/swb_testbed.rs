@@ -6,5 +6,5 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let managed = std::env::var_os("SWB_TESTBED_MANAGED").map(PathBuf::from);
-    swb_cli::run(managed.unwrap_or_else(swb_cli::machine::managed_folder))
+    swb_cli::run(managed.unwrap_or_else(swb_cli::env::managed_folder))
 }

@@ -43,9 +43,9 @@ pub mod status;
 pub mod subscribe;
 pub mod tools;
 
-use crate::arguments::CommandArgs;
+use crate::args::CommandArgs;
+use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
-use crate::session::Invocation;
 
 /// Runs a command.
 pub fn run(verb: CommandArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
@@ -104,7 +104,7 @@ pub(crate) fn json_line(value: &serde_json::Value) -> String {
 }
 
 fn escape_deceptive(text: String) -> String {
-    let is_bad = |c: char| c != '\n' && switchboard::config::shown::is_unprintable(c);
+    let is_bad = |c: char| c != '\n' && switchboard::config::display::is_unprintable(c);
     if !text.contains(is_bad) {
         return text;
     }

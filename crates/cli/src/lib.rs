@@ -1,63 +1,41 @@
 //! The terminal program: arguments, output, and the adapters between people and the host.
 //! The only crate that prints, reads the environment or knows the home folder.
 
-mod approval_lines;
-pub mod arguments;
-mod browser;
-pub mod candidates;
+pub mod args;
+pub mod call_args;
+pub mod chat_ui;
 pub mod commands;
-pub mod connected;
-pub mod control;
-mod demo;
-pub mod describe;
-pub mod desk;
+pub mod edit;
+pub mod env;
 pub mod exit;
-mod form_prompt;
-pub mod given;
-mod keyboard;
-pub mod listing;
-pub mod live;
-mod login_text;
-pub mod machine;
-pub mod model_setup;
+pub mod invocation;
 pub mod outcome;
-pub mod person;
-mod pool_service;
-mod progress;
-mod proposal;
+pub mod output;
+pub mod prompt;
 pub mod reference;
-pub mod report;
-mod screen;
-pub mod session;
+pub mod runtime;
 pub mod shell;
-mod signpost;
-mod standard_streams;
-pub mod style;
-mod switch;
-pub mod table;
-mod trace_setup;
-mod workbench;
-mod writing;
+pub mod tui;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::arguments::{Cli, ColorMode, TopLevelCommand};
-use crate::machine::ProcessEnv;
-use crate::session::Invocation;
+use crate::args::{Cli, ColorMode, TopLevelCommand};
+use crate::env::ProcessEnv;
+use crate::invocation::Invocation;
 
 /// Runs the program on this machine; `managed` is where an administrator's files are.
 pub fn run(managed: PathBuf) -> ExitCode {
-    if let Some(owner) = live::watchdog_owner() {
-        switchboard::wire::process::run_watchdog(std::io::stdin().lock(), &owner);
+    if let Some(owner) = runtime::host::watchdog_owner() {
+        switchboard::wire::process::child::run_watchdog(std::io::stdin().lock(), &owner);
         return ExitCode::SUCCESS;
     }
-    if workbench::is_pdf_reader() {
-        return workbench::read_pdf();
+    if runtime::in_process::is_pdf_reader() {
+        return runtime::in_process::read_pdf();
     }
-    if shell::complete_if_requested(managed.clone()) {
+    if shell::completion::complete_if_requested(managed.clone()) {
         return ExitCode::SUCCESS;
     }
     let arguments = match Cli::try_parse_from(std::env::args_os()) {
@@ -72,16 +50,16 @@ pub fn run(managed: PathBuf) -> ExitCode {
         ColorMode::Always => anstream::ColorChoice::Always.write_global(),
         ColorMode::Never => anstream::ColorChoice::Never.write_global(),
     }
-    let machine = match ProcessEnv::from_process(managed) {
-        Ok(machine) => machine,
-        Err(failure) => return ExitCode::from(report::print_outcome(Err(failure)).code()),
+    let env = match ProcessEnv::from_process(managed) {
+        Ok(env) => env,
+        Err(failure) => return ExitCode::from(output::report::print_outcome(Err(failure)).code()),
     };
-    let session = Invocation::new(machine, arguments.global);
+    let session = Invocation::new(env, arguments.global);
     let outcome = match arguments.command {
         None if arguments.conversation.print.is_some() => {
             commands::print::run(&arguments.conversation, &session)
         }
-        None if session.can_use_screen() => screen::run(&session, &arguments.conversation),
+        None if session.can_use_screen() => chat_ui::launch::run(&session, &arguments.conversation),
         None => commands::overview::run(&session),
         Some(_) if arguments.conversation.is_any_set() => {
             Err(commands::print::unexpected_with_command())
@@ -90,5 +68,5 @@ pub fn run(managed: PathBuf) -> ExitCode {
             commands::run(verb, &session)
         }
     };
-    ExitCode::from(report::print_outcome(outcome).code())
+    ExitCode::from(output::report::print_outcome(outcome).code())
 }

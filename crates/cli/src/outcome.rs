@@ -1,7 +1,7 @@
 //! What a command comes back with. `report` prints it; commands print nothing themselves.
 
-use switchboard::config::shown::printable;
-use switchboard::store::FileChangeError;
+use switchboard::config::display::printable;
+use switchboard::sources::atomic_file::FileChangeError;
 
 use crate::exit::Exit;
 
@@ -77,10 +77,12 @@ impl Failure {
 impl From<FileChangeError> for Failure {
     fn from(error: FileChangeError) -> Failure {
         let exit = match &error.kind {
-            switchboard::store::FileChangeErrorKind::Edit(_)
-            | switchboard::store::FileChangeErrorKind::Unreadable(_) => Exit::Configuration,
-            switchboard::store::FileChangeErrorKind::Busy
-            | switchboard::store::FileChangeErrorKind::Io(_) => Exit::Failure,
+            switchboard::sources::atomic_file::FileChangeErrorKind::Edit(_)
+            | switchboard::sources::atomic_file::FileChangeErrorKind::Unreadable(_) => {
+                Exit::Configuration
+            }
+            switchboard::sources::atomic_file::FileChangeErrorKind::Busy
+            | switchboard::sources::atomic_file::FileChangeErrorKind::Io(_) => Exit::Failure,
         };
         let message = error.to_string();
         Failure::new(exit, &message).caused_by(error.kind)

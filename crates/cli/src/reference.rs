@@ -1,17 +1,18 @@
 //! The reference pages, made from the tables that the program itself works by.
 
 use clap::{Arg, Command, CommandFactory};
-use switchboard::config::account;
-use switchboard::config::decode::{self, EntryKey};
-use switchboard::config::hooks;
-use switchboard::config::identity_provider;
-use switchboard::config::model_choice;
+use switchboard::config::file::entry_decoder;
+use switchboard::config::file::entry_decoder::EntryKey;
 use switchboard::config::permission;
-use switchboard::config::principals;
 use switchboard::config::scope::Scope;
+use switchboard::config::settings::connector_account;
+use switchboard::config::settings::hooks;
+use switchboard::config::settings::identity_provider;
+use switchboard::config::settings::model;
+use switchboard::config::settings::principals;
 use switchboard::config::settings::{self, SettingsKey};
 
-use crate::arguments::Cli;
+use crate::args::Cli;
 use crate::exit::Exit;
 
 /// Every reference page: its file name and its text.
@@ -39,13 +40,13 @@ fn keys() -> String {
     text.push_str(
         "## A server entry\n\nUnder `mcpServers.<name>`, in every file that holds servers.\n\n",
     );
-    text.push_str(&key_table(decode::ENTRY_KEYS));
+    text.push_str(&key_table(entry_decoder::ENTRY_KEYS));
     text.push_str("\n### `oauth`\n\n");
-    text.push_str(&key_table(decode::OAUTH_KEYS));
+    text.push_str(&key_table(entry_decoder::OAUTH_KEYS));
     text.push_str("\n### `tls`\n\n");
-    text.push_str(&key_table(decode::TLS_KEYS));
+    text.push_str(&key_table(entry_decoder::TLS_KEYS));
     text.push_str("\n### `tools`\n\n");
-    text.push_str(&key_table(decode::TOOLS_KEYS));
+    text.push_str(&key_table(entry_decoder::TOOLS_KEYS));
     text.push_str("\n## Settings files\n\n");
     text.push_str(&settings_table(settings::SETTINGS_KEYS));
     text.push_str("\n### `permissions`\n\n");
@@ -59,9 +60,9 @@ fn keys() -> String {
     text.push_str("\n### `identityProvider`\n\n");
     text.push_str(&settings_table(identity_provider::IDENTITY_PROVIDER_KEYS));
     text.push_str("\n### `connectorAccount`\n\n");
-    text.push_str(&settings_table(account::CONNECTOR_ACCOUNT_KEYS));
+    text.push_str(&settings_table(connector_account::CONNECTOR_ACCOUNT_KEYS));
     text.push_str("\n### `model`\n\nNever read from a project's files.\n\n");
-    text.push_str(&settings_table(model_choice::MODEL_KEYS));
+    text.push_str(&settings_table(model::MODEL_KEYS));
     text.push_str("\n## Scopes, highest first\n\n");
     for scope in Scope::ALL {
         text.push_str(&format!("- `{scope}`\n"));

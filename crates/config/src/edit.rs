@@ -1,14 +1,15 @@
 //! Changes a configuration text and nothing else in it: comments, order, indentation, line endings,
 //! trailing commas and a byte order mark stay as the person left them.
 
+pub(crate) mod splice;
 use std::fmt;
 
 use serde_json::Value as Json;
 use thiserror::Error;
 
-use crate::approval::CorruptApprovals;
+use crate::approvals::CorruptApprovals;
 use crate::document::{Document, Member, Node, Span, SyntaxError, Value, strip_bom};
-use crate::splice::{self, Container, EmptyLayout, Layout};
+use crate::edit::splice::{Container, EmptyLayout, Layout};
 
 /// One change. It prints no values: secrets may be among them.
 #[derive(Clone)]

@@ -1,25 +1,20 @@
 //! Turns other hosts' configuration text into server entries of our own shape.
 //! Pure: the caller finds and reads the files, checks the names, and writes the entries.
 
-mod claude;
-mod codex;
-mod cursor;
-mod draft;
-mod editor;
-mod gemini;
+pub mod apps;
+mod editor_variables;
+mod entry_builder;
 mod note;
 mod oauth;
-mod opencode;
-mod spelling;
-mod syntax;
-mod vscode;
+mod parse;
+mod variable_syntax;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use draft::ConvertedEntry;
+use entry_builder::ConvertedEntry;
 pub use note::{ExpectedType, ImportError, ImportErrorKind, ImportNote, SkipReason};
 
 /// A host whose servers can be imported.
@@ -272,13 +267,13 @@ impl ImportOutcome {
 /// it is what a project file means by its workspace folder.
 pub fn read(file: &HostAppFile, text: &str, project: &Path) -> Result<ImportOutcome, ImportError> {
     match file.app {
-        HostApp::ClaudeCode => Ok(claude::read_code(syntax::json(text)?, project)),
-        HostApp::ClaudeDesktop => Ok(claude::read_desktop(syntax::json(text)?)),
-        HostApp::Cursor => Ok(cursor::read(syntax::json(text)?, file.scope, project)),
-        HostApp::VsCode => Ok(vscode::read(syntax::json(text)?, file.scope, project)),
-        HostApp::Codex => Ok(codex::read(syntax::toml(text)?, file.scope)),
-        HostApp::Gemini => Ok(gemini::read(syntax::json(text)?, file.scope)),
-        HostApp::Opencode => Ok(opencode::read(syntax::json(text)?, file)),
+        HostApp::ClaudeCode => Ok(apps::claude::read_code(parse::json(text)?, project)),
+        HostApp::ClaudeDesktop => Ok(apps::claude::read_desktop(parse::json(text)?)),
+        HostApp::Cursor => Ok(apps::cursor::read(parse::json(text)?, file.scope, project)),
+        HostApp::VsCode => Ok(apps::vscode::read(parse::json(text)?, file.scope, project)),
+        HostApp::Codex => Ok(apps::codex::read(parse::toml(text)?, file.scope)),
+        HostApp::Gemini => Ok(apps::gemini::read(parse::json(text)?, file.scope)),
+        HostApp::Opencode => Ok(apps::opencode::read(parse::json(text)?, file)),
     }
 }
 
@@ -522,18 +517,18 @@ mod tests {
     fn importing_touches_nothing_outside_its_arguments() {
         const SOURCES: [(&str, &str); 13] = [
             ("import.rs", include_str!("import.rs")),
-            ("claude.rs", include_str!("import/claude.rs")),
-            ("codex.rs", include_str!("import/codex.rs")),
-            ("cursor.rs", include_str!("import/cursor.rs")),
-            ("draft.rs", include_str!("import/draft.rs")),
-            ("editor.rs", include_str!("import/editor.rs")),
-            ("gemini.rs", include_str!("import/gemini.rs")),
+            ("apps/claude.rs", include_str!("import/apps/claude.rs")),
+            ("apps/codex.rs", include_str!("import/apps/codex.rs")),
+            ("apps/cursor.rs", include_str!("import/apps/cursor.rs")),
+            ("entry_builder.rs", include_str!("import/entry_builder.rs")),
+            ("editor_variables.rs", include_str!("import/editor_variables.rs")),
+            ("apps/gemini.rs", include_str!("import/apps/gemini.rs")),
             ("note.rs", include_str!("import/note.rs")),
             ("oauth.rs", include_str!("import/oauth.rs")),
-            ("opencode.rs", include_str!("import/opencode.rs")),
-            ("spelling.rs", include_str!("import/spelling.rs")),
-            ("syntax.rs", include_str!("import/syntax.rs")),
-            ("vscode.rs", include_str!("import/vscode.rs")),
+            ("apps/opencode.rs", include_str!("import/apps/opencode.rs")),
+            ("variable_syntax.rs", include_str!("import/variable_syntax.rs")),
+            ("parse.rs", include_str!("import/parse.rs")),
+            ("apps/vscode.rs", include_str!("import/apps/vscode.rs")),
         ];
         // Methods of `Path` that look at the disk are as forbidden as the modules.
         let impure = [

@@ -21,30 +21,20 @@
 //! assert_eq!(effective.servers.len(), 2, "the other is there too, with the reason why it lost");
 //! ```
 
-pub mod account;
-pub mod approval;
-pub mod cascade;
-pub mod decode;
+pub mod approvals;
+pub mod display;
 pub mod document;
 pub mod edit;
 pub mod entry;
-pub mod hooks;
-pub mod identity_provider;
+pub mod file;
 pub mod import;
-pub mod layer;
-pub mod model_choice;
-pub mod name;
+pub mod merge;
+pub mod pattern;
 pub mod permission;
 pub mod policy;
-pub mod principals;
 pub mod problem;
 pub mod scope;
 pub mod secret;
-mod section;
 pub mod settings;
-pub mod shown;
-pub mod signature;
 pub mod source;
-mod splice;
 pub mod template;
-pub mod url_pattern;

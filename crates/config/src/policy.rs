@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use url::Url;
 
-use crate::entry::ServerSpec;
-use crate::signature;
+use crate::entry::server::ServerSpec;
+use crate::entry::signature;
+use crate::pattern::url_pattern::{MatchMode, UrlPattern};
 use crate::source::{Origin, Source};
 use crate::template::{Environment, ExpandedText, Template};
-use crate::url_pattern::{MatchMode, UrlPattern};
 
 /// What an entry of a list matches on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -251,7 +251,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::layer::{FileShape, Layer, Naming};
+    use crate::file::layer::{FileShape, Layer, Naming};
     use crate::scope::Scope;
     use crate::settings::Settings;
 

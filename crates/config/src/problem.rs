@@ -1,22 +1,22 @@
 //! What is wrong with a configuration: one value per fault, with its place, its line and the way to mend it.
-//! Values from files never appear in a message; an excerpt is covered by `shown::excerpt`.
+//! Values from files never appear in a message; an excerpt is covered by `display::excerpt`.
 
 use std::fmt;
 use std::sync::Arc;
 
-use crate::account;
-use crate::approval::CorruptApprovals;
-use crate::decode;
+use crate::approvals::CorruptApprovals;
+use crate::display;
 use crate::document::{LineIndex, Span, SyntaxError};
-use crate::entry::TransportKind;
-use crate::hooks;
-use crate::identity_provider;
-use crate::name::{NameError, ServerName};
+use crate::entry::name::{NameError, ServerName};
+use crate::entry::server::TransportKind;
+use crate::file::entry_decoder;
 use crate::permission::{self, PermissionEffect, PermissionMode, RuleErrorKind};
-use crate::principals;
 use crate::scope::Scope;
 use crate::settings;
-use crate::shown;
+use crate::settings::connector_account;
+use crate::settings::hooks;
+use crate::settings::identity_provider;
+use crate::settings::principals;
 use crate::source::{Origin, Source};
 
 /// How bad a problem is.
@@ -403,8 +403,13 @@ const MAX_EXCERPTS: usize = 100;
 
 /// Keys that may be shown in an excerpt: the words of the format itself.
 fn is_known_key(key: &str) -> bool {
-    let entry =
-        [decode::ENTRY_KEYS, decode::OAUTH_KEYS, decode::TLS_KEYS, decode::TOOLS_KEYS].concat();
+    let entry = [
+        entry_decoder::ENTRY_KEYS,
+        entry_decoder::OAUTH_KEYS,
+        entry_decoder::TLS_KEYS,
+        entry_decoder::TOOLS_KEYS,
+    ]
+    .concat();
     let words = ["serverName", "serverCommand", "serverUrl"];
     entry.iter().any(|known| known.name == key)
         || settings::SETTINGS_KEYS.iter().any(|known| known.name == key)
@@ -412,7 +417,7 @@ fn is_known_key(key: &str) -> bool {
         || principals::PRINCIPAL_KEYS.iter().any(|known| known.name == key)
         || hooks::HOOKS_KEYS.iter().any(|known| known.name == key)
         || identity_provider::IDENTITY_PROVIDER_KEYS.iter().any(|known| known.name == key)
-        || account::CONNECTOR_ACCOUNT_KEYS.iter().any(|known| known.name == key)
+        || connector_account::CONNECTOR_ACCOUNT_KEYS.iter().any(|known| known.name == key)
         || words.contains(&key)
 }
 
@@ -450,7 +455,7 @@ impl<'a> Reporter<'a> {
             let key = subject.key.rsplit('.').next();
             let is_named = |word: &str| subject.server == Some(word) || key == Some(word);
             let known = |word: &str| is_known_key(word) || is_named(word);
-            let (line, column) = shown::masked_excerpt(line, position.column - 1, known);
+            let (line, column) = display::masked_excerpt(line, position.column - 1, known);
             let room = line.chars().count().saturating_sub(column);
             let meant = match end.line == position.line {
                 true => end.column.saturating_sub(position.column),

@@ -1,21 +1,30 @@
 //! Reads a settings file: servers, policy lists and switched-off servers. Permission rules are left to
 //! `permission`, which reads them out of the same file.
 
+pub mod connector_account;
+pub mod hooks;
+pub mod identity_provider;
+pub mod model;
+pub(crate) mod permissions;
+pub mod principals;
+pub(crate) mod section;
 use std::sync::Arc;
 
-use crate::account::{self, ConnectorAccount};
 use crate::document::{LineIndex, Member, Node, Span, Value, strip_bom};
-use crate::hooks::{self, ElicitationHook};
-use crate::identity_provider::{self, IdentityProvider};
-use crate::layer::{Layer, Naming, find_member, read_servers, read_top_level, report_unknown_keys};
-use crate::model_choice::{self, ModelSettings};
+use crate::file::layer::{
+    Layer, Naming, find_member, read_servers, read_top_level, report_unknown_keys,
+};
+use crate::pattern::url_pattern::UrlPattern;
 use crate::permission::{self, PermissionRules};
 use crate::policy::{AllowList, Authority, Matcher, MatcherKind, Policy, PolicyRule};
-use crate::principals::{self, Principals};
 use crate::problem::{PolicyList, Problem, ProblemKind, ProblemSubject, Reporter};
+use crate::settings::connector_account::ConnectorAccount;
+use crate::settings::hooks::ElicitationHook;
+use crate::settings::identity_provider::IdentityProvider;
+use crate::settings::model::ModelSettings;
+use crate::settings::principals::Principals;
 use crate::source::{Origin, Source};
 use crate::template::Template;
-use crate::url_pattern::UrlPattern;
 
 /// A key of a settings file, for reading, for warnings and for the reference page.
 #[derive(Debug, Clone, Copy)]
@@ -190,7 +199,7 @@ impl Settings {
         let mut settings = Settings::empty(source);
         match read_top_level(text, &mut reporter) {
             Some(members) => {
-                let rules = permission::reading::read_project(&members, &mut reporter);
+                let rules = crate::settings::permissions::read_project(&members, &mut reporter);
                 settings.permissions = rules;
                 settings.layer.definitions = read_servers(&members, Naming::Plain, &mut reporter);
                 report_unknown_keys(
@@ -199,7 +208,7 @@ impl Settings {
                     &mut reporter,
                 );
             }
-            None if text.contains(permission::reading::KEY) => {
+            None if text.contains(crate::settings::permissions::KEY) => {
                 settings.permissions = PermissionRules::unreadable(source);
             }
             None => {}
@@ -219,12 +228,13 @@ impl Settings {
         if let Some(members) = &members {
             let mut reader = Reader { authority, reporter: &mut reporter };
             settings.policy = reader.policy(members);
-            settings.permissions = permission::reading::read(members, authority, reader.reporter);
+            settings.permissions =
+                crate::settings::permissions::read(members, authority, reader.reporter);
             settings.principals = principals::read(members, authority, reader.reporter);
             settings.hooks = hooks::read(members, reader.reporter);
             settings.identity_provider = identity_provider::read(members, reader.reporter);
-            settings.connector_account = account::read(members, reader.reporter);
-            settings.model = model_choice::read(members, reader.reporter);
+            settings.connector_account = connector_account::read(members, reader.reporter);
+            settings.model = model::read(members, reader.reporter);
             if authority == Authority::User {
                 settings.disabled = reader.disabled(members);
                 settings.theme = reader.theme(members);

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 
-use crate::shown;
+use crate::display;
 
 /// Defaults may hold variables in turn, this deep; anything deeper is taken literally.
 const MAX_DEFAULT_DEPTH: usize = 16;
@@ -55,7 +55,7 @@ impl SecretReference {
     pub fn masked(&self) -> String {
         match self {
             SecretReference::Command(command) => {
-                format!("${{cmd:{}}}", shown::masked_command(command))
+                format!("${{cmd:{}}}", display::masked_command(command))
             }
             SecretReference::Keychain(_) | SecretReference::File(_) => self.to_string(),
         }

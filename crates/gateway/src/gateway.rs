@@ -4,19 +4,19 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use switchboard::calling::CallContext;
-use switchboard::engine::Host;
+use switchboard::call::pipeline::CallContext;
+use switchboard::host::Host;
 use switchboard_config::permission::PermissionRules;
-use switchboard_config::principals::Principals;
-use switchboard_wire::era::Era;
+use switchboard_config::settings::principals::Principals;
+use switchboard_wire::protocol::era::Era;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 
-use crate::directory::{ExposeOptions, ExposedCatalogue};
-use crate::parking::SuspendedRequests;
+use crate::exposed::catalogue::{ExposeOptions, ExposedCatalogue};
+use crate::multi_round_trip::suspended::SuspendedRequests;
 use crate::relay::Relay;
-use crate::spans::Tracer;
+use crate::telemetry::spans::Tracer;
 
 /// How long a call may wait for its client to come back with answers.
 const SUSPENDED_REQUEST_TTL: Duration = Duration::from_secs(30 * 60);
@@ -46,15 +46,15 @@ impl Gateway {
         options: ExposeOptions,
         tracer: Tracer,
     ) -> (Gateway, JoinHandle<()>) {
-        let (published, directory) = watch::channel(Arc::new(ExposedCatalogue::default()));
-        let relay = Arc::new(Relay::new(host.clone(), desk, directory, tracer));
-        let (parking, keeping) = SuspendedRequests::new(SUSPENDED_REQUEST_TTL);
+        let (published, catalogue) = watch::channel(Arc::new(ExposedCatalogue::default()));
+        let relay = Arc::new(Relay::new(host.clone(), desk, catalogue, tracer));
+        let (suspended, keeping) = SuspendedRequests::new(SUSPENDED_REQUEST_TTL);
         let mut tasks = JoinSet::new();
         tasks.spawn(refresh_catalogue(host.clone(), options, published));
         tasks.spawn(keeping);
         tasks.spawn(propagate_log_levels(relay.log_levels.subscribe(), Arc::downgrade(&relay)));
         let task = tokio::spawn(async move { while tasks.join_next().await.is_some() {} });
-        (Gateway { relay, suspended: parking }, task)
+        (Gateway { relay, suspended }, task)
     }
 
     /// The rules changed. What was answered for a session still holds.
@@ -65,14 +65,14 @@ impl Gateway {
     /// Waits until every server is connected or is known not to be, but no longer than this.
     pub async fn wait_until_ready(&self, max_wait: Duration) {
         let host = &self.relay.host;
-        let mut directory = self.relay.catalogues.clone();
+        let mut catalogue = self.relay.catalogues.clone();
         let fresh = async {
             let snapshot = host.settled().await;
             let pool = host.settled_pool().await;
             let is_current = |it: &Arc<ExposedCatalogue>| {
                 it.revision >= snapshot.revision && it.pool.revision() >= pool.revision()
             };
-            let _closed = directory.wait_for(is_current).await;
+            let _closed = catalogue.wait_for(is_current).await;
         };
         let _some_are_slow = timeout(max_wait, fresh).await;
     }
@@ -113,7 +113,7 @@ async fn propagate_log_levels(
     mut levels: watch::Receiver<std::collections::HashMap<u64, &'static str>>,
     relay: std::sync::Weak<Relay>,
 ) {
-    let Some(mut directory) = relay.upgrade().map(|it| it.catalogues.clone()) else { return };
+    let Some(mut catalogue) = relay.upgrade().map(|it| it.catalogues.clone()) else { return };
     let mut notified: BTreeSet<Arc<str>> = BTreeSet::new();
     loop {
         let is_level_change = tokio::select! {
@@ -121,15 +121,15 @@ async fn propagate_log_levels(
                 Ok(()) => true,
                 Err(_) => return,
             },
-            changed = directory.changed() => match changed {
+            changed = catalogue.changed() => match changed {
                 Ok(()) => false,
                 Err(_) => return,
             },
         };
         let Some(relay) = relay.upgrade() else { return };
-        let now = directory.borrow_and_update().clone();
+        let now = catalogue.borrow_and_update().clone();
         levels.borrow_and_update();
-        let loggers = |it: &&crate::directory::ExposedServer| {
+        let loggers = |it: &&crate::exposed::catalogue::ExposedServer| {
             it.era == Era::Legacy && it.has_capability("logging")
         };
         let loggers: BTreeSet<Arc<str>> =

@@ -3,35 +3,24 @@
 //! Every request passes [`head_guard::HeadGuard`] before anybody looks at its path. Who it comes from is the affair of
 //! `switchboard-auth`, which owns every token.
 
-mod attendant;
-mod consenting;
-mod directory;
+mod approval_queue;
+pub mod downstream;
+pub mod exposed;
 mod gateway;
-mod guest;
-pub mod head_guard;
-mod hearing;
-mod http_front;
-mod list_pages;
-mod meanwhile;
-mod metering;
-mod metrics_page;
-mod parking;
-mod process_facts;
+pub mod http;
+pub mod multi_round_trip;
 mod relay;
-mod search_tools;
-mod span_export;
-mod spans;
-mod stdio_front;
-mod task_ledger;
-mod token_seal;
-mod trace_context;
-mod turn;
-mod visiting;
-mod waiting_room;
+mod sealed_state;
+mod stdio;
+mod subscriptions;
+mod task_owners;
+pub mod telemetry;
 
-pub use directory::{ConnectionSharing, ExposeOptions, NameStyle, ToolExposure, parse_expose_rule};
+pub use approval_queue::{ApprovalQueue, PendingApproval, PendingApprovals};
+pub use exposed::catalogue::{
+    ConnectionSharing, ExposeOptions, NameStyle, ToolExposure, parse_expose_rule,
+};
 pub use gateway::Gateway;
-pub use http_front::{HttpOptions, MCP_PATH, MetricsAccess};
-pub use span_export::TraceExport;
-pub use spans::{ParentSampling, Sampler, Tracer};
-pub use waiting_room::{ApprovalQueue, PendingApproval, PendingApprovals};
+pub use http::server::{HttpOptions, MCP_PATH, MetricsAccess};
+pub use telemetry::otlp::TraceExport;
+pub use telemetry::spans::{ParentSampling, Sampler, Tracer};

@@ -1,11 +1,11 @@
 //! One question of a client, from its method to its answer: looks up whose it is, and passes it on. Nothing here knows
 //! how the client is connected; what is asked back goes through the question's own outlet.
 
-mod finishing;
-mod routes;
-mod signs;
-mod states;
-mod tool_relay;
+mod era_result;
+mod progress;
+mod request_state;
+mod router;
+mod tools;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -13,34 +13,36 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value as Json, json};
-use switchboard::ask::{OnBehalfOf, OnInputRequired, RequestError, ServerRequest};
-use switchboard::audit::RequestOrigin;
-use switchboard::calling::{CallContext, ToolCall};
-use switchboard::catalogue::ListKind;
-use switchboard::engine::Host;
+use switchboard::audit::log::RequestOrigin;
+use switchboard::call::pipeline::{CallContext, ToolCall};
+use switchboard::catalogue::fetch::ListKind;
+use switchboard::host::Host;
 use switchboard::pool::naming;
 use switchboard::pool::tool::Tool;
+use switchboard::request::send::{OnBehalfOf, OnInputRequired, RequestError, ServerRequest};
 use switchboard_config::permission::{self, PermissionEffect, PermissionRules, RuleEntry};
-use switchboard_config::principals::Principals;
-use switchboard_wire::asked::{RawObject, RequestMeta};
+use switchboard_config::settings::principals::Principals;
 use switchboard_wire::client::ClientMeta;
-use switchboard_wire::era::Era;
-use switchboard_wire::message::{Payload, RequestId, RpcError};
-use switchboard_wire::reception::{self, ServerIdentity};
+use switchboard_wire::jsonrpc::message::{Payload, RequestId, RpcError};
+use switchboard_wire::protocol::era::Era;
+use switchboard_wire::protocol::request_meta::{RawObject, RequestMeta};
+use switchboard_wire::server;
+use switchboard_wire::server::ServerIdentity;
 use tokio::sync::watch;
 
-use crate::attendant::{ClientChannel, RequestContext};
-use crate::directory::ExposedCatalogue;
-use crate::guest::Client;
-use crate::metering::Metrics;
-use crate::spans::{ActiveSpan, Tracer};
-use crate::task_ledger::TaskOwners;
-use crate::token_seal::StateSealer;
-use crate::trace_context::{self, TRACEPARENT, TraceContext};
-use crate::visiting::request_digest;
+use crate::downstream::client::Client;
+use crate::downstream::request_context::{ClientChannel, RequestContext};
+use crate::exposed::catalogue::ExposedCatalogue;
+use crate::multi_round_trip::modern_request::request_digest;
+use crate::sealed_state::StateSealer;
+use crate::task_owners::TaskOwners;
+use crate::telemetry::metrics::Metrics;
+use crate::telemetry::spans::{ActiveSpan, Tracer};
+use crate::telemetry::trace_context;
+use crate::telemetry::trace_context::{TRACEPARENT, TraceContext};
 
-use states::{Approval, StateBinding};
-pub(crate) use states::{REQUEST_STATE_TTL, RequestState, invalid_request_state};
+use request_state::{Approval, StateBinding};
+pub(crate) use request_state::{REQUEST_STATE_TTL, RequestState, invalid_request_state};
 
 /// How many principals are known at once.
 const MAX_CALL_CONTEXTS: usize = 10_000;
@@ -133,13 +135,13 @@ impl Relay {
 
     /// What we say of ourselves to this principal.
     pub(crate) fn server_identity(&self, era: Era, principal: &Arc<str>) -> ServerIdentity {
-        let directory = self.catalogue();
+        let catalogue = self.catalogue();
         ServerIdentity {
             name: "switchboard".to_owned(),
             title: Some("Switchboard".to_owned()),
             version: VERSION.to_owned(),
-            instructions: directory.instructions(|it| self.shows_server(principal, it)),
-            capabilities: directory.capabilities(era).clone(),
+            instructions: catalogue.instructions(|it| self.shows_server(principal, it)),
+            capabilities: catalogue.capabilities(era).clone(),
         }
     }
 
@@ -166,9 +168,9 @@ impl Relay {
     }
 
     /// A client is gone, and with it what was only its own.
-    pub(crate) async fn client_disconnected(&self, guest: &Client) {
-        self.log_levels.send_if_modified(|it| it.remove(&guest.id).is_some());
-        let lane = self.catalogue().own_connection_key(guest);
+    pub(crate) async fn client_disconnected(&self, client: &Client) {
+        self.log_levels.send_if_modified(|it| it.remove(&client.id).is_some());
+        let lane = self.catalogue().own_connection_key(client);
         if let Some(lane) = lane {
             self.host.close_dedicated(&lane).await;
         }
@@ -201,51 +203,51 @@ impl Relay {
     /// May this principal see anything of the server? Who may call none of its tools has no business with the rest.
     pub(crate) fn shows_server(&self, principal: &Arc<str>, server: &str) -> bool {
         let rules = self.call_context(principal).rules.current();
-        let directory = self.catalogues.borrow();
-        let prefix = directory.servers.iter().find(|it| *it.server == *server).map(|it| &it.prefix);
+        let catalogue = self.catalogues.borrow();
+        let prefix = catalogue.servers.iter().find(|it| *it.server == *server).map(|it| &it.prefix);
         prefix.is_none_or(|it| permission::server_hidden_by(&rules, it).is_none())
     }
 
     /// Answers a question that is neither the beginning of a conversation nor about changes.
-    pub(crate) async fn respond(&self, mut asked: InboundRequest) -> Result<Payload, RpcError> {
-        self.metrics.count_request(&asked.method);
-        asked.origin.parent = TraceContext::from_meta(&asked.meta);
-        let span = self.tracer.start_request(&asked);
-        asked.origin.span = span.context();
-        let outcome = self.respond_in_era(asked).await;
+    pub(crate) async fn respond(&self, mut request: InboundRequest) -> Result<Payload, RpcError> {
+        self.metrics.count_request(&request.method);
+        request.origin.parent = TraceContext::from_meta(&request.meta);
+        let span = self.tracer.start_request(&request);
+        request.origin.span = span.context();
+        let outcome = self.respond_in_era(request).await;
         span.finish_with(&outcome);
         outcome
     }
 
-    async fn respond_in_era(&self, asked: InboundRequest) -> Result<Payload, RpcError> {
-        let (era, method) = (asked.client.era, asked.method.clone());
-        let result = self.route(asked).await;
+    async fn respond_in_era(&self, request: InboundRequest) -> Result<Payload, RpcError> {
+        let (era, method) = (request.client.era, request.method.clone());
+        let result = self.route(request).await;
         match era {
             Era::Legacy => result,
             Era::Modern => result
-                .map(|it| finishing::to_modern_result(&method, it))
-                .map_err(finishing::to_modern_error),
+                .map(|it| era_result::to_modern_result(&method, it))
+                .map_err(era_result::to_modern_error),
         }
     }
 
     /// A page of a list, without what is hidden from whoever asks.
-    fn list(&self, list: ListKind, asked: &InboundRequest) -> Result<Payload, RpcError> {
-        let directory = self.catalogue();
-        let cursor = asked.params.get_string("cursor");
-        let pages = directory.lists.get(&list);
-        let pages = pages.ok_or_else(|| reception::invalid_params("nothing is listed yet"))?;
-        let page = pages.page(asked.client.era, cursor.as_deref())?;
-        let principal = &asked.client.principal;
+    fn list(&self, list: ListKind, request: &InboundRequest) -> Result<Payload, RpcError> {
+        let catalogue = self.catalogue();
+        let cursor = request.params.get_string("cursor");
+        let pages = catalogue.lists.get(&list);
+        let pages = pages.ok_or_else(|| server::invalid_params("nothing is listed yet"))?;
+        let page = pages.page(request.client.era, cursor.as_deref())?;
+        let principal = &request.client.principal;
         if !self.hides_anything(principal) {
             return Ok(page);
         }
         let mut page: Map<String, Json> =
-            page.decode().map_err(|_| reception::internal_error("the list cannot be read"))?;
+            page.decode().map_err(|_| server::internal_error("the list cannot be read"))?;
         if let Some(Json::Array(entries)) = page.get_mut(list.id()) {
-            entries.retain(|entry| match (list, directory.owner_of_entry(list, entry)) {
+            entries.retain(|entry| match (list, catalogue.owner_of_entry(list, entry)) {
                 (ListKind::Tools, _) => {
                     let name = entry["name"].as_str();
-                    let tool = name.and_then(|name| directory.tools.get(name));
+                    let tool = name.and_then(|name| catalogue.tools.get(name));
                     tool.is_none_or(|tool| self.shows_tool(principal, tool))
                 }
                 (_, owner) => owner.is_none_or(|server| self.shows_server(principal, server)),
@@ -258,29 +260,31 @@ impl Relay {
     async fn forward(
         &self,
         server: &str,
-        asked: &InboundRequest,
+        request: &InboundRequest,
         mut params: RawObject,
     ) -> Result<Payload, RpcError> {
-        if !self.shows_server(&asked.client.principal, server) {
-            return Err(reception::invalid_params("there is no such thing here"));
+        if !self.shows_server(&request.client.principal, server) {
+            return Err(server::invalid_params("there is no such thing here"));
         }
         let original_params = params.clone();
-        let digest = || request_digest(&asked.method, &original_params);
-        let binding = StateBinding { server, principal: &asked.client.principal, digest: &digest };
-        if asked.client.era == Era::Modern {
+        let digest = || request_digest(&request.method, &original_params);
+        let binding =
+            StateBinding { server, principal: &request.client.principal, digest: &digest };
+        if request.client.era == Era::Modern {
             self.unwrap_state(&binding, &mut params)?;
         }
-        self.send_log_level_for(asked, server).await;
-        let attendant = Arc::new(RequestContext::new(asked.client.clone(), asked.channel.clone()));
-        let span = self.tracer.start_upstream(asked, server);
-        let answer = signs::with_progress(asked, |progress| async {
+        self.send_log_level_for(request, server).await;
+        let request_context =
+            Arc::new(RequestContext::new(request.client.clone(), request.channel.clone()));
+        let span = self.tracer.start_upstream(request, server);
+        let answer = progress::with_progress(request, |progress| async {
             let question = ServerRequest {
                 params: Some(params.to_payload()),
                 progress,
-                ..ServerRequest::idempotent(asked.method.clone(), REQUEST_TIMEOUT)
+                ..ServerRequest::idempotent(request.method.clone(), REQUEST_TIMEOUT)
             };
             let question =
-                question.on_behalf_of(self.on_behalf_of(asked, attendant, (server, &span)));
+                question.on_behalf_of(self.on_behalf_of(request, request_context, (server, &span)));
             let answer = self.host.request_on_behalf(server, question).await;
             answer.map_err(|it| error_for_client(&it))
         });
@@ -292,41 +296,41 @@ impl Relay {
     /// The server is told that what it does belongs to the span, where there is one.
     fn on_behalf_of(
         &self,
-        asked: &InboundRequest,
-        attendant: Arc<RequestContext>,
+        request: &InboundRequest,
+        request_context: Arc<RequestContext>,
         (server, span): (&str, &ActiveSpan),
     ) -> OnBehalfOf {
-        let guest = &asked.client;
+        let client = &request.client;
         let members = match span.context() {
-            None => asked.meta.forwarded_members(guest.log_level()),
+            None => request.meta.forwarded_members(client.log_level()),
             Some(context) => {
-                let mut meta = asked.meta.clone();
+                let mut meta = request.meta.clone();
                 meta.other_members
                     .insert(TRACEPARENT, trace_context::json_string(&context.to_traceparent()));
-                meta.forwarded_members(guest.log_level())
+                meta.forwarded_members(client.log_level())
             }
         };
         OnBehalfOf {
-            handler: attendant,
+            handler: request_context,
             client_meta: ClientMeta {
-                capabilities: Some(guest.capabilities_json.clone()),
+                capabilities: Some(client.capabilities_json.clone()),
                 members,
             },
-            on_input_required: match guest.era {
+            on_input_required: match client.era {
                 Era::Legacy => OnInputRequired::Answer,
                 Era::Modern => OnInputRequired::PassThrough,
             },
-            dedicated_connection: self.catalogues.borrow().dedicated_connection(guest, server),
+            dedicated_connection: self.catalogues.borrow().dedicated_connection(client, server),
         }
     }
 }
 
 /// Where a call came from, for the records.
-fn provenance(asked: &InboundRequest) -> RequestOrigin {
-    let trace = asked.origin.span.or(asked.origin.parent);
+fn provenance(request: &InboundRequest) -> RequestOrigin {
+    let trace = request.origin.span.or(request.origin.parent);
     RequestOrigin {
-        session: asked.client.session_digest().map(str::to_owned).unwrap_or_default(),
-        request: asked.origin.id_text(),
+        session: request.client.session_digest().map(str::to_owned).unwrap_or_default(),
+        request: request.origin.id_text(),
         trace: trace.map(|it| it.trace_id()).unwrap_or_default(),
     }
 }
@@ -338,7 +342,7 @@ pub(crate) fn error_for_client(error: &RequestError) -> RpcError {
         RequestError::NotConnected(view) => {
             let why = view.status.cause().map(ToString::to_string);
             let why = why.unwrap_or_else(|| view.status.id().to_owned());
-            reception::internal_error(&format!("{error}: {why}"))
+            server::internal_error(&format!("{error}: {why}"))
         }
         RequestError::PermitRequired
         | RequestError::UnknownServer(_)
@@ -346,7 +350,7 @@ pub(crate) fn error_for_client(error: &RequestError) -> RpcError {
         | RequestError::TooLarge { .. }
         | RequestError::UrlElicitationDeclined { .. }
         | RequestError::Interrupted { .. }
-        | RequestError::ConnectionLost { .. } => reception::internal_error(&error.to_string()),
+        | RequestError::ConnectionLost { .. } => server::internal_error(&error.to_string()),
     }
 }
 

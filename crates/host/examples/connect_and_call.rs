@@ -4,11 +4,11 @@
 use std::error::Error;
 
 use serde_json::json;
-use switchboard::address::HostEnv;
-use switchboard::calling::{CallContext, ToolCall};
-use switchboard::engine::{Host, HostOptions};
-use switchboard::load;
-use switchboard::places::Paths;
+use switchboard::call::pipeline::{CallContext, ToolCall};
+use switchboard::connection::resolve::HostEnv;
+use switchboard::host::{Host, HostOptions};
+use switchboard::sources::loader;
+use switchboard::sources::paths::Paths;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -18,19 +18,19 @@ async fn main() -> Result<(), Box<dyn Error>> {
     };
     // Logs and memories of servers go below this folder.
     let folder = tempfile::tempdir()?;
-    let places = Paths::in_dir(folder.path());
+    let paths = Paths::in_dir(folder.path());
     let env = HostEnv {
         home: folder.path().to_owned(),
         working_folder: std::env::current_dir()?,
         variables: std::env::vars().collect(),
     };
-    let (host, task) = Host::start(HostOptions::new(places.clone(), env))?;
+    let (host, task) = Host::start(HostOptions::new(paths.clone(), env))?;
     let servers = json!({"mcpServers": {"server": {"command": command, "args": more}}});
-    host.apply(&load::from_program("connect_and_call", &servers.to_string())).await;
+    host.apply(&loader::from_program("connect_and_call", &servers.to_string())).await;
     host.settled().await;
 
     // The server was chosen by whoever started us, so its tools need no further yes.
-    let context = CallContext::new(&host, &places)?.with_trusted_server("server");
+    let context = CallContext::new(&host, &paths)?.with_trusted_server("server");
     let call = ToolCall::new(&format!("mcp__server__{tool}"), serde_json::from_str(arguments)?);
     let result = host.call(&context, call).await;
     host.shutdown().await;

@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::json;
-use switchboard::address::HostEnv;
-use switchboard::calling::{CallContext, ToolCall};
-use switchboard::engine::{Host, HostOptions};
-use switchboard::in_process::InProcessServer;
-use switchboard::load;
-use switchboard::places::Paths;
-use switchboard_builtin::content::ToolOutput;
-use switchboard_builtin::context::HandlerContext;
-use switchboard_builtin::server::Server;
-use switchboard_builtin::tooling::Tool;
+use switchboard::call::pipeline::{CallContext, ToolCall};
+use switchboard::connection::in_process::InProcessServer;
+use switchboard::connection::resolve::HostEnv;
+use switchboard::host::{Host, HostOptions};
+use switchboard::sources::loader;
+use switchboard::sources::paths::Paths;
+use switchboard_builtin::kit::context::HandlerContext;
+use switchboard_builtin::kit::server::Server;
+use switchboard_builtin::kit::tool::Tool;
+use switchboard_builtin::kit::tool_output::ToolOutput;
 
 #[derive(Deserialize)]
 struct Greet {
@@ -31,17 +31,17 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let folder = tempfile::tempdir()?;
     let env = HostEnv { working_folder: folder.path().to_owned(), ..HostEnv::default() };
-    let places = Paths::in_dir(folder.path());
-    let mut options = HostOptions::new(places.clone(), env);
+    let paths = Paths::in_dir(folder.path());
+    let mut options = HostOptions::new(paths.clone(), env);
     let served = InProcessServer::new(move |link| server.clone().serve(link));
     options.in_process.insert("greeter".to_owned(), served);
     let (host, task) = Host::start(options)?;
     let servers = r#"{"mcpServers": {"greeter": {"type": "sdk", "name": "greeter"}}}"#;
-    host.apply(&load::from_program("in_process_server", servers)).await;
+    host.apply(&loader::from_program("in_process_server", servers)).await;
 
     host.settled().await;
 
-    let context = CallContext::new(&host, &places)?.with_trusted_server("greeter");
+    let context = CallContext::new(&host, &paths)?.with_trusted_server("greeter");
     let call = ToolCall::new("mcp__greeter__greet", json!({"name": "Ada"}));
     println!("{}", host.call(&context, call).await?.text());
     host.shutdown().await;

@@ -5,32 +5,32 @@ use std::error::Error;
 use std::time::Duration;
 
 use serde_json::json;
-use switchboard::address::HostEnv;
-use switchboard::calling::{CallContext, ToolCall};
-use switchboard::catalogue::ListKind;
+use switchboard::call::pipeline::{CallContext, ToolCall};
+use switchboard::catalogue::fetch::ListKind;
 use switchboard::connection::Status;
-use switchboard::engine::{Host, HostOptions};
-use switchboard::in_process::InProcessServer;
-use switchboard::load;
-use switchboard::places::Paths;
-use switchboard_builtin::demonstration;
+use switchboard::connection::in_process::InProcessServer;
+use switchboard::connection::resolve::HostEnv;
+use switchboard::host::{Host, HostOptions};
+use switchboard::sources::loader;
+use switchboard::sources::paths::Paths;
+use switchboard_builtin::demo;
 use tokio::time::timeout;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let env = HostEnv { working_folder: folder.path().to_owned(), ..HostEnv::default() };
-    let places = Paths::in_dir(folder.path());
-    let mut options = HostOptions::new(places.clone(), env);
-    let server = demonstration::server(folder.path().join("notes.json"));
+    let paths = Paths::in_dir(folder.path());
+    let mut options = HostOptions::new(paths.clone(), env);
+    let server = demo::server(folder.path().join("notes.json"));
     let served = InProcessServer::new(move |link| server.clone().serve(link));
     options.in_process.insert("demo".to_owned(), served);
     let (host, task) = Host::start(options)?;
     let servers = r#"{"mcpServers": {"notes": {"type": "sdk", "name": "demo"}}}"#;
-    host.apply(&load::from_program("watch_catalogue", servers)).await;
+    host.apply(&loader::from_program("watch_catalogue", servers)).await;
 
     host.settled().await;
-    let context = CallContext::new(&host, &places)?.with_trusted_server("notes");
+    let context = CallContext::new(&host, &paths)?.with_trusted_server("notes");
     let mut watch = host.watch();
     for wanted in 0..3 {
         // A snapshot is a whole: nothing in it changes while it is looked at.

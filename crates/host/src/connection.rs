@@ -1,30 +1,36 @@
 //! One server's connection: a task of its own owns its state, its line and its catalogue.
 //! Readers see it through a [`View`], callers use its client directly, and nobody holds a lock.
 
+mod actor;
 mod credentials;
+pub mod dedicated;
+pub mod in_process;
+pub mod resolve;
+pub(crate) mod resource_subscriptions;
+pub(crate) mod retry_class;
+pub mod server_requests;
 pub mod state;
-mod task;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use switchboard_config::entry::{Fingerprint, ServerSpec, TransportKind};
+use switchboard_config::entry::server::{Fingerprint, ServerSpec, TransportKind};
 use switchboard_config::scope::Scope;
 use switchboard_wire::client::Client;
-use switchboard_wire::dial::Fallback;
-use switchboard_wire::introduction::{ClientCapability, ServerDescription};
+use switchboard_wire::connect::Fallback;
 use switchboard_wire::peer::{CallError, CallOwner};
-use switchboard_wire::process::DescendantSearch;
+use switchboard_wire::process::child::DescendantSearch;
+use switchboard_wire::protocol::capabilities::{ClientCapability, ServerDescription};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
-use crate::catalogue::Catalogue;
-use crate::cause::ConnectionFailure;
-use crate::engine::ConnectionContext;
-use crate::shelf::ResourceRevision;
-use crate::signing::{LoginMethod, LoginSlot};
-use crate::subscription::ResourceActivity;
+use crate::catalogue::fetch::Catalogue;
+use crate::failure::ConnectionFailure;
+use crate::host::ConnectionContext;
+use crate::login::server_login::{LoginMethod, LoginSlot};
+use crate::resources::cache::ResourceRevision;
+use crate::resources::subscription::ResourceActivity;
 
 /// How many requests may wait for a connection's task.
 const QUEUE_CAPACITY: usize = 64;
@@ -226,7 +232,7 @@ pub(crate) fn spawn(
     options: ConnectionOptions,
 ) -> (ConnectionHandle, JoinHandle<()>) {
     let (commands, from_callers) = mpsc::channel(QUEUE_CAPACITY);
-    let task = task::ConnectionActor::new(desired.clone(), context, reports, options);
+    let task = actor::ConnectionActor::new(desired.clone(), context, reports, options);
     let view = task.view_receiver();
     let login_slot = task.login_slot();
     let joined = tokio::spawn(task.run(from_callers));

@@ -13,7 +13,7 @@
 //! use switchboard::in_process::InProcess;
 //! use switchboard::load;
 //! use switchboard::places::Places;
-//! use switchboard_builtin::demonstration;
+//! use switchboard_builtin::demo;
 //!
 //! let folder = tempfile::tempdir()?;
 //! let around = Around { working_folder: folder.path().to_owned(), ..Around::default() };
@@ -38,52 +38,22 @@
 //!
 //! The folder `examples` has whole programs.
 
-pub mod address;
-pub mod ask;
 pub mod audit;
-pub mod built_in;
-pub mod calling;
+pub mod builtin_tools;
+pub mod call;
 pub mod catalogue;
-pub mod cause;
 pub mod connection;
-pub mod connectors;
-pub mod consent;
-pub mod counsel;
-mod doorman;
-pub mod engine;
-pub mod form;
-mod headers_helper;
-mod hook_command;
-pub mod in_process;
-pub mod inheritance;
-pub mod inquiry;
-pub mod lane;
-pub mod load;
-pub mod logbook;
-pub mod memo;
-pub mod perform;
-pub mod pin;
-pub mod places;
+pub mod elicitation;
+pub mod failure;
+pub mod host;
+pub mod login;
+pub mod permission;
 pub mod pool;
-pub mod prepared;
-pub mod read;
-pub mod rehearsal;
-pub mod reload;
-pub mod remembered;
-pub mod reveal;
-pub mod rulebook;
-pub mod ruling;
-mod shelf;
-mod shell_command;
-mod shown_headers;
-pub mod signing;
-pub mod skill;
-pub mod store;
-pub mod subscription;
-mod trouble;
-pub mod upkeep;
-mod visit;
-pub mod yielded;
+pub mod request;
+pub mod resources;
+pub mod sources;
+pub mod storage;
+pub mod tool_result;
 
 pub use switchboard_auth as auth;
 pub use switchboard_config as config;

@@ -5,26 +5,27 @@
 //! apart with the reason, and everything else of its server stays.
 
 pub mod argument_check;
-pub mod difference;
-pub mod input_schema;
-mod likeness;
+pub mod diff;
+pub mod hidden_text;
 pub mod naming;
-pub mod suspicion;
+pub mod schema;
+pub mod search;
+mod similar_names;
 pub mod tool;
-pub mod tool_search;
+pub mod updater;
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use switchboard_config::entry::ToolFilter;
+use switchboard_config::entry::server::ToolFilter;
 
-use crate::catalogue::ListItem;
-use input_schema::QuarantineReason;
-use likeness::NameQuery;
+use crate::catalogue::fetch::ListItem;
 use naming::{Candidate, Contested, NameOrigin, PrefixUse};
+use schema::QuarantineReason;
+use search::{SearchIndex, ToolMatch};
+use similar_names::NameQuery;
 use tool::{ParsedTool, Tool, ToolKind, ToolOwner};
-use tool_search::{SearchIndex, ToolMatch};
 
 /// A server and its tools. A server that is known but not connected belongs here too, with no tools: its name counts
 /// when names are chosen.

@@ -13,9 +13,9 @@ use axum::routing::get;
 use serde_json::{Value, json};
 use url::form_urlencoded;
 
-use crate::authority::random_token;
-use crate::loopback::{LoopbackListener, ServerThread};
-use crate::script::Script;
+use crate::authorization_server::random_token;
+use crate::http::loopback::{LoopbackListener, ServerThread};
+use crate::scripted::script::Script;
 use crate::scripted::{
     RecordedRequest, RunMode, ServerState, Transport, empty_response, json_response,
     recorded_headers, router, with_header,
@@ -62,11 +62,11 @@ impl ConnectorService {
     pub fn start(connectors: &[Connector], page_size: usize) -> io::Result<ConnectorService> {
         let port = LoopbackListener::bind()?;
         let origin = port.origin.clone();
-        let entries = connectors.iter().enumerate().map(|(at, connector)| {
+        let entries = connectors.iter().enumerate().map(|(index, connector)| {
             let vendor: String =
                 form_urlencoded::byte_serialize(connector.vendor_url.as_bytes()).collect();
-            let url = format!("{origin}/proxy/{at}/mcp?mcp_url={vendor}");
-            json!({"id": format!("connector-{at}"), "name": connector.name, "url": url})
+            let url = format!("{origin}/proxy/{index}/mcp?mcp_url={vendor}");
+            json!({"id": format!("connector-{index}"), "name": connector.name, "url": url})
         });
         let state = Arc::new(AccountState {
             connectors: entries.collect(),
@@ -75,9 +75,10 @@ impl ConnectorService {
             recorded: Mutex::default(),
         });
         let mut routes = Router::new().route("/v1/connectors", get(list_connectors));
-        for (at, connector) in connectors.iter().enumerate() {
+        for (index, connector) in connectors.iter().enumerate() {
             let actor = ServerState::new(connector.script.clone(), RunMode::InTest);
-            routes = routes.nest_service(&format!("/proxy/{at}"), router(Transport::Http, actor));
+            routes =
+                routes.nest_service(&format!("/proxy/{index}"), router(Transport::Http, actor));
         }
         let routes = routes.with_state(Arc::clone(&state));
         let routes = routes.layer(from_fn_with_state(Arc::clone(&state), authenticate));

@@ -1,28 +1,23 @@
 //! Temp homes, project trees, a runner, servers that follow a script and a look at processes, for Switchboard's own tests.
 
-pub mod authority;
+pub mod authorization_server;
 pub mod connector_account;
-mod loopback;
+pub mod http;
 pub mod model_service;
 pub mod processes;
-pub mod quirk;
-mod ran;
-pub mod real;
-mod scene;
-pub mod script;
+pub mod real_servers;
+mod sandbox;
 pub mod scripted;
-mod served;
-mod still;
 mod terminal;
 
-pub use authority::AuthorizationServer;
+pub use authorization_server::AuthorizationServer;
 pub use connector_account::ConnectorService;
 pub use model_service::ModelService;
-pub use quirk::{Cursors, Quirk};
-pub use ran::CommandOutput;
-pub use scene::{MANAGED_DIR, Sandbox};
-pub use script::{Era, ResponseFormat, Script, SessionMode};
+pub use sandbox::command_output::CommandOutput;
+pub use sandbox::{MANAGED_DIR, Sandbox};
 pub use scripted::ScriptedProgram;
-pub use served::{RecordedRequest, ScriptedServer};
-pub use still::Screenshot;
+pub use scripted::quirk::{Cursors, Quirk};
+pub use scripted::script::{Era, ResponseFormat, Script, SessionMode};
+pub use scripted::test_server::{RecordedRequest, ScriptedServer};
+pub use terminal::screenshot::Screenshot;
 pub use terminal::{Size, Terminal};

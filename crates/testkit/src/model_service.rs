@@ -1,10 +1,10 @@
 //! A model that follows a script, over HTTP: Anthropic's messages and OpenAI's chat completions and responses, each at
 //! its own path. It minds what it is sent as the real ones do, and remembers it. It shares no code with our clients.
 
-mod completion_chunks;
-mod message_events;
-mod objection;
-mod response_events;
+mod anthropic_messages;
+mod chat_completions;
+mod openai_responses;
+mod request_check;
 
 use std::collections::VecDeque;
 use std::io;
@@ -21,9 +21,9 @@ use futures_util::stream;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-use crate::loopback::{LoopbackListener, ServerThread};
+use crate::http::loopback::{LoopbackListener, ServerThread};
 use crate::scripted::recorded_headers;
-use crate::served::RecordedRequest;
+use crate::scripted::test_server::RecordedRequest;
 
 /// How long a test waits for a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
@@ -259,8 +259,8 @@ impl ServiceState {
         self.recorded().push(recorded);
         self.request_arrived.notify_all();
         let reply = self.replies().pop_front();
-        let objection = objection::rejection(api, &parts.headers, body.as_ref());
-        let reply = match (objection, reply) {
+        let rejection = request_check::rejection(api, &parts.headers, body.as_ref());
+        let reply = match (rejection, reply) {
             (Some((status, message)), _) => Reply::error(status, "invalid_request_error", &message),
             (None, Some(reply)) => reply,
             (None, None) => Reply::error(500, "api_error", "the script is over")
@@ -273,9 +273,9 @@ impl ServiceState {
             }
             Reply::Message(reply_parts, stop_reason) => {
                 let stream_events = match api {
-                    ModelApi::Messages => message_events::encode(&reply_parts, stop_reason),
-                    ModelApi::Completions => completion_chunks::encode(&reply_parts, stop_reason),
-                    ModelApi::Responses => response_events::encode(&reply_parts, stop_reason),
+                    ModelApi::Messages => anthropic_messages::encode(&reply_parts, stop_reason),
+                    ModelApi::Completions => chat_completions::encode(&reply_parts, stop_reason),
+                    ModelApi::Responses => openai_responses::encode(&reply_parts, stop_reason),
                 };
                 self.stream_events(stream_events)
             }

@@ -15,10 +15,10 @@ pub fn is_alive(pid: u32) -> bool {
     })
 }
 
-/// Waits until a process has ended. Panics when it takes longer than `patience`.
+/// Waits until a process has ended. Panics when it takes longer than `timeout`.
 #[track_caller]
-pub fn wait_until_exited(pid: u32, patience: Duration) {
-    wait_until(patience, &format!("process {pid} is gone"), || (!is_alive(pid)).then_some(()));
+pub fn wait_until_exited(pid: u32, timeout: Duration) {
+    wait_until(timeout, &format!("process {pid} is gone"), || (!is_alive(pid)).then_some(()));
 }
 
 /// All processes, this one apart, with `marker` in the environment they were started with; a zombie has none.
@@ -36,15 +36,15 @@ pub fn processes_with_environment(marker: &str) -> Vec<u32> {
     found
 }
 
-/// Asks again and again until there is an answer. Panics when there is none within `patience`.
+/// Asks again and again until there is an answer. Panics when there is none within `timeout`.
 #[track_caller]
-pub fn wait_until<T>(patience: Duration, what: &str, mut poll: impl FnMut() -> Option<T>) -> T {
+pub fn wait_until<T>(timeout: Duration, condition: &str, mut poll: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {
         if let Some(found) = poll() {
             return found;
         }
-        assert!(start.elapsed() < patience, "waited {patience:?} in vain until {what}");
+        assert!(start.elapsed() < timeout, "waited {timeout:?} in vain until {condition}");
         thread::sleep(POLL_INTERVAL);
     }
 }

@@ -7,36 +7,34 @@
 //! `count`, `whoami`, `route {region}` (over modern HTTP with the header `Mcp-Param-Region`), `end_listening`;
 //! with the quirk `SaysWhatItIsTold` also `say {result}`, with the quirk `Talks` also `talk {text, ms, steps, ask}`.
 
-mod actor;
-mod acts;
-mod carried;
-mod conversation;
-mod eras;
-mod event_stream;
-mod mischief;
-mod outlet;
-mod over_http;
-mod over_sse;
-mod over_stdio;
-mod over_websocket;
-mod repertoire;
+mod catalogue;
+mod client_channel;
+mod client_session;
+mod protocol;
+pub mod quirk;
+mod response_quirks;
+pub mod script;
+mod server_state;
 mod taint;
+pub(crate) mod test_server;
+mod tools;
+pub mod transport;
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use serde_json::{Value, json};
 
-pub use actor::RecordedRequest;
-pub(crate) use actor::{RunMode, ServerState};
-pub use carried::Transport;
-pub(crate) use carried::{
+pub use server_state::RecordedRequest;
+pub(crate) use server_state::{RunMode, ServerState};
+pub use transport::network::Transport;
+pub(crate) use transport::network::{
     RunningServer, empty_response, json_response, recorded_headers, router, spawn_server,
     with_header,
 };
-pub use over_stdio::{run_if_grandchild, serve_network, serve_stdio};
+pub use transport::stdio::{run_if_grandchild, serve_network, serve_stdio};
 
-use crate::script::Script;
+use crate::scripted::script::Script;
 
 /// The program that plays scripts.
 #[derive(Debug)]

@@ -1,6 +1,7 @@
 //! A program at a real terminal: a pseudo-terminal that it controls, keys that are typed, and what is seen: as a stream
 //! of text, and as the screen that it makes.
 
+pub(crate) mod screenshot;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::num::NonZeroU16;
@@ -9,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use crate::still::Screenshot;
+use crate::terminal::screenshot::Screenshot;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 /// How long anything may take before a test gives up.

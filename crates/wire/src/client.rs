@@ -1,6 +1,7 @@
 //! The client's side of a conversation, the same in both eras: asks in the way that the server wants to be asked.
 //! What answers mean is left to whoever asked.
 
+pub mod handshake;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,13 +18,13 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
-use crate::era::{Era, key};
-use crate::introduction::{ClientDescription, ServerCapabilities, ServerDescription};
-use crate::link::CloseReason;
-use crate::message::{LazyFinder, Payload, RpcError};
-use crate::mirror::encode_header_value;
-use crate::params;
+use crate::jsonrpc::message::{LazyFinder, Payload, RpcError};
+use crate::jsonrpc::params;
 use crate::peer::{Call, CallError, CallOwner, Peer, Progress};
+use crate::protocol::capabilities::{ClientDescription, ServerCapabilities, ServerDescription};
+use crate::protocol::era::{Era, key};
+use crate::protocol::param_headers::encode_header_value;
+use crate::transport::CloseReason;
 
 /// How often a server may ask back before its answer comes.
 const MAX_ROUND_TRIPS: usize = 16;
@@ -71,11 +72,8 @@ pub trait RequestHandler: Send + Sync {
 }
 
 impl Client {
-    pub(crate) fn new_legacy(peer: &Peer, introduction: ServerDescription) -> Client {
-        Client {
-            peer: peer.clone(),
-            negotiation: Arc::new(Negotiation { server: introduction, meta: None }),
-        }
+    pub(crate) fn new_legacy(peer: &Peer, server: ServerDescription) -> Client {
+        Client { peer: peer.clone(), negotiation: Arc::new(Negotiation { server, meta: None }) }
     }
 
     /// A client that has yet to be introduced.
@@ -92,7 +90,7 @@ impl Client {
         let whole = meta.to_string();
         let inner = whole.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
         let members = inner.unwrap_or_default().to_owned();
-        let introduction = ServerDescription {
+        let server = ServerDescription {
             era: Era::Modern,
             protocol_version: version.to_owned(),
             name: String::new(),
@@ -104,13 +102,10 @@ impl Client {
         };
         let meta =
             Some(ModernMeta { members, capabilities, version: HeaderValue::from_static(version) });
-        Client {
-            peer: peer.clone(),
-            negotiation: Arc::new(Negotiation { server: introduction, meta }),
-        }
+        Client { peer: peer.clone(), negotiation: Arc::new(Negotiation { server, meta }) }
     }
 
-    pub(crate) fn with_server(self, introduction: ServerDescription) -> Client {
+    pub(crate) fn with_server(self, server: ServerDescription) -> Client {
         let Client { peer, negotiation } = self;
         let meta = match Arc::try_unwrap(negotiation) {
             Ok(negotiation) => negotiation.meta,
@@ -120,7 +115,7 @@ impl Client {
                 version: modern_meta.version.clone(),
             }),
         };
-        Client { peer, negotiation: Arc::new(Negotiation { server: introduction, meta }) }
+        Client { peer, negotiation: Arc::new(Negotiation { server, meta }) }
     }
 
     /// What the server said of itself.

@@ -24,27 +24,14 @@
 //! # });
 //! ```
 
-pub mod asked;
 pub mod client;
-pub mod dial;
-pub mod era;
-pub mod events;
-pub mod fault;
-pub mod handshake;
-pub mod introduction;
-pub mod lines;
-pub mod link;
-pub mod memory;
-pub mod message;
-pub mod mirror;
-pub mod network;
-mod overlong;
-mod params;
+pub mod connect;
+mod futures_set;
+pub mod http;
+pub mod jsonrpc;
 pub mod peer;
-#[cfg(unix)]
 pub mod process;
-pub mod reception;
-pub mod sse;
-pub mod streamable;
-mod together;
-pub mod websocket;
+pub mod protocol;
+pub mod server;
+pub mod transport;
+pub mod transport_error;

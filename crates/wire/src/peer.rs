@@ -1,10 +1,10 @@
 //! One side of a connection: asks, answers, and matches answers to questions.
 //! One task owns the link. A call goes through it, or past it where the link has a shortcut.
 
-mod behalf;
+mod attribution;
 mod call;
 mod driver;
-mod register;
+mod pending;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use thiserror::Error;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-use crate::fault::TransportError;
-use crate::link::{CloseReason, FastPath, OutgoingMessage, Transport};
-use crate::message::{Message, Payload, RequestId, RpcError};
+use crate::jsonrpc::message::{Message, Payload, RequestId, RpcError};
+use crate::transport::{CloseReason, FastPath, OutgoingMessage, Transport};
+use crate::transport_error::TransportError;
 
-pub use behalf::{Attribution, CallOwner, Propagation};
+pub use attribution::{Attribution, CallOwner, Propagation};
 pub use call::{Call, CallFuture, Progress};
-use register::PendingCalls;
+use pending::PendingCalls;
 
 /// How many questions may wait for the task to take them.
 const COMMAND_QUEUE: usize = 256;
@@ -45,7 +45,7 @@ struct Shared {
     open_requests: Arc<AtomicUsize>,
     close_reason: watch::Receiver<Option<CloseReason>>,
     carries_headers: bool,
-    register: Arc<PendingCalls>,
+    pending_calls: Arc<PendingCalls>,
     fast_path: Option<Arc<dyn FastPath>>,
 }
 
@@ -178,7 +178,7 @@ enum Cancellation {
 
 impl Peer {
     /// Begins to talk over a link. Must be called inside a runtime.
-    pub fn spawn<L: Transport>(link: L) -> SpawnedPeer {
+    pub fn spawn<L: Transport>(transport: L) -> SpawnedPeer {
         let (commands, from_callers) = mpsc::channel(COMMAND_QUEUE);
         let (cancellations, from_cancellations) = mpsc::unbounded_channel();
         let (to_listener, events) = mpsc::channel(EVENT_QUEUE);
@@ -191,9 +191,9 @@ impl Peer {
             open_requests: open.clone(),
             close_reason: closed_sender,
         };
-        let register: Arc<PendingCalls> = Arc::default();
-        let fast_path = link.fast_path();
-        let driver = driver::Driver::new(link, register.clone(), outputs);
+        let pending_calls: Arc<PendingCalls> = Arc::default();
+        let fast_path = transport.fast_path();
+        let driver = driver::Driver::new(transport, pending_calls.clone(), outputs);
         let inputs = driver::DriverInputs {
             commands: from_callers,
             responses: from_responses,
@@ -209,7 +209,7 @@ impl Peer {
             open_requests: open,
             close_reason: end,
             carries_headers,
-            register,
+            pending_calls,
             fast_path,
         };
         SpawnedPeer { peer: Peer(Arc::new(shared)), events, task }

@@ -3,17 +3,18 @@
 use serde::Deserialize;
 use url::Url;
 
-use super::asking::{FetchResult, LoginContext};
+use super::authorization::{FetchResult, LoginContext};
 use super::{DeviceAuthorization, Event, Flow, FlowError, FlowState, Step};
-use crate::confidential::Secret;
+use crate::crypto::pkce::TimeAndRandom;
 use crate::discovery::resource_metadata::sanitize_for_display;
 use crate::fetch::{FetchRequest, FetchResponse};
-use crate::grant::Grant;
-use crate::pkce::TimeAndRandom;
 use crate::registration::OAuthClient;
 use crate::scopes::Scopes;
-use crate::token::{self, TokenErrorCode, TokenResponse};
-use crate::token_request::{TokenOutcome, TokenRequest};
+use crate::secret::Secret;
+use crate::token::grant::Grant;
+use crate::token::request::{TokenOutcome, TokenRequest};
+use crate::token::response;
+use crate::token::response::{TokenErrorCode, TokenResponse};
 
 /// How often a device looks whether the person is done, and how long it waits in between.
 const MAX_POLLS: u32 = 400;
@@ -138,7 +139,7 @@ impl Flow {
         answer: &FetchResponse,
         now: u64,
     ) -> Result<(DeviceAuthorization, DeviceCode), FlowError> {
-        let malformed = || match token::parse_token_response(answer) {
+        let malformed = || match response::parse_token_response(answer) {
             Err(error) => FlowError::Token(error),
             Ok(_) => FlowError::DeviceFlowUnsupported,
         };

@@ -7,10 +7,10 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::assertion::tests::verify_and_decode;
-use crate::pkce::with_system_random;
+use crate::crypto::pkce::with_system_random;
+use crate::crypto::signing_key::tests::verify_and_decode;
 use crate::registration::{ClientAuthMethod, ClientCredential, ClientProvenance};
-use crate::token::TokenErrorCode;
+use crate::token::response::TokenErrorCode;
 
 const SERVER: &str = "https://mcp.example.com/mcp";
 const REDIRECT: &str = "http://127.0.0.1:7000/callback";
@@ -216,7 +216,7 @@ fn a_person_signs_in_with_a_client_that_registers_itself() {
     ] {
         assert_eq!(form[name], expected, "{name}");
     }
-    let challenge = crate::pkce::sha256_base64url(form["code_verifier"].as_bytes());
+    let challenge = crate::crypto::pkce::sha256_base64url(form["code_verifier"].as_bytes());
     assert_eq!(parameter(opened, "code_challenge"), Some(challenge));
     let signed_in = run.outcome.expect("signed in");
     assert!(signed_in.tokens.access_token.equals("at"));
@@ -425,7 +425,7 @@ fn a_program_signs_in_by_itself_with_a_key() {
     };
     let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).expect("a key");
     let public = pair.public_key().as_ref().to_vec();
-    let key = crate::assertion::SigningKey::from_ecdsa(std::sync::Arc::new(pair));
+    let key = crate::crypto::signing_key::SigningKey::from_ecdsa(std::sync::Arc::new(pair));
     let setup = configured(ClientCredential::PrivateKey(key));
     let run =
         run_flow(LoginPlan { client_config: setup, ..plan(LoginGrant::ClientCredentials) }, serve);

@@ -1,10 +1,10 @@
 //! Signing in and staying signed in, over real sockets.
 
-mod authority;
-mod fetching;
-mod keeping;
-mod listening;
+mod auth_server;
+mod http_fetcher;
 mod login;
-mod renewing;
-mod soak;
-mod verifying;
+mod loopback_listener;
+mod refresh;
+mod resource_server;
+mod shared_login_soak;
+mod token_provider;

@@ -1,8 +1,8 @@
 //! The prompt `review`: asks for a review of changes, with the tools that are here.
 
-use crate::context::HandlerContext;
-use crate::prompting::{Prompt, PromptArgument, PromptArguments, PromptMessage};
-use crate::refusal::HandlerError;
+use crate::kit::context::HandlerContext;
+use crate::kit::handler_error::HandlerError;
+use crate::kit::prompt::{Prompt, PromptArgument, PromptArguments, PromptMessage};
 
 /// How much of an argument is taken, in characters.
 const MAX_ARGUMENT_LENGTH: usize = 2000;

@@ -6,20 +6,20 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
-use switchboard_builtin::content::ToolOutput;
-use switchboard_builtin::context::{HandlerContext, LogLevel};
-use switchboard_builtin::question::{Elicitation, ElicitationResult, FormField};
-use switchboard_builtin::refusal::HandlerError;
-use switchboard_builtin::server::Server;
-use switchboard_builtin::tooling::Tool;
-use switchboard_wire::era::Era;
-use switchboard_wire::introduction::ClientCapability;
-use switchboard_wire::message::Payload;
+use switchboard_builtin::kit::context::{HandlerContext, LogLevel};
+use switchboard_builtin::kit::elicitation::{Elicitation, ElicitationResult, FormField};
+use switchboard_builtin::kit::handler_error::HandlerError;
+use switchboard_builtin::kit::server::Server;
+use switchboard_builtin::kit::tool::Tool;
+use switchboard_builtin::kit::tool_output::ToolOutput;
+use switchboard_wire::jsonrpc::message::Payload;
 use switchboard_wire::peer::CallError;
+use switchboard_wire::protocol::capabilities::ClientCapability;
+use switchboard_wire::protocol::era::Era;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
 
-use crate::support::{BOTH_ERAS, TIMEOUT, TestClient};
+use crate::test_client::{BOTH_ERAS, TIMEOUT, TestClient};
 
 #[derive(Deserialize)]
 struct NoArguments {}

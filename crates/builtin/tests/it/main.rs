@@ -1,8 +1,8 @@
 //! Tests of servers in this process, as a client of either era sees them.
 
-mod bench;
-mod commands;
-mod demonstration;
+mod demo;
 mod kit;
-mod support;
-mod workspace;
+mod test_client;
+mod workspace_commands;
+mod workspace_files;
+mod workspace_fixture;

@@ -1,9 +1,9 @@
 //! Conversations and model clients, against scripted models and servers.
 
-mod chronicles;
-mod clients;
-mod rehearsals;
-mod samples;
-mod stage;
-mod talks;
-mod whole_talks;
+mod agent_loop;
+mod end_to_end;
+mod harness;
+mod model_clients;
+mod sampling;
+mod scripted_model;
+mod transcripts;

@@ -2,13 +2,14 @@
 
 use clap::{Args, Parser, ValueEnum};
 use serde_json::{Map, Value as Json, json};
-use switchboard::config::entry::OAuthGrant;
-use switchboard::config::shown::printable;
+use switchboard::config::display::printable;
+use switchboard::config::entry::server::OAuthGrant;
 
+use crate::edit::servers;
+use crate::edit::servers::{IfExists, NewServer};
 use crate::exit::Exit;
+use crate::invocation::{Invocation, WritableScope};
 use crate::outcome::{CommandOutput, Failure};
-use crate::session::{Invocation, WritableScope};
-use crate::writing::{self, IfExists, NewServer};
 
 /// Arguments of `swb add`.
 ///
@@ -124,7 +125,7 @@ impl AddTransport {
 
 /// Runs the command.
 pub fn run(arguments: &AddArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
-    writing::check_name(&arguments.name)?;
+    servers::check_name(&arguments.name)?;
     let ResolvedTarget { options, target, json } = match resolve_target(arguments)? {
         Ok(settled) => settled,
         Err(help) => return Ok(CommandOutput::text(help)),
@@ -155,17 +156,17 @@ pub fn add_server(
     let configuration = session.load_without_demo()?;
     session.expect_unlocked(&configuration)?;
     let mut server = server;
-    let variables = writing::replace_secrets(session, &mut server.entry);
-    let resolved = writing::check_entry(session, &configuration, scope, &server)?;
+    let variables = servers::replace_secrets(session, &mut server.entry);
+    let resolved = servers::check_entry(session, &configuration, scope, &server)?;
     if existing == IfExists::Fail {
-        writing::expect_new(session, &configuration, scope, &server.name)?;
+        servers::expect_new(session, &configuration, scope, &server.name)?;
     }
-    writing::write_servers(session, scope, std::slice::from_ref(&server), existing)?;
+    servers::write_servers(session, scope, std::slice::from_ref(&server), existing)?;
     let mut notes = String::new();
     for name in variables {
         notes.push_str(&format!("note: wrote ${{{name}}} instead of the value it has now\n"));
     }
-    notes.push_str(&writing::added_notes(session, &configuration, scope, &server, &resolved));
+    notes.push_str(&servers::added_notes(session, &configuration, scope, &server, &resolved));
     if session.wants_json() {
         let file = session.scope_file(scope).to_string_lossy().into_owned();
         let added = json!({"added": server.name, "scope": scope.scope().id(), "file": file});
@@ -175,7 +176,7 @@ pub fn add_server(
     let text = format!(
         "Added {transport} server `{}` to {}\n",
         printable(&server.name),
-        writing::scope_location(session, scope, &session.scope_file(scope))
+        servers::scope_location(session, scope, &session.scope_file(scope))
     );
     Ok(CommandOutput::text(text).note(notes))
 }

@@ -10,11 +10,12 @@ use switchboard::config::scope::Scope;
 use switchboard::config::source::Source;
 
 use crate::commands::add::{self, AddOptions};
+use crate::edit::servers;
+use crate::edit::servers::NewServer;
 use crate::exit::Exit;
+use crate::invocation::{Invocation, WritableScope};
 use crate::outcome::{CommandOutput, Failure};
-use crate::report;
-use crate::session::{Invocation, WritableScope};
-use crate::writing::{self, NewServer};
+use crate::output::report;
 
 /// Arguments of `swb add-json`.
 #[derive(Debug, Args)]
@@ -37,7 +38,7 @@ const LARGEST_ENTRY: u64 = 1_000_000;
 
 /// Runs the command.
 pub fn run(arguments: &AddJsonArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
-    writing::check_name(&arguments.name)?;
+    servers::check_name(&arguments.name)?;
     let text = if arguments.entry == "-" { read_stdin()? } else { arguments.entry.clone() };
     let entry = unwrap_entry(parse_entry(&text, session)?, &arguments.name)?;
     let options = AddOptions {

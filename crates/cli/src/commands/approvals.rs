@@ -4,20 +4,23 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use serde_json::{Value as Json, json};
-use switchboard::calling::{GrantScope, PermissionDecision};
-use switchboard::config::shown::printable;
+use switchboard::call::pipeline::{GrantScope, PermissionDecision};
+use switchboard::config::display::printable;
 use switchboard_gateway::PendingApproval;
 
-use crate::approval_lines;
-use crate::control;
 use crate::exit::Exit;
-use crate::live::{self, Interrupts};
+use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
-use crate::person::{DENIED_BY_USER, NO_ANSWER};
-use crate::proposal::ProposedCall;
-use crate::report::{self, StdoutState};
-use crate::session::Invocation;
-use crate::table::{self, Cell, Truncate};
+use crate::output::report;
+use crate::output::report::StdoutState;
+use crate::output::table;
+use crate::output::table::{Cell, Truncate};
+use crate::prompt::permission::ProposedCall;
+use crate::prompt::terminal_prompt::{DENIED_BY_USER, NO_ANSWER};
+use crate::runtime::control;
+use crate::runtime::control::approvals;
+use crate::runtime::host;
+use crate::runtime::host::Interrupts;
 
 /// How often running gateways are asked while somebody watches.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
@@ -100,7 +103,7 @@ pub fn run(arguments: &ApprovalsArgs, session: &Invocation) -> Result<CommandOut
         (Some(ApprovalsAction::Deny(deny)), _) => {
             let entry = find_call(&waiting_calls(session)?, deny.number)?;
             let request = match &deny.reason {
-                Some(reason) => approval_lines::decision_request(
+                Some(reason) => approvals::decision_request(
                     &entry.call,
                     &PermissionDecision::Deny(reason.clone()),
                 ),
@@ -121,15 +124,12 @@ fn control_failure(error: std::io::Error) -> Failure {
 fn waiting_calls(session: &Invocation) -> Result<Vec<WaitingCall>, Failure> {
     let folder = session.env.paths.control_sockets();
     let said =
-        control::request_all(&folder, &approval_lines::list_request()).map_err(control_failure)?;
+        control::request_all(&folder, &approvals::list_request()).map_err(control_failure)?;
     let mut entries: Vec<WaitingCall> = said
         .iter()
         .flat_map(|said| {
             let calls = said.body["waiting"].as_array().map(Vec::as_slice).unwrap_or_default();
-            calls
-                .iter()
-                .filter_map(approval_lines::from_json)
-                .map(|waiting| (said.process, waiting))
+            calls.iter().filter_map(approvals::from_json).map(|waiting| (said.process, waiting))
         })
         .map(|(process, waiting)| WaitingCall { process, call: waiting })
         .collect();
@@ -176,7 +176,7 @@ fn list_output(session: &Invocation, entries: &[WaitingCall]) -> CommandOutput {
 
 impl WaitingCall {
     fn json(&self) -> Json {
-        let mut json = approval_lines::to_json(&self.call);
+        let mut json = approvals::to_json(&self.call);
         json["process"] = self.process.into();
         json
     }
@@ -220,7 +220,7 @@ fn allow_call(allow: &AllowArgs, session: &Invocation) -> Result<CommandOutput, 
             return Err(Failure::new(Exit::Usage, message).hint(&hint));
         }
     };
-    let request = approval_lines::decision_request(
+    let request = approvals::decision_request(
         &entry.call,
         &PermissionDecision::Allow { decided_by: who, scope: holds },
     );
@@ -264,7 +264,7 @@ fn watch(session: &Invocation) -> Result<CommandOutput, Failure> {
         return Err(Failure::new(Exit::Usage, message)
             .hint("`swb approvals --watch --json` tells a program of every call that waits"));
     }
-    let runtime = live::tokio_runtime()?;
+    let runtime = host::tokio_runtime()?;
     let watched = runtime.block_on(async {
         let mut interrupts = Interrupts::listen();
         tokio::select! {
@@ -321,9 +321,9 @@ enum UserPresence {
 
 /// Asks about one call, unless it is withdrawn meanwhile.
 async fn prompt_for(session: &Invocation, entry: &WaitingCall) -> Result<UserPresence, Failure> {
-    let proposal = ProposedCall::from_pending(&entry.call);
+    let proposed = ProposedCall::from_pending(&entry.call);
     let decision = tokio::select! {
-        decision = session.prompt.ask_permission(&proposal) => decision,
+        decision = session.prompt.ask_permission(&proposed) => decision,
         withdrawn = wait_until_withdrawn(session, entry) => {
             report::print_stderr("\n(the call is over)\n");
             return withdrawn.map(|()| UserPresence::Present);
@@ -336,7 +336,7 @@ async fn prompt_for(session: &Invocation, entry: &WaitingCall) -> Result<UserPre
             Some(json!({"approvals": "deny", "number": entry.call.id}))
         }
         decision @ (PermissionDecision::Allow { .. } | PermissionDecision::Deny(_)) => {
-            approval_lines::decision_request(&entry.call, &decision)
+            approvals::decision_request(&entry.call, &decision)
         }
     };
     if !deliver(session, entry, request)? {

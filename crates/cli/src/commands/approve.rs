@@ -2,18 +2,18 @@
 
 use clap::Args;
 use serde_json::json;
-use switchboard::config::approval::ApprovalDecision;
-use switchboard::config::cascade::{ResolvedServer, ServerState};
+use switchboard::config::approvals::ApprovalDecision;
+use switchboard::config::display::printable;
+use switchboard::config::merge::{ResolvedServer, ServerState};
 use switchboard::config::scope::Scope;
-use switchboard::config::shown::printable;
-use switchboard::consent;
-use switchboard::load::Configuration;
+use switchboard::sources::loader::Configuration;
+use switchboard::sources::project_approvals;
 
 use crate::commands::get;
-use crate::describe;
 use crate::exit::Exit;
+use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
-use crate::session::Invocation;
+use crate::output::server_text;
 
 /// Arguments of `swb approve`.
 #[derive(Debug, Args)]
@@ -59,7 +59,7 @@ pub fn run(arguments: &ApproveArgs, session: &Invocation) -> Result<CommandOutpu
             ApprovalDecision::Approved(fingerprint.clone()),
         ));
     }
-    consent::decide(&session.env.paths, &decisions)?;
+    project_approvals::decide(&session.env.paths, &decisions)?;
     if session.wants_json() {
         let names: Vec<&str> = servers.iter().map(|server| server.name.as_str()).collect();
         return Ok(super::json_output(&json!({"approved": names})));
@@ -114,10 +114,10 @@ pub fn project_servers<'c>(
         };
         match &server.state {
             ServerState::Invalid | ServerState::Refused(_) | ServerState::Excluded(_) => {
-                let state = describe::state_text(&server.state);
+                let state = server_text::state_text(&server.state);
                 let failure =
                     Failure::new(Exit::NotReady, &format!("`{name}` cannot run anyway: {state}"));
-                return Err(match describe::state_reason(session, server) {
+                return Err(match server_text::state_reason(session, server) {
                     Some(reason) => failure.hint(&reason),
                     None => failure,
                 });

@@ -2,14 +2,16 @@
 
 use clap::Args;
 use serde_json::json;
-use switchboard::audit::{self, AuditRecord};
-use switchboard::config::shown::printable;
+use switchboard::audit::log;
+use switchboard::audit::log::AuditRecord;
+use switchboard::config::display::printable;
 
 use crate::exit::Exit;
+use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
-use crate::session::Invocation;
-use crate::style::TextStyle;
-use crate::table::{self, Cell, Truncate};
+use crate::output::style::TextStyle;
+use crate::output::table;
+use crate::output::table::{Cell, Truncate};
 
 /// Arguments of `swb audit`.
 #[derive(Debug, Args)]
@@ -31,7 +33,7 @@ pub struct AuditArgs {
 /// Runs the command.
 pub fn run(arguments: &AuditArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
     let path = session.env.paths.audit();
-    let mut records = audit::read(&path).map_err(|error| {
+    let mut records = log::read(&path).map_err(|error| {
         Failure::new(Exit::Failure, "the audit log cannot be read").caused_by(error)
     })?;
     records.retain(|it| arguments.server.as_ref().is_none_or(|name| it.server == *name));

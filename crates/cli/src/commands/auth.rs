@@ -2,16 +2,17 @@
 
 use clap::{Args, Subcommand};
 use serde_json::{Value as Json, json};
-use switchboard::config::shown::{self, printable};
+use switchboard::config::display;
+use switchboard::config::display::printable;
 use switchboard::connection::state::RetryPolicy;
-use switchboard::load::Configuration;
-use switchboard::signing::LoginView;
+use switchboard::login::server_login::LoginView;
+use switchboard::sources::loader::Configuration;
 use url::Url;
 
-use crate::live;
-use crate::login_text;
+use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
-use crate::session::Invocation;
+use crate::output::login_text;
+use crate::runtime::host;
 
 /// Arguments of `swb auth`.
 #[derive(Debug, Args)]
@@ -37,7 +38,7 @@ pub fn run(arguments: &AuthArgs, session: &Invocation) -> Result<CommandOutput, 
 
 fn status(session: &Invocation) -> Result<CommandOutput, Failure> {
     let configuration = session.load()?;
-    let (logins, place) = live::with_host(session, RetryPolicy::NoRetry, async |host| {
+    let (logins, place) = host::with_host(session, RetryPolicy::NoRetry, async |host| {
         host.logins().await.map_err(|error| login_text::login_failure("any server", &error))
     })?;
     let folder = session.env.paths.logins();
@@ -55,7 +56,7 @@ fn status(session: &Invocation) -> Result<CommandOutput, Failure> {
             (false, false) => names.iter().map(|it| printable(it)).collect::<Vec<_>>().join(", "),
             (true, false) => "no server that is configured here".to_owned(),
         };
-        let server = shown::masked_url(&login.server);
+        let server = display::masked_url(&login.server);
         text.push_str(&format!("{belongs}: {}\n  at: {server}\n", login_text::validity(login)));
         text.push_str(&login_text::details_text(login));
         text.push('\n');

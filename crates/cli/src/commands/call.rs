@@ -5,26 +5,27 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::{Value as Json, json};
-use switchboard::ask::RequestError;
-use switchboard::audit::AuditLog;
-use switchboard::calling::{ToolCall, ToolCallError};
+use switchboard::audit::log::AuditLog;
+use switchboard::call::pipeline::{ToolCall, ToolCallError};
+use switchboard::config::display::printable;
 use switchboard::config::permission::PermissionMode;
-use switchboard::config::shown::printable;
 use switchboard::connection::state::RetryPolicy;
-use switchboard::engine::{Host, Snapshot};
-use switchboard::yielded::{ContentBlock, ToolOutput};
+use switchboard::host::{Host, Snapshot};
+use switchboard::request::send::RequestError;
+use switchboard::tool_result::{ContentBlock, ToolOutput};
 use tokio::sync::mpsc;
 
-use crate::connected;
-use crate::desk;
+use crate::call_args;
 use crate::exit::Exit;
-use crate::given;
-use crate::live::{self, Interrupts};
+use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
-use crate::progress::ProgressBar;
-use crate::report;
-use crate::session::Invocation;
-use crate::style::{TextStyle, paint};
+use crate::output::connection_text;
+use crate::output::report;
+use crate::output::style::{TextStyle, paint};
+use crate::prompt::progress_bar::ProgressBar;
+use crate::runtime::call_context;
+use crate::runtime::host;
+use crate::runtime::host::Interrupts;
 
 /// How long a tool may be silent, unless told otherwise.
 const TOOL_TIMEOUT: Duration = Duration::from_secs(600);
@@ -48,29 +49,30 @@ pub struct CallArgs {
 /// Runs the command.
 pub fn run(arguments: &CallArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
     let configuration = session.load()?;
-    let given = given::parse(&arguments.arguments, &session.env.working_folder)?;
-    let patience = live::duration_variable(session, "MCP_TOOL_TIMEOUT", TOOL_TIMEOUT)?;
-    let yielded = live::with_host_and_interrupts(
+    let call_arguments = call_args::parse(&arguments.arguments, &session.env.working_folder)?;
+    let timeout = host::duration_variable(session, "MCP_TOOL_TIMEOUT", TOOL_TIMEOUT)?;
+    let output = host::with_host_and_interrupts(
         session,
         RetryPolicy::NoRetry,
         async |host, interrupts| {
-            live::apply_configuration(host, &configuration, &[]).await;
+            host::apply_configuration(host, &configuration, &[]).await;
             let snapshot = tokio::select! {
                 snapshot = wait_for_tool(session, host, &arguments.tool) => snapshot,
                 () = interrupts.next() => return Err(Failure::new(Exit::Interrupted, "interrupted")),
             };
-            let desk = desk::call_context(session, &configuration, host, arguments.mode)?;
+            let context =
+                call_context::call_context(session, &configuration, host, arguments.mode)?;
             let (progress_sender, mut progress) = mpsc::channel(PROGRESS_BUFFER);
             let call = ToolCall {
                 caller: "cli".to_owned(),
                 exposed_name: arguments.tool.clone(),
-                arguments: given,
-                timeout: patience,
+                arguments: call_arguments,
+                timeout,
                 progress: Some(progress_sender),
             };
             let outcome = {
                 let mut bar = ProgressBar::new(session);
-                let calling = host.call(&desk, call);
+                let calling = host.call(&context, call);
                 tokio::pin!(calling);
                 loop {
                     tokio::select! {
@@ -86,10 +88,10 @@ pub fn run(arguments: &CallArgs, session: &Invocation) -> Result<CommandOutput, 
                 let server = host.pool().find(&arguments.tool).map(|tool| tool.server.clone());
                 wait_for_cancellation(host, server, interrupts).await;
             }
-            desk.audit.flush().await;
-            warn_if_unrecorded(session, &desk.audit);
+            context.audit.flush().await;
+            warn_if_unrecorded(session, &context.audit);
             match outcome {
-                Some(Ok(yielded)) => Ok(yielded),
+                Some(Ok(output)) => Ok(output),
                 Some(Err(error)) => {
                     let failure = call_failure(&error, &snapshot);
                     Err(with_scope_hint(failure, host, &arguments.tool).await)
@@ -98,7 +100,7 @@ pub fn run(arguments: &CallArgs, session: &Invocation) -> Result<CommandOutput, 
             }
         },
     )?;
-    Ok(tool_output(session, &yielded))
+    Ok(tool_output(session, &output))
 }
 
 /// A call that left no trace is one that somebody should know of.
@@ -126,7 +128,7 @@ async fn wait_for_cancellation(host: &Host, server: Option<String>, interrupts: 
 /// Waits for the server whose tool is wanted, where the name tells which; else for all.
 async fn wait_for_tool(session: &Invocation, host: &Host, tool: &str) -> Arc<Snapshot> {
     let is_there = || host.pool().find(tool).is_some_and(|it| !it.is_built_in());
-    let snapshot = live::wait_until_settled(session, host, None, |snapshot| {
+    let snapshot = host::wait_until_settled(session, host, None, |snapshot| {
         snapshot.is_settled() || is_there()
     })
     .await;
@@ -140,7 +142,7 @@ pub(crate) fn call_failure(error: &ToolCallError, snapshot: &Snapshot) -> Failur
         ToolCallError::UnknownTool { nearest, .. } => {
             let failure = Failure::new(Exit::NotFound, &error.to_string());
             let problems: String =
-                snapshot.servers.values().map(|it| connected::problem_text(it)).collect();
+                snapshot.servers.values().map(|it| connection_text::problem_text(it)).collect();
             let failure = failure.detail(problems);
             match nearest.first() {
                 Some(nearest) => failure.hint(&format!("did you mean `{nearest}`?")),
@@ -181,17 +183,17 @@ pub(crate) async fn with_scope_hint(failure: Failure, host: &Host, tool: &str) -
 }
 
 /// What comes back, for people or programs.
-pub(crate) fn tool_output(session: &Invocation, yielded: &ToolOutput) -> CommandOutput {
-    let exit = yielded.is_error.then_some(Exit::ToolFailed);
+pub(crate) fn tool_output(session: &Invocation, output: &ToolOutput) -> CommandOutput {
+    let exit = output.is_error.then_some(Exit::ToolFailed);
     if session.wants_json() {
-        let done = super::json_output(&tool_output_json(yielded));
+        let done = super::json_output(&tool_output_json(output));
         return CommandOutput { exit, ..done };
     }
     let mut text = String::new();
-    for part in &yielded.blocks {
+    for part in &output.blocks {
         text.push_str(&block_text(part));
     }
-    let remarks = yielded.notes.iter().map(|it| format!("note: {}\n", printable(&it.to_string())));
+    let remarks = output.notes.iter().map(|it| format!("note: {}\n", printable(&it.to_string())));
     CommandOutput { exit, ..CommandOutput::text(text).note(remarks.collect::<String>()) }
 }
 
@@ -217,7 +219,7 @@ fn block_text(part: &ContentBlock) -> String {
     }
 }
 
-pub(super) fn tool_output_json(yielded: &ToolOutput) -> Json {
+pub(super) fn tool_output_json(output: &ToolOutput) -> Json {
     let part = |part: &ContentBlock| match part {
         ContentBlock::Text { text, from_uri } => {
             json!({"type": "text", "text": text, "uri": from_uri})
@@ -236,10 +238,10 @@ pub(super) fn tool_output_json(yielded: &ToolOutput) -> Json {
         }
     };
     json!({
-        "isError": yielded.is_error,
-        "content": yielded.blocks.iter().map(part).collect::<Vec<_>>(),
-        "structuredContent": yielded.structured.as_ref().and_then(|it| it.decode::<Json>().ok()),
-        "notes": yielded.notes.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "isError": output.is_error,
+        "content": output.blocks.iter().map(part).collect::<Vec<_>>(),
+        "structuredContent": output.structured.as_ref().and_then(|it| it.decode::<Json>().ok()),
+        "notes": output.notes.iter().map(ToString::to_string).collect::<Vec<_>>(),
     })
 }
 

@@ -4,17 +4,17 @@ use std::time::Duration;
 
 use clap::{ArgGroup, Args};
 use serde_json::{Map, Value as Json, json};
-use switchboard::ask::ServerRequest;
-use switchboard::config::shown::printable;
+use switchboard::config::display::printable;
 use switchboard::connection::state::RetryPolicy;
 use switchboard::connection::{ServerView, Status};
-use switchboard::wire::message::Payload;
+use switchboard::request::send::ServerRequest;
+use switchboard::wire::jsonrpc::message::Payload;
 
 use super::{ping, prompt, status};
 use crate::exit::Exit;
-use crate::live;
+use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
-use crate::session::Invocation;
+use crate::runtime::host;
 
 /// How long a server may take for it.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
@@ -52,7 +52,7 @@ fn parse_pair(text: &str) -> Result<(String, String), String> {
 pub fn run(arguments: &CompleteArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
     let configuration = session.load()?;
     status::startable_server(session, &configuration, &arguments.server)?;
-    let answer = live::with_host(session, RetryPolicy::NoRetry, async |host| {
+    let answer = host::with_host(session, RetryPolicy::NoRetry, async |host| {
         let view = status::connect_one(session, host, &configuration, &arguments.server).await;
         if view.status != Status::Connected {
             return Err(ping::not_connected(&view));

@@ -4,9 +4,9 @@
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
-use crate::arguments::Cli;
+use crate::args::Cli;
 use crate::outcome::{CommandOutput, Failure};
-use crate::shell;
+use crate::shell::completion;
 
 /// Arguments of `swb completions`.
 #[derive(Debug, Args)]
@@ -19,9 +19,9 @@ pub struct CompletionsArgs {
 /// Runs the command.
 pub fn run(arguments: &CompletionsArgs) -> Result<CommandOutput, Failure> {
     let asks_us = [
-        (Shell::Bash, shell::BASH_SCRIPT),
-        (Shell::Zsh, shell::ZSH_SCRIPT),
-        (Shell::Fish, shell::FISH_SCRIPT),
+        (Shell::Bash, completion::BASH_SCRIPT),
+        (Shell::Zsh, completion::ZSH_SCRIPT),
+        (Shell::Fish, completion::FISH_SCRIPT),
     ];
     if let Some((_, script)) = asks_us.iter().find(|(shell, _)| *shell == arguments.shell) {
         return Ok(CommandOutput::text(*script));

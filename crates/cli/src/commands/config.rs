@@ -2,20 +2,22 @@
 
 use clap::{Args, Subcommand};
 use serde_json::{Value as Json, json};
-use switchboard::config::cascade::ResolvedServer;
+use switchboard::config::display::printable;
+use switchboard::config::merge::ResolvedServer;
 use switchboard::config::problem::{Problem, Severity};
 use switchboard::config::scope::Scope;
-use switchboard::config::shown::printable;
-use switchboard::load::{Configuration, SourceContent};
-use switchboard::reveal;
+use switchboard::sources::loader::{Configuration, SourceContent};
+use switchboard::sources::secrets;
 
-use crate::describe::{self, pluralize};
 use crate::exit::Exit;
+use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
-use crate::report;
-use crate::session::Invocation;
-use crate::style::paint;
-use crate::table::{self, Cell, Truncate};
+use crate::output::report;
+use crate::output::server_text;
+use crate::output::server_text::pluralize;
+use crate::output::style::paint;
+use crate::output::table;
+use crate::output::table::{Cell, Truncate};
 
 /// Arguments of `swb config`.
 #[derive(Debug, Args)]
@@ -59,9 +61,9 @@ fn explain(name: Option<&str>, session: &Invocation) -> Result<CommandOutput, Fa
     };
     if session.wants_json() {
         let looked_at: Vec<Json> =
-            configuration.sources.iter().map(describe::looked_at_json).collect();
+            configuration.sources.iter().map(server_text::looked_at_json).collect();
         let definitions: Vec<Json> =
-            definitions.iter().map(|it| describe::server_json(session, it)).collect();
+            definitions.iter().map(|it| server_text::server_json(session, it)).collect();
         let json = json!({
             "projectRoot": configuration.project_root.to_string_lossy(),
             "lookedAt": looked_at,
@@ -92,7 +94,7 @@ fn searched_places(configuration: &Configuration, session: &Invocation) -> Strin
     for scope in Scope::ALL {
         for it in configuration.sources.iter().filter(|it| it.source.scope == scope) {
             let place = Cell::plain(session.display_source(&it.source));
-            let found = Cell::plain(describe::found_text(&it.content));
+            let found = Cell::plain(server_text::found_text(&it.content));
             rows.push(vec![Cell::plain(scope.id()), place, found]);
         }
     }
@@ -101,14 +103,15 @@ fn searched_places(configuration: &Configuration, session: &Invocation) -> Strin
 }
 
 fn definition_text(server: &ResolvedServer, session: &Invocation) -> String {
-    let state = paint(describe::state_style(&server.state), describe::state_text(&server.state));
+    let state =
+        paint(server_text::state_style(&server.state), server_text::state_text(&server.state));
     let place = session.display_origin(&server.origin);
-    let target = server.entry.as_ref().map(describe::target).unwrap_or_default();
+    let target = server.entry.as_ref().map(server_text::target).unwrap_or_default();
     let mut text = format!("  {:<11} {place}: {state}\n", server.scope().id());
     if !target.is_empty() {
         text.push_str(&format!("              {target}\n"));
     }
-    if let Some(reason) = describe::state_reason(session, server) {
+    if let Some(reason) = server_text::state_reason(session, server) {
         text.push_str(&format!("              {reason}\n"));
     }
     text
@@ -136,7 +139,7 @@ fn check(secrets: SecretCheck, session: &Invocation) -> Result<CommandOutput, Fa
     let exit = (errors + failed > 0).then_some(Exit::Configuration);
     if session.wants_json() {
         let secrets: Vec<Json> = fetched.iter().map(CheckedSecret::to_json).collect();
-        let problems: Vec<Json> = problems.into_iter().map(describe::problem_json).collect();
+        let problems: Vec<Json> = problems.into_iter().map(server_text::problem_json).collect();
         let json = json!({"problems": problems, "secrets": secrets});
         return Ok(CommandOutput { exit, ..super::json_output(&json) });
     }
@@ -180,7 +183,7 @@ fn check_secrets(configuration: &Configuration, session: &Invocation) -> Vec<Che
     let mut fetched = Vec::new();
     for server in configuration.effective.servers.iter().filter(|it| it.is_ready()) {
         for reference in server.spec.iter().flat_map(|spec| spec.secret_references()) {
-            let failure = reveal::fetch_secret(&reference, &session.env.home).err().map(|error| {
+            let failure = secrets::fetch_secret(&reference, &session.env.home).err().map(|error| {
                 let mut words = error.kind.to_string();
                 if let Some(source) = std::error::Error::source(&error.kind) {
                     words.push_str(&format!(": {source}"));

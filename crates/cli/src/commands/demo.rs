@@ -7,20 +7,20 @@ use std::time::Duration;
 
 use clap::{Args, Parser};
 use serde_json::json;
-use switchboard::config::cascade::ServerState;
+use switchboard::config::merge::ServerState;
 use switchboard::config::settings::Theme;
-use switchboard::places::Paths;
+use switchboard::sources::paths::Paths;
 use tempfile::TempDir;
 
-use crate::arguments::{Cli, GlobalOptions};
+use crate::args::{Cli, GlobalOptions};
+use crate::chat_ui::launch;
 use crate::commands::print::ConversationArgs;
-use crate::demo;
+use crate::env::ProcessEnv;
 use crate::exit::Exit;
-use crate::machine::ProcessEnv;
+use crate::invocation::Invocation;
+use crate::invocation::demo_server;
 use crate::outcome::{CommandOutput, Failure};
-use crate::screen;
-use crate::screen::performance::{DemoScript, InputSource, Speed};
-use crate::session::Invocation;
+use crate::tui::demo::script::{DemoScript, InputSource, Speed};
 
 /// Variables that say what a terminal can do, and where programs are. Nobody needs another one.
 const KEPT_VARIABLES: [&str; 12] = [
@@ -57,7 +57,7 @@ pub struct DemoArgs {
 
 /// Plays it.
 pub fn run(arguments: &DemoArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
-    let has_screen = session.can_use_screen() && !screen::is_plain_terminal(session);
+    let has_screen = session.can_use_screen() && !launch::is_plain_terminal(session);
     let speed = Speed(arguments.speed);
     // Removed when it is dropped.
     let folder = tempfile::Builder::new().prefix("swb-demo-").tempdir().map_err(no_folder)?;
@@ -69,7 +69,7 @@ pub fn run(arguments: &DemoArgs, session: &Invocation) -> Result<CommandOutput, 
         true => play_on_screen(&session, &flags, speed)?,
         false => {
             let (performance, model) = DemoScript::demo(speed, Duration::ZERO);
-            screen::run_demo(&session, &flags, performance, Arc::new(model))?;
+            launch::run_demo(&session, &flags, performance, Arc::new(model))?;
         }
     }
     Ok(CommandOutput::text(CLOSING_TEXT))
@@ -82,7 +82,7 @@ fn play_on_screen(
 ) -> Result<(), Failure> {
     let word = DemoScript::word_delay(speed);
     let (performance, model) = DemoScript::demo(speed, word);
-    screen::play(session, flags, InputSource::Script(performance, Arc::new(model)))?;
+    launch::play(session, flags, InputSource::Script(performance, Arc::new(model)))?;
     Ok(())
 }
 
@@ -96,17 +96,17 @@ fn isolated(session: &Invocation, folder: &TempDir) -> Result<Invocation, Failur
     let working_folder = home.join("demonstration");
     // A project of its own, whatever lies above it.
     std::fs::create_dir_all(working_folder.join(".git")).map_err(no_folder)?;
-    let places = Paths { managed: session.env.paths.managed.clone(), ..Paths::in_dir(&home) };
+    let paths = Paths { managed: session.env.paths.managed.clone(), ..Paths::in_dir(&home) };
     let theme = session.load().ok().and_then(|it| it.theme);
-    write_settings(&places.user_settings(), theme).map_err(no_folder)?;
-    let machine = ProcessEnv {
+    write_settings(&paths.user_settings(), theme).map_err(no_folder)?;
+    let env = ProcessEnv {
         variables: session.env.variables.restricted_to(&KEPT_VARIABLES),
         home,
         working_folder,
-        paths: places,
+        paths,
         terminal: session.env.terminal,
     };
-    let name = demo::NAME;
+    let name = demo_server::NAME;
     let servers = json!({"mcpServers": {name: {"type": "sdk", "name": name}}});
     let global = GlobalOptions {
         mcp_config: vec![servers.to_string()],
@@ -114,13 +114,13 @@ fn isolated(session: &Invocation, folder: &TempDir) -> Result<Invocation, Failur
         answers: None,
         ..session.global.clone()
     };
-    Ok(Invocation::new(machine, global))
+    Ok(Invocation::new(env, global))
 }
 
 /// What only reads may be called; the rest is asked about. Colours are the person's own.
 fn write_settings(settings: &Path, theme: Option<Theme>) -> std::io::Result<()> {
     let tools =
-        ["now", "list_notes", "count_slowly"].map(|it| format!("mcp__{}__{it}", demo::NAME));
+        ["now", "list_notes", "count_slowly"].map(|it| format!("mcp__{}__{it}", demo_server::NAME));
     if let Some(folder) = settings.parent() {
         std::fs::create_dir_all(folder)?;
     }
@@ -137,12 +137,12 @@ fn write_settings(settings: &Path, theme: Option<Theme>) -> std::io::Result<()> 
 fn expect_allowed(session: &Invocation) -> Result<(), Failure> {
     let configuration = session.load()?;
     session.expect_unlocked(&configuration)?;
-    match configuration.effective.winner(demo::NAME).map(|it| &it.state) {
+    match configuration.effective.winner(demo_server::NAME).map(|it| &it.state) {
         Some(ServerState::Ready) => Ok(()),
         Some(_) | None => {
             let message = "your administrator's rules do not let the demonstration's server run";
             Err(Failure::new(Exit::Policy, message)
-                .hint(&format!("`swb policy why {}` names the rule", demo::NAME)))
+                .hint(&format!("`swb policy why {}` names the rule", demo_server::NAME)))
         }
     }
 }

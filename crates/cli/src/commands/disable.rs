@@ -2,9 +2,10 @@
 
 use clap::Args;
 
+use crate::edit::enabled;
+use crate::edit::enabled::Toggle;
+use crate::invocation::{Invocation, WritableScope};
 use crate::outcome::{CommandOutput, Failure};
-use crate::session::{Invocation, WritableScope};
-use crate::switch::{self, Toggle};
 
 /// Arguments of `swb disable`.
 #[derive(Debug, Args)]
@@ -18,5 +19,5 @@ pub struct DisableArgs {
 
 /// Runs the command.
 pub fn run(arguments: &DisableArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
-    switch::set_enabled(session, &arguments.name, arguments.scope, Toggle::Disable)
+    enabled::set_enabled(session, &arguments.name, arguments.scope, Toggle::Disable)
 }

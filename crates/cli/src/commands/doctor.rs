@@ -2,25 +2,26 @@
 
 use clap::Args;
 use serde_json::{Value as Json, json};
-use switchboard::cause::{ConnectionFailure, FailureKind};
-use switchboard::config::cascade::ResolvedServer;
-use switchboard::config::entry::TransportConfig;
-use switchboard::config::shown::printable;
+use switchboard::config::display::printable;
+use switchboard::config::entry::server::TransportConfig;
+use switchboard::config::merge::ResolvedServer;
 use switchboard::connection::ServerView;
 use switchboard::connection::state::RetryPolicy;
-use switchboard::engine::Snapshot;
-use switchboard::inheritance;
-use switchboard::load::Configuration;
-use switchboard::wire::dial::Fallback;
+use switchboard::failure::{ConnectionFailure, FailureKind};
+use switchboard::host::Snapshot;
+use switchboard::sources::child_env;
+use switchboard::sources::loader::Configuration;
+use switchboard::wire::connect::Fallback;
 
-use crate::connected;
-use crate::describe::{self, pluralize};
 use crate::exit::Exit;
-use crate::live;
+use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
-use crate::report;
-use crate::session::Invocation;
-use crate::style::{TextStyle, paint};
+use crate::output::connection_text;
+use crate::output::report;
+use crate::output::server_text;
+use crate::output::server_text::pluralize;
+use crate::output::style::{TextStyle, paint};
+use crate::runtime::host;
 
 /// Arguments of `swb doctor`.
 #[derive(Debug, Args)]
@@ -33,10 +34,10 @@ pub struct DoctorArgs {
 pub fn run(arguments: &DoctorArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
     let configuration = session.load()?;
     let names: Vec<String> = arguments.name.iter().cloned().collect();
-    let servers = live::active_servers(session, &configuration, &names)?;
-    let snapshot = live::with_host(session, RetryPolicy::NoRetry, async |host| {
-        live::apply_configuration(host, &configuration, &names).await;
-        Ok(live::wait_until_settled(session, host, None, Snapshot::is_settled).await)
+    let servers = host::active_servers(session, &configuration, &names)?;
+    let snapshot = host::with_host(session, RetryPolicy::NoRetry, async |host| {
+        host::apply_configuration(host, &configuration, &names).await;
+        Ok(host::wait_until_settled(session, host, None, Snapshot::is_settled).await)
     })?;
     Ok(diagnose(session, &configuration, &servers, &snapshot))
 }
@@ -81,16 +82,16 @@ fn examine(session: &Invocation, server: &ResolvedServer, snapshot: &Snapshot) -
     match snapshot.servers.get(&server.name) {
         Some(view) => examine_connection(session, server, view),
         None => {
-            let reason = describe::state_reason(session, server);
-            let state = describe::state_text(&server.state);
-            let mut text = heading(&server.name, describe::state_style(&server.state), &state);
+            let reason = server_text::state_reason(session, server);
+            let state = server_text::state_text(&server.state);
+            let mut text = heading(&server.name, server_text::state_style(&server.state), &state);
             if let Some(reason) = &reason {
                 text.push_str(&format!("  {reason}\n"));
             }
             text.push_str(&indented(&report::problems(&session.env, server.problems.iter())));
             Finding {
                 text,
-                json: connected::not_started_json(session, server),
+                json: connection_text::not_started_json(session, server),
                 exit: Exit::Success,
             }
         }
@@ -98,18 +99,19 @@ fn examine(session: &Invocation, server: &ResolvedServer, snapshot: &Snapshot) -
 }
 
 fn examine_connection(session: &Invocation, server: &ResolvedServer, view: &ServerView) -> Finding {
-    let exit = connected::exit_code(&view.status);
-    let mut text = heading(&view.name, connected::status_style(&view.status), view.status.id());
-    let mut json = connected::view_json(view);
+    let exit = connection_text::exit_code(&view.status);
+    let mut text =
+        heading(&view.name, connection_text::status_style(&view.status), view.status.id());
+    let mut json = connection_text::view_json(view);
     if let Some(entry) = &server.entry {
-        let target = describe::target(entry);
+        let target = server_text::target(entry);
         text.push_str(&format!("  runs: {target}\n"));
         json["target"] = target.into();
     }
     text.push_str(&format!("  from: {}\n", session.display_origin(&server.origin)));
     if let Some(cause) = view.status.cause() {
         text.push_str(&format!("  cause: {}\n", printable(&cause.to_string())));
-        text.push_str(&connected::evidence_text(cause));
+        text.push_str(&connection_text::evidence_text(cause));
         let fix = remedy(session, server, cause);
         text.push_str(&format!("  {}: {}\n", paint(TextStyle::Bold, "fix"), printable(&fix)));
         json["cause"]["fix"] = fix.into();
@@ -146,9 +148,9 @@ fn remedy(session: &Invocation, server: &ResolvedServer, cause: &ConnectionFailu
     };
     let said: String = cause.evidence.iter().map(|it| it.text()).collect();
     let withheld = session.env.variables.keys().find(|name| {
-        inheritance::is_credential(name)
+        child_env::is_credential(name)
             && said.contains(name.as_str())
-            && !stdio.env.iter().any(|(given, _)| given == *name)
+            && !stdio.env.iter().any(|(call_arguments, _)| call_arguments == *name)
     });
     match (&cause.kind, withheld) {
         (FailureKind::Exited { .. } | FailureKind::Closed, Some(name)) => format!(

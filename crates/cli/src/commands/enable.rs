@@ -2,9 +2,10 @@
 
 use clap::Args;
 
+use crate::edit::enabled;
+use crate::edit::enabled::Toggle;
+use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
-use crate::session::Invocation;
-use crate::switch::{self, Toggle};
 
 /// Arguments of `swb enable`.
 #[derive(Debug, Args)]
@@ -15,5 +16,5 @@ pub struct EnableArgs {
 
 /// Runs the command.
 pub fn run(arguments: &EnableArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
-    switch::set_enabled(session, &arguments.name, None, Toggle::Enable)
+    enabled::set_enabled(session, &arguments.name, None, Toggle::Enable)
 }

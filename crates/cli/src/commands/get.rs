@@ -2,16 +2,17 @@
 
 use clap::Args;
 use serde_json::{Value as Json, json};
-use switchboard::config::cascade::ResolvedServer;
-use switchboard::config::entry::{OAuthConfig, RemoteConfig, ServerEntry, TransportConfig};
-use switchboard::config::shown::{self, printable};
+use switchboard::config::display;
+use switchboard::config::display::printable;
+use switchboard::config::entry::server::{OAuthConfig, RemoteConfig, ServerEntry, TransportConfig};
+use switchboard::config::merge::ResolvedServer;
 use switchboard::config::template::Template;
 
-use crate::describe;
+use crate::invocation::{Invocation, WritableScope};
 use crate::outcome::{CommandOutput, Failure};
-use crate::report;
-use crate::session::{Invocation, WritableScope};
-use crate::style::{TextStyle, paint};
+use crate::output::report;
+use crate::output::server_text;
+use crate::output::style::{TextStyle, paint};
 
 /// Arguments of `swb get`.
 #[derive(Debug, Args)]
@@ -42,8 +43,8 @@ pub fn run(arguments: &GetArgs, session: &Invocation) -> Result<CommandOutput, F
 }
 
 fn as_json(server: &ResolvedServer, session: &Invocation) -> Json {
-    let mut json = describe::server_json(session, server);
-    json["entry"] = server.entry.as_ref().map(describe::entry_json).into();
+    let mut json = server_text::server_json(session, server);
+    json["entry"] = server.entry.as_ref().map(server_text::entry_json).into();
     json["fingerprint"] = server.fingerprint.as_ref().map(|it| it.as_str()).into();
     json
 }
@@ -51,9 +52,9 @@ fn as_json(server: &ResolvedServer, session: &Invocation) -> Json {
 /// One definition in full.
 pub fn definition_text(server: &ResolvedServer, session: &Invocation) -> String {
     let mut details = DetailsText::new(&printable(&server.name));
-    let state = describe::state_text(&server.state);
-    details.line("State", &paint(describe::state_style(&server.state), state));
-    if let Some(reason) = describe::state_reason(session, server) {
+    let state = server_text::state_text(&server.state);
+    details.line("State", &paint(server_text::state_style(&server.state), state));
+    if let Some(reason) = server_text::state_reason(session, server) {
         details.line("", &reason);
     }
     details.line("Scope", server.scope().id());
@@ -87,7 +88,7 @@ fn entry_lines(details: &mut DetailsText, entry: &ServerEntry) {
     details.line("Type", entry.transport.kind().id());
     match &entry.transport {
         TransportConfig::Stdio(stdio) => {
-            details.line("Command", &describe::command_line(stdio).join(" "));
+            details.line("Command", &server_text::command_line(stdio).join(" "));
             details.pairs("Environment", "=", &stdio.env);
             if let Some(cwd) = &stdio.cwd {
                 details.line("Folder", &printable(&cwd.masked_with(str::to_owned)));
@@ -98,7 +99,7 @@ fn entry_lines(details: &mut DetailsText, entry: &ServerEntry) {
         | TransportConfig::Ws(remote)
         | TransportConfig::ConnectorProxy(remote) => remote_lines(details, remote),
         TransportConfig::SseIde(ide) | TransportConfig::WsIde(ide) => {
-            details.line("URL", &shown::masked_url_template(&ide.url));
+            details.line("URL", &display::masked_url_template(&ide.url));
         }
         TransportConfig::Sdk { name } => details.line("Name", &printable(name)),
     }
@@ -117,10 +118,10 @@ fn entry_lines(details: &mut DetailsText, entry: &ServerEntry) {
 }
 
 fn remote_lines(details: &mut DetailsText, remote: &RemoteConfig<Template>) {
-    details.line("URL", &shown::masked_url_template(&remote.url));
+    details.line("URL", &display::masked_url_template(&remote.url));
     details.pairs("Headers", ": ", &remote.headers);
     if let Some(helper) = &remote.headers_helper {
-        details.line("Headers from", &shown::masked_command(helper.as_str()));
+        details.line("Headers from", &display::masked_command(helper.as_str()));
     }
     if let Some(oauth) = &remote.oauth {
         details.line("Sign-in", &oauth_text(oauth));
@@ -144,13 +145,13 @@ fn oauth_text(oauth: &OAuthConfig<Template>) -> String {
         parts.push(format!("client {}", printable(&id.masked_with(str::to_owned))));
     }
     if let Some(secret) = &oauth.client_secret {
-        parts.push(format!("secret {}", shown::masked_template(secret)));
+        parts.push(format!("secret {}", display::masked_template(secret)));
     }
     if let Some(port) = oauth.callback_port {
         parts.push(format!("callback port {port}"));
     }
     if let Some(url) = &oauth.auth_server_metadata_url {
-        parts.push(format!("metadata {}", shown::masked_url_template(url)));
+        parts.push(format!("metadata {}", display::masked_url_template(url)));
     }
     if !oauth.scopes.is_empty() {
         parts.push(format!("scopes {}", printable(&oauth.scopes.join(" "))));
@@ -179,7 +180,7 @@ impl DetailsText {
     fn pairs(&mut self, label: &str, between: &str, pairs: &[(String, Template)]) {
         for (index, (key, value)) in pairs.iter().enumerate() {
             let label = if index == 0 { label } else { "" };
-            let value = shown::masked_template(value);
+            let value = display::masked_template(value);
             self.line(label, &format!("{}{between}{value}", printable(key)));
         }
     }

@@ -2,17 +2,18 @@
 
 use clap::{Args, Subcommand};
 use serde_json::json;
-use switchboard::config::identity_provider::IdentityProvider;
-use switchboard::config::shown::{self, printable};
+use switchboard::config::display;
+use switchboard::config::display::printable;
+use switchboard::config::settings::identity_provider::IdentityProvider;
 use switchboard::connection::state::RetryPolicy;
-use switchboard::signing::LoginView;
+use switchboard::login::server_login::LoginView;
 
 use super::login::{self, LoginFlags};
 use crate::exit::Exit;
-use crate::live;
-use crate::login_text;
+use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
-use crate::session::Invocation;
+use crate::output::login_text;
+use crate::runtime::host;
 
 /// Arguments of `swb idp`.
 #[derive(Debug, Args)]
@@ -58,7 +59,7 @@ fn no_provider() -> Failure {
 }
 
 fn issuer_text(provider: &IdentityProvider) -> String {
-    printable(&shown::masked_url(&provider.issuer))
+    printable(&display::masked_url(&provider.issuer))
 }
 
 fn sign_in(
@@ -68,17 +69,17 @@ fn sign_in(
     again: bool,
 ) -> Result<CommandOutput, Failure> {
     let whom = issuer_text(provider);
-    live::with_host(session, RetryPolicy::NoRetry, async |host| {
+    host::with_host(session, RetryPolicy::NoRetry, async |host| {
         let failed = |error| login_text::login_failure(&whom, &error);
         let there = host.identity_provider_login().await.map_err(failed)?;
         if let Some(login) = there.filter(|it| !again && login_text::validity(it) == "good") {
             let begin = format!("Already signed in at {whom}; `--again` signs in anew.\n");
             return Ok(show(session, &login, &begin));
         }
-        let signpost = manner.login_prompt(session, &whom)?;
+        let login_prompt = manner.login_prompt(session, &whom)?;
         let wish = manner.to_login_options();
-        let signing_in = host.login_to_identity_provider(&signpost, &wish);
-        let login = login::with_waiting_note(signing_in, &signpost).await.map_err(failed)?;
+        let signing_in = host.login_to_identity_provider(&login_prompt, &wish);
+        let login = login::with_waiting_note(signing_in, &login_prompt).await.map_err(failed)?;
         Ok(show(session, &login, &format!("Signed in at {whom}.\n")))
     })
 }
@@ -92,7 +93,7 @@ fn show(session: &Invocation, login: &LoginView, begin: &str) -> CommandOutput {
 
 fn status(session: &Invocation, provider: &IdentityProvider) -> Result<CommandOutput, Failure> {
     let whom = issuer_text(provider);
-    let login = live::with_host(session, RetryPolicy::NoRetry, async |host| {
+    let login = host::with_host(session, RetryPolicy::NoRetry, async |host| {
         host.identity_provider_login()
             .await
             .map_err(|error| login_text::login_failure(&whom, &error))
@@ -103,7 +104,7 @@ fn status(session: &Invocation, provider: &IdentityProvider) -> Result<CommandOu
             Ok(show(session, &login, &format!("{whom}: {standing}\n")))
         }
         None if session.wants_json() => {
-            let json = json!({"signedIn": false, "issuer": shown::masked_url(&provider.issuer)});
+            let json = json!({"signedIn": false, "issuer": display::masked_url(&provider.issuer)});
             Ok(CommandOutput { exit: Some(Exit::LoginRequired), ..super::json_output(&json) })
         }
         None => Err(Failure::new(Exit::LoginRequired, &format!("nobody is signed in at {whom}"))
@@ -113,7 +114,7 @@ fn status(session: &Invocation, provider: &IdentityProvider) -> Result<CommandOu
 
 fn sign_out(session: &Invocation, provider: &IdentityProvider) -> Result<CommandOutput, Failure> {
     let whom = issuer_text(provider);
-    let outcome = live::with_host(session, RetryPolicy::NoRetry, async |host| {
+    let outcome = host::with_host(session, RetryPolicy::NoRetry, async |host| {
         host.logout_from_identity_provider()
             .await
             .map_err(|error| login_text::login_failure(&whom, &error))

@@ -5,24 +5,27 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::{Map, Value as Json, json};
+use switchboard::config::display::printable;
+use switchboard::config::entry::name::ServerName;
 use switchboard::config::import::{
     self, ConfigDirs, HostApp, HostAppFile, ImportNote, ImportOutcome, ImportedScope,
     ImportedServer,
 };
-use switchboard::config::name::ServerName;
 use switchboard::config::scope::Scope;
-use switchboard::config::shown::printable;
-use switchboard::load::Configuration;
-use switchboard::places::project_root;
-use switchboard::read::{self, AllowedFiles, FileContent};
+use switchboard::sources::loader::Configuration;
+use switchboard::sources::paths::project_root;
+use switchboard::sources::text_file;
+use switchboard::sources::text_file::{AllowedFiles, FileContent};
 
-use crate::describe::{self, pluralize};
+use crate::edit::servers;
+use crate::edit::servers::{IfExists, NewServer};
+use crate::env::platform;
 use crate::exit::Exit;
-use crate::machine::platform;
+use crate::invocation::{Invocation, WritableScope};
 use crate::outcome::{CommandOutput, Failure};
-use crate::session::{Invocation, WritableScope};
-use crate::style::{TextStyle, paint};
-use crate::writing::{self, IfExists, NewServer};
+use crate::output::server_text;
+use crate::output::server_text::pluralize;
+use crate::output::style::{TextStyle, paint};
 
 /// Arguments of `swb import`.
 #[derive(Debug, Args)]
@@ -132,7 +135,7 @@ pub fn run(arguments: &ImportArgs, session: &Invocation) -> Result<CommandOutput
         let servers = pluralize(in_scope, "server", "servers");
         done.text.push_str(&format!(
             "Wrote {servers} to {}\n",
-            writing::scope_location(session, scope, &session.scope_file(scope))
+            servers::scope_location(session, scope, &session.scope_file(scope))
         ));
         if scope == WritableScope::Project {
             done.notes.push_str(
@@ -163,16 +166,16 @@ fn confirm(plan: &str, count: usize, session: &Invocation) -> Result<bool, Failu
 }
 
 fn plan(arguments: &ImportArgs, configuration: &Configuration, session: &Invocation) -> ImportPlan {
-    let machine = &session.env;
-    let root = project_root(&machine.working_folder);
-    let config = machine.config_home();
+    let env = &session.env;
+    let root = project_root(&env.working_folder);
+    let config = env.config_home();
     let folders =
-        ConfigDirs { home: &machine.home, config: &config, project: &root, platform: platform() };
+        ConfigDirs { home: &env.home, config: &config, project: &root, platform: platform() };
     let peers = if arguments.programs.is_empty() { &HostApp::ALL[..] } else { &arguments.programs };
     let mut plan = ImportPlan { files: Vec::new(), looked_at: Vec::new() };
     for file in peers.iter().flat_map(|peer| import::config_files(*peer, &folders)) {
         plan.looked_at.push(file.path.clone());
-        let found = match read::read_text(&file.path, AllowedFiles::RegularOnly) {
+        let found = match text_file::read_text(&file.path, AllowedFiles::RegularOnly) {
             Ok(FileContent::Absent) => continue,
             Ok(FileContent::Text(text)) => import::read(&file, &text, &root).map_err(|error| {
                 format!("line {}, column {}: {}", error.line, error.column, error.kind)
@@ -211,7 +214,7 @@ fn plan_item(
     };
     let mut notes: Vec<String> = imported.notes.iter().map(ImportNote::to_string).collect();
     let original = imported.name;
-    let name = match writing::check_name(&original) {
+    let name = match servers::check_name(&original) {
         Ok(()) => Some(original.clone()),
         Err(_) => ServerName::suggestion(&original).map(|name| name.as_str().to_owned()),
     };
@@ -232,17 +235,17 @@ fn plan_item(
     if item.server.name != item.original {
         notes.push(format!("renamed from `{}`", item.original));
     }
-    match writing::check_entry(session, configuration, scope, &item.server) {
+    match servers::check_entry(session, configuration, scope, &item.server) {
         Err(failure) => {
             let detail = anstream::adapter::strip_str(&failure.detail).to_string();
             let why = detail.lines().next().map(str::to_owned).filter(|it| !it.is_empty());
             item.action = ImportAction::Skip(why.or(failure.hint).unwrap_or(failure.message));
         }
         Ok(resolved) => {
-            item.target = resolved.entry.as_ref().map(describe::target).unwrap_or_default();
+            item.target = resolved.entry.as_ref().map(server_text::target).unwrap_or_default();
             item.action = plan_action(arguments, &item, resolved, configuration, session);
             notes.extend(precedence_note(&item, file, configuration));
-            if scope == WritableScope::Project && writing::holds_literal_secret(&item.server.entry)
+            if scope == WritableScope::Project && servers::holds_literal_secret(&item.server.entry)
             {
                 notes.push(
                     "warning: it holds a secret, which everybody in the project can read"
@@ -258,12 +261,12 @@ fn plan_item(
 fn plan_action(
     arguments: &ImportArgs,
     item: &ImportItem,
-    resolved: switchboard::config::cascade::ResolvedServer,
+    resolved: switchboard::config::merge::ResolvedServer,
     configuration: &Configuration,
     session: &Invocation,
 ) -> ImportAction {
     let file = session.scope_file(item.scope);
-    match writing::definition_in(configuration, &file, &item.server.name) {
+    match servers::definition_in(configuration, &file, &item.server.name) {
         None => ImportAction::Add,
         Some(there) if there.fingerprint == resolved.fingerprint => ImportAction::Same,
         Some(_) if arguments.overwrite => ImportAction::Replace,
@@ -423,7 +426,7 @@ fn write(
             .map(|item| item.server.clone())
             .collect();
         if !servers.is_empty() {
-            writing::write_servers(session, scope, &servers, existing)?;
+            servers::write_servers(session, scope, &servers, existing)?;
             written.push(scope);
         }
     }

@@ -2,20 +2,22 @@
 
 use clap::Args;
 use serde_json::{Value as Json, json};
-use switchboard::config::cascade::{ResolvedServer, ServerState};
+use switchboard::config::display::printable;
+use switchboard::config::merge::{ResolvedServer, ServerState};
 use switchboard::config::problem::Problem;
 use switchboard::config::scope::Scope;
-use switchboard::config::shown::printable;
 use switchboard::config::source::SourceKind;
-use switchboard::load::Configuration;
+use switchboard::sources::loader::Configuration;
 
-use crate::demo;
-use crate::describe::{self, pluralize};
 use crate::exit::Exit;
+use crate::invocation::Invocation;
+use crate::invocation::demo_server;
 use crate::outcome::{CommandOutput, Failure};
-use crate::report;
-use crate::session::Invocation;
-use crate::table::{self, Cell, Truncate};
+use crate::output::report;
+use crate::output::server_text;
+use crate::output::server_text::pluralize;
+use crate::output::table;
+use crate::output::table::{Cell, Truncate};
 
 /// Arguments of `swb list`.
 #[derive(Debug, Args)]
@@ -68,10 +70,10 @@ fn require(
             return Err(Failure { exit: Exit::NotReady, message: printable(&message), ..failure });
         };
         if !matches!(winner.state, ServerState::Ready) {
-            let state = describe::state_text(&winner.state);
+            let state = server_text::state_text(&winner.state);
             let message = format!("the required server `{name}` is not ready: {state}");
             let failure = Failure::new(Exit::NotReady, &message);
-            return Err(match describe::state_reason(session, winner) {
+            return Err(match server_text::state_reason(session, winner) {
                 Some(reason) => failure.hint(&reason),
                 None => failure,
             });
@@ -98,8 +100,11 @@ pub fn as_text(
             Cell::plain(printable(&server.name)),
             Cell::plain(server.scope().id()),
             Cell::plain(entry.map_or("-", |entry| entry.transport.kind().id())),
-            Cell::plain(entry.map_or("-".to_owned(), describe::target)),
-            Cell::styled(describe::state_style(&server.state), describe::state_text(&server.state)),
+            Cell::plain(entry.map_or("-".to_owned(), server_text::target)),
+            Cell::styled(
+                server_text::state_style(&server.state),
+                server_text::state_text(&server.state),
+            ),
             Cell::plain(session.display_origin(&server.origin)),
         ]
     };
@@ -112,7 +117,7 @@ pub fn as_text(
         &[Truncate::End(3), Truncate::Start(5), Truncate::End(0)],
     );
     let advice = advice(servers, configuration, session);
-    let table = match demo::only_server(configuration) {
+    let table = match demo_server::only_server(configuration) {
         Some(_) => format!("{table}{}", demo_only_text(configuration, session)),
         None => table,
     };
@@ -125,7 +130,7 @@ fn nothing_text(configuration: &Configuration, session: &Invocation) -> String {
     let mut text = String::from("No MCP servers to list.\n");
     if let Some(source) = &configuration.effective.exclusive_source {
         let file = session.display_source(source);
-        return format!("{text}{} ({file}).\n", crate::session::ENTERPRISE_LOCK);
+        return format!("{text}{} ({file}).\n", crate::invocation::ENTERPRISE_LOCK);
     }
     if hidden > 0 {
         text.push_str(&format!(
@@ -140,7 +145,7 @@ fn nothing_text(configuration: &Configuration, session: &Invocation) -> String {
 fn demo_only_text(configuration: &Configuration, session: &Invocation) -> String {
     format!(
         "\nNothing is configured yet: `{}` is built in, to try things with, and gone as soon as you add a server.\n{}",
-        demo::NAME,
+        demo_server::NAME,
         searched_text(configuration, session)
     )
 }
@@ -151,7 +156,7 @@ fn searched_text(configuration: &Configuration, session: &Invocation) -> String 
     let is_ours = |place: &SourceKind| matches!(place, SourceKind::Program(_));
     for it in configuration.sources.iter().filter(|it| !is_ours(&it.source.kind)) {
         let place = session.display_source(&it.source);
-        let found = describe::found_text(&it.content);
+        let found = server_text::found_text(&it.content);
         text.push_str(&format!("  {:<11} {place}: {found}\n", it.source.scope.id()));
     }
     text.push_str("\nAdd one:  swb add NAME -- COMMAND …   or   swb add NAME URL\n");
@@ -188,7 +193,7 @@ fn advice(
     }
     if let Some(source) = &configuration.effective.exclusive_source {
         let file = session.display_source(source);
-        text.push_str(&format!("\n{} ({file})\n", crate::session::ENTERPRISE_LOCK));
+        text.push_str(&format!("\n{} ({file})\n", crate::invocation::ENTERPRISE_LOCK));
     }
     text
 }
@@ -200,11 +205,11 @@ fn as_json(
 ) -> Json {
     let problems: &[Problem] = &configuration.effective.problems;
     let servers: Vec<Json> =
-        servers.iter().map(|server| describe::server_json(session, server)).collect();
+        servers.iter().map(|server| server_text::server_json(session, server)).collect();
     json!({
         "servers": servers,
-        "problems": problems.iter().map(describe::problem_json).collect::<Vec<_>>(),
+        "problems": problems.iter().map(server_text::problem_json).collect::<Vec<_>>(),
         "enterpriseControl": configuration.effective.exclusive_source.as_ref().map(|it| it.to_string()),
-        "lookedAt": configuration.sources.iter().map(describe::looked_at_json).collect::<Vec<_>>(),
+        "lookedAt": configuration.sources.iter().map(server_text::looked_at_json).collect::<Vec<_>>(),
     })
 }

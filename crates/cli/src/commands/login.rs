@@ -5,29 +5,29 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::json;
-use switchboard::catalogue::ListKind;
-use switchboard::cause::FailureKind;
-use switchboard::config::cascade::ResolvedServer;
-use switchboard::config::entry::{OAuthGrant, ServerSpec};
-use switchboard::config::shown::printable;
+use switchboard::catalogue::fetch::ListKind;
+use switchboard::config::display::printable;
+use switchboard::config::entry::server::{OAuthGrant, ServerSpec};
+use switchboard::config::merge::ResolvedServer;
 use switchboard::connection::state::RetryPolicy;
 use switchboard::connection::{ServerView, Status};
-use switchboard::engine::Host;
-use switchboard::load::Configuration;
-use switchboard::memo::TtlCache;
-use switchboard::signing::{LoginRequest, LoginView, ServerLoginError};
+use switchboard::failure::FailureKind;
+use switchboard::host::Host;
+use switchboard::login::server_login::{LoginRequest, LoginView, ServerLoginError};
+use switchboard::sources::loader::Configuration;
+use switchboard::storage::ttl_cache::TtlCache;
 use tokio::time::Instant;
 
 use super::{ping, status};
-use crate::control;
-use crate::describe;
 use crate::exit::Exit;
-use crate::live;
-use crate::login_text;
+use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
-use crate::report;
-use crate::session::Invocation;
-use crate::signpost::{BrowserMode, TerminalLoginPrompt};
+use crate::output::login_text;
+use crate::output::report;
+use crate::output::server_text;
+use crate::prompt::login_prompt::{BrowserMode, TerminalLoginPrompt};
+use crate::runtime::control;
+use crate::runtime::host;
 
 /// How long nothing is shown before somebody is told what is waited for.
 const NOTE_DELAY: Duration = Duration::from_secs(2);
@@ -81,9 +81,9 @@ impl LoginFlags {
         whom: &str,
     ) -> Result<TerminalLoginPrompt, Failure> {
         let showing = BrowserMode::detect(&session.env, self.no_browser);
-        let signpost = TerminalLoginPrompt::new(session, showing, whom);
-        match signpost.cannot_complete() && !self.device {
-            false => Ok(signpost),
+        let login_prompt = TerminalLoginPrompt::new(session, showing, whom);
+        match login_prompt.cannot_complete() && !self.device {
+            false => Ok(login_prompt),
             true => {
                 let failure = Failure::new(
                     Exit::LoginRequired,
@@ -104,7 +104,7 @@ pub fn run(arguments: &LoginArgs, session: &Invocation) -> Result<CommandOutput,
     let name = &arguments.name;
     let server = status::startable_server(session, &configuration, name)?;
     forget_auth_required(session, server);
-    let (done, outcome) = live::with_host(session, RetryPolicy::NoRetry, async |host| {
+    let (done, outcome) = host::with_host(session, RetryPolicy::NoRetry, async |host| {
         let view = status::connect_one(session, host, &configuration, name).await;
         let login = match host.stored_login(name).await {
             Ok(login) => login,
@@ -246,24 +246,24 @@ async fn sign_in(
     host: &Host,
 ) -> Result<LoginView, Failure> {
     let whom = format!("`{}`", printable(&arguments.name));
-    let signpost = arguments.flags.login_prompt(session, &whom)?;
+    let login_prompt = arguments.flags.login_prompt(session, &whom)?;
     let wish = arguments.flags.to_login_options();
-    let signing_in = host.login(&arguments.name, &signpost, &wish);
-    let login = with_waiting_note(signing_in, &signpost).await;
+    let signing_in = host.login(&arguments.name, &login_prompt, &wish);
+    let login = with_waiting_note(signing_in, &login_prompt).await;
     login.map_err(|error| login_text::login_failure(&whom, &error))
 }
 
 /// Waits, and says so where nothing was shown for a while: another program may be at it.
 pub(super) async fn with_waiting_note<T>(
     waiting: impl Future<Output = T>,
-    signpost: &TerminalLoginPrompt,
+    login_prompt: &TerminalLoginPrompt,
 ) -> T {
     tokio::pin!(waiting);
     tokio::select! {
         outcome = &mut waiting => return outcome,
         () = tokio::time::sleep(NOTE_DELAY) => {}
     }
-    if !signpost.was_shown() {
+    if !login_prompt.was_shown() {
         report::print_stderr(
             "Waiting for the authorization server, or for another program that is signing in.\n",
         );
@@ -287,7 +287,7 @@ async fn reconnected_view(
         view.status.is_settled() && !is_same_cause
     };
     let deadline = Some(Instant::now() + RECONNECT_TIMEOUT);
-    let snapshot = live::wait_until_settled(session, host, deadline, |it| {
+    let snapshot = host::wait_until_settled(session, host, deadline, |it| {
         it.servers.get(&name).is_some_and(|view| is_new(view))
     });
     snapshot.await.servers[&name].clone()
@@ -301,7 +301,7 @@ fn show(
 ) -> CommandOutput {
     let is_connected = view.status == Status::Connected;
     let tools = view.catalogue.items(ListKind::Tools).len();
-    let exit = (!is_connected).then(|| crate::connected::exit_code(&view.status));
+    let exit = (!is_connected).then(|| crate::output::connection_text::exit_code(&view.status));
     if session.wants_json() {
         let json = json!({
             "name": view.name,
@@ -323,12 +323,12 @@ fn show(
     let mut text = format!("{begin}{}", login_text::details_text(login));
     match is_connected {
         true => {
-            text.push_str(&format!("  it has {}\n", describe::pluralize(tools, "tool", "tools")))
+            text.push_str(&format!("  it has {}\n", server_text::pluralize(tools, "tool", "tools")))
         }
         false => {
             return CommandOutput {
                 exit,
-                ..CommandOutput::text(text).note(crate::connected::problem_text(view))
+                ..CommandOutput::text(text).note(crate::output::connection_text::problem_text(view))
             };
         }
     }

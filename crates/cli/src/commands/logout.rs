@@ -2,15 +2,15 @@
 
 use clap::Args;
 use serde_json::json;
-use switchboard::config::shown::printable;
+use switchboard::config::display::printable;
 use switchboard::connection::state::RetryPolicy;
-use switchboard::signing::LogoutOutcome;
+use switchboard::login::server_login::LogoutOutcome;
 
 use super::{login, status};
-use crate::live;
-use crate::login_text;
+use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
-use crate::session::Invocation;
+use crate::output::login_text;
+use crate::runtime::host;
 
 /// Arguments of `swb logout`.
 #[derive(Debug, Args)]
@@ -25,9 +25,9 @@ pub fn run(arguments: &LogoutArgs, session: &Invocation) -> Result<CommandOutput
     let name = &arguments.name;
     status::startable_server(session, &configuration, name)?;
     let whom = format!("`{}`", printable(name));
-    let wanted = live::desired_servers(&configuration, std::slice::from_ref(name));
+    let wanted = host::desired_servers(&configuration, std::slice::from_ref(name));
     let wanted = wanted.first().ok_or_else(|| session.not_found(&configuration, name))?;
-    let outcome = live::with_host(session, RetryPolicy::NoRetry, async |host| {
+    let outcome = host::with_host(session, RetryPolicy::NoRetry, async |host| {
         host.forget_login(wanted).await.map_err(|error| login_text::login_failure(&whom, &error))
     })?;
     if !matches!(outcome, LogoutOutcome::NotLoggedIn) {

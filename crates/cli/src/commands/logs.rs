@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::json;
-use switchboard::config::shown::printable;
-use switchboard::logbook;
+use switchboard::config::display::printable;
+use switchboard::storage::stderr_log;
 
 use crate::exit::Exit;
+use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
-use crate::report::{self, StdoutState};
-use crate::session::Invocation;
+use crate::output::report;
+use crate::output::report::StdoutState;
 
 /// How often a log that is followed is looked at.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -35,7 +36,7 @@ pub struct LogsArgs {
 
 /// Runs the command.
 pub fn run(arguments: &LogsArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
-    let files = logbook::files(&session.env.paths.logs(), &arguments.name);
+    let files = stderr_log::files(&session.env.paths.logs(), &arguments.name);
     let is_there = files.iter().any(|file| file.exists());
     if !is_there {
         let configuration = session.load()?;

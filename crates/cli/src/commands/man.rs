@@ -2,7 +2,7 @@
 
 use clap::{Args, CommandFactory};
 
-use crate::arguments::Cli;
+use crate::args::Cli;
 use crate::exit::Exit;
 use crate::outcome::{CommandOutput, Failure};
 

@@ -1,16 +1,17 @@
 //! `swb` alone: what is configured here; where nothing is, a server of our own to try things with.
 
-use switchboard::catalogue::ListKind;
+use switchboard::catalogue::fetch::ListKind;
 use switchboard::connection::Status;
-use switchboard::load::Configuration;
 use switchboard::pool::tool::Tool;
+use switchboard::sources::loader::Configuration;
 
 use crate::commands::{list, tools};
-use crate::demo;
-use crate::live::{self, ConnectedServers};
+use crate::invocation::Invocation;
+use crate::invocation::demo_server;
 use crate::outcome::{CommandOutput, Failure};
-use crate::session::Invocation;
-use crate::style::{TextStyle, paint};
+use crate::output::style::{TextStyle, paint};
+use crate::runtime::host;
+use crate::runtime::host::ConnectedServers;
 
 /// Commands to try, and what comes of them.
 const EXAMPLES: [(&str, &str); 7] = [
@@ -34,7 +35,7 @@ const NEXT_STEPS: [(&str, &str); 4] = [
 /// Runs the command.
 pub fn run(session: &Invocation) -> Result<CommandOutput, Failure> {
     let configuration = session.load()?;
-    let demo = demo::only_server(&configuration).filter(|it| it.is_ready());
+    let demo = demo_server::only_server(&configuration).filter(|it| it.is_ready());
     if demo.is_some() && !session.wants_json() {
         return demo_overview(session, &configuration);
     }
@@ -48,7 +49,7 @@ fn demo_overview(
     configuration: &Configuration,
 ) -> Result<CommandOutput, Failure> {
     let ConnectedServers { snapshot, pool, notes } =
-        live::connect_once(session, configuration, &[])?;
+        host::connect_once(session, configuration, &[])?;
     let of_server = pool.tools().iter().filter(|it| !it.is_built_in());
     let offered: Vec<&Tool> = of_server.map(AsRef::as_ref).collect();
     let mut text = String::from(
@@ -56,7 +57,7 @@ fn demo_overview(
          needs no network, and is gone as soon as you add a server.\n\n",
     );
     text.push_str(&tools::as_text(session, &offered));
-    let view = snapshot.servers.get(demo::NAME).filter(|it| it.status == Status::Connected);
+    let view = snapshot.servers.get(demo_server::NAME).filter(|it| it.status == Status::Connected);
     if let Some(view) = view {
         let count = |list| view.catalogue.items(list).len();
         text.push_str(&format!(

@@ -4,11 +4,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::{Map, Value as Json};
-use switchboard::places::project_root;
+use switchboard::sources::paths::project_root;
 
+use crate::invocation::{Invocation, WritableScope};
 use crate::outcome::{CommandOutput, Failure};
-use crate::session::{Invocation, WritableScope};
-use crate::table::{self, Cell, Truncate};
+use crate::output::table;
+use crate::output::table::{Cell, Truncate};
 
 /// Arguments of `swb paths`: none.
 #[derive(Debug, Args)]
@@ -41,15 +42,15 @@ pub fn run(_: &PathsArgs, session: &Invocation) -> Result<CommandOutput, Failure
 }
 
 fn rows(session: &Invocation) -> Vec<(&'static str, &'static str, PathBuf)> {
-    let places = &session.env.paths;
+    let paths = &session.env.paths;
     vec![
         ("projectRoot", "project root", project_root(&session.env.working_folder)),
         ("projectServers", "project servers", session.scope_file(WritableScope::Project)),
         ("localSettings", "local settings", session.scope_file(WritableScope::Local)),
         ("userSettings", "user settings", session.scope_file(WritableScope::User)),
-        ("plugins", "plugins", places.plugins()),
-        ("approvals", "approvals", places.approvals()),
-        ("managedServers", "managed servers", places.managed_servers()),
-        ("managedSettings", "managed settings", places.managed_settings()),
+        ("plugins", "plugins", paths.plugins()),
+        ("approvals", "approvals", paths.approvals()),
+        ("managedServers", "managed servers", paths.managed_servers()),
+        ("managedSettings", "managed settings", paths.managed_settings()),
     ]
 }

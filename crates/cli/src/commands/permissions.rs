@@ -5,20 +5,21 @@ mod simulate;
 
 use clap::{Args, Subcommand};
 use serde_json::{Value as Json, json};
+use switchboard::config::display::printable;
 use switchboard::config::permission::{
     self, CallRequest, ConsideredRule, Explanation, PermissionMode, PermissionRules, ToolHints,
     ToolRule, Trust,
 };
-use switchboard::config::shown::printable;
 
-use crate::candidates::exposed_server_name;
+use crate::call_args;
 use crate::exit::Exit;
-use crate::given;
+use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
-use crate::report;
-use crate::session::Invocation;
-use crate::style::{TextStyle, paint};
-use crate::table::{self, Cell, Truncate};
+use crate::output::report;
+use crate::output::style::{TextStyle, paint};
+use crate::output::table;
+use crate::output::table::{Cell, Truncate};
+use crate::shell::candidates::exposed_server_name;
 
 /// Arguments of `swb permissions`.
 #[derive(Debug, Args)]
@@ -119,9 +120,9 @@ pub(crate) fn list(session: &Invocation, rules: &PermissionRules) -> CommandOutp
 fn explain(
     session: &Invocation,
     arguments: &ExplainArgs,
-    configuration: &switchboard::load::Configuration,
+    configuration: &switchboard::sources::loader::Configuration,
 ) -> Result<CommandOutput, Failure> {
-    let given = given::parse(&arguments.arguments, &session.env.working_folder)?;
+    let call_arguments = call_args::parse(&arguments.arguments, &session.env.working_folder)?;
     let (server, tool) = resolve_tool_name(&arguments.tool, configuration)?;
     let winner =
         configuration.effective.servers.iter().find(|it| exposed_server_name(it) == server);
@@ -129,7 +130,7 @@ fn explain(
     let request = CallRequest {
         server: &server,
         tool: &tool,
-        arguments: &given,
+        arguments: &call_arguments,
         hints: ToolHints::default(),
         trust: if is_trusted { Trust::Trusted } else { Trust::Untrusted },
     };
@@ -184,7 +185,7 @@ fn show(session: &Invocation, tool: &str, explanation: &Explanation) -> CommandO
 /// does not say where its server ends.
 fn resolve_tool_name(
     name: &str,
-    configuration: &switchboard::load::Configuration,
+    configuration: &switchboard::sources::loader::Configuration,
 ) -> Result<(String, String), Failure> {
     let rest = name.strip_prefix("mcp__").unwrap_or(name);
     let known = configuration.effective.servers.iter().find_map(|server| {

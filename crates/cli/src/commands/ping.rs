@@ -4,17 +4,17 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::json;
-use switchboard::ask::RequestError;
-use switchboard::config::shown::printable;
+use switchboard::config::display::printable;
 use switchboard::connection::state::RetryPolicy;
 use switchboard::connection::{ServerView, Status};
+use switchboard::request::send::RequestError;
 
 use super::status;
-use crate::connected;
 use crate::exit::Exit;
-use crate::live;
+use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
-use crate::session::Invocation;
+use crate::output::connection_text;
+use crate::runtime::host;
 
 /// How long an answer may take.
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
@@ -33,7 +33,7 @@ pub struct PingArgs {
 pub fn run(arguments: &PingArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
     let configuration = session.load()?;
     status::startable_server(session, &configuration, &arguments.name)?;
-    live::with_host(session, RetryPolicy::NoRetry, async |host| {
+    host::with_host(session, RetryPolicy::NoRetry, async |host| {
         let view = status::connect_one(session, host, &configuration, &arguments.name).await;
         if view.status != Status::Connected {
             return Err(not_connected(&view));
@@ -50,11 +50,11 @@ pub fn run(arguments: &PingArgs, session: &Invocation) -> Result<CommandOutput, 
 /// The failure of a command that needs a server that is not connected.
 pub(crate) fn not_connected(view: &ServerView) -> Failure {
     let message = format!("could not connect to `{}`", view.name);
-    let failure = Failure::new(connected::exit_code(&view.status), &message);
+    let failure = Failure::new(connection_text::exit_code(&view.status), &message);
     match view.status.cause() {
         None => failure,
         Some(cause) => Failure { causes: vec![printable(&cause.to_string())], ..failure }
-            .detail(connected::evidence_text(cause))
+            .detail(connection_text::evidence_text(cause))
             .hint(&cause.remedy(&view.name)),
     }
 }

@@ -2,14 +2,14 @@
 
 use clap::{Args, Subcommand};
 use serde_json::{Value as Json, json};
-use switchboard::config::cascade::ResolvedServer;
+use switchboard::config::display::printable;
+use switchboard::config::merge::ResolvedServer;
 use switchboard::config::policy::{PolicyDecision, PolicyRule, Refusal};
-use switchboard::config::shown::printable;
-use switchboard::load::Configuration;
+use switchboard::sources::loader::Configuration;
 
-use crate::describe;
+use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
-use crate::session::Invocation;
+use crate::output::server_text;
 
 /// Arguments of `swb policy`.
 #[derive(Debug, Args)]
@@ -74,11 +74,11 @@ fn verdict_text(
     match verdict {
         None => "its entry is invalid, so no policy was asked".to_owned(),
         Some(PolicyDecision::Refused(refusal)) => {
-            format!("refused\n  {}", describe::refusal_text(session, refusal))
+            format!("refused\n  {}", server_text::refusal_text(session, refusal))
         }
         Some(PolicyDecision::Allowed { by: Some(rule) }) => {
             let place = session.display_origin(&rule.origin);
-            format!("allowed\n  by {place} ({})", describe::rule_text(rule))
+            format!("allowed\n  by {place} ({})", server_text::rule_text(rule))
         }
         Some(PolicyDecision::Allowed { by: None }) if configuration.policy.deny.is_empty() => {
             "allowed\n  there are no allow and no deny lists".to_owned()
@@ -90,12 +90,12 @@ fn verdict_text(
 }
 
 fn as_json(server: &ResolvedServer, configuration: &Configuration, session: &Invocation) -> Json {
-    let place = describe::origin_json(&server.origin);
+    let place = server_text::origin_json(&server.origin);
     let (word, rule, reason) = match verdict(server, configuration, session) {
         None => ("invalid", None, None),
         Some(PolicyDecision::Allowed { by }) => ("allowed", by, None),
         Some(PolicyDecision::Refused(refusal)) => {
-            let reason = describe::refusal_text(session, &refusal);
+            let reason = server_text::refusal_text(session, &refusal);
             let rule = match refusal {
                 Refusal::Denied(rule) => Some(rule),
                 Refusal::NotAllowed { .. } | Refusal::EmptyList(_) | Refusal::Unreadable(_) => None,
@@ -104,8 +104,8 @@ fn as_json(server: &ResolvedServer, configuration: &Configuration, session: &Inv
         }
     };
     let rule_json = |rule: &PolicyRule| {
-        let mut json = describe::origin_json(&rule.origin);
-        json.insert("rule".to_owned(), describe::rule_text(rule).into());
+        let mut json = server_text::origin_json(&rule.origin);
+        json.insert("rule".to_owned(), server_text::rule_text(rule).into());
         Json::Object(json)
     };
     json!({

@@ -9,34 +9,36 @@ use std::time::{Duration, Instant, SystemTime};
 
 use clap::{Args, ValueEnum};
 use serde_json::{Value as Json, json};
-use switchboard::calling::CallContext;
+use switchboard::call::pipeline::CallContext;
+use switchboard::config::display::printable;
 use switchboard::config::permission::ToolRule;
-use switchboard::config::shown::printable;
 use switchboard::connection::Status;
 use switchboard::connection::state::RetryPolicy;
-use switchboard::engine::{Host, Snapshot};
-use switchboard::load::Configuration;
-use switchboard::logbook::utc_timestamp;
-use switchboard::places::project_root;
-use switchboard_chat::briefing;
-use switchboard_chat::chronicle::{
+use switchboard::host::{Host, Snapshot};
+use switchboard::sources::loader::Configuration;
+use switchboard::sources::paths::project_root;
+use switchboard::storage::stderr_log::utc_timestamp;
+use switchboard_chat::conversation::event::{CallOutcome, ConversationEvent, TurnEnd};
+use switchboard_chat::conversation::handle::{Conversation, ConversationSetup, DEFAULT_MAX_ROUNDS};
+use switchboard_chat::message::{ContentBlock, Message};
+use switchboard_chat::model::language_model::{LanguageModel, Usage};
+use switchboard_chat::system_prompt;
+use switchboard_chat::transcript::{
     Transcript, TranscriptError, TranscriptStore, TranscriptSummary,
 };
-use switchboard_chat::happening::{CallOutcome, ConversationEvent, TurnEnd};
-use switchboard_chat::language_model::{LanguageModel, Usage};
-use switchboard_chat::talk::{Conversation, ConversationSetup, DEFAULT_MAX_ROUNDS};
-use switchboard_chat::utterance::{ContentBlock, Message};
 use tokio::sync::mpsc;
 
-use crate::connected;
-use crate::desk;
 use crate::exit::Exit;
-use crate::live::{self, Interrupts};
-use crate::model_setup;
+use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
-use crate::report::{self, StdoutState};
-use crate::session::Invocation;
-use crate::style::{TextStyle, paint};
+use crate::output::connection_text;
+use crate::output::report;
+use crate::output::report::StdoutState;
+use crate::output::style::{TextStyle, paint};
+use crate::runtime::call_context;
+use crate::runtime::host;
+use crate::runtime::host::Interrupts;
+use crate::runtime::language_model;
 
 /// The most of standard input that is taken.
 const LARGEST_INPUT: u64 = 10 * 1024 * 1024;
@@ -121,7 +123,7 @@ impl ConversationArgs {
     pub fn system_text(&self, session: &Invocation) -> String {
         let now = utc_timestamp(SystemTime::now());
         let today = now.split('T').next().unwrap_or_default();
-        let usual = || briefing::default_system_prompt(&session.env.working_folder, today);
+        let usual = || system_prompt::default_system_prompt(&session.env.working_folder, today);
         let mut system = self.system_prompt.clone().unwrap_or_else(usual);
         if let Some(more) = &self.append_system_prompt {
             system.push_str(&format!("\n\n{more}"));
@@ -185,23 +187,23 @@ pub fn run(arguments: &ConversationArgs, session: &Invocation) -> Result<Command
     let configuration = session.load()?;
     let prompt = read_prompt(arguments)?;
     let allowed = parse_rules(&arguments.allowed_tools)?;
-    let model = model_setup::open(session, arguments.model.as_deref())?.ok_or_else(|| {
-        Failure::new(Exit::Configuration, "no model is set up").hint(model_setup::SETUP_HINT)
+    let model = language_model::open(session, arguments.model.as_deref())?.ok_or_else(|| {
+        Failure::new(Exit::Configuration, "no model is set up").hint(language_model::SETUP_HINT)
     })?;
     let conversation = arguments.open_conversation(session)?;
-    live::with_host_and_interrupts(session, RetryPolicy::NoRetry, async |host, interrupts| {
+    host::with_host_and_interrupts(session, RetryPolicy::NoRetry, async |host, interrupts| {
         let snapshot = tokio::select! {
             snapshot = wait_for_servers(session, &configuration, host) => snapshot,
             () = interrupts.next() => return Err(Failure::new(Exit::Interrupted, "interrupted")),
         };
-        let desk = desk::call_context(session, &configuration, host, None)?;
+        let context = call_context::call_context(session, &configuration, host, None)?;
         for rule in allowed {
-            desk.rules.allow_for_session(rule);
+            context.rules.allow_for_session(rule);
         }
-        let desk = Arc::new(desk);
+        let context = Arc::new(context);
         let asking = PromptRun { arguments, session, model, prompt };
-        let ended = asking.run(host, &desk, &snapshot, (conversation, interrupts)).await;
-        desk.audit.flush().await;
+        let ended = asking.run(host, &context, &snapshot, (conversation, interrupts)).await;
+        context.audit.flush().await;
         asking.to_output(ended, &snapshot)
     })
 }
@@ -211,8 +213,8 @@ async fn wait_for_servers(
     configuration: &Configuration,
     host: &Host,
 ) -> Arc<Snapshot> {
-    live::apply_configuration(host, configuration, &[]).await;
-    let snapshot = live::wait_until_settled(session, host, None, Snapshot::is_settled).await;
+    host::apply_configuration(host, configuration, &[]).await;
+    let snapshot = host::wait_until_settled(session, host, None, Snapshot::is_settled).await;
     host.settled_pool().await;
     snapshot
 }
@@ -305,15 +307,15 @@ impl PromptRun<'_> {
     async fn run(
         &self,
         host: &Host,
-        desk: &Arc<CallContext>,
+        context: &Arc<CallContext>,
         snapshot: &Snapshot,
-        ((chronicle, before), interrupts): RunInput<'_>,
+        ((transcript, before), interrupts): RunInput<'_>,
     ) -> RunResult {
         let began = Instant::now();
         let rounds = self.arguments.max_turns.and_then(|it| usize::try_from(it).ok());
         let setting = ConversationSetup {
             host: host.clone(),
-            call_context: desk.clone(),
+            call_context: context.clone(),
             model: Some(self.model.clone()),
             system_prompt: self.arguments.system_text(self.session).into(),
             history: before,
@@ -321,12 +323,12 @@ impl PromptRun<'_> {
         };
         let mut ended = RunResult::new();
         self.emit(&mut ended, || events::init_event(self.model.name(), snapshot, &host.pool()));
-        let (talk, mut happenings, task) = Conversation::start_recorded(setting, chronicle);
+        let (talk, mut events, task) = Conversation::start_recorded(setting, transcript);
         talk.send(vec![ContentBlock::Text { text: self.prompt.clone() }]).await;
-        self.collect_events(&talk, &mut happenings, interrupts, &mut ended).await;
+        self.collect_events(&talk, &mut events, interrupts, &mut ended).await;
         let standing = talk.status();
         (ended.id, ended.save_error) = (standing.id, standing.write_error);
-        drop((talk, happenings));
+        drop((talk, events));
         let _panicked = task.await;
         ended.duration = began.elapsed();
         ended
@@ -336,17 +338,17 @@ impl PromptRun<'_> {
     async fn collect_events(
         &self,
         talk: &Conversation,
-        happenings: &mut mpsc::Receiver<ConversationEvent>,
+        events: &mut mpsc::Receiver<ConversationEvent>,
         interrupts: &mut Interrupts,
         ended: &mut RunResult,
     ) {
         loop {
-            let happening = tokio::select! {
-                happening = happenings.recv() => happening,
+            let event = tokio::select! {
+                event = events.recv() => event,
                 () = interrupts.next() => {
                     talk.interrupt().await;
                     let rest = async {
-                        while let Some(it) = happenings.recv().await {
+                        while let Some(it) = events.recv().await {
                             if let ConversationEvent::TurnEnded(_) = it {
                                 return;
                             }
@@ -357,9 +359,9 @@ impl PromptRun<'_> {
                     return;
                 }
             };
-            let Some(happening) = happening else { return };
-            self.emit(ended, || events::event_json(&happening));
-            ended.record(happening);
+            let Some(event) = event else { return };
+            self.emit(ended, || events::event_json(&event));
+            ended.record(event);
             if ended.end.is_some() || ended.stdout == StdoutState::Closed {
                 return;
             }
@@ -390,7 +392,7 @@ impl PromptRun<'_> {
             });
         }
         let missing = snapshot.servers.values().filter(|view| view.status != Status::Connected);
-        let mut notes: String = missing.map(|view| connected::problem_text(view)).collect();
+        let mut notes: String = missing.map(|view| connection_text::problem_text(view)).collect();
         if let Some(why) = &ended.save_error {
             notes.push_str(&warning(&format!("the conversation is not kept: {}", printable(why))));
         }
@@ -442,8 +444,8 @@ impl RunResult {
         }
     }
 
-    fn record(&mut self, happening: ConversationEvent) {
-        match happening {
+    fn record(&mut self, event: ConversationEvent) {
+        match event {
             ConversationEvent::Text(text) => self.answer.push_str(&text),
             ConversationEvent::Retrying { .. } => self.answer.clear(),
             ConversationEvent::ResponseEnded => self.answer_count += 1,

@@ -4,20 +4,20 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::{Value as Json, json};
-use switchboard::ask::{RequestError, ServerRequest};
-use switchboard::catalogue::ListKind;
-use switchboard::config::shown::printable;
+use switchboard::catalogue::fetch::ListKind;
+use switchboard::config::display::printable;
 use switchboard::connection::state::RetryPolicy;
 use switchboard::connection::{ServerView, Status};
-use switchboard::wire::message::Payload;
+use switchboard::request::send::{RequestError, ServerRequest};
+use switchboard::wire::jsonrpc::message::Payload;
 
 use super::{ping, status};
+use crate::call_args;
 use crate::exit::Exit;
-use crate::given;
-use crate::live;
+use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
-use crate::session::Invocation;
-use crate::style::{TextStyle, paint};
+use crate::output::style::{TextStyle, paint};
+use crate::runtime::host;
 
 /// How long a server may take for it.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
@@ -37,14 +37,14 @@ pub struct PromptArgs {
 pub fn run(arguments: &PromptArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
     let configuration = session.load()?;
     status::startable_server(session, &configuration, &arguments.server)?;
-    let given = given::parse(&arguments.arguments, &session.env.working_folder)?;
-    let answer = live::with_host(session, RetryPolicy::NoRetry, async |host| {
+    let call_arguments = call_args::parse(&arguments.arguments, &session.env.working_folder)?;
+    let answer = host::with_host(session, RetryPolicy::NoRetry, async |host| {
         let view = status::connect_one(session, host, &configuration, &arguments.server).await;
         if view.status != Status::Connected {
             return Err(ping::not_connected(&view));
         }
         expect_prompt(&view, &arguments.prompt)?;
-        let params = json!({"name": arguments.prompt, "arguments": given});
+        let params = json!({"name": arguments.prompt, "arguments": call_arguments});
         let mut question = ServerRequest::idempotent("prompts/get", REQUEST_TIMEOUT);
         question.params = Some(Payload::from_json(params.to_string().into()));
         host.request(&arguments.server, question).await.map_err(|error| request_failure(&error))
@@ -66,7 +66,7 @@ pub(super) fn expect_prompt(view: &ServerView, name: &str) -> Result<(), Failure
     let message = format!("`{}` has no prompt `{name}`", view.name);
     let names = prompts.iter().map(|prompt| prompt.name.as_str());
     let failure = Failure::new(Exit::NotFound, &message);
-    Err(match switchboard::config::decode::nearest(name, names) {
+    Err(match switchboard::config::file::entry_decoder::nearest(name, names) {
         Some(nearest) => failure.hint(&format!("did you mean `{nearest}`?")),
         None => failure.hint(&format!("`swb prompts {}` lists what it has", view.name)),
     })

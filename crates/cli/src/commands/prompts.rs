@@ -1,11 +1,12 @@
 //! `swb prompts`: the prompts that servers have.
 
 use clap::Args;
-use switchboard::catalogue::ListKind;
+use switchboard::catalogue::fetch::ListKind;
 
-use crate::listing::{self, ListLayout};
+use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
-use crate::session::Invocation;
+use crate::output::catalogue_table;
+use crate::output::catalogue_table::ListLayout;
 
 /// Arguments of `swb prompts`.
 #[derive(Debug, Args)]
@@ -23,5 +24,5 @@ const PROMPTS: ListLayout = ListLayout {
 
 /// Runs the command.
 pub fn run(arguments: &PromptsArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
-    listing::list_items(session, &arguments.servers, &[PROMPTS])
+    catalogue_table::list_items(session, &arguments.servers, &[PROMPTS])
 }

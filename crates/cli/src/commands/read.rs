@@ -5,14 +5,15 @@ use std::time::Duration;
 use clap::Args;
 use switchboard::connection::Status;
 use switchboard::connection::state::RetryPolicy;
-use switchboard::yielded::keep::SpillStore;
-use switchboard::yielded::{self, OutputLimits};
+use switchboard::tool_result;
+use switchboard::tool_result::OutputLimits;
+use switchboard::tool_result::spill::SpillStore;
 
 use super::{call, ping, prompt, status};
 use crate::exit::Exit;
-use crate::live;
+use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
-use crate::session::Invocation;
+use crate::runtime::host;
 
 /// How long a server may take for it.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
@@ -31,8 +32,8 @@ pub fn run(arguments: &ReadArgs, session: &Invocation) -> Result<CommandOutput, 
     let configuration = session.load()?;
     status::startable_server(session, &configuration, &arguments.server)?;
     let limits =
-        OutputLimits { tokens: live::max_output_tokens(session)?, ..OutputLimits::default() };
-    let answer = live::with_host(session, RetryPolicy::NoRetry, async |host| {
+        OutputLimits { tokens: host::max_output_tokens(session)?, ..OutputLimits::default() };
+    let answer = host::with_host(session, RetryPolicy::NoRetry, async |host| {
         let view = status::connect_one(session, host, &configuration, &arguments.server).await;
         if view.status != Status::Connected {
             return Err(ping::not_connected(&view));
@@ -44,9 +45,9 @@ pub fn run(arguments: &ReadArgs, session: &Invocation) -> Result<CommandOutput, 
         let reading = host.read_resource(&arguments.server, &arguments.uri, READ_TIMEOUT);
         reading.await.map_err(|error| prompt::request_failure(&error))
     })?;
-    let keep = SpillStore::in_data_folder(&session.env.paths.data);
+    let spill = SpillStore::in_data_folder(&session.env.paths.data);
     Ok(call::tool_output(
         session,
-        &yielded::from_resource_read(&answer, &arguments.server, &limits, &keep),
+        &tool_result::from_resource_read(&answer, &arguments.server, &limits, &spill),
     ))
 }

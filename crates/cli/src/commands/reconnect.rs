@@ -2,14 +2,15 @@
 
 use clap::Args;
 use serde_json::json;
-use switchboard::config::shown::printable;
-use switchboard::memo::TtlCache;
+use switchboard::config::display::printable;
+use switchboard::storage::ttl_cache::TtlCache;
 
 use super::status;
-use crate::control::{self, ReconnectOutcome};
 use crate::exit::Exit;
+use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
-use crate::session::Invocation;
+use crate::runtime::control;
+use crate::runtime::control::ReconnectOutcome;
 
 /// Arguments of `swb reconnect`.
 #[derive(Debug, Args)]

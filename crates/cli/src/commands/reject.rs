@@ -2,15 +2,15 @@
 
 use clap::Args;
 use serde_json::json;
-use switchboard::config::approval::ApprovalDecision;
-use switchboard::config::cascade::{ResolvedServer, ServerState};
+use switchboard::config::approvals::ApprovalDecision;
+use switchboard::config::display::printable;
+use switchboard::config::merge::{ResolvedServer, ServerState};
 use switchboard::config::scope::Scope;
-use switchboard::config::shown::printable;
-use switchboard::consent;
+use switchboard::sources::project_approvals;
 
 use crate::exit::Exit;
+use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
-use crate::session::Invocation;
 
 /// Arguments of `swb reject`.
 #[derive(Debug, Args)]
@@ -49,7 +49,7 @@ pub fn run(arguments: &RejectArgs, session: &Invocation) -> Result<CommandOutput
             Some((it.origin.source.path()?, it.name.as_str(), ApprovalDecision::Rejected))
         })
         .collect();
-    consent::decide(&session.env.paths, &decisions)?;
+    project_approvals::decide(&session.env.paths, &decisions)?;
     if session.wants_json() {
         let names: Vec<&str> = servers.iter().map(|server| server.name.as_str()).collect();
         return Ok(super::json_output(&json!({"rejected": names})));

@@ -4,15 +4,15 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::json;
-use switchboard::config::cascade::ResolvedServer;
+use switchboard::config::display::printable;
 use switchboard::config::edit::Edit;
+use switchboard::config::merge::ResolvedServer;
 use switchboard::config::scope::Scope;
-use switchboard::config::shown::printable;
 
+use crate::edit::servers;
 use crate::exit::Exit;
+use crate::invocation::{Invocation, WritableScope};
 use crate::outcome::{CommandOutput, Failure};
-use crate::session::{Invocation, WritableScope};
-use crate::writing;
 
 /// Arguments of `swb remove`.
 #[derive(Debug, Args)]
@@ -45,14 +45,14 @@ pub fn run(arguments: &RemoveArgs, session: &Invocation) -> Result<CommandOutput
         _ => return Err(ambiguous(arguments, &removable, session)),
     };
     let edit = Edit::RemoveServer { name: arguments.name.clone() };
-    writing::edit_file(session, scope, file, &[edit])?;
+    servers::edit_file(session, scope, file, &[edit])?;
     if session.wants_json() {
         let file = file.to_string_lossy().into_owned();
         let removed = json!({"removed": arguments.name, "scope": scope.scope().id(), "file": file});
         return Ok(super::json_output(&removed));
     }
     let name = printable(&arguments.name);
-    let text = format!("Removed `{name}` from {}\n", writing::scope_location(session, scope, file));
+    let text = format!("Removed `{name}` from {}\n", servers::scope_location(session, scope, file));
     let left = session.load_without_demo()?;
     let done = CommandOutput::text(text);
     Ok(match left.effective.winner(&arguments.name) {
@@ -73,12 +73,12 @@ fn not_removable(
     let name = &arguments.name;
     if let Some(scope) = arguments.scope {
         let message = format!("the {} scope has no server `{name}`", scope.scope());
-        let places: Vec<String> = definitions
+        let paths: Vec<String> = definitions
             .iter()
             .map(|it| format!("{} ({})", it.scope(), session.display_origin(&it.origin)))
             .collect();
         return Failure::new(Exit::NotFound, &message)
-            .hint(&format!("it is defined in: {}", places.join(", ")));
+            .hint(&format!("it is defined in: {}", paths.join(", ")));
     }
     let server = definitions[0];
     let place = session.display_origin(&server.origin);

@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::json;
-use switchboard::consent;
-use switchboard::places::PROJECT_FILE;
+use switchboard::sources::paths::PROJECT_FILE;
+use switchboard::sources::project_approvals;
 
-use crate::describe::pluralize;
+use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
-use crate::session::Invocation;
+use crate::output::server_text::pluralize;
 
 /// Arguments of `swb reset-project-choices`: none.
 #[derive(Debug, Args)]
@@ -20,7 +20,7 @@ pub fn run(_: &ResetProjectChoicesArgs, session: &Invocation) -> Result<CommandO
     let folders = session.env.working_folder.ancestors();
     let files: Vec<PathBuf> = folders.map(|folder| folder.join(PROJECT_FILE)).collect();
     let files: Vec<_> = files.iter().map(PathBuf::as_path).collect();
-    let forgotten = consent::forget(&session.env.paths, &files)?;
+    let forgotten = project_approvals::forget(&session.env.paths, &files)?;
     if session.wants_json() {
         return Ok(super::json_output(&json!({"forgotten": forgotten})));
     }

@@ -1,11 +1,12 @@
 //! `swb resources`: what can be read from servers.
 
 use clap::Args;
-use switchboard::catalogue::ListKind;
+use switchboard::catalogue::fetch::ListKind;
 
-use crate::listing::{self, ListLayout};
+use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
-use crate::session::Invocation;
+use crate::output::catalogue_table;
+use crate::output::catalogue_table::ListLayout;
 
 /// Arguments of `swb resources`.
 #[derive(Debug, Args)]
@@ -38,5 +39,5 @@ pub(crate) const LAYOUTS: [ListLayout; 2] = [RESOURCES, TEMPLATES];
 
 /// Runs the command.
 pub fn run(arguments: &ResourcesArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
-    listing::list_items(session, &arguments.servers, &LAYOUTS)
+    catalogue_table::list_items(session, &arguments.servers, &LAYOUTS)
 }

@@ -4,13 +4,13 @@ use std::num::NonZeroU64;
 
 use clap::Args;
 use serde_json::json;
-use switchboard::config::shown::printable;
-use switchboard::yielded::LineRange;
-use switchboard::yielded::keep::{ResultId, SpillStore};
+use switchboard::config::display::printable;
+use switchboard::tool_result::LineRange;
+use switchboard::tool_result::spill::{ResultId, SpillStore};
 
 use crate::exit::Exit;
+use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
-use crate::session::Invocation;
 
 /// Arguments of `swb result`.
 #[derive(Debug, Args)]
@@ -39,8 +39,8 @@ pub fn run(arguments: &ResultArgs, session: &Invocation) -> Result<CommandOutput
         Failure::new(Exit::Usage, &format!("`{}` is no result's name", arguments.id))
             .caused_by(error)
     })?;
-    let keep = SpillStore::in_data_folder(&session.env.paths.data);
-    let page = keep.page(&id, arguments.lines).map_err(|error| {
+    let spill = SpillStore::in_data_folder(&session.env.paths.data);
+    let page = spill.page(&id, arguments.lines).map_err(|error| {
         Failure::new(Exit::NotFound, "the result cannot be read")
             .caused_by(error)
             .hint("results are kept for 30 days")

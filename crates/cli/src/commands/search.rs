@@ -5,9 +5,10 @@ use serde_json::{Value as Json, json};
 use switchboard::pool::tool::Tool;
 
 use super::tools;
-use crate::live::{self, ConnectedServers};
+use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
-use crate::session::Invocation;
+use crate::runtime::host;
+use crate::runtime::host::ConnectedServers;
 
 /// Arguments of `swb search`.
 #[derive(Debug, Args)]
@@ -23,7 +24,7 @@ pub struct SearchArgs {
 /// Runs the command.
 pub fn run(arguments: &SearchArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
     let configuration = session.load()?;
-    let ConnectedServers { pool, notes, .. } = live::connect_once(session, &configuration, &[])?;
+    let ConnectedServers { pool, notes, .. } = host::connect_once(session, &configuration, &[])?;
     let found = pool.search(&arguments.words.join(" "), arguments.count);
     let done = match session.wants_json() {
         true => {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 use switchboard::config::permission::{PermissionMode, ToolRule};
-use switchboard::wire::process;
+use switchboard::wire::process::child;
 use switchboard_builtin::workspace::{self, ClientRoots};
 use switchboard_gateway::{
     ApprovalQueue, ConnectionSharing, ExposeOptions, MetricsAccess, NameStyle, ToolExposure,
@@ -15,13 +15,15 @@ use switchboard_gateway::{
 };
 
 use crate::exit::Exit;
-use crate::live::{self, Interrupts};
+use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
-use crate::pool_service::{self, ClientAuth, GatewayHttpOptions, GatewayOptions, ToolSource};
-use crate::report;
-use crate::session::Invocation;
-use crate::standard_streams;
-use crate::workbench;
+use crate::output::report;
+use crate::runtime::gateway;
+use crate::runtime::gateway::{ClientAuth, GatewayHttpOptions, GatewayOptions, ToolSource};
+use crate::runtime::host;
+use crate::runtime::host::Interrupts;
+use crate::runtime::in_process;
+use crate::runtime::stdio;
 
 /// No call waits longer for an answer, in seconds.
 const MAX_APPROVAL_TIMEOUT: u64 = 24 * 3600;
@@ -114,12 +116,12 @@ fn parse_rule(text: &str) -> Result<ToolRule, String> {
 /// Runs the command. Its end, however it comes about, is a good one: that is how clients end their servers.
 pub fn run(arguments: &ServeArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
     if arguments.pool {
-        return pool_service::run(session, gateway_options(arguments, session)?);
+        return gateway::run(session, gateway_options(arguments, session)?);
     }
     let (roots, client_roots) = workspace_roots(arguments, session)?;
     if arguments.http.is_some() {
         let mut service = gateway_options(arguments, session)?;
-        service.source = ToolSource::Workspace(Box::new(workbench::workspace_settings(
+        service.source = ToolSource::Workspace(Box::new(in_process::workspace_settings(
             session,
             roots,
             client_roots,
@@ -127,19 +129,19 @@ pub fn run(arguments: &ServeArgs, session: &Invocation) -> Result<CommandOutput,
         // Every client has a place of its own.
         service.serving.sharing = ConnectionSharing::PerSession;
         service.serving.names = NameStyle::Plain;
-        return pool_service::run(session, service);
+        return gateway::run(session, service);
     }
-    let settings = workbench::workspace_settings(session, roots, client_roots);
-    process::raise_file_limit();
+    let settings = in_process::workspace_settings(session, roots, client_roots);
+    child::raise_file_limit();
     if session.env.terminal.can_prompt {
         report::print_stderr("this is a server: it waits for a client on standard input\n");
     }
-    let runtime = live::tokio_runtime()?;
+    let runtime = host::tokio_runtime()?;
     let outcome = runtime.block_on(async {
         // What a killed predecessor may have left behind; nobody waits for it but the end.
-        let reaping = tokio::task::spawn_blocking(process::kill_orphans);
+        let reaping = tokio::task::spawn_blocking(child::kill_orphans);
         let mut interrupts = Interrupts::listen();
-        let (link, written) = standard_streams::transport().map_err(|error| {
+        let (link, written) = stdio::transport().map_err(|error| {
             Failure::new(Exit::Failure, "threads cannot be started").caused_by(error)
         })?;
         workspace::serve_until(settings, link, interrupts.next()).await;
@@ -195,7 +197,7 @@ fn client_auth(
     address: SocketAddr,
 ) -> Result<ClientAuth, Failure> {
     if let Some(file) = &arguments.token_file {
-        return pool_service::read_token_file(&session.env.working_folder.join(file));
+        return gateway::read_token_file(&session.env.working_folder.join(file));
     }
     if let Some(issuer) = &arguments.oauth {
         return Ok(ClientAuth::OAuth(issuer.clone()));

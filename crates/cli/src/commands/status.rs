@@ -6,23 +6,24 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::{Value as Json, json};
-use switchboard::config::cascade::{ResolvedServer, ServerState};
-use switchboard::config::shown::printable;
+use switchboard::config::display::printable;
+use switchboard::config::merge::{ResolvedServer, ServerState};
 use switchboard::connection::state::RetryPolicy;
 use switchboard::connection::{ServerView, Status};
-use switchboard::engine::{Host, Snapshot};
-use switchboard::load::Configuration;
-use switchboard::reload::ConfigWatcher;
+use switchboard::host::{Host, Snapshot};
+use switchboard::sources::loader::Configuration;
+use switchboard::sources::watcher::ConfigWatcher;
 use tokio::time::Instant;
 
-use crate::connected;
-use crate::control;
-use crate::describe;
 use crate::exit::Exit;
-use crate::live;
+use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
-use crate::report::{self, StdoutState};
-use crate::session::Invocation;
+use crate::output::connection_text;
+use crate::output::report;
+use crate::output::report::StdoutState;
+use crate::output::server_text;
+use crate::runtime::control;
+use crate::runtime::host;
 
 /// Arguments of `swb status`.
 #[derive(Debug, Args)]
@@ -48,16 +49,16 @@ fn parse_seconds(text: &str) -> Result<Duration, String> {
 /// Runs the command.
 pub fn run(arguments: &StatusArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
     let configuration = session.load()?;
-    let servers = live::active_servers(session, &configuration, &arguments.names)?;
+    let servers = host::active_servers(session, &configuration, &arguments.names)?;
     require_configured(arguments, session, &configuration)?;
     if arguments.watch {
         return watch(arguments, session, configuration.clone());
     }
-    let snapshot = live::with_host(session, RetryPolicy::NoRetry, async |host| {
-        live::apply_configuration(host, &configuration, &all_names(arguments)).await;
+    let snapshot = host::with_host(session, RetryPolicy::NoRetry, async |host| {
+        host::apply_configuration(host, &configuration, &all_names(arguments)).await;
         let deadline = arguments.ready_timeout.map(|limit| Instant::now() + limit);
         let is_settled = |snapshot: &Snapshot| is_settled(snapshot, &arguments.require);
-        Ok(live::wait_until_settled(session, host, deadline, is_settled).await)
+        Ok(host::wait_until_settled(session, host, deadline, is_settled).await)
     })?;
     let done = show(session, &servers, &snapshot);
     match first_not_connected(&snapshot, &arguments.require) {
@@ -100,9 +101,9 @@ fn require_configured(
             | ServerState::Duplicate { .. }
             | ServerState::Excluded(_) => Exit::NotReady,
         };
-        let state = describe::state_text(&server.state);
+        let state = server_text::state_text(&server.state);
         let failure = Failure::new(exit, &format!("the server `{name}` is not ready: {state}"));
-        return Err(match describe::state_reason(session, server) {
+        return Err(match server_text::state_reason(session, server) {
             Some(reason) => failure.hint(&reason),
             None => failure,
         });
@@ -125,7 +126,7 @@ fn first_not_connected(snapshot: &Snapshot, required: &[String]) -> Option<(Stri
         let exit = snapshot
             .servers
             .get(name)
-            .map_or(Exit::NotReady, |it| connected::exit_code(&it.status));
+            .map_or(Exit::NotReady, |it| connection_text::exit_code(&it.status));
         (exit != Exit::Success).then(|| (name.clone(), exit))
     })
 }
@@ -141,12 +142,12 @@ fn show(session: &Invocation, servers: &[&ResolvedServer], snapshot: &Snapshot) 
             "No MCP servers to connect to: swb list says where was looked.\n",
         );
     }
-    let mut done = CommandOutput::text(connected::status_table(session, servers, snapshot));
+    let mut done = CommandOutput::text(connection_text::status_table(session, servers, snapshot));
     for server in servers {
         match snapshot.servers.get(&server.name) {
-            Some(view) => done.notes.push_str(&connected::problem_text(view)),
+            Some(view) => done.notes.push_str(&connection_text::problem_text(view)),
             None => {
-                if let Some(reason) = describe::state_reason(session, server) {
+                if let Some(reason) = server_text::state_reason(session, server) {
                     done.notes
                         .push_str(&format!("note: `{}`: {reason}\n", printable(&server.name)));
                 }
@@ -161,8 +162,8 @@ fn show(session: &Invocation, servers: &[&ResolvedServer], snapshot: &Snapshot) 
 
 fn server_json(session: &Invocation, server: &ResolvedServer, snapshot: &Snapshot) -> Json {
     match snapshot.servers.get(&server.name) {
-        Some(view) => connected::view_json(view),
-        None => connected::not_started_json(session, server),
+        Some(view) => connection_text::view_json(view),
+        None => connection_text::not_started_json(session, server),
     }
 }
 
@@ -172,7 +173,7 @@ fn watch(
     session: &Invocation,
     configuration: Configuration,
 ) -> Result<CommandOutput, Failure> {
-    let watched = live::with_host(session, RetryPolicy::RetryWithBackoff, async |host| {
+    let watched = host::with_host(session, RetryPolicy::RetryWithBackoff, async |host| {
         let cannot = |error| {
             Failure::new(Exit::Failure, "the configuration cannot be watched").caused_by(error)
         };
@@ -182,7 +183,7 @@ fn watch(
         let control = control::serve(subjects, &session.env.paths.control_sockets());
         let mut screen = WatchDisplay { session, drawn_lines: 0, last_lines: BTreeMap::new() };
         let mut configuration = configuration;
-        live::apply_configuration(host, &configuration, &all_names(arguments)).await;
+        host::apply_configuration(host, &configuration, &all_names(arguments)).await;
         let mut changes = host.watch();
         loop {
             let snapshot = changes.borrow_and_update().clone();
@@ -193,7 +194,7 @@ fn watch(
                 changed = changes.changed() => if changed.is_err() { break },
                 next = follower.next() => if let Some(next) = next {
                     configuration = next;
-                    live::apply_configuration(host, &configuration, &all_names(arguments)).await;
+                    host::apply_configuration(host, &configuration, &all_names(arguments)).await;
                 },
             }
         }
@@ -230,7 +231,7 @@ impl WatchDisplay<'_> {
         let servers: Vec<&ResolvedServer> = winners
             .filter(|it| arguments.names.is_empty() || arguments.names.contains(&it.name))
             .collect();
-        let mut text = connected::status_table(self.session, &servers, snapshot);
+        let mut text = connection_text::status_table(self.session, &servers, snapshot);
         for view in snapshot.servers.values() {
             if let Some(cause) = view.status.cause() {
                 let line =
@@ -252,7 +253,7 @@ impl WatchDisplay<'_> {
         let mut text = String::new();
         for (name, view) in &snapshot.servers {
             let line = match self.session.wants_json() {
-                true => super::json_line(&connected::view_json(view)),
+                true => super::json_line(&connection_text::view_json(view)),
                 false => change_line(view),
             };
             if self.last_lines.get(name) != Some(&line) {
@@ -280,8 +281,8 @@ fn change_line(view: &ServerView) -> String {
             format!("{name}  {state} ({attempt}/{most})\n")
         }
         (Status::Connected, _) => {
-            let tools = view.catalogue.items(switchboard::catalogue::ListKind::Tools).len();
-            format!("{name}  {state}, {}\n", describe::pluralize(tools, "tool", "tools"))
+            let tools = view.catalogue.items(switchboard::catalogue::fetch::ListKind::Tools).len();
+            format!("{name}  {state}, {}\n", server_text::pluralize(tools, "tool", "tools"))
         }
         (_, Some(cause)) => format!("{name}  {state}: {}\n", printable(&cause.to_string())),
         (_, None) => format!("{name}  {state}\n"),
@@ -296,8 +297,8 @@ pub(super) async fn connect_one(
     name: &str,
 ) -> Arc<ServerView> {
     let names = [name.to_owned()];
-    live::apply_configuration(host, configuration, &names).await;
-    let snapshot = live::wait_until_settled(session, host, None, |it| is_settled(it, &names)).await;
+    host::apply_configuration(host, configuration, &names).await;
+    let snapshot = host::wait_until_settled(session, host, None, |it| is_settled(it, &names)).await;
     snapshot.servers[name].clone()
 }
 

@@ -5,26 +5,28 @@ use std::time::{Duration, SystemTime};
 
 use clap::Args;
 use serde_json::{Value as Json, json};
-use switchboard::ask::ServerRequest;
-use switchboard::config::shown::printable;
+use switchboard::config::display::printable;
 use switchboard::connection::Status;
 use switchboard::connection::state::RetryPolicy;
-use switchboard::engine::Host;
-use switchboard::logbook::utc_timestamp;
-use switchboard::subscription::{ResourceEvent, SubscribeError, Subscription};
-use switchboard::wire::message::Payload;
-use switchboard::yielded::keep::SpillStore;
-use switchboard::yielded::{self, OutputLimits};
+use switchboard::host::Host;
+use switchboard::request::send::ServerRequest;
+use switchboard::resources::subscription::{ResourceEvent, SubscribeError, Subscription};
+use switchboard::storage::stderr_log::utc_timestamp;
+use switchboard::tool_result;
+use switchboard::tool_result::OutputLimits;
+use switchboard::tool_result::spill::SpillStore;
+use switchboard::wire::jsonrpc::message::Payload;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use super::{call, ping, prompt, status};
 use crate::exit::Exit;
-use crate::live;
+use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
-use crate::report::{self, StdoutState};
-use crate::session::Invocation;
-use crate::style::{TextStyle, paint};
+use crate::output::report;
+use crate::output::report::StdoutState;
+use crate::output::style::{TextStyle, paint};
+use crate::runtime::host;
 
 /// How long a server may take to be read from.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
@@ -55,9 +57,9 @@ pub fn run(arguments: &SubscribeArgs, session: &Invocation) -> Result<CommandOut
     let configuration = session.load()?;
     status::startable_server(session, &configuration, &arguments.server)?;
     let limits =
-        OutputLimits { tokens: live::max_output_tokens(session)?, ..OutputLimits::default() };
-    let desk = ChangePrinter { session, arguments, limits };
-    live::with_host_and_interrupts(
+        OutputLimits { tokens: host::max_output_tokens(session)?, ..OutputLimits::default() };
+    let context = ChangePrinter { session, arguments, limits };
+    host::with_host_and_interrupts(
         session,
         RetryPolicy::RetryWithBackoff,
         async |host, interrupts| {
@@ -70,7 +72,7 @@ pub fn run(arguments: &SubscribeArgs, session: &Invocation) -> Result<CommandOut
             }
             let mut watched = Subscriptions::subscribe(host, arguments).await?;
             let outcome = tokio::select! {
-                outcome = desk.print_changes(host, &mut watched) => outcome,
+                outcome = context.print_changes(host, &mut watched) => outcome,
                 failure = wait_until_lost(host, &arguments.server) => Err(failure),
                 () = interrupts.next() => Ok(interrupted()),
             };
@@ -231,8 +233,8 @@ impl ChangePrinter<'_> {
             let server = &self.arguments.server;
             let answer =
                 host.request(server, question).await.map_err(|it| prompt::request_failure(&it))?;
-            let keep = SpillStore::in_data_folder(&self.session.env.paths.data);
-            let shown = yielded::from_resource_read(&answer, server, &self.limits, &keep);
+            let spill = SpillStore::in_data_folder(&self.session.env.paths.data);
+            let shown = tool_result::from_resource_read(&answer, server, &self.limits, &spill);
             event["result"] = call::tool_output_json(&shown);
             text.push_str(&call::tool_output(self.session, &shown).text);
         }

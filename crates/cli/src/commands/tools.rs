@@ -2,15 +2,17 @@
 
 use clap::Args;
 use serde_json::{Value as Json, json};
-use switchboard::config::shown::printable;
+use switchboard::config::display::printable;
 use switchboard::pool::Pool;
 use switchboard::pool::tool::Tool;
 
-use crate::live::{self, ConnectedServers};
+use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
-use crate::session::Invocation;
-use crate::style::{TextStyle, paint};
-use crate::table::{self, Cell, Truncate};
+use crate::output::style::{TextStyle, paint};
+use crate::output::table;
+use crate::output::table::{Cell, Truncate};
+use crate::runtime::host;
+use crate::runtime::host::ConnectedServers;
 
 /// Arguments of `swb tools`.
 #[derive(Debug, Args)]
@@ -23,7 +25,7 @@ pub struct ToolsArgs {
 pub fn run(arguments: &ToolsArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
     let configuration = session.load()?;
     let ConnectedServers { pool, notes, .. } =
-        live::connect_once(session, &configuration, &arguments.servers)?;
+        host::connect_once(session, &configuration, &arguments.servers)?;
     // Whoever names servers does not mean our own tools.
     let is_meant = |tool: &&Tool| arguments.servers.is_empty() || !tool.is_built_in();
     let tools: Vec<&Tool> = pool.tools().iter().map(AsRef::as_ref).filter(is_meant).collect();

@@ -1,8 +1,8 @@
 //! `swb auth`.
 
-use testkit::authority::AuthorizationConfig;
+use testkit::authorization_server::AuthorizationConfig;
 
-use crate::signing_kit::{log_in, setup};
+use crate::login_support::{log_in, setup};
 use crate::support::{json, scene};
 
 #[test]

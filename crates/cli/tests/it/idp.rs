@@ -1,9 +1,9 @@
 //! `swb idp`: one login for every server that the identity provider vouches at.
 
-use testkit::authority::{AuthorizationConfig, Site};
+use testkit::authorization_server::{AuthorizationConfig, Site};
 use testkit::{AuthorizationServer, Sandbox};
 
-use crate::signing_kit::{scene_with_browser, times_opened};
+use crate::login_support::{scene_with_browser, times_opened};
 use crate::support::{USER, json, scene};
 
 /// Two entries of one server, which takes what the identity provider says. They share its login.

@@ -3,13 +3,13 @@
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use testkit::authority::{
+use testkit::authorization_server::{
     AuthorizationConfig, Consent, DeviceOutcome, DevicePolling, Endpoint, IssuerParameter,
     ResponseFault,
 };
 use testkit::{AuthorizationServer, Sandbox, Script, ScriptedProgram, ScriptedServer, Terminal};
 
-use crate::signing_kit::{
+use crate::login_support::{
     browser_arguments, browser_page, log_in, setup, setup_with, state, times_opened,
 };
 use crate::support::{USER, scene, wait_for};

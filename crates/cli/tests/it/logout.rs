@@ -1,8 +1,8 @@
 //! `swb logout`.
 
-use testkit::authority::{AuthorizationConfig, Endpoint, ResponseFault};
+use testkit::authorization_server::{AuthorizationConfig, Endpoint, ResponseFault};
 
-use crate::signing_kit::{log_in, setup, state};
+use crate::login_support::{log_in, setup, state};
 use crate::support::json;
 
 #[test]

@@ -2,7 +2,8 @@
 
 use serde_json::{Value as Json, json};
 use testkit::Sandbox;
-use testkit::real::{self, ListeningServer, ServerTransport};
+use testkit::real_servers;
+use testkit::real_servers::{ListeningServer, ServerTransport};
 
 use crate::support::{USER, json as json_of, real_entry, scene};
 
@@ -49,11 +50,11 @@ fn programs_from_npm_and_pypi_are_connected_to() {
     write(
         &scene,
         &[
-            ("everything", real_entry(&real::everything(ServerTransport::Stdio))),
-            ("filesystem", real_entry(&real::filesystem(&folder))),
-            ("git", real_entry(&real::git(&repository))),
-            ("memory", real_entry(&real::memory(&memories))),
-            ("time", real_entry(&real::time())),
+            ("everything", real_entry(&real_servers::everything(ServerTransport::Stdio))),
+            ("filesystem", real_entry(&real_servers::filesystem(&folder))),
+            ("git", real_entry(&real_servers::git(&repository))),
+            ("memory", real_entry(&real_servers::memory(&memories))),
+            ("time", real_entry(&real_servers::time())),
         ],
     );
     let eras: Vec<String> = states(&scene);
@@ -73,8 +74,8 @@ fn modern_servers_of_two_other_libraries_are_seen_as_modern() {
     write(
         &scene,
         &[
-            ("fastmcp", real_entry(&real::fastmcp(ServerTransport::Stdio))),
-            ("typescript", real_entry(&real::typescript_v2(ServerTransport::Stdio))),
+            ("fastmcp", real_entry(&real_servers::fastmcp(ServerTransport::Stdio))),
+            ("typescript", real_entry(&real_servers::typescript_v2(ServerTransport::Stdio))),
         ],
     );
     assert_eq!(
@@ -94,10 +95,10 @@ fn servers_that_listen_are_connected_to_over_every_transport_they_have() {
         .expect("a runtime");
     let (everything, older, fastmcp, typescript) = runtime.block_on(async {
         tokio::join!(
-            ListeningServer::start(|port| real::everything(ServerTransport::Http(port))),
-            ListeningServer::start(real::everything_over_sse),
-            ListeningServer::start(|port| real::fastmcp(ServerTransport::Http(port))),
-            ListeningServer::start(|port| real::typescript_v2(ServerTransport::Http(port))),
+            ListeningServer::start(|port| real_servers::everything(ServerTransport::Http(port))),
+            ListeningServer::start(real_servers::everything_over_sse),
+            ListeningServer::start(|port| real_servers::fastmcp(ServerTransport::Http(port))),
+            ListeningServer::start(|port| real_servers::typescript_v2(ServerTransport::Http(port))),
         )
     });
     write(
@@ -129,7 +130,7 @@ fn servers_that_listen_are_connected_to_over_every_transport_they_have() {
 fn a_server_of_another_library_completes_arguments_in_the_light_of_others() {
     let mut scene = scene();
     scene.set_env("MCP_TIMEOUT", "60000");
-    write(&scene, &[("everything", real_entry(&real::everything(ServerTransport::Stdio)))]);
+    write(&scene, &[("everything", real_entry(&real_servers::everything(ServerTransport::Stdio)))]);
     let complete = ["complete", "everything", "--prompt", "completable-prompt"];
     let departments = scene.swb(&[&complete[..], &["department", "S"]].concat());
     assert_eq!(departments.expect_success(), "Sales\nSupport\n");

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 use testkit::processes::{is_alive, processes_with_environment, wait_until, wait_until_exited};
-use testkit::{Sandbox, real};
+use testkit::{Sandbox, real_servers};
 
 use crate::support::{USER, json as json_of, program, scene};
 
@@ -315,7 +315,7 @@ fn a_client_on_the_official_python_library_reads_edits_and_runs() {
         let scene = scene();
         scene.write("a.txt", "one\n");
         let server = [program().into(), "serve".into()];
-        let client = real::python_client(mode, &scene.project(), &server);
+        let client = real_servers::python_client(mode, &scene.project(), &server);
         let mut command = std::process::Command::new(&client.command);
         command.args(&client.args).env_clear().envs(client.env.iter().cloned());
         command.env("HOME", scene.home()).env("SWB_TESTBED_MANAGED", scene.managed());

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 use testkit::processes::{processes_with_environment, wait_until};
-use testkit::real::{self, RealServer, ServerTransport};
+use testkit::real_servers;
+use testkit::real_servers::{RealServer, ServerTransport};
 use testkit::{Quirk, Sandbox, Script, ScriptedProgram, scripted};
 
-use crate::door::{GatewayClient, HttpGateway, LegacySession, write_token_file};
+use crate::http_gateway::{GatewayClient, HttpGateway, LegacySession, write_token_file};
 use crate::serve::StdioClient;
 use crate::support::{USER, real_entry, scene};
 
@@ -260,21 +261,21 @@ fn over_http_who_has_no_token_is_told_so_and_who_has_one_is_served() {
     let scene = scene();
     configure_two(&scene, "");
     let tokens = write_token_file(&scene, &[("ada", TOKEN)]);
-    let door = HttpGateway::start_pool(&scene, &["--token-file", &tokens]);
+    let gateway = HttpGateway::start_pool(&scene, &["--token-file", &tokens]);
     for token in [None, Some("wrong-0123456789abcdef0123456789")] {
-        let answer = door.request(token, "tools/list", json!({}));
+        let answer = gateway.request(token, "tools/list", json!({}));
         assert!(answer.starts_with("HTTP/1.1 401 "), "{answer}");
         assert!(answer.to_ascii_lowercase().contains("www-authenticate: bearer"), "{answer}");
         assert!(!answer.contains("mcp__one__echo"), "{answer}");
     }
-    let answer = door.request(Some(TOKEN), "tools/list", json!({}));
+    let answer = gateway.request(Some(TOKEN), "tools/list", json!({}));
     assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("mcp__one__echo"), "{answer}");
     let called = json!({"name": "mcp__two__echo", "arguments": {"text": "hello"}});
-    let answer = door.request(Some(TOKEN), "tools/call", called);
+    let answer = gateway.request(Some(TOKEN), "tools/call", called);
     assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("hello"), "{answer}");
-    let mark = door.owner_variable();
-    door.signal("-TERM");
-    assert_eq!(door.wait_exit(), Some(0));
+    let mark = gateway.owner_variable();
+    gateway.signal("-TERM");
+    assert_eq!(gateway.wait_exit(), Some(0));
     check_nothing_left(&mark);
 }
 
@@ -304,22 +305,22 @@ fn told_to_end_it_finishes_what_is_under_way_and_leaves_nothing() {
     let journal = scene.path("journal");
     let script = Script::legacy().journal(&journal).quirk(Quirk::IgnoresStdinClose);
     scene.write_servers(USER, &format!("\"one\": {}", ScriptedProgram::config_entry(&script)));
-    let door = HttpGateway::start_pool(&scene, &["--no-auth"]);
-    let mark = door.owner_variable();
+    let gateway = HttpGateway::start_pool(&scene, &["--no-auth"]);
+    let mark = gateway.owner_variable();
     std::thread::scope(|scope| {
         let slow = json!({"name": "mcp__one__slow", "arguments": {"ms": 1500, "steps": 1}});
-        let calling = scope.spawn(|| door.request(None, "tools/call", slow));
+        let calling = scope.spawn(|| gateway.request(None, "tools/call", slow));
         wait_until(TIMEOUT, "the call is under way", || {
             scripted::read_journal(&journal)
                 .iter()
                 .any(|it| it["method"] == "tools/call")
                 .then_some(())
         });
-        door.signal("-TERM");
+        gateway.signal("-TERM");
         let answer = calling.join().expect("no panic");
         assert!(answer.contains("took 1500 ms"), "{answer}");
     });
-    assert_eq!(door.wait_exit(), Some(0));
+    assert_eq!(gateway.wait_exit(), Some(0));
     check_nothing_left(&mark);
 }
 
@@ -331,9 +332,9 @@ fn killed_without_mercy_it_leaves_no_server_behind() {
         .quirk(Quirk::IgnoresStdinClose)
         .quirk(Quirk::IgnoresSigterm);
     scene.write_servers(USER, &format!("\"one\": {}", ScriptedProgram::config_entry(&stubborn)));
-    let door = HttpGateway::start_pool(&scene, &["--no-auth"]);
-    let mark = door.owner_variable();
-    let answer = door.request(
+    let gateway = HttpGateway::start_pool(&scene, &["--no-auth"]);
+    let mark = gateway.owner_variable();
+    let answer = gateway.request(
         None,
         "tools/call",
         json!({"name": "mcp__one__echo", "arguments": {"text": "x"}}),
@@ -342,8 +343,8 @@ fn killed_without_mercy_it_leaves_no_server_behind() {
     wait_until(TIMEOUT, "the family is there", || {
         (processes_with_environment(&mark).len() >= 4).then_some(())
     });
-    door.signal("-KILL");
-    assert_eq!(door.wait_exit(), None);
+    gateway.signal("-KILL");
+    assert_eq!(gateway.wait_exit(), None);
     check_nothing_left(&mark);
 }
 
@@ -351,17 +352,17 @@ fn killed_without_mercy_it_leaves_no_server_behind() {
 fn a_legacy_client_has_a_session_over_http_and_ends_it() {
     let scene = scene();
     configure_two(&scene, "");
-    let door = HttpGateway::start_pool(&scene, &["--no-auth"]);
-    let session = LegacySession::initialize(&door, None);
+    let gateway = HttpGateway::start_pool(&scene, &["--no-auth"]);
+    let session = LegacySession::initialize(&gateway, None);
     let tools = GatewayClient::Legacy(&session).list_member("tools/list", "tools", "name");
     assert!(tools.contains(&"mcp__two__echo".to_owned()), "{tools:?}");
     let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
     let foreign = "Mcp-Session-Id: 00000000000000000000000000000000\r\n";
-    assert!(door.post(foreign, &list).starts_with("HTTP/1.1 404 "));
+    assert!(gateway.post(foreign, &list).starts_with("HTTP/1.1 404 "));
     session.end();
-    door.signal("-INT");
-    door.signal("-TERM");
-    assert_eq!(door.wait_exit(), Some(0));
+    gateway.signal("-INT");
+    gateway.signal("-TERM");
+    assert_eq!(gateway.wait_exit(), Some(0));
 }
 
 #[test]
@@ -369,19 +370,19 @@ fn it_is_not_ready_while_a_server_is_being_connected_to() {
     let scene = scene();
     let at_once = ScriptedProgram::config_entry(&Script::legacy());
     scene.write_servers(USER, &format!("\"one\": {at_once}"));
-    let door = HttpGateway::start_pool(&scene, &["--no-auth"]);
-    let is = |status: &str| door.get("/readyz").starts_with(&format!("HTTP/1.1 {status} "));
-    assert!(is("200"), "{}", door.get("/readyz"));
+    let gateway = HttpGateway::start_pool(&scene, &["--no-auth"]);
+    let is = |status: &str| gateway.get("/readyz").starts_with(&format!("HTTP/1.1 {status} "));
+    assert!(is("200"), "{}", gateway.get("/readyz"));
     let slow = ScriptedProgram::config_entry(&Script { start_delay_ms: 2500, ..Script::legacy() });
     scene.write_servers(USER, &format!("\"one\": {at_once}, \"slow\": {slow}"));
     wait_until(TIMEOUT, "it is being connected to", || is("503").then_some(()));
-    assert!(door.get("/healthz").starts_with("HTTP/1.1 200 "));
-    assert!(!door.request(None, "tools/list", json!({})).contains("mcp__slow__echo"));
+    assert!(gateway.get("/healthz").starts_with("HTTP/1.1 200 "));
+    assert!(!gateway.request(None, "tools/list", json!({})).contains("mcp__slow__echo"));
     wait_until(TIMEOUT, "it is connected", || is("200").then_some(()));
     wait_until(TIMEOUT, "it is served", || {
-        door.request(None, "tools/list", json!({})).contains("mcp__slow__echo").then_some(())
+        gateway.request(None, "tools/list", json!({})).contains("mcp__slow__echo").then_some(())
     });
-    door.terminate();
+    gateway.terminate();
 }
 
 /// Says hello as a client that works in folders, and answers whoever asks which until something is so.
@@ -475,7 +476,7 @@ fn a_server_asks_the_only_client_in_which_folders_it_works_and_hears_when_they_c
 #[test]
 fn a_real_server_asks_the_only_client_for_its_folders_outside_of_any_call() {
     let scene = scene();
-    let servers = json!({"mcpServers": {"everything": trusted_entry(&real::everything(ServerTransport::Stdio))}});
+    let servers = json!({"mcpServers": {"everything": trusted_entry(&real_servers::everything(ServerTransport::Stdio))}});
     scene.write(USER, &servers.to_string());
     let mut client = ClientWithRoots::initialize(&scene, "file:///before");
     // It says what it knew last until it has its answer.
@@ -503,17 +504,17 @@ fn trusted_entry(server: &RealServer) -> Json {
 fn a_client_on_the_official_python_library_is_asked_by_real_servers_in_either_era() {
     let scene = scene();
     let servers = json!({"mcpServers": {
-        "everything": trusted_entry(&real::everything(ServerTransport::Stdio)),
-        "time": trusted_entry(&real::time()),
+        "everything": trusted_entry(&real_servers::everything(ServerTransport::Stdio)),
+        "time": trusted_entry(&real_servers::time()),
     }});
     scene.write(USER, &servers.to_string());
-    let door = HttpGateway::start_pool(&scene, &["--no-auth"]);
-    let url = format!("http://{}/mcp", door.address);
+    let gateway = HttpGateway::start_pool(&scene, &["--no-auth"]);
+    let url = format!("http://{}/mcp", gateway.address);
     let program = scene.command(&scene.project(), &["serve", "--pool"]);
     let by_command = [program.get_program().into(), "serve".into(), "--pool".into()];
     for (mode, is_modern) in [("legacy", false), ("auto", true)] {
         for server in [&[url.clone().into()][..], &by_command[..]] {
-            let client = real::python_pool_client(mode, server);
+            let client = real_servers::python_pool_client(mode, server);
             let mut command = std::process::Command::new(&client.command);
             command.args(&client.args).env_clear().envs(client.env.iter().cloned());
             command.env("HOME", scene.home()).env("SWB_TESTBED_MANAGED", scene.managed());
@@ -532,8 +533,8 @@ fn a_client_on_the_official_python_library_is_asked_by_real_servers_in_either_er
             assert_eq!(seen["prompt"], "This is a simple prompt without arguments.");
         }
     }
-    door.signal("-TERM");
-    assert_eq!(door.wait_exit(), Some(0));
+    gateway.signal("-TERM");
+    assert_eq!(gateway.wait_exit(), Some(0));
 }
 
 /// Reads until the news comes that tools changed.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use testkit::Sandbox;
-use testkit::real::RealServer;
+use testkit::real_servers::RealServer;
 
 /// The program with the administrator's folder moved; built with the tests because it is an example.
 pub fn program() -> PathBuf {

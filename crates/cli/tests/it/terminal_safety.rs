@@ -74,7 +74,7 @@ fn exposed_name(scene: &Sandbox, taint: &str, plain: &str) -> String {
 fn check_harmless(shown: &str, what: &str) {
     // A tab goes on within its line, and is part of what tools print.
     let is_bad =
-        |c: &char| !matches!(c, '\n' | '\t') && switchboard_config::shown::is_unprintable(*c);
+        |c: &char| !matches!(c, '\n' | '\t') && switchboard_config::display::is_unprintable(*c);
     let bad = shown.chars().find(is_bad);
     assert_eq!(bad, None, "{what}\n{shown:?}");
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::draft::{EntryBuilder, expect_string, expect_strings, wrong_type};
+use super::entry_builder::{EntryBuilder, expect_string, expect_strings, wrong_type};
 use super::note::{ExpectedType, ImportNote, SkipReason};
 
 /// A key of our `oauth`.

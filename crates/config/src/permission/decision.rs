@@ -3,14 +3,14 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::request::{CallRequest, HintValue, PermissionMode, Trust};
+use super::call::{CallRequest, HintValue, PermissionMode, Trust};
 use super::rule::MatchResult;
 use super::rules::{
     InvalidRule, PermissionEffect, PermissionRules, RuleEntry, by_precedence, invalid_by_origin,
 };
+use crate::pattern::url_pattern::MatchMode;
 use crate::policy::Authority;
 use crate::source::{Origin, Source};
-use crate::url_pattern::MatchMode;
 
 /// What is to happen with a call, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,8 +6,8 @@ use std::fmt;
 
 use serde_json::Value as Json;
 
-use super::glob::Glob;
-use crate::url_pattern::MatchMode;
+use crate::pattern::glob::Glob;
+use crate::pattern::url_pattern::MatchMode;
 
 /// One condition on one argument: `path=/srv/*`, `options.mode!=fast`.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,11 +5,11 @@ use std::fmt;
 
 use thiserror::Error;
 
-use super::glob::Glob;
+use super::call::CallRequest;
 use super::predicate::{Comparison, Predicate, PredicateMismatch};
-use super::request::CallRequest;
-use crate::shown;
-use crate::url_pattern::MatchMode;
+use crate::display;
+use crate::pattern::glob::Glob;
+use crate::pattern::url_pattern::MatchMode;
 
 /// What every rule begins with.
 const PREFIX: &str = "mcp__";
@@ -238,7 +238,7 @@ pub enum AffectedServers {
 
 impl AffectedServers {
     /// What a text that is no rule was about, as far as it can be made out.
-    pub(super) fn of_invalid_rule(text: &str) -> AffectedServers {
+    pub(crate) fn of_invalid_rule(text: &str) -> AffectedServers {
         let Some(rest) = text.strip_prefix(PREFIX) else { return AffectedServers::EveryServer };
         let target = rest.split('(').next().unwrap_or_default();
         let server = target.split(SEPARATOR).next().unwrap_or_default();
@@ -428,7 +428,7 @@ impl fmt::Display for ToolRule {
 impl ToolRule {
     /// The rule for people to see, with nothing in it that a terminal acts on.
     pub fn to_printable(&self) -> String {
-        shown::printable(&self.to_string())
+        display::printable(&self.to_string())
     }
 }
 

@@ -5,12 +5,12 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-use super::request::{CallRequest, PermissionMode};
+use super::call::{CallRequest, PermissionMode};
 use super::rule::{AffectedServers, MatchResult, ToolRule};
+use crate::pattern::url_pattern::MatchMode;
 use crate::policy::Authority;
 use crate::scope::Scope;
 use crate::source::{Origin, Source};
-use crate::url_pattern::MatchMode;
 
 /// What a list of rules, and in the end a decision, says of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -75,12 +75,12 @@ pub struct InvalidRule {
 /// Everything that settings and the session say of permissions.
 #[derive(Debug, Clone, Default)]
 pub struct PermissionRules {
-    pub(super) entries: Vec<RuleEntry>,
-    pub(super) invalid: Vec<InvalidRule>,
+    pub(crate) entries: Vec<RuleEntry>,
+    pub(crate) invalid: Vec<InvalidRule>,
     /// Files whose rules could not all be made out.
-    pub(super) unreadable: Vec<Arc<Source>>,
-    pub(super) default_modes: Vec<(PermissionMode, Origin)>,
-    pub(super) bypass_disabled: Vec<Origin>,
+    pub(crate) unreadable: Vec<Arc<Source>>,
+    pub(crate) default_modes: Vec<(PermissionMode, Origin)>,
+    pub(crate) bypass_disabled: Vec<Origin>,
 }
 
 impl PermissionRules {

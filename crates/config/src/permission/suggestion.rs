@@ -2,12 +2,12 @@
 
 use serde_json::Value as Json;
 
-use super::glob::Glob;
+use super::call::CallRequest;
 use super::predicate::{Comparison, Predicate};
-use super::request::CallRequest;
 use super::rule::{MatchResult, ToolRule};
-use crate::shown;
-use crate::url_pattern::MatchMode;
+use crate::display;
+use crate::pattern::glob::Glob;
+use crate::pattern::url_pattern::MatchMode;
 
 /// More arguments than this do not make a rule that anybody can read.
 const MAX_ARGUMENTS: usize = 2;
@@ -70,8 +70,8 @@ fn argument_predicate(name: &str, value: &Json) -> Option<Predicate> {
     let is_plain_name = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
     let is_short = text.chars().take(MAX_VALUE_LENGTH + 1).count() <= MAX_VALUE_LENGTH;
     // A rule is written to a file and shown: nothing goes in that hides, and nothing that is a secret.
-    let is_visible = shown::printable(text) == text && !text.contains(char::is_control);
-    let is_secret = shown::is_secret_name(name) || shown::looks_like_token(text);
+    let is_visible = display::printable(text) == text && !text.contains(char::is_control);
+    let is_secret = display::is_secret_name(name) || display::looks_like_token(text);
     (is_plain_name && is_short && is_visible && !is_secret).then(|| Predicate {
         key: vec![name.to_owned()],
         comparison: Comparison::Equal,
@@ -84,7 +84,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::permission::request::{ToolHints, Trust};
+    use crate::permission::call::{ToolHints, Trust};
 
     #[track_caller]
     fn check((server, tool): (&str, &str), arguments: Json, expected: &[&str]) {

@@ -3,8 +3,8 @@
 
 use serde_json::{Value as Json, json};
 
-use crate::gateway_bench::{FixtureOptions, GatewayFixture, SERVERS, ServerMatrix, TEST_TIMEOUT};
-use crate::visitor::{ALL_KINDS, ClientKind, TestClient, answer_as};
+use crate::gateway_fixture::{FixtureOptions, GatewayFixture, SERVERS, ServerMatrix, TEST_TIMEOUT};
+use crate::test_client::{ALL_KINDS, ClientKind, TestClient, answer_as};
 
 /// What a server got as answers, round by round.
 fn rounds(kind: &str, rounds: usize, who: &str) -> Json {
@@ -28,7 +28,7 @@ async fn every_question_of_every_server_is_answered_by_every_client() {
     let upstreams = ServerMatrix::start();
     let mut fixture = upstreams.gateway(&SERVERS, FixtureOptions::default()).await;
     for kind in ALL_KINDS {
-        let mut visitor = TestClient::connect(&mut fixture, kind, 0).await;
+        let mut test_client = TestClient::connect(&mut fixture, kind, 0).await;
         for server in SERVERS {
             for (what, times) in [
                 ("elicitation", 1),
@@ -40,7 +40,8 @@ async fn every_question_of_every_server_is_answered_by_every_client() {
             ] {
                 let arguments = json!({"kind": what, "rounds": times});
                 let who = format!("{kind:?}-{server}");
-                let exchange = visitor.call(&format!("mcp__{server}__ask"), arguments, &who).await;
+                let exchange =
+                    test_client.call(&format!("mcp__{server}__ask"), arguments, &who).await;
                 let got = &exchange.result()["structuredContent"]["rounds"];
                 assert_eq!(*got, rounds(what, times, &who), "{kind:?} {server} {what}");
                 let count = times * if what == "all" { 3 } else { 1 };
@@ -56,11 +57,11 @@ async fn a_client_that_cannot_answer_is_not_asked_and_the_server_is_told() {
     let upstreams = ServerMatrix::start();
     let mut fixture = upstreams.gateway(&["ls", "lh"], FixtureOptions::default()).await;
     for kind in ALL_KINDS {
-        let mut visitor = TestClient::with_capabilities(&mut fixture, kind, 0, json!({})).await;
+        let mut test_client = TestClient::with_capabilities(&mut fixture, kind, 0, json!({})).await;
         for server in ["ls", "lh"] {
             let tool = format!("mcp__{server}__ask");
             let params = json!({"name": tool, "arguments": {"kind": "all"}});
-            let exchange = visitor.request("tools/call", params).await;
+            let exchange = test_client.request("tools/call", params).await;
             let round = &exchange.result()["structuredContent"]["rounds"][0];
             assert_eq!(round["elicitation"]["action"], "decline", "{kind:?} {round}");
             assert_eq!(round["sampling"]["error"]["code"], -32601, "{kind:?} {round}");
@@ -75,10 +76,10 @@ async fn a_hundred_questions_at_once_are_all_answered() {
     let upstreams = ServerMatrix::start();
     let mut fixture = upstreams.gateway(&["ls", "lh"], FixtureOptions::default()).await;
     for kind in ALL_KINDS {
-        let mut visitor = TestClient::connect(&mut fixture, kind, 0).await;
+        let mut test_client = TestClient::connect(&mut fixture, kind, 0).await;
         for server in ["ls", "lh"] {
             let tool = format!("mcp__{server}__ask");
-            let exchange = visitor.call(&tool, json!({"kind": "crowd"}), "ada").await;
+            let exchange = test_client.call(&tool, json!({"kind": "crowd"}), "ada").await;
             let got = &exchange.result()["structuredContent"];
             // Some may be refused where there are too many, but none is left without an answer.
             let count_of = |name: &str| got[name].as_u64().unwrap_or_default();
@@ -94,13 +95,13 @@ async fn progress_comes_under_the_clients_own_token_whatever_that_is() {
     let upstreams = ServerMatrix::start();
     let mut fixture = upstreams.gateway(&SERVERS, FixtureOptions::default()).await;
     for kind in ALL_KINDS {
-        let mut visitor = TestClient::connect(&mut fixture, kind, 0).await;
+        let mut test_client = TestClient::connect(&mut fixture, kind, 0).await;
         for server in SERVERS {
             for token in [json!("a \"text\""), json!(7), json!("7")] {
                 let tool = format!("mcp__{server}__slow");
                 let params = json!({"name": tool, "arguments": {"ms": 3, "steps": 3},
                                     "_meta": {"progressToken": token}});
-                let exchange = visitor.request("tools/call", params).await;
+                let exchange = test_client.request("tools/call", params).await;
                 exchange.result();
                 let signs = exchange.notifications_of("notifications/progress");
                 assert!(!signs.is_empty(), "{kind:?} {server} {token}");
@@ -118,11 +119,11 @@ async fn a_client_hears_the_logs_that_it_wants_from_servers_of_both_eras() {
     let upstreams = ServerMatrix::start();
     let mut fixture = upstreams.gateway(&SERVERS, FixtureOptions::default()).await;
     for kind in ALL_KINDS {
-        let mut visitor = TestClient::connect(&mut fixture, kind, 0).await;
+        let mut test_client = TestClient::connect(&mut fixture, kind, 0).await;
         if !kind.is_modern() {
-            visitor.request("logging/setLevel", json!({"level": "warning"})).await.result();
+            test_client.request("logging/setLevel", json!({"level": "warning"})).await.result();
             assert_eq!(
-                visitor.request("logging/setLevel", json!({"level": "loud"})).await.error()["code"],
+                test_client.request("logging/setLevel", json!({"level": "loud"})).await.error()["code"],
                 -32602
             );
         }
@@ -133,7 +134,7 @@ async fn a_client_hears_the_logs_that_it_wants_from_servers_of_both_eras() {
                 if kind.is_modern() {
                     params["_meta"]["io.modelcontextprotocol/logLevel"] = "warning".into();
                 }
-                let exchange = visitor.request("tools/call", params).await;
+                let exchange = test_client.request("tools/call", params).await;
                 exchange.result();
                 let logs = exchange.notifications_of("notifications/message");
                 assert_eq!(logs.len(), usize::from(is_wanted), "{kind:?} {server} {level}");
@@ -145,7 +146,7 @@ async fn a_client_hears_the_logs_that_it_wants_from_servers_of_both_eras() {
                 let params = json!({"name": format!("mcp__{server}__talk"),
                                     "arguments": {"text": "x", "level": "emergency"}});
                 assert_eq!(
-                    visitor.request("tools/call", params).await.notifications,
+                    test_client.request("tools/call", params).await.notifications,
                     Vec::<Json>::new()
                 );
             }
@@ -170,29 +171,29 @@ async fn cancel_call(
     kind: ClientKind,
     server: &str,
 ) {
-    let mut visitor = TestClient::connect(fixture, kind, 0).await;
+    let mut test_client = TestClient::connect(fixture, kind, 0).await;
     let params = json!({"name": format!("mcp__{server}__slow"), "arguments": {"ms": 60_000}});
-    let request = visitor.build_request("tools/call", params);
+    let request = test_client.build_request("tools/call", params);
     let cancelled = json!({"jsonrpc": "2.0", "method": "notifications/cancelled",
                            "params": {"requestId": request["id"], "reason": "enough"}});
     match kind {
         ClientKind::LegacyInMemory | ClientKind::ModernInMemory => {
-            visitor.send(&request);
+            test_client.send(&request);
             upstreams.wait_called(server, "slow").await;
-            visitor.send(&cancelled);
+            test_client.send(&cancelled);
             upstreams.wait_cancelled(server, "slow").await;
         }
         ClientKind::LegacyHttp => {
-            let caller = visitor.http.clone();
+            let caller = test_client.http.clone();
             let asking = tokio::spawn(async move { caller.post(&request).await });
             upstreams.wait_called(server, "slow").await;
-            assert_eq!(visitor.http.post(&cancelled).await.status, 202);
+            assert_eq!(test_client.http.post(&cancelled).await.status, 202);
             upstreams.wait_cancelled(server, "slow").await;
             let mut reply = asking.await.expect("no panic");
             assert_eq!(reply.message().await, None, "what was called off has no answer");
         }
         ClientKind::ModernHttp => {
-            let caller = visitor.http.clone();
+            let caller = test_client.http.clone();
             let asking = tokio::spawn(async move { caller.post(&request).await });
             upstreams.wait_called(server, "slow").await;
             let reply = asking.await.expect("no panic");
@@ -201,7 +202,7 @@ async fn cancel_call(
             upstreams.wait_cancelled(server, "slow").await;
         }
     }
-    let exchange = visitor.request("tools/call", echo(server, "again")).await;
+    let exchange = test_client.request("tools/call", echo(server, "again")).await;
     assert_eq!(exchange.result()["content"][0]["text"], "again");
 }
 
@@ -227,12 +228,12 @@ async fn a_client_that_hangs_up_leaves_no_call_behind() {
         let upstreams = ServerMatrix::start();
         let mut fixture = upstreams.gateway(&["ls", "mh"], FixtureOptions::default()).await;
         for server in ["ls", "mh"] {
-            let mut visitor = TestClient::connect(&mut fixture, kind, 0).await;
+            let mut test_client = TestClient::connect(&mut fixture, kind, 0).await;
             let slow = json!({"name": format!("mcp__{server}__slow"), "arguments": {"ms": 60_000}});
-            let request = visitor.build_request("tools/call", slow);
-            visitor.send(&request);
+            let request = test_client.build_request("tools/call", slow);
+            test_client.send(&request);
             upstreams.wait_called(server, "slow").await;
-            drop(visitor);
+            drop(test_client);
             upstreams.wait_cancelled(server, "slow").await;
         }
         fixture.stop().await;
@@ -244,10 +245,11 @@ async fn results_for_modern_clients_say_what_they_are_whatever_is_inside_of_them
     let script = testkit::Script::legacy().quirk(testkit::Quirk::HasSayTool);
     let entry = testkit::ScriptedProgram::config_entry(&script);
     let mut fixture = GatewayFixture::open(&[("s", entry)], FixtureOptions::default()).await;
-    let mut visitor = TestClient::connect(&mut fixture, ClientKind::ModernHttp, 0).await;
+    let mut test_client = TestClient::connect(&mut fixture, ClientKind::ModernHttp, 0).await;
     let inner = json!({"content": [], "structuredContent": {"resultType": "x", "ttlMs": 5}});
     let params = json!({"name": "mcp__s__say", "arguments": {"result": inner}});
-    let exchange = tokio::time::timeout(TEST_TIMEOUT, visitor.request("tools/call", params)).await;
+    let exchange =
+        tokio::time::timeout(TEST_TIMEOUT, test_client.request("tools/call", params)).await;
     let exchange = exchange.expect("in time");
     assert_eq!(exchange.result()["resultType"], "complete", "{:?}", exchange.outcome);
     assert_eq!(exchange.result()["structuredContent"], inner["structuredContent"]);

@@ -7,9 +7,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::gateway_bench::{FixtureOptions, GatewayFixture, ServerMatrix, TEST_TIMEOUT, token};
+use crate::gateway_fixture::{FixtureOptions, GatewayFixture, ServerMatrix, TEST_TIMEOUT, token};
 use crate::raw_http::{RawClient, RawResponse};
-use crate::visitor::{ClientKind, TestClient};
+use crate::test_client::{ClientKind, TestClient};
 
 async fn fixture() -> (ServerMatrix, GatewayFixture, RawClient) {
     let upstreams = ServerMatrix::start();
@@ -19,8 +19,8 @@ async fn fixture() -> (ServerMatrix, GatewayFixture, RawClient) {
 }
 
 /// A whole modern request.
-fn list_request(visitor: &mut TestClient) -> Json {
-    visitor.build_request("tools/list", json!({}))
+fn list_request(test_client: &mut TestClient) -> Json {
+    test_client.build_request("tools/list", json!({}))
 }
 
 /// Somebody else is served as if nothing were.
@@ -35,8 +35,8 @@ async fn check_alive(fixture: &mut GatewayFixture) {
 #[tokio::test]
 async fn pages_and_names_of_others_are_refused_before_anybody_asks_who_it_is() {
     let (upstreams, mut fixture, http) = fixture().await;
-    let mut visitor = TestClient::connect(&mut fixture, ClientKind::ModernHttp, 0).await;
-    let call = visitor.build_request(
+    let mut test_client = TestClient::connect(&mut fixture, ClientKind::ModernHttp, 0).await;
+    let call = test_client.build_request(
         "tools/call",
         json!({"name": "mcp__ls__echo", "arguments": {"text": "rebound"}}),
     );
@@ -109,9 +109,9 @@ async fn pages_and_names_of_others_are_refused_before_anybody_asks_who_it_is() {
 #[tokio::test]
 async fn without_a_good_token_nobody_comes_in_anywhere() {
     let (upstreams, mut fixture, http) = fixture().await;
-    let mut visitor = TestClient::connect(&mut fixture, ClientKind::LegacyHttp, 0).await;
-    let session = visitor.http.session.clone();
-    let request = list_request(&mut visitor);
+    let mut test_client = TestClient::connect(&mut fixture, ClientKind::LegacyHttp, 0).await;
+    let session = test_client.http.session.clone();
+    let request = list_request(&mut test_client);
     let wrong = [
         "x".repeat(40),
         token(0).to_uppercase(),
@@ -152,7 +152,7 @@ async fn without_a_good_token_nobody_comes_in_anywhere() {
     let anonymous = RawClient { token: None, ..http.clone() };
     let head = anonymous.request_head(&format!("GET /mcp?access_token={}", token(0)));
     assert_eq!(anonymous.send(format!("{head}\r\n").as_bytes()).await.status, 401);
-    assert_eq!(visitor.request("ping", json!({})).await.outcome, Ok(json!({})), "it lives on");
+    assert_eq!(test_client.request("ping", json!({})).await.outcome, Ok(json!({})), "it lives on");
     assert!(upstreams.received("ls").iter().all(|it| it["method"] != "tools/call"));
     fixture.stop().await;
 }
@@ -216,23 +216,23 @@ async fn requests_that_are_no_requests_are_refused() {
 async fn deep_and_long_things_inside_of_good_requests_hurt_nobody() {
     let (_quarter, mut fixture, _) = fixture().await;
     for kind in [ClientKind::LegacyHttp, ClientKind::ModernHttp] {
-        let mut visitor = TestClient::connect(&mut fixture, kind, 0).await;
-        let request = visitor.build_request(
+        let mut test_client = TestClient::connect(&mut fixture, kind, 0).await;
+        let request = test_client.build_request(
             "tools/call",
             json!({"name": "mcp__ls__echo", "arguments": {"text": "DEEP"}}),
         );
         let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
-        let whole = String::from_utf8(visitor.http.post_bytes(&request)).expect("text");
+        let whole = String::from_utf8(test_client.http.post_bytes(&request)).expect("text");
         let (head, body) = whole.split_once("\r\n\r\n").expect("a body");
         let old = format!("Content-Length: {}", body.len());
         for place in ["\"DEEP\"", "{\"text\":\"DEEP\"}"] {
             let body = body.replace(place, &deep);
             let head = head.replace(&old, &format!("Content-Length: {}", body.len()));
-            let mut reply = visitor.http.send(format!("{head}\r\n\r\n{body}").as_bytes()).await;
+            let mut reply = test_client.http.send(format!("{head}\r\n\r\n{body}").as_bytes()).await;
             let answer = reply.message().await.expect("an answer");
             assert!(answer["error"]["code"].is_i64(), "{answer}");
         }
-        let exchange = visitor.request("x".repeat(100_000).as_str(), json!({})).await;
+        let exchange = test_client.request("x".repeat(100_000).as_str(), json!({})).await;
         assert_eq!(exchange.error()["code"], -32601);
         assert!(exchange.error()["message"].as_str().is_some_and(|it| it.len() < 1000));
     }
@@ -279,7 +279,7 @@ async fn no_path_and_no_method_takes_a_command_or_a_configuration() {
         ClientKind::LegacyInMemory,
         ClientKind::ModernInMemory,
     ] {
-        let mut visitor = TestClient::connect(&mut fixture, kind, 0).await;
+        let mut test_client = TestClient::connect(&mut fixture, kind, 0).await;
         for method in [
             "config/add",
             "servers/add",
@@ -294,12 +294,12 @@ async fn no_path_and_no_method_takes_a_command_or_a_configuration() {
             "initialise",
             "",
         ] {
-            let exchange = visitor.request(method, command.clone()).await;
+            let exchange = test_client.request(method, command.clone()).await;
             assert_eq!(exchange.error()["code"], -32601, "{kind:?} {method}");
         }
         if kind == ClientKind::ModernHttp {
-            let request = visitor.build_request("servers/add", command.clone());
-            assert_eq!(visitor.http.post(&request).await.status, 404);
+            let request = test_client.build_request("servers/add", command.clone());
+            assert_eq!(test_client.http.post(&request).await.status, 404);
         }
     }
     let methods: Vec<Json> =
@@ -403,22 +403,22 @@ async fn who_does_not_read_holds_up_nobody_else() {
             ("talk", json!({"text": "x".repeat(200), "steps": 10_000, "ms": 0})),
             ("big", json!({"bytes": 8 * 1024 * 1024})),
         ] {
-            let mut visitor = TestClient::connect(&mut fixture, kind, 0).await;
+            let mut test_client = TestClient::connect(&mut fixture, kind, 0).await;
             let params = json!({"name": format!("mcp__ls__{tool}"), "arguments": arguments, "_meta": {
                 "progressToken": 1, "io.modelcontextprotocol/logLevel": "debug",
             }});
-            let request = visitor.build_request("tools/call", params);
-            let mut stream = visitor.http.connect().await;
-            stream.write_all(&visitor.http.post_bytes(&request)).await.expect("it is read");
+            let request = test_client.build_request("tools/call", params);
+            let mut stream = test_client.http.connect().await;
+            stream.write_all(&test_client.http.post_bytes(&request)).await.expect("it is read");
             unread.push(stream);
-            sessions.push(visitor.http);
+            sessions.push(test_client.http);
         }
     }
     // Standing streams that nobody reads, too.
     for _ in 0..5 {
-        let visitor = TestClient::connect(&mut fixture, ClientKind::LegacyHttp, 0).await;
-        unread.push(visitor.http.connect().await);
-        let head = visitor.http.request_head("GET /mcp");
+        let test_client = TestClient::connect(&mut fixture, ClientKind::LegacyHttp, 0).await;
+        unread.push(test_client.http.connect().await);
+        let head = test_client.http.request_head("GET /mcp");
         let stream = unread.last_mut().expect("one");
         let open = format!("{head}Accept: text/event-stream\r\n\r\n");
         stream.write_all(open.as_bytes()).await.expect("it is read");
@@ -429,10 +429,10 @@ async fn who_does_not_read_holds_up_nobody_else() {
         ClientKind::LegacyInMemory,
         ClientKind::ModernInMemory,
     ] {
-        let mut visitor = TestClient::connect(&mut fixture, kind, 1).await;
+        let mut test_client = TestClient::connect(&mut fixture, kind, 1).await;
         for _ in 0..10 {
             let params = json!({"name": "mcp__ls__echo", "arguments": {"text": "still here"}});
-            let exchange = timeout(TEST_TIMEOUT, visitor.request("tools/call", params)).await;
+            let exchange = timeout(TEST_TIMEOUT, test_client.request("tools/call", params)).await;
             let exchange = exchange.expect("in time");
             assert_eq!(exchange.result()["content"][0]["text"], "still here");
         }
@@ -447,8 +447,8 @@ async fn who_does_not_read_holds_up_nobody_else() {
 #[tokio::test]
 async fn old_and_odd_ways_of_http_are_served_or_refused_but_never_hang() {
     let (_quarter, mut fixture, http) = fixture().await;
-    let mut visitor = TestClient::connect(&mut fixture, ClientKind::ModernHttp, 0).await;
-    let request = list_request(&mut visitor);
+    let mut test_client = TestClient::connect(&mut fixture, ClientKind::ModernHttp, 0).await;
+    let request = list_request(&mut test_client);
     let whole = String::from_utf8(http.post_bytes(&request)).expect("text");
     let old = whole.replace("HTTP/1.1", "HTTP/1.0");
     let reply = http.send(old.as_bytes()).await;
@@ -483,18 +483,18 @@ async fn old_and_odd_ways_of_http_are_served_or_refused_but_never_hang() {
 #[tokio::test]
 async fn arguments_that_nobody_here_can_read_do_not_pass_by_the_rules() {
     let (upstreams, mut fixture, _) = fixture().await;
-    let mut visitor = TestClient::connect(&mut fixture, ClientKind::LegacyHttp, 0).await;
-    let request = visitor.build_request(
+    let mut test_client = TestClient::connect(&mut fixture, ClientKind::LegacyHttp, 0).await;
+    let request = test_client.build_request(
         "tools/call",
         json!({"name": "mcp__ls__echo", "arguments": {"text": "x", "y": "DEEP"}}),
     );
     let deep = format!("{}{}", "[".repeat(1000), "]".repeat(1000));
-    let whole = String::from_utf8(visitor.http.post_bytes(&request)).expect("text");
+    let whole = String::from_utf8(test_client.http.post_bytes(&request)).expect("text");
     let (head, body) = whole.split_once("\r\n\r\n").expect("a body");
     let old = format!("Content-Length: {}", body.len());
     let body = body.replace("\"DEEP\"", &deep);
     let head = head.replace(&old, &format!("Content-Length: {}", body.len()));
-    let mut reply = visitor.http.send(format!("{head}\r\n\r\n{body}").as_bytes()).await;
+    let mut reply = test_client.http.send(format!("{head}\r\n\r\n{body}").as_bytes()).await;
     let answer = reply.message().await.expect("an answer");
     assert_eq!(answer["error"]["code"], -32602, "{answer}");
     assert!(upstreams.received("ls").iter().all(|it| it["method"] != "tools/call"));

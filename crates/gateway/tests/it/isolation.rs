@@ -10,11 +10,11 @@ use testkit::processes::processes_with_environment;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::gateway_bench::{
+use crate::gateway_fixture::{
     FixtureOptions, GatewayFixture, SERVERS, ServerMatrix, TEST_TIMEOUT, wait_until,
 };
 use crate::raw_http::RawClient;
-use crate::visitor::{ALL_KINDS, ClientKind, TestClient, answer_as};
+use crate::test_client::{ALL_KINDS, ClientKind, TestClient, answer_as};
 
 /// How many clients there are.
 const CLIENTS: usize = 50;
@@ -47,7 +47,7 @@ fn check_only_own_marker(client: usize, message: &Json) {
 }
 
 /// One question with everything that may happen on the way.
-async fn one_request(visitor: &mut TestClient, client: usize, prng: &mut Prng) {
+async fn one_request(test_client: &mut TestClient, client: usize, prng: &mut Prng) {
     let server = SERVERS[usize::try_from(prng.below(4)).unwrap_or_default()];
     let own = marker(client);
     let arguments = json!({
@@ -62,10 +62,12 @@ async fn one_request(visitor: &mut TestClient, client: usize, prng: &mut Prng) {
         answer_as(&own)(question)
     };
     match prng.below(10) {
-        0 | 1 => cancelled_call(visitor, client, (params, prng)).await,
-        2 if visitor.kind == ClientKind::LegacyHttp => resumed_call(visitor, client, params).await,
+        0 | 1 => cancelled_call(test_client, client, (params, prng)).await,
+        2 if test_client.kind == ClientKind::LegacyHttp => {
+            resumed_call(test_client, client, params).await
+        }
         _ => {
-            let exchange = visitor.request_answering("tools/call", params, &answers).await;
+            let exchange = test_client.request_answering("tools/call", params, &answers).await;
             exchange.notifications.iter().for_each(|it| check_only_own_marker(client, it));
             match &exchange.outcome {
                 Ok(result) => {
@@ -83,23 +85,23 @@ async fn one_request(visitor: &mut TestClient, client: usize, prng: &mut Prng) {
 
 /// Begins, and does not wait for the end.
 async fn cancelled_call(
-    visitor: &mut TestClient,
+    test_client: &mut TestClient,
     client: usize,
     (params, prng): (Json, &mut Prng),
 ) {
-    let request = visitor.build_request("tools/call", params);
+    let request = test_client.build_request("tools/call", params);
     let cancelled = json!({"jsonrpc": "2.0", "method": "notifications/cancelled",
                            "params": {"requestId": request["id"]}});
     let some = Duration::from_millis(prng.below(40));
-    match visitor.kind {
+    match test_client.kind {
         ClientKind::LegacyInMemory | ClientKind::ModernInMemory => {
-            visitor.send(&request);
-            visitor.send(&cancelled);
+            test_client.send(&request);
+            test_client.send(&cancelled);
             // What crossed the cancellation is ours, too.
-            let ping = visitor.build_request("tools/list", json!({}));
-            visitor.send(&ping);
+            let ping = test_client.build_request("tools/list", json!({}));
+            test_client.send(&ping);
             loop {
-                let message = visitor.receive().await;
+                let message = test_client.receive().await;
                 check_only_own_marker(client, &message);
                 if message["id"] == ping["id"] && message.get("method").is_none() {
                     break;
@@ -108,32 +110,32 @@ async fn cancelled_call(
         }
         ClientKind::LegacyHttp | ClientKind::ModernHttp => {
             let asking = async {
-                let mut reply = visitor.http.post(&request).await;
+                let mut reply = test_client.http.post(&request).await;
                 while let Some(message) = reply.message().await {
                     check_only_own_marker(client, &message);
                 }
             };
             let _hung_up = timeout(some, asking).await;
-            if visitor.kind == ClientKind::LegacyHttp {
-                visitor.http.post(&cancelled).await;
+            if test_client.kind == ClientKind::LegacyHttp {
+                test_client.http.post(&cancelled).await;
             }
         }
     }
 }
 
 /// Loses the stream, and comes back for the rest.
-async fn resumed_call(visitor: &mut TestClient, client: usize, mut params: Json) {
+async fn resumed_call(test_client: &mut TestClient, client: usize, mut params: Json) {
     params["arguments"]["ask"] = false.into();
     params["arguments"]["ms"] = 300.into();
-    let request = visitor.build_request("tools/call", params);
-    let mut reply = visitor.http.post(&request).await;
+    let request = test_client.build_request("tools/call", params);
+    let mut reply = test_client.http.post(&request).await;
     if !reply.is_stream() {
         check_only_own_marker(client, &reply.message().await.unwrap_or_default());
         return;
     }
     let first = reply.event().await.and_then(|it| it.id).expect("a name");
     drop(reply);
-    let mut reply = visitor.http.open_stream(Some(&first)).await;
+    let mut reply = test_client.http.open_stream(Some(&first)).await;
     let mut last = Json::Null;
     while let Some(message) = reply.message().await {
         check_only_own_marker(client, &message);
@@ -142,17 +144,17 @@ async fn resumed_call(visitor: &mut TestClient, client: usize, mut params: Json)
     assert_eq!(last["id"], request["id"], "client {client}: the answer came last");
 }
 
-async fn client(mut visitor: TestClient, number: usize, until: Instant) -> usize {
+async fn client(mut test_client: TestClient, number: usize, until: Instant) -> usize {
     let mut prng = Prng(0x5eed + u64::try_from(number).unwrap_or_default());
     let mut asked = 0;
     while Instant::now() < until {
-        timeout(TEST_TIMEOUT * 2, one_request(&mut visitor, number, &mut prng))
+        timeout(TEST_TIMEOUT * 2, one_request(&mut test_client, number, &mut prng))
             .await
-            .unwrap_or_else(|_| panic!("client {number}, {:?}: no end", visitor.kind));
+            .unwrap_or_else(|_| panic!("client {number}, {:?}: no end", test_client.kind));
         asked += 1;
     }
-    if visitor.kind == ClientKind::LegacyHttp {
-        assert_eq!(visitor.http.delete().await.status, 200);
+    if test_client.kind == ClientKind::LegacyHttp {
+        assert_eq!(test_client.http.delete().await.status, 200);
     }
     asked
 }
@@ -185,8 +187,8 @@ async fn fifty_clients_with_the_same_ids_never_hear_of_one_another() {
             1 | 2 => ClientKind::LegacyHttp,
             _ => ClientKind::ModernHttp,
         };
-        let visitor = TestClient::connect(&mut fixture, kind, number).await;
-        clients.spawn(client(visitor, number, end));
+        let test_client = TestClient::connect(&mut fixture, kind, number).await;
+        clients.spawn(client(test_client, number, end));
     }
     let half = memory_at(begun + Duration::from_secs(seconds / 2));
     let (mut asked, half) = (0, half.await);
@@ -232,10 +234,10 @@ async fn a_long_list_has_an_end_for_who_may_not_see_all_of_it() {
     )
     .await;
     for kind in ALL_KINDS {
-        let mut visitor = TestClient::connect(&mut fixture, kind, 0).await;
+        let mut test_client = TestClient::connect(&mut fixture, kind, 0).await;
         let (mut names, mut params) = (BTreeSet::new(), json!({}));
         loop {
-            let page = visitor.request("tools/list", params).await.result().clone();
+            let page = test_client.request("tools/list", params).await.result().clone();
             for tool in page["tools"].as_array().expect("a list") {
                 assert!(names.insert(tool["name"].to_string()), "{tool} comes twice");
             }

@@ -1,15 +1,15 @@
 //! The gateway as its clients see it: over links and over real sockets, before servers of both eras.
 
-mod era_answers;
+mod change_notifications;
 mod era_bridge;
-mod era_changes;
-mod gateway_bench;
+mod gateway_fixture;
 mod hostile_clients;
+mod input_responses;
 mod isolation;
-mod late_speech;
-mod metrics_page;
+mod late_messages;
+mod metrics_endpoint;
+mod otlp_export;
 mod raw_http;
 mod resumed_streams;
-mod tracing_export;
-mod visitor;
-mod watched_bench;
+mod telemetry_fixture;
+mod test_client;

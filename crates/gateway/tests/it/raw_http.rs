@@ -7,7 +7,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::gateway_bench::{TEST_TIMEOUT, token};
+use crate::gateway_fixture::{TEST_TIMEOUT, token};
 
 /// The version that legacy clients speak here.
 pub const LEGACY: &str = "2025-11-25";

@@ -2,24 +2,24 @@
 
 use serde_json::{Value as Json, json};
 
-use crate::gateway_bench::{FixtureOptions, GatewayFixture, ServerMatrix};
+use crate::gateway_fixture::{FixtureOptions, GatewayFixture, ServerMatrix};
 use crate::raw_http::{RawResponse, SseEvent};
-use crate::visitor::{ClientKind, TestClient, answer_as};
+use crate::test_client::{ClientKind, TestClient, answer_as};
 
-fn call_request(visitor: &mut TestClient, tool: &str, arguments: Json) -> Json {
+fn call_request(test_client: &mut TestClient, tool: &str, arguments: Json) -> Json {
     let params = json!({"name": format!("mcp__ls__{tool}"), "arguments": arguments,
                         "_meta": {"progressToken": "p"}});
-    visitor.build_request("tools/call", params)
+    test_client.build_request("tools/call", params)
 }
 
 /// Begins a call, and reads its stream up to the first event that has a name.
 async fn start_call(
-    visitor: &mut TestClient,
+    test_client: &mut TestClient,
     tool: &str,
     arguments: Json,
 ) -> (Json, RawResponse, String) {
-    let request = call_request(visitor, tool, arguments);
-    let mut stream = visitor.http.post(&request).await;
+    let request = call_request(test_client, tool, arguments);
+    let mut stream = test_client.http.post(&request).await;
     assert!(stream.is_stream());
     let first = stream.event().await.expect("a first event");
     (request["id"].clone(), stream, first.id.expect("it has a name"))
@@ -47,9 +47,9 @@ async fn fixture() -> (ServerMatrix, GatewayFixture) {
 #[tokio::test]
 async fn a_stream_that_was_lost_in_the_middle_goes_on_where_it_was() {
     let (_quarter, mut fixture) = fixture().await;
-    let mut visitor = TestClient::connect(&mut fixture, ClientKind::LegacyHttp, 0).await;
+    let mut test_client = TestClient::connect(&mut fixture, ClientKind::LegacyHttp, 0).await;
     let arguments = json!({"text": "t", "steps": 20, "ms": 200, "ask": true});
-    let (id, mut stream, mut last) = start_call(&mut visitor, "talk", arguments).await;
+    let (id, mut stream, mut last) = start_call(&mut test_client, "talk", arguments).await;
     let mut all = Vec::new();
     // The connection breaks after every third event.
     let question = 'asked: loop {
@@ -62,7 +62,7 @@ async fn a_stream_that_was_lost_in_the_middle_goes_on_where_it_was() {
             }
         }
         drop(stream);
-        stream = visitor.http.open_stream(Some(&last)).await;
+        stream = test_client.http.open_stream(Some(&last)).await;
         assert_eq!(stream.status, 200);
     };
     drop(stream);
@@ -72,29 +72,30 @@ async fn a_stream_that_was_lost_in_the_middle_goes_on_where_it_was() {
     assert_eq!(progress, (1..=20).collect::<Vec<_>>());
     let answer =
         json!({"jsonrpc": "2.0", "id": question["id"], "result": answer_as("ada")(&question)});
-    assert_eq!(visitor.http.post(&answer).await.status, 202);
+    assert_eq!(test_client.http.post(&answer).await.status, 202);
     for _ in 0..2 {
         // The answer is there, whether somebody reads it at once, later, or again.
-        let rest = visitor.http.open_stream(Some(&last)).await.remaining_events().await;
+        let rest = test_client.http.open_stream(Some(&last)).await.remaining_events().await;
         check_order(&rest, event_number(all.last().expect("events")));
         let [answer] = &rest[..] else { panic!("one answer: {rest:?}") };
         assert_eq!(answer.message["id"], id);
         let got = &answer.message["result"]["structuredContent"]["answer"]["content"]["name"];
         assert_eq!(*got, "ada");
     }
-    visitor.http.delete().await;
+    test_client.http.delete().await;
     fixture.stop().await;
 }
 
 #[tokio::test]
 async fn an_answer_that_was_sent_and_not_read_is_sent_again() {
     let (_quarter, mut fixture) = fixture().await;
-    let mut visitor = TestClient::connect(&mut fixture, ClientKind::LegacyHttp, 0).await;
-    let (id, stream, first) = start_call(&mut visitor, "slow", json!({"ms": 50, "steps": 1})).await;
+    let mut test_client = TestClient::connect(&mut fixture, ClientKind::LegacyHttp, 0).await;
+    let (id, stream, first) =
+        start_call(&mut test_client, "slow", json!({"ms": 50, "steps": 1})).await;
     // Everything was sent, and nothing read but the first event.
     let rest = stream.remaining_events().await;
     assert_eq!(rest.last().map(|it| it.message["id"].clone()), Some(id));
-    let again = visitor.http.open_stream(Some(&first)).await.remaining_events().await;
+    let again = test_client.http.open_stream(Some(&first)).await.remaining_events().await;
     assert_eq!(again, rest);
     fixture.stop().await;
 }
@@ -102,15 +103,15 @@ async fn an_answer_that_was_sent_and_not_read_is_sent_again() {
 #[tokio::test]
 async fn hundreds_of_events_that_nobody_read_all_come_before_what_comes_next() {
     let (_quarter, mut fixture) = fixture().await;
-    let mut visitor = TestClient::connect(&mut fixture, ClientKind::LegacyHttp, 0).await;
+    let mut test_client = TestClient::connect(&mut fixture, ClientKind::LegacyHttp, 0).await;
     let arguments = json!({"text": "t", "steps": 300, "ms": 300, "ask": true});
-    let (_, stream, first) = start_call(&mut visitor, "talk", arguments).await;
+    let (_, stream, first) = start_call(&mut test_client, "talk", arguments).await;
     drop(stream);
     // It takes longer than the other, so that all is said by then.
-    visitor
+    test_client
         .request("tools/call", json!({"name": "mcp__ls__slow", "arguments": {"ms": 1500}}))
         .await;
-    let mut stream = visitor.http.open_stream(Some(&first)).await;
+    let mut stream = test_client.http.open_stream(Some(&first)).await;
     let mut all = Vec::new();
     loop {
         let event = stream.event().await.expect("it goes on");
@@ -122,7 +123,7 @@ async fn hundreds_of_events_that_nobody_read_all_come_before_what_comes_next() {
     check_order(&all, 0);
     assert!(all.len() > 300, "{}", all.len());
     drop(stream);
-    visitor.http.delete().await;
+    test_client.http.delete().await;
     fixture.stop().await;
 }
 
@@ -162,21 +163,21 @@ async fn made_up_and_foreign_events_lead_nowhere() {
 #[tokio::test]
 async fn a_second_standing_stream_takes_the_place_of_the_first() {
     let (_quarter, mut fixture) = fixture().await;
-    let mut visitor = TestClient::connect(&mut fixture, ClientKind::LegacyHttp, 0).await;
-    let mut first = visitor.http.open_stream(None).await;
+    let mut test_client = TestClient::connect(&mut fixture, ClientKind::LegacyHttp, 0).await;
+    let mut first = test_client.http.open_stream(None).await;
     let named = first.event().await.and_then(|it| it.id).expect("a name to come back with");
-    let mut second = visitor.http.open_stream(None).await;
+    let mut second = test_client.http.open_stream(None).await;
     assert_eq!(first.event().await, None, "the first one is over");
     let change = json!({"name": "mcp__ls__change_tools", "arguments": {}});
-    visitor.request("tools/call", change.clone()).await.result();
+    test_client.request("tools/call", change.clone()).await.result();
     let news = second.message().await.expect("news");
     assert_eq!(news["method"], "notifications/tools/list_changed");
     drop(second);
     // What was said while nobody listened is heard by whoever comes back.
-    let mut resumed = visitor.http.open_stream(Some(&named)).await;
+    let mut resumed = test_client.http.open_stream(Some(&named)).await;
     let news = resumed.message().await.expect("news");
     assert_eq!(news["method"], "notifications/tools/list_changed");
-    visitor.request("tools/call", change).await.result();
+    test_client.request("tools/call", change).await.result();
     let news = resumed.message().await.expect("more news");
     assert_eq!(news["method"], "notifications/tools/list_changed");
     drop(resumed);
@@ -186,18 +187,18 @@ async fn a_second_standing_stream_takes_the_place_of_the_first() {
 #[tokio::test]
 async fn the_end_of_a_session_is_the_end_of_everything_in_it() {
     let (upstreams, mut fixture) = fixture().await;
-    let mut visitor = TestClient::connect(&mut fixture, ClientKind::LegacyHttp, 0).await;
-    let standing = visitor.http.open_stream(None).await;
-    let request = call_request(&mut visitor, "slow", json!({"ms": 60_000, "steps": 1}));
-    let stream = visitor.http.post(&request).await;
+    let mut test_client = TestClient::connect(&mut fixture, ClientKind::LegacyHttp, 0).await;
+    let standing = test_client.http.open_stream(None).await;
+    let request = call_request(&mut test_client, "slow", json!({"ms": 60_000, "steps": 1}));
+    let stream = test_client.http.post(&request).await;
     assert!(stream.is_stream());
-    assert_eq!(visitor.http.delete().await.status, 200);
+    assert_eq!(test_client.http.delete().await.status, 200);
     assert!(standing.remaining_events().await.iter().all(|it| it.message.is_null()));
     assert!(stream.remaining_events().await.iter().all(|it| it.message.is_null()));
     upstreams.wait_cancelled("ls", "slow").await;
-    assert_eq!(visitor.http.delete().await.status, 404);
-    assert_eq!(visitor.http.open_stream(None).await.status, 404);
-    assert_eq!(visitor.http.post(&request).await.status, 404);
+    assert_eq!(test_client.http.delete().await.status, 404);
+    assert_eq!(test_client.http.open_stream(None).await.status, 404);
+    assert_eq!(test_client.http.post(&request).await.status, 404);
     fixture.stop().await;
 }
 
@@ -211,15 +212,15 @@ async fn a_session_that_nobody_uses_ends() {
             FixtureOptions { session_idle_timeout: idle, ..FixtureOptions::default() },
         )
         .await;
-    let mut visitor = TestClient::connect(&mut fixture, ClientKind::LegacyHttp, 0).await;
+    let mut test_client = TestClient::connect(&mut fixture, ClientKind::LegacyHttp, 0).await;
     for _ in 0..8 {
         tokio::time::pause();
         tokio::time::advance(std::time::Duration::from_secs(26)).await;
         tokio::time::resume();
         tokio::task::yield_now().await;
     }
-    let request = visitor.build_request("ping", json!({}));
-    let status = || async { visitor.http.post(&request).await.status };
+    let request = test_client.build_request("ping", json!({}));
+    let status = || async { test_client.http.post(&request).await.status };
     let mut left = 200;
     while status().await != 404 {
         left -= 1;

@@ -2,9 +2,9 @@
 //! It does what any program does that embeds the host: it writes an entry, connects, and uses everything that the
 //! server has. It does not know which scenario runs; what a scenario hands over becomes configuration.
 
+mod auto_approver;
 mod sample_arguments;
 mod suite_context;
-mod willing_person;
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -12,21 +12,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
-use switchboard::address::HostEnv;
-use switchboard::ask::ServerRequest;
-use switchboard::calling::{CallContext, ToolCall};
-use switchboard::catalogue::{ListItem, ListKind};
+use switchboard::call::pipeline::{CallContext, ToolCall};
+use switchboard::catalogue::fetch::{ListItem, ListKind};
+use switchboard::connection::resolve::HostEnv;
 use switchboard::connection::state::RetryPolicy;
 use switchboard::connection::{ServerView, Status};
-use switchboard::engine::{Host, HostOptions};
-use switchboard::load;
-use switchboard::places::Paths;
-use switchboard::skill;
-use switchboard::wire::message::Payload;
+use switchboard::host::{Host, HostOptions};
+use switchboard::request::send::ServerRequest;
+use switchboard::resources::skills;
+use switchboard::sources::loader;
+use switchboard::sources::paths::Paths;
+use switchboard::wire::jsonrpc::message::Payload;
 
+use auto_approver::AutoApprover;
 use sample_arguments::Samples;
 use suite_context::SuiteContext;
-use willing_person::AutoApprover;
 
 /// What the server is called here.
 const SERVER: &str = "suite";
@@ -54,9 +54,9 @@ async fn run() -> Result<ExitCode, Box<dyn Error>> {
     let context = SuiteContext::from_variable(std::env::var(suite_context::VARIABLE).ok())?;
 
     let folder = tempfile::tempdir()?;
-    let places = Paths::in_dir(folder.path());
+    let paths = Paths::in_dir(folder.path());
     let env = HostEnv { working_folder: folder.path().to_owned(), ..HostEnv::default() };
-    let mut options = HostOptions::new(places.clone(), env);
+    let mut options = HostOptions::new(paths.clone(), env);
     options.elicitor = Arc::new(AutoApprover);
     options.model = Some(Arc::new(AutoApprover));
     options.retry_policy = RetryPolicy::NoRetry;
@@ -65,12 +65,12 @@ async fn run() -> Result<ExitCode, Box<dyn Error>> {
     options.login.client_metadata_url = Some(DOCUMENT.parse()?);
     let (host, task) = Host::start(options)?;
     let servers = json!({"mcpServers": {SERVER: context.entry(&url)}});
-    host.apply(&load::from_program("conformance_client", &servers.to_string())).await;
+    host.apply(&loader::from_program("conformance_client", &servers.to_string())).await;
     let snapshot = host.settled().await;
 
     let code = match snapshot.servers.get(SERVER) {
         Some(view) if view.status == Status::Connected => {
-            use_everything(&host, &places, view, &context).await?
+            use_everything(&host, &paths, view, &context).await?
         }
         Some(view) => {
             eprintln!("{}: {:?}", view.status.id(), view.status.cause());
@@ -87,11 +87,11 @@ async fn run() -> Result<ExitCode, Box<dyn Error>> {
 /// some scenarios refuse on purpose.
 async fn use_everything(
     host: &Host,
-    places: &Paths,
+    paths: &Paths,
     view: &ServerView,
     context: &SuiteContext,
 ) -> Result<ExitCode, Box<dyn Error>> {
-    let call_context = CallContext::new(host, places)?.with_trusted_server(SERVER);
+    let call_context = CallContext::new(host, paths)?.with_trusted_server(SERVER);
     let samples = Samples::new(view.catalogue.items(ListKind::Tools).iter().map(decoded));
     let pool = host.pool();
     for tool in pool.tools().iter().filter(|it| it.server == SERVER) {
@@ -113,14 +113,15 @@ async fn use_everything(
         eprintln!("{}: {}", quarantined.tool, quarantined.reason);
     }
     for resource in view.catalogue.items(ListKind::Resources) {
-        ask(host, "resources/read", json!({"uri": resource.name})).await;
+        send_request(host, "resources/read", json!({"uri": resource.name})).await;
     }
     for prompt in view.catalogue.items(ListKind::Prompts) {
         let arguments = sample_arguments::for_prompt(&decoded(prompt));
-        ask(host, "prompts/get", json!({"name": prompt.name, "arguments": arguments})).await;
+        send_request(host, "prompts/get", json!({"name": prompt.name, "arguments": arguments}))
+            .await;
     }
     let has_skills = view.server_info.as_ref().is_some_and(|it| {
-        it.capabilities.others.iter().any(|extension| extension == skill::EXTENSION)
+        it.capabilities.others.iter().any(|extension| extension == skills::EXTENSION)
     });
     if has_skills {
         use_skills(host).await?;
@@ -146,7 +147,7 @@ async fn use_skills(host: &Host) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-async fn ask(host: &Host, method: &'static str, params: Json) {
+async fn send_request(host: &Host, method: &'static str, params: Json) {
     let mut request = ServerRequest::idempotent(method, REQUEST_TIMEOUT);
     request.params = Some(Payload::from_json(params.to_string().into()));
     match host.request(SERVER, request).await {

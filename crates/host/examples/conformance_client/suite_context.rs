@@ -3,8 +3,8 @@
 
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
-use switchboard::config::identity_provider::IdentityProvider;
 use switchboard::config::scope::Scope;
+use switchboard::config::settings::identity_provider::IdentityProvider;
 use switchboard::config::source::{Origin, Source};
 use switchboard::config::template::Template;
 

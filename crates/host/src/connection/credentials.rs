@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
-use switchboard_auth::keeper::TokenProvider;
-use switchboard_config::entry::TransportConfig;
-use switchboard_wire::dial::Address;
-use switchboard_wire::network::Authorize;
+use switchboard_auth::token_provider::TokenProvider;
+use switchboard_config::entry::server::TransportConfig;
+use switchboard_wire::connect::Address;
+use switchboard_wire::http::client::Authorize;
 use url::Url;
 
 use super::DesiredServer;
-use crate::cause::{ConnectionFailure, Evidence, FailureKind};
-use crate::connectors::AccountToken;
-use crate::engine::ConnectionContext;
-use crate::headers_helper;
-use crate::shown_headers::DynamicHeaders;
-use crate::signing::ServerLogin;
+use crate::failure::{ConnectionFailure, Evidence, FailureKind};
+use crate::host::ConnectionContext;
+use crate::login::connectors::AccountToken;
+use crate::login::dynamic_headers::DynamicHeaders;
+use crate::login::headers_helper;
+use crate::login::server_login::ServerLogin;
 
 /// Who says what to show.
 pub(super) enum Credentials {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::cause::{ConnectionFailure, FailureClass};
+use crate::failure::{ConnectionFailure, FailureClass};
 
 /// How many attempts a connection gets in a row.
 pub const MAX_ATTEMPTS: u32 = 5;
@@ -237,7 +237,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::cause::FailureKind;
+    use crate::failure::FailureKind;
 
     fn transient() -> Arc<ConnectionFailure> {
         Arc::new(ConnectionFailure::new(FailureKind::Closed))

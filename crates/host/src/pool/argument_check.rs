@@ -7,8 +7,8 @@ use jsonschema::error::{TypeKind, ValidationError, ValidationErrorKind};
 use jsonschema::paths::{Location, LocationSegment};
 use jsonschema::{Draft, JsonType, PatternOptions, Validator};
 use serde_json::Value as Json;
-use switchboard_config::decode::nearest;
-use switchboard_wire::message::Payload;
+use switchboard_config::file::entry_decoder::nearest;
+use switchboard_wire::jsonrpc::message::Payload;
 
 use super::tool::Tool;
 

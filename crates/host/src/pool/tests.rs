@@ -2,14 +2,14 @@
 
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
-use switchboard_wire::message::Payload;
+use switchboard_wire::jsonrpc::message::Payload;
 
 use super::argument_check::check;
-use super::difference::diff;
-use super::suspicion::HiddenText;
+use super::diff::diff;
+use super::hidden_text::HiddenText;
 use super::tool::{Annotations, DEFERRAL_THRESHOLD};
 use super::*;
-use crate::perform::ServerToolExecutor;
+use crate::call::executor::ServerToolExecutor;
 
 /// A server with tools, for tests.
 #[derive(Debug, Clone)]
@@ -123,7 +123,7 @@ fn a_built_in_name_is_never_shadowed() {
 
 #[test]
 fn our_own_tools_are_in_every_pool_and_found_by_search() {
-    let rules = PoolRules { hidden: &|_, _| true, built_in: crate::built_in::definitions() };
+    let rules = PoolRules { hidden: &|_, _| true, built_in: crate::builtin_tools::definitions() };
     let pool = Pool::default().next_revision([source(&server("s", &["x"]))], &rules);
     assert_eq!(names(&pool), ["ListMcpResources", "ReadMcpResource", "ReadMcpResult"]);
     for tool in pool.tools() {

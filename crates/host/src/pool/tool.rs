@@ -7,15 +7,15 @@ use std::sync::OnceLock;
 use memchr::memmem;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use switchboard_wire::message::Payload;
-use switchboard_wire::mirror::ParamHeaders;
+use switchboard_wire::jsonrpc::message::Payload;
+use switchboard_wire::protocol::param_headers::ParamHeaders;
 
-use crate::built_in::Authenticate;
-use crate::perform::{ServerToolExecutor, ToolExecutor};
+use crate::builtin_tools::Authenticate;
+use crate::call::executor::{ServerToolExecutor, ToolExecutor};
 
 use super::argument_check::ArgumentChecker;
-use super::input_schema::{NormalisedSchema, QuarantineReason, normalise};
-use super::suspicion::{HiddenText, inspect};
+use super::hidden_text::{HiddenText, inspect};
+use super::schema::{NormalisedSchema, QuarantineReason, normalise};
 
 /// The longest description that a model is shown, in characters.
 pub const MAX_DESCRIPTION_CHARS: usize = 2048;

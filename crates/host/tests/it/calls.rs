@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
-use switchboard::ask::{RequestError, ServerRequest};
 use switchboard::connection::Status;
 use switchboard::connection::state::RetryPolicy;
+use switchboard::request::send::{RequestError, ServerRequest};
 use testkit::{Quirk, ResponseFormat, Script, ScriptedProgram, ScriptedServer, processes};
 use tokio::sync::mpsc;
 
@@ -15,12 +15,14 @@ use crate::support::{CALL_TIMEOUT, TIMEOUT, TestCall, TestHost, is_connected, re
 
 #[tokio::test]
 async fn a_tool_cannot_be_called_without_leave() {
-    let bench = TestHost::without_retries();
-    let journal = bench.folder.path().join("journal");
-    bench.apply(&[("s", ScriptedProgram::config_entry(&Script::legacy().journal(&journal)))]).await;
-    bench.view("s").await;
+    let test_host = TestHost::without_retries();
+    let journal = test_host.folder.path().join("journal");
+    test_host
+        .apply(&[("s", ScriptedProgram::config_entry(&Script::legacy().journal(&journal)))])
+        .await;
+    test_host.view("s").await;
     let error =
-        bench.host.request("s", ServerRequest::idempotent("tools/call", CALL_TIMEOUT)).await;
+        test_host.host.request("s", ServerRequest::idempotent("tools/call", CALL_TIMEOUT)).await;
     let error = error.expect_err("that way leads past the rules");
     assert!(
         matches!(error, RequestError::PermitRequired) && error.to_string().contains("Host::call")
@@ -32,7 +34,7 @@ async fn a_tool_cannot_be_called_without_leave() {
             .count(),
         0
     );
-    bench.stop().await;
+    test_host.stop().await;
 }
 
 /// How often a tool was called, by the journal of a program and its successors.
@@ -45,19 +47,19 @@ fn calls_of(journal: &Path, tool: &str) -> usize {
 #[tokio::test]
 async fn a_call_that_may_have_been_done_is_not_repeated_and_the_next_one_is_answered() {
     for retry_policy in [RetryPolicy::NoRetry, RetryPolicy::RetryWithBackoff] {
-        let bench = TestHost::with(|options| options.retry_policy = retry_policy);
-        let journal = bench.folder.path().join("journal");
-        bench
+        let test_host = TestHost::with(|options| options.retry_policy = retry_policy);
+        let journal = test_host.folder.path().join("journal");
+        test_host
             .apply(&[("s", ScriptedProgram::config_entry(&Script::legacy().journal(&journal)))])
             .await;
-        bench.view("s").await;
-        let error = bench.call("s", "crash", json!({})).await.expect_err("it crashes");
+        test_host.view("s").await;
+        let error = test_host.call("s", "crash", json!({})).await.expect_err("it crashes");
         assert!(matches!(&error, RequestError::Interrupted { .. }), "{error:?}");
         assert_eq!(calls_of(&journal, "crash"), 1);
-        let sum = bench.call("s", "add", json!({"a": 1, "b": 2})).await.expect("it is back");
+        let sum = test_host.call("s", "add", json!({"a": 1, "b": 2})).await.expect("it is back");
         assert_eq!(sum["sum"], 3.0);
         assert_eq!((calls_of(&journal, "crash"), calls_of(&journal, "add")), (1, 1));
-        bench.stop().await;
+        test_host.stop().await;
     }
 }
 
@@ -70,81 +72,81 @@ async fn two_hundred_megabytes_of_result_hold_up_neither_that_server_nor_another
         remote("http", json.url()),
         remote("http", events.url()),
     ] {
-        let bench = TestHost::without_retries();
+        let test_host = TestHost::without_retries();
         let other = ScriptedProgram::config_entry(&Script::modern());
-        bench.apply(&[("s", entry.clone()), ("other", other)]).await;
-        bench.view("s").await;
-        bench.view("other").await;
+        test_host.apply(&[("s", entry.clone()), ("other", other)]).await;
+        test_host.view("s").await;
+        test_host.view("other").await;
         let sum = json!({"a": 1, "b": 2});
         let (large, same, elsewhere) = tokio::join!(
-            bench.call("s", "big", json!({"bytes": 200_000_000})),
-            bench.call("s", "add", sum.clone()),
-            bench.call("other", "add", sum.clone()),
+            test_host.call("s", "big", json!({"bytes": 200_000_000})),
+            test_host.call("s", "add", sum.clone()),
+            test_host.call("other", "add", sum.clone()),
         );
         let error = large.expect_err("that is too much");
         assert!(matches!(&error, RequestError::TooLarge { .. }), "{entry}: {error:?}");
         assert_eq!(same.expect("the same server answers")["sum"], 3.0);
         assert_eq!(elsewhere.expect("another server answers")["sum"], 3.0);
         // Nothing was broken by it: the same connection goes on.
-        let after = bench.call("s", "count", json!({})).await.expect("it is still there");
+        let after = test_host.call("s", "count", json!({})).await.expect("it is still there");
         assert_eq!(after["tools"]["big"], 1, "{entry}: {after}");
         assert_eq!(after["tools"]["add"], 1, "{entry}: {after}");
-        bench.stop().await;
+        test_host.stop().await;
     }
 }
 
 #[tokio::test]
 async fn a_lost_program_comes_back_without_anybodys_doing() {
-    let bench = TestHost::new();
-    bench.apply(&[("s", ScriptedProgram::config_entry(&Script::legacy()))]).await;
-    let first = bench.view("s").await.pid.expect("a program");
-    bench.call("s", "crash", json!({})).await.expect_err("it crashes");
-    let backing_off = bench.view_when("s", |it| !is_connected(it)).await;
+    let test_host = TestHost::new();
+    test_host.apply(&[("s", ScriptedProgram::config_entry(&Script::legacy()))]).await;
+    let first = test_host.view("s").await.pid.expect("a program");
+    test_host.call("s", "crash", json!({})).await.expect_err("it crashes");
+    let backing_off = test_host.view_when("s", |it| !is_connected(it)).await;
     assert!(
         matches!(backing_off.status, Status::Pending { attempt: 2, cause: Some(_), .. }),
         "{backing_off:#?}"
     );
-    let second = bench.view_when("s", is_connected).await.pid.expect("a program");
+    let second = test_host.view_when("s", is_connected).await.pid.expect("a program");
     assert_ne!(first, second);
-    bench.stop().await;
+    test_host.stop().await;
 }
 
 #[tokio::test]
 async fn a_program_whose_children_hold_its_output_open_is_still_seen_to_end() {
-    let bench = TestHost::without_retries();
+    let test_host = TestHost::without_retries();
     let script = Script::legacy().quirk(Quirk::ForksGrandchildren { n: 2 });
-    bench.apply(&[("s", ScriptedProgram::config_entry(&script))]).await;
-    bench.view("s").await;
-    let error = bench.call("s", "crash", json!({})).await.expect_err("it crashes");
+    test_host.apply(&[("s", ScriptedProgram::config_entry(&script))]).await;
+    test_host.view("s").await;
+    let error = test_host.call("s", "crash", json!({})).await.expect_err("it crashes");
     assert!(matches!(&error, RequestError::Interrupted { .. }), "{error:?}");
-    bench.stop().await;
+    test_host.stop().await;
 }
 
 #[tokio::test]
 async fn a_harmless_call_is_repeated_once_over_a_new_connection() {
     for retry_policy in [RetryPolicy::NoRetry, RetryPolicy::RetryWithBackoff] {
-        let bench = TestHost::with(|options| options.retry_policy = retry_policy);
-        let journal = bench.folder.path().join("journal");
+        let test_host = TestHost::with(|options| options.retry_policy = retry_policy);
+        let journal = test_host.folder.path().join("journal");
         let script = Script::legacy().journal(&journal);
-        bench.apply(&[("s", ScriptedProgram::config_entry(&script))]).await;
-        bench.view("s").await;
+        test_host.apply(&[("s", ScriptedProgram::config_entry(&script))]).await;
+        test_host.view("s").await;
         let error =
-            bench.call_idempotent("s", "crash", json!({})).await.expect_err("it crashes again");
+            test_host.call_idempotent("s", "crash", json!({})).await.expect_err("it crashes again");
         assert!(matches!(&error, RequestError::ConnectionLost { .. }), "{error:?}");
         assert_eq!(calls_of(&journal, "crash"), 2);
-        bench.stop().await;
+        test_host.stop().await;
     }
 }
 
 #[tokio::test]
 async fn a_forgotten_session_is_made_anew_and_nothing_is_done_twice() {
     let served = ScriptedServer::http(Script::legacy().quirk(Quirk::DropsSession { after: 6 }));
-    let bench = TestHost::new();
-    bench.apply(&[("s", remote("http", served.url()))]).await;
-    bench.view("s").await;
+    let test_host = TestHost::new();
+    test_host.apply(&[("s", remote("http", served.url()))]).await;
+    test_host.view("s").await;
     for number in 0..12 {
         // Harmful ones too: a server that knows no such session has not looked at them.
-        let sum = bench.call("s", "add", json!({"a": number, "b": 1})).await.expect("answered");
+        let sum = test_host.call("s", "add", json!({"a": number, "b": 1})).await.expect("answered");
         assert_eq!(sum["sum"], f64::from(number + 1));
     }
     // What was turned away is among the requests that came, but not among those that were let in.
@@ -152,14 +154,15 @@ async fn a_forgotten_session_is_made_anew_and_nothing_is_done_twice() {
     assert!(began >= 3, "{began}");
     let sent = served.counts()["tools"]["add"].as_u64().expect("a number");
     assert!(sent > 12 && sent <= 12 + began, "{sent} calls, {began} sessions");
-    bench.stop().await;
+    test_host.stop().await;
 }
 
 /// Asks a server until it says that one call of `slow` was cancelled.
-async fn until_cancelled(bench: &TestHost, name: &str) {
+async fn until_cancelled(test_host: &TestHost, name: &str) {
     let request = async {
         loop {
-            let counts = bench.call_idempotent(name, "count", json!({})).await.expect("answered");
+            let counts =
+                test_host.call_idempotent(name, "count", json!({})).await.expect("answered");
             if counts["cancelled"] == json!(["slow"]) {
                 return;
             }
@@ -170,14 +173,14 @@ async fn until_cancelled(bench: &TestHost, name: &str) {
 
 #[tokio::test]
 async fn a_call_may_take_long_while_it_shows_progress_and_no_longer() {
-    let bench = TestHost::new();
-    bench
+    let test_host = TestHost::new();
+    test_host
         .apply(&[
             ("legacy", ScriptedProgram::config_entry(&Script::legacy())),
             ("modern", ScriptedProgram::config_entry(&Script::modern())),
         ])
         .await;
-    bench.settled().await;
+    test_host.settled().await;
     for name in ["legacy", "modern"] {
         let (progress, mut progress_events) = mpsc::channel(16);
         let timeout = Duration::from_millis(500);
@@ -186,51 +189,51 @@ async fn a_call_may_take_long_while_it_shows_progress_and_no_longer() {
             ..TestCall::new("slow", json!({"ms": 1200, "steps": steps}))
         };
         let steady = TestCall { progress: Some(progress), ..slow(12) };
-        bench.run_call(name, steady).await.expect("it shows progress all the time");
+        test_host.run_call(name, steady).await.expect("it shows progress all the time");
         assert!(progress_events.try_recv().is_ok(), "{name}");
-        let error = bench.run_call(name, slow(1)).await.expect_err("it shows none");
+        let error = test_host.run_call(name, slow(1)).await.expect_err("it shows none");
         assert!(
             matches!(&error, RequestError::Timeout { after, .. } if *after == timeout),
             "{error:?}"
         );
         // The server was told, and the connection is as good as before.
-        until_cancelled(&bench, name).await;
+        until_cancelled(&test_host, name).await;
     }
-    bench.stop().await;
+    test_host.stop().await;
 }
 
 #[tokio::test]
 async fn a_call_that_nobody_waits_for_is_cancelled() {
-    let bench = TestHost::new();
+    let test_host = TestHost::new();
     let modern = ScriptedServer::http(Script::modern());
-    bench
+    test_host
         .apply(&[
             ("stdio", ScriptedProgram::config_entry(&Script::legacy())),
             ("http", remote("http", modern.url())),
         ])
         .await;
-    bench.settled().await;
+    test_host.settled().await;
     for name in ["stdio", "http"] {
         let (progress, mut progress_events) = mpsc::channel(16);
         let arguments = json!({"ms": 60_000, "steps": 6000});
         let slow = TestCall { progress: Some(progress), ..TestCall::new("slow", arguments) };
-        let request = bench.run_call(name, slow);
+        let request = test_host.run_call(name, slow);
         tokio::select! {
             answer = request => panic!("{name}: {answer:?}"),
             sign = progress_events.recv() => assert!(sign.is_some()),
         }
-        until_cancelled(&bench, name).await;
+        until_cancelled(&test_host, name).await;
     }
-    bench.stop().await;
+    test_host.stop().await;
 }
 
 #[tokio::test]
 async fn three_broken_calls_in_a_row_end_a_remote_connection_and_it_is_made_anew() {
     // Modern, so that no standing stream tells sooner.
     let served = ScriptedServer::http(Script::modern());
-    let bench = TestHost::new();
-    bench.apply(&[("s", remote("http", served.url()))]).await;
-    bench.view("s").await;
+    let test_host = TestHost::new();
+    test_host.apply(&[("s", remote("http", served.url()))]).await;
+    test_host.view("s").await;
     let bad = Quirk::HttpStatus {
         status: 503,
         body: String::new(),
@@ -240,69 +243,70 @@ async fn three_broken_calls_in_a_row_end_a_remote_connection_and_it_is_made_anew
     };
     let served = served.restart(Script::modern().quirk(bad).quirks_on("tools/call"));
     for _ in 0..3 {
-        assert!(is_connected(&bench.host.snapshot().servers["s"]));
-        bench.call("s", "add", json!({"a": 1, "b": 2})).await.expect_err("it is broken");
+        assert!(is_connected(&test_host.host.snapshot().servers["s"]));
+        test_host.call("s", "add", json!({"a": 1, "b": 2})).await.expect_err("it is broken");
     }
-    bench.view_when("s", |it| !is_connected(it)).await;
+    test_host.view_when("s", |it| !is_connected(it)).await;
     let served = served.restart(Script::modern());
-    let sum = bench.call("s", "add", json!({"a": 1, "b": 2})).await.expect("made anew");
+    let sum = test_host.call("s", "add", json!({"a": 1, "b": 2})).await.expect("made anew");
     assert_eq!(sum["sum"], 3.0);
     assert_eq!(served.counts()["tools"]["add"], 1);
-    bench.stop().await;
+    test_host.stop().await;
 }
 
 #[tokio::test]
 async fn a_call_to_a_failed_server_tries_once_more() {
-    let bench = TestHost::without_retries();
-    let flag = bench.folder.path().join("flag");
+    let test_host = TestHost::without_retries();
+    let flag = test_host.folder.path().join("flag");
     let script = "test -e \"$1\" || { echo not yet >&2; exit 4; }; shift; exec \"$@\"";
     let entry = json!({
         "command": "sh",
         "args": ["-c", script, "sh", flag, testkit::scripted::program(), Script::legacy().to_json()],
     });
-    bench.apply(&[("s", entry.to_string())]).await;
-    let view = bench.view("s").await;
+    test_host.apply(&[("s", entry.to_string())]).await;
+    let view = test_host.view("s").await;
     assert!(matches!(view.status, Status::Failed(_)), "{view:#?}");
-    let error = bench.call("s", "add", json!({})).await.expect_err("not yet");
+    let error = test_host.call("s", "add", json!({})).await.expect_err("not yet");
     assert!(matches!(error.status(), Some(Status::Failed(_))), "{error:?}");
     std::fs::write(&flag, "").expect("a file");
-    let sum = bench.call("s", "add", json!({"a": 1, "b": 2})).await.expect("now");
+    let sum = test_host.call("s", "add", json!({"a": 1, "b": 2})).await.expect("now");
     assert_eq!(sum["sum"], 3.0);
-    bench.stop().await;
+    test_host.stop().await;
 }
 
 #[tokio::test]
 async fn somebody_may_have_a_connection_made_anew() {
-    let bench = TestHost::new();
-    bench.apply(&[("s", ScriptedProgram::config_entry(&Script::legacy()))]).await;
-    let first = bench.view("s").await.pid.expect("a program");
-    bench.host.reconnect("s").await.expect("there is one");
-    let view =
-        bench.view_when("s", |it| is_connected(it) && it.pid.is_some_and(|now| now != first)).await;
+    let test_host = TestHost::new();
+    test_host.apply(&[("s", ScriptedProgram::config_entry(&Script::legacy()))]).await;
+    let first = test_host.view("s").await.pid.expect("a program");
+    test_host.host.reconnect("s").await.expect("there is one");
+    let view = test_host
+        .view_when("s", |it| is_connected(it) && it.pid.is_some_and(|now| now != first))
+        .await;
     assert_ne!(view.pid, Some(first));
     processes::wait_until_exited(first, TIMEOUT);
-    assert!(bench.host.reconnect("nobody").await.is_none());
-    bench.stop().await;
+    assert!(test_host.host.reconnect("nobody").await.is_none());
+    test_host.stop().await;
 }
 
 #[tokio::test]
 async fn everybody_who_asks_shares_one_connection() {
-    let bench = TestHost::new();
-    let journal = bench.folder.path().join("journal");
+    let test_host = TestHost::new();
+    let journal = test_host.folder.path().join("journal");
     let served = ScriptedServer::http(Script::legacy());
-    bench
+    test_host
         .apply(&[
             ("stdio", ScriptedProgram::config_entry(&Script::legacy().journal(&journal))),
             ("http", remote("http", served.url())),
         ])
         .await;
-    let bench = Arc::new(bench);
+    let test_host = Arc::new(test_host);
     let mut request = tokio::task::JoinSet::new();
     for number in 0..50 {
         for name in ["stdio", "http"] {
-            let bench = bench.clone();
+            let test_host = test_host.clone();
             request.spawn(async move {
-                let sum = bench.call(name, "add", json!({"a": number, "b": 1})).await;
+                let sum = test_host.call(name, "add", json!({"a": number, "b": 1})).await;
                 assert_eq!(sum.expect("answered")["sum"], f64::from(number + 1));
             });
         }
@@ -318,7 +322,7 @@ async fn everybody_who_asks_shares_one_connection() {
         (&counts["methods"]["initialize"], &counts["tools"]["add"]),
         (&json!(1), &json!(50))
     );
-    Arc::into_inner(bench).expect("nobody else holds it").stop().await;
+    Arc::into_inner(test_host).expect("nobody else holds it").stop().await;
 }
 
 #[tokio::test]
@@ -330,23 +334,23 @@ async fn a_server_that_was_restarted_is_connected_to_anew_over_every_transport()
         ("ws-legacy", "ws", ScriptedServer::ws(Script::legacy())),
         ("ws-modern", "ws", ScriptedServer::ws(Script::modern())),
     ];
-    let bench = TestHost::new();
+    let test_host = TestHost::new();
     let servers: Vec<(&str, String)> =
         served.iter().map(|(name, kind, it)| (*name, remote(kind, it.url()))).collect();
-    bench.apply(&servers).await;
-    let snapshot = bench.settled().await;
+    test_host.apply(&servers).await;
+    let snapshot = test_host.settled().await;
     assert!(snapshot.servers.values().all(|it| is_connected(it)), "{snapshot:#?}");
     for (name, _, it) in served {
         let script = if name.ends_with("modern") { Script::modern() } else { Script::legacy() };
         let again = it.restart(script);
-        let sum = bench.call_idempotent(name, "add", json!({"a": 1, "b": 2})).await;
+        let sum = test_host.call_idempotent(name, "add", json!({"a": 1, "b": 2})).await;
         assert_eq!(sum.unwrap_or_else(|error| panic!("{name}: {error:?}"))["sum"], 3.0);
         // One that names a session of the old server is turned away.
         let most = if name == "http-legacy" { 2 } else { 1 };
         let heard = again.counts()["tools"]["add"].as_u64().expect("a number");
         assert!((1..=most).contains(&heard), "{name}: {heard}");
     }
-    bench.stop().await;
+    test_host.stop().await;
 }
 
 #[tokio::test]
@@ -357,22 +361,22 @@ async fn a_remote_server_that_breaks_off_mid_call_is_not_asked_twice() {
         ("ws", "ws", ScriptedServer::ws(Script::legacy())),
         ("sse", "sse", ScriptedServer::sse(Script::legacy())),
     ];
-    let bench = TestHost::new();
+    let test_host = TestHost::new();
     let servers: Vec<(&str, String)> =
         served.iter().map(|(name, kind, it)| (*name, remote(kind, it.url()))).collect();
-    bench.apply(&servers).await;
-    bench.settled().await;
+    test_host.apply(&servers).await;
+    test_host.settled().await;
     for (name, _, it) in &served {
         // A stream that can be taken up again is waited for as long as the caller waits.
         let timeout = Duration::from_millis(1500);
         let crash = TestCall { timeout, ..TestCall::new("crash", json!({})) };
-        let error = bench.run_call(name, crash).await.expect_err("it breaks off");
+        let error = test_host.run_call(name, crash).await.expect_err("it breaks off");
         let is_told =
             matches!(&error, RequestError::Interrupted { .. } | RequestError::Timeout { .. });
         assert!(is_told, "{name}: {error:?}");
         assert_eq!(it.counts()["tools"]["crash"], 1, "{name}");
-        let sum = bench.call(name, "add", json!({"a": 1, "b": 2})).await;
+        let sum = test_host.call(name, "add", json!({"a": 1, "b": 2})).await;
         assert_eq!(sum.unwrap_or_else(|error| panic!("{name}: {error:?}"))["sum"], 3.0);
     }
-    bench.stop().await;
+    test_host.stop().await;
 }

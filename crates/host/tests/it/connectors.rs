@@ -3,21 +3,21 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use switchboard::auth::confidential::Secret;
-use switchboard::calling::{CallContext, ToolCallError};
-use switchboard::config::account::ConnectorAccount;
-use switchboard::config::cascade::{MergeInputs, ScopeFilter, resolve};
+use switchboard::auth::secret::Secret;
+use switchboard::call::pipeline::{CallContext, ToolCallError};
+use switchboard::config::merge::{MergeInputs, ScopeFilter, resolve};
 use switchboard::config::permission::{
     PermissionEffect, PermissionMode, PermissionRules, ToolRule,
 };
 use switchboard::config::scope::Scope;
+use switchboard::config::settings::connector_account::ConnectorAccount;
 use switchboard::config::source::{Origin, Source};
 use switchboard::config::template::{Environment, Template};
 use switchboard::connection::Status;
-use switchboard::connectors::{ConnectorList, ConnectorsError, cached_connectors};
-use switchboard::load::{LoadOptions, load};
-use switchboard::places::Paths;
-use switchboard::rulebook::ActiveRules;
+use switchboard::login::connectors::{ConnectorList, ConnectorsError, cached_connectors};
+use switchboard::permission::active_rules::ActiveRules;
+use switchboard::sources::loader::{LoadOptions, load};
+use switchboard::sources::paths::Paths;
 use tempfile::TempDir;
 use testkit::connector_account::Connector;
 use testkit::{ConnectorService, Script, ScriptedServer};
@@ -50,9 +50,9 @@ fn folder() -> Arc<TempDir> {
     Arc::new(tempfile::tempdir().expect("a temp folder"))
 }
 
-async fn apply(bench: &TestHost, listing: &ConnectorList) {
+async fn apply(test_host: &TestHost, listing: &ConnectorList) {
     let layers = vec![listing.layer()];
-    bench.host.apply(&resolve(MergeInputs { layers, ..MergeInputs::default() })).await;
+    test_host.host.apply(&resolve(MergeInputs { layers, ..MergeInputs::default() })).await;
 }
 
 fn names(listing: &ConnectorList) -> Vec<&str> {
@@ -63,28 +63,29 @@ fn names(listing: &ConnectorList) -> Vec<&str> {
 async fn connectors_are_listed_page_by_page_and_remembered_for_starts_without_a_network() {
     let account_server = started(&["Slack", "My Files", "Slack"]);
     let folder = folder();
-    let bench = host_with_account(&folder, &account_server.url(), &account_server.bearer_token());
-    let listing = bench.host.connectors().await.expect("a list");
+    let test_host =
+        host_with_account(&folder, &account_server.url(), &account_server.bearer_token());
+    let listing = test_host.host.connectors().await.expect("a list");
     let expected = ["claude.ai Slack", "claude.ai My Files", "claude.ai Slack 2"];
     assert_eq!((names(&listing), listing.skipped), (expected.to_vec(), 0));
     assert_eq!(listing.stale_reason, None);
-    bench.stop().await;
+    test_host.stop().await;
     let url = account_server.url();
     drop(account_server);
-    let bench = host_with_account(&folder, &url, "whatever");
-    let again = bench.host.connectors().await.expect("what is remembered");
+    let test_host = host_with_account(&folder, &url, "whatever");
+    let again = test_host.host.connectors().await.expect("what is remembered");
     assert_eq!(names(&again), expected);
     assert!(again.age().as_secs() < 60 && again.listed_at == listing.listed_at);
     assert!(again.stale_reason.as_deref().is_some_and(|it| it.contains("could not be asked")));
-    let places = Paths::in_dir(&folder.path().canonicalize().expect("it is there"));
-    assert!(cached_connectors(&places, &account(&url, None)).is_some());
+    let paths = Paths::in_dir(&folder.path().canonicalize().expect("it is there"));
+    assert!(cached_connectors(&paths, &account(&url, None)).is_some());
     // Whoever only looks at the configuration sees them too.
     let settings = json!({"connectorAccount": {"apiUrl": url}}).to_string();
-    std::fs::create_dir_all(&places.config).expect("a folder");
-    std::fs::write(places.user_settings(), settings).expect("written");
+    std::fs::create_dir_all(&paths.config).expect("a folder");
+    std::fs::write(paths.user_settings(), settings).expect("written");
     let loaded = load(&LoadOptions {
         working_folder: folder.path().canonicalize().expect("it is there"),
-        paths: places.clone(),
+        paths: paths.clone(),
         environment: Environment::default(),
         dynamic: Vec::new(),
         breadth: ScopeFilter::All,
@@ -95,8 +96,8 @@ async fn connectors_are_listed_page_by_page_and_remembered_for_starts_without_a_
     let mut seen = expected.map(|it| (it, Scope::Connectors));
     seen.sort_unstable();
     assert_eq!(servers.collect::<Vec<_>>(), seen);
-    assert!(cached_connectors(&places, &account("https://other.example/", None)).is_none());
-    bench.stop().await;
+    assert!(cached_connectors(&paths, &account("https://other.example/", None)).is_none());
+    test_host.stop().await;
 }
 
 #[tokio::test]
@@ -104,37 +105,39 @@ async fn a_connector_is_reached_with_the_accounts_token_and_with_a_newer_one_whe
 {
     let account_server = started(&["Slack"]);
     let folder = folder();
-    let bench = host_with_account(&folder, &account_server.url(), &account_server.bearer_token());
-    let listing = bench.host.connectors().await.expect("a list");
-    apply(&bench, &listing).await;
-    assert!(is_connected(&*bench.view("claude.ai Slack").await));
-    let pool = bench.host.settled_pool().await;
+    let test_host =
+        host_with_account(&folder, &account_server.url(), &account_server.bearer_token());
+    let listing = test_host.host.connectors().await.expect("a list");
+    apply(&test_host, &listing).await;
+    assert!(is_connected(&*test_host.view("claude.ai Slack").await));
+    let pool = test_host.host.settled_pool().await;
     assert!(pool.find("mcp__claude_ai_Slack__echo").is_some());
     std::fs::write(folder.path().join("token"), account_server.rotate_token()).expect("written");
-    bench
+    test_host
         .call_idempotent("claude.ai Slack", "echo", json!({"text": "a"}))
         .await
         .expect("let in again");
-    bench.stop().await;
+    test_host.stop().await;
 }
 
 #[tokio::test]
 async fn a_token_that_is_refused_is_told_of_and_shown_nowhere() {
     let account_server = started(&["Slack"]);
     let folder = folder();
-    let bench = host_with_account(&folder, &account_server.url(), &account_server.bearer_token());
-    let listing = bench.host.connectors().await.expect("a list");
-    bench.stop().await;
-    let bench = host_with_account(&folder, &account_server.url(), "canary");
-    let stale = bench.host.connectors().await.expect("what is remembered");
+    let test_host =
+        host_with_account(&folder, &account_server.url(), &account_server.bearer_token());
+    let listing = test_host.host.connectors().await.expect("a list");
+    test_host.stop().await;
+    let test_host = host_with_account(&folder, &account_server.url(), "canary");
+    let stale = test_host.host.connectors().await.expect("what is remembered");
     let refused = "the token of your connector account is refused";
     assert_eq!(stale.stale_reason.as_deref(), Some(refused));
-    apply(&bench, &listing).await;
-    let view = bench.view("claude.ai Slack").await;
+    apply(&test_host, &listing).await;
+    let view = test_host.view("claude.ai Slack").await;
     assert!(matches!(view.status, Status::NeedsAuth(_)), "{view:#?}");
     assert!(cause(&view).evidence.iter().any(|it| it.text() == refused), "{view:#?}");
-    assert!(!format!("{view:?}{:?}", bench.host).contains("canary"));
-    bench.stop().await;
+    assert!(!format!("{view:?}{:?}", test_host.host).contains("canary"));
+    test_host.stop().await;
 }
 
 #[tokio::test]
@@ -145,31 +148,32 @@ async fn a_login_that_is_kept_is_used_where_the_settings_name_no_token() {
         let account = account(&url, None);
         TestHost::in_folder(folder.clone(), |options| options.login.account = Some(account))
     };
-    let bench = open();
-    let error = bench.host.connectors().await.expect_err("nothing is kept");
+    let test_host = open();
+    let error = test_host.host.connectors().await.expect_err("nothing is kept");
     assert!(matches!(error, ConnectorsError::TokenRefused), "{error:?}");
     let token = Secret::new(account_server.bearer_token());
-    bench.host.store_account_token(token, None).await.expect("kept");
-    bench.stop().await;
-    let bench = open();
-    let listing = bench.host.connectors().await.expect("a list");
-    apply(&bench, &listing).await;
-    assert!(is_connected(&*bench.view("claude.ai Slack").await));
-    bench.stop().await;
+    test_host.host.store_account_token(token, None).await.expect("kept");
+    test_host.stop().await;
+    let test_host = open();
+    let listing = test_host.host.connectors().await.expect("a list");
+    apply(&test_host, &listing).await;
+    assert!(is_connected(&*test_host.view("claude.ai Slack").await));
+    test_host.stop().await;
 }
 
 #[tokio::test]
 async fn the_token_goes_to_the_accounts_own_origin_and_to_no_other() {
     let account_server = started(&[]);
     let elsewhere = ScriptedServer::http(Script::both());
-    let bench = host_with_account(&folder(), &account_server.url(), &account_server.bearer_token());
+    let test_host =
+        host_with_account(&folder(), &account_server.url(), &account_server.bearer_token());
     let servers = [("claude.ai Away", remote("connector-proxy", elsewhere.url()))];
-    bench.apply_in(Scope::Connectors, &servers).await;
-    assert!(is_connected(&*bench.view("claude.ai Away").await));
+    test_host.apply_in(Scope::Connectors, &servers).await;
+    assert!(is_connected(&*test_host.view("claude.ai Away").await));
     let requests = elsewhere.requests();
     assert!(!requests.is_empty());
     assert!(requests.iter().all(|it| it.header("authorization").is_none()));
-    bench.stop().await;
+    test_host.stop().await;
     let nobody = TestHost::new();
     let error = nobody.host.connectors().await.expect_err("there is no account");
     assert!(matches!(error, ConnectorsError::NoAccount), "{error:?}");
@@ -179,12 +183,12 @@ async fn the_token_goes_to_the_accounts_own_origin_and_to_no_other() {
 #[tokio::test]
 async fn a_rule_on_the_exposed_name_of_a_connector_hides_and_refuses_it() {
     let served = ScriptedServer::http(Script::both());
-    let bench = TestHost::new();
+    let test_host = TestHost::new();
     let servers = [("claude.ai My  (Mail)", remote("http", served.url()))];
-    bench.apply_in(Scope::Connectors, &servers).await;
-    bench.settled().await;
+    test_host.apply_in(Scope::Connectors, &servers).await;
+    test_host.settled().await;
     let exposed = "mcp__claude_ai_My_Mail__echo";
-    assert!(bench.host.settled_pool().await.find(exposed).is_some());
+    assert!(test_host.host.settled_pool().await.find(exposed).is_some());
     let mut rules = PermissionRules::default();
     rules.add_for_session(
         PermissionEffect::Deny,
@@ -195,16 +199,16 @@ async fn a_rule_on_the_exposed_name_of_a_connector_hides_and_refuses_it() {
     let context = |rules: &PermissionRules| CallContext {
         rules: ActiveRules::new(rules.clone()),
         mode: PermissionMode::Default,
-        ..bench.permissive_context(bench.host.watch_pool())
+        ..test_host.permissive_context(test_host.host.watch_pool())
     };
     let call = |context: CallContext| {
-        let bench = &bench;
-        async move { bench.call_exposed(&context, exposed, json!({"text": "a"})).await }
+        let test_host = &test_host;
+        async move { test_host.call_exposed(&context, exposed, json!({"text": "a"})).await }
     };
     assert!(call(context(&allowing)).await.is_ok());
     let refused = call(context(&rules)).await;
     assert!(matches!(refused, Err(ToolCallError::Denied { .. })), "{refused:?}");
-    let listed = bench
+    let listed = test_host
         .call_exposed(
             &context(&rules),
             "ListMcpResources",
@@ -213,7 +217,7 @@ async fn a_rule_on_the_exposed_name_of_a_connector_hides_and_refuses_it() {
         .await
         .expect("it answers");
     assert!(listed.is_error, "{listed:?}");
-    bench.host.set_rules(rules).await;
-    assert!(bench.host.settled_pool().await.find(exposed).is_none());
-    bench.stop().await;
+    test_host.host.set_rules(rules).await;
+    assert!(test_host.host.settled_pool().await.find(exposed).is_none());
+    test_host.stop().await;
 }

@@ -4,12 +4,12 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::json;
-use switchboard::cause::FailureKind;
-use switchboard::config::cascade::{ScopeFilter, ServerState};
+use switchboard::config::merge::{ScopeFilter, ServerState};
 use switchboard::config::template::Environment;
 use switchboard::connection::Status;
-use switchboard::load::{LoadOptions, load};
-use switchboard::places::Paths;
+use switchboard::failure::FailureKind;
+use switchboard::sources::loader::{LoadOptions, load};
+use switchboard::sources::paths::Paths;
 use testkit::{Quirk, Script, ScriptedServer};
 
 use crate::support::{TestHost, cause, is_connected, remote, with_member};
@@ -42,19 +42,19 @@ async fn what_is_refused_is_made_once_more_and_then_kept_over_http_and_sse() {
         [("http", ScriptedServer::http(guarded())), ("sse", ScriptedServer::sse(guarded()))]
     {
         let folder = tempfile::tempdir().expect("a temp folder");
-        let bench = TestHost::without_retries();
+        let test_host = TestHost::without_retries();
         let helper = helper(folder.path(), &["canary-1", "canary-2", "canary-3"]);
-        bench.apply(&[("s", entry(kind, &served, &helper))]).await;
-        let view = bench.view("s").await;
+        test_host.apply(&[("s", entry(kind, &served, &helper))]).await;
+        let view = test_host.view("s").await;
         assert!(is_connected(&view), "{kind}: {view:#?}");
-        bench.call_idempotent("s", "echo", json!({"text": "a"})).await.expect("it is let in");
+        test_host.call_idempotent("s", "echo", json!({"text": "a"})).await.expect("it is let in");
         assert_eq!(runs(folder.path()), 2, "{kind}");
         let ran = fs::read_to_string(folder.path().join("runs")).expect("it ran");
         assert_eq!(ran.lines().next(), Some(&*format!("s {}", served.url())), "{kind}");
         let requests = served.requests();
         let last = requests.last().expect("a request");
         assert_eq!(last.header("authorization"), Some("Bearer canary-2"), "{kind}");
-        bench.stop().await;
+        test_host.stop().await;
     }
 }
 
@@ -62,54 +62,54 @@ async fn what_is_refused_is_made_once_more_and_then_kept_over_http_and_sse() {
 async fn what_is_refused_twice_is_told_without_what_was_printed() {
     let served = ScriptedServer::http(guarded());
     let folder = tempfile::tempdir().expect("a temp folder");
-    let bench = TestHost::without_retries();
+    let test_host = TestHost::without_retries();
     let helper = helper(folder.path(), &["canary-a", "canary-b", "canary-2"]);
-    bench.apply(&[("s", entry("http", &served, &helper))]).await;
-    let view = bench.view("s").await;
+    test_host.apply(&[("s", entry("http", &served, &helper))]).await;
+    let view = test_host.view("s").await;
     assert!(matches!(view.status, Status::NeedsAuth(_)), "{view:#?}");
     let told = format!("{:?} {}", cause(&view), cause(&view));
     assert!(told.contains("`headersHelper` printed is refused"), "{told}");
     assert!(!told.contains("canary"), "{told}");
     assert_eq!(runs(folder.path()), 2);
     // A wall that was met a moment ago does not keep a helper from trying.
-    bench.host.reconnect("s").await;
-    bench.view_when("s", is_connected).await;
-    bench.stop().await;
+    test_host.host.reconnect("s").await;
+    test_host.view_when("s", is_connected).await;
+    test_host.stop().await;
 }
 
 #[tokio::test]
 async fn a_helper_that_fails_fails_the_connection_before_anybody_is_asked() {
     let served = ScriptedServer::http(Script::both());
-    let bench = TestHost::without_retries();
+    let test_host = TestHost::without_retries();
     let helper = "echo 'it is shut' >&2; exit 7";
-    bench.apply(&[("s", entry("http", &served, helper))]).await;
-    let view = bench.view("s").await;
+    test_host.apply(&[("s", entry("http", &served, helper))]).await;
+    let view = test_host.view("s").await;
     assert_eq!(cause(&view).kind, FailureKind::InvalidConfig, "{view:#?}");
     let detail = "`headersHelper` of `s` (scope user): it ended with exit status: 7: it is shut";
     assert_eq!(cause(&view).evidence[0].text(), detail);
     assert_eq!(served.requests(), []);
-    bench.stop().await;
+    test_host.stop().await;
 }
 
 #[tokio::test]
 async fn a_helper_has_the_last_word_over_fixed_headers() {
     let served = ScriptedServer::http(Script::both());
-    let bench = TestHost::without_retries();
+    let test_host = TestHost::without_retries();
     let entry = entry("http", &served, r#"echo '{"B": "3"}'"#);
     let entry = with_member(&entry, "headers", json!({"A": "1", "B": "2"}));
-    bench.apply(&[("s", entry)]).await;
-    assert!(is_connected(&*bench.view("s").await));
+    test_host.apply(&[("s", entry)]).await;
+    assert!(is_connected(&*test_host.view("s").await));
     for request in served.requests() {
         assert_eq!((request.header("a"), request.header("b")), (Some("1"), Some("3")));
     }
-    bench.stop().await;
+    test_host.stop().await;
 }
 
 #[tokio::test]
 async fn a_project_that_nobody_approved_runs_no_helper() {
     let served = ScriptedServer::http(Script::both());
-    let bench = TestHost::without_retries();
-    let folder = bench.folder.path().canonicalize().expect("it is there");
+    let test_host = TestHost::without_retries();
+    let folder = test_host.folder.path().canonicalize().expect("it is there");
     let project = folder.join("project");
     fs::create_dir(&project).expect("a folder");
     let entry = entry("http", &served, &format!("touch '{}/ran'; echo '{{}}'", folder.display()));
@@ -126,9 +126,9 @@ async fn a_project_that_nobody_approved_runs_no_helper() {
     });
     let state = &configuration.effective.servers[0].state;
     assert!(matches!(state, ServerState::Pending(_)), "{state:?}");
-    bench.host.apply(&configuration.effective).await;
-    bench.settled().await;
+    test_host.host.apply(&configuration.effective).await;
+    test_host.settled().await;
     assert!(!folder.join("ran").exists());
     assert_eq!(served.requests(), []);
-    bench.stop().await;
+    test_host.stop().await;
 }

@@ -12,7 +12,7 @@ const HEADER: &str = "x-claude-code-ide-authorization";
 async fn the_token_of_an_ide_goes_to_it_alone_and_is_never_printed() {
     let (sse, ws) = (ScriptedServer::sse(Script::legacy()), ScriptedServer::ws(Script::legacy()));
     let other = ScriptedServer::http(Script::both());
-    let bench = TestHost::without_retries();
+    let test_host = TestHost::without_retries();
     let with_token = |kind: &str, served: &ScriptedServer, token: &str| {
         with_member(&remote(kind, served.url()), "authToken", json!(token))
     };
@@ -21,8 +21,8 @@ async fn the_token_of_an_ide_goes_to_it_alone_and_is_never_printed() {
         ("ws", with_token("ws-ide", &ws, "canary-ws")),
         ("other", remote("http", other.url())),
     ];
-    bench.apply_in(Scope::Dynamic, &servers).await;
-    let snapshot = bench.settled().await;
+    test_host.apply_in(Scope::Dynamic, &servers).await;
+    let snapshot = test_host.settled().await;
     for view in snapshot.servers.values() {
         assert!(is_connected(view), "{view:#?}");
         assert!(!format!("{view:?}").contains("canary"));
@@ -38,6 +38,6 @@ async fn the_token_of_an_ide_goes_to_it_alone_and_is_never_printed() {
         }
     }
     assert!(other.requests().iter().all(|it| it.header(HEADER).is_none()));
-    assert!(!format!("{:?}", bench.host).contains("canary"));
-    bench.stop().await;
+    assert!(!format!("{:?}", test_host.host).contains("canary"));
+    test_host.stop().await;
 }

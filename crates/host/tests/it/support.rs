@@ -6,34 +6,34 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
-use switchboard::address::HostEnv;
-use switchboard::ask::{Idempotency, RequestError};
-use switchboard::audit::AuditLog;
-use switchboard::calling::{
+use switchboard::audit::log::AuditLog;
+use switchboard::call::pipeline::{
     CallContext, DecisionFuture, PermissionDecision, PermissionPrompt, PermissionRequest, ToolCall,
     ToolCallError,
 };
-use switchboard::catalogue::{ListItem, ListKind};
-use switchboard::cause::ConnectionFailure;
-use switchboard::config::cascade::{EffectiveConfig, MergeInputs, resolve};
-use switchboard::config::entry::ToolFilter;
-use switchboard::config::layer::{FileShape, Layer, Naming};
+use switchboard::catalogue::fetch::{ListItem, ListKind};
+use switchboard::config::entry::server::ToolFilter;
+use switchboard::config::file::layer::{FileShape, Layer, Naming};
+use switchboard::config::merge::{EffectiveConfig, MergeInputs, resolve};
 use switchboard::config::permission::{PermissionMode, PermissionRules};
 use switchboard::config::scope::Scope;
 use switchboard::config::source::Source;
+use switchboard::connection::resolve::HostEnv;
 use switchboard::connection::state::RetryPolicy;
 use switchboard::connection::{ServerView, Status};
-use switchboard::engine::{Host, HostOptions, Snapshot};
-use switchboard::pin::ToolPins;
-use switchboard::places::Paths;
+use switchboard::failure::ConnectionFailure;
+use switchboard::host::{Host, HostOptions, Snapshot};
+use switchboard::permission::active_rules::ActiveRules;
+use switchboard::permission::tool_pins::ToolPins;
 use switchboard::pool::naming::NameOrigin;
 use switchboard::pool::tool::ToolKind;
 use switchboard::pool::{self, Pool};
-use switchboard::rulebook::ActiveRules;
-use switchboard::wire::message::Payload;
+use switchboard::request::send::{Idempotency, RequestError};
+use switchboard::sources::paths::Paths;
+use switchboard::tool_result::spill::SpillStore;
+use switchboard::tool_result::{OutputLimits, ToolOutput};
+use switchboard::wire::jsonrpc::message::Payload;
 use switchboard::wire::peer::Progress;
-use switchboard::yielded::keep::SpillStore;
-use switchboard::yielded::{OutputLimits, ToolOutput};
 use tempfile::TempDir;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -175,9 +175,7 @@ impl TestHost {
         let caller = "test".to_owned();
         let call = ToolCall { caller, exposed_name: exposed, arguments, timeout, progress };
         match self.host.call(&context, call).await {
-            Ok(yielded) => {
-                Ok(yielded.structured.map_or(Json::Null, |it| it.decode().expect("JSON")))
-            }
+            Ok(output) => Ok(output.structured.map_or(Json::Null, |it| it.decode().expect("JSON"))),
             Err(ToolCallError::Request(error)) => Err(error),
             Err(
                 error @ (ToolCallError::UnknownTool { .. }

@@ -10,16 +10,16 @@ use rmcp::task_manager::TaskManager;
 use rmcp::{ErrorData, ServerHandler};
 use serde_json::{Value as Json, json};
 
-use crate::client_questions::{ClientInput, InputOutcome, is_modern, request_input};
-use crate::fixture_lists::{fixtures, from_json, image_block, resource_text};
-use crate::forced_era::SupportedEras;
-use crate::sealed_state::Seal;
-use crate::skill_shelf;
-use crate::task_fixtures::TASK_ONLY_TOOLS;
-use crate::tool_fixtures::{self, Call};
-use crate::town_crier::{
+use crate::change_notifier::{
     ChangeNotifier, SubscribedResources, WATCHED_RESOURCE, notify_session, notify_subscriber,
 };
+use crate::client_input::{ClientInput, InputOutcome, is_modern, request_input};
+use crate::era::SupportedEras;
+use crate::fixtures::{fixtures, from_json, image_block, resource_text};
+use crate::sealed_state::Seal;
+use crate::skills;
+use crate::task_fixtures::TASK_ONLY_TOOLS;
+use crate::tool_fixtures::{self, Call};
 
 /// What a completion knows.
 const COMPLETION_WORDS: &[&str] =
@@ -97,7 +97,7 @@ impl FixtureServer {
 impl ServerHandler for FixtureServer {
     fn get_info(&self) -> ServerConfig {
         let mut extensions = ExtensionCapabilities::new();
-        extensions.insert(skill_shelf::EXTENSION.to_owned(), skill_shelf::capability());
+        extensions.insert(skills::EXTENSION.to_owned(), skills::capability());
         if self.era.has_tasks() {
             extensions.insert(TASKS_EXTENSION_ID.to_owned(), JsonObject::new());
         }
@@ -162,7 +162,7 @@ impl ServerHandler for FixtureServer {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let resources = fixtures().resources.iter().cloned().chain(skill_shelf::resources());
+        let resources = fixtures().resources.iter().cloned().chain(skills::resources());
         Ok(ListResourcesResult::with_all_items(resources.collect()))
     }
 
@@ -308,7 +308,7 @@ impl ServerHandler for FixtureServer {
         context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
         let params = request.params.unwrap_or_default();
-        let Some(answer) = skill_shelf::respond(&request.method, &params) else {
+        let Some(answer) = skills::respond(&request.method, &params) else {
             let message = format!("there is no method `{}`", request.method);
             return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None));
         };
@@ -364,6 +364,6 @@ fn read(uri: &str) -> Option<ResourceContents> {
             Some(picture.with_mime_type("image/png"))
         }
         WATCHED_RESOURCE => Some(resource_text(uri, "text/plain", "Somebody watches this.")),
-        _ => skill_shelf::read(uri),
+        _ => skills::read(uri),
     }
 }

@@ -3,16 +3,16 @@
 //!
 //! `conformance_upstream (--stdio | --http 127.0.0.1:0) [--era both|legacy|modern]`
 
-mod client_questions;
-mod cut_streams;
-mod fixture_lists;
+mod change_notifier;
+mod client_input;
+mod era;
 mod fixture_server;
-mod forced_era;
+mod fixtures;
+mod interrupted_streams;
 mod sealed_state;
-mod skill_shelf;
+mod skills;
 mod task_fixtures;
 mod tool_fixtures;
-mod town_crier;
 
 use std::env;
 use std::error::Error;
@@ -26,9 +26,9 @@ use rmcp::transport::stdio;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::net::TcpListener;
 
-use cut_streams::{InterruptingSessions, SSE_RETRY};
+use era::{SupportedEras, WithoutDiscover, reject_modern_versions};
 use fixture_server::FixtureServer;
-use forced_era::{SupportedEras, WithoutDiscover, reject_modern_versions};
+use interrupted_streams::{InterruptingSessions, SSE_RETRY};
 
 const USAGE: &str =
     "usage: conformance_upstream (--stdio | --http HOST:PORT) [--era both|legacy|modern]";

@@ -20,16 +20,16 @@ impl Seal {
     }
 
     /// The words with the proof that they are ours.
-    pub fn seal(&self, words: &str) -> String {
-        let signature = sign(&self.key, words.as_bytes());
-        format!("{words}{SEPARATOR}{}", hex(signature.as_ref()))
+    pub fn seal(&self, payload: &str) -> String {
+        let signature = sign(&self.key, payload.as_bytes());
+        format!("{payload}{SEPARATOR}{}", hex(signature.as_ref()))
     }
 
     /// The words, if they are ours and nobody has changed them.
     pub fn unseal<'a>(&self, state: &'a str) -> Option<&'a str> {
-        let (words, signature) = state.rsplit_once(SEPARATOR)?;
-        verify(&self.key, words.as_bytes(), &unhex(signature)?).ok()?;
-        Some(words)
+        let (payload, signature) = state.rsplit_once(SEPARATOR)?;
+        verify(&self.key, payload.as_bytes(), &unhex(signature)?).ok()?;
+        Some(payload)
     }
 }
 

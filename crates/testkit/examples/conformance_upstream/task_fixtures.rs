@@ -11,7 +11,7 @@ use rmcp::task_manager::{TaskContext, TaskExit, TaskFuture, TaskManager, TaskOpt
 use serde_json::Value as Json;
 use tokio::time::sleep;
 
-use crate::client_questions::{ClientInput, InputOutcome, request_input};
+use crate::client_input::{ClientInput, InputOutcome, request_input};
 use crate::tool_fixtures::{Call, text_response};
 
 /// Tools that an older client cannot call at all.

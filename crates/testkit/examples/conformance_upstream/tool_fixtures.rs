@@ -10,13 +10,13 @@ use rmcp::service::{RequestContext, RoleServer};
 use serde_json::{Value as Json, json};
 use tokio::time::sleep;
 
-use crate::client_questions::{
+use crate::change_notifier::Change;
+use crate::client_input::{
     ClientInput, InputOutcome, is_modern, missing_capability, request_input,
 };
-use crate::fixture_lists::{fixtures, image_block, resource_text};
 use crate::fixture_server::FixtureServer;
+use crate::fixtures::{fixtures, image_block, resource_text};
 use crate::task_fixtures;
-use crate::town_crier::Change;
 
 /// Between two things that a client should see one after the other.
 const PAUSE: Duration = Duration::from_millis(50);

@@ -3,8 +3,8 @@
 use testkit::ConnectorService;
 use testkit::connector_account::Connector;
 
-use crate::by_http::http_request;
-use crate::by_login::initialize;
+use crate::http_client::http_request;
+use crate::oauth_client::initialize;
 
 #[test]
 fn connectors_are_listed_in_pages_to_whoever_has_the_token() {

@@ -3,12 +3,12 @@
 use serde_json::{Value, json};
 use testkit::{ResponseFormat, Script, ScriptedServer};
 
-use crate::by_frames::WebSocketClient;
-use crate::by_http::{HttpClient, SseClient};
-use crate::by_lines::StdioClient;
 use crate::client::{
     Client, initialize_params, names, notification, request, text, with_modern_meta,
 };
+use crate::http_client::{HttpClient, SseClient};
+use crate::stdio_client::StdioClient;
+use crate::websocket_client::WebSocketClient;
 
 fn script(script: Script) -> Script {
     script.name("zoo").instructions("Feed nobody.").tools(2).resources(1).prompts(1)
@@ -116,45 +116,45 @@ fn the_modern_era_works_over_stdio() {
 
 #[test]
 fn the_legacy_era_works_over_http() {
-    let served = ScriptedServer::http(script(Script::legacy()));
-    check_legacy(&mut HttpClient::new(served.url()));
+    let test_server = ScriptedServer::http(script(Script::legacy()));
+    check_legacy(&mut HttpClient::new(test_server.url()));
 }
 
 #[test]
 fn the_modern_era_works_over_http() {
-    let served = ScriptedServer::http(script(Script::modern()));
-    check_modern(&mut HttpClient::new(served.url()));
+    let test_server = ScriptedServer::http(script(Script::modern()));
+    check_modern(&mut HttpClient::new(test_server.url()));
 }
 
 #[test]
 fn the_legacy_era_works_over_sse() {
-    let served = ScriptedServer::sse(script(Script::legacy()));
-    check_legacy(&mut SseClient::open(served.url()));
+    let test_server = ScriptedServer::sse(script(Script::legacy()));
+    check_legacy(&mut SseClient::open(test_server.url()));
 }
 
 #[test]
 fn the_modern_era_works_over_sse() {
-    let served = ScriptedServer::sse(script(Script::modern()));
-    check_modern(&mut SseClient::open(served.url()));
+    let test_server = ScriptedServer::sse(script(Script::modern()));
+    check_modern(&mut SseClient::open(test_server.url()));
 }
 
 #[test]
 fn the_legacy_era_works_over_websocket() {
-    let served = ScriptedServer::ws(script(Script::legacy()));
-    check_legacy(&mut WebSocketClient::open(served.url()));
+    let test_server = ScriptedServer::ws(script(Script::legacy()));
+    check_legacy(&mut WebSocketClient::open(test_server.url()));
 }
 
 #[test]
 fn the_modern_era_works_over_websocket() {
-    let served = ScriptedServer::ws(script(Script::modern()));
-    check_modern(&mut WebSocketClient::open(served.url()));
+    let test_server = ScriptedServer::ws(script(Script::modern()));
+    check_modern(&mut WebSocketClient::open(test_server.url()));
 }
 
 #[test]
 fn a_server_of_both_eras_speaks_whichever_is_spoken_to_it() {
-    let served = ScriptedServer::http(script(Script::both()));
-    check_modern(&mut HttpClient::new(served.url()));
-    assert_eq!(HttpClient::new(served.url()).open()["protocolVersion"], "2025-11-25");
+    let test_server = ScriptedServer::http(script(Script::both()));
+    check_modern(&mut HttpClient::new(test_server.url()));
+    assert_eq!(HttpClient::new(test_server.url()).open()["protocolVersion"], "2025-11-25");
     let mut lines = StdioClient::start(&script(Script::both()));
     check_modern(&mut lines);
     assert_eq!(lines.open()["protocolVersion"], "2025-11-25");
@@ -163,19 +163,19 @@ fn a_server_of_both_eras_speaks_whichever_is_spoken_to_it() {
 
 #[test]
 fn without_sessions_the_legacy_era_takes_every_request_as_it_comes() {
-    let served = ScriptedServer::http(script(Script::legacy()).without_sessions());
-    let mut client = HttpClient::new(served.url());
+    let test_server = ScriptedServer::http(script(Script::legacy()).without_sessions());
+    let mut client = HttpClient::new(test_server.url());
     check_legacy(&mut client);
     let probe = client.call(20, "server/discover", json!({}));
     assert_eq!(probe["error"]["code"], -32601);
-    assert_eq!(crate::by_http::http_request("GET", served.url(), &[], "").status, 405);
+    assert_eq!(crate::http_client::http_request("GET", test_server.url(), &[], "").status, 405);
 }
 
 #[test]
 fn documents_answer_as_streams_do() {
     for (script, is_modern) in [(Script::legacy(), false), (Script::modern(), true)] {
-        let served = ScriptedServer::http(script.response_format(ResponseFormat::Json));
-        let mut client = HttpClient::new(served.url());
+        let test_server = ScriptedServer::http(script.response_format(ResponseFormat::Json));
+        let mut client = HttpClient::new(test_server.url());
         let arguments = json!({"a": 2, "b": 0.5});
         let result = match is_modern {
             true => client.modern_tool(2, "add", arguments),

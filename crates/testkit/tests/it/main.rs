@@ -1,17 +1,17 @@
 //! Tests of the servers that other tests talk to: those that follow a script, and real ones.
 
-mod authority;
-mod authority_zoo;
-mod by_frames;
-mod by_http;
-mod by_lines;
-mod by_login;
+mod authorization_server;
+mod authorization_server_faults;
 mod client;
+mod conformance_upstream;
 mod connector_account;
 mod eras;
 mod http;
-mod http_zoo;
-mod real;
+mod http_client;
+mod http_quirks;
+mod oauth_client;
+mod real_servers;
+mod stdio_client;
+mod stdio_quirks;
 mod tools;
-mod upstream;
-mod zoo;
+mod websocket_client;

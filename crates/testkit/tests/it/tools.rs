@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 use testkit::processes::wait_until;
 use testkit::{Script, ScriptedProgram, ScriptedServer, scripted};
 
-use crate::by_http::{HttpClient, post_modern};
-use crate::by_lines::StdioClient;
 use crate::client::{Client, TIMEOUT, names, notification, request, text, with_modern_meta};
+use crate::http_client::{HttpClient, post_modern};
+use crate::stdio_client::StdioClient;
 
 fn initialized_client(script: &Script) -> StdioClient {
     let mut lines = StdioClient::start(script);
@@ -48,11 +48,11 @@ fn a_call_that_is_cancelled_is_not_answered_and_written_down() {
 
 #[test]
 fn who_hangs_up_in_the_modern_era_has_cancelled() {
-    let served = ScriptedServer::http(Script::modern());
+    let server = ScriptedServer::http(Script::modern());
     let slow = with_modern_meta(json!({"name": "slow", "arguments": {"ms": 60_000}}));
-    drop(post_modern(served.url(), &request(1, "tools/call", slow)));
+    drop(post_modern(server.url(), &request(1, "tools/call", slow)));
     let cancelled = wait_until(TIMEOUT, "it is written down", || {
-        Some(served.counts()["cancelled"].clone()).filter(|it| *it != json!([]))
+        Some(server.counts()["cancelled"].clone()).filter(|it| *it != json!([]))
     });
     assert_eq!(cancelled, json!(["slow"]));
 }
@@ -64,12 +64,12 @@ fn a_crash_ends_the_program_and_inside_a_test_the_connection() {
     assert_eq!(lines.line(), None);
     assert_eq!(lines.exit().code(), Some(70));
 
-    let served = ScriptedServer::http(Script::modern());
+    let server = ScriptedServer::http(Script::modern());
     let crash = request(1, "tools/call", with_modern_meta(json!({"name": "crash"})));
-    let error = post_modern(served.url(), &crash).event().expect_err("it breaks off");
+    let error = post_modern(server.url(), &crash).event().expect_err("it breaks off");
     assert_eq!(error.kind(), std::io::ErrorKind::UnexpectedEof);
     assert_eq!(
-        text(&HttpClient::new(served.url()).modern_tool(2, "echo", json!({"text": "a"}))),
+        text(&HttpClient::new(server.url()).modern_tool(2, "echo", json!({"text": "a"}))),
         "a"
     );
 }
@@ -131,8 +131,8 @@ fn the_environment_is_told_by_name_over_stdio_only() {
     let names = result["structuredContent"]["names"].as_array().expect("a list").clone();
     assert!(names.contains(&json!("SWB_SECRET_MARK")));
     assert!(!result.to_string().contains("hidden"));
-    let served = ScriptedServer::http(Script::modern());
-    assert_eq!(HttpClient::new(served.url()).modern_tool(1, "env", json!({}))["isError"], true);
+    let server = ScriptedServer::http(Script::modern());
+    assert_eq!(HttpClient::new(server.url()).modern_tool(1, "env", json!({}))["isError"], true);
 }
 
 #[test]

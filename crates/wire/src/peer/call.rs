@@ -15,12 +15,12 @@ use tokio::sync::mpsc::error::{SendError, TrySendError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, Sleep, sleep};
 
-use super::behalf::CallOwner;
-use super::register::CallEnding;
+use super::attribution::CallOwner;
+use super::pending::CallEnding;
 use super::{CallError, Cancellation, Command, Delivery, Peer};
-use crate::fault::TransportError;
-use crate::link::{CloseReason, FastPathOutcome, OutgoingMessage};
-use crate::message::{Message, Payload, RequestId, RpcError};
+use crate::jsonrpc::message::{Message, Payload, RequestId, RpcError};
+use crate::transport::{CloseReason, FastPathOutcome, OutgoingMessage};
+use crate::transport_error::TransportError;
 
 /// Progress that finds no room is dropped: the next one says more anyway.
 const PROGRESS_QUEUE: usize = 16;
@@ -204,9 +204,9 @@ impl Future for CallFuture {
                         call.finish();
                         return Poll::Ready(outcome.map_err(CallError::from));
                     }
-                    Poll::Ready(FastPathOutcome::Failed(fault)) => {
+                    Poll::Ready(FastPathOutcome::Failed(error)) => {
                         call.finish();
-                        return Poll::Ready(Err(CallError::Transport(fault)));
+                        return Poll::Ready(Err(CallError::Transport(error)));
                     }
                     // The connection may end meanwhile.
                     Poll::Pending => return call.poll_response(task),
@@ -237,7 +237,7 @@ impl CallFuture {
         };
         let outgoing = match attempt {
             Ok(attempt) => {
-                shared.register.insert(number, pending);
+                shared.pending_calls.insert(number, pending);
                 self.stage = Stage::FastPath(attempt);
                 // The task closes this before it tells everybody who is in the register.
                 if shared.commands.is_closed() {
@@ -263,7 +263,8 @@ impl CallFuture {
     /// The call has its answer, and the task did not see it.
     fn finish(&mut self) {
         self.stage = Stage::Done;
-        let _the_other_end_of_ours = self.peer.0.register.remove(self.number, CallEnding::Answered);
+        let _the_other_end_of_ours =
+            self.peer.0.pending_calls.remove(self.number, CallEnding::Answered);
     }
 
     fn poll_response(&mut self, task: &mut Context<'_>) -> Poll<Result<Payload, CallError>> {
@@ -285,7 +286,7 @@ impl CallFuture {
     fn outcome(&self, response: Option<CallOutcome>) -> Result<Payload, CallError> {
         match response {
             Some(CallOutcome::Response(outcome)) => outcome.map_err(CallError::from),
-            Some(CallOutcome::Transport(fault)) => Err(CallError::Transport(fault)),
+            Some(CallOutcome::Transport(error)) => Err(CallError::Transport(error)),
             Some(CallOutcome::Closed(how)) => {
                 Err(CallError::Closed { reason: how, delivery: Delivery::Unknown })
             }

@@ -12,12 +12,12 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
-use super::behalf::{Attribution, Propagation};
+use super::attribution::{Attribution, Propagation};
 use super::call::{CallOutcome, Progress};
-use super::register::{CallEnding, MessageKind, PendingCalls};
+use super::pending::{CallEnding, MessageKind, PendingCalls};
 use super::{Cancellation, Command, IncomingRequest, OpenRequestGuard, PeerEvent, Statistics};
-use crate::link::{CloseReason, Transport, TransportEvent};
-use crate::message::{Message, Payload, RequestId, RpcError};
+use crate::jsonrpc::message::{Message, Payload, RequestId, RpcError};
+use crate::transport::{CloseReason, Transport, TransportEvent};
 
 /// While more than this waits to be written, callers wait too.
 const HIGH_WATER: usize = 1024 * 1024;
@@ -44,23 +44,27 @@ pub(super) struct DriverOutputs {
 }
 
 pub(super) struct Driver<L> {
-    link: L,
-    register: Arc<PendingCalls>,
+    transport: L,
+    pending_calls: Arc<PendingCalls>,
     outputs: DriverOutputs,
     statistics: Statistics,
 }
 
 impl<L: Transport> Driver<L> {
-    pub(super) fn new(link: L, register: Arc<PendingCalls>, outputs: DriverOutputs) -> Driver<L> {
-        Driver { link, register, outputs, statistics: Statistics::default() }
+    pub(super) fn new(
+        transport: L,
+        pending_calls: Arc<PendingCalls>,
+        outputs: DriverOutputs,
+    ) -> Driver<L> {
+        Driver { transport, pending_calls, outputs, statistics: Statistics::default() }
     }
 
     pub(super) async fn run(mut self, inputs: DriverInputs) -> Statistics {
         let DriverInputs { mut commands, mut responses, mut cancellations } = inputs;
         let reason = loop {
-            let has_room = self.link.queued_bytes() < HIGH_WATER;
+            let has_room = self.transport.queued_bytes() < HIGH_WATER;
             // Calls may wait for our answers, so answers do not wait behind calls.
-            let has_room_for_responses = self.link.queued_bytes() < RESPONSE_LIMIT;
+            let has_room_for_responses = self.transport.queued_bytes() < RESPONSE_LIMIT;
             tokio::select! {
                 command = commands.recv(), if has_room => match command {
                     Some(command) => {
@@ -71,19 +75,19 @@ impl<L: Transport> Driver<L> {
                     None => break self.shutdown().await,
                 },
                 Some(response) = responses.recv(), if has_room_for_responses => {
-                    self.link.push(response.into());
+                    self.transport.push(response.into());
                 }
                 Some(cancellation) = cancellations.recv() => match cancellation {
                     Cancellation::Call { number, reason } => self.cancel(number, reason),
                     Cancellation::Connection => {
                         self.execute_queued(&mut commands);
                         while let Ok(response) = responses.try_recv() {
-                            self.link.push(response.into());
+                            self.transport.push(response.into());
                         }
                         break self.shutdown().await;
                     }
                 },
-                arrival = self.link.next() => match arrival {
+                arrival = self.transport.next() => match arrival {
                     Ok(TransportEvent::Message(message)) => self.receive(message, None),
                     Ok(TransportEvent::RelatedMessage { request_id, message }) => self.receive(message, Some(&request_id)),
                     Ok(TransportEvent::DeliveryFailed { id, error }) => self.complete(id, CallOutcome::Transport(error)),
@@ -94,7 +98,7 @@ impl<L: Transport> Driver<L> {
         };
         self.outputs.close_reason.send_replace(Some(reason.clone()));
         commands.close();
-        for pending in self.register.drain() {
+        for pending in self.pending_calls.drain() {
             let _caller_left = pending.response.send(CallOutcome::Closed(reason.clone()));
         }
         self.statistics
@@ -102,13 +106,13 @@ impl<L: Transport> Driver<L> {
 
     /// What was said last still leaves.
     async fn shutdown(&mut self) -> CloseReason {
-        let _other_side_slow = timeout(SHUTDOWN_TIMEOUT, self.link.shutdown()).await;
+        let _other_side_slow = timeout(SHUTDOWN_TIMEOUT, self.transport.shutdown()).await;
         CloseReason::Closed
     }
 
     /// Takes what else is there at once, so that many messages leave in one write.
     fn execute_queued(&mut self, commands: &mut mpsc::Receiver<Command>) {
-        while self.link.queued_bytes() < HIGH_WATER {
+        while self.transport.queued_bytes() < HIGH_WATER {
             match commands.try_recv() {
                 Ok(command) => self.execute(command),
                 Err(_) => return,
@@ -122,22 +126,22 @@ impl<L: Transport> Driver<L> {
                 if pending.response.is_closed() {
                     return;
                 }
-                self.register.insert(number, pending);
-                self.link.push(outgoing);
+                self.pending_calls.insert(number, pending);
+                self.transport.push(outgoing);
             }
-            Command::Send(message) => self.link.push(message.into()),
+            Command::Send(message) => self.transport.push(message.into()),
         }
     }
 
     /// Only a call that still waits is cancelled: an answer may have crossed the caller's leaving.
     fn cancel(&mut self, number: u64, reason: &str) {
-        if self.register.remove(number, CallEnding::Cancelled).is_none() {
+        if self.pending_calls.remove(number, CallEnding::Cancelled).is_none() {
             return;
         }
         let params = json!({"requestId": number, "reason": reason});
         let params = Payload::from_json(params.to_string().into());
         let method = Cow::Borrowed("notifications/cancelled");
-        self.link.push(Message::Notification { method, params: Some(params) }.into());
+        self.transport.push(Message::Notification { method, params: Some(params) }.into());
     }
 
     fn receive(&mut self, message: Message, related_to: Option<&RequestId>) {
@@ -147,15 +151,17 @@ impl<L: Transport> Driver<L> {
                 self.on_notification(method, params, related_to)
             }
             Message::Request { id, method, params } => {
-                let behalf = self.register.attribute(related_to, MessageKind::Request);
-                self.on_request(id, method, params, behalf);
+                let attribution = self.pending_calls.attribute(related_to, MessageKind::Request);
+                self.on_request(id, method, params, attribution);
             }
         }
     }
 
     fn complete(&mut self, id: Option<RequestId>, call_outcome: CallOutcome) {
         let pending = match id {
-            Some(RequestId::Number(number)) => self.register.remove(number, CallEnding::Answered),
+            Some(RequestId::Number(number)) => {
+                self.pending_calls.remove(number, CallEnding::Answered)
+            }
             Some(RequestId::Other(_)) | None => None,
         };
         match (pending, call_outcome) {
@@ -178,7 +184,7 @@ impl<L: Transport> Driver<L> {
         if method == "notifications/progress"
             && let Some(params) = &params
             && let Some(number) = progress_token(params)
-            && let Some(progress_sender) = self.register.peek(number, |it| it.progress.clone())
+            && let Some(progress_sender) = self.pending_calls.peek(number, |it| it.progress.clone())
         {
             if let Some(progress) = progress_sender {
                 let _no_room = progress.try_send(Progress(params.clone()));
@@ -186,7 +192,7 @@ impl<L: Transport> Driver<L> {
             return;
         }
         if let Attribution::Owner(owner) =
-            self.register.attribute(related_to, MessageKind::Notification)
+            self.pending_calls.attribute(related_to, MessageKind::Notification)
             && owner.on_notification(&method, params.as_ref()) == Propagation::Stop
         {
             return;
@@ -201,7 +207,7 @@ impl<L: Transport> Driver<L> {
         id: RequestId,
         method: Cow<'static, str>,
         params: Option<Payload>,
-        behalf: Attribution,
+        attribution: Attribution,
     ) {
         if method == "ping" {
             let outcome = Ok(Payload::from_json(bytes::Bytes::from_static(b"{}")));
@@ -214,7 +220,7 @@ impl<L: Transport> Driver<L> {
             id,
             method,
             params,
-            attribution: behalf,
+            attribution,
             responses: response,
             _open_guard: _open,
         };
@@ -234,8 +240,8 @@ impl<L: Transport> Driver<L> {
     /// Answers without anybody's doing. A side that asks and does not read gets no more of these: callers can
     /// be made to wait, a flood of questions cannot.
     fn respond(&mut self, id: RequestId, outcome: Result<Payload, RpcError>) {
-        if self.link.queued_bytes() < RESPONSE_LIMIT {
-            self.link.push(Message::Response { id: Some(id), outcome }.into());
+        if self.transport.queued_bytes() < RESPONSE_LIMIT {
+            self.transport.push(Message::Response { id: Some(id), outcome }.into());
         } else {
             self.statistics.dropped_responses += 1;
         }

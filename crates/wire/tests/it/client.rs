@@ -7,17 +7,19 @@ use std::time::Duration;
 
 use http::HeaderMap;
 use serde_json::{Value as Json, json};
-use switchboard_wire::client::{Client, RequestHandler};
-use switchboard_wire::era::Era;
-use switchboard_wire::fault::{HttpErrorResponse, TransportError};
-use switchboard_wire::handshake::{
-    self, EraHint, HandshakeError, HandshakeErrorKind, HandshakeStage,
+use switchboard_wire::client::handshake;
+use switchboard_wire::client::handshake::{
+    EraHint, HandshakeError, HandshakeErrorKind, HandshakeStage,
 };
-use switchboard_wire::introduction::{ClientCapability, ClientDescription};
-use switchboard_wire::link::{CloseReason, OutgoingMessage, Transport, TransportEvent};
-use switchboard_wire::memory::{self, InMemoryTransport};
-use switchboard_wire::message::{Message, Payload, RequestId, RpcError};
+use switchboard_wire::client::{Client, RequestHandler};
+use switchboard_wire::jsonrpc::message::{Message, Payload, RequestId, RpcError};
 use switchboard_wire::peer::{CallError, Delivery, Peer, SpawnedPeer};
+use switchboard_wire::protocol::capabilities::{ClientCapability, ClientDescription};
+use switchboard_wire::protocol::era::Era;
+use switchboard_wire::transport::in_memory;
+use switchboard_wire::transport::in_memory::InMemoryTransport;
+use switchboard_wire::transport::{CloseReason, OutgoingMessage, Transport, TransportEvent};
+use switchboard_wire::transport_error::{HttpErrorResponse, TransportError};
 use tokio::sync::mpsc;
 
 fn client_description() -> ClientDescription {
@@ -44,7 +46,7 @@ type ReceivedRequests = mpsc::UnboundedReceiver<(String, Json)>;
 fn serve(
     answer: impl Fn(&str, &Json) -> Reply + Send + 'static,
 ) -> (InMemoryTransport, ReceivedRequests) {
-    let (ours, mut theirs) = memory::pair();
+    let (ours, mut theirs) = in_memory::pair();
     let (sender, received) = mpsc::unbounded_channel();
     tokio::spawn(async move {
         while let Ok(TransportEvent::Message(message)) = theirs.next().await {
@@ -90,10 +92,10 @@ fn initialize_result(params: &Json) -> Json {
 }
 
 async fn open(
-    link: impl Transport,
+    transport: impl Transport,
     hint: EraHint,
 ) -> (Result<Client, HandshakeError>, SpawnedPeer) {
-    let connection = Peer::spawn(link);
+    let connection = Peer::spawn(transport);
     let client = handshake::negotiate(&connection.peer, &client_description(), hint).await;
     (client, connection)
 }
@@ -108,11 +110,11 @@ fn methods(received: &mut ReceivedRequests) -> Vec<String> {
 
 #[tokio::test]
 async fn a_modern_server_is_discovered_once_and_every_request_has_client_meta() {
-    let (link, mut received) = serve(|method, _| match method {
+    let (transport, mut received) = serve(|method, _| match method {
         "server/discover" => Reply::Result(discover_result()),
         _ => Reply::Result(json!({"resultType": "complete"})),
     });
-    let (client, _connection) = open(link, EraHint::Unknown).await;
+    let (client, _connection) = open(transport, EraHint::Unknown).await;
     let client = client.expect("it is modern");
     assert_eq!(client.server().era, Era::Modern);
     assert_eq!(client.server().name, "modern");
@@ -128,12 +130,12 @@ async fn a_modern_server_is_discovered_once_and_every_request_has_client_meta() 
 
 #[tokio::test]
 async fn a_server_that_rejects_discover_is_initialized_on_the_same_connection() {
-    let (link, mut received) = serve(|method, params| match method {
+    let (transport, mut received) = serve(|method, params| match method {
         "initialize" => Reply::Result(initialize_result(params)),
         "tools/list" => Reply::Result(json!({})),
         _ => Reply::Error(-32601, Json::Null),
     });
-    let (client, _connection) = open(link, EraHint::Unknown).await;
+    let (client, _connection) = open(transport, EraHint::Unknown).await;
     let client = client.expect("it is legacy");
     assert_eq!(
         (client.server().era, client.server().protocol_version.as_str()),
@@ -148,20 +150,20 @@ async fn a_server_that_rejects_discover_is_initialized_on_the_same_connection() 
 
 #[tokio::test]
 async fn a_known_legacy_server_gets_no_discover_request() {
-    let (link, mut received) = serve(|_, params| Reply::Result(initialize_result(params)));
-    let (client, _connection) = open(link, EraHint::Legacy).await;
+    let (transport, mut received) = serve(|_, params| Reply::Result(initialize_result(params)));
+    let (client, _connection) = open(transport, EraHint::Legacy).await;
     client.expect("it is legacy");
     assert_eq!(methods(&mut received)[0], "initialize");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_ignores_discover_is_initialized_in_parallel() {
-    let (link, mut received) = serve(|method, params| match method {
+    let (transport, mut received) = serve(|method, params| match method {
         "initialize" => Reply::Result(initialize_result(params)),
         _ => Reply::Silence,
     });
     let began = tokio::time::Instant::now();
-    let (client, _connection) = open(link, EraHint::Unknown).await;
+    let (client, _connection) = open(transport, EraHint::Unknown).await;
     assert_eq!(client.expect("it is legacy").server().era, Era::Legacy);
     assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
     assert_eq!(methods(&mut received)[..2], ["server/discover", "initialize"]);
@@ -169,7 +171,7 @@ async fn a_server_that_ignores_discover_is_initialized_in_parallel() {
 
 #[tokio::test(start_paused = true)]
 async fn a_modern_server_that_is_slow_to_start_is_still_seen_as_modern() {
-    let (ours, mut theirs) = memory::pair();
+    let (ours, mut theirs) = in_memory::pair();
     tokio::spawn(async move {
         tokio::time::advance(Duration::from_secs(5)).await;
         while let Ok(TransportEvent::Message(Message::Request { id, method, .. })) =
@@ -188,7 +190,7 @@ async fn a_modern_server_that_is_slow_to_start_is_still_seen_as_modern() {
 
 #[tokio::test(start_paused = true)]
 async fn an_invalid_initialize_result_waits_for_the_discover_result() {
-    let (ours, mut theirs) = memory::pair();
+    let (ours, mut theirs) = in_memory::pair();
     tokio::spawn(async move {
         let mut first = None;
         while let Ok(TransportEvent::Message(Message::Request { id, method, .. })) =
@@ -210,8 +212,8 @@ async fn an_invalid_initialize_result_waits_for_the_discover_result() {
 
 #[tokio::test]
 async fn a_server_that_exits_on_discover_differs_from_one_that_rejects_it() {
-    let (link, _heard) = serve(|_, _| Reply::Exit);
-    let (client, _connection) = open(link, EraHint::Unknown).await;
+    let (transport, _heard) = serve(|_, _| Reply::Exit);
+    let (client, _connection) = open(transport, EraHint::Unknown).await;
     let error = client.expect_err("it is gone");
     let ended = CallError::Closed { reason: CloseReason::Closed, delivery: Delivery::Unknown };
     assert_eq!(
@@ -223,31 +225,32 @@ async fn a_server_that_exits_on_discover_differs_from_one_that_rejects_it() {
 #[tokio::test]
 async fn versions_are_negotiated_or_the_handshake_fails() {
     let was_asked = std::sync::atomic::AtomicBool::new(false);
-    let (link, _heard) =
+    let (transport, _heard) =
         serve(move |_, _| match was_asked.swap(true, std::sync::atomic::Ordering::Relaxed) {
             false => Reply::Error(-32022, json!({"supported": ["2026-07-28"]})),
             true => Reply::Result(discover_result()),
         });
-    let (client, _connection) = open(link, EraHint::Unknown).await;
+    let (client, _connection) = open(transport, EraHint::Unknown).await;
     assert_eq!(client.expect("asked again, it answers").server().era, Era::Modern);
 
-    let (link, _heard) = serve(|_, _| Reply::Error(-32022, json!({"supported": ["2031-01-01"]})));
-    let (client, _connection) = open(link, EraHint::Unknown).await;
+    let (transport, _heard) =
+        serve(|_, _| Reply::Error(-32022, json!({"supported": ["2031-01-01"]})));
+    let (client, _connection) = open(transport, EraHint::Unknown).await;
     let error = client.expect_err("we have no version in common");
     assert_eq!(
         error.kind,
         HandshakeErrorKind::NoCommonVersion { server_versions: vec!["2031-01-01".to_owned()] }
     );
 
-    let (link, _heard) = serve(|method, params| match method {
+    let (transport, _heard) = serve(|method, params| match method {
         "initialize" => Reply::Result(initialize_result(params)),
         _ => Reply::Error(-32022, json!({"supported": ["2025-11-25"]})),
     });
-    let (client, _connection) = open(link, EraHint::Unknown).await;
+    let (client, _connection) = open(transport, EraHint::Unknown).await;
     assert_eq!(client.expect("it is legacy").server().era, Era::Legacy);
 
-    let (link, _heard) = serve(|_, _| Reply::Result(json!({"protocolVersion": "1.0"})));
-    let (client, _connection) = open(link, EraHint::Legacy).await;
+    let (transport, _heard) = serve(|_, _| Reply::Result(json!({"protocolVersion": "1.0"})));
+    let (client, _connection) = open(transport, EraHint::Legacy).await;
     let error = client.expect_err("nobody speaks that");
     assert_eq!(
         error.kind,
@@ -257,11 +260,11 @@ async fn versions_are_negotiated_or_the_handshake_fails() {
 
 #[tokio::test]
 async fn the_progress_token_is_the_call_number() {
-    let (link, mut received) = serve(|method, params| match method {
+    let (transport, mut received) = serve(|method, params| match method {
         "initialize" => Reply::Result(initialize_result(params)),
         _ => Reply::Result(json!({})),
     });
-    let (client, _connection) = open(link, EraHint::Legacy).await;
+    let (client, _connection) = open(transport, EraHint::Legacy).await;
     let client = client.expect("it is legacy");
     let (progress, _updates) = mpsc::channel(1);
     let params = Payload::encode(&json!({"_meta": {"mine": 1}})).expect("JSON");
@@ -294,7 +297,7 @@ impl RequestHandler for EchoHandler {
 
 #[tokio::test]
 async fn input_required_is_answered_with_responses_and_the_exact_state() {
-    let (link, mut received) = serve(|method, params| {
+    let (transport, mut received) = serve(|method, params| {
         if method == "server/discover" {
             return Reply::Result(discover_result());
         }
@@ -309,7 +312,7 @@ async fn input_required_is_answered_with_responses_and_the_exact_state() {
             Some(_) => Reply::Result(json!({"resultType": "complete", "content": []})),
         }
     });
-    let (client, _connection) = open(link, EraHint::Unknown).await;
+    let (client, _connection) = open(transport, EraHint::Unknown).await;
     let client = client.expect("it is modern");
     let params = Payload::encode(&json!({"name": "t"})).expect("JSON");
     let request = client.request("tools/call").params(params).input_handler(Arc::new(EchoHandler));
@@ -336,11 +339,11 @@ async fn input_required_is_answered_with_responses_and_the_exact_state() {
 
 #[tokio::test]
 async fn endless_input_required_results_are_an_error() {
-    let (link, _heard) = serve(|method, _| match method {
+    let (transport, _heard) = serve(|method, _| match method {
         "server/discover" => Reply::Result(discover_result()),
         _ => Reply::Result(json!({"resultType": "input_required", "requestState": "again"})),
     });
-    let (client, _connection) = open(link, EraHint::Unknown).await;
+    let (client, _connection) = open(transport, EraHint::Unknown).await;
     let client = client.expect("it is modern");
     let error = client.request("tools/call").input_handler(Arc::new(EchoHandler)).send().await;
     assert!(matches!(error, Err(CallError::Remote(_))), "{error:?}");
@@ -350,7 +353,7 @@ async fn endless_input_required_results_are_an_error() {
 
 /// A pair's end that says that headers reach the other side, and shows them.
 struct HeaderRecorder {
-    link: InMemoryTransport,
+    transport: InMemoryTransport,
     headers: mpsc::UnboundedSender<HeaderMap>,
     failure: Option<TransportError>,
     failed_id: Option<RequestId>,
@@ -365,15 +368,15 @@ impl Transport for HeaderRecorder {
         if let (Some(_), Message::Request { id, .. }) = (&self.failure, &outgoing.message) {
             self.failed_id = Some(id.clone());
         }
-        self.link.push(outgoing);
+        self.transport.push(outgoing);
     }
 
     fn queued_bytes(&self) -> usize {
-        self.link.queued_bytes()
+        self.transport.queued_bytes()
     }
 
     async fn shutdown(&mut self) {
-        self.link.shutdown().await;
+        self.transport.shutdown().await;
     }
 
     async fn next(&mut self) -> Result<TransportEvent, CloseReason> {
@@ -381,19 +384,19 @@ impl Transport for HeaderRecorder {
             (Some(id), Some(fault)) => {
                 Ok(TransportEvent::DeliveryFailed { id: Some(id), error: fault.clone() })
             }
-            (Some(_) | None, Some(_) | None) => self.link.next().await,
+            (Some(_) | None, Some(_) | None) => self.transport.next().await,
         }
     }
 }
 
 #[tokio::test]
 async fn modern_requests_have_method_and_name_headers() {
-    let (link, _heard) = serve(|method, _| match method {
+    let (transport, _heard) = serve(|method, _| match method {
         "server/discover" => Reply::Result(discover_result()),
         _ => Reply::Result(json!({})),
     });
     let (sender, mut headers) = mpsc::unbounded_channel();
-    let recorder = HeaderRecorder { link, headers: sender, failure: None, failed_id: None };
+    let recorder = HeaderRecorder { transport, headers: sender, failure: None, failed_id: None };
     let (client, _connection) = open(recorder, EraHint::Unknown).await;
     let client = client.expect("it is modern");
     let mut param_headers = HeaderMap::new();
@@ -424,14 +427,18 @@ async fn modern_requests_have_method_and_name_headers() {
 
 #[tokio::test]
 async fn an_unauthorized_server_is_not_probed_further() {
-    let (link, mut received) = serve(|_, _| Reply::Silence);
+    let (transport, mut received) = serve(|_, _| Reply::Silence);
     let (sender, _headers) = mpsc::unbounded_channel();
     let fault = TransportError::Status(Box::new(HttpErrorResponse {
         status: 401,
         ..HttpErrorResponse::default()
     }));
-    let recorder =
-        HeaderRecorder { link, headers: sender, failure: Some(fault.clone()), failed_id: None };
+    let recorder = HeaderRecorder {
+        transport,
+        headers: sender,
+        failure: Some(fault.clone()),
+        failed_id: None,
+    };
     let (client, _connection) = open(recorder, EraHint::Unknown).await;
     let error = client.expect_err("it wants a login");
     assert_eq!(error.kind, HandshakeErrorKind::Call(CallError::Transport(fault)));
@@ -440,11 +447,11 @@ async fn an_unauthorized_server_is_not_probed_further() {
 
 #[tokio::test]
 async fn a_ping_uses_the_method_of_the_era() {
-    let (link, mut received) = serve(|method, params| match method {
+    let (transport, mut received) = serve(|method, params| match method {
         "initialize" => Reply::Result(initialize_result(params)),
         _ => Reply::Error(-32601, Json::Null),
     });
-    let (client, _connection) = open(link, EraHint::Legacy).await;
+    let (client, _connection) = open(transport, EraHint::Legacy).await;
     client
         .expect("it is legacy")
         .ping(Duration::from_secs(5))

@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::HeaderMap;
-use switchboard_wire::events::SseDecoder;
-use switchboard_wire::lines::StdioTransport;
-use switchboard_wire::link::Transport;
-use switchboard_wire::message;
-use switchboard_wire::network::{HttpClient, HttpSettings, ProxySettings, Target};
+use switchboard_wire::http::client::{HttpClient, HttpSettings, ProxySettings, Target};
+use switchboard_wire::http::sse_decoder::SseDecoder;
+use switchboard_wire::jsonrpc::message;
 use switchboard_wire::peer::Peer;
-use switchboard_wire::sse::HttpSseTransport;
-use switchboard_wire::streamable::StreamableHttpTransport;
-use switchboard_wire::websocket::WebSocketTransport;
+use switchboard_wire::transport::Transport;
+use switchboard_wire::transport::http_sse_2024::HttpSseTransport;
+use switchboard_wire::transport::stdio::StdioTransport;
+use switchboard_wire::transport::streamable_http::StreamableHttpTransport;
+use switchboard_wire::transport::websocket::WebSocketTransport;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::time::timeout;
@@ -105,7 +105,7 @@ async fn any_bytes_may_come_over_a_stream_of_lines() {
     let mut rng = SeededRng(0x5eed_0002);
     for _ in 0..iterations(2_000) {
         let (reader, mut writer) = tokio::io::duplex(512);
-        let mut link = StdioTransport::new(reader, tokio::io::sink(), LIMIT);
+        let mut transport = StdioTransport::new(reader, tokio::io::sink(), LIMIT);
         let mut bytes = Vec::new();
         for _ in 0..rng.below(4) {
             bytes.extend(rng.mutated(MESSAGES));
@@ -114,7 +114,7 @@ async fn any_bytes_may_come_over_a_stream_of_lines() {
         let feed = async move {
             let _link_gave_up = writer.write_all(&bytes).await;
         };
-        let drain = async move { while link.next().await.is_ok() {} };
+        let drain = async move { while transport.next().await.is_ok() {} };
         timeout(HANG_TIMEOUT, async { tokio::join!(feed, drain) }).await.expect("it ends");
     }
 }
@@ -171,8 +171,8 @@ fn target(scheme: &str, port: u16) -> Target {
 }
 
 /// Asks over a link until there is an answer of whatever kind.
-async fn send_one(link: impl Transport) {
-    let connection = Peer::spawn(link);
+async fn send_one(transport: impl Transport) {
+    let connection = Peer::spawn(transport);
     let call = connection.peer.call("initialize").timeout(Duration::from_secs(1));
     let _whatever = timeout(HANG_TIMEOUT, call).await.expect("a call ends in time");
     drop((connection.peer, connection.events));
@@ -194,9 +194,9 @@ const HTTP: &[&[u8]] = &[
 #[tokio::test]
 async fn any_bytes_over_streamable_http_end_the_call() {
     let (port, server) = hostile_server(0x5eed_0004, HTTP).await;
-    let network = http_client();
+    let http_client = http_client();
     for _ in 0..iterations(150) {
-        send_one(StreamableHttpTransport::new(network.clone(), target("http", port))).await;
+        send_one(StreamableHttpTransport::new(http_client.clone(), target("http", port))).await;
     }
     server.abort();
 }
@@ -204,9 +204,9 @@ async fn any_bytes_over_streamable_http_end_the_call() {
 #[tokio::test]
 async fn any_bytes_over_http_sse_2024_end_the_call() {
     let (port, server) = hostile_server(0x5eed_0005, HTTP).await;
-    let network = http_client();
+    let http_client = http_client();
     for _ in 0..iterations(150) {
-        send_one(HttpSseTransport::new(network.clone(), target("http", port))).await;
+        send_one(HttpSseTransport::new(http_client.clone(), target("http", port))).await;
     }
     server.abort();
 }
@@ -214,9 +214,9 @@ async fn any_bytes_over_http_sse_2024_end_the_call() {
 #[tokio::test]
 async fn any_bytes_over_a_websocket_end_the_call() {
     let (port, server) = hostile_server(0x5eed_0006, HTTP).await;
-    let network = http_client();
+    let http_client = http_client();
     for _ in 0..iterations(150) {
-        send_one(WebSocketTransport::new(network.clone(), target("ws", port))).await;
+        send_one(WebSocketTransport::new(http_client.clone(), target("ws", port))).await;
     }
     server.abort();
 }

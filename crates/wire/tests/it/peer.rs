@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use switchboard_wire::lines::{DEFAULT_MAX_MESSAGE_SIZE, StdioTransport};
-use switchboard_wire::link::{CloseReason, Transport, TransportEvent};
-use switchboard_wire::memory::{self, InMemoryTransport};
-use switchboard_wire::message::{Message, Payload, RequestId, RpcError};
+use switchboard_wire::jsonrpc::message::{Message, Payload, RequestId, RpcError};
 use switchboard_wire::peer::{CallError, Delivery, Peer, PeerEvent, Progress, SpawnedPeer};
+use switchboard_wire::transport::in_memory;
+use switchboard_wire::transport::in_memory::InMemoryTransport;
+use switchboard_wire::transport::stdio::{DEFAULT_MAX_MESSAGE_SIZE, StdioTransport};
+use switchboard_wire::transport::{CloseReason, Transport, TransportEvent};
 use tokio::sync::mpsc;
 
 fn payload(text: &str) -> Payload {
@@ -26,7 +27,7 @@ async fn echo(mut events: mpsc::Receiver<PeerEvent>) {
 
 /// A peer, and the bare other end to play a server with.
 fn scripted() -> (SpawnedPeer, InMemoryTransport) {
-    let (one, other) = memory::pair();
+    let (one, other) = in_memory::pair();
     (Peer::spawn(one), other)
 }
 
@@ -53,7 +54,7 @@ fn response(id: RequestId, text: &str) -> Message {
 
 #[tokio::test]
 async fn both_sides_send_requests_over_memory_and_over_bytes() {
-    let (one, other) = memory::pair();
+    let (one, other) = in_memory::pair();
     let in_memory = (Peer::spawn(one), Peer::spawn(other));
     let (ours, theirs) = tokio::io::duplex(64);
     let over = |stream| {
@@ -283,7 +284,7 @@ async fn a_storm_of_notifications_is_bounded_and_counted_and_holds_up_no_call() 
 
 #[tokio::test]
 async fn two_peers_may_call_each_other_recursively() {
-    let (one, other) = memory::pair();
+    let (one, other) = in_memory::pair();
     let (one, other) = (Peer::spawn(one), Peer::spawn(other));
     let deeper = |mut events: mpsc::Receiver<PeerEvent>, peer: Peer| {
         tokio::spawn(async move {

@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytes::Bytes;
-use switchboard_wire::link::CloseReason;
-use switchboard_wire::message::Payload;
+use switchboard_wire::jsonrpc::message::Payload;
 use switchboard_wire::peer::{CallError, Delivery, Peer};
-use switchboard_wire::process::{
-    self, DescendantSearch, Process, ProcessOptions, ProcessTransport, Program, StopStep, errand,
+use switchboard_wire::process::child::{
+    DescendantSearch, Process, ProcessOptions, ProcessTransport, Program, StopStep,
 };
+use switchboard_wire::process::{child, command};
+use switchboard_wire::transport::CloseReason;
 use tokio::io::AsyncReadExt;
 
 fn shell_program(script: &str, folder: &Path) -> Program {
@@ -23,7 +24,7 @@ fn shell_program(script: &str, folder: &Path) -> Program {
 }
 
 fn spawn_shell(script: &str, folder: &Path) -> (ProcessTransport, Process) {
-    process::spawn(&shell_program(script, folder), &ProcessOptions::default())
+    child::spawn(&shell_program(script, folder), &ProcessOptions::default())
         .expect("a shell can be started")
 }
 
@@ -37,8 +38,8 @@ done"#;
 async fn a_program_runs_with_the_given_environment_and_folder() {
     let home = tempfile::tempdir().expect("a temp folder");
     let folder = home.path().canonicalize().expect("it is there");
-    let (link, process) = spawn_shell(ECHO, &folder);
-    let connection = Peer::spawn(link);
+    let (transport, process) = spawn_shell(ECHO, &folder);
+    let connection = Peer::spawn(transport);
     let result = connection.peer.call("x").await;
     let expected = format!("\"hello {}\"", folder.display());
     assert_eq!(result, Ok(Payload::from_json(Bytes::from(expected))));
@@ -59,7 +60,7 @@ async fn a_missing_program_is_a_start_error() {
         env: vec![],
         cwd: None,
     };
-    let error = process::spawn(&program, &ProcessOptions::default()).expect_err("it is not there");
+    let error = child::spawn(&program, &ProcessOptions::default()).expect_err("it is not there");
     assert_eq!(error.to_string(), "could not start `no-such-program-anywhere`");
     assert_eq!(error.source.kind(), std::io::ErrorKind::NotFound);
 }
@@ -67,9 +68,9 @@ async fn a_missing_program_is_a_start_error() {
 #[tokio::test]
 async fn a_program_that_exits_during_a_call_fails_that_call() {
     let home = tempfile::tempdir().expect("a temp folder");
-    let (link, process) =
+    let (transport, process) =
         spawn_shell("read -r line; echo 'out of cheese' >&2; exit 3", home.path());
-    let connection = Peer::spawn(link);
+    let connection = Peer::spawn(transport);
     let result = connection.peer.call("x").await;
     assert_eq!(
         result,
@@ -83,8 +84,8 @@ async fn a_program_that_exits_during_a_call_fails_that_call() {
 async fn the_stderr_tail_is_bounded_and_never_blocks_the_program() {
     let home = tempfile::tempdir().expect("a temp folder");
     let flood = "head -c 5000000 /dev/zero | tr '\\0' 'x' >&2; echo the-end >&2; read -r line; echo '{\"id\":1,\"result\":1}'; read -r line";
-    let (link, process) = spawn_shell(flood, home.path());
-    let connection = Peer::spawn(link);
+    let (transport, process) = spawn_shell(flood, home.path());
+    let connection = Peer::spawn(transport);
     connection.peer.call("x").await.expect("the flood did not hold it up");
     let output = process.stderr_tail().await;
     assert_eq!(output.len(), 64 * 1024);
@@ -126,10 +127,10 @@ async fn wait_for_file(path: PathBuf) -> String {
 async fn a_program_that_ignores_signals_is_killed_with_its_children() {
     let home = tempfile::tempdir().expect("a temp folder");
     let stubborn = "trap '' INT TERM; sleep 1000 & echo $! > child; while :; do sleep 1; done";
-    let (link, process) = spawn_shell(stubborn, home.path());
+    let (transport, process) = spawn_shell(stubborn, home.path());
     let child = wait_for_file(home.path().join("child")).await;
     assert!(is_alive(&child));
-    drop(link);
+    drop(transport);
     assert_eq!(process.stop(DescendantSearch::Now).await.step, StopStep::Kill);
     wait_until_dead(&child).await;
 }
@@ -137,9 +138,10 @@ async fn a_program_that_ignores_signals_is_killed_with_its_children() {
 #[tokio::test]
 async fn children_left_by_a_clean_exit_are_killed() {
     let home = tempfile::tempdir().expect("a temp folder");
-    let (link, process) = spawn_shell("sleep 1000 & echo $! > child; read -r line", home.path());
+    let (transport, process) =
+        spawn_shell("sleep 1000 & echo $! > child; read -r line", home.path());
     let child = wait_for_file(home.path().join("child")).await;
-    drop(link);
+    drop(transport);
     assert_eq!(process.stop(DescendantSearch::Now).await.step, StopStep::CloseStdin);
     wait_until_dead(&child).await;
 }
@@ -147,10 +149,10 @@ async fn children_left_by_a_clean_exit_are_killed() {
 #[tokio::test]
 async fn dropping_a_process_kills_everything_at_once() {
     let home = tempfile::tempdir().expect("a temp folder");
-    let (link, process) =
+    let (transport, process) =
         spawn_shell("trap '' INT TERM; sleep 1000 & echo $! > child; wait", home.path());
     let child = wait_for_file(home.path().join("child")).await;
-    drop((link, process));
+    drop((transport, process));
     wait_until_dead(&child).await;
 }
 
@@ -158,10 +160,10 @@ async fn dropping_a_process_kills_everything_at_once() {
 async fn a_child_outside_the_process_group_is_found_by_its_mark() {
     let home = tempfile::tempdir().expect("a temp folder");
     let script = "setsid sh -c 'echo $$ > child; sleep 1000' & read -r line";
-    let (link, process) = spawn_shell(script, home.path());
+    let (transport, process) = spawn_shell(script, home.path());
     let (other_link, other) = spawn_shell("read -r line", home.path());
     let child = wait_for_file(home.path().join("child")).await;
-    drop(link);
+    drop(transport);
     process.stop(DescendantSearch::Now).await;
     wait_until_dead(&child).await;
     let number = other.pid().expect("it runs").to_string();
@@ -176,8 +178,8 @@ async fn two_hundred_programs_need_no_thread_each() {
     let running: Vec<_> = (0..200).map(|_| spawn_shell("read -r line", home.path())).collect();
     let threads = std::fs::read_dir("/proc/self/task").expect("it is there").count();
     assert!(threads < 20, "{threads} threads");
-    for (link, process) in running {
-        drop(link);
+    for (transport, process) in running {
+        drop(transport);
         assert_eq!(process.stop(DescendantSearch::Deferred).await.step, StopStep::CloseStdin);
     }
 }
@@ -204,7 +206,7 @@ async fn a_command_returns_its_output_and_its_group_is_killed() {
     let home = tempfile::tempdir().expect("a temp folder");
     let script = "sleep 1000 & echo out; echo err >&2; cat; exit 3";
     let (output, mut errand) =
-        errand::spawn(&shell_program(script, home.path()), &ProcessOptions::default())
+        command::spawn(&shell_program(script, home.path()), &ProcessOptions::default())
             .expect("it starts");
     let status = errand.wait().await.expect("it ends");
     assert_eq!(status.code(), Some(3));
@@ -217,7 +219,7 @@ async fn a_command_that_ignores_terminate_is_killed() {
     let home = tempfile::tempdir().expect("a temp folder");
     let script = "trap '' TERM; echo deaf; while :; do sleep 1000; done";
     let (mut output, errand) =
-        errand::spawn(&shell_program(script, home.path()), &ProcessOptions::default())
+        command::spawn(&shell_program(script, home.path()), &ProcessOptions::default())
             .expect("it starts");
     let mut word = [0; 5];
     output.read_exact(&mut word).await.expect("it is deaf by now");

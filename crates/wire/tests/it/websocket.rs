@@ -8,11 +8,11 @@ use axum::routing::any;
 use bytes::Bytes;
 use http::HeaderMap;
 use serde_json::json;
-use switchboard_wire::fault::{TransportError, UnreachableReason};
-use switchboard_wire::link::{CloseReason, Transport, TransportEvent};
-use switchboard_wire::network::Target;
+use switchboard_wire::http::client::Target;
 use switchboard_wire::peer::Peer;
-use switchboard_wire::websocket::{KeepAlive, WebSocketTransport};
+use switchboard_wire::transport::websocket::{KeepAlive, WebSocketTransport};
+use switchboard_wire::transport::{CloseReason, Transport, TransportEvent};
+use switchboard_wire::transport_error::{TransportError, UnreachableReason};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
@@ -20,7 +20,7 @@ use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use url::Url;
 
-use crate::stage::{
+use crate::test_server::{
     TEST_TIMEOUT, TestServer, error_response, http_client, json_response, next, next_message,
     not_mcp_content_type, payload, raw_server, read_request, reply, request, transport_error,
 };
@@ -97,18 +97,18 @@ async fn binary_frames_and_batches_are_understood() {
         while let Some(Ok(_)) = socket.recv().await {}
     })
     .await;
-    let mut link = WebSocketTransport::new(http_client(), target);
+    let mut transport = WebSocketTransport::new(http_client(), target);
     for method in ["a", "b", "c"] {
-        assert_eq!(next_message(&mut link).await["method"], method);
+        assert_eq!(next_message(&mut transport).await["method"], method);
     }
-    assert!(matches!(next(&mut link).await, Ok(TransportEvent::Malformed(_))));
+    assert!(matches!(next(&mut transport).await, Ok(TransportEvent::Malformed(_))));
 }
 
 /// How a link to this target ends.
 async fn end_of(target: Target) -> CloseReason {
-    let mut link = WebSocketTransport::new(http_client(), target);
-    link.push(request(1, "ping"));
-    next(&mut link).await.expect_err("it ends")
+    let mut transport = WebSocketTransport::new(http_client(), target);
+    transport.push(request(1, "ping"));
+    next(&mut transport).await.expect_err("it ends")
 }
 
 #[tokio::test]
@@ -146,11 +146,11 @@ async fn shutdown_sends_a_close_frame_last() {
         }
     })
     .await;
-    let mut link = WebSocketTransport::new(http_client(), target);
-    link.push(request(1, "a"));
-    assert_eq!(next_message(&mut link).await["method"], "got");
-    link.push(request(2, "b"));
-    timeout(TEST_TIMEOUT, link.shutdown()).await.expect("it leaves");
+    let mut transport = WebSocketTransport::new(http_client(), target);
+    transport.push(request(1, "a"));
+    assert_eq!(next_message(&mut transport).await["method"], "got");
+    transport.push(request(2, "b"));
+    timeout(TEST_TIMEOUT, transport.shutdown()).await.expect("it leaves");
     let mut next =
         async || timeout(TEST_TIMEOUT, frames.recv()).await.expect("a frame").expect("it runs");
     assert!(next().await.contains("\"a\""));
@@ -179,8 +179,8 @@ async fn another_subprotocol_is_an_error_and_none_is_accepted() {
     const WITHOUT: &str =
         "HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\nupgrade: WebSocket\r\n";
     let address = upgrading_server(WITHOUT).await;
-    let mut link = WebSocketTransport::new(http_client(), target(&format!("ws://{address}/")));
-    assert_eq!(next_message(&mut link).await["method"], "a");
+    let mut transport = WebSocketTransport::new(http_client(), target(&format!("ws://{address}/")));
+    assert_eq!(next_message(&mut transport).await["method"], "a");
 }
 
 /// A server that shakes hands with these headers and the right key, and says something.
@@ -215,11 +215,11 @@ async fn an_invalid_handshake_is_an_error() {
         ),
         "nobody shook hands: {end:?}"
     );
-    let stage = TestServer::start(|_| async { reply(401, "", "") }).await;
-    let end = end_of(target(&format!("ws://{}/", stage.address))).await;
+    let server = TestServer::start(|_| async { reply(401, "", "") }).await;
+    let end = end_of(target(&format!("ws://{}/", server.address))).await;
     assert_eq!(error_response(transport_error(&end)).status, 401);
-    let stage = TestServer::start(|_| async { json_response(&json!({})) }).await;
-    let end = end_of(target(&format!("ws://{}/", stage.address))).await;
+    let server = TestServer::start(|_| async { json_response(&json!({})) }).await;
+    let end = end_of(target(&format!("ws://{}/", server.address))).await;
     assert_eq!(not_mcp_content_type(transport_error(&end)), "application/json");
 }
 
@@ -242,14 +242,14 @@ async fn pings_keep_an_idle_connection_open() {
         }
     })
     .await;
-    let mut link =
+    let mut transport =
         WebSocketTransport::new(http_client(), target).keep_alive(frequent_pings(TEST_TIMEOUT));
     let ten = async {
         for _ in 0..10 {
             pings.recv().await.expect("it runs");
         }
     };
-    crate::stage::drive_until(&mut link, ten).await;
+    crate::test_server::drive_until(&mut transport, ten).await;
 }
 
 #[tokio::test]
@@ -260,7 +260,8 @@ async fn a_server_that_answers_no_ping_times_out() {
     })
     .await;
     let limit = Duration::from_millis(100);
-    let mut link = WebSocketTransport::new(http_client(), target).keep_alive(frequent_pings(limit));
-    let end = next(&mut link).await;
+    let mut transport =
+        WebSocketTransport::new(http_client(), target).keep_alive(frequent_pings(limit));
+    let end = next(&mut transport).await;
     assert_eq!(end, Err(CloseReason::Transport(TransportError::Timeout(limit))));
 }

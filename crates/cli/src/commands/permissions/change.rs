@@ -4,18 +4,19 @@ use std::path::Path;
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
+use switchboard::config::display::printable;
 use switchboard::config::permission::{PermissionEffect, ToolRule};
-use switchboard::config::shown::printable;
-use switchboard::load::Configuration;
-use switchboard::places::project_root;
-use switchboard::ruling::{self, RuleFile};
+use switchboard::permission::settings_file;
+use switchboard::permission::settings_file::RuleFile;
+use switchboard::sources::loader::Configuration;
+use switchboard::sources::paths::project_root;
 
-use crate::candidates::exposed_server_name;
+use crate::edit::servers;
 use crate::exit::Exit;
+use crate::invocation::{Invocation, WritableScope};
 use crate::outcome::{CommandOutput, Failure};
-use crate::session::{Invocation, WritableScope};
-use crate::style::{TextStyle, paint};
-use crate::writing;
+use crate::output::style::{TextStyle, paint};
+use crate::shell::candidates::exposed_server_name;
 
 /// A list of rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -82,9 +83,9 @@ pub fn add(
             .hint("leave --scope out to write the rule for yourself, in this project"));
     }
     let path = session.scope_file(arguments.scope);
-    writing::expect_inside(session, arguments.scope, &path)?;
+    servers::expect_inside(session, arguments.scope, &path)?;
     let file = rule_file(session, arguments.scope);
-    let ruled = ruling::add_rules(&session.env.paths, &file, effect, &rules)?;
+    let ruled = settings_file::add_rules(&session.env.paths, &file, effect, &rules)?;
     let done =
         match session.wants_json() {
             true => crate::commands::json_output(&json!({
@@ -95,7 +96,7 @@ pub fn add(
                 "alreadyThere": ruled.unchanged,
             })),
             false => {
-                let place = writing::scope_location(session, arguments.scope, &ruled.file);
+                let place = servers::scope_location(session, arguments.scope, &ruled.file);
                 let there = session.display_path(&ruled.file);
                 let mut text: String = ruled
                     .changed
@@ -161,9 +162,9 @@ pub fn remove(
     };
     let scope = chosen_scope(session, arguments, before, (&rule, &effects))?;
     let path = session.scope_file(scope);
-    writing::expect_inside(session, scope, &path)?;
+    servers::expect_inside(session, scope, &path)?;
     let file = rule_file(session, scope);
-    let found = ruling::remove_rule(&session.env.paths, &file, &effects, &rule)?;
+    let found = settings_file::remove_rule(&session.env.paths, &file, &effects, &rule)?;
     if found.is_empty() {
         return Err(not_found(session, before, &rule, &path));
     }

@@ -6,25 +6,29 @@ use std::time::{Duration, SystemTime};
 
 use clap::Args;
 use serde_json::{Value as Json, json};
-use switchboard::audit;
+use switchboard::audit::log;
+use switchboard::config::display::printable;
 use switchboard::config::permission::{PermissionEffect, PermissionMode, PermissionRules};
 use switchboard::config::policy::Authority;
 use switchboard::config::problem::Severity;
 use switchboard::config::scope::Scope;
 use switchboard::config::settings::Settings;
-use switchboard::config::shown::printable;
 use switchboard::config::source::Source;
-use switchboard::load::Configuration;
-use switchboard::logbook::utc_timestamp;
-use switchboard::read::{self, AllowedFiles, FileContent};
-use switchboard::rehearsal::{DependsOn, SimulatedRules, Simulation, SimulationRow, simulate};
+use switchboard::permission::simulate::{
+    DependsOn, SimulatedRules, Simulation, SimulationRow, simulate,
+};
+use switchboard::sources::loader::Configuration;
+use switchboard::sources::text_file;
+use switchboard::sources::text_file::{AllowedFiles, FileContent};
+use switchboard::storage::stderr_log::utc_timestamp;
 
 use crate::exit::Exit;
+use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
-use crate::report;
-use crate::session::Invocation;
-use crate::style::TextStyle;
-use crate::table::{self, Cell, Truncate};
+use crate::output::report;
+use crate::output::style::TextStyle;
+use crate::output::table;
+use crate::output::table::{Cell, Truncate};
 
 /// Arguments of `swb permissions simulate`.
 #[derive(Debug, Args)]
@@ -51,7 +55,7 @@ pub fn run(
         None => own,
         Some(path) => own.administrator_only().merge(read_rules_file(session, path)?),
     };
-    let mut records = audit::read(&session.env.paths.audit()).map_err(|error| {
+    let mut records = log::read(&session.env.paths.audit()).map_err(|error| {
         Failure::new(Exit::Failure, "the audit log cannot be read").caused_by(error)
     })?;
     // Both are in UTC and in one form, so they sort as text.
@@ -77,7 +81,7 @@ fn read_rules_file(
     let fail = |text: &str| {
         Failure::new(Exit::Configuration, &format!("{} {text}", session.display_path(&path)))
     };
-    let text = match read::read_text(&path, AllowedFiles::PipesToo) {
+    let text = match text_file::read_text(&path, AllowedFiles::PipesToo) {
         Ok(FileContent::Text(text)) => text,
         Ok(FileContent::Absent) => return Err(fail("does not exist")),
         Err(why) => return Err(fail(&why.to_string())),
@@ -160,9 +164,9 @@ fn as_text(session: &Invocation, simulation: &Simulation, mode: PermissionMode) 
 
 /// Places as people like to read them: from the working folder, or from home.
 fn shorten_paths(session: &Invocation, text: &str) -> String {
-    let machine = &session.env;
-    let here = format!("({}/", machine.working_folder.display());
-    let home = format!("({}/", machine.home.display());
+    let env = &session.env;
+    let here = format!("({}/", env.working_folder.display());
+    let home = format!("({}/", env.home.display());
     text.replace(&here, "(").replace(&home, "(~/")
 }
 

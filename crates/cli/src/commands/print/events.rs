@@ -1,10 +1,10 @@
 //! What happens in a conversation, as lines of JSON for programs.
 
 use serde_json::{Value as Json, json};
-use switchboard::engine::Snapshot;
+use switchboard::host::Snapshot;
 use switchboard::pool::Pool;
-use switchboard_chat::happening::{CallOutcome, ConversationEvent};
-use switchboard_chat::language_model::Usage;
+use switchboard_chat::conversation::event::{CallOutcome, ConversationEvent};
+use switchboard_chat::model::language_model::Usage;
 
 /// What there is when it begins.
 pub(super) fn init_event(model: &str, snapshot: &Snapshot, pool: &Pool) -> Option<Json> {
@@ -26,9 +26,9 @@ pub(super) fn usage(usage: &Usage) -> Json {
 }
 
 /// A happening, where programs want to hear of it. The end is told with the result.
-pub(super) fn event_json(happening: &ConversationEvent) -> Option<Json> {
+pub(super) fn event_json(event: &ConversationEvent) -> Option<Json> {
     let milliseconds = |it: &std::time::Duration| u64::try_from(it.as_millis()).unwrap_or(u64::MAX);
-    Some(match happening {
+    Some(match event {
         ConversationEvent::MessagesAccepted { .. } | ConversationEvent::TurnEnded(_) => {
             return None;
         }

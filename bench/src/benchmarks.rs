@@ -1,0 +1,14 @@
+//! TODO facade
+
+pub(crate) mod all;
+pub(crate) mod call_pipeline;
+pub(crate) mod calls;
+pub(crate) mod fleet;
+pub(crate) mod gateway;
+pub(crate) mod hot_paths;
+pub(crate) mod instructions;
+pub(crate) mod list;
+pub(crate) mod pool;
+pub(crate) mod start;
+pub(crate) mod ui;
+pub(crate) mod wire;

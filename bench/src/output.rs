@@ -1,0 +1,5 @@
+//! TODO facade
+
+pub(crate) mod plot;
+pub(crate) mod report;
+pub(crate) mod table;

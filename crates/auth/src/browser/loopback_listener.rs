@@ -1,0 +1,229 @@
+//! Where a browser comes back to: a listener on this machine alone, for one path and one login. It hears the
+//! query and shows a page; what the query means is `callback`'s affair.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode, header};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use thiserror::Error;
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use url::Url;
+
+pub use crate::browser::result_page::ResultPage;
+
+const CALLBACK_PATH: &str = "/callback";
+/// How many browsers may be connected at once, and how many visits may wait.
+const MAX_CONNECTIONS: usize = 16;
+const MAX_PENDING_CALLBACKS: usize = 4;
+/// How long a browser may take to ask, how long it waits for its page, and how long the page may take to leave.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+/// How often another port is tried, where one is free on one side only.
+const MAX_BIND_ATTEMPTS: u32 = 16;
+
+/// Which port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallbackPort {
+    /// Any that is free.
+    Any,
+    /// This one, because the authorization server knows it.
+    Fixed(u16),
+}
+
+/// How the redirect names this machine. Some authorization servers know only one of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LoopbackHost {
+    /// `127.0.0.1`, as RFC 8252 wants it.
+    Ipv4,
+    /// `localhost`
+    Localhost,
+}
+
+/// Why there is no listener.
+#[derive(Debug, Error)]
+#[error("no browser can come back to port {port} of this machine")]
+pub struct ListenError {
+    /// The port, 0 for any.
+    pub port: u16,
+    /// Why.
+    #[source]
+    pub source: io::Error,
+}
+
+/// A listener. Dropping it closes it and every connection.
+#[derive(Debug)]
+pub struct LoopbackListener {
+    port: u16,
+    callbacks: mpsc::Receiver<CallbackRequest>,
+    tasks: JoinSet<()>,
+}
+
+/// Somebody who came back. Dropping it shows a page that says nothing.
+#[derive(Debug)]
+pub struct CallbackRequest {
+    query: String,
+    reply: oneshot::Sender<ResultPage>,
+}
+
+impl CallbackRequest {
+    /// What came with the visit.
+    pub fn query(&self) -> &str {
+        &self.query
+    }
+
+    /// Says to the person what happened.
+    pub fn respond(self, page: ResultPage) {
+        let _browser_gone = self.reply.send(page);
+    }
+}
+
+impl LoopbackListener {
+    /// Listens on 127.0.0.1 and, where there is one, on ::1.
+    pub async fn bind(port: CallbackPort) -> Result<LoopbackListener, ListenError> {
+        let requested = match port {
+            CallbackPort::Any => 0,
+            CallbackPort::Fixed(port) => port,
+        };
+        let sockets = bind_dual_stack(port)
+            .await
+            .map_err(|source| ListenError { port: requested, source })?;
+        let bound =
+            sockets[0].local_addr().map_err(|source| ListenError { port: requested, source })?;
+        let (sender, callbacks) = mpsc::channel(MAX_PENDING_CALLBACKS);
+        let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        let mut tasks = JoinSet::new();
+        for socket in sockets {
+            let callback_service =
+                CallbackService { port: bound.port(), callbacks: sender.clone() };
+            tasks.spawn(accept(socket, callback_service, permits.clone()));
+        }
+        Ok(LoopbackListener { port: bound.port(), callbacks, tasks })
+    }
+
+    /// Where a browser is to come back to.
+    pub fn redirect_uri(&self, host: LoopbackHost) -> Url {
+        redirect_uri(self.port, host)
+    }
+
+    /// The next one who comes back. There may be more than one: anybody on this machine can knock.
+    pub async fn next_callback(&mut self) -> Option<CallbackRequest> {
+        self.callbacks.recv().await
+    }
+
+    /// Closes, after the last page has left.
+    pub async fn close(mut self) {
+        self.callbacks.close();
+        let ended = async { while self.tasks.join_next().await.is_some() {} };
+        let _browser_slow = timeout(CLOSE_TIMEOUT, ended).await;
+    }
+}
+
+/// Where a browser is to come back to, for a port.
+pub(crate) fn redirect_uri(port: u16, host: LoopbackHost) -> Url {
+    let host = match host {
+        LoopbackHost::Ipv4 => "127.0.0.1",
+        LoopbackHost::Localhost => "localhost",
+    };
+    let text = format!("http://{host}:{port}{CALLBACK_PATH}");
+    Url::parse(&text).expect("a host, a port and a path make a URL")
+}
+
+/// Both sides get the same port, so that it does not matter which one a browser takes `localhost` for.
+async fn bind_dual_stack(port: CallbackPort) -> io::Result<Vec<TcpListener>> {
+    let number = match port {
+        CallbackPort::Any => 0,
+        CallbackPort::Fixed(number) => number,
+    };
+    let mut last = io::Error::from(io::ErrorKind::AddrInUse);
+    for _ in 0..MAX_BIND_ATTEMPTS {
+        let ipv4 = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, number))).await?;
+        let got = ipv4.local_addr()?.port();
+        match TcpListener::bind(SocketAddr::from((Ipv6Addr::LOCALHOST, got))).await {
+            Ok(ipv6) => return Ok(vec![ipv4, ipv6]),
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => last = error,
+            // Many machines have no such side.
+            Err(_) => return Ok(vec![ipv4]),
+        }
+        if let CallbackPort::Fixed(_) = port {
+            break;
+        }
+    }
+    Err(last)
+}
+
+#[derive(Clone)]
+struct CallbackService {
+    port: u16,
+    callbacks: mpsc::Sender<CallbackRequest>,
+}
+
+/// Lets browsers in until nobody listens any more, and sees them out.
+async fn accept(socket: TcpListener, callback_service: CallbackService, permits: Arc<Semaphore>) {
+    let mut connections = JoinSet::new();
+    loop {
+        while connections.try_join_next().is_some() {}
+        let permit = tokio::select! {
+            () = callback_service.callbacks.closed() => break,
+            permit = permits.clone().acquire_owned() => permit,
+        };
+        let Ok(permit) = permit else { break };
+        let stream = tokio::select! {
+            () = callback_service.callbacks.closed() => break,
+            accepted = socket.accept() => accepted,
+        };
+        let Ok((stream, _)) = stream else { continue };
+        let callback_service = callback_service.clone();
+        connections.spawn(async move {
+            let _seat = permit;
+            let service = service_fn(move |request| callback_service.clone().serve(request));
+            let mut server = http1::Builder::new();
+            server.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).keep_alive(false);
+            let served = server.serve_connection(TokioIo::new(stream), service);
+            let _browser_gone = timeout(HEADER_TIMEOUT + RESPONSE_TIMEOUT, served).await;
+        });
+    }
+    drop(socket);
+    while connections.join_next().await.is_some() {}
+}
+
+impl CallbackService {
+    async fn serve(self, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+        if !self.is_loopback_host(&request) {
+            return Ok(ResultPage::Forbidden.response(StatusCode::FORBIDDEN));
+        }
+        if request.method() != Method::GET || request.uri().path() != CALLBACK_PATH {
+            return Ok(ResultPage::NotFound.response(StatusCode::NOT_FOUND));
+        }
+        let query = request.uri().query().unwrap_or_default().to_owned();
+        let (reply, replied) = oneshot::channel();
+        if self.callbacks.try_send(CallbackRequest { query, reply }).is_err() {
+            return Ok(ResultPage::NotFound.response(StatusCode::SERVICE_UNAVAILABLE));
+        }
+        let page = match timeout(RESPONSE_TIMEOUT, replied).await {
+            Ok(Ok(page)) => page,
+            Ok(Err(_)) | Err(_) => ResultPage::Unknown,
+        };
+        Ok(page.response(StatusCode::OK))
+    }
+
+    /// Was it this machine that the browser asked for? A name that was bent to lead here is not ours.
+    fn is_loopback_host(&self, request: &Request<Incoming>) -> bool {
+        let mut hosts = request.headers().get_all(header::HOST).iter();
+        let (Some(host), None) = (hosts.next(), hosts.next()) else { return false };
+        let ours = ["127.0.0.1", "localhost", "[::1]"];
+        ours.iter().any(|name| host.as_bytes() == format!("{name}:{}", self.port).as_bytes())
+    }
+}

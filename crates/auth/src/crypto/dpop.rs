@@ -1,0 +1,157 @@
+//! Proof that a token is shown by whom it was given to (RFC 9449): a key of our own, and a proof a request.
+
+use std::fmt;
+use std::sync::Arc;
+
+use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::{Value, json};
+use url::Url;
+
+use crate::crypto::pkce::{TimeAndRandom, sha256_base64url};
+use crate::crypto::signing_key::SigningKey;
+use crate::secret::Secret;
+
+/// A key that tokens are bound to. Clones are the same key.
+#[derive(Clone)]
+pub struct DpopKey {
+    key_pair: Arc<EcdsaKeyPair>,
+}
+
+impl fmt::Debug for DpopKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ProofKey({})", self.thumbprint())
+    }
+}
+
+/// Two keys are the same if the world sees the same of them.
+impl PartialEq for DpopKey {
+    fn eq(&self, other: &DpopKey) -> bool {
+        self.thumbprint() == other.thumbprint()
+    }
+}
+
+impl Eq for DpopKey {}
+
+/// What a proof is about.
+#[derive(Debug, Clone, Copy)]
+pub struct ProofTarget<'a> {
+    /// The method of the request.
+    pub method: &'a str,
+    /// Where it goes.
+    pub url: &'a Url,
+    /// The number that the other side wants to see.
+    pub nonce: Option<&'a str>,
+    /// The token that goes with it.
+    pub token: Option<&'a Secret>,
+}
+
+impl DpopKey {
+    /// A new key.
+    pub fn generate() -> DpopKey {
+        let key_pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING);
+        DpopKey { key_pair: Arc::new(key_pair.expect("the system's generator does not run dry")) }
+    }
+
+    /// A key that was stored.
+    pub fn from_stored(stored: &Secret) -> Option<DpopKey> {
+        let der = URL_SAFE_NO_PAD.decode(stored.reveal()).ok()?;
+        let key_pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &der).ok()?;
+        Some(DpopKey { key_pair: Arc::new(key_pair) })
+    }
+
+    /// The key as it is stored.
+    pub fn to_stored(&self) -> Secret {
+        let der = self.key_pair.to_pkcs8v1().expect("a key that was made can be written down");
+        Secret::new(URL_SAFE_NO_PAD.encode(der.as_ref()))
+    }
+
+    /// The public half.
+    fn public_jwk(&self) -> Value {
+        // An uncompressed point: 4, x, y.
+        let point = self.key_pair.public_key().as_ref();
+        let (x, y) = point[1..].split_at(32);
+        let text = |number: &[u8]| URL_SAFE_NO_PAD.encode(number);
+        json!({ "crv": "P-256", "kty": "EC", "x": text(x), "y": text(y) })
+    }
+
+    /// The name by which the key is known (RFC 7638).
+    pub fn thumbprint(&self) -> String {
+        sha256_base64url(self.public_jwk().to_string().as_bytes())
+    }
+
+    /// A proof for one request.
+    pub fn sign_proof(&self, target: ProofTarget<'_>, inputs: &mut TimeAndRandom<'_>) -> Secret {
+        let mut htu = target.url.clone();
+        htu.set_query(None);
+        htu.set_fragment(None);
+        let mut claims = json!({
+            "jti": inputs.random_token().reveal(),
+            "htm": target.method,
+            "htu": htu.as_str(),
+            "iat": inputs.now,
+        });
+        if let Some(nonce) = target.nonce {
+            claims["nonce"] = json!(nonce);
+        }
+        if let Some(token) = target.token {
+            claims["ath"] = json!(sha256_base64url(token.reveal().as_bytes()));
+        }
+        let header = json!({ "typ": "dpop+jwt", "jwk": self.public_jwk() });
+        SigningKey::from_ecdsa(self.key_pair.clone()).sign(header, &claims)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_lc_rs::signature::ECDSA_P256_SHA256_FIXED;
+
+    use super::*;
+    use crate::crypto::pkce::with_system_random;
+    use crate::crypto::signing_key::tests::verify_and_decode;
+
+    fn proof(key: &DpopKey, nonce: Option<&str>, token: Option<&Secret>) -> (Value, Value) {
+        let url = Url::parse("https://a.b/mcp?x=y#z").expect("a URL");
+        let target = ProofTarget { method: "POST", url: &url, nonce, token };
+        let proof = with_system_random(77, |inputs| key.sign_proof(target, inputs));
+        verify_and_decode(
+            proof.reveal(),
+            &ECDSA_P256_SHA256_FIXED,
+            key.key_pair.public_key().as_ref(),
+        )
+    }
+
+    #[test]
+    fn a_proof_says_what_it_is_for() {
+        let key = DpopKey::generate();
+        let (header, claims) = proof(&key, None, None);
+        let parts = [&header["typ"], &header["alg"], &header["jwk"]["kty"], &header["jwk"]["crv"]];
+        assert_eq!(parts, ["dpop+jwt", "ES256", "EC", "P-256"]);
+        assert!(header["jwk"].get("d").is_none());
+        assert_eq!([&claims["htm"], &claims["htu"]], ["POST", "https://a.b/mcp"]);
+        assert_eq!(claims["iat"], 77);
+        assert!(claims.get("ath").is_none() && claims.get("nonce").is_none());
+        // The example of RFC 9449, section 4.1, has this hash for this token.
+        let token = Secret::new("Kz~8mXK1EalYznwH-LC-1fBAo.4Ljp~zsPE_NeO.gxU");
+        let (_, claims) = proof(&key, Some("n"), Some(&token));
+        assert_eq!(claims["ath"], "fUHyO2r2Z3DZ53EsNrWBb0xWXoaNy59IiKCAqksmQEo");
+        assert_eq!(claims["nonce"], "n");
+    }
+
+    #[test]
+    fn every_proof_has_a_number_of_its_own() {
+        let key = DpopKey::generate();
+        assert_ne!(proof(&key, None, None).1["jti"], proof(&key, None, None).1["jti"]);
+    }
+
+    #[test]
+    fn a_stored_key_is_the_same_key_and_does_not_print() {
+        let key = DpopKey::generate();
+        let stored = key.to_stored();
+        assert_eq!(DpopKey::from_stored(&stored), Some(key.clone()));
+        assert_ne!(DpopKey::generate(), key);
+        assert_eq!(DpopKey::from_stored(&Secret::new("rubbish")), None);
+        assert!(!format!("{key:?}").contains(stored.reveal()));
+    }
+}

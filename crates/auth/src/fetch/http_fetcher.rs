@@ -1,0 +1,146 @@
+//! Fetching over the network: the same proxies and certificates as for servers, and no address that is out of reach.
+
+use std::error::Error;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use http::{Method, StatusCode, header};
+use reqwest::{Client, Response};
+use switchboard_wire::http::client::HttpClient;
+use tokio::time::timeout;
+use url::Url;
+
+use super::{Fetch, FetchError, FetchFuture, FetchRequest, FetchResponse, MAX_RESPONSE_SIZE};
+use crate::fetch::origin_guard::{AllowedAddresses, GuardedResolver, PrivateAddressError};
+
+/// How long an answer may take, all of it.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
+/// How many redirects within one origin are followed.
+const MAX_REDIRECTS: usize = 5;
+/// How much of a library's words is kept.
+const MAX_DETAIL_LENGTH: usize = 300;
+
+/// The network. Each reach has connections of its own, so that one that was made for a person's address is
+/// never used for a server's. Behind a proxy it is the proxy that resolves names: what it lets through is the
+/// affair of whoever runs it.
+pub struct HttpFetcher {
+    network: HttpClient,
+    clients: [OnceLock<Client>; 4],
+    timeout: Duration,
+}
+
+impl HttpFetcher {
+    /// Fetches over this network.
+    pub fn new(network: HttpClient) -> HttpFetcher {
+        HttpFetcher { network, clients: Default::default(), timeout: DEFAULT_TIMEOUT }
+    }
+
+    /// The same, with another patience.
+    pub fn with_timeout(mut self, patience: Duration) -> HttpFetcher {
+        self.timeout = patience;
+        self
+    }
+
+    fn client(&self, allowed: AllowedAddresses) -> Result<&Client, FetchError> {
+        let slot = &self.clients[allowed as usize];
+        if let Some(client) = slot.get() {
+            return Ok(client);
+        }
+        let exempt_hosts = self.network.proxy_hosts().to_vec();
+        let client = self.network.reqwest_client(|builder| match allowed {
+            AllowedAddresses::Any => builder,
+            AllowedAddresses::Public | AllowedAddresses::Private | AllowedAddresses::Loopback => {
+                builder.dns_resolver(GuardedResolver { allowed, exempt_hosts })
+            }
+        });
+        let client = client.map_err(|error| FetchError::Unreachable {
+            origin: String::new(),
+            detail: error.to_string(),
+        })?;
+        Ok(slot.get_or_init(|| client))
+    }
+
+    async fn send_following_redirects(
+        &self,
+        mut request: FetchRequest,
+    ) -> Result<FetchResponse, FetchError> {
+        let client = self.client(request.allowed)?;
+        for _ in 0..=MAX_REDIRECTS {
+            let origin = display_origin(&request.url);
+            let sent = client.execute(to_reqwest(&request)).await;
+            let response = sent.map_err(|error| fetch_error(&origin, error))?;
+            if !response.status().is_redirection() || response.status() == StatusCode::NOT_MODIFIED
+            {
+                return read_response(response, &origin).await;
+            }
+            request.url = redirect_target(&request, &response)?;
+        }
+        let origin = display_origin(&request.url);
+        Err(FetchError::Redirected { to: origin.clone(), origin })
+    }
+}
+
+impl Fetch for HttpFetcher {
+    fn fetch<'a>(&'a self, request: FetchRequest) -> FetchFuture<'a> {
+        Box::pin(async move {
+            let origin = display_origin(&request.url);
+            match timeout(self.timeout, self.send_following_redirects(request)).await {
+                Ok(answer) => answer,
+                Err(_) => Err(FetchError::TimedOut { origin }),
+            }
+        })
+    }
+}
+
+/// Where a redirect leads, if we may go there: within the origin, and only with a question that changes nothing.
+fn redirect_target(request: &FetchRequest, response: &Response) -> Result<Url, FetchError> {
+    let origin = display_origin(&request.url);
+    let location = response.headers().get(header::LOCATION).and_then(|to| to.to_str().ok());
+    let Some(to) = location.and_then(|to| request.url.join(to).ok()) else {
+        return Err(FetchError::Redirected { origin, to: "nowhere".to_owned() });
+    };
+    match request.method == Method::GET && to.origin() == request.url.origin() {
+        true => Ok(to),
+        false => Err(FetchError::Redirected { origin, to: display_origin(&to) }),
+    }
+}
+
+fn to_reqwest(request: &FetchRequest) -> reqwest::Request {
+    let mut prepared = reqwest::Request::new(request.method.clone(), request.url.clone());
+    *prepared.headers_mut() = request.headers.clone();
+    if !request.body.is_empty() {
+        *prepared.body_mut() = Some(request.body.clone().into());
+    }
+    prepared
+}
+
+async fn read_response(mut response: Response, origin: &str) -> Result<FetchResponse, FetchError> {
+    let mut body = BytesMut::new();
+    while let Some(piece) = response.chunk().await.map_err(|error| fetch_error(origin, error))? {
+        if body.len() + piece.len() > MAX_RESPONSE_SIZE {
+            return Err(FetchError::TooLarge { origin: origin.to_owned() });
+        }
+        body.extend_from_slice(&piece);
+    }
+    let status = response.status().as_u16();
+    let headers = std::mem::take(response.headers_mut());
+    Ok(FetchResponse { status, headers, body: body.freeze() })
+}
+
+fn fetch_error(origin: &str, error: reqwest::Error) -> FetchError {
+    let origin = origin.to_owned();
+    let error = error.without_url();
+    let causes =
+        || std::iter::successors(Some(&error as &(dyn Error + 'static)), |&cause| cause.source());
+    if causes().any(|cause| cause.is::<PrivateAddressError>()) {
+        return FetchError::PrivateAddress { origin };
+    }
+    let detail = causes().last().map(ToString::to_string).unwrap_or_default();
+    FetchError::Unreachable { origin, detail: detail.chars().take(MAX_DETAIL_LENGTH).collect() }
+}
+
+/// A URL's origin as text that can be shown.
+fn display_origin(url: &Url) -> String {
+    url.origin().ascii_serialization().chars().take(MAX_DETAIL_LENGTH).collect()
+}

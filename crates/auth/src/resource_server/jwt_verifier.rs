@@ -1,0 +1,399 @@
+//! Tokens of one issuer for us (RFC 9068): signed with one of its keys, for our address, in time. What was checked once
+//! is known by its digest until it ends or the issuer's keys change.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use thiserror::Error;
+use url::Url;
+
+use super::authenticator::{AuthError, AuthScheme, PresentedToken, RequestHead};
+use super::dpop_verifier::{DpopProofError, DpopVerifier, ExpectedProof};
+use super::jwks::JwksCache;
+use super::jws::Jws;
+use super::principal::Principal;
+use super::protected_resource::ProtectedResource;
+use super::{TokenDigest, sha256};
+use crate::fetch::Fetch;
+use crate::flow::runner::unix_now;
+use crate::scopes::Scopes;
+
+/// How far clocks may be apart, in seconds.
+const LEEWAY: u64 = 60;
+/// How many tokens are remembered, in each of two halves.
+const MAX_GENERATION: usize = 8192;
+const MAX_SUBJECT_LENGTH: usize = 256;
+const MAX_AUDIENCES: usize = 64;
+
+/// What tokens have to be like.
+#[derive(Debug, Clone)]
+pub struct JwtPolicy {
+    /// Who issues them.
+    pub issuer: String,
+    /// Our address, as clients see it.
+    pub resource: String,
+    /// What else they may be for. Some issuers have names of their own for resources.
+    pub audiences: Vec<String>,
+    /// What each of them must allow.
+    pub scopes: Scopes,
+}
+
+/// Why terms make no sense.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum JwtPolicyError {
+    /// The issuer is no URL.
+    #[error("the issuer is not an http or https URL without user, query and fragment")]
+    Issuer,
+    /// Our address is no URL.
+    #[error("the resource is not an http or https URL without user and fragment")]
+    Resource,
+}
+
+/// What is wrong with a token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum AccessTokenError {
+    /// It is on no list of ours.
+    #[error("the token is not known")]
+    Unknown,
+    /// It is none that we could check.
+    #[error("the token is not a signed one that can be checked here")]
+    Malformed,
+    /// It is for another purpose.
+    #[error("the token is not an access token")]
+    WrongType,
+    /// The issuer did not sign it.
+    #[error("the token is not signed with a key of the issuer")]
+    Signature,
+    /// It is another's.
+    #[error("the token is of another issuer")]
+    WrongIssuer,
+    /// It is for another.
+    #[error("the token is for another resource")]
+    WrongAudience,
+    /// It is over.
+    #[error("the token has expired")]
+    Expired,
+    /// It has not begun.
+    #[error("the token is not valid yet")]
+    NotYetValid,
+    /// It does not say who it is.
+    #[error("the token names no subject that can be used")]
+    InvalidSubject,
+    /// It is bound in a way that we cannot check.
+    #[error("the token is bound in a way that cannot be checked here")]
+    UnsupportedConfirmation,
+    /// It is shown in the wrong way.
+    #[error("a token that is bound to a key is shown with DPoP, and no other is")]
+    WrongScheme,
+}
+
+/// Checks the tokens of one issuer.
+pub struct JwtVerifier {
+    resource: ProtectedResource,
+    issuer: String,
+    audiences: Vec<String>,
+    jwks: JwksCache,
+    cache: RwLock<VerifiedTokenCache>,
+    dpop: DpopVerifier,
+}
+
+impl fmt::Debug for JwtVerifier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IssuerCheck")
+            .field("issuer", &self.issuer)
+            .field("resource", &self.resource.identifier())
+            .finish_non_exhaustive()
+    }
+}
+
+impl JwtVerifier {
+    /// Checks tokens on these terms. The issuer is asked when the first token comes. `proxies` are the hosts of ours,
+    /// which no issuer may name.
+    pub fn new(
+        policy: JwtPolicy,
+        fetch: Arc<dyn Fetch>,
+        proxies: &[String],
+    ) -> Result<JwtVerifier, JwtPolicyError> {
+        let issuer = parse_http_url(&policy.issuer).filter(|url| url.query().is_none());
+        let issuer = issuer.ok_or(JwtPolicyError::Issuer)?;
+        let resource = parse_http_url(&policy.resource).ok_or(JwtPolicyError::Resource)?;
+        let mut audiences = policy.audiences;
+        audiences.push(policy.resource.clone());
+        Ok(JwtVerifier {
+            resource: ProtectedResource::new(&policy.resource, resource, policy.scopes),
+            jwks: JwksCache::new(&policy.issuer, issuer, fetch, proxies),
+            issuer: policy.issuer,
+            audiences,
+            cache: RwLock::default(),
+            dpop: DpopVerifier::default(),
+        })
+    }
+
+    /// Us.
+    pub(crate) fn resource(&self) -> &ProtectedResource {
+        &self.resource
+    }
+
+    /// The document about us, which names the issuer as it names itself.
+    pub(crate) fn metadata_document(&self) -> Value {
+        let keys = self.jwks.current();
+        self.resource.metadata_document(keys.as_ref().map_or(&self.issuer, |keys| &keys.issuer))
+    }
+
+    /// Whose token this is, where it was seen before and needs no proof.
+    pub(crate) fn cached_bearer(&self, token: &str) -> Option<Principal> {
+        let (principal, key) = self.cached(token)?;
+        let is_free = key.is_none() && principal.has_scopes(self.resource.scopes());
+        is_free.then_some(principal)
+    }
+
+    fn cached(&self, token: &str) -> Option<(Principal, Option<Arc<str>>)> {
+        let revision = self.jwks.current()?.revision;
+        let cache = self.cache.read().unwrap_or_else(PoisonError::into_inner);
+        let cached = cache.find(&sha256(token.as_bytes()))?;
+        let is_good = cached.revision == revision && unix_now() < cached.expires_at;
+        is_good.then(|| (cached.principal.clone(), cached.jkt.clone()))
+    }
+
+    /// Looks at a token, and at its proof.
+    pub(crate) async fn verify(
+        &self,
+        presented: PresentedToken<'_>,
+        request: RequestHead<'_>,
+    ) -> Result<Principal, AuthError> {
+        let (principal, key) = match self.cached(presented.token) {
+            Some(cached) => cached,
+            None => self.verify_token(presented.token).await?,
+        };
+        match (presented.scheme, key) {
+            (AuthScheme::Bearer, None) => {}
+            (AuthScheme::Dpop, Some(key)) => {
+                self.verify_dpop(presented.token, &key, request).map_err(AuthError::Proof)?;
+            }
+            (AuthScheme::Bearer, Some(_)) | (AuthScheme::Dpop, None) => {
+                return Err(AuthError::Token(AccessTokenError::WrongScheme));
+            }
+        }
+        match principal.has_scopes(self.resource.scopes()) {
+            true => Ok(principal),
+            false => Err(AuthError::InsufficientScope(self.resource.scopes().clone())),
+        }
+    }
+
+    fn verify_dpop(
+        &self,
+        token: &str,
+        key: &str,
+        request: RequestHead<'_>,
+    ) -> Result<(), DpopProofError> {
+        let mut resource_url = self.resource.url().clone();
+        resource_url.set_query(None);
+        let mut request_url = resource_url.clone();
+        request_url.set_path(request.uri.path());
+        let expected = ExpectedProof {
+            method: request.method.as_str(),
+            urls: &[resource_url, request_url],
+            token,
+            jkt: key,
+            now: unix_now(),
+        };
+        self.dpop.verify(request.headers, expected)
+    }
+
+    async fn verify_token(&self, token: &str) -> Result<(Principal, Option<Arc<str>>), AuthError> {
+        let jws = Jws::parse(token).ok_or(AuthError::Token(AccessTokenError::Malformed))?;
+        if !is_access_token(jws.header.typ.as_deref()) {
+            return Err(AuthError::Token(AccessTokenError::WrongType));
+        }
+        let keys = self.jwks.keys_for(&jws).await.map_err(AuthError::IssuerUnavailable)?;
+        let claims: Map<String, Value> =
+            keys.jwks.verified_claims(&jws).ok_or(AuthError::Token(AccessTokenError::Signature))?;
+        let claims =
+            TokenClaims::parse(claims).ok_or(AuthError::Token(AccessTokenError::Malformed))?;
+        let expected =
+            ExpectedClaims { issuer: &keys.issuer, audiences: &self.audiences, now: unix_now() };
+        let (principal, key) = claims.check(&expected).map_err(AuthError::Token)?;
+        let cached = VerifiedToken {
+            principal: principal.clone(),
+            jkt: key.clone(),
+            expires_at: claims.exp.saturating_add(LEEWAY),
+            revision: keys.revision,
+        };
+        let mut cache = self.cache.write().unwrap_or_else(PoisonError::into_inner);
+        cache.insert(sha256(token.as_bytes()), cached);
+        Ok((principal, key))
+    }
+
+    pub(crate) async fn close(&self) {
+        self.jwks.close().await;
+    }
+}
+
+/// A URL that a person typed as an issuer's or a resource's name.
+fn parse_http_url(text: &str) -> Option<Url> {
+    let url = Url::parse(text).ok()?;
+    let is_bare = url.username().is_empty() && url.password().is_none() && url.fragment().is_none();
+    let is_http = matches!(url.scheme(), "http" | "https") && url.has_host();
+    Some(url).filter(|_| is_bare && is_http)
+}
+
+/// RFC 9068 has a type of its own; many issuers do not know it, or say nothing.
+fn is_access_token(typ: Option<&str>) -> bool {
+    let known = ["at+jwt", "application/at+jwt", "JWT"];
+    typ.is_none_or(|typ| known.iter().any(|it| it.eq_ignore_ascii_case(typ)))
+}
+
+/// What a token says, as far as we understand it.
+struct TokenClaims {
+    iss: String,
+    sub: String,
+    aud: Vec<String>,
+    exp: u64,
+    nbf: Option<u64>,
+    client: Option<String>,
+    scopes: Scopes,
+    cnf: Option<Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum OneOrMany {
+    One(String),
+    Many(Vec<String>),
+}
+
+/// What a token must say.
+struct ExpectedClaims<'a> {
+    issuer: &'a str,
+    audiences: &'a [String],
+    now: u64,
+}
+
+impl TokenClaims {
+    fn parse(mut claims: Map<String, Value>) -> Option<TokenClaims> {
+        let seconds = |value: &Value| value.as_f64().map(|seconds| seconds as u64);
+        let mut text = |name: &str| match claims.remove(name) {
+            Some(Value::String(text)) => Some(text),
+            Some(_) | None => None,
+        };
+        let (iss, sub) = (text("iss")?, text("sub").unwrap_or_default());
+        let client = text("client_id").or_else(|| text("azp"));
+        let listed = |value: Option<Value>| -> Option<Vec<String>> {
+            match serde_json::from_value(value?).ok()? {
+                OneOrMany::One(one) => Some(vec![one]),
+                OneOrMany::Many(many) => Some(many),
+            }
+        };
+        let aud = listed(claims.remove("aud"))?;
+        let scopes = ["scope", "scp"].into_iter().filter_map(|name| listed(claims.remove(name)));
+        let scopes: Vec<String> = scopes.flatten().collect();
+        Some(TokenClaims {
+            iss,
+            sub,
+            aud,
+            exp: seconds(claims.get("exp")?)?,
+            // One that is there and no time is no token.
+            nbf: claims.get("nbf").map(seconds).map_or(Some(None), |it| it.map(Some))?,
+            client,
+            scopes: Scopes::new(scopes.iter().flat_map(|it| it.split_ascii_whitespace())),
+            cnf: claims.remove("cnf"),
+        })
+    }
+
+    /// Who it is, and the key that the token is bound to.
+    fn check(
+        &self,
+        expected: &ExpectedClaims<'_>,
+    ) -> Result<(Principal, Option<Arc<str>>), AccessTokenError> {
+        if self.iss != expected.issuer {
+            return Err(AccessTokenError::WrongIssuer);
+        }
+        let is_ours = |aud: &String| expected.audiences.iter().any(|it| is_same_resource(it, aud));
+        if self.aud.len() > MAX_AUDIENCES || !self.aud.iter().any(is_ours) {
+            return Err(AccessTokenError::WrongAudience);
+        }
+        if self.exp.saturating_add(LEEWAY) <= expected.now {
+            return Err(AccessTokenError::Expired);
+        }
+        if self.nbf.is_some_and(|nbf| nbf > expected.now.saturating_add(LEEWAY)) {
+            return Err(AccessTokenError::NotYetValid);
+        }
+        let is_named = (1..=MAX_SUBJECT_LENGTH).contains(&self.sub.len());
+        if !is_named || self.sub.chars().any(char::is_control) {
+            return Err(AccessTokenError::InvalidSubject);
+        }
+        let key = match &self.cnf {
+            None => None,
+            Some(cnf) => {
+                Some(dpop_thumbprint(cnf).ok_or(AccessTokenError::UnsupportedConfirmation)?)
+            }
+        };
+        let (sub, iss) = (self.sub.clone(), self.iss.clone());
+        let principal = Principal::from_issuer(sub, iss, self.client.clone(), self.scopes.clone());
+        Ok((principal, key))
+    }
+}
+
+/// Names of resources are compared to the letter, but for one slash at the end.
+fn is_same_resource(one: &str, other: &str) -> bool {
+    one.strip_suffix('/').unwrap_or(one) == other.strip_suffix('/').unwrap_or(other)
+}
+
+/// The key that a token is bound to, if that is all that it is bound to.
+fn dpop_thumbprint(cnf: &Value) -> Option<Arc<str>> {
+    let cnf = cnf.as_object().filter(|it| it.len() == 1)?;
+    cnf.get("jkt")?.as_str().map(Arc::from)
+}
+
+/// A token that was good.
+struct VerifiedToken {
+    principal: Principal,
+    jkt: Option<Arc<str>>,
+    expires_at: u64,
+    revision: u64,
+}
+
+/// Tokens that were good, bounded: where the younger half is full, the older one is forgotten.
+#[derive(Default)]
+struct VerifiedTokenCache {
+    recent: HashMap<TokenDigest, VerifiedToken>,
+    previous: HashMap<TokenDigest, VerifiedToken>,
+}
+
+impl VerifiedTokenCache {
+    fn find(&self, digest: &TokenDigest) -> Option<&VerifiedToken> {
+        self.recent.get(digest).or_else(|| self.previous.get(digest))
+    }
+
+    fn insert(&mut self, digest: TokenDigest, cached: VerifiedToken) {
+        if self.recent.len() >= MAX_GENERATION {
+            self.previous = std::mem::take(&mut self.recent);
+        }
+        self.recent.insert(digest, cached);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_so_many_tokens_are_remembered_and_the_youngest_stay() {
+        let mut cache = VerifiedTokenCache::default();
+        let digest = |number: usize| sha256(&number.to_be_bytes());
+        for number in 0..5 * MAX_GENERATION {
+            let principal = Principal::local();
+            cache.insert(
+                digest(number),
+                VerifiedToken { principal, jkt: None, expires_at: 0, revision: 0 },
+            );
+            assert!(cache.recent.len() + cache.previous.len() <= 2 * MAX_GENERATION);
+        }
+        assert!(cache.find(&digest(5 * MAX_GENERATION - 1)).is_some());
+        assert!(cache.find(&digest(4 * MAX_GENERATION)).is_some());
+        assert!(cache.find(&digest(0)).is_none());
+    }
+}

@@ -1,0 +1,173 @@
+//! How tokens are shown, and what is said to whom shows none.
+
+use std::sync::Arc;
+
+use std::fs;
+
+use http::{HeaderMap, HeaderValue, Method, Uri};
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::issuer::{Issuer, RESOURCE, authenticate, header_map};
+use crate::resource_server::{AccessTokenError, AuthError, Authenticator, RequestHead, TokenFile};
+
+const TOKEN: &str = "0123456789abcdef";
+
+fn list() -> (Authenticator, tempfile::NamedTempFile) {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    fs::write(file.path(), format!("editor: {TOKEN}\n")).expect("written");
+    let list = Arc::new(TokenFile::open(file.path()).expect("a list"));
+    (Authenticator::TokenFile(list), file)
+}
+
+/// Headers, and who it is.
+type Row<'a> = (&'a [(&'static str, &'a str)], Result<&'a str, AuthError>);
+
+#[tokio::test]
+async fn a_token_is_shown_in_one_header_in_one_way() {
+    let (authenticator, _file) = list();
+    let unlisted = AuthError::Token(AccessTokenError::Unknown);
+    let rows: &[Row<'_>] = &[
+        (&[("authorization", "Bearer 0123456789abcdef")], Ok("editor")),
+        (&[("authorization", "bearer  0123456789abcdef ")], Ok("editor")),
+        (&[], Err(AuthError::MissingToken)),
+        (&[("authorization", "Basic MDEyMzQ1Njc4OWFiY2RlZg==")], Err(AuthError::MissingToken)),
+        (&[("x-api-key", TOKEN)], Err(AuthError::MissingToken)),
+        (&[("authorization", TOKEN)], Err(AuthError::Malformed)),
+        (&[("authorization", "Bearer")], Err(AuthError::Malformed)),
+        (&[("authorization", "Bearer ")], Err(AuthError::Malformed)),
+        (&[("authorization", "Bearer 0123456789abcdef x")], Err(AuthError::Malformed)),
+        (&[("authorization", "Bearer 0123456789abcdef,")], Err(AuthError::Malformed)),
+        (&[("authorization", "Bearer \"0123456789abcdef\"")], Err(AuthError::Malformed)),
+        (
+            &[("authorization", "Bearer 0123456789abcdef"), ("authorization", "Bearer x")],
+            Err(AuthError::Malformed),
+        ),
+        (&[("authorization", "Bearer 0123456789abcdeg")], Err(unlisted.clone())),
+        (&[("authorization", "Bearer 0123456789abcde")], Err(unlisted)),
+        (
+            &[("authorization", "DPoP 0123456789abcdef")],
+            Err(AuthError::Token(AccessTokenError::WrongScheme)),
+        ),
+    ];
+    for (headers, expected) in rows {
+        let got = authenticate(&authenticator, headers).await;
+        assert_eq!(
+            got.as_ref().map(|it| it.name()),
+            expected.as_ref().map(|it| *it),
+            "{headers:?}"
+        );
+        let known = authenticator.cached(&header_map(headers));
+        assert_eq!(known.as_ref().map(|it| it.name()), expected.as_ref().ok().copied());
+    }
+    let long = format!("Bearer {}", "a".repeat(20_000));
+    assert_eq!(
+        authenticate(&authenticator, &[("authorization", &long)]).await,
+        Err(AuthError::Malformed)
+    );
+}
+
+#[tokio::test]
+async fn where_nobody_is_asked_everybody_is_local() {
+    let authenticator = Authenticator::disabled();
+    assert_eq!(
+        authenticator.cached(&HeaderMap::new()).map(|it| it.to_string()).as_deref(),
+        Some("local")
+    );
+    assert!(authenticate(&authenticator, &[]).await.is_ok());
+    assert_eq!(
+        (authenticator.metadata_document(), authenticator.resource().map(|it| it.url())),
+        (None, None)
+    );
+}
+
+#[tokio::test]
+async fn whoever_is_turned_away_is_told_where_tokens_are() {
+    let issuer = Issuer::new();
+    let authenticator = issuer.authenticator_requiring("tools read");
+    let place = "https://mcp.example.com/.well-known/oauth-protected-resource/mcp";
+    let said = |authenticator: &Authenticator, refusal: &AuthError| {
+        let challenge = authenticator.challenge(refusal).expect("a challenge");
+        (refusal.status().as_u16(), challenge.to_str().expect("a text").to_owned())
+    };
+    assert_eq!(
+        said(&authenticator, &AuthError::MissingToken),
+        (401, format!("Bearer resource_metadata=\"{place}\", scope=\"tools read\""))
+    );
+    assert_eq!(
+        said(&authenticator, &AuthError::Token(AccessTokenError::Expired)),
+        (
+            401,
+            format!(
+                "Bearer resource_metadata=\"{place}\", error=\"invalid_token\", \
+                 error_description=\"the token has expired\", scope=\"tools read\""
+            )
+        )
+    );
+    let (list, _file) = list();
+    assert_eq!(said(&list, &AuthError::MissingToken), (401, "Bearer".to_owned()));
+    assert_eq!(said(&list, &AuthError::Malformed).0, 400);
+    let resource = authenticator.resource().expect("a resource");
+    assert_eq!(resource.metadata_url().as_str(), place);
+    let document = authenticator.metadata_document().expect("a document");
+    assert_eq!(document["resource"], RESOURCE);
+    assert_eq!(document["authorization_servers"], json!(["https://as.example.com"]));
+    assert_eq!(document["scopes_supported"], json!(["tools", "read"]));
+    assert_eq!(document["bearer_methods_supported"], json!(["header"]));
+    let algorithms = document["dpop_signing_alg_values_supported"].as_array().expect("a list");
+    assert!(algorithms.contains(&json!("ES256")) && !algorithms.contains(&json!("none")));
+    // Our own client understands what we say of ourselves.
+    let read = crate::discovery::resource_metadata::parse_resource_metadata(
+        document.to_string().as_bytes(),
+        resource.metadata_url(),
+        resource.url(),
+    );
+    assert_eq!(read.expect("metadata").authorization_servers, ["https://as.example.com"]);
+    let challenge = said(&authenticator, &AuthError::MissingToken).1;
+    let parsed = crate::challenge::parse([challenge.as_str()]);
+    assert_eq!(parsed[0].parameter("resource_metadata"), Some(place));
+}
+
+#[tokio::test]
+async fn nothing_that_is_refused_is_repeated() {
+    let issuer = Issuer::new();
+    let authenticator = issuer.authenticator();
+    for token in ["canary", "canary.canary.canary", &issuer.token(json!({ "sub": "canary\n" }))] {
+        let refusal = super::issuer::authenticate_bearer(&authenticator, token)
+            .await
+            .expect_err("it is no token");
+        let challenge = authenticator.challenge(&refusal).expect("a challenge");
+        let all = format!("{refusal} {refusal:?} {challenge:?} {authenticator:?}");
+        assert!(!all.contains("canary") && !all.contains(token), "{all}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_make_it_panic_or_let_anybody_in(
+        scheme in prop::sample::select(vec!["", "Bearer ", "DPoP ", "bearer  "]),
+        bytes in prop_oneof![
+            prop::collection::vec(any::<u8>(), 0..80),
+            "[A-Za-z0-9_-]{0,20}\\.[A-Za-z0-9_-]{0,40}\\.[A-Za-z0-9_-]{0,20}".prop_map(String::into_bytes),
+            "eyJhbGciOiJFUzI1NiJ9\\.e[A-Za-z0-9_-]{0,40}\\.[A-Za-z0-9_-]{86}".prop_map(String::into_bytes),
+        ],
+    ) {
+        let Ok(value) = HeaderValue::from_bytes(&[scheme.as_bytes(), &bytes].concat()) else {
+            return Ok(());
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(async {
+            let mut headers = HeaderMap::new();
+            headers.insert("authorization", value.clone());
+            headers.insert("dpop", value);
+            let target = Uri::from_static("/mcp");
+            let asked = RequestHead { headers: &headers, method: &Method::POST, uri: &target };
+            let (list, _file) = list();
+            for authenticator in [list, Issuer::new().authenticator()] {
+                let refusal = authenticator.authenticate(asked).await.expect_err("nobody made a token");
+                let _said = authenticator.challenge(&refusal);
+                assert!(authenticator.cached(&headers).is_none());
+            }
+        });
+    }
+}

@@ -1,0 +1,307 @@
+//! Renewing tokens, once on the whole machine: hold the login, read it again, and only then ask for new tokens,
+//! write them down and use them. What fails on the way costs no login.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use thiserror::Error;
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+use url::Url;
+
+use crate::crypto::dpop::DpopKey;
+use crate::crypto::pkce::with_system_random;
+use crate::crypto::signing_key::SigningKey;
+use crate::discovery::auth_server_metadata::AuthServerMetadataError;
+use crate::fetch::origin_guard::OriginGuard;
+use crate::fetch::{Fetch, FetchError};
+use crate::flow::runner::unix_now;
+use crate::registration::ClientAuthMethod;
+use crate::token::grant::Grant;
+use crate::token::request::{TokenOutcome, TokenRequest};
+use crate::token::response::{TokenError, TokenErrorCode, TokenResponse};
+use crate::token_store::{
+    LoginRecord, LoginStatus, StoredTokens, TokenStore, TokenStoreError, WriteOutcome,
+};
+
+/// Why tokens are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RefreshReason {
+    /// They are about to end.
+    Expiring,
+    /// The server does not take them.
+    Rejected,
+}
+
+/// Why there are none.
+#[derive(Debug, Error)]
+pub enum RefreshError {
+    /// A person must sign in again.
+    #[error("the login has ended")]
+    NeedsLogin,
+    /// The authorization server could not be asked, or could not answer. The login stands.
+    #[error("the authorization server could not be asked")]
+    Fetch(#[source] FetchError),
+    /// It answered that it cannot, for now or for reasons that are not the login's. The login stands.
+    #[error("the authorization server issued no token")]
+    Token(#[source] TokenError),
+    /// Its endpoint is not to be gone to.
+    #[error("the authorization server is refused")]
+    AuthServerMetadata(#[source] AuthServerMetadataError),
+    /// The login could not be read or written.
+    #[error("the login could not be read or written")]
+    Store(#[from] TokenStoreError),
+    /// The work was stopped: we are shutting down.
+    #[error("renewing was stopped")]
+    Stopped,
+}
+
+/// What is trusted for one server beyond what the server says.
+#[derive(Debug, Clone)]
+pub struct TrustSettings {
+    /// The server.
+    pub server: Url,
+    /// What else a person typed.
+    pub trusted_urls: Vec<Url>,
+    /// The hosts of our proxies.
+    pub proxies: Vec<String>,
+    /// What our client signs with, where it does.
+    pub signing_key: Option<SigningKey>,
+}
+
+/// Renews the tokens of one server's logins. Clones share what is under way.
+#[derive(Clone)]
+pub struct Refresher {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    store: Arc<dyn TokenStore>,
+    fetch: Arc<dyn Fetch>,
+    trust: TrustSettings,
+    /// Renewals outlive who asked for them: a token that was issued must be written down. Finished ones are
+    /// taken out whenever one is added.
+    tasks: Mutex<JoinSet<()>>,
+    /// What was issued and could not be written down: nobody else has it, and what is written down is spent.
+    unsaved: Mutex<Option<LoginRecord>>,
+}
+
+impl Refresher {
+    /// Renews with this vault over this port.
+    pub fn new(
+        store: Arc<dyn TokenStore>,
+        fetch: Arc<dyn Fetch>,
+        trust: TrustSettings,
+    ) -> Refresher {
+        let tasks = Mutex::new(JoinSet::new());
+        let unwritten = Mutex::default();
+        Refresher { inner: Arc::new(Inner { store, fetch, trust, tasks, unsaved: unwritten }) }
+    }
+
+    /// The vault.
+    pub fn store(&self) -> &Arc<dyn TokenStore> {
+        &self.inner.store
+    }
+
+    /// The port.
+    pub fn fetch(&self) -> &Arc<dyn Fetch> {
+        &self.inner.fetch
+    }
+
+    /// What is trusted.
+    pub fn trust(&self) -> &TrustSettings {
+        &self.inner.trust
+    }
+
+    /// A login that is newer than the one that the caller holds, or as good as new. Who stops waiting stops
+    /// nothing: the renewal goes on.
+    pub async fn refresh(
+        &self,
+        held: &LoginRecord,
+        reason: RefreshReason,
+    ) -> Result<LoginRecord, RefreshError> {
+        let (reply, refreshed) = oneshot::channel();
+        let (inner, held) = (self.inner.clone(), held.clone());
+        self.spawn(async move {
+            let _caller_left = reply.send(inner.refresh(&held, reason).await);
+        });
+        refreshed.await.unwrap_or(Err(RefreshError::Stopped))
+    }
+
+    /// Begins a renewal that nobody waits for, unless one is under way.
+    pub fn refresh_in_background(&self, held: &LoginRecord) {
+        if !self.is_idle() {
+            return;
+        }
+        let (inner, held) = (self.inner.clone(), held.clone());
+        self.spawn(async move {
+            // Whoever needs the token will ask again and hear why.
+            let _nobody_waits = inner.refresh(&held, RefreshReason::Expiring).await;
+        });
+    }
+
+    fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let mut tasks = self.tasks();
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(work);
+    }
+
+    fn is_idle(&self) -> bool {
+        let mut tasks = self.tasks();
+        while tasks.try_join_next().is_some() {}
+        tasks.is_empty()
+    }
+
+    fn tasks(&self) -> std::sync::MutexGuard<'_, JoinSet<()>> {
+        self.inner.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for what is under way. Each has its own deadline.
+    pub async fn close(&self) {
+        let mut tasks = std::mem::take(&mut *self.tasks());
+        while tasks.join_next().await.is_some() {}
+    }
+}
+
+impl Inner {
+    async fn refresh(
+        &self,
+        held: &LoginRecord,
+        reason: RefreshReason,
+    ) -> Result<LoginRecord, RefreshError> {
+        let _held = self.store.lock(&held.key).await?;
+        let Some(current) = self.store.read(&held.key).await? else {
+            return Err(RefreshError::NeedsLogin);
+        };
+        if current.status != LoginStatus::Good {
+            return Err(RefreshError::NeedsLogin);
+        }
+        let current = self.latest(current).await;
+        let is_newer = current.version > held.version && !current.tokens.is_expired(unix_now());
+        let is_fresh = reason == RefreshReason::Expiring && !current.tokens.is_expiring(unix_now());
+        if is_newer || is_fresh {
+            return Ok(current);
+        }
+        match self.request_tokens(&current).await {
+            Ok(tokens) => self.save(current, tokens).await,
+            Err(RefreshError::Token(error)) => Err(self.on_token_error(current, error).await?),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn unsaved(&self) -> std::sync::MutexGuard<'_, Option<LoginRecord>> {
+        self.unsaved.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is written down, unless something was issued after it that could not be: that is written down now, if there
+    /// is room again.
+    async fn latest(&self, stored: LoginRecord) -> LoginRecord {
+        let unsaved = self.unsaved().take();
+        let is_later = |it: &LoginRecord| it.key == stored.key && it.version > stored.version;
+        let Some(unsaved) = unsaved.filter(is_later) else { return stored };
+        let unsaved = LoginRecord { version: stored.version, ..unsaved };
+        match self.store.compare_and_swap(&unsaved).await {
+            Ok(WriteOutcome::Written(version)) => LoginRecord { version, ..unsaved },
+            // Somebody signed in or out meanwhile.
+            Ok(WriteOutcome::Conflict(_)) => stored,
+            Err(_) => {
+                let later = LoginRecord { version: unsaved.version + 1, ..unsaved.clone() };
+                *self.unsaved() = Some(later);
+                unsaved
+            }
+        }
+    }
+
+    async fn request_tokens(&self, current: &LoginRecord) -> Result<TokenResponse, RefreshError> {
+        let Some(refresh) = &current.tokens.refresh_token else {
+            return Err(RefreshError::NeedsLogin);
+        };
+        let TrustSettings { server, trusted_urls: typed, proxies, signing_key: key } = &self.trust;
+        let guard = OriginGuard::new(server, typed).with_proxies(proxies);
+        let endpoint =
+            current.metadata.token_endpoint(&guard).map_err(RefreshError::AuthServerMetadata)?;
+        let client = current.client.clone();
+        let proof = current.dpop_key.as_ref().and_then(DpopKey::from_stored);
+        let mut token_request = TokenRequest {
+            signing_key: key.clone().filter(|_| client.method == ClientAuthMethod::PrivateKeyJwt),
+            dpop_key: proof,
+            resource: current.resource.clone(),
+            ..TokenRequest::new(endpoint, Grant::RefreshToken(refresh.clone()), client)
+        };
+        let mut request =
+            with_system_random(unix_now(), |inputs| token_request.to_fetch_request(inputs));
+        loop {
+            let answer = self.fetch.fetch(request).await.map_err(RefreshError::Fetch)?;
+            match with_system_random(unix_now(), |inputs| token_request.on(&answer, inputs)) {
+                // The question counts how often.
+                TokenOutcome::Retry(again) => request = again,
+                TokenOutcome::Tokens(tokens) => return Ok(*tokens),
+                TokenOutcome::Refused(error) => return Err(RefreshError::Token(error)),
+            }
+        }
+    }
+
+    /// Writes new tokens down before anybody uses them.
+    async fn save(
+        &self,
+        current: LoginRecord,
+        tokens: TokenResponse,
+    ) -> Result<LoginRecord, RefreshError> {
+        const MAX_ATTEMPTS: u32 = 3;
+        let scopes = tokens.scopes.clone().or_else(|| current.scopes.clone());
+        let held = StoredTokens::from_response(tokens, Some(&current.tokens), unix_now());
+        let mut refreshed = LoginRecord { tokens: held, scopes, ..current };
+        for _ in 0..MAX_ATTEMPTS {
+            match self.store.compare_and_swap(&refreshed).await {
+                Ok(WriteOutcome::Written(version)) => {
+                    refreshed.version = version;
+                    return Ok(refreshed);
+                }
+                // Somebody signed in or out meanwhile. That is newer than what we have.
+                Ok(WriteOutcome::Conflict(Some(stored))) => return Ok(*stored),
+                Ok(WriteOutcome::Conflict(None)) => return Err(RefreshError::NeedsLogin),
+                Err(_) => {}
+            }
+        }
+        // The old refresh token may be gone. To throw the new one away as well would make it worse, whether or not
+        // somebody waits for it.
+        refreshed.version += 1;
+        *self.unsaved() = Some(refreshed.clone());
+        Ok(refreshed)
+    }
+
+    /// Marks a login as ended only where the authorization server says so, and only if it is still the same.
+    async fn on_token_error(
+        &self,
+        current: LoginRecord,
+        error: TokenError,
+    ) -> Result<RefreshError, RefreshError> {
+        let standing = match error.code() {
+            Some(TokenErrorCode::InvalidGrant) => LoginStatus::NeedsLogin,
+            Some(TokenErrorCode::InvalidClient | TokenErrorCode::UnauthorizedClient) => {
+                LoginStatus::NeedsRegistration
+            }
+            Some(
+                TokenErrorCode::InvalidScope
+                | TokenErrorCode::InvalidTarget
+                | TokenErrorCode::UnsupportedGrantType
+                | TokenErrorCode::UseDpopNonce
+                | TokenErrorCode::AuthorizationPending
+                | TokenErrorCode::SlowDown
+                | TokenErrorCode::AccessDenied
+                | TokenErrorCode::ExpiredToken
+                | TokenErrorCode::TemporarilyUnavailable
+                | TokenErrorCode::Other,
+            )
+            | None => return Ok(RefreshError::Token(error)),
+        };
+        let ended = LoginRecord { status: standing, ..current };
+        match self.store.compare_and_swap(&ended).await? {
+            WriteOutcome::Written(_) | WriteOutcome::Conflict(None) => Ok(RefreshError::NeedsLogin),
+            WriteOutcome::Conflict(Some(stored)) if stored.status == LoginStatus::Good => {
+                // A newer login is there; whoever asks again gets it.
+                Ok(RefreshError::Token(error))
+            }
+            WriteOutcome::Conflict(Some(_)) => Ok(RefreshError::NeedsLogin),
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Giving tokens back (RFC 7009), so that a login ends at the authorization server as well as here.
+
+use thiserror::Error;
+
+use crate::crypto::dpop::DpopKey;
+use crate::crypto::pkce::with_system_random;
+use crate::discovery::auth_server_metadata::AuthServerMetadataError;
+use crate::fetch::origin_guard::OriginGuard;
+use crate::fetch::{Fetch, FetchError, FetchRequest};
+use crate::flow::runner::unix_now;
+use crate::token::grant::Grant;
+use crate::token::request::TokenRequest;
+use crate::token_provider::refresher::TrustSettings;
+use crate::token_store::LoginRecord;
+
+/// Why tokens may still be good.
+#[derive(Debug, Error)]
+pub enum RevokeError {
+    /// The authorization server takes none back.
+    #[error("the authorization server takes no tokens back")]
+    Unsupported,
+    /// Its endpoint is not to be gone to.
+    #[error("the authorization server is refused")]
+    AuthServerMetadata(#[source] AuthServerMetadataError),
+    /// It could not be asked.
+    #[error("the authorization server could not be asked")]
+    Fetch(#[source] FetchError),
+    /// It would not.
+    #[error("the authorization server answered with HTTP {0}")]
+    Rejected(u16),
+}
+
+/// Gives a login's tokens back. The refresh token goes first: with it most servers end everything.
+pub async fn revoke(
+    record: &LoginRecord,
+    fetch: &dyn Fetch,
+    trust: &TrustSettings,
+) -> Result<(), RevokeError> {
+    for request in requests(record, trust)? {
+        let answer = fetch.fetch(request).await.map_err(RevokeError::Fetch)?;
+        if !answer.is_success() {
+            return Err(RevokeError::Rejected(answer.status));
+        }
+    }
+    Ok(())
+}
+
+fn requests(record: &LoginRecord, trust: &TrustSettings) -> Result<Vec<FetchRequest>, RevokeError> {
+    if record.metadata.revocation_endpoint.is_none() {
+        return Err(RevokeError::Unsupported);
+    }
+    let guard = OriginGuard::new(&trust.server, &trust.trusted_urls).with_proxies(&trust.proxies);
+    let endpoint =
+        record.metadata.revocation_endpoint(&guard).map_err(RevokeError::AuthServerMetadata)?;
+    let refresh = record.tokens.refresh_token.clone().map(|token| (token, "refresh_token"));
+    let tokens = refresh.into_iter().chain([(record.tokens.access_token.clone(), "access_token")]);
+    let each = tokens.map(|(token, hint)| {
+        let token_request = TokenRequest {
+            signing_key: trust.signing_key.clone(),
+            dpop_key: record.dpop_key.as_ref().and_then(DpopKey::from_stored),
+            ..TokenRequest::new(
+                endpoint.clone(),
+                Grant::Revocation { token, hint },
+                record.client.clone(),
+            )
+        };
+        with_system_random(unix_now(), |inputs| token_request.to_fetch_request(inputs))
+    });
+    Ok(each.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use url::Url;
+
+    use super::*;
+    use crate::token_store::tests::record;
+
+    fn trust() -> TrustSettings {
+        let server = Url::parse("https://mcp.example.com/").expect("a URL");
+        TrustSettings { server, trusted_urls: Vec::new(), proxies: Vec::new(), signing_key: None }
+    }
+
+    #[test]
+    fn the_refresh_token_goes_back_before_the_other() {
+        let mut record = record("https://mcp.example.com/", "https://as.example.com");
+        record.metadata.revocation_endpoint = Some("https://as.example.com/revoke".to_owned());
+        let requests = requests(&record, &trust()).expect("two");
+        let forms = requests.iter().map(|request| {
+            assert_eq!(request.url.as_str(), "https://as.example.com/revoke");
+            url::form_urlencoded::parse(&request.body).into_owned().collect::<HashMap<_, _>>()
+        });
+        let said: Vec<_> = forms
+            .map(|form| {
+                assert!(
+                    !form.contains_key("grant_type") && form["client_secret"] == "canary-secret"
+                );
+                format!("{} {}", form["token"], form["token_type_hint"])
+            })
+            .collect();
+        assert_eq!(said, ["canary-refresh refresh_token", "canary-access access_token"]);
+    }
+
+    #[test]
+    fn tokens_go_nowhere_where_there_is_no_place_for_them() {
+        let mut record = record("https://mcp.example.com/", "https://as.example.com");
+        assert!(matches!(requests(&record, &trust()), Err(RevokeError::Unsupported)));
+        record.metadata.revocation_endpoint = Some("https://169.254.169.254/".to_owned());
+        assert!(matches!(requests(&record, &trust()), Err(RevokeError::AuthServerMetadata(_))));
+    }
+}

@@ -1,0 +1,363 @@
+//! The keeper between a transport and a server that turns us away.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderValue, Method};
+use switchboard_auth::challenge::{AuthChallenge, ChallengeErrorCode, DpopRequirement};
+use switchboard_auth::crypto::dpop::DpopKey;
+use switchboard_auth::flow::callback::CallbackError;
+use switchboard_auth::flow::runner::{CallbackFuture, UserInteraction, UserUnavailable, sign_in};
+use switchboard_auth::flow::{DeviceAuthorization, LoginGrant, LoginPlan};
+use switchboard_auth::registration::{ClientConfig, ClientCredential, ConfiguredClient};
+use switchboard_auth::scopes::Scopes;
+use switchboard_auth::secret::Secret;
+use switchboard_auth::token_provider::refresher::Refresher;
+use switchboard_auth::token_provider::{RequiredAction, TokenFailure, TokenProvider};
+use switchboard_auth::token_store::{
+    LoginKey, LoginRecord, StoreFuture, StoreLock, TokenStore, WriteOutcome, overwrite,
+};
+use switchboard_wire::http::client::{Authorize, OutboundRequest, ResponseHead, Target};
+use switchboard_wire::peer::{CallError, Peer, SpawnedPeer};
+use switchboard_wire::transport::streamable_http::StreamableHttpTransport;
+use url::Url;
+
+use crate::auth_server::{
+    AuthServer, AutoApprovingUser, TokenBehavior, browser_method, http_fetcher, network,
+};
+use crate::refresh::{now, open_store, sign_in_and_store, trust_settings};
+
+struct Fixture {
+    auth_server: AuthServer,
+    store: Arc<dyn TokenStore>,
+    provider: Arc<TokenProvider>,
+    connection: SpawnedPeer,
+    _folder: tempfile::TempDir,
+}
+
+async fn fixture(prepare: impl FnOnce(&AuthServer, TokenProvider) -> TokenProvider) -> Fixture {
+    let folder = tempfile::tempdir().expect("a folder");
+    let auth_server = AuthServer::start().await;
+    let store = open_store(folder.path()).await;
+    let refresher =
+        Refresher::new(store.clone(), Arc::new(http_fetcher()), trust_settings(&auth_server));
+    let provider = Arc::new(prepare(&auth_server, TokenProvider::new(refresher, "")));
+    let target = Target::new(auth_server.server()).authorize(provider.clone());
+    let connection = Peer::spawn(StreamableHttpTransport::new(network("test"), target));
+    Fixture { auth_server, store, provider, connection, _folder: folder }
+}
+
+impl Fixture {
+    /// The status of a call, 200 where it was answered.
+    async fn call(&self) -> u16 {
+        match self.connection.peer.call("tools/list").await {
+            Ok(_) => 200,
+            Err(CallError::Transport(fault)) => fault.status().expect("a status"),
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+
+    fn wants_login(&self) -> bool {
+        matches!(self.provider.required_action(), Some(RequiredAction::SignIn { .. }))
+    }
+}
+
+#[tokio::test]
+async fn without_a_login_the_refusal_stands_and_says_what_is_wanted() {
+    let fixture = fixture(|_, provider| provider).await;
+    assert_eq!(fixture.call().await, 401);
+    let Some(RequiredAction::SignIn { challenge }) = fixture.provider.required_action() else {
+        panic!("a login")
+    };
+    assert!(challenge.resource_metadata.is_some());
+    // A login by another process is seen at the next call.
+    sign_in_and_store(&fixture.auth_server, &*fixture.store).await;
+    assert_eq!(fixture.call().await, 200);
+    assert_eq!(fixture.provider.required_action(), None);
+}
+
+/// Counts how often somebody looks for a login.
+struct CountingStore(Arc<dyn TokenStore>, AtomicUsize);
+
+impl TokenStore for CountingStore {
+    fn find<'a>(
+        &'a self,
+        server: &'a str,
+        client: &'a str,
+    ) -> StoreFuture<'a, Option<LoginRecord>> {
+        self.1.fetch_add(1, Ordering::SeqCst);
+        self.0.find(server, client)
+    }
+
+    fn read<'a>(&'a self, key: &'a LoginKey) -> StoreFuture<'a, Option<LoginRecord>> {
+        self.0.read(key)
+    }
+
+    fn compare_and_swap<'a>(&'a self, record: &'a LoginRecord) -> StoreFuture<'a, WriteOutcome> {
+        self.0.compare_and_swap(record)
+    }
+
+    fn remove<'a>(&'a self, key: &'a LoginKey, version: u64) -> StoreFuture<'a, WriteOutcome> {
+        self.0.remove(key, version)
+    }
+
+    fn all<'a>(&'a self) -> StoreFuture<'a, Vec<LoginRecord>> {
+        self.0.all()
+    }
+
+    fn lock<'a>(&'a self, key: &'a LoginKey) -> StoreFuture<'a, StoreLock> {
+        self.0.lock(key)
+    }
+}
+
+#[tokio::test]
+async fn a_vault_that_holds_nothing_is_not_read_for_every_request() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let auth_server = AuthServer::start().await;
+    let store = Arc::new(CountingStore(open_store(folder.path()).await, AtomicUsize::new(0)));
+    let refresher =
+        Refresher::new(store.clone(), Arc::new(http_fetcher()), trust_settings(&auth_server));
+    let provider = TokenProvider::new(refresher, "");
+    let url = auth_server.server();
+    let outbound = OutboundRequest { method: &Method::POST, url: &url };
+    tokio::time::pause();
+    for _ in 0..10 {
+        assert!(provider.headers(outbound).await.is_empty());
+    }
+    assert_eq!(store.1.load(Ordering::SeqCst), 1);
+    // A login by another process is seen by and by, also where nobody is turned away.
+    sign_in_and_store(&auth_server, &*store).await;
+    tokio::time::advance(Duration::from_secs(2)).await;
+    assert!(provider.headers(outbound).await.contains_key("authorization"));
+}
+
+#[tokio::test]
+async fn what_is_wanted_stays_wanted_until_somebody_signs_in() {
+    let fixture = fixture(|_, provider| provider).await;
+    assert_eq!(fixture.call().await, 401);
+    // Another request of the same transport was answered meanwhile, as a stream that there is not.
+    let headers = HeaderMap::new();
+    for (status, shown) in [(404, None), (200, None), (200, Some("Bearer other"))] {
+        let shown = shown.map(HeaderValue::from_static);
+        let shown = shown.as_ref();
+        fixture.provider.on_response(ResponseHead {
+            status,
+            headers: &headers,
+            authorization: shown,
+        });
+        assert!(fixture.wants_login(), "{status} {shown:?}");
+    }
+    sign_in_and_store(&fixture.auth_server, &*fixture.store).await;
+    fixture.auth_server.state().require_scope("write");
+    assert_eq!(fixture.call().await, 403);
+    fixture.auth_server.state().require_no_scope();
+    assert_eq!(fixture.call().await, 200);
+    assert!(matches!(
+        fixture.provider.required_action(),
+        Some(RequiredAction::GrantMoreScopes { .. })
+    ));
+}
+
+#[tokio::test]
+async fn a_token_that_is_refused_is_renewed_and_the_call_goes_through() {
+    let fixture = fixture(|_, provider| provider).await;
+    sign_in_and_store(&fixture.auth_server, &*fixture.store).await;
+    assert_eq!(fixture.call().await, 200);
+    fixture.auth_server.state().invalidate_access_tokens();
+    assert_eq!(fixture.call().await, 200);
+    assert_eq!(fixture.auth_server.state().refreshes, 1);
+}
+
+#[tokio::test]
+async fn a_login_that_has_ended_is_said_and_not_hammered() {
+    let fixture = fixture(|_, provider| provider).await;
+    sign_in_and_store(&fixture.auth_server, &*fixture.store).await;
+    assert_eq!(fixture.call().await, 200);
+    fixture.auth_server.state().invalidate_access_tokens();
+    fixture.auth_server.state().invalidate_refresh_tokens();
+    for _ in 0..3 {
+        assert_eq!(fixture.call().await, 401);
+        assert!(fixture.wants_login());
+    }
+    assert_eq!(fixture.auth_server.state().refreshes, 1);
+}
+
+#[tokio::test]
+async fn an_outage_is_trouble_and_no_reason_to_sign_in() {
+    let fixture = fixture(|_, provider| provider).await;
+    sign_in_and_store(&fixture.auth_server, &*fixture.store).await;
+    assert_eq!(fixture.call().await, 200);
+    fixture.auth_server.state().invalidate_access_tokens();
+    fixture.auth_server.state().behavior = TokenBehavior::Returns(503, "down");
+    assert_eq!(fixture.call().await, 401);
+    assert_eq!(fixture.provider.required_action(), None);
+    let trouble = fixture.provider.last_failure().expect("trouble");
+    assert!(matches!(*trouble, TokenFailure::Refresh(_)), "{trouble:?}");
+    fixture.auth_server.state().behavior = TokenBehavior::Good;
+    assert_eq!(fixture.call().await, 200);
+    assert!(fixture.provider.last_failure().is_none());
+}
+
+#[tokio::test]
+async fn a_server_that_refuses_new_tokens_too_wants_a_login_elsewhere() {
+    let fixture = fixture(|_, provider| provider).await;
+    sign_in_and_store(&fixture.auth_server, &*fixture.store).await;
+    fixture.auth_server.state().rejects_all_tokens = true;
+    fixture.auth_server.state().invalidate_access_tokens();
+    assert_eq!(fixture.call().await, 401);
+    assert!(fixture.wants_login());
+    assert_eq!(fixture.auth_server.state().refreshes, 1);
+}
+
+#[tokio::test]
+async fn a_server_that_wants_more_says_which_and_what_is_held_is_kept() {
+    let fixture = fixture(|_, provider| provider).await;
+    let mut record = sign_in_and_store(&fixture.auth_server, &*fixture.store).await;
+    record.scopes = Some(Scopes::parse("read"));
+    fixture.provider.set_login(record);
+    fixture.auth_server.state().require_scope("write");
+    assert_eq!(fixture.call().await, 403);
+    let Some(RequiredAction::GrantMoreScopes { challenge, granted }) =
+        fixture.provider.required_action()
+    else {
+        panic!("more scopes")
+    };
+    assert_eq!(challenge.scopes, Some(Scopes::parse("write")));
+    assert_eq!(challenge.error, Some(ChallengeErrorCode::InsufficientScope));
+    assert_eq!(granted, Some(Scopes::parse("read")));
+    assert_eq!(fixture.auth_server.state().refreshes, 0);
+}
+
+#[tokio::test]
+async fn bound_tokens_are_shown_with_a_fresh_proof_each_and_the_number_is_heeded() {
+    let fixture = fixture(|_, provider| provider).await;
+    let challenge = AuthChallenge { dpop: DpopRequirement::Required, ..AuthChallenge::default() };
+    let proof = Some(DpopKey::generate());
+    let plan =
+        LoginPlan { challenge, dpop_key: proof, ..fixture.auth_server.plan(browser_method()) };
+    let signed_in = sign_in(plan, &http_fetcher(), &AutoApprovingUser).await.expect("in");
+    let record = LoginRecord::new(signed_in, fixture.auth_server.server().as_str(), "", now());
+    overwrite(&*fixture.store, record).await.expect("kept");
+    fixture.auth_server.state().requires_dpop = true;
+    assert_eq!(fixture.call().await, 200);
+    assert_eq!(fixture.call().await, 200);
+    // And a renewal is proven, too.
+    fixture.auth_server.state().invalidate_access_tokens();
+    assert_eq!(fixture.call().await, 200);
+    let book = fixture.auth_server.state();
+    let shown = book.seen.iter().filter(|seen| seen.path == "/mcp");
+    let proofs: Vec<_> = shown.filter_map(|seen| seen.headers.get("dpop").cloned()).collect();
+    let mut different = proofs.clone();
+    different.sort();
+    different.dedup();
+    assert!(proofs.len() >= 4 && different.len() == proofs.len(), "{}", proofs.len());
+}
+
+/// Counts how often a browser opens.
+#[derive(Default)]
+struct CountingUser(AtomicUsize);
+
+impl UserInteraction for CountingUser {
+    fn open_url<'a>(&'a self, url: &'a Url) -> CallbackFuture<'a> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        AutoApprovingUser.open_url(url)
+    }
+
+    fn reject_callback<'a>(&'a self, error: CallbackError) -> CallbackFuture<'a> {
+        AutoApprovingUser.reject_callback(error)
+    }
+
+    fn show_device_code(&self, instructions: &DeviceAuthorization) -> Result<(), UserUnavailable> {
+        AutoApprovingUser.show_device_code(instructions)
+    }
+}
+
+#[tokio::test]
+async fn of_two_who_want_to_sign_in_at_once_one_opens_a_browser() {
+    let one = fixture(|_, provider| provider).await;
+    let refresher = Refresher::new(
+        one.store.clone(),
+        Arc::new(http_fetcher()),
+        trust_settings(&one.auth_server),
+    );
+    let other = TokenProvider::new(refresher, "");
+    let person = CountingUser::default();
+    let plan = || one.auth_server.plan(browser_method());
+    let (first, second) =
+        tokio::join!(one.provider.sign_in(plan(), &person), other.sign_in(plan(), &person));
+    assert_eq!(first.expect("in"), second.expect("in"));
+    assert_eq!(person.0.load(Ordering::SeqCst), 1);
+    assert_eq!(one.call().await, 200);
+    // Who is signed in and wants to sign in again gets a browser.
+    one.provider.sign_in(plan(), &person).await.expect("in");
+    assert_eq!(person.0.load(Ordering::SeqCst), 2);
+}
+
+fn non_interactive(auth_server: &AuthServer, provider: TokenProvider) -> TokenProvider {
+    let server = auth_server.server();
+    let url = auth_server.address;
+    provider.with_non_interactive_login(move |challenge, _| {
+        let credential = ClientCredential::Secret(Secret::new("shh"));
+        let issuer = Some(format!("http://{url}"));
+        let configured = ConfiguredClient { id: "me".to_owned(), credential, issuer };
+        let setup = ClientConfig { configured: Some(configured), metadata_document: None };
+        let plan = LoginPlan::new(server.clone(), LoginGrant::ClientCredentials, "Switchboard");
+        Box::pin(std::future::ready(Some(LoginPlan { challenge, client_config: setup, ..plan })))
+    })
+}
+
+#[tokio::test]
+async fn what_vouches_is_asked_for_anew_each_time_and_a_person_only_where_nothing_does() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = asked.clone();
+    let fixture = fixture(move |auth_server, provider| {
+        let (server, url) = (auth_server.server(), auth_server.address);
+        provider.with_non_interactive_login(move |challenge, _| {
+            // Nobody vouches the first time; then somebody does.
+            let is_vouched = count.fetch_add(1, Ordering::SeqCst) > 0;
+            let credential = ClientCredential::Secret(Secret::new("shh"));
+            let issuer = Some(format!("http://{url}"));
+            let configured = ConfiguredClient { id: "me".to_owned(), credential, issuer };
+            let setup = ClientConfig { configured: Some(configured), metadata_document: None };
+            let plan = LoginPlan::new(server.clone(), LoginGrant::ClientCredentials, "Switchboard");
+            let plan = LoginPlan { challenge, client_config: setup, ..plan };
+            Box::pin(std::future::ready(is_vouched.then_some(plan)))
+        })
+    })
+    .await;
+    assert_eq!(fixture.call().await, 401);
+    assert!(fixture.provider.required_action().is_some());
+    assert_eq!(fixture.call().await, 200);
+    assert_eq!((fixture.provider.required_action(), asked.load(Ordering::SeqCst)), (None, 2));
+}
+
+#[tokio::test]
+async fn a_program_signs_in_at_the_first_call_and_again_when_it_must() {
+    let fixture = fixture(non_interactive).await;
+    assert_eq!(fixture.call().await, 200);
+    fixture.auth_server.state().invalidate_access_tokens();
+    fixture.auth_server.state().invalidate_refresh_tokens();
+    assert_eq!(fixture.call().await, 200);
+    assert_eq!(fixture.provider.required_action(), None);
+    fixture.auth_server.state().behavior =
+        TokenBehavior::Returns(400, r#"{"error":"invalid_client"}"#);
+    fixture.auth_server.state().invalidate_access_tokens();
+    assert_eq!(fixture.call().await, 401);
+    let trouble = fixture.provider.last_failure().expect("trouble");
+    assert!(matches!(*trouble, TokenFailure::SignIn(_)), "{trouble:?}");
+}
+
+#[tokio::test]
+async fn nothing_that_the_server_gets_reaches_its_authority() {
+    let fixture = fixture(|_, provider| provider).await;
+    sign_in_and_store(&fixture.auth_server, &*fixture.store).await;
+    fixture.auth_server.state().invalidate_access_tokens();
+    assert_eq!(fixture.call().await, 200);
+    let book = fixture.auth_server.state();
+    for seen in book.seen.iter().filter(|seen| seen.path != "/mcp") {
+        assert!(!seen.headers.contains_key("authorization"), "{}", seen.path);
+        assert!(!seen.headers.contains_key("mcp-session-id"), "{}", seen.path);
+    }
+    assert!(!format!("{:?}", fixture.provider).contains("access-"));
+}

@@ -1,0 +1,60 @@
+//! A server to try a host with: something of everything that the protocol has, without network, keys or programs.
+//! Its notes are kept in a file, so that one run sees what the one before did.
+
+mod draw_clock_tool;
+mod elicitation_tools;
+mod note_store;
+mod notes;
+mod now_tool;
+mod slow_and_large_tools;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::kit::change_notifier::ChangeNotifier;
+use crate::kit::context::HandlerContext;
+use crate::kit::server::Server;
+use crate::kit::tool::Tool;
+use crate::kit::tool_output::ToolOutput;
+use note_store::NoteStore;
+use serde::Deserialize;
+use serde_json::json;
+
+/// The name that it goes by.
+pub const NAME: &str = "demo";
+
+/// The longest text that is echoed, in characters.
+const MAX_ECHO_LENGTH: usize = 100_000;
+
+/// Makes the server. Its notes are kept in `file`, which need not be there yet.
+pub fn server(file: PathBuf) -> Arc<Server> {
+    let changes = ChangeNotifier::default();
+    let note_store = Arc::new(NoteStore::new(file, changes.clone()));
+    let server = Server::new("switchboard-demo", env!("CARGO_PKG_VERSION"))
+        .title("Switchboard's demonstration")
+        .instructions("A clock, notes and a few odd jobs, to try a host with.")
+        .resources(Arc::new(notes::NoteResources::new(&note_store)), &changes)
+        .tool(now_tool::now_tool())
+        .tool(echo())
+        .tool(draw_clock_tool::draw_clock_tool())
+        .tool(slow_and_large_tools::count_slowly_tool())
+        .tool(slow_and_large_tools::long_text_tool())
+        .tool(elicitation_tools::book_table())
+        .tool(elicitation_tools::sign_guestbook());
+    let server = notes::tools(&note_store).into_iter().fold(server, Server::tool);
+    let server = notes::prompts(&note_store).into_iter().fold(server, Server::prompt);
+    Arc::new(server)
+}
+
+#[derive(Deserialize)]
+struct EchoArguments {
+    text: String,
+}
+
+fn echo() -> Tool {
+    Tool::new("echo", "Returns its text.", async |_: HandlerContext, it: EchoArguments| {
+        Ok(ToolOutput::text(it.text.chars().take(MAX_ECHO_LENGTH).collect::<String>()))
+    })
+    .input_schema(json!({"text": {"type": "string", "maxLength": MAX_ECHO_LENGTH}}), &["text"])
+    .read_only()
+}

@@ -1,0 +1,176 @@
+//! A clock face as a picture, drawn and written without help: grey dots in a PNG that is not compressed.
+
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::kit::context::HandlerContext;
+use crate::kit::handler_error::HandlerError;
+use crate::kit::tool::Tool;
+use crate::kit::tool_output::ToolOutput;
+
+/// Width and height, in dots.
+const SIZE: u16 = 160;
+
+#[derive(Deserialize)]
+struct DrawClockArguments {
+    hour: u16,
+    minute: u16,
+}
+
+pub(crate) fn draw_clock_tool() -> Tool {
+    Tool::new("draw_clock", "Draws a picture of a clock that shows a time.", draw)
+        .input_schema(
+            json!({
+                "hour": {"type": "integer", "minimum": 0, "maximum": 23},
+                "minute": {"type": "integer", "minimum": 0, "maximum": 59},
+            }),
+            &["hour", "minute"],
+        )
+        .read_only()
+}
+
+async fn draw(_: HandlerContext, it: DrawClockArguments) -> Result<ToolOutput, HandlerError> {
+    if it.hour > 23 || it.minute > 59 {
+        return Err(HandlerError::failed("there is no such time of day"));
+    }
+    Ok(ToolOutput::image(&png(&render_clock_face(it.hour, it.minute)), "image/png"))
+}
+
+/// A line from one point to another.
+struct Stroke {
+    from: (f64, f64),
+    to: (f64, f64),
+    width: f64,
+}
+
+impl Stroke {
+    /// A line on the ray that the clock's hand at `turn` (a part of a whole turn) lies on.
+    fn on_ray(turn: f64, from: f64, to: f64, width: f64) -> Stroke {
+        let (sin, cos) = (turn * std::f64::consts::TAU).sin_cos();
+        let at = |distance: f64| (sin * distance, -cos * distance);
+        Stroke { from: at(from), to: at(to), width }
+    }
+
+    /// How much of the dot at a point is covered, from 0 to 1.
+    fn covers(&self, point: (f64, f64)) -> f64 {
+        let (dx, dy) = (self.to.0 - self.from.0, self.to.1 - self.from.1);
+        let (px, py) = (point.0 - self.from.0, point.1 - self.from.1);
+        let along = ((px * dx + py * dy) / (dx * dx + dy * dy)).clamp(0.0, 1.0);
+        let distance = (px - along * dx).hypot(py - along * dy);
+        (self.width / 2.0 + 0.5 - distance).clamp(0.0, 1.0)
+    }
+}
+
+/// The dots, row by row: 0 is black, 255 white.
+fn render_clock_face(hour: u16, minute: u16) -> Vec<u8> {
+    let radius = f64::from(SIZE) / 2.0 - 4.0;
+    let minutes = f64::from(minute) / 60.0;
+    let mut strokes: Vec<Stroke> = (0u8..12)
+        .map(|it| Stroke::on_ray(f64::from(it) / 12.0, radius * 0.86, radius * 0.95, 2.5))
+        .collect();
+    let hours = (f64::from(hour % 12) + minutes) / 12.0;
+    strokes.push(Stroke::on_ray(hours, 0.0, radius * 0.5, 6.0));
+    strokes.push(Stroke::on_ray(minutes, 0.0, radius * 0.78, 3.5));
+    let center = f64::from(SIZE - 1) / 2.0;
+    let mut pixels = Vec::with_capacity(usize::from(SIZE) * usize::from(SIZE));
+    for y in 0..SIZE {
+        for x in 0..SIZE {
+            let point = (f64::from(x) - center, f64::from(y) - center);
+            let rim = (2.0 - (point.0.hypot(point.1) - radius).abs()).clamp(0.0, 1.0);
+            let coverage = strokes.iter().map(|it| it.covers(point)).fold(rim, f64::max);
+            pixels.push(gray_level(coverage));
+        }
+    }
+    pixels
+}
+
+/// The shade of a dot that is covered so much.
+fn gray_level(coverage: f64) -> u8 {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "what is covered is between 0 and 1"
+    )]
+    let shade = (255.0 * (1.0 - coverage)).round() as u8;
+    shade
+}
+
+/// Dots as a PNG (its specification, version 1.2): eight bits of grey each, every row unfiltered.
+fn png(pixels: &[u8]) -> Vec<u8> {
+    let mut rows = Vec::with_capacity(pixels.len() + usize::from(SIZE));
+    for row in pixels.chunks(usize::from(SIZE)) {
+        rows.push(0);
+        rows.extend_from_slice(row);
+    }
+    let size = u32::from(SIZE).to_be_bytes();
+    let header = [&size[..], &size[..], &[8, 0, 0, 0, 0]].concat();
+    let mut file = b"\x89PNG\r\n\x1a\n".to_vec();
+    chunk(&mut file, *b"IHDR", &header);
+    chunk(&mut file, *b"IDAT", &zlib(&rows));
+    chunk(&mut file, *b"IEND", &[]);
+    file
+}
+
+fn chunk(file: &mut Vec<u8>, kind: [u8; 4], body: &[u8]) {
+    let length = u32::try_from(body.len()).expect("the picture is small");
+    file.extend_from_slice(&length.to_be_bytes());
+    let start = file.len();
+    file.extend_from_slice(&kind);
+    file.extend_from_slice(body);
+    let sum = crc32(&file[start..]);
+    file.extend_from_slice(&sum.to_be_bytes());
+}
+
+/// RFC 1950 around the blocks of RFC 1951 that hold bytes as they are.
+fn zlib(bytes: &[u8]) -> Vec<u8> {
+    let mut stream = vec![0x78, 0x01];
+    let mut blocks = bytes.chunks(usize::from(u16::MAX)).peekable();
+    while let Some(block) = blocks.next() {
+        let length = u16::try_from(block.len()).expect("a block is no longer than that");
+        stream.push(u8::from(blocks.peek().is_none()));
+        stream.extend_from_slice(&length.to_le_bytes());
+        stream.extend_from_slice(&(!length).to_le_bytes());
+        stream.extend_from_slice(block);
+    }
+    let (mut low, mut high) = (1u32, 0u32);
+    for byte in bytes {
+        low = (low + u32::from(*byte)) % 65_521;
+        high = (high + low) % 65_521;
+    }
+    stream.extend_from_slice(&(high << 16 | low).to_be_bytes());
+    stream
+}
+
+/// The sum that PNG ends every chunk with.
+fn crc32(bytes: &[u8]) -> u32 {
+    let mut sum = u32::MAX;
+    for byte in bytes {
+        sum ^= u32::from(*byte);
+        for _ in 0..8 {
+            sum = if sum & 1 == 1 { 0xedb8_8320 ^ (sum >> 1) } else { sum >> 1 };
+        }
+    }
+    !sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_are_those_that_everybody_computes() {
+        assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
+        let stream = zlib(b"Wikipedia");
+        assert_eq!(stream[stream.len() - 4..], 0x11e6_0398_u32.to_be_bytes());
+    }
+
+    #[test]
+    fn a_face_shows_its_hands() {
+        let at = |pixels: &[u8], x: usize, y: usize| pixels[y * usize::from(SIZE) + x];
+        let six = render_clock_face(6, 0);
+        assert_eq!((at(&six, 80, 40), at(&six, 80, 110), at(&six, 40, 80)), (0, 0, 255));
+        let quarter = render_clock_face(9, 15);
+        assert_eq!((at(&quarter, 120, 80), at(&quarter, 80, 40)), (0, 255));
+        assert_eq!(six.len(), 160 * 160);
+    }
+}

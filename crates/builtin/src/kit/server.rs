@@ -1,0 +1,159 @@
+//! A server: who it is and what it offers. Every link that it serves is a client of its own; `serving` talks to it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use serde_json::{Map, Value as Json, json};
+use switchboard_wire::server::ServerIdentity;
+use switchboard_wire::transport::Transport;
+
+use crate::kit::change_notifier::{ChangeNotifier, ServerChange};
+use crate::kit::connection;
+use crate::kit::prompt::Prompt;
+use crate::kit::request_state::RequestStates;
+use crate::kit::resource::ResourceProvider;
+use crate::kit::tool::Tool;
+
+/// A server in this process.
+pub struct Server {
+    name: String,
+    title: Option<String>,
+    version: String,
+    instructions: Option<String>,
+    tools: RwLock<BTreeMap<String, Tool>>,
+    resources: Option<Arc<dyn ResourceProvider>>,
+    prompts: Vec<Prompt>,
+    changes: ChangeNotifier,
+    pub(crate) request_states: RequestStates,
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Server({})", self.name)
+    }
+}
+
+impl Server {
+    /// A server that offers nothing yet.
+    pub fn new(name: &str, version: &str) -> Server {
+        Server {
+            name: name.to_owned(),
+            title: None,
+            version: version.to_owned(),
+            instructions: None,
+            tools: RwLock::default(),
+            resources: None,
+            prompts: Vec::new(),
+            changes: ChangeNotifier::default(),
+            request_states: RequestStates::default(),
+        }
+    }
+
+    /// Its name for people.
+    pub fn title(mut self, title: &str) -> Server {
+        self.title = Some(title.to_owned());
+        self
+    }
+
+    /// How to use it, for models.
+    pub fn instructions(mut self, instructions: &str) -> Server {
+        self.instructions = Some(instructions.to_owned());
+        self
+    }
+
+    /// One tool more.
+    pub fn tool(self, tool: Tool) -> Server {
+        self.add_tool(tool);
+        self
+    }
+
+    /// What it has to read, and who tells when that changes.
+    pub fn resources(
+        mut self,
+        resources: Arc<dyn ResourceProvider>,
+        changes: &ChangeNotifier,
+    ) -> Server {
+        self.resources = Some(resources);
+        self.changes = changes.clone();
+        self
+    }
+
+    /// One prompt more.
+    pub fn prompt(mut self, prompt: Prompt) -> Server {
+        self.prompts.push(prompt);
+        self
+    }
+
+    /// Adds a tool, or replaces the one of its name, while clients are there. They are told.
+    pub fn add_tool(&self, tool: Tool) {
+        let name = tool.name().to_owned();
+        self.tools.write().unwrap_or_else(PoisonError::into_inner).insert(name, tool);
+        self.changes.notify(ServerChange::ToolListChanged);
+    }
+
+    /// Takes a tool away while clients are there. They are told; calls under way go on.
+    pub fn remove_tool(&self, name: &str) -> Option<Tool> {
+        let removed = self.tools.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+        self.changes.notify(ServerChange::ToolListChanged);
+        removed
+    }
+
+    /// Talks to one client until its link ends. Dropping the future ends it, and every call under way.
+    pub async fn serve(self: Arc<Server>, link: impl Transport) {
+        connection::serve(self, link, std::future::pending()).await;
+    }
+
+    /// The same, until somebody wants it to end. Who waits for an answer then is told that there is none.
+    pub async fn serve_until(
+        self: Arc<Server>,
+        link: impl Transport,
+        stop: impl Future<Output = ()>,
+    ) {
+        connection::serve(self, link, stop).await;
+    }
+
+    pub(crate) fn find_tool(&self, name: &str) -> Option<Tool> {
+        self.tools.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+
+    pub(crate) fn tool_list(&self) -> Vec<Json> {
+        let tools = self.tools.read().unwrap_or_else(PoisonError::into_inner);
+        tools.values().map(Tool::to_json).collect()
+    }
+
+    pub(crate) fn resource_provider(&self) -> Option<&Arc<dyn ResourceProvider>> {
+        self.resources.as_ref()
+    }
+
+    pub(crate) fn prompts(&self) -> &[Prompt] {
+        &self.prompts
+    }
+
+    pub(crate) fn changes(&self) -> &ChangeNotifier {
+        &self.changes
+    }
+
+    pub(crate) fn identity(&self) -> ServerIdentity {
+        let mut capabilities = Map::new();
+        let mut declare = |name: &str, options: Json| capabilities.insert(name.to_owned(), options);
+        declare("logging", json!({}));
+        declare("tools", json!({"listChanged": true}));
+        if self.resources.is_some() {
+            declare("resources", json!({"listChanged": true, "subscribe": true}));
+        }
+        if !self.prompts.is_empty() {
+            declare("prompts", json!({}));
+        }
+        if self.resources.is_some() || !self.prompts.is_empty() {
+            declare("completions", json!({}));
+        }
+        ServerIdentity {
+            name: self.name.clone(),
+            title: self.title.clone(),
+            version: self.version.clone(),
+            instructions: self.instructions.clone(),
+            capabilities,
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! A tool: its name, what it takes and gives, what it may do to the world, and the handler behind it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value as Json, json};
+
+use crate::kit::context::HandlerContext;
+use crate::kit::handler_error::{HandlerError, HandlerFuture};
+use crate::kit::tool_output::ToolOutput;
+
+type Handler =
+    Arc<dyn Fn(HandlerContext, Json) -> HandlerFuture<'static, ToolOutput> + Send + Sync>;
+
+/// A tool.
+#[derive(Clone)]
+pub struct Tool {
+    name: String,
+    title: Option<String>,
+    description: String,
+    input_schema: Json,
+    output_schema: Option<Json>,
+    effect: ToolEffect,
+    idempotency: Idempotency,
+    world: World,
+    handler: Handler,
+}
+
+/// What a tool does to what it works on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ToolEffect {
+    ReadOnly,
+    NonDestructive,
+    Destructive,
+}
+
+/// What calling it a second time does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Idempotency {
+    NotIdempotent,
+    Idempotent,
+}
+
+/// How far it reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum World {
+    Closed,
+    Open,
+}
+
+impl fmt::Debug for Tool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Tool({})", self.name)
+    }
+}
+
+impl Tool {
+    /// A tool that takes nothing, unless told otherwise, and may destroy things inside of what it works on.
+    ///
+    /// What the handler takes is read from the arguments; those that do not fit never reach it. A handler is
+    /// dropped when its caller cancels the call.
+    pub fn new<A, H, F>(name: &str, description: &str, handler: H) -> Tool
+    where
+        A: DeserializeOwned,
+        H: Fn(HandlerContext, A) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<ToolOutput, HandlerError>> + Send + 'static,
+    {
+        let handler: Handler =
+            Arc::new(move |context, arguments| match serde_json::from_value::<A>(arguments) {
+                Ok(arguments) => Box::pin(handler(context, arguments)),
+                Err(error) => {
+                    let error = HandlerError::failed(format!("the arguments do not fit: {error}"));
+                    Box::pin(std::future::ready(Err(error)))
+                }
+            });
+        Tool {
+            name: name.to_owned(),
+            title: None,
+            description: description.to_owned(),
+            input_schema: json!({"type": "object"}),
+            output_schema: None,
+            effect: ToolEffect::Destructive,
+            idempotency: Idempotency::NotIdempotent,
+            world: World::Closed,
+            handler,
+        }
+    }
+
+    /// Its name for people.
+    pub fn title(mut self, title: &str) -> Tool {
+        self.title = Some(title.to_owned());
+        self
+    }
+
+    /// What it takes: a schema for each argument, and those that must be there.
+    pub fn input_schema(mut self, properties: Json, required: &[&str]) -> Tool {
+        self.input_schema = json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
+        self
+    }
+
+    /// The schema of what it gives to machines.
+    pub fn output_schema(mut self, schema: Json) -> Tool {
+        self.output_schema = Some(schema);
+        self
+    }
+
+    /// It changes nothing.
+    pub fn read_only(mut self) -> Tool {
+        self.effect = ToolEffect::ReadOnly;
+        self
+    }
+
+    /// It adds something and takes nothing away.
+    pub fn non_destructive(mut self) -> Tool {
+        self.effect = ToolEffect::NonDestructive;
+        self
+    }
+
+    /// Calling it twice does no more than calling it once.
+    pub fn idempotent(mut self) -> Tool {
+        self.idempotency = Idempotency::Idempotent;
+        self
+    }
+
+    /// It deals with others than its server.
+    pub fn open_world(mut self) -> Tool {
+        self.world = World::Open;
+        self
+    }
+
+    /// What it is called.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn to_json(&self) -> Json {
+        let mut hints = Map::new();
+        hints.insert("readOnlyHint".to_owned(), json!(self.effect == ToolEffect::ReadOnly));
+        if self.effect != ToolEffect::ReadOnly {
+            hints.insert(
+                "destructiveHint".to_owned(),
+                json!(self.effect == ToolEffect::Destructive),
+            );
+            hints.insert(
+                "idempotentHint".to_owned(),
+                json!(self.idempotency == Idempotency::Idempotent),
+            );
+        }
+        hints.insert("openWorldHint".to_owned(), json!(self.world == World::Open));
+        let mut tool = json!({
+            "name": self.name,
+            "description": self.description,
+            "inputSchema": self.input_schema,
+            "annotations": hints,
+        });
+        if let Some(title) = &self.title {
+            tool["title"] = json!(title);
+        }
+        if let Some(output) = &self.output_schema {
+            tool["outputSchema"] = output.clone();
+        }
+        tool
+    }
+
+    pub(crate) fn call(
+        &self,
+        context: HandlerContext,
+        arguments: Json,
+    ) -> HandlerFuture<'static, ToolOutput> {
+        (self.handler)(context, arguments)
+    }
+}

@@ -1,0 +1,496 @@
+//! Where files may be touched: folders that are allowed, and the way from a path to a file inside one of them.
+//! A path is freed of links first; then it is opened from the folder's own handle and no link is followed, so that
+//! whoever swaps a folder for a link in between gains nothing.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, mkdirat, openat, statat};
+use rustix::io::Errno;
+
+use super::file_error::FileError;
+
+/// The longest path that is looked at, in bytes.
+const MAX_PATH_LENGTH: usize = 4096;
+
+/// Folders that files may be touched in.
+#[derive(Debug, Clone)]
+pub(crate) struct AllowedRoots {
+    roots: Vec<Arc<RootDir>>,
+    /// Where long outputs lie: to be read and nothing else.
+    output_dir: Option<Arc<RootDir>>,
+}
+
+/// One allowed folder, without links in its path, and held open.
+pub(crate) struct RootDir {
+    path: PathBuf,
+    dir: OwnedFd,
+}
+
+impl fmt::Debug for RootDir {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Root({})", self.path.display())
+    }
+}
+
+/// What is to be done with a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Look at it.
+    Read,
+    /// Change it, or make it.
+    Write,
+}
+
+/// A place inside of an allowed folder. Whether something is there is another question.
+#[derive(Debug, Clone)]
+pub(crate) struct ResolvedPath {
+    root: Arc<RootDir>,
+    /// From the root on, without links and without `..`.
+    relative: PathBuf,
+    /// The whole path.
+    pub(crate) path: PathBuf,
+}
+
+/// A regular file that was opened, and what it was then.
+#[derive(Debug)]
+pub(crate) struct OpenedFile {
+    pub(crate) file: File,
+    pub(crate) stat: Stat,
+}
+
+impl AllowedRoots {
+    /// Takes every folder that is there.
+    pub(crate) fn new(roots: &[PathBuf], output_dir: Option<&Path>) -> AllowedRoots {
+        let mut all: Vec<Arc<RootDir>> = Vec::new();
+        for root in roots.iter().filter_map(|path| RootDir::open(path)) {
+            if !all.iter().any(|it| it.path == root.path) {
+                all.push(Arc::new(root));
+            }
+        }
+        AllowedRoots { roots: all, output_dir: output_dir.and_then(RootDir::open).map(Arc::new) }
+    }
+
+    /// The folder that relative paths begin at.
+    pub(crate) fn first(&self) -> Option<&Path> {
+        self.roots.first().map(|root| root.path.as_path())
+    }
+
+    /// The allowed folders.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.roots.iter().map(|root| root.path.as_path())
+    }
+
+    /// Finds the place that a path means.
+    pub(crate) fn resolve(&self, text: &str, access: Access) -> Result<ResolvedPath, FileError> {
+        if text.is_empty() || text.len() > MAX_PATH_LENGTH || text.contains('\0') {
+            return Err(FileError::InvalidPath);
+        }
+        let first = self.first().ok_or(FileError::NoRoots)?;
+        let requested = first.join(text);
+        let outside = || FileError::Outside {
+            path: requested.clone(),
+            roots: self.paths().map(Path::to_owned).collect(),
+        };
+        let (existing, rest) = canonical_prefix(&requested).ok_or_else(outside)?;
+        // What lies outside is not even looked for: nobody learns what is there.
+        let root = self.root_of(&existing, access).ok_or_else(outside)?;
+        let is_plain = |part: Component<'_>| matches!(part, Component::Normal(_));
+        if !rest.components().all(is_plain) {
+            return Err(FileError::NotFound { path: requested.clone(), near: None });
+        }
+        let path = match rest.as_os_str().is_empty() {
+            true => existing,
+            false => existing.join(rest),
+        };
+        let relative = path.strip_prefix(&root.path).map_err(|_| outside())?.to_owned();
+        Ok(ResolvedPath { root: root.clone(), relative, path })
+    }
+
+    fn root_of(&self, path: &Path, access: Access) -> Option<&Arc<RootDir>> {
+        let output_dir = self.output_dir.iter().filter(|_| access == Access::Read);
+        // The deepest one, so that a folder inside another is its own.
+        self.roots
+            .iter()
+            .chain(output_dir)
+            .filter(|root| path.starts_with(&root.path))
+            .max_by_key(|root| root.path.as_os_str().len())
+    }
+}
+
+impl RootDir {
+    fn open(path: &Path) -> Option<RootDir> {
+        let path = path.canonicalize().ok()?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let folder = openat(CWD, &path, flags, Mode::empty()).ok()?;
+        Some(RootDir { path, dir: folder })
+    }
+}
+
+/// The longest beginning of a path that is there, without links, and the rest as it was written.
+fn canonical_prefix(path: &Path) -> Option<(PathBuf, PathBuf)> {
+    path.ancestors().find_map(|beginning| {
+        let existing = beginning.canonicalize().ok()?;
+        let rest = path.strip_prefix(beginning).ok()?;
+        Some((existing, rest.to_owned()))
+    })
+}
+
+impl ResolvedPath {
+    /// Opens a regular file to read. Anything else is refused before it is opened for real: devices act on being
+    /// opened, and pipes wait.
+    pub(crate) fn open(&self) -> Result<OpenedFile, FileError> {
+        let seen = self.stat()?;
+        match FileType::from_raw_mode(seen.st_mode) {
+            FileType::RegularFile => {}
+            FileType::Directory => return Err(FileError::IsDirectory { path: self.path.clone() }),
+            FileType::Symlink => return Err(FileError::DanglingLink { path: self.path.clone() }),
+            FileType::Fifo
+            | FileType::Socket
+            | FileType::CharacterDevice
+            | FileType::BlockDevice
+            | FileType::Unknown => {
+                return Err(FileError::NotRegularFile { path: self.path.clone() });
+            }
+        }
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let file = self.open_relative(flags)?;
+        let status = fstat(&file).map_err(|error| self.errno_error(error))?;
+        if !is_same_file(&status, &seen) {
+            return Err(FileError::ReplacedMeanwhile { path: self.path.clone() });
+        }
+        Ok(OpenedFile { file: File::from(file), stat: status })
+    }
+
+    /// Opens a folder.
+    pub(crate) fn open_dir(&self) -> Result<OwnedFd, FileError> {
+        self.open_relative(OFlags::RDONLY | OFlags::DIRECTORY)
+    }
+
+    /// What is there, without following a link.
+    pub(crate) fn stat(&self) -> Result<Stat, FileError> {
+        let Some((folder, name)) = self.parent_and_name() else {
+            return fstat(&self.root.dir).map_err(|error| self.errno_error(error));
+        };
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let folder = open_beneath(self.root.dir.as_fd(), &folder, flags);
+        folder
+            .and_then(|folder| statat(folder, name, AtFlags::SYMLINK_NOFOLLOW))
+            .map_err(|error| self.errno_error(error))
+    }
+
+    /// Is anything there?
+    pub(crate) fn exists(&self) -> Result<bool, FileError> {
+        match self.stat() {
+            Ok(_) => Ok(true),
+            Err(FileError::NotFound { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Is it a folder?
+    pub(crate) fn is_dir(&self) -> Result<bool, FileError> {
+        let status = self.stat()?;
+        Ok(FileType::from_raw_mode(status.st_mode) == FileType::Directory)
+    }
+
+    /// The folder that it lies in, made where it is missing, and its name there.
+    pub(crate) fn open_or_create_parent(&self) -> Result<(OwnedFd, OsString), FileError> {
+        let (folder, name) = self
+            .parent_and_name()
+            .ok_or_else(|| FileError::IsDirectory { path: self.path.clone() })?;
+        let mut at = self.root.dir.try_clone().map_err(|error| self.io_error(&error))?;
+        for part in folder.components() {
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let part = part.as_os_str();
+            let next = match openat(&at, part, flags, Mode::empty()) {
+                Err(Errno::NOENT) => {
+                    match mkdirat(&at, part, Mode::from_raw_mode(0o777)) {
+                        Ok(()) | Err(Errno::EXIST) => {}
+                        Err(error) => return Err(self.errno_error(error)),
+                    }
+                    openat(&at, part, flags, Mode::empty())
+                }
+                opened => opened,
+            };
+            at = next.map_err(|error| self.errno_error(error))?;
+        }
+        Ok((at, name))
+    }
+
+    fn parent_and_name(&self) -> Option<(PathBuf, OsString)> {
+        let name = self.relative.file_name()?;
+        Some((self.relative.parent().unwrap_or(Path::new("")).to_owned(), name.to_owned()))
+    }
+
+    fn open_relative(&self, flags: OFlags) -> Result<OwnedFd, FileError> {
+        open_beneath(self.root.dir.as_fd(), &self.relative, flags)
+            .map_err(|error| self.errno_error(error))
+    }
+
+    fn io_error(&self, error: &std::io::Error) -> FileError {
+        FileError::Io { path: self.path.clone(), kind: error.kind() }
+    }
+
+    /// What the system's refusal means.
+    pub(crate) fn errno_error(&self, error: Errno) -> FileError {
+        let path = self.path.clone();
+        match error {
+            Errno::NOENT => FileError::NotFound { near: self.similar_name(), path },
+            Errno::NOTDIR => FileError::NotADirectory { path },
+            Errno::ISDIR => FileError::IsDirectory { path },
+            Errno::LOOP | Errno::XDEV => FileError::ReplacedMeanwhile { path },
+            Errno::ACCESS | Errno::PERM | Errno::ROFS => FileError::PermissionDenied { path },
+            other => FileError::Io { path, kind: std::io::Error::from(other).kind() },
+        }
+    }
+
+    /// A name in the same folder that may have been meant.
+    fn similar_name(&self) -> Option<String> {
+        let name = self.path.file_name()?.to_str()?;
+        let folder = self.path.parent()?;
+        let names = std::fs::read_dir(folder).ok()?.take(1000).flatten();
+        let scored = names.filter_map(|entry| {
+            let other = entry.file_name().into_string().ok()?;
+            let score = strsim::jaro_winkler(&name.to_lowercase(), &other.to_lowercase());
+            (score > 0.8).then_some((score, other))
+        });
+        scored.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, other)| other)
+    }
+}
+
+/// Are both the same regular file?
+fn is_same_file(one: &Stat, other: &Stat) -> bool {
+    (one.st_dev, one.st_ino, one.st_mode) == (other.st_dev, other.st_ino, other.st_mode)
+}
+
+/// Opens what lies below a folder, and follows no link at all on the way.
+fn open_beneath(
+    folder: BorrowedFd<'_>,
+    relative: &Path,
+    flags: OFlags,
+) -> rustix::io::Result<OwnedFd> {
+    let relative = match relative.as_os_str().is_empty() {
+        true => Path::new("."),
+        false => relative,
+    };
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::{ResolveFlags, openat2};
+        let resolve =
+            ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        let flags = flags | OFlags::CLOEXEC;
+        // The kernel asks for another try when something was renamed meanwhile.
+        for _ in 0..8 {
+            match openat2(folder, relative, flags, Mode::empty(), resolve) {
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                // An old kernel, or a filter that does not know the call.
+                Err(Errno::NOSYS | Errno::PERM) => break,
+                opened => return opened,
+            }
+        }
+    }
+    walk_beneath(folder, relative, flags)
+}
+
+/// The same step by step, where the system cannot do it at once.
+fn walk_beneath(
+    folder: BorrowedFd<'_>,
+    relative: &Path,
+    flags: OFlags,
+) -> rustix::io::Result<OwnedFd> {
+    let safe = OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let parts: Vec<&OsStr> = relative
+        .components()
+        .map(|part| match part {
+            Component::Normal(name) => Ok(name),
+            Component::CurDir => Ok(OsStr::new(".")),
+            Component::ParentDir | Component::RootDir | Component::Prefix(_) => Err(Errno::XDEV),
+        })
+        .collect::<Result<_, _>>()?;
+    let (last, folders) = parts.split_last().ok_or(Errno::NOENT)?;
+    let mut at: Option<OwnedFd> = None;
+    for part in folders {
+        let here = at.as_ref().map_or(folder, AsFd::as_fd);
+        let next = openat(here, *part, OFlags::RDONLY | OFlags::DIRECTORY | safe, Mode::empty())?;
+        at = Some(next);
+    }
+    openat(at.as_ref().map_or(folder, AsFd::as_fd), *last, flags | safe, Mode::empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    /// A root with a file, links that stay and links that leave, beside a secret.
+    fn fixture() -> (tempfile::TempDir, AllowedRoots) {
+        let home = tempfile::tempdir().unwrap();
+        let at = |path: &str| home.path().join(path);
+        fs::create_dir_all(at("root/sub")).unwrap();
+        fs::create_dir_all(at("root-two")).unwrap();
+        fs::write(at("root/sub/file"), "inside").unwrap();
+        fs::write(at("root-two/file"), "beside").unwrap();
+        fs::write(at("secret"), "outside").unwrap();
+        symlink(at("secret"), at("root/leaves")).unwrap();
+        symlink("../secret", at("root/leaves-relative")).unwrap();
+        symlink("..", at("root/up")).unwrap();
+        symlink(home.path(), at("root/up-absolute")).unwrap();
+        symlink("sub/file", at("root/stays")).unwrap();
+        symlink(at("root/sub"), at("root/stays-absolute")).unwrap();
+        symlink(at("nothing-there"), at("root/loose")).unwrap();
+        symlink("around", at("root/around")).unwrap();
+        let roots = AllowedRoots::new(&[at("root")], None);
+        (home, roots)
+    }
+
+    fn read(roots: &AllowedRoots, path: &str) -> Result<String, FileError> {
+        let opened = roots.resolve(path, Access::Read)?.open()?;
+        Ok(std::io::read_to_string(opened.file).unwrap())
+    }
+
+    #[test]
+    fn what_is_inside_is_found_however_it_is_written() {
+        let (home, roots) = fixture();
+        let absolute = home.path().canonicalize().unwrap().join("root/sub/file");
+        for path in [
+            "sub/file",
+            "./sub/./file",
+            "sub/../sub/file",
+            "sub//file",
+            "stays",
+            "stays-absolute/file",
+            "../root/sub/file",
+            absolute.to_str().unwrap(),
+        ] {
+            assert_eq!(read(&roots, path), Ok("inside".to_owned()), "{path}");
+        }
+    }
+
+    #[test]
+    fn nothing_leads_out() {
+        let (home, roots) = fixture();
+        let absolute = |path: &str| home.path().join(path).display().to_string();
+        let paths = [
+            "..",
+            "../secret",
+            "../secret/",
+            "sub/../../secret",
+            "sub/../../nothing-there",
+            "./../secret",
+            "....//secret",
+            "leaves",
+            "leaves-relative",
+            "up/secret",
+            "up-absolute/secret",
+            "up/up/secret",
+            "up/root/../secret",
+            "loose",
+            "around",
+            "../root-two/file",
+            "/etc/passwd",
+            "//etc/passwd",
+            "/proc/self/root/etc/passwd",
+            "/proc/self/cwd",
+            "/dev/zero",
+            "",
+            "a\0b",
+            "missing/../../secret",
+            "%2e%2e/secret",
+            "..\\secret",
+            "file:///etc/passwd",
+            "~/secret",
+        ];
+        for path in paths.map(str::to_owned).into_iter().chain([
+            absolute("secret"),
+            absolute("root/../secret"),
+            absolute("root-two/file"),
+            absolute("root/leaves"),
+            "x/".repeat(5000),
+        ]) {
+            assert!(read(&roots, &path).is_err(), "{path}");
+            let made =
+                roots.resolve(&path, Access::Write).and_then(|it| it.open_or_create_parent());
+            // What is merely oddly named may be made, inside.
+            if let (Ok(_), Ok(resolved)) = (made, roots.resolve(&path, Access::Write)) {
+                let root = home.path().canonicalize().unwrap().join("root");
+                assert!(resolved.path.starts_with(root), "{path}");
+            }
+        }
+        assert_eq!(fs::read_to_string(home.path().join("secret")).unwrap(), "outside");
+    }
+
+    #[test]
+    fn what_is_outside_is_not_told_from_what_is_not_there() {
+        let (_home, roots) = fixture();
+        let error = |path: &str| roots.resolve(path, Access::Read).unwrap_err().to_string();
+        let without = |text: String, path: &str| text.replace(path, "");
+        assert_eq!(
+            without(error("../secret"), "secret"),
+            without(error("../nothing-there"), "nothing-there")
+        );
+    }
+
+    #[test]
+    fn a_folder_that_became_a_link_after_it_was_found_leads_nowhere() {
+        let (home, roots) = fixture();
+        let resolved = roots.resolve("sub/file", Access::Read).unwrap();
+        let root = home.path().join("root");
+        fs::rename(root.join("sub"), root.join("gone")).unwrap();
+        fs::create_dir(home.path().join("trap")).unwrap();
+        fs::write(home.path().join("trap/file"), "trapped").unwrap();
+        symlink(home.path().join("trap"), root.join("sub")).unwrap();
+        assert!(resolved.open().is_err());
+        assert!(resolved.open_or_create_parent().is_err());
+    }
+
+    #[test]
+    fn a_walk_step_by_step_is_as_safe() {
+        let (_home, roots) = fixture();
+        let folder = roots.roots[0].dir.as_fd();
+        let open = |path: &str| walk_beneath(folder, Path::new(path), OFlags::RDONLY);
+        assert!(open("sub/file").is_ok() && open(".").is_ok());
+        for path in ["leaves", "stays", "up/secret", "../secret", "stays-absolute/file", "/etc"] {
+            assert!(open(path).is_err(), "{path}");
+        }
+    }
+
+    #[test]
+    fn only_regular_files_are_opened() {
+        let (home, roots) = fixture();
+        let root = home.path().join("root");
+        let made = std::process::Command::new("mkfifo").arg(root.join("pipe")).status().unwrap();
+        assert!(made.success());
+        let _socket = std::os::unix::net::UnixListener::bind(root.join("socket")).unwrap();
+        let denied = |path: &str| roots.resolve(path, Access::Read).unwrap().open().unwrap_err();
+        assert!(matches!(denied("pipe"), FileError::NotRegularFile { .. }));
+        assert!(matches!(denied("socket"), FileError::NotRegularFile { .. }));
+        assert!(matches!(denied("sub"), FileError::IsDirectory { .. }));
+        let devices = AllowedRoots::new(&[PathBuf::from("/dev")], None);
+        let zero = devices.resolve("zero", Access::Read).unwrap().open().unwrap_err();
+        assert!(matches!(zero, FileError::NotRegularFile { .. }));
+    }
+
+    #[test]
+    fn a_name_that_is_nearly_right_is_suggested() {
+        let (_home, roots) = fixture();
+        let error = roots.resolve("sub/fiel", Access::Read).unwrap().open().unwrap_err(); // misspelt on purpose
+        assert!(error.to_string().contains("`file`"), "{error}");
+    }
+
+    #[test]
+    fn the_shelf_is_to_be_read_and_nothing_else() {
+        let (home, _) = fixture();
+        let at = |path: &str| home.path().join(path);
+        let roots = AllowedRoots::new(&[at("root")], Some(&at("root-two")));
+        let path = at("root-two/file").display().to_string();
+        assert_eq!(read(&roots, &path), Ok("beside".to_owned()));
+        assert!(matches!(roots.resolve(&path, Access::Write), Err(FileError::Outside { .. })));
+    }
+}

@@ -1,0 +1,344 @@
+//! Replaces a piece of a text by another, and touches nothing else. Where it cannot, it says what was there instead.
+
+use std::fmt::Write;
+
+use super::contents::MAX_FILE_SIZE;
+use super::text_encoding::{LineEndings, to_crlf};
+
+/// How many lines of the text are compared when a piece is not found.
+const MAX_COMPARED_LINES: usize = 10_000;
+/// How many places are named.
+const MAX_SUGGESTIONS: usize = 3;
+const MAX_SUGGESTION_LINES: usize = 10;
+/// How long a line that is shown or compared may be, in characters.
+const MAX_LINE_LENGTH: usize = 200;
+/// How alike a place must be to be worth a mention.
+const MIN_SIMILARITY: f64 = 0.5;
+
+/// How much is to be replaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// The only occurrence.
+    Once,
+    /// Every occurrence.
+    Everywhere,
+}
+
+/// What to put for what.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Replacement<'a> {
+    pub(crate) old: &'a str,
+    pub(crate) new: &'a str,
+    pub(crate) extent: Extent,
+}
+
+/// A text with a piece replaced.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ReplaceResult {
+    pub(crate) text: String,
+    /// How often.
+    pub(crate) count: usize,
+    /// Where the first one begins, in bytes; the same place before and after.
+    pub(crate) start: usize,
+    /// Where the first one ends, in the new text.
+    pub(crate) end: usize,
+}
+
+/// Why nothing was replaced.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ReplaceError {
+    /// There is nothing to look for.
+    Empty,
+    /// Both are the same.
+    NoChange,
+    /// It is not there.
+    NotFound {
+        /// Places that are nearly it.
+        near: Vec<SimilarPlace>,
+    },
+    /// The text would become too large.
+    TooLarge,
+    /// It is there more than once, in these lines.
+    Ambiguous { count: usize, lines: Vec<usize> },
+}
+
+/// A place that is nearly what was looked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SimilarPlace {
+    /// Its first line, counted from 1.
+    pub(crate) line: usize,
+    /// What it says.
+    pub(crate) text: String,
+    /// Is it the same but for blanks?
+    pub(crate) difference: Difference,
+}
+
+/// What a near place differs in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Difference {
+    /// Blanks and line ends only.
+    Whitespace,
+    /// Words.
+    Text,
+}
+
+/// Replaces. A text whose lines all end with a carriage return is searched and mended in its own way.
+pub(crate) fn replace(text: &str, wanted: Replacement<'_>) -> Result<ReplaceResult, ReplaceError> {
+    if wanted.old.is_empty() {
+        return Err(ReplaceError::Empty);
+    }
+    let ends = LineEndings::detect(text);
+    let adopted = to_crlf(wanted.old);
+    // Where every line ends with both, a line feed alone would be half of an end.
+    let is_as_written = ends != LineEndings::CrLf && text.contains(wanted.old);
+    let old = match is_as_written {
+        true => wanted.old,
+        false => adopted.as_str(),
+    };
+    let new = match old == wanted.old {
+        true => ends.normalize(wanted.new),
+        false => to_crlf(wanted.new),
+    };
+    if old == new {
+        return Err(ReplaceError::NoChange);
+    }
+    let Some(start) = text.find(old) else {
+        return Err(ReplaceError::NotFound { near: similar_places(text, wanted.old) });
+    };
+    let end = start + new.len();
+    match wanted.extent {
+        Extent::Everywhere => {
+            let count = text.matches(old).count();
+            let added = count.saturating_mul(new.len());
+            let size = (text.len() - count * old.len()).saturating_add(added);
+            if u64::try_from(size).is_ok_and(|size| size > MAX_FILE_SIZE) {
+                return Err(ReplaceError::TooLarge);
+            }
+            Ok(ReplaceResult { text: text.replace(old, &new), count, start, end })
+        }
+        Extent::Once => {
+            let places = occurrences(text, old);
+            if places.len() > 1 {
+                let lines = places
+                    .iter()
+                    .take(MAX_SUGGESTION_LINES)
+                    .map(|at| line_number(text, *at))
+                    .collect();
+                return Err(ReplaceError::Ambiguous { count: places.len(), lines });
+            }
+            let mut changed = String::with_capacity(text.len() + new.len());
+            changed.push_str(&text[..start]);
+            changed.push_str(&new);
+            changed.push_str(&text[start + old.len()..]);
+            Ok(ReplaceResult { text: changed, count: 1, start, end })
+        }
+    }
+}
+
+/// Where a piece begins, also where two of them share letters: either could be meant.
+fn occurrences(text: &str, piece: &str) -> Vec<usize> {
+    let step = piece.chars().next().map_or(1, char::len_utf8);
+    let mut found = Vec::new();
+    let mut from = 0;
+    while let Some(at) = text.get(from..).and_then(|rest| rest.find(piece)) {
+        found.push(from + at);
+        from += at + step;
+    }
+    found
+}
+
+/// The line that a byte is in, counted from 1.
+pub(crate) fn line_number(text: &str, at: usize) -> usize {
+    text[..at].matches('\n').count() + 1
+}
+
+fn similar_places(text: &str, wanted: &str) -> Vec<SimilarPlace> {
+    let wanted: Vec<&str> = wanted.trim_matches('\n').lines().collect();
+    let Some(lead) = wanted.iter().position(|line| !line.trim().is_empty()) else {
+        return Vec::new();
+    };
+    let lines: Vec<&str> = text.lines().collect();
+    let first = truncate_line(wanted[lead].trim());
+    let mut scored: Vec<(f64, usize)> = lines
+        .iter()
+        .enumerate()
+        .take(MAX_COMPARED_LINES)
+        .filter(|(_, line)| !line.trim().is_empty())
+        .map(|(at, line)| (strsim::sorensen_dice(&truncate_line(line.trim()), &first), at))
+        .filter(|(score, _)| *score >= MIN_SIMILARITY)
+        .collect();
+    scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+    scored.truncate(4 * MAX_SUGGESTIONS);
+    let mut places: Vec<(f64, SimilarPlace)> = scored
+        .into_iter()
+        .map(|(_, at)| {
+            let start = at.saturating_sub(lead);
+            let window = &lines[start..lines.len().min(start + wanted.len())];
+            (similarity(window, &wanted), similar_place(start, window, &wanted))
+        })
+        .collect();
+    places.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.line.cmp(&b.1.line)));
+    places.dedup_by_key(|(_, near)| near.line);
+    places.into_iter().take(MAX_SUGGESTIONS).map(|(_, near)| near).collect()
+}
+
+fn similar_place(start: usize, window: &[&str], wanted: &[&str]) -> SimilarPlace {
+    let bare = |lines: &[&str]| lines.join(" ").split_whitespace().collect::<Vec<_>>().join(" ");
+    let differs = match bare(window) == bare(wanted) {
+        true => Difference::Whitespace,
+        false => Difference::Text,
+    };
+    let shown: Vec<String> =
+        window.iter().take(MAX_SUGGESTION_LINES).map(|line| truncate_line(line)).collect();
+    SimilarPlace { line: start + 1, text: shown.join("\n"), difference: differs }
+}
+
+fn similarity(window: &[&str], wanted: &[&str]) -> f64 {
+    let most = wanted.len().min(MAX_SUGGESTION_LINES);
+    let score = |at: usize| {
+        let line = window.get(at).copied().unwrap_or_default();
+        strsim::sorensen_dice(&truncate_line(line.trim()), &truncate_line(wanted[at].trim()))
+    };
+    #[expect(clippy::cast_precision_loss, reason = "a handful of lines")]
+    let mean = (0..most).map(score).sum::<f64>() / most as f64;
+    mean
+}
+
+fn truncate_line(line: &str) -> String {
+    line.chars().take(MAX_LINE_LENGTH).collect()
+}
+
+impl ReplaceError {
+    /// What a model should know to do better.
+    pub(crate) fn message(&self) -> String {
+        match self {
+            ReplaceError::Empty => "`old_string` is empty; Write makes a file".to_owned(),
+            ReplaceError::NoChange => "`old_string` and `new_string` are the same".to_owned(),
+            ReplaceError::TooLarge => format!("it would have more than {MAX_FILE_SIZE} bytes"),
+            ReplaceError::Ambiguous { count, lines } => {
+                let named: Vec<String> = lines.iter().map(usize::to_string).collect();
+                let more = if *count > lines.len() { ", …" } else { "" };
+                format!(
+                    "`old_string` was found {count} times (lines {}{more}); take in more of its \
+                     surroundings so that it is unique, or set `replace_all`",
+                    named.join(", ")
+                )
+            }
+            ReplaceError::NotFound { near } => {
+                let mut text = "`old_string` was not found".to_owned();
+                if near.is_empty() {
+                    text.push_str("; nothing in the file is like it");
+                }
+                for place in near {
+                    let how = match place.difference {
+                        Difference::Whitespace => "differs in blanks only",
+                        Difference::Text => "is like it",
+                    };
+                    let _infallible = write!(text, "\nline {} {how}:\n{}", place.line, place.text);
+                }
+                text
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn once<'a>(old: &'a str, new: &'a str) -> Replacement<'a> {
+        Replacement { old, new, extent: Extent::Once }
+    }
+
+    fn everywhere<'a>(old: &'a str, new: &'a str) -> Replacement<'a> {
+        Replacement { old, new, extent: Extent::Everywhere }
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_but_the_match_is_changed(
+            before in "([a-c ]|\r\n|\n){0,20}", old in "[a-c\n]{1,6}", after in "([a-c ]|\r\n|\n){0,20}",
+            new in "[x-z\n]{0,6}", has_returns: bool,
+        ) {
+            let text = format!("{before}{old}{after}");
+            let text = if has_returns { to_crlf(&text) } else { text };
+            match replace(&text, once(&old, &new)) {
+                Ok(replaced) => {
+                    let start = replaced.start;
+                    let put = &replaced.text[start..replaced.end];
+                    prop_assert_eq!(&text[..start], &replaced.text[..start]);
+                    let taken = text.len() + put.len() - replaced.text.len();
+                    prop_assert_eq!(&text[start + taken..], &replaced.text[replaced.end..]);
+                    prop_assert_eq!(put.replace("\r\n", "\n"), new.replace("\r\n", "\n"));
+                    let took = &text[start..start + taken];
+                    prop_assert_eq!(took.replace("\r\n", "\n"), old.replace("\r\n", "\n"));
+                }
+                Err(ReplaceError::NoChange) => prop_assert_eq!(old, new),
+                Err(error) => {
+                    let is_ambiguous = matches!(error, ReplaceError::Ambiguous { .. });
+                    prop_assert!(is_ambiguous, "{:?}", error);
+                }
+            }
+        }
+
+        #[test]
+        fn everywhere_is_as_often_as_it_says(
+            text in "[ab\n]{0,60}", old in "[ab]{1,3}", new in "[xy]{0,3}",
+        ) {
+            if let Ok(replaced) = replace(&text, everywhere(&old, &new)) {
+                prop_assert_eq!(replaced.count, text.matches(&old).count());
+                prop_assert_eq!(replaced.text, text.replace(&old, &new));
+            }
+        }
+
+        #[test]
+        fn lines_that_end_with_a_return_still_all_do(
+            lines in prop::collection::vec("[a-c]{1,4}", 2..8), new in "[x\n]{1,5}",
+        ) {
+            let text = lines.join("\r\n") + "\r\n";
+            for old in [format!("{}\n", lines[0]), format!("\n{}", lines[1])] {
+                let replaced = replace(&text, everywhere(&old, &new)).expect("it is there");
+                let bare = replaced.text.replace("\r\n", "");
+                prop_assert!(!bare.contains('\n') && !bare.contains('\r'), "{:?}", replaced.text);
+            }
+        }
+    }
+
+    #[test]
+    fn two_that_share_letters_are_two() {
+        assert_eq!(
+            replace("aaa", once("aa", "b")),
+            Err(ReplaceError::Ambiguous { count: 2, lines: vec![1, 1] })
+        );
+        assert_eq!(
+            replace("ééé", once("éé", "b")).unwrap_err().message().matches("2 times").count(),
+            1
+        );
+    }
+
+    #[test]
+    fn what_is_not_found_is_named_with_what_is_like_it() {
+        let text = "fn main() {\n    let total = add(1, 2);\n    print(total);\n}\n";
+        let missed = replace(text, once("let total = add(1, 3);", "x")).unwrap_err();
+        assert_eq!(
+            missed.message(),
+            "`old_string` was not found\nline 2 is like it:\n    let total = add(1, 2);"
+        );
+        let blanks = "\tlet total = add(1, 2);\n\tprint(total);";
+        let missed = replace(text, once(blanks, "x")).unwrap_err().message();
+        assert!(missed.contains("line 2 differs in blanks only"), "{missed}");
+        let nothing = replace(text, once("something else entirely", "x")).unwrap_err();
+        assert_eq!(nothing.message(), "`old_string` was not found; nothing in the file is like it");
+    }
+
+    #[test]
+    fn what_makes_no_change_is_told() {
+        assert_eq!(replace("a", once("", "b")), Err(ReplaceError::Empty));
+        assert_eq!(replace("a", once("a", "a")), Err(ReplaceError::NoChange));
+        assert_eq!(replace("a\r\nb\r\n", once("a\nb", "a\nb")), Err(ReplaceError::NoChange));
+        let (text, new) = ("a".repeat(10_000), "b".repeat(10_000));
+        assert_eq!(replace(&text, everywhere("a", &new)), Err(ReplaceError::TooLarge));
+    }
+}

@@ -1,0 +1,5 @@
+//! TODO facade
+
+pub(crate) mod image;
+pub(crate) mod notebook;
+pub mod pdf_text;

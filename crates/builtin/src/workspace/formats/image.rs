@@ -1,0 +1,101 @@
+//! Pictures, made small enough to be shown to a model.
+
+use std::io::Cursor;
+
+use image::codecs::jpeg::JpegEncoder;
+use image::{DynamicImage, ImageFormat, ImageReader, Limits};
+
+/// The largest that goes as it is, in bytes and in pixels a side.
+const MAX_UNCHANGED_BYTES: usize = 3 * 1024 * 1024;
+const MAX_UNCHANGED_SIDE: u32 = 2000;
+/// The longest side of one that was made smaller.
+const RESIZED_SIDE: u32 = 1568;
+/// What a picture may take in memory.
+const MAX_DECODER_MEMORY: u64 = 256 * 1024 * 1024;
+const MAX_DECODED_SIDE: u32 = 20_000;
+const JPEG_QUALITY: u8 = 85;
+
+/// A picture that may be shown.
+#[derive(Debug)]
+pub(crate) struct PreparedImage {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) mime_type: &'static str,
+    pub(crate) size: (u32, u32),
+}
+
+/// What kind of picture bytes are, where it is one that can be shown. Their beginning decides, not a name.
+pub(crate) fn detect_format(bytes: &[u8]) -> Option<ImageFormat> {
+    let shown = [ImageFormat::Png, ImageFormat::Jpeg, ImageFormat::Gif, ImageFormat::WebP];
+    image::guess_format(bytes).ok().filter(|format| shown.contains(format))
+}
+
+/// A picture as it is, or smaller.
+pub(crate) fn prepare(bytes: &[u8], format: ImageFormat) -> Option<PreparedImage> {
+    let size = limited_reader(bytes, format).into_dimensions().ok()?;
+    if bytes.len() <= MAX_UNCHANGED_BYTES && size.0.max(size.1) <= MAX_UNCHANGED_SIDE {
+        return Some(PreparedImage {
+            bytes: bytes.to_vec(),
+            mime_type: format.to_mime_type(),
+            size,
+        });
+    }
+    let image = limited_reader(bytes, format).decode().ok()?;
+    let image = image.thumbnail(RESIZED_SIDE, RESIZED_SIDE);
+    encode(&image)
+}
+
+fn limited_reader(bytes: &[u8], format: ImageFormat) -> ImageReader<Cursor<&[u8]>> {
+    let mut limits = Limits::default();
+    limits.max_alloc = Some(MAX_DECODER_MEMORY);
+    limits.max_image_width = Some(MAX_DECODED_SIDE);
+    limits.max_image_height = Some(MAX_DECODED_SIDE);
+    let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
+    reader.limits(limits);
+    reader
+}
+
+fn encode(image: &DynamicImage) -> Option<PreparedImage> {
+    let mut bytes = Vec::new();
+    let mime_type = match image.color().has_alpha() {
+        true => {
+            image.write_to(&mut Cursor::new(&mut bytes), ImageFormat::Png).ok()?;
+            ImageFormat::Png.to_mime_type()
+        }
+        false => {
+            let encoder = JpegEncoder::new_with_quality(&mut bytes, JPEG_QUALITY);
+            image.to_rgb8().write_with_encoder(encoder).ok()?;
+            ImageFormat::Jpeg.to_mime_type()
+        }
+    };
+    Some(PreparedImage { bytes, mime_type, size: (image.width(), image.height()) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn png(width: u32, height: u32) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let image = DynamicImage::new_rgb8(width, height);
+        image.write_to(&mut Cursor::new(&mut bytes), ImageFormat::Png).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn a_small_picture_goes_as_it_is_and_a_large_one_smaller() {
+        let small = png(30, 20);
+        assert_eq!(detect_format(&small), Some(ImageFormat::Png));
+        let fitted_small = prepare(&small, ImageFormat::Png).unwrap();
+        assert_eq!((fitted_small.bytes, fitted_small.size), (small, (30, 20)));
+        let large = prepare(&png(3000, 1500), ImageFormat::Png).unwrap();
+        assert_eq!((large.mime_type, large.size), ("image/jpeg", (1568, 784)));
+    }
+
+    #[test]
+    fn what_only_begins_like_a_picture_is_none() {
+        let broken = &png(30, 20)[..20];
+        assert_eq!(detect_format(broken), Some(ImageFormat::Png));
+        assert!(prepare(broken, ImageFormat::Png).is_none());
+        assert_eq!(detect_format(b"BM plain text"), None);
+    }
+}

@@ -1,0 +1,4 @@
+//! TODO facade
+
+pub(crate) mod jobs;
+pub(crate) mod output_log;

@@ -1,0 +1,375 @@
+//! Commands while they run: started in groups of their own, listened to, ended in time. Those in the background have
+//! a name, and end with their client at the latest.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use switchboard_wire::process::child::{
+    ProcessOptions, ProcessSet, Program, StartError, Watchdog, WatchdogProgram,
+};
+use switchboard_wire::process::command;
+use switchboard_wire::process::command::RunningCommand;
+use tokio::io::AsyncReadExt;
+use tokio::net::unix::pipe::Receiver;
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::output_log::{Excerpt, OutputLog};
+use crate::kit::handler_error::HandlerError;
+
+/// How many commands may run in the background, and how many that ended are remembered.
+const MAX_RUNNING: usize = 16;
+const MAX_REMEMBERED: usize = 32;
+/// How long somebody who left a command's group may keep its output open once it has ended.
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(200);
+/// Longer than any command may run.
+const MAX_BACKGROUND_TIME: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// Runs a command and says at the end where it stands: `$1` is the command, `$2` the file to say it in.
+const FOREGROUND_SCRIPT: &str =
+    "__swb=$2; set -- \"$1\"; trap 'pwd -P >\"$__swb\"' EXIT; eval \"$1\"";
+/// The same for a command whose folder does not matter.
+const BACKGROUND_SCRIPT: &str = "eval \"$1\"";
+
+/// The commands of one client.
+pub(crate) struct Jobs {
+    guard_program: Option<WatchdogProgram>,
+    /// Started with the first command.
+    guard: OnceLock<Option<Watchdog>>,
+    environment: Vec<(String, String)>,
+    descendants: ProcessSet,
+    next_number: AtomicU64,
+    table: Mutex<Table>,
+}
+
+#[derive(Default)]
+struct Table {
+    jobs: BTreeMap<String, Job>,
+    tasks: JoinSet<()>,
+}
+
+/// One command in the background.
+struct Job {
+    number: u64,
+    command: String,
+    output: Arc<OutputLog>,
+    exit: watch::Receiver<Option<JobExit>>,
+    kill: Arc<Notify>,
+    /// How much of its output was given out.
+    read_offset: u64,
+}
+
+/// What to run.
+#[derive(Debug, Clone)]
+pub(crate) struct CommandSpec {
+    pub(crate) command: String,
+    /// Where the shell stands.
+    pub(crate) working_dir: PathBuf,
+    /// Where outputs lie.
+    pub(crate) output_dir: PathBuf,
+}
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct JobExit {
+    pub(crate) code: Option<i32>,
+    pub(crate) signal: Option<i32>,
+    pub(crate) cause: ExitCause,
+}
+
+/// Who ended a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ExitCause {
+    /// Itself.
+    Exited,
+    /// We, for it took too long.
+    Timeout,
+    /// We, for somebody wanted that.
+    Killed,
+}
+
+/// A command that ran while somebody waited.
+#[derive(Debug)]
+pub(crate) struct CommandResult {
+    pub(crate) exit: JobExit,
+    pub(crate) output: OutputLog,
+    /// Where it left the shell, where it says so.
+    pub(crate) working_dir: Option<PathBuf>,
+}
+
+/// What is new of a command in the background.
+#[derive(Debug)]
+pub(crate) struct JobUpdate {
+    pub(crate) command: String,
+    pub(crate) exit: Option<JobExit>,
+    pub(crate) excerpt: Excerpt,
+    pub(crate) output_path: PathBuf,
+}
+
+impl fmt::Debug for Jobs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Jobs({})", self.table().jobs.len())
+    }
+}
+
+impl Jobs {
+    pub(crate) fn new(guard: Option<WatchdogProgram>, environment: Vec<(String, String)>) -> Jobs {
+        Jobs {
+            guard_program: guard,
+            guard: OnceLock::new(),
+            environment,
+            descendants: ProcessSet::new(),
+            next_number: AtomicU64::new(0),
+            table: Mutex::default(),
+        }
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs a command and waits for its end. Dropping the future kills it.
+    pub(crate) async fn run(
+        &self,
+        spec: &CommandSpec,
+        timeout: Duration,
+    ) -> Result<CommandResult, HandlerError> {
+        let number = self.next_number.fetch_add(1, Ordering::Relaxed) + 1;
+        let transcript = create_output_log(spec, number)?;
+        let folder_file = spec.output_dir.join(format!("folder-{number}"));
+        let (pipe, errand) = self.spawn_shell(spec, FOREGROUND_SCRIPT, &folder_file)?;
+        let waiting = wait_for_exit(
+            pipe,
+            errand,
+            &transcript,
+            StopConditions { timeout, kill: Arc::default() },
+        );
+        let exit = waiting.await;
+        let folder = std::fs::read(&folder_file).ok().and_then(|bytes| parse_working_dir(&bytes));
+        let _never_made = std::fs::remove_file(&folder_file);
+        Ok(CommandResult { exit, output: transcript, working_dir: folder })
+    }
+
+    /// Starts a command in the background; comes back with its name.
+    pub(crate) fn start_background(
+        &self,
+        spec: &CommandSpec,
+        timeout: Option<Duration>,
+    ) -> Result<String, HandlerError> {
+        let mut table = self.table();
+        while table.tasks.try_join_next().is_some() {}
+        if table.jobs.values().filter(|job| job.is_running()).count() >= MAX_RUNNING {
+            return Err(HandlerError::failed(format!(
+                "{MAX_RUNNING} commands run in the background already; end one with KillBash"
+            )));
+        }
+        table.evict_finished();
+        let number = self.next_number.fetch_add(1, Ordering::Relaxed) + 1;
+        let transcript = Arc::new(create_output_log(spec, number)?);
+        let (pipe, errand) = self.spawn_shell(spec, BACKGROUND_SCRIPT, Path::new(""))?;
+        let (tell, exit) = watch::channel(None);
+        let kill = Arc::new(Notify::new());
+        let stop_conditions =
+            StopConditions { timeout: timeout.unwrap_or(MAX_BACKGROUND_TIME), kill: kill.clone() };
+        let kept = transcript.clone();
+        table.tasks.spawn(async move {
+            let exit = wait_for_exit(pipe, errand, &kept, stop_conditions).await;
+            let _nobody_asks = tell.send(Some(exit));
+        });
+        let name = format!("bash_{number}");
+        let command = spec.command.clone();
+        let job = Job { number, command, output: transcript, exit, kill, read_offset: 0 };
+        table.jobs.insert(name.clone(), job);
+        Ok(name)
+    }
+
+    /// What a command said since it was asked last, at most so much, and whether it has ended. Waits for its end,
+    /// but no longer than that.
+    pub(crate) async fn read_update(
+        &self,
+        name: &str,
+        wait: Duration,
+        max_bytes: u64,
+    ) -> Result<JobUpdate, HandlerError> {
+        let mut exit = self.with_job(name, |job| job.exit.clone())?;
+        // One that is over, or gone, is not waited for.
+        let _over_or_time_up = timeout(wait, exit.wait_for(Option::is_some)).await;
+        self.with_job(name, |job| {
+            // Asked first: what it says after that is for the next time.
+            let exit = *job.exit.borrow();
+            let (excerpt, next) = job.output.read_from(job.read_offset, max_bytes);
+            job.read_offset = next;
+            let path = job.output.path().to_owned();
+            JobUpdate { command: job.command.clone(), exit, excerpt, output_path: path }
+        })
+    }
+
+    /// Ends a command in the background, and everybody whom it started. One that has ended already stays so.
+    pub(crate) async fn kill(&self, name: &str) -> Result<JobExit, HandlerError> {
+        let (mut exit, kill) = self.with_job(name, |job| (job.exit.clone(), job.kill.clone()))?;
+        kill.notify_one();
+        let ended = timeout(Duration::from_secs(10), exit.wait_for(Option::is_some)).await;
+        match ended {
+            Ok(Ok(exit)) => exit.ok_or_else(|| HandlerError::failed("it cannot be ended")),
+            Ok(Err(_)) | Err(_) => Err(HandlerError::failed(format!("`{name}` does not end"))),
+        }
+    }
+
+    /// Ends everything that was started here, and waits until it is gone.
+    pub(crate) async fn shut_down(&self) {
+        let mut tasks = {
+            let mut table = self.table();
+            table.jobs.clear();
+            std::mem::take(&mut table.tasks)
+        };
+        tasks.shutdown().await;
+        if self.next_number.load(Ordering::Relaxed) > 0 {
+            let flock = self.descendants;
+            let _found = tokio::task::spawn_blocking(move || flock.kill_descendants()).await;
+        }
+    }
+
+    fn with_job<T>(
+        &self,
+        name: &str,
+        action: impl FnOnce(&mut Job) -> T,
+    ) -> Result<T, HandlerError> {
+        let mut table = self.table();
+        if let Some(job) = table.jobs.get_mut(name) {
+            return Ok(action(job));
+        }
+        let known: Vec<&str> = table.jobs.keys().map(String::as_str).collect();
+        let known = if known.is_empty() { "there is none".to_owned() } else { known.join(", ") };
+        Err(HandlerError::failed(format!(
+            "there is no command `{name}` in the background ({known})"
+        )))
+    }
+
+    fn spawn_shell(
+        &self,
+        spec: &CommandSpec,
+        script: &str,
+        folder_file: &Path,
+    ) -> Result<(Receiver, RunningCommand), HandlerError> {
+        let guard = self.guard.get_or_init(|| {
+            self.guard_program.as_ref().and_then(|program| Watchdog::start(program).ok())
+        });
+        let keeping = ProcessOptions {
+            watchdog: guard.clone(),
+            process_set: self.descendants,
+            ..ProcessOptions::default()
+        };
+        let env = self.environment.iter().map(|(name, value)| (name.into(), value.into()));
+        let mut program = Program {
+            command: "bash".into(),
+            args: vec![
+                "-c".into(),
+                script.into(),
+                "bash".into(),
+                spec.command.as_str().into(),
+                folder_file.into(),
+            ],
+            env: env.chain([("TERM".into(), "dumb".into())]).collect(),
+            cwd: Some(spec.working_dir.clone()),
+        };
+        let failed = |error: &StartError| {
+            HandlerError::failed(format!("the shell cannot be started: {}", error.source))
+        };
+        match command::spawn(&program, &keeping) {
+            Err(error) if error.source.kind() == std::io::ErrorKind::NotFound => {
+                program.command = "sh".into();
+                command::spawn(&program, &keeping).map_err(|error| failed(&error))
+            }
+            sent => sent.map_err(|error| failed(&error)),
+        }
+    }
+}
+
+impl Table {
+    /// Makes room for one more: those that ended longest ago go, with their outputs.
+    fn evict_finished(&mut self) {
+        while self.jobs.len() >= MAX_REMEMBERED {
+            let ended = self.jobs.iter().filter(|(_, job)| !job.is_running());
+            let Some(name) = ended.min_by_key(|(_, job)| job.number).map(|(name, _)| name.clone())
+            else {
+                return;
+            };
+            if let Some(job) = self.jobs.remove(&name) {
+                let _gone_already = std::fs::remove_file(job.output.path());
+            }
+        }
+    }
+}
+
+impl Job {
+    fn is_running(&self) -> bool {
+        self.exit.borrow().is_none()
+    }
+}
+
+fn create_output_log(spec: &CommandSpec, number: u64) -> Result<OutputLog, HandlerError> {
+    let path = spec.output_dir.join(format!("bash_{number}.txt"));
+    OutputLog::new(path)
+        .map_err(|error| HandlerError::failed(format!("the output cannot be kept: {error}")))
+}
+
+fn parse_working_dir(bytes: &[u8]) -> Option<PathBuf> {
+    let text = std::str::from_utf8(bytes).ok().filter(|text| text.len() <= 4096)?;
+    let folder = PathBuf::from(text.strip_suffix('\n').unwrap_or(text));
+    folder.is_absolute().then_some(folder)
+}
+
+/// When a command is ended by us.
+struct StopConditions {
+    timeout: Duration,
+    kill: Arc<Notify>,
+}
+
+/// Listens to a command until it ends. Dropping the future kills it, and everybody whom it started.
+async fn wait_for_exit(
+    mut pipe: Receiver,
+    mut errand: RunningCommand,
+    transcript: &OutputLog,
+    stop_conditions: StopConditions,
+) -> JobExit {
+    let deadline = Instant::now() + stop_conditions.timeout;
+    let mut buffer = vec![0; 64 * 1024];
+    let mut is_open = true;
+    let ended = loop {
+        tokio::select! {
+            biased;
+            () = sleep_until(deadline) => break Err(ExitCause::Timeout),
+            () = stop_conditions.kill.notified() => break Err(ExitCause::Killed),
+            status = errand.wait() => break Ok(status.ok()),
+            read = pipe.read(&mut buffer), if is_open => match read {
+                Ok(0) | Err(_) => is_open = false,
+                Ok(count) => transcript.append(&buffer[..count]),
+            },
+        }
+    };
+    let (status, by) = match ended {
+        Ok(status) => (status, ExitCause::Exited),
+        Err(by) => (errand.stop().await.status, by),
+    };
+    let rest = async {
+        while is_open {
+            match pipe.read(&mut buffer).await {
+                Ok(0) | Err(_) => is_open = false,
+                Ok(count) => transcript.append(&buffer[..count]),
+            }
+        }
+    };
+    let _somebody_holds_it = timeout(DRAIN_TIMEOUT, rest).await;
+    JobExit {
+        code: status.and_then(|it: ExitStatus| it.code()),
+        signal: status.and_then(|it| it.signal()),
+        cause: by,
+    }
+}

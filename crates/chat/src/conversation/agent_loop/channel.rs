@@ -1,0 +1,131 @@
+//! What passes between the loop and its face: orders in, happenings out. While it waits to be heard it goes on
+//! listening, so that a face which is busy saying something never waits for a loop that waits for it.
+
+use std::sync::Arc;
+
+use switchboard::call::pipeline::CallContext;
+use tokio::sync::mpsc;
+
+use crate::conversation::event::ConversationEvent;
+use crate::conversation::handle::Command;
+use crate::message::ContentBlock;
+use crate::model::language_model::LanguageModel;
+
+/// Why what is under way should stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum StopCause {
+    /// The person wants to speak.
+    Interrupt,
+    /// The person wants to begin anew.
+    Clear,
+    /// Nobody is there any more.
+    Disconnected,
+}
+
+pub(crate) struct LoopChannel {
+    commands: mpsc::Receiver<Command>,
+    events: mpsc::Sender<ConversationEvent>,
+    model: Option<Arc<dyn LanguageModel>>,
+    /// What was said and not taken up yet. Bounded by what a person types during one round.
+    queued: Vec<Vec<ContentBlock>>,
+    /// The desk to go on at, where it is another one.
+    call_context: Option<Arc<CallContext>>,
+    stop_cause: Option<StopCause>,
+}
+
+impl LoopChannel {
+    pub(crate) fn new(
+        commands: mpsc::Receiver<Command>,
+        events: mpsc::Sender<ConversationEvent>,
+        model: Option<Arc<dyn LanguageModel>>,
+    ) -> LoopChannel {
+        LoopChannel {
+            commands,
+            events,
+            model,
+            queued: Vec::new(),
+            call_context: None,
+            stop_cause: None,
+        }
+    }
+
+    pub(crate) fn model(&self) -> Option<Arc<dyn LanguageModel>> {
+        self.model.clone()
+    }
+
+    pub(crate) fn take_call_context(&mut self) -> Option<Arc<CallContext>> {
+        self.call_context.take()
+    }
+
+    pub(crate) fn stop_cause(&self) -> Option<StopCause> {
+        self.stop_cause
+    }
+
+    /// What was to be stopped has stopped.
+    pub(crate) fn clear_stop_cause(&mut self) {
+        self.stop_cause = self.stop_cause.filter(|it| *it == StopCause::Disconnected);
+    }
+
+    pub(crate) fn has_queued(&self) -> bool {
+        !self.queued.is_empty()
+    }
+
+    pub(crate) fn take_queued(&mut self) -> Vec<Vec<ContentBlock>> {
+        std::mem::take(&mut self.queued)
+    }
+
+    /// Takes the next order.
+    pub(crate) async fn receive(&mut self) {
+        match self.stop_cause {
+            // Who is gone says nothing more, and that at once.
+            Some(StopCause::Disconnected) => std::future::pending().await,
+            Some(StopCause::Interrupt | StopCause::Clear) | None => {
+                let command = self.commands.recv().await;
+                self.apply(command);
+            }
+        }
+    }
+
+    fn apply(&mut self, command: Option<Command>) {
+        let halt = match command {
+            Some(Command::Send(parts)) => return self.queued.push(parts),
+            Some(Command::SetModel(model)) => {
+                self.model = model;
+                return;
+            }
+            Some(Command::SetCallContext(call_context)) => {
+                self.call_context = Some(call_context);
+                return;
+            }
+            Some(Command::WithdrawLast(reply)) => {
+                let _nobody_waits = reply.send(self.queued.pop().is_some());
+                return;
+            }
+            Some(Command::Interrupt) => StopCause::Interrupt,
+            Some(Command::Clear) => {
+                self.queued.clear();
+                StopCause::Clear
+            }
+            None => StopCause::Disconnected,
+        };
+        self.stop_cause = self.stop_cause.max(Some(halt));
+    }
+
+    /// Says what happened, once there is room for it.
+    pub(crate) async fn send(&mut self, event: ConversationEvent) {
+        while self.stop_cause != Some(StopCause::Disconnected) {
+            let command = tokio::select! {
+                biased;
+                room = self.events.reserve() => {
+                    match room {
+                        Ok(room) => room.send(event),
+                        Err(_) => self.stop_cause = Some(StopCause::Disconnected),
+                    }
+                    return;
+                }
+                command = self.commands.recv() => command,
+            };
+            self.apply(command);
+        }
+    }
+}

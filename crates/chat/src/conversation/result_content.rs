@@ -1,0 +1,108 @@
+//! What a call gave, in words and pictures: for the model, and in one text for a person.
+
+use std::error::Error;
+
+use switchboard::call::pipeline::ToolCallError;
+use switchboard::tool_result;
+use switchboard::tool_result::ToolOutput;
+
+use crate::message::ContentBlock;
+
+/// What a call gave.
+#[derive(Debug)]
+pub(crate) struct ResultContent {
+    /// For the model.
+    pub(crate) content: Vec<ContentBlock>,
+    /// For a person.
+    pub(crate) text: String,
+    /// Did it fail?
+    pub(crate) is_error: bool,
+}
+
+/// What is said where a tool says nothing: models take an empty result for a mistake.
+const EMPTY_RESULT: &str = "(the tool gave nothing back)";
+
+/// A result of words alone.
+pub(crate) fn from_text(text: String) -> ResultContent {
+    ResultContent {
+        content: vec![ContentBlock::Text { text: text.clone() }],
+        text,
+        is_error: false,
+    }
+}
+
+/// A result as it was bounded by the host.
+pub(crate) fn from_output(output: ToolOutput) -> ResultContent {
+    let notes = output.notes.iter().map(|it| format!("[note: {it}]"));
+    let notes: Vec<ContentBlock> = notes.map(|text| ContentBlock::Text { text }).collect();
+    let is_error = output.is_error;
+    let mut parts: Vec<ContentBlock> = output.blocks.into_iter().map(content_block).collect();
+    parts.retain(|part| !matches!(part, ContentBlock::Text { text } if text.is_empty()));
+    parts.extend(notes);
+    if parts.is_empty() {
+        parts.push(ContentBlock::Text { text: EMPTY_RESULT.to_owned() });
+    }
+    let text = parts.iter().filter_map(display_text).collect::<Vec<_>>().join("\n");
+    ResultContent { content: parts, text, is_error }
+}
+
+fn content_block(part: tool_result::ContentBlock) -> ContentBlock {
+    use tool_result::ContentBlock as From;
+    let mime = |mime: Option<String>| mime.unwrap_or_else(|| "data".to_owned());
+    let of = |uri: Option<String>| uri.map(|uri| format!(" of {uri}")).unwrap_or_default();
+    let text = match part {
+        From::Image { mime, base64, .. } => {
+            return ContentBlock::Image { mime: mime.to_owned(), base64 };
+        }
+        From::Text { text, from_uri: None } => text,
+        From::Text { text, from_uri: Some(uri) } => format!("[{uri}]\n{text}"),
+        From::Saved { path, mime: kind, bytes, from_uri } => {
+            format!("[{}{}, {bytes} bytes, saved in {}]", mime(kind), of(from_uri), path.display())
+        }
+        From::NotSaved { mime: kind, from_uri } => {
+            format!("[{}{}, not saved]", mime(kind), of(from_uri))
+        }
+        From::Link { uri, name, description, .. } => {
+            let about = [name, description].into_iter().flatten().collect::<Vec<_>>().join(": ");
+            format!("[resource {uri} {about}]")
+        }
+        From::Unknown { raw, .. } => String::from_utf8_lossy(raw.as_bytes()).into_owned(),
+    };
+    ContentBlock::Text { text }
+}
+
+fn display_text(part: &ContentBlock) -> Option<String> {
+    match part {
+        ContentBlock::Text { text } => Some(text.clone()),
+        ContentBlock::Image { mime, base64 } => {
+            Some(format!("[{mime}, {} KB]", base64.len() * 3 / 4 / 1024))
+        }
+        ContentBlock::Thinking { .. } | ContentBlock::ToolUse(_) | ContentBlock::ToolResult(_) => {
+            None
+        }
+    }
+}
+
+/// Why there is no result, so that a model can make something of it.
+pub(crate) fn from_failure(failure: &ToolCallError) -> ResultContent {
+    let mut text = failure.to_string();
+    let mut cause = failure.source();
+    while let Some(error) = cause {
+        text.push_str(&format!(": {error}"));
+        cause = error.source();
+    }
+    match failure {
+        ToolCallError::UnknownTool { nearest, .. } if !nearest.is_empty() => {
+            text.push_str(&format!("; the nearest are {}", nearest.join(", ")));
+        }
+        ToolCallError::InvalidArguments { faults, .. } => {
+            for fault in faults {
+                text.push_str(&format!("\n- {fault}"));
+            }
+        }
+        ToolCallError::UnknownTool { .. }
+        | ToolCallError::Denied { .. }
+        | ToolCallError::Request(_) => {}
+    }
+    ResultContent { content: vec![ContentBlock::Text { text: text.clone() }], text, is_error: true }
+}

@@ -1,0 +1,274 @@
+//! Chat completions as OpenAI has them and many others speak them: how a conversation is written, and how the chunks of
+//! an answer are read. Others are not always exact, so what can be understood is.
+
+use serde_json::{Map, Value as Json, json};
+
+use crate::message::{ContentBlock, Message, Role, ToolResult, ToolUse};
+use crate::model::attempt_error::AttemptError;
+use crate::model::client::{RequestSettings, ResponseParser};
+use crate::model::language_model::{
+    ModelRequest, ModelResponse, ResponseDelta, StopReason, ToolDefinition, Usage,
+};
+
+/// The most calls of one answer that are taken.
+const MAX_CALLS: usize = 256;
+
+/// A request.
+pub(crate) fn body(request: &ModelRequest, settings: &RequestSettings) -> Json {
+    let mut messages = Vec::new();
+    if !request.system_prompt.trim().is_empty() {
+        messages.push(json!({"role": "system", "content": &*request.system_prompt}));
+    }
+    for source_message in request.messages.iter() {
+        match source_message.role {
+            Role::User => push_user_messages(source_message, &mut messages),
+            Role::Assistant => messages.extend(assistant_message(source_message)),
+        }
+    }
+    let mut body = json!({
+        "model": settings.model,
+        "messages": messages,
+        "stream": true,
+        "stream_options": {"include_usage": true},
+    });
+    if !request.tools.is_empty() {
+        body["tools"] = request.tools.iter().map(tool).collect();
+    }
+    if let Some(tokens) = settings.max_output_tokens(request) {
+        body["max_completion_tokens"] = json!(tokens);
+    }
+    body
+}
+
+fn tool(definition: &ToolDefinition) -> Json {
+    let ToolDefinition { name, description, input_schema: schema } = definition;
+    // The service wants to see that nothing is taken.
+    let mut schema = schema.clone();
+    if schema["properties"].is_null() {
+        schema["properties"] = json!({});
+    }
+    json!({"type": "function", "function": {"name": name, "description": description, "parameters": schema}})
+}
+
+/// Results first, right behind the calls. They are texts; their pictures follow as the person's.
+fn push_user_messages(source_message: &Message, messages: &mut Vec<Json>) {
+    let mut content = Vec::new();
+    for part in &source_message.content {
+        match part {
+            ContentBlock::ToolResult(result) => messages.push(tool_message(result)),
+            ContentBlock::Text { text } => content.push(json!({"type": "text", "text": text})),
+            ContentBlock::Image { mime, base64 } => content.push(image_part(mime, base64)),
+            ContentBlock::Thinking { .. } | ContentBlock::ToolUse(_) => {}
+        }
+    }
+    let shown: Vec<Json> = source_message.content.iter().flat_map(result_images).collect();
+    if !shown.is_empty() {
+        let about = json!({"type": "text", "text": "[pictures of the results above]"});
+        let pictures: Vec<Json> = std::iter::once(about).chain(shown).collect();
+        content.splice(..0, pictures);
+    }
+    let is_text = |it: &Json| it["type"] == "text";
+    match content.as_slice() {
+        [] => {}
+        // One text is sent as a text: not everybody takes lists.
+        [only] if is_text(only) => messages.push(json!({"role": "user", "content": only["text"]})),
+        _ => messages.push(json!({"role": "user", "content": content})),
+    }
+}
+
+fn tool_message(result: &ToolResult) -> Json {
+    let text = |part: &ContentBlock| match part {
+        ContentBlock::Text { text } => Some(text.clone()),
+        ContentBlock::Image { mime, .. } => Some(format!("[a picture, {mime}, shown below]")),
+        ContentBlock::Thinking { .. } | ContentBlock::ToolUse(_) | ContentBlock::ToolResult(_) => {
+            None
+        }
+    };
+    let text = result.content.iter().filter_map(text).collect::<Vec<_>>().join("\n");
+    let text = if result.is_error { format!("error: {text}") } else { text };
+    json!({"role": "tool", "tool_call_id": result.id, "content": text})
+}
+
+fn result_images(part: &ContentBlock) -> Vec<Json> {
+    let ContentBlock::ToolResult(result) = part else { return Vec::new() };
+    let shown = |part: &ContentBlock| match part {
+        ContentBlock::Image { mime, base64 } => Some(image_part(mime, base64)),
+        ContentBlock::Text { .. }
+        | ContentBlock::Thinking { .. }
+        | ContentBlock::ToolUse(_)
+        | ContentBlock::ToolResult(_) => None,
+    };
+    result.content.iter().filter_map(shown).collect()
+}
+
+fn image_part(mime: &str, base64: &str) -> Json {
+    json!({"type": "image_url", "image_url": {"url": format!("data:{mime};base64,{base64}")}})
+}
+
+fn assistant_message(source_message: &Message) -> Option<Json> {
+    let (mut text, mut calls) = (String::new(), Vec::new());
+    for part in &source_message.content {
+        match part {
+            ContentBlock::Text { text: more } => text.push_str(more),
+            ContentBlock::ToolUse(call) => calls.push(json!({
+                "id": call.id, "type": "function",
+                "function": {"name": call.tool, "arguments": arguments_to_text(&call.arguments)},
+            })),
+            ContentBlock::Image { .. }
+            | ContentBlock::Thinking { .. }
+            | ContentBlock::ToolResult(_) => {}
+        }
+    }
+    if text.is_empty() && calls.is_empty() {
+        return None;
+    }
+    let content = if text.is_empty() { Json::Null } else { json!(text) };
+    let mut message = json!({"role": "assistant", "content": content});
+    if !calls.is_empty() {
+        message["tool_calls"] = Json::Array(calls);
+    }
+    Some(message)
+}
+
+/// Arguments travel as a text that holds JSON. What was none goes back as it came.
+pub(crate) fn arguments_to_text(arguments: &Json) -> String {
+    arguments.as_str().map_or_else(|| arguments.to_string(), str::to_owned)
+}
+
+/// Arguments of a text; an object where it is empty, and the text itself where it is no JSON.
+pub(crate) fn arguments_from_text(text: &str) -> Json {
+    match text.trim() {
+        "" => Json::Object(Map::new()),
+        text => serde_json::from_str(text).unwrap_or_else(|_| Json::String(text.to_owned())),
+    }
+}
+
+/// What was heard of an answer so far.
+#[derive(Default)]
+pub(crate) struct ChatCompletionsParser {
+    text: String,
+    thinking: String,
+    is_refusal: bool,
+    calls: Vec<PartialToolUse>,
+    stop: Option<StopReason>,
+    usage: Usage,
+}
+
+/// A call as it grows.
+struct PartialToolUse {
+    index: u64,
+    id: String,
+    name: String,
+    arguments: String,
+}
+
+impl ChatCompletionsParser {
+    fn add_call_delta(&mut self, position: usize, piece: &Json) -> Result<(), AttemptError> {
+        let text = |json: &Json| json.as_str().unwrap_or_default().to_owned();
+        let position = u64::try_from(position).unwrap_or(u64::MAX);
+        let index = piece["index"].as_u64().unwrap_or(position);
+        let (id, name) = (text(&piece["id"]), text(&piece["function"]["name"]));
+        // Some give every call the same number; a second id begins a second call.
+        let is_full = self.calls.len() >= MAX_CALLS;
+        let existing = self.calls.iter_mut().rev().find(|it| it.index == index);
+        let existing = existing.filter(|it| id.is_empty() || it.id.is_empty() || it.id == id);
+        let arguments = &piece["function"]["arguments"];
+        let arguments =
+            if arguments.is_null() { String::new() } else { arguments_to_text(arguments) };
+        match existing {
+            Some(partial) => {
+                if partial.id.is_empty() {
+                    partial.id = id;
+                }
+                if partial.name.is_empty() {
+                    partial.name = name;
+                }
+                partial.arguments.push_str(&arguments);
+            }
+            None if is_full => {
+                return Err(AttemptError::invalid_response("an answer of too many calls"));
+            }
+            None => self.calls.push(PartialToolUse { index, id, name, arguments }),
+        }
+        Ok(())
+    }
+}
+
+impl ResponseParser for ChatCompletionsParser {
+    fn push_event(&mut self, event: &Json) -> Result<Vec<ResponseDelta>, AttemptError> {
+        let error = &event["error"];
+        if !error.is_null() {
+            let text = |name: &str| error[name].as_str();
+            let code = text("code").or(text("type")).unwrap_or_default();
+            return Err(AttemptError::from_error_event(code, text("message").unwrap_or_default()));
+        }
+        if let Some(usage) = Some(&event["usage"]).filter(|it| it.is_object()) {
+            let number = |json: &Json| json.as_u64().unwrap_or_default();
+            self.usage = Usage {
+                input: number(&usage["prompt_tokens"]),
+                cached: number(&usage["prompt_tokens_details"]["cached_tokens"]),
+                output: number(&usage["completion_tokens"]),
+            };
+        }
+        let (choice, mut deltas) = (&event["choices"][0], Vec::new());
+        let delta = &choice["delta"];
+        let piece = |name: &str| delta[name].as_str().filter(|it| !it.is_empty());
+        if let Some(more) = piece("reasoning_content").or(piece("reasoning")) {
+            self.thinking.push_str(more);
+            deltas.push(ResponseDelta::Thinking(more.to_owned()));
+        }
+        for name in ["content", "refusal"] {
+            if let Some(more) = piece(name) {
+                self.is_refusal |= name == "refusal";
+                self.text.push_str(more);
+                deltas.push(ResponseDelta::Text(more.to_owned()));
+            }
+        }
+        for (position, call) in delta["tool_calls"].as_array().into_iter().flatten().enumerate() {
+            self.add_call_delta(position, call)?;
+        }
+        if let Some(reason) = choice["finish_reason"].as_str() {
+            self.stop = Some(match reason {
+                "tool_calls" | "function_call" => StopReason::ToolUse,
+                "length" => StopReason::MaxTokens,
+                "content_filter" => StopReason::Refusal,
+                _ => StopReason::EndTurn,
+            });
+        }
+        Ok(deltas)
+    }
+
+    /// What was used comes behind the last word, if it comes.
+    fn is_complete(&self) -> bool {
+        false
+    }
+
+    fn finish(self: Box<Self>) -> Result<ModelResponse, AttemptError> {
+        let Some(stop) = self.stop else {
+            return Err(AttemptError::stream_interrupted("the stream ended before the answer did"));
+        };
+        let stop = match stop {
+            StopReason::EndTurn if self.is_refusal => StopReason::Refusal,
+            StopReason::EndTurn if !self.calls.is_empty() => StopReason::ToolUse,
+            StopReason::EndTurn
+            | StopReason::ToolUse
+            | StopReason::MaxTokens
+            | StopReason::Refusal => stop,
+        };
+        let mut parts = Vec::new();
+        if !self.thinking.is_empty() {
+            parts.push(ContentBlock::Thinking { text: self.thinking, provider_block: None });
+        }
+        if !self.text.is_empty() {
+            parts.push(ContentBlock::Text { text: self.text });
+        }
+        for PartialToolUse { id, name, arguments, .. } in self.calls {
+            let arguments = arguments_from_text(&arguments);
+            // An answer that was cut may end in the middle of a call.
+            if stop != StopReason::MaxTokens || arguments.is_object() {
+                parts.push(ContentBlock::ToolUse(ToolUse { id, tool: name, arguments }));
+            }
+        }
+        Ok(ModelResponse { content: parts, stop_reason: stop, usage: self.usage })
+    }
+}

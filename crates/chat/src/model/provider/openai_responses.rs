@@ -1,0 +1,270 @@
+//! The responses of OpenAI: how a conversation is written as items, and how the events of an answer are read. Nothing is
+//! left with the service: what it thought travels with us, sealed.
+
+use std::sync::atomic::Ordering;
+
+use serde_json::{Value as Json, json};
+
+use crate::message::{ContentBlock, Message, Role, ToolResult, ToolUse};
+use crate::model::attempt_error::AttemptError;
+use crate::model::client::{RequestSettings, ResponseParser};
+use crate::model::language_model::{
+    ModelRequest, ModelResponse, ResponseDelta, StopReason, ToolDefinition, Usage,
+};
+use crate::model::provider::openai_chat::{arguments_from_text, arguments_to_text};
+
+/// The most items of one answer.
+const MAX_ITEMS: usize = 10_000;
+
+/// A request.
+pub(crate) fn body(request: &ModelRequest, settings: &RequestSettings) -> Json {
+    let input: Vec<Json> = request.messages.iter().flat_map(|it| items(it, settings)).collect();
+    let mut body = json!({
+        "model": settings.model,
+        "input": input,
+        "stream": true,
+        "store": false,
+    });
+    if settings.returns_encrypted_reasoning.load(Ordering::Relaxed) {
+        body["include"] = json!(["reasoning.encrypted_content"]);
+    }
+    if !request.system_prompt.trim().is_empty() {
+        body["instructions"] = json!(&*request.system_prompt);
+    }
+    if !request.tools.is_empty() {
+        let tool = |it: &ToolDefinition| {
+            let mut schema = it.input_schema.clone();
+            if schema["properties"].is_null() {
+                schema["properties"] = json!({});
+            }
+            json!({
+                "type": "function", "name": it.name, "description": it.description,
+                "parameters": schema, "strict": false,
+            })
+        };
+        body["tools"] = request.tools.iter().map(tool).collect();
+    }
+    if let Some(tokens) = settings.max_output_tokens(request) {
+        body["max_output_tokens"] = json!(tokens);
+    }
+    body
+}
+
+fn items(source_message: &Message, settings: &RequestSettings) -> Vec<Json> {
+    let mut items: Vec<Json> = Vec::new();
+    for part in &source_message.content {
+        let content = match part {
+            ContentBlock::Text { text } => match source_message.role {
+                Role::User => json!({"type": "input_text", "text": text}),
+                Role::Assistant => json!({"type": "output_text", "text": text}),
+            },
+            ContentBlock::Image { mime, base64 } => image_part(mime, base64),
+            ContentBlock::Thinking { provider_block: provider_block, .. } => {
+                let provider_block =
+                    provider_block.as_ref().filter(|it| it["by"] == *settings.model_id);
+                items.extend(provider_block.map(|it| it["block"].clone()));
+                continue;
+            }
+            ContentBlock::ToolUse(call) => {
+                items.push(json!({
+                    "type": "function_call", "call_id": call.id, "name": call.tool,
+                    "arguments": arguments_to_text(&call.arguments),
+                }));
+                continue;
+            }
+            ContentBlock::ToolResult(result) => {
+                items.push(json!({
+                    "type": "function_call_output", "call_id": result.id, "output": function_output(result),
+                }));
+                continue;
+            }
+        };
+        let role = match source_message.role {
+            Role::User => "user",
+            Role::Assistant => "assistant",
+        };
+        match items.last_mut().filter(|it| it["type"] == "message") {
+            Some(message) => {
+                if let Some(list) = message["content"].as_array_mut() {
+                    list.push(content);
+                }
+            }
+            None => items.push(json!({"type": "message", "role": role, "content": [content]})),
+        }
+    }
+    items
+}
+
+fn image_part(mime: &str, base64: &str) -> Json {
+    json!({"type": "input_image", "image_url": format!("data:{mime};base64,{base64}")})
+}
+
+/// A text where it is words alone, which everybody takes.
+fn function_output(result: &ToolResult) -> Json {
+    let failed = if result.is_error { "error: " } else { "" };
+    let (mut text, mut content) = (failed.to_owned(), Vec::new());
+    for part in &result.content {
+        match part {
+            ContentBlock::Text { text: more } => {
+                if text.len() > failed.len() {
+                    text.push('\n');
+                }
+                text.push_str(more);
+            }
+            ContentBlock::Image { mime, base64 } => content.push(image_part(mime, base64)),
+            ContentBlock::Thinking { .. }
+            | ContentBlock::ToolUse(_)
+            | ContentBlock::ToolResult(_) => {}
+        }
+    }
+    if content.is_empty() {
+        return json!(text);
+    }
+    if !text.is_empty() {
+        content.insert(0, json!({"type": "input_text", "text": text}));
+    }
+    Json::Array(content)
+}
+
+/// What was heard of an answer so far.
+pub(crate) struct ResponsesParser {
+    model_id: String,
+    items: Vec<Json>,
+    end: Option<ResponseEnd>,
+    usage: Usage,
+}
+
+/// How the answer ended.
+#[derive(Clone, Copy)]
+enum ResponseEnd {
+    Completed,
+    CutShort,
+    Filtered,
+}
+
+impl ResponsesParser {
+    pub(crate) fn new(model_id: String) -> ResponsesParser {
+        ResponsesParser { model_id, items: Vec::new(), end: None, usage: Usage::default() }
+    }
+
+    fn complete(&mut self, response: &Json, end: ResponseEnd) {
+        let number = |json: &Json| json.as_u64().unwrap_or_default();
+        let usage = &response["usage"];
+        self.usage = Usage {
+            input: number(&usage["input_tokens"]),
+            cached: number(&usage["input_tokens_details"]["cached_tokens"]),
+            output: number(&usage["output_tokens"]),
+        };
+        if self.items.is_empty() {
+            let items = response["output"].as_array().into_iter().flatten();
+            self.items = items.take(MAX_ITEMS).cloned().collect();
+        }
+        self.end = Some(end);
+    }
+}
+
+impl ResponseParser for ResponsesParser {
+    fn push_event(&mut self, event: &Json) -> Result<Vec<ResponseDelta>, AttemptError> {
+        let piece = || event["delta"].as_str().unwrap_or_default().to_owned();
+        let service_error = |error: &Json| {
+            let text = |name: &str| error[name].as_str();
+            let code = text("code").or(text("type")).unwrap_or_default();
+            AttemptError::from_error_event(code, text("message").unwrap_or_default())
+        };
+        match event["type"].as_str() {
+            Some("response.output_text.delta" | "response.refusal.delta") => {
+                return Ok(vec![ResponseDelta::Text(piece())]);
+            }
+            Some("response.reasoning_summary_text.delta" | "response.reasoning_text.delta") => {
+                return Ok(vec![ResponseDelta::Thinking(piece())]);
+            }
+            Some("response.output_item.done") => {
+                if self.items.len() >= MAX_ITEMS {
+                    return Err(AttemptError::invalid_response("an answer of too many pieces"));
+                }
+                self.items.push(event["item"].clone());
+            }
+            Some("response.completed") => self.complete(&event["response"], ResponseEnd::Completed),
+            Some("response.incomplete") => {
+                let reason = event["response"]["incomplete_details"]["reason"].as_str();
+                let end = match reason {
+                    Some("content_filter") => ResponseEnd::Filtered,
+                    Some(_) | None => ResponseEnd::CutShort,
+                };
+                self.complete(&event["response"], end);
+            }
+            Some("response.failed") => return Err(service_error(&event["response"]["error"])),
+            Some("error") if event["error"].is_object() => {
+                return Err(service_error(&event["error"]));
+            }
+            Some("error") => return Err(service_error(event)),
+            // Beginnings, ends and pieces of what comes whole later.
+            Some(_) | None => {}
+        }
+        Ok(Vec::new())
+    }
+
+    fn is_complete(&self) -> bool {
+        self.end.is_some()
+    }
+
+    fn finish(self: Box<Self>) -> Result<ModelResponse, AttemptError> {
+        let Some(end) = self.end else {
+            return Err(AttemptError::stream_interrupted("the stream ended before the answer did"));
+        };
+        let (mut parts, mut is_refusal) = (Vec::new(), false);
+        for item in &self.items {
+            match item["type"].as_str() {
+                Some("message") => is_refusal |= push_message_text(item, &mut parts),
+                Some("function_call") => {
+                    let text = |name: &str| item[name].as_str().unwrap_or_default();
+                    let arguments = arguments_from_text(text("arguments"));
+                    let is_whole = item["status"] != "incomplete";
+                    if is_whole || arguments.is_object() {
+                        let (id, tool) = (text("call_id").to_owned(), text("name").to_owned());
+                        parts.push(ContentBlock::ToolUse(ToolUse { id, tool, arguments }));
+                    }
+                }
+                Some("reasoning") => parts.push(thinking_block(item, &self.model_id)),
+                Some(_) | None => {}
+            }
+        }
+        let has_tool_use = parts.iter().any(|it| matches!(it, ContentBlock::ToolUse(_)));
+        let stop = match end {
+            ResponseEnd::CutShort => StopReason::MaxTokens,
+            ResponseEnd::Filtered => StopReason::Refusal,
+            ResponseEnd::Completed if is_refusal => StopReason::Refusal,
+            ResponseEnd::Completed if has_tool_use => StopReason::ToolUse,
+            ResponseEnd::Completed => StopReason::EndTurn,
+        };
+        Ok(ModelResponse { content: parts, stop_reason: stop, usage: self.usage })
+    }
+}
+
+/// The words of a message. Is there a refusal among them?
+fn push_message_text(item: &Json, parts: &mut Vec<ContentBlock>) -> bool {
+    let mut is_refusal = false;
+    for content in item["content"].as_array().into_iter().flatten() {
+        is_refusal |= content["type"] == "refusal";
+        let text = content["text"].as_str().or(content["refusal"].as_str()).unwrap_or_default();
+        if !text.is_empty() {
+            parts.push(ContentBlock::Text { text: text.to_owned() });
+        }
+    }
+    is_refusal
+}
+
+fn thinking_block(item: &Json, model_id: &str) -> ContentBlock {
+    let pieces = item["summary"].as_array().into_iter().flatten();
+    let texts: Vec<&str> = pieces.filter_map(|it| it["text"].as_str()).collect();
+    // What is not sealed lies with the service, which forgets it: it cannot be given back.
+    let is_sealed = item["encrypted_content"].is_string();
+    let provider_block = is_sealed.then(|| {
+        let mut block = item.clone();
+        if let Some(members) = block.as_object_mut() {
+            members.retain(|name, _| name != "status");
+        }
+        json!({"by": model_id, "block": block})
+    });
+    ContentBlock::Thinking { text: texts.join("\n\n"), provider_block }
+}

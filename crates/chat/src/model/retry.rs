@@ -1,0 +1,74 @@
+//! How often a model is asked again, and how long is waited in between. Decides, and does not wait.
+
+use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
+
+use crate::model::attempt_error::RetryAdvice;
+
+/// How patient a client is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RetryPolicy {
+    /// How often it asks in all.
+    pub max_attempts: u32,
+    /// How long it waits before the second attempt; each further wait is twice as long.
+    pub initial_backoff: Duration,
+    /// How long it waits at most, where the service does not say.
+    pub max_backoff: Duration,
+    /// How long the service may take to begin.
+    pub response_timeout: Duration,
+    /// How long a stream may be silent.
+    pub idle_timeout: Duration,
+}
+
+impl Default for RetryPolicy {
+    fn default() -> RetryPolicy {
+        RetryPolicy {
+            max_attempts: 5,
+            initial_backoff: Duration::from_millis(500),
+            max_backoff: Duration::from_secs(30),
+            response_timeout: Duration::from_secs(300),
+            idle_timeout: Duration::from_secs(120),
+        }
+    }
+}
+
+impl RetryPolicy {
+    /// How long to wait after so many attempts; none where it is enough.
+    pub(crate) fn backoff(&self, attempt: u32, advice: RetryAdvice) -> Option<Duration> {
+        if attempt >= self.max_attempts {
+            return None;
+        }
+        match advice {
+            RetryAdvice::Never => None,
+            RetryAdvice::After(wait) => Some(wait),
+            RetryAdvice::WithBackoff => {
+                let factor = 2u32.saturating_pow(attempt.saturating_sub(1));
+                let most = self.initial_backoff.saturating_mul(factor).min(self.max_backoff);
+                // From half of it to all of it, so that many who failed together do not come back together.
+                let spread = RandomState::new().hash_one(attempt) % 1000;
+                let share = 500 + u32::try_from(spread / 2).unwrap_or_default();
+                Some(most.saturating_mul(share) / 1000)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_grow_and_end_and_a_services_word_counts() {
+        let policy = RetryPolicy::default();
+        for (attempt, most) in [(1, 500), (2, 1000), (3, 2000), (4, 4000)] {
+            let wait = policy.backoff(attempt, RetryAdvice::WithBackoff).expect("it goes on");
+            let most = Duration::from_millis(most);
+            assert!(wait >= most / 2 && wait <= most, "{attempt}: {wait:?}");
+        }
+        assert_eq!(policy.backoff(5, RetryAdvice::WithBackoff), None);
+        assert_eq!(policy.backoff(1, RetryAdvice::Never), None);
+        let stated = Duration::from_secs(7);
+        assert_eq!(policy.backoff(3, RetryAdvice::After(stated)), Some(stated));
+        assert_eq!(policy.backoff(5, RetryAdvice::After(stated)), None);
+    }
+}

@@ -1,0 +1,391 @@
+//! The loop: turns, calls and their order, interrupts, sayings that wait, and what models are shown.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde::Deserialize;
+use serde_json::json;
+use switchboard::call::pipeline::CallContext;
+use switchboard_builtin::kit::context::HandlerContext;
+use switchboard_builtin::kit::handler_error::HandlerError;
+use switchboard_builtin::kit::server::Server;
+use switchboard_builtin::kit::tool::Tool;
+use switchboard_builtin::kit::tool_output::ToolOutput;
+use switchboard_chat::conversation::handle::{Conversation, ConversationSetup};
+use switchboard_chat::message::ContentBlock;
+use tokio::sync::{Barrier, Notify};
+
+use crate::harness::{Harness, Step, StepModel, TEST_TIMEOUT, lines};
+
+#[derive(Deserialize)]
+struct Nothing {}
+
+#[derive(Deserialize)]
+struct Echo {
+    text: String,
+}
+
+fn echo() -> Tool {
+    let echo = async |_: HandlerContext, it: Echo| Ok(ToolOutput::text(it.text));
+    Tool::new("echo", "Returns its text.", echo)
+        .input_schema(json!({"text": {"type": "string"}}), &["text"])
+        .read_only()
+}
+
+fn server() -> Server {
+    Server::new("s", "1").instructions("Mind the gap.").tool(echo())
+}
+
+fn call(id: &'static str, text: &str) -> (&'static str, &'static str, serde_json::Value) {
+    (id, "mcp__s__echo", json!({"text": text}))
+}
+
+#[tokio::test]
+async fn a_turn_calls_tools_and_goes_on_until_the_model_is_done() {
+    let harness = Harness::new(server()).await;
+    let model =
+        StepModel::new([Step::Call("I look.", vec![call("a", "hello")]), Step::Say("Done.")]);
+    let mut conversation = harness.start(&model);
+    assert_eq!(
+        conversation.ask("hi").await,
+        [
+            "taken up 1",
+            "text I look.",
+            "answer ended",
+            "used 10 4 2",
+            "began a s: echo",
+            "call a Done: hello",
+            "text Done.",
+            "answer ended",
+            "used 20 8 4",
+            "ended Finished",
+        ]
+    );
+    let expected =
+        ["User: hi", "Assistant: I look. <call a mcp__s__echo>", r#"User: <result a ["hello"]>"#];
+    assert_eq!(lines(&model.last_messages()), expected);
+    assert_eq!(conversation.handle.status().context_tokens, 12);
+    let system = &model.requests()[0].system_prompt;
+    assert!(system.starts_with("be brief") && system.contains("## s\nMind the gap."), "{system}");
+    conversation.end().await;
+    harness.stop().await;
+}
+
+#[tokio::test]
+async fn calls_that_only_read_run_side_by_side_and_others_wait_their_turn() {
+    let both = Arc::new(Barrier::new(2));
+    let meet = move |_: HandlerContext, _: Nothing| {
+        let both = both.clone();
+        async move {
+            both.wait().await;
+            Ok(ToolOutput::text("met"))
+        }
+    };
+    let running = Arc::new(AtomicUsize::new(0));
+    let alone = move |_: HandlerContext, _: Nothing| {
+        let running = running.clone();
+        async move {
+            let before = running.fetch_add(1, Ordering::SeqCst);
+            tokio::task::yield_now().await;
+            running.fetch_sub(1, Ordering::SeqCst);
+            Ok(ToolOutput::text(format!("{before} others")))
+        }
+    };
+    let server = Server::new("s", "1")
+        .tool(Tool::new("meet", "Waits for another one.", meet).read_only())
+        .tool(Tool::new("change", "Changes.", alone));
+    let harness = Harness::new(server).await;
+    let calls = vec![
+        ("1", "mcp__s__meet", json!({})),
+        ("2", "mcp__s__meet", json!({})),
+        ("3", "mcp__s__change", json!({})),
+        ("4", "mcp__s__change", json!({})),
+    ];
+    let model = StepModel::new([Step::Call("", calls), Step::Say("ok")]);
+    let mut conversation = harness.start(&model);
+    let seen = conversation.ask("go").await;
+    let begun: Vec<_> = seen.iter().filter(|it| it.starts_with("began")).collect();
+    assert_eq!(
+        begun,
+        ["began 1 s: meet", "began 2 s: meet", "began 3 s: change", "began 4 s: change"]
+    );
+    let at = |line: &str| seen.iter().position(|it| it == line).expect(line);
+    assert!(at("call 3 Done: 0 others") < at("began 4 s: change"));
+    assert_eq!(
+        lines(&model.last_messages())[2],
+        r#"User: <result 1 ["met"]> <result 2 ["met"]> <result 3 ["0 others"]> <result 4 ["0 others"]>"#
+    );
+    conversation.end().await;
+    harness.stop().await;
+}
+
+/// A tool that says that it began and never ends, and what hears that it began and that it was dropped.
+fn endless() -> (Server, Arc<Notify>, Arc<Notify>) {
+    struct Dropped(Arc<Notify>);
+    impl Drop for Dropped {
+        fn drop(&mut self) {
+            self.0.notify_one();
+        }
+    }
+    let (began, dropped) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (begin, end) = (began.clone(), dropped.clone());
+    let wait = move |_: HandlerContext, _: Nothing| {
+        let (begin, end) = (begin.clone(), end.clone());
+        async move {
+            let _told = Dropped(end);
+            begin.notify_one();
+            std::future::pending::<Result<ToolOutput, HandlerError>>().await
+        }
+    };
+    (
+        Server::new("s", "1").tool(Tool::new("wait", "Never ends.", wait)).tool(echo()),
+        began,
+        dropped,
+    )
+}
+
+#[tokio::test]
+async fn an_interrupt_stops_calls_and_leaves_a_conversation_that_can_go_on() {
+    let (server, began, dropped) = endless();
+    let harness = Harness::new(server).await;
+    let calls = vec![("1", "mcp__s__wait", json!({})), call("2", "never")];
+    let model = StepModel::new([Step::Call("", calls), Step::Say("ok")]);
+    let mut conversation = harness.start(&model);
+    conversation.send("go").await;
+    conversation.until(|it| it.starts_with("began 1")).await;
+    began.notified().await;
+    conversation.handle.interrupt().await;
+    assert_eq!(
+        conversation.turn().await,
+        ["call 1 Interrupted: the person stopped it", "ended Interrupted"]
+    );
+    tokio::time::timeout(TEST_TIMEOUT, dropped.notified()).await.expect("the server heard of it");
+    conversation.ask("again").await;
+    assert_eq!(
+        lines(&model.last_messages())[2..],
+        [
+            r#"User: <result 1! ["the person stopped it"]> <result 2! ["the person stopped it"]>"#,
+            "User: again"
+        ]
+    );
+    conversation.end().await;
+    harness.stop().await;
+}
+
+#[tokio::test]
+async fn an_interrupt_drops_the_answer_and_keeps_what_was_seen_of_it() {
+    let harness = Harness::new(server()).await;
+    let model = StepModel::new([Step::Hang("I was about to"), Step::Say("ok")]);
+    let mut conversation = harness.start(&model);
+    conversation.send("go").await;
+    conversation.until(|it| it == "text I was about to").await;
+    conversation.handle.interrupt().await;
+    assert_eq!(conversation.turn().await, ["ended Interrupted"]);
+    // One that comes when nothing is under way stops nothing.
+    conversation.handle.interrupt().await;
+    assert_eq!(conversation.ask("again").await.last().map(String::as_str), Some("ended Finished"));
+    assert_eq!(
+        lines(&model.last_messages())[1..],
+        ["Assistant: I was about to", "User: [the person stopped the answer here]", "User: again"]
+    );
+    conversation.end().await;
+    harness.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_said_during_calls_is_heard_with_their_results_and_else_in_a_turn_of_its_own() {
+    let go = Arc::new(Notify::new());
+    let (gate, began) = (go.clone(), Arc::new(Notify::new()));
+    let begin = began.clone();
+    let wait = move |_: HandlerContext, _: Nothing| {
+        let (gate, begin) = (gate.clone(), begin.clone());
+        async move {
+            begin.notify_one();
+            gate.notified().await;
+            Ok(ToolOutput::text("done"))
+        }
+    };
+    let harness = Harness::new(Server::new("s", "1").tool(Tool::new("wait", "Waits.", wait))).await;
+    let model = StepModel::new([
+        Step::Call("", vec![("1", "mcp__s__wait", json!({}))]),
+        Step::Say("ok"),
+        Step::Say("and ok"),
+    ]);
+    let mut conversation = harness.start(&model);
+    conversation.send("go").await;
+    began.notified().await;
+    conversation.send("and this").await;
+    conversation.send("and that").await;
+    go.notify_one();
+    let seen = conversation.turn().await;
+    assert!(seen.contains(&"taken up 2".to_owned()), "{seen:?}");
+    assert_eq!(lines(&model.last_messages())[2], r#"User: <result 1 ["done"]> and this and that"#);
+    conversation.ask("later").await;
+    assert_eq!(lines(&model.last_messages()).last().map(String::as_str), Some("User: later"));
+    conversation.end().await;
+    harness.stop().await;
+}
+
+#[tokio::test]
+async fn what_goes_wrong_with_a_call_is_something_that_the_model_reads() {
+    let harness = Harness::new(server().tool(Tool::new(
+        "fail",
+        "Fails.",
+        async |_: HandlerContext, _: Nothing| Err::<ToolOutput, _>(HandlerError::failed("no luck")),
+    )))
+    .await;
+    // Nobody trusts the server, and nobody is asked.
+    let call_context = CallContext::new(&harness.host, &harness.paths()).expect("a desk");
+    let calls = vec![
+        call("denied", "x"),
+        ("none", "mcp__s__ech", json!({})),
+        ("bad", "mcp__s__echo", json!({"text": 1})),
+    ];
+    let model = StepModel::new([Step::Call("", calls), Step::Say("ok")]);
+    let setup = ConversationSetup {
+        call_context: Arc::new(call_context),
+        ..harness.options(model.clone())
+    };
+    let (handle, mut events, task) = Conversation::start(setup);
+    handle.send(vec![ContentBlock::Text { text: "go".to_owned() }]).await;
+    while !matches!(
+        events.recv().await,
+        Some(switchboard_chat::conversation::event::ConversationEvent::TurnEnded(_))
+    ) {}
+    let result = lines(&model.last_messages())[2].clone();
+    assert!(result.contains("`mcp__s__echo` is not permitted"), "{result}");
+    assert!(
+        result.contains("there is no tool `mcp__s__ech`; the nearest are mcp__s__echo"),
+        "{result}"
+    );
+    assert!(result.contains("the arguments of `mcp__s__echo` do not fit"), "{result}");
+    drop(handle);
+    task.await.expect("no panic");
+
+    let model =
+        StepModel::new([Step::Call("", vec![("f", "mcp__s__fail", json!({}))]), Step::Say("ok")]);
+    let mut conversation = harness.start(&model);
+    let seen = conversation.ask("go").await;
+    assert!(seen.contains(&"call f ToolError: no luck".to_owned()), "{seen:?}");
+    assert_eq!(lines(&model.last_messages())[2], r#"User: <result f! ["no luck"]>"#);
+    conversation.end().await;
+    harness.stop().await;
+}
+
+#[tokio::test]
+async fn a_turn_ends_after_so_many_rounds_and_a_cut_answer_makes_no_calls() {
+    let harness = Harness::new(server()).await;
+    let model = StepModel::new([
+        Step::Call("", vec![call("a", "1")]),
+        Step::Call("", vec![call("a", "2")]),
+        Step::CutShort("I wanted", vec![call("b", "3")]),
+        Step::Fail,
+        Step::Say("ok"),
+    ]);
+    let setup = ConversationSetup { max_rounds: 2, ..harness.options(model.clone()) };
+    let mut conversation = crate::harness::RunningConversation::new(Conversation::start(setup));
+    assert_eq!(
+        conversation.ask("go").await.last().map(String::as_str),
+        Some("ended TooManyRounds")
+    );
+    assert_eq!(conversation.ask("on").await.last().map(String::as_str), Some("ended CutShort"));
+    let failed = conversation.ask("on").await;
+    assert_eq!(failed, ["taken up 1", "ended failed: it is asked too much: try later"]);
+    assert_eq!(conversation.ask("on").await.last().map(String::as_str), Some("ended Finished"));
+    let said = lines(&model.last_messages());
+    assert!(said[7].starts_with("User: <result b! [\"the answer was cut short"), "{said:?}");
+    conversation.end().await;
+    harness.stop().await;
+}
+
+#[tokio::test]
+async fn without_a_model_words_fail_and_one_that_is_set_later_answers() {
+    let harness = Harness::new(server()).await;
+    let model = StepModel::new([Step::Say("ok"), Step::Say("new")]);
+    let setup = ConversationSetup { model: None, ..harness.options(model.clone()) };
+    let mut conversation = crate::harness::RunningConversation::new(Conversation::start(setup));
+    assert_eq!(conversation.ask("hi").await, ["taken up 1", "ended failed: no model is set up"]);
+    conversation.handle.set_model(Some(model.clone())).await;
+    conversation.ask("now?").await;
+    assert_eq!(lines(&model.last_messages()), ["User: hi", "User: now?"]);
+    conversation.handle.clear().await;
+    conversation.ask("anew").await;
+    assert_eq!(lines(&model.last_messages()), ["User: anew"]);
+    conversation.end().await;
+    harness.stop().await;
+}
+
+#[tokio::test]
+async fn calls_without_names_get_some_and_a_search_shows_what_was_hidden() {
+    let many = (0..50).fold(server(), |server, at| {
+        let count = async |_: HandlerContext, _: Nothing| Ok(ToolOutput::text("counted"));
+        server.tool(Tool::new(&format!("count_{at}"), "Counts sheep.", count).read_only())
+    });
+    let harness = Harness::new(many).await;
+    let model = StepModel::new([
+        Step::Call(
+            "",
+            vec![
+                ("", "search_tools", json!({"query": "echo text"})),
+                ("", "mcp__s__count_7", json!({})),
+            ],
+        ),
+        Step::Say("ok"),
+    ]);
+    let mut conversation = harness.start(&model);
+    conversation.ask("go").await;
+    let offered = |at: usize| -> Vec<String> {
+        model.requests()[at].tools.iter().map(|it| it.name.clone()).collect()
+    };
+    assert_eq!(offered(0), ["search_tools"]);
+    assert_eq!(offered(1)[0], "search_tools");
+    assert!(offered(1).contains(&"mcp__s__echo".to_owned()), "{:?}", offered(1));
+    assert!(offered(1).contains(&"mcp__s__count_7".to_owned()), "{:?}", offered(1));
+    assert!(offered(1).len() < 20, "{:?}", offered(1));
+    let said = lines(&model.last_messages());
+    assert!(said[2].contains("<result call_1 ") && said[2].contains("<result call_2 "), "{said:?}");
+    conversation.end().await;
+    harness.stop().await;
+}
+
+#[tokio::test]
+async fn progress_and_pictures_come_through() {
+    let seen = Arc::new(Notify::new());
+    let is_seen = seen.clone();
+    let step = move |context: HandlerContext, _: Nothing| {
+        let is_seen = is_seen.clone();
+        async move {
+            context.progress(1, 2, "half").await;
+            is_seen.notified().await;
+            Ok(ToolOutput::text("whole"))
+        }
+    };
+    let harness = Harness::new(Server::new("s", "1").tool(Tool::new("step", "Steps.", step))).await;
+    let calls = vec![("1", "mcp__s__step", json!({}))];
+    let model = StepModel::new([Step::Call("", calls), Step::Say("ok")]);
+    let mut conversation = harness.start(&model);
+    conversation.send("go").await;
+    conversation.until(|it| it == "progress 1 1 Some(2.0) half").await;
+    seen.notify_one();
+    conversation.turn().await;
+    conversation.end().await;
+    harness.stop().await;
+
+    let folder = tempfile::tempdir().expect("a temp folder");
+    let demonstration = switchboard_builtin::demo::server(folder.path().join("notes.json"));
+    let demonstration = Arc::try_unwrap(demonstration).expect("ours alone");
+    let harness = Harness::new(demonstration).await;
+    let model = StepModel::new([
+        Step::Call("", vec![("1", "mcp__s__draw_clock", json!({"hour": 1, "minute": 2}))]),
+        Step::Say("ok"),
+    ]);
+    let mut conversation = harness.start(&model);
+    conversation.ask("go").await;
+    assert!(
+        lines(&model.last_messages())[2].contains("<image/png>"),
+        "{:?}",
+        lines(&model.last_messages())
+    );
+    conversation.end().await;
+    harness.stop().await;
+}

@@ -1,0 +1,4 @@
+//! TODO facade
+
+pub(crate) mod enabled;
+pub(crate) mod servers;

@@ -1,0 +1,140 @@
+//! Switching servers on and off: in the entry where it is the person's own, else in the person's settings.
+
+use std::path::PathBuf;
+
+use serde_json::json;
+use switchboard::config::display::printable;
+use switchboard::config::edit::Edit;
+use switchboard::config::merge::{ResolvedServer, ServerState};
+use switchboard::sources::loader::Configuration;
+
+use crate::edit::servers;
+use crate::invocation::{Invocation, WritableScope};
+use crate::outcome::{CommandOutput, Failure};
+
+/// On or off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Toggle {
+    /// It may start.
+    Enable,
+    /// It may not.
+    Disable,
+}
+
+const DISABLED_SERVERS_KEY: &str = "disabledMcpServers";
+
+/// Switches a server. `scope` says where to write it down, for those who want a particular place.
+pub fn set_enabled(
+    session: &Invocation,
+    name: &str,
+    scope: Option<WritableScope>,
+    toggle: Toggle,
+) -> Result<CommandOutput, Failure> {
+    let configuration = session.load()?;
+    session.expect_unlocked(&configuration)?;
+    let definitions = session.definitions(&configuration, name)?;
+    let server = definitions[0];
+    let changes = match toggle {
+        Toggle::Disable => vec![disable_edit(session, server, scope)],
+        Toggle::Enable => enable_edits(session, &configuration, server),
+    };
+    let mut paths = Vec::new();
+    for PlannedEdit { scope, file, edit } in changes {
+        servers::edit_file(session, scope, &file, &[edit])?;
+        let place = session.display_path(&file);
+        if !paths.contains(&place) {
+            paths.push(place);
+        }
+    }
+    let after = session.load()?;
+    Ok(toggle_output(session, &after, name, toggle, &paths))
+}
+
+/// One edit of one file.
+struct PlannedEdit {
+    scope: WritableScope,
+    file: PathBuf,
+    edit: Edit,
+}
+
+/// A person's own entry is changed itself; of everybody else's entries only this person's view is.
+fn disable_edit(
+    session: &Invocation,
+    server: &ResolvedServer,
+    wanted: Option<WritableScope>,
+) -> PlannedEdit {
+    let name = server.name.clone();
+    let own = session.editable_file(server).filter(|(own, _)| match wanted {
+        Some(wanted) => *own == wanted,
+        None => *own != WritableScope::Project,
+    });
+    match own {
+        Some((scope, file)) => {
+            let edit = Edit::SetKey { name, key: "disabled".to_owned(), value: Some(true.into()) };
+            PlannedEdit { scope, file, edit }
+        }
+        None => {
+            let scope = wanted.filter(|it| *it != WritableScope::Project);
+            let scope = scope.unwrap_or(WritableScope::Local);
+            let edit = Edit::AddToList { key: DISABLED_SERVERS_KEY.to_owned(), text: name };
+            PlannedEdit { scope, file: session.scope_file(scope), edit }
+        }
+    }
+}
+
+/// Takes back every switch that holds the server down.
+fn enable_edits(
+    session: &Invocation,
+    configuration: &Configuration,
+    server: &ResolvedServer,
+) -> Vec<PlannedEdit> {
+    let mut changes = Vec::new();
+    if let Some((scope, file)) = session.editable_file(server)
+        && server.entry.as_ref().is_some_and(|entry| entry.disabled)
+    {
+        let (name, key) = (server.name.clone(), "disabled".to_owned());
+        changes.push(PlannedEdit { scope, file, edit: Edit::SetKey { name, key, value: None } });
+    }
+    for it in configuration.disabled.iter().filter(|it| it.name == server.name) {
+        if let (Some(scope), Some(file)) =
+            (WritableScope::from_scope(it.origin.scope()), it.origin.source.path())
+        {
+            let edit = Edit::RemoveFromList {
+                key: DISABLED_SERVERS_KEY.to_owned(),
+                text: server.name.clone(),
+            };
+            changes.push(PlannedEdit { scope, file: file.to_owned(), edit });
+        }
+    }
+    changes
+}
+
+fn toggle_output(
+    session: &Invocation,
+    after: &Configuration,
+    name: &str,
+    toggle: Toggle,
+    paths: &[String],
+) -> CommandOutput {
+    let state = after.effective.winner(name).map(|server| &server.state);
+    let is_off = matches!(state, Some(ServerState::Disabled(_)));
+    if session.wants_json() {
+        let word = state.map(crate::output::server_text::state_id);
+        return crate::commands::json_output(
+            &json!({"name": name, "state": word, "changed": paths}),
+        );
+    }
+    let name = printable(name);
+    let place = paths.join(" and ");
+    CommandOutput::text(match (toggle, paths.is_empty(), is_off) {
+        (Toggle::Disable, _, _) => format!("`{name}` is switched off in {place}\n"),
+        (Toggle::Enable, true, false) => format!("`{name}` is not switched off\n"),
+        (Toggle::Enable, false, false) => {
+            let state = state.map(crate::output::server_text::state_text).unwrap_or_default();
+            format!("`{name}` is switched on again in {place}: {state}\n")
+        }
+        (Toggle::Enable, _, true) => {
+            format!("`{name}` is still switched off where it is defined\n")
+        }
+    })
+}

@@ -1,0 +1,239 @@
+//! What the program knows of the machine it runs on. Built once in `main`; nothing else asks the system.
+
+use std::collections::BTreeMap;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+
+use switchboard::config::display::printable;
+use switchboard::config::import::Platform;
+use switchboard::config::source::Source;
+use switchboard::config::template::Environment;
+use switchboard::sources::paths::Paths;
+
+use crate::exit::Exit;
+use crate::outcome::Failure;
+
+/// Moves everything of ours, the administrator's folder aside.
+pub const CONFIG_DIR_VARIABLE: &str = "SWITCHBOARD_CONFIG_DIR";
+
+/// The machine as far as it matters.
+#[derive(Debug, Clone)]
+pub struct ProcessEnv {
+    /// The variables, those that are text.
+    pub variables: Variables,
+    /// The person's home.
+    pub home: PathBuf,
+    /// The folder that the person works in, without links.
+    pub working_folder: PathBuf,
+    /// Where our things are.
+    pub paths: Paths,
+    /// Who is on the other side.
+    pub terminal: Terminal,
+}
+
+/// The variables of our environment. They do not print: secrets are among them.
+#[derive(Clone, Default)]
+pub struct Variables(BTreeMap<String, String>);
+
+impl Variables {
+    /// Those of these names.
+    pub fn restricted_to(&self, names: &[&str]) -> Variables {
+        let kept = self.0.iter().filter(|(name, _)| names.contains(&name.as_str()));
+        Variables(kept.map(|(name, value)| (name.clone(), value.clone())).collect())
+    }
+}
+
+impl std::ops::Deref for Variables {
+    type Target = BTreeMap<String, String>;
+
+    fn deref(&self) -> &BTreeMap<String, String> {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for Variables {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Variables({})", self.0.len())
+    }
+}
+
+/// Who is on the other side of the standard streams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Terminal {
+    /// Can a person be asked?
+    pub is_interactive: bool,
+    /// Can a person be asked while a command runs, whatever becomes of its output?
+    pub can_prompt: bool,
+    /// How wide output may be; endless where nobody looks at it directly.
+    pub width: usize,
+    /// Does somebody look at standard output?
+    pub stdout_is_terminal: bool,
+    /// Does somebody look at standard error?
+    pub stderr_is_terminal: bool,
+    /// How wide a line on standard error may be.
+    pub stderr_width: usize,
+}
+
+impl ProcessEnv {
+    /// Asks the system, once. `managed` is where an administrator's files are.
+    pub fn from_process(managed: PathBuf) -> Result<ProcessEnv, Failure> {
+        let variables: BTreeMap<String, String> = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .collect();
+        if std::env::var_os(CONFIG_DIR_VARIABLE).is_some_and(|folder| folder.to_str().is_none()) {
+            return Err(Failure::new(Exit::Usage, &format!("{CONFIG_DIR_VARIABLE} is not text")));
+        }
+        let home = std::env::home_dir().filter(|home| home.is_absolute()).ok_or_else(|| {
+            Failure::new(Exit::Failure, "your home folder is unknown").hint("set HOME")
+        })?;
+        let working_folder =
+            std::env::current_dir().and_then(|folder| folder.canonicalize()).map_err(|error| {
+                Failure::new(Exit::Failure, "the working folder cannot be read").caused_by(error)
+            })?;
+        let paths = default_paths(&variables, &home, managed)?;
+        let variables = Variables(variables);
+        Ok(ProcessEnv { variables, home, working_folder, paths, terminal: detect_terminal() })
+    }
+
+    /// The variables that a configuration may name.
+    pub fn template_environment(&self) -> Environment {
+        self.variables.0.clone().into_iter().collect()
+    }
+
+    /// The folder that other programs keep their configuration in.
+    pub fn config_home(&self) -> PathBuf {
+        config_home(&self.variables, &self.home)
+    }
+
+    /// A source as people like to read it.
+    pub fn display_source(&self, source: &Source) -> String {
+        match source.path() {
+            Some(path) => self.display_path(path),
+            None => printable(&source.to_string()),
+        }
+    }
+
+    /// A path as people like to read it: from the working folder, or from home.
+    pub fn display_path(&self, path: &Path) -> String {
+        let text = match (path.strip_prefix(&self.working_folder), path.strip_prefix(&self.home)) {
+            (Ok(rest), _) if !rest.as_os_str().is_empty() => rest.display().to_string(),
+            (_, Ok(rest)) if !rest.as_os_str().is_empty() => format!("~/{}", rest.display()),
+            (Ok(_) | Err(_), Ok(_) | Err(_)) => path.display().to_string(),
+        };
+        printable(&text)
+    }
+}
+
+/// Where an administrator's files are on this platform. Nothing but the platform has a say in it.
+pub fn managed_folder() -> PathBuf {
+    match platform() {
+        Platform::Linux => PathBuf::from("/etc/switchboard"),
+        Platform::MacOs => PathBuf::from("/Library/Application Support/Switchboard"),
+        Platform::Windows => PathBuf::from(r"C:\Program Files\Switchboard"),
+    }
+}
+
+/// The platform we were built for.
+pub fn platform() -> Platform {
+    if cfg!(target_os = "macos") {
+        Platform::MacOs
+    } else if cfg!(windows) {
+        Platform::Windows
+    } else {
+        Platform::Linux
+    }
+}
+
+fn default_paths(
+    variables: &BTreeMap<String, String>,
+    home: &Path,
+    managed: PathBuf,
+) -> Result<Paths, Failure> {
+    if let Some(folder) = variables.get(CONFIG_DIR_VARIABLE).filter(|folder| !folder.is_empty()) {
+        let folder = PathBuf::from(folder);
+        if !folder.is_absolute() {
+            let what = format!("{CONFIG_DIR_VARIABLE} must be an absolute path");
+            return Err(Failure::new(Exit::Usage, &what)
+                .hint("a relative one would mean another folder in every project"));
+        }
+        return Ok(Paths {
+            data: folder.join("data"),
+            state: folder.join("state"),
+            config: folder,
+            managed,
+        });
+    }
+    Ok(Paths {
+        config: config_home(variables, home).join("switchboard"),
+        data: base_folder(variables, "XDG_DATA_HOME", home.join(".local/share"))
+            .join("switchboard"),
+        state: base_folder(variables, "XDG_STATE_HOME", home.join(".local/state"))
+            .join("switchboard"),
+        managed,
+    })
+}
+
+fn config_home(variables: &BTreeMap<String, String>, home: &Path) -> PathBuf {
+    match platform() {
+        Platform::Windows => {
+            base_folder(variables, "APPDATA", home.join("AppData").join("Roaming"))
+        }
+        Platform::Linux | Platform::MacOs => {
+            base_folder(variables, "XDG_CONFIG_HOME", home.join(".config"))
+        }
+    }
+}
+
+/// A base folder; a relative one is to be ignored, says the XDG specification.
+fn base_folder(variables: &BTreeMap<String, String>, name: &str, usual: PathBuf) -> PathBuf {
+    variables.get(name).map(PathBuf::from).filter(|path| path.is_absolute()).unwrap_or(usual)
+}
+
+fn detect_terminal() -> Terminal {
+    let stdout = std::io::stdout();
+    let width = match terminal_size::terminal_size_of(&stdout) {
+        Some((terminal_size::Width(columns), _)) if stdout.is_terminal() => usize::from(columns),
+        Some(_) | None => usize::MAX,
+    };
+    let stdout_is_terminal = stdout.is_terminal();
+    let stderr_width = match terminal_size::terminal_size_of(std::io::stderr()) {
+        Some((terminal_size::Width(columns), _)) if columns > 0 => usize::from(columns),
+        Some(_) | None => 80,
+    };
+    Terminal {
+        is_interactive: std::io::stdin().is_terminal() && stdout_is_terminal,
+        can_prompt: std::io::stdin().is_terminal() && std::io::stderr().is_terminal(),
+        width,
+        stdout_is_terminal,
+        stderr_is_terminal: std::io::stderr().is_terminal(),
+        stderr_width,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn variables(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn our_variable_moves_everything_but_the_administrators_folder() {
+        let moved = variables(&[(CONFIG_DIR_VARIABLE, "/elsewhere"), ("XDG_CONFIG_HOME", "/x")]);
+        let paths = default_paths(&moved, Path::new("/h"), "/m".into()).expect("it is absolute");
+        assert_eq!(paths.user_settings(), Path::new("/elsewhere/settings.json"));
+        assert_eq!(paths.approvals(), Path::new("/elsewhere/state/approvals.json"));
+        assert_eq!(paths.plugins(), Path::new("/elsewhere/data/plugins"));
+        assert_eq!(paths.managed_servers(), Path::new("/m/managed-mcp.json"));
+    }
+
+    #[test]
+    fn a_relative_folder_is_refused_or_ignored() {
+        let relative = variables(&[(CONFIG_DIR_VARIABLE, "here")]);
+        assert!(default_paths(&relative, Path::new("/h"), "/m".into()).is_err());
+        let relative = variables(&[("XDG_CONFIG_HOME", "here")]);
+        let paths = default_paths(&relative, Path::new("/h"), "/m".into()).expect("it is ignored");
+        assert_eq!(paths.config, Path::new("/h/.config/switchboard"));
+    }
+}

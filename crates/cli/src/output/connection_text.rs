@@ -1,0 +1,268 @@
+//! Words and JSON for connections.
+
+use serde_json::{Value as Json, json};
+use switchboard::catalogue::fetch::ListKind;
+use switchboard::config::display::printable;
+use switchboard::config::merge::ResolvedServer;
+use switchboard::connection::{ServerView, Status};
+use switchboard::failure::{ConnectionFailure, Evidence, FailureKind};
+use switchboard::host::Snapshot;
+use switchboard::wire::connect::Fallback;
+use switchboard::wire::protocol::capabilities::{ListCapability, ServerCapabilities};
+
+use crate::exit::Exit;
+use crate::invocation::Invocation;
+use crate::output::server_text;
+use crate::output::style::{TextStyle, paint};
+use crate::output::table;
+use crate::output::table::{Cell, Truncate};
+
+/// How many servers are named while they start.
+const MAX_NAMES: usize = 5;
+/// How much of a program's last words is shown.
+const MAX_EVIDENCE_LINES: usize = 12;
+
+/// What is going on while servers start, in a line or two.
+pub fn connecting_text(snapshot: &Snapshot) -> String {
+    let total = snapshot.servers.len();
+    let waiting: Vec<&str> = snapshot
+        .servers
+        .values()
+        .filter(|view| !view.status.is_settled())
+        .map(|view| view.name.as_str())
+        .collect();
+    let mut names =
+        waiting.iter().take(MAX_NAMES).map(|it| printable(it)).collect::<Vec<_>>().join(", ");
+    if waiting.len() > MAX_NAMES {
+        names.push_str(&format!(" and {} more", waiting.len() - MAX_NAMES));
+    }
+    let ready = total - waiting.len();
+    format!(
+        "{}\n",
+        paint(TextStyle::Dim, format!("connecting: {ready} of {total}; waiting for {names}"))
+    )
+}
+
+/// The colour of a status.
+pub fn status_style(status: &Status) -> TextStyle {
+    match status {
+        Status::Connected => TextStyle::Success,
+        Status::Pending { .. } | Status::NeedsAuth(_) => TextStyle::Warning,
+        Status::Failed(_) => TextStyle::Error,
+        Status::Disabled => TextStyle::Dim,
+    }
+}
+
+/// How a process ends that needed this server.
+pub fn exit_code(status: &Status) -> Exit {
+    match status {
+        Status::Connected => Exit::Success,
+        Status::Pending { .. } | Status::Disabled => Exit::NotReady,
+        Status::NeedsAuth(_) => Exit::LoginRequired,
+        Status::Failed(cause) => match &cause.kind {
+            FailureKind::CommandNotFound { .. }
+            | FailureKind::CommandNotRunnable { .. }
+            | FailureKind::FolderNotFound { .. }
+            | FailureKind::Exited { .. } => Exit::StartFailed,
+            FailureKind::SecretUnavailable | FailureKind::InvalidConfig => Exit::Configuration,
+            FailureKind::AuthRequired => Exit::LoginRequired,
+            FailureKind::Timeout(_)
+            | FailureKind::Unreachable(_)
+            | FailureKind::Forbidden
+            | FailureKind::NotFound
+            | FailureKind::Overloaded
+            | FailureKind::ServerError(_)
+            | FailureKind::HttpStatus(_)
+            | FailureKind::CrossOriginRedirect(_)
+            | FailureKind::NotMcp
+            | FailureKind::NoCommonVersion { .. }
+            | FailureKind::ErrorResponse { .. }
+            | FailureKind::InvalidResponse
+            | FailureKind::Closed
+            | FailureKind::SessionExpired
+            | FailureKind::LoginNotRefreshed
+            | FailureKind::MessageTooLarge(_)
+            | FailureKind::NotRegistered => Exit::Connection,
+        },
+    }
+}
+
+/// One row a server: how it is doing, or why it is not even tried.
+pub fn status_table(
+    session: &Invocation,
+    servers: &[&ResolvedServer],
+    snapshot: &Snapshot,
+) -> String {
+    let row = |server: &&ResolvedServer| match snapshot.servers.get(&server.name) {
+        Some(view) => view_row(view),
+        None => {
+            let kind = server.entry.as_ref().map_or("-", |entry| entry.transport.kind().id());
+            let mut row = vec![
+                Cell::plain(printable(&server.name)),
+                Cell::styled(
+                    server_text::state_style(&server.state),
+                    server_text::state_text(&server.state),
+                ),
+                Cell::plain("-"),
+                Cell::plain(kind),
+            ];
+            row.extend((0..4).map(|_| Cell::plain("-")));
+            row
+        }
+    };
+    let rows: Vec<Vec<Cell>> = servers.iter().map(row).collect();
+    let header = ["NAME", "STATE", "ERA", "TYPE", "TOOLS", "RESOURCES", "PROMPTS", "READY AFTER"];
+    table::render(&header, &rows, session.env.terminal.width, &[Truncate::End(0), Truncate::End(1)])
+}
+
+fn view_row(view: &ServerView) -> Vec<Cell> {
+    let state = match &view.status {
+        Status::Pending { attempt, max_attempts: most, .. } => {
+            format!("pending ({attempt}/{most})")
+        }
+        Status::Connected | Status::Failed(_) | Status::NeedsAuth(_) | Status::Disabled => {
+            view.status.id().to_owned()
+        }
+    };
+    let introduction = view.server_info.as_ref();
+    let capabilities = introduction.map(|it| &it.capabilities);
+    let count = |list: ListKind| match capabilities.is_some_and(|it| list.is_declared(it)) {
+        true => view.catalogue.items(list).len().to_string(),
+        false => "-".to_owned(),
+    };
+    vec![
+        Cell::plain(printable(&view.name)),
+        Cell::styled(status_style(&view.status), state),
+        Cell::plain(introduction.map_or("-", |it| it.era.as_str())),
+        Cell::plain(view.transport.id()),
+        Cell::plain(count(ListKind::Tools)),
+        Cell::plain(count(ListKind::Resources)),
+        Cell::plain(count(ListKind::Prompts)),
+        Cell::plain(
+            view.time_to_ready.map_or("-".to_owned(), |it| format!("{} ms", it.as_millis())),
+        ),
+    ]
+}
+
+/// What is wrong with a server and how to mend it, in a few lines; nothing where all is well.
+pub fn problem_text(view: &ServerView) -> String {
+    let mut text = String::new();
+    let name = printable(&view.name);
+    if let Some(cause) = view.status.cause() {
+        let word = match &view.status {
+            Status::Failed(_) => paint(TextStyle::Error, "error:"),
+            Status::Pending { .. }
+            | Status::NeedsAuth(_)
+            | Status::Connected
+            | Status::Disabled => paint(TextStyle::Warning, "warning:"),
+        };
+        text.push_str(&format!("{word} `{name}`: {}\n", printable(&cause.to_string())));
+        text.push_str(&evidence_text(cause));
+        text.push_str(&format!("  hint: {}\n", printable(&cause.remedy(&view.name))));
+    }
+    for note in view.catalogue.issues() {
+        let word = paint(TextStyle::Warning, "warning:");
+        text.push_str(&format!("{word} `{name}`: {}\n", printable(&note.to_string())));
+    }
+    text
+}
+
+/// What shows a cause, indented.
+pub fn evidence_text(cause: &ConnectionFailure) -> String {
+    let mut text = String::new();
+    for piece in &cause.evidence {
+        let lines: Vec<&str> = piece.text().lines().collect();
+        let end = match piece {
+            Evidence::Stderr(_) => &lines[lines.len().saturating_sub(MAX_EVIDENCE_LINES)..],
+            Evidence::SearchedPath(_)
+            | Evidence::Body(_)
+            | Evidence::Challenge(_)
+            | Evidence::RetryAfter(_)
+            | Evidence::Detail(_) => &lines[..lines.len().min(MAX_EVIDENCE_LINES)],
+        };
+        for line in end {
+            let shown: String = printable(line).chars().take(300).collect();
+            text.push_str(&format!("  {}: {shown}\n", paint(TextStyle::Dim, piece.label())));
+        }
+    }
+    text
+}
+
+/// A server's connection, for programs.
+pub fn view_json(view: &ServerView) -> Json {
+    let introduction = view.server_info.as_ref();
+    let counts = |list: ListKind| view.catalogue.items(list).len();
+    let attempt = match &view.status {
+        Status::Pending { attempt, max_attempts: most, .. } => {
+            json!({"attempt": attempt, "of": most})
+        }
+        Status::Connected | Status::Failed(_) | Status::NeedsAuth(_) | Status::Disabled => {
+            Json::Null
+        }
+    };
+    json!({
+        "name": view.name,
+        "scope": view.scope.id(),
+        "type": view.transport.id(),
+        "state": view.status.id(),
+        "attempt": attempt,
+        "cause": view.status.cause().map(|cause| cause_json(cause, &view.name)),
+        "era": introduction.map(|it| it.era.as_str()),
+        "protocolVersion": introduction.map(|it| it.protocol_version.clone()),
+        "server": introduction.map(|it| json!({
+            "name": it.name, "version": it.server_version, "title": it.title,
+        })),
+        "capabilities": introduction.map(|it| capabilities_json(&it.capabilities)),
+        "counts": introduction.map(|_| json!({
+            "tools": counts(ListKind::Tools),
+            "resources": counts(ListKind::Resources),
+            "resourceTemplates": counts(ListKind::ResourceTemplates),
+            "prompts": counts(ListKind::Prompts),
+        })),
+        "readyAfterMs": view.time_to_ready.map(|it| u64::try_from(it.as_millis()).unwrap_or(u64::MAX)),
+        "process": view.pid,
+        "detour": view.fallback.map(fallback_id),
+        "notes": view.catalogue.issues().map(ToString::to_string).collect::<Vec<_>>(),
+    })
+}
+
+fn fallback_id(detour: Fallback) -> &'static str {
+    match detour {
+        Fallback::Restarted => "started-again",
+        Fallback::HttpSse2024 => "older-transport",
+    }
+}
+
+/// A cause, for programs.
+pub fn cause_json(cause: &ConnectionFailure, name: &str) -> Json {
+    let piece = |it: &Evidence| json!({"kind": it.label(), "text": it.text()});
+    json!({
+        "id": cause.id(),
+        "message": cause.to_string(),
+        "evidence": cause.evidence.iter().map(piece).collect::<Vec<_>>(),
+        "fix": cause.remedy(name),
+    })
+}
+
+fn capabilities_json(capabilities: &ServerCapabilities) -> Json {
+    let listing = |it: Option<ListCapability>| {
+        it.map(|it| json!({"listChanged": it.list_changed, "subscribe": it.subscribe}))
+    };
+    json!({
+        "tools": listing(capabilities.tools),
+        "resources": listing(capabilities.resources),
+        "prompts": listing(capabilities.prompts),
+        "others": capabilities.others,
+    })
+}
+
+/// A server that is not tried, for programs.
+pub fn not_started_json(session: &Invocation, server: &ResolvedServer) -> Json {
+    json!({
+        "name": server.name,
+        "scope": server.scope().id(),
+        "type": server.entry.as_ref().map(|entry| entry.transport.kind().id()),
+        "state": server_text::state_id(&server.state),
+        "reason": server_text::state_reason(session, server),
+    })
+}

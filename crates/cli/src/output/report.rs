@@ -1,0 +1,141 @@
+//! The single printer: outcomes, failures and problems, escaped and in one style.
+
+use std::io::{self, Write};
+
+use switchboard::config::display::printable;
+use switchboard::config::problem::{Problem, Severity};
+
+use crate::env::ProcessEnv;
+use crate::exit::Exit;
+use crate::outcome::{CommandOutput, Failure};
+use crate::output::style::{TextStyle, paint};
+
+/// Prints what a command came back with; says how the process ends.
+pub fn print_outcome(outcome: Result<CommandOutput, Failure>) -> Exit {
+    match outcome {
+        Ok(done) => {
+            let written = write(&mut anstream::stdout().lock(), &done.text);
+            let _nowhere_to_say_it = write(&mut anstream::stderr().lock(), &done.notes);
+            match written {
+                Ok(()) => done.exit.unwrap_or(Exit::Success),
+                // A reader that has seen enough, `head` for one, is no failure of ours.
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Success,
+                Err(error) => print_outcome(Err(Failure::new(
+                    Exit::Failure,
+                    "the output could not be written",
+                )
+                .caused_by(error))),
+            }
+        }
+        Err(failure) => {
+            let _reader_left = write(&mut anstream::stderr().lock(), &failure_text(&failure));
+            failure.exit
+        }
+    }
+}
+
+/// Prints a piece of output that does not wait for the end. Says whether anybody still reads.
+pub fn print_stdout(text: &str) -> StdoutState {
+    match write(&mut anstream::stdout().lock(), text) {
+        Ok(()) => StdoutState::Open,
+        Err(_) => StdoutState::Closed,
+    }
+}
+
+/// Is anybody reading?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StdoutState {
+    /// Yes.
+    Open,
+    /// Not any more.
+    Closed,
+}
+
+/// Prints a note beside the output.
+pub fn print_stderr(text: &str) {
+    let _reader_left = write(&mut anstream::stderr().lock(), text);
+}
+
+/// Replaces what the last call with `lines` printed: for output that changes while somebody looks.
+pub fn redraw(lines: usize, text: &str) -> String {
+    match lines {
+        0 => text.to_owned(),
+        lines => format!("\x1b[{lines}A\x1b[J{text}"),
+    }
+}
+
+fn write(to: &mut impl Write, text: &str) -> io::Result<()> {
+    to.write_all(text.as_bytes())?;
+    to.flush()
+}
+
+/// A failure as it is printed.
+pub fn failure_text(failure: &Failure) -> String {
+    let mut text = format!("{} {}\n", paint(TextStyle::Error, "error:"), failure.message);
+    for cause in &failure.causes {
+        text.push_str(&format!("  caused by: {cause}\n"));
+    }
+    text.push_str(&failure.detail);
+    if let Some(hint) = &failure.hint {
+        text.push_str(&format!("\n{} {hint}\n", paint(TextStyle::Bold, "hint:")));
+    }
+    text
+}
+
+/// Problems, each with its place, its line and the way to mend it.
+pub fn problems<'p>(env: &ProcessEnv, problems: impl Iterator<Item = &'p Problem>) -> String {
+    const MAX_PROBLEMS: usize = 50;
+    let mut text = String::new();
+    let mut left_out = 0;
+    for (index, it) in problems.enumerate() {
+        if index < MAX_PROBLEMS {
+            text.push_str(&problem_text(env, it));
+        } else {
+            left_out += 1;
+        }
+    }
+    if left_out > 0 {
+        text.push_str(&format!("… and {left_out} more: swb config check --json\n"));
+    }
+    text
+}
+
+fn problem_text(env: &ProcessEnv, problem: &Problem) -> String {
+    let word = match problem.severity() {
+        Severity::Error => paint(TextStyle::Error, "error:"),
+        Severity::Warning => paint(TextStyle::Warning, "warning:"),
+    };
+    let whom = match (&problem.server, &problem.key) {
+        (Some(server), Some(key)) => format!("`{}`, `{}`: ", printable(server), printable(key)),
+        (Some(server), None) => format!("`{}`: ", printable(server)),
+        (None, Some(key)) => format!("`{}`: ", printable(key)),
+        (None, None) => String::new(),
+    };
+    let message = printable(&problem.kind.to_string());
+    let mut text =
+        format!("{word} {whom}{message}\n  {} {}\n", arrow(), problem_location(env, problem));
+    if let (Some(excerpt), Some(position)) = (&problem.excerpt, problem.origin.position) {
+        let number = position.line.to_string();
+        let margin = " ".repeat(number.len());
+        let before = " ".repeat(excerpt.column);
+        let marks = paint(TextStyle::Error, "^".repeat(excerpt.width.min(60)));
+        text.push_str(&format!("   {number} | {}\n", excerpt.line));
+        text.push_str(&format!("   {margin} | {before}{marks}\n"));
+    }
+    if let Some(hint) = problem.hint() {
+        text.push_str(&format!("  hint: {}\n", printable(&hint)));
+    }
+    text
+}
+
+fn arrow() -> String {
+    paint(TextStyle::Dim, "-->")
+}
+
+fn problem_location(env: &ProcessEnv, problem: &Problem) -> String {
+    let source = env.display_source(&problem.origin.source);
+    match problem.origin.position {
+        Some(position) => format!("{source}:{}:{}", position.line, position.column),
+        None => source,
+    }
+}

@@ -1,0 +1,161 @@
+//! A form, field by field, at a plain terminal: what is wanted, what it is by default, what is wrong with an answer.
+
+use std::fmt::Write;
+
+use serde_json::{Map, Value as Json};
+use switchboard::config::display::printable;
+use switchboard::elicitation::elicitor::ElicitResult;
+use switchboard::elicitation::form::{FieldKind, FieldRequirement, Form, FormField, NumberKind};
+
+use crate::output::report;
+use crate::output::style::{TextStyle, paint};
+use crate::prompt::keyboard::Keyboard;
+
+/// Leaves an optional field out.
+const SKIP: &str = ":none";
+/// Says no to the whole form.
+const DECLINE: &str = ":no";
+/// Decides nothing.
+const CANCEL: &str = ":cancel";
+
+/// Has a form filled in.
+pub async fn fill(keyboard: &mut Keyboard, form: &Form, server: &str) -> ElicitResult {
+    let mut text = String::new();
+    for line in form.message.lines() {
+        let _infallible = writeln!(text, "  {}", printable(line));
+    }
+    let help = format!("{DECLINE} declines, {CANCEL} decides nothing, {SKIP} leaves a field out");
+    let _infallible = writeln!(text, "  {}", paint(TextStyle::Dim, help));
+    report::print_stderr(&text);
+    let mut answers = Map::new();
+    for field in &form.fields {
+        match prompt_field(keyboard, field).await {
+            FieldInput::Value(value) => {
+                answers.insert(field.name.clone(), value);
+            }
+            FieldInput::Skipped => {}
+            FieldInput::Ended(reply) => return reply,
+        }
+    }
+    report::print_stderr(&summary(form, &answers, server));
+    match keyboard.next_line().await.as_deref().map(str::trim) {
+        Some("" | "y" | "Y" | "yes") => ElicitResult::Accept(answers),
+        Some(CANCEL) | None => cancelled(),
+        Some(_) => declined(),
+    }
+}
+
+enum FieldInput {
+    Value(Json),
+    Skipped,
+    Ended(ElicitResult),
+}
+
+fn declined() -> ElicitResult {
+    ElicitResult::Decline("the person said no".to_owned())
+}
+
+fn cancelled() -> ElicitResult {
+    ElicitResult::Cancel("the person did not decide".to_owned())
+}
+
+async fn prompt_field(keyboard: &mut Keyboard, field: &FormField) -> FieldInput {
+    report::print_stderr(&field_intro(field));
+    loop {
+        report::print_stderr(&field_prompt(field));
+        let Some(line) = keyboard.next_line().await else { return FieldInput::Ended(cancelled()) };
+        match (line.trim(), &field.default, field.requirement) {
+            (DECLINE, _, _) => return FieldInput::Ended(declined()),
+            (CANCEL, _, _) => return FieldInput::Ended(cancelled()),
+            (SKIP, _, FieldRequirement::Optional) => return FieldInput::Skipped,
+            ("", Some(default), _) => return FieldInput::Value(default.clone()),
+            ("", None, FieldRequirement::Optional) => return FieldInput::Skipped,
+            (_, _, _) => match field.parse(line.trim_end_matches(['\r', '\n'])) {
+                Ok(value) => return FieldInput::Value(value),
+                Err(unfit) => {
+                    let unfit = printable(&unfit.to_string());
+                    report::print_stderr(&format!("  {}\n", paint(TextStyle::Warning, unfit)));
+                }
+            },
+        }
+    }
+}
+
+/// What is said of a field before it is asked for.
+fn field_intro(field: &FormField) -> String {
+    let mut text = String::new();
+    if let Some(about) = &field.description {
+        let _infallible = writeln!(text, "  {}", paint(TextStyle::Dim, printable(about)));
+    }
+    for (index, choice) in field.kind.choices().iter().enumerate() {
+        let _infallible = writeln!(text, "    {}  {}", index + 1, printable(&choice.title));
+    }
+    text
+}
+
+fn field_prompt(field: &FormField) -> String {
+    let star = if field.requirement == FieldRequirement::Required { "*" } else { "" };
+    let wanted = expected_input(&field.kind);
+    let wanted = if wanted.is_empty() { wanted } else { format!(" ({wanted})") };
+    let default =
+        field.default.as_ref().map(|it| format!(" [{}]", printable(&display_value(it, field))));
+    let label = printable(field.label());
+    format!("  {}{star}{wanted}{}: ", paint(TextStyle::Bold, label), default.unwrap_or_default())
+}
+
+/// What belongs into a field, in few words.
+pub fn expected_input(kind: &FieldKind) -> String {
+    let range = |least: Option<String>, most: Option<String>| match (least, most) {
+        (Some(least), Some(most)) => format!(" {least} to {most}"),
+        (Some(least), None) => format!(" from {least}"),
+        (None, Some(most)) => format!(" up to {most}"),
+        (None, None) => String::new(),
+    };
+    let text = |it: Option<f64>| it.map(|it| it.to_string());
+    match kind {
+        FieldKind::Text { format: Some(format), .. } => format.to_string(),
+        FieldKind::Text { min_length: shortest, max_length: longest, format: None } => {
+            let length = range(shortest.map(|it| it.to_string()), longest.map(|it| it.to_string()));
+            if length.is_empty() { length } else { format!("{} characters", length.trim()) }
+        }
+        FieldKind::Number { number_kind: NumberKind::Integer, least, most } => {
+            format!("a whole number{}", range(text(*least), text(*most)))
+        }
+        FieldKind::Number { number_kind: NumberKind::Any, least, most } => {
+            format!("a number{}", range(text(*least), text(*most)))
+        }
+        FieldKind::Boolean => "yes or no".to_owned(),
+        FieldKind::SingleSelect(_) => "one of these".to_owned(),
+        FieldKind::MultiSelect { .. } => "some of these, with commas".to_owned(),
+    }
+}
+
+/// A value as it would be typed.
+fn display_value(value: &Json, field: &FormField) -> String {
+    let title = |value: &str| {
+        let choice = field.kind.choices().iter().find(|it| it.value == value);
+        choice.map_or_else(|| value.to_owned(), |it| it.title.clone())
+    };
+    match value {
+        Json::String(text) => title(text),
+        Json::Bool(true) => "yes".to_owned(),
+        Json::Bool(false) => "no".to_owned(),
+        Json::Array(values) => {
+            values.iter().filter_map(Json::as_str).map(title).collect::<Vec<_>>().join(", ")
+        }
+        Json::Null | Json::Number(_) | Json::Object(_) => value.to_string(),
+    }
+}
+
+fn summary(form: &Form, answers: &Map<String, Json>, server: &str) -> String {
+    let mut text = format!("  This goes to {}:\n", printable(server));
+    for field in &form.fields {
+        if let Some(value) = answers.get(&field.name) {
+            let (label, value) =
+                (printable(field.label()), printable(&display_value(value, field)));
+            let _infallible = writeln!(text, "    {label}: {value}");
+        }
+    }
+    text.push_str("  Send it? [Y/n] ");
+    text
+}

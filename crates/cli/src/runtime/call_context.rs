@@ -1,0 +1,74 @@
+//! What calls from the command line depend on: the tools, the rules, and who is asked.
+
+use std::sync::Arc;
+
+use switchboard::audit::log::AuditLog;
+use switchboard::call::pipeline::CallContext;
+use switchboard::config::display::printable;
+use switchboard::config::permission::PermissionMode;
+use switchboard::host::Host;
+use switchboard::permission::active_rules::ActiveRules;
+use switchboard::permission::settings_file::RuleFile;
+use switchboard::permission::tool_pins::ToolPins;
+use switchboard::sources::loader::Configuration;
+use switchboard::tool_result::OutputLimits;
+use switchboard::tool_result::spill::SpillStore;
+
+use crate::exit::Exit;
+use crate::invocation::Invocation;
+use crate::outcome::Failure;
+use crate::output::report;
+use crate::output::style::{TextStyle, paint};
+use crate::runtime::host;
+
+/// Everything that a call needs. What somebody should know of it is printed.
+pub fn call_context(
+    session: &Invocation,
+    configuration: &Configuration,
+    host: &Host,
+    mode: Option<PermissionMode>,
+) -> Result<CallContext, Failure> {
+    let (context, warning) = call_context_with_warning(session, configuration, host, mode)?;
+    report::print_stderr(&warning);
+    Ok(context)
+}
+
+/// The same; what somebody should know of it comes with it.
+pub fn call_context_with_warning(
+    session: &Invocation,
+    configuration: &Configuration,
+    host: &Host,
+    mode: Option<PermissionMode>,
+) -> Result<(CallContext, String), Failure> {
+    let servers = configuration.effective.servers.iter();
+    let trusted = servers.filter(|it| it.is_trusted()).map(|it| it.name.clone()).collect();
+    let default_mode =
+        configuration.rules.default_mode().map_or(PermissionMode::Default, |(mode, _)| mode);
+    let audit = AuditLog::open(&session.env.paths.audit()).map_err(|error| {
+        Failure::new(Exit::Failure, "the audit log cannot be kept").caused_by(error)
+    })?;
+    let tokens = host::max_output_tokens(session)?;
+    let pins = ToolPins::open(&session.env.paths.pins());
+    let warning = pins.load_error().map(|damage| {
+        let path = session.display_path(&session.env.paths.pins());
+        format!(
+            "{} what tools looked like when they were approved is lost, so changes to them are not noticed: {path}: {}\n",
+            paint(TextStyle::Warning, "warning:"),
+            printable(damage)
+        )
+    });
+    let project_root = configuration.project_root.clone();
+    let context = CallContext {
+        pool: host.watch_pool(),
+        rules: ActiveRules::new(configuration.rules.clone())
+            .with_settings_file(session.env.paths.clone(), RuleFile::Local { project_root }),
+        tool_pins: pins,
+        mode: mode.unwrap_or(default_mode),
+        trusted_servers: trusted,
+        prompt: Arc::new(session.prompt.clone()),
+        audit,
+        limits: OutputLimits { tokens, ..OutputLimits::default() },
+        spill: SpillStore::in_data_folder(&session.env.paths.data),
+    };
+    Ok((context, warning.unwrap_or_default()))
+}

@@ -1,0 +1,194 @@
+//! Calls that wait at a gateway, as one run of the program tells another of them, and the answers to them.
+
+use std::time::{Duration, SystemTime};
+
+use serde_json::{Value as Json, json};
+use switchboard::call::pipeline::{GrantScope, PermissionDecision};
+use switchboard::config::permission::{RuleCoverage, Suggestion, ToolRule};
+use switchboard::permission::tool_pins::{DefinitionDiff, LineChange};
+use switchboard::storage::stderr_log::utc_timestamp;
+use switchboard_gateway::{ApprovalQueue, PendingApproval};
+
+const BREADTH_NAMES: [(RuleCoverage, &str); 3] = [
+    (RuleCoverage::Arguments, "arguments"),
+    (RuleCoverage::Tool, "tool"),
+    (RuleCoverage::Server, "server"),
+];
+const CHANGE_NAMES: [(LineChange, &str); 3] = [
+    (LineChange::Added, "added"),
+    (LineChange::Removed, "removed"),
+    (LineChange::Unchanged, "kept"),
+];
+
+/// Asks for everything that waits.
+pub fn list_request() -> Json {
+    json!({"approvals": "list"})
+}
+
+/// Answers for a call. None where it is a rule that nobody suggested.
+pub fn decision_request(waiting: &PendingApproval, decision: &PermissionDecision) -> Option<Json> {
+    let number = waiting.id;
+    let (holds, rule) = match decision {
+        PermissionDecision::Deny(reason) => {
+            return Some(json!({"approvals": "deny", "number": number, "reason": reason}));
+        }
+        PermissionDecision::Allow { scope: GrantScope::Once, .. } => {
+            return Some(json!({"approvals": "allow", "number": number}));
+        }
+        PermissionDecision::Allow { scope: GrantScope::Session(rule), .. } => ("session", rule),
+        PermissionDecision::Allow { scope: GrantScope::Always(rule), .. } => ("always", rule),
+    };
+    let rule = waiting.suggestions.iter().position(|it| it.rule == *rule)?;
+    Some(json!({"approvals": "allow", "number": number, "holds": holds, "rule": rule}))
+}
+
+/// What is said to another run of the program.
+pub async fn respond(approvals: Option<&ApprovalQueue>, action: &str, request: &Json) -> Json {
+    let queue = approvals.map(ApprovalQueue::pending).unwrap_or_default();
+    if action == "list" {
+        return json!({"waiting": queue.iter().map(|it| to_json(it)).collect::<Vec<_>>()});
+    }
+    let number = request["number"].as_u64().unwrap_or_default();
+    let unknown = || json!({"unknown": number});
+    let Some((approvals, waiting)) = approvals.zip(queue.iter().find(|it| it.id == number)) else {
+        return unknown();
+    };
+    let Some(decision) = parse_decision(waiting, action, request) else {
+        return json!({"error": "this request is not known"});
+    };
+    match approvals.decide(number, decision).await {
+        Some(waiting) => json!({"decided": to_json(&waiting)}),
+        None => unknown(),
+    }
+}
+
+fn parse_decision(
+    waiting: &PendingApproval,
+    action: &str,
+    request: &Json,
+) -> Option<PermissionDecision> {
+    if action == "deny" {
+        let because = &waiting.reason;
+        return Some(PermissionDecision::Deny(match request["reason"].as_str() {
+            Some(reason) => format!("{because}, and whoever runs the gateway says: {reason}"),
+            None => format!("{because}, and whoever runs the gateway said no"),
+        }));
+    }
+    let rule = || {
+        let index = request["rule"].as_u64().and_then(|it| usize::try_from(it).ok())?;
+        waiting.suggestions.get(index).map(|it| it.rule.clone())
+    };
+    let holds = match request["holds"].as_str() {
+        None => GrantScope::Once,
+        Some("session") => GrantScope::Session(rule()?),
+        Some("always") => GrantScope::Always(rule()?),
+        Some(_) => return None,
+    };
+    let who = "whoever runs the gateway said yes".to_owned();
+    (action == "allow").then_some(PermissionDecision::Allow { decided_by: who, scope: holds })
+}
+
+/// A call, for programs.
+pub fn to_json(waiting: &PendingApproval) -> Json {
+    let waited = waiting.requested_at.elapsed().unwrap_or_default().as_secs();
+    let rule = |it: &Suggestion| json!({"breadth": name_of(&BREADTH_NAMES, it.coverage), "rule": it.rule.to_string()});
+    let mut json = json!({
+        "number": waiting.id, "caller": waiting.caller, "server": waiting.server,
+        "tool": waiting.tool, "arguments": waiting.arguments, "because": waiting.reason,
+        "since": utc_timestamp(waiting.requested_at), "waitedSeconds": waited,
+        "rules": waiting.suggestions.iter().map(rule).collect::<Vec<_>>(),
+    });
+    if !waiting.flags.is_empty() {
+        json["odd"] = waiting.flags.clone().into();
+    }
+    if let Some(alteration) = &waiting.definition_change {
+        let line =
+            |(change, line): &(LineChange, String)| json!([name_of(&CHANGE_NAMES, *change), line]);
+        json["changes"] = alteration.lines.iter().map(line).collect();
+    }
+    json
+}
+
+/// A call that another run told of. None where it makes no sense.
+pub fn from_json(json: &Json) -> Option<PendingApproval> {
+    let text = |name: &str| json[name].as_str().map(str::to_owned);
+    let waited = Duration::from_secs(json["waitedSeconds"].as_u64()?);
+    let rule = |it: &Json| {
+        let rule = ToolRule::parse(it["rule"].as_str()?).ok()?;
+        Some(Suggestion { coverage: value_of(&BREADTH_NAMES, &it["breadth"])?, rule })
+    };
+    let line = |it: &Json| Some((value_of(&CHANGE_NAMES, &it[0])?, it[1].as_str()?.to_owned()));
+    let alteration = match json["changes"].as_array() {
+        Some(lines) => {
+            Some(DefinitionDiff { lines: lines.iter().map(line).collect::<Option<_>>()? })
+        }
+        None => None,
+    };
+    let flags = json["odd"].as_array().map(Vec::as_slice).unwrap_or_default();
+    Some(PendingApproval {
+        id: json["number"].as_u64()?,
+        caller: text("caller")?,
+        server: text("server")?,
+        tool: text("tool")?,
+        arguments: json["arguments"].clone(),
+        reason: text("because")?,
+        flags: flags.iter().filter_map(|it| it.as_str().map(str::to_owned)).collect(),
+        suggestions: json["rules"].as_array()?.iter().map(rule).collect::<Option<_>>()?,
+        definition_change: alteration,
+        requested_at: SystemTime::now().checked_sub(waited)?,
+    })
+}
+
+fn name_of<T: PartialEq + Copy>(words: &[(T, &'static str)], meant: T) -> &'static str {
+    words.iter().find(|it| it.0 == meant).map_or("", |it| it.1)
+}
+
+fn value_of<T: Copy>(words: &[(T, &'static str)], word: &Json) -> Option<T> {
+    words.iter().find(|it| *word == it.1).map(|it| it.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_told_of_a_call_is_what_the_other_side_reads() {
+        let waiting = PendingApproval {
+            id: 7,
+            caller: "ada".to_owned(),
+            server: "s".to_owned(),
+            tool: "t".to_owned(),
+            arguments: json!({"a": 1}),
+            reason: "a rule asks".to_owned(),
+            flags: vec!["odd".to_owned()],
+            suggestions: vec![Suggestion {
+                coverage: RuleCoverage::Tool,
+                rule: ToolRule::parse("mcp__s__t").expect("a rule"),
+            }],
+            definition_change: Some(DefinitionDiff {
+                lines: vec![(LineChange::Added, "x".to_owned())],
+            }),
+            requested_at: SystemTime::now(),
+        };
+        let parsed = from_json(&to_json(&waiting)).expect("it makes sense");
+        assert_eq!(PendingApproval { requested_at: waiting.requested_at, ..parsed }, waiting);
+        let rule = waiting.suggestions[0].rule.clone();
+        let yes = PermissionDecision::Allow {
+            decided_by: String::new(),
+            scope: GrantScope::Session(rule.clone()),
+        };
+        let request = decision_request(&waiting, &yes).expect("it was suggested");
+        let Some(PermissionDecision::Allow { scope: holds, .. }) =
+            parse_decision(&waiting, "allow", &request)
+        else {
+            panic!("{request}")
+        };
+        assert_eq!(holds, GrantScope::Session(rule));
+        let other = ToolRule::parse("mcp__other").expect("a rule");
+        let always = PermissionDecision::Allow {
+            decided_by: String::new(),
+            scope: GrantScope::Always(other),
+        };
+        assert_eq!(decision_request(&waiting, &always), None);
+    }
+}

@@ -1,0 +1,325 @@
+//! What could stand where somebody's cursor is: commands and flags from the table of arguments, servers from the
+//! configuration, and tools, prompts and resources from what is remembered. Starts and connects nothing.
+
+use std::path::PathBuf;
+
+use clap::{Arg, Command, CommandFactory};
+use serde_json::json;
+use switchboard::catalogue::completion_cache::CompletionCache;
+use switchboard::catalogue::fetch::ListItem;
+use switchboard::config::display::printable;
+use switchboard::config::entry::server::ToolFilter;
+use switchboard::config::merge::ResolvedServer;
+use switchboard::config::permission::{self, PermissionMode};
+use switchboard::pool::naming::{self, NameOrigin, sanitise};
+use switchboard::pool::tool::ToolKind;
+use switchboard::pool::{self, Pool, ServerTools};
+use switchboard::sources::loader::Configuration;
+use switchboard::wire::jsonrpc::message::Payload;
+
+use crate::args::Cli;
+use crate::invocation::Invocation;
+use crate::outcome::Failure;
+
+/// So much of a name is never changed, however long it is.
+const MIN_UNTRUNCATED: usize = 31;
+
+/// Something that could stand there.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Candidate {
+    /// What to type.
+    pub value: String,
+    /// What it is; may be empty.
+    pub description: String,
+}
+
+impl Candidate {
+    fn new(value: impl Into<String>, about: impl Into<String>) -> Candidate {
+        Candidate { value: value.into(), description: about.into() }
+    }
+}
+
+/// Everything that could stand in the place of the last word. Nothing means that only a file can.
+pub fn complete(session: &Invocation, words: &[String]) -> Vec<Candidate> {
+    let mut all = Cli::command();
+    all.build();
+    let Some((current, before)) = words.split_last() else { return Vec::new() };
+    let place = CursorPosition::locate(&all, before);
+    let mut found = place.candidates(session, current);
+    // What a server or a file calls something must do nothing to a terminal.
+    found.retain(|it| it.value.starts_with(current.as_str()) && printable(&it.value) == it.value);
+    found.sort();
+    found.dedup_by(|one, other| one.value == other.value);
+    found
+}
+
+/// Where in a command line the last word stands.
+struct CursorPosition<'c> {
+    command: &'c Command,
+    /// What was given to the command's own arguments so far.
+    parsed: Vec<(&'c str, &'c str)>,
+    positionals: usize,
+    /// The option whose value the last word is.
+    pending: Option<&'c Arg>,
+    /// Was there a `--`?
+    is_after_double_dash: bool,
+}
+
+impl<'c> CursorPosition<'c> {
+    fn locate(root: &'c Command, words: &'c [String]) -> CursorPosition<'c> {
+        let mut place = CursorPosition {
+            command: root,
+            parsed: Vec::new(),
+            positionals: 0,
+            pending: None,
+            is_after_double_dash: false,
+        };
+        for word in words {
+            place.consume(word);
+        }
+        place
+    }
+
+    fn consume(&mut self, word: &'c str) {
+        if let Some(option) = self.pending.take() {
+            self.parsed.push((option.get_id().as_str(), word));
+        } else if self.is_after_double_dash {
+            self.positionals += 1;
+        } else if word == "--" {
+            self.is_after_double_dash = true;
+        } else if word.starts_with('-') && word.len() > 1 {
+            self.pending = self.option(word).filter(|_| !word.contains('='));
+        } else if let Some(inner) =
+            self.command.find_subcommand(word).filter(|_| self.positionals == 0)
+        {
+            self.command = inner;
+            self.parsed.clear();
+        } else {
+            if let Some(argument) = self.positional(self.positionals) {
+                self.parsed.push((argument.get_id().as_str(), word));
+            }
+            self.positionals += 1;
+        }
+    }
+
+    /// The option that a word names, where it wants a value.
+    fn option(&self, word: &str) -> Option<&'c Arg> {
+        let name = word.split('=').next().unwrap_or(word);
+        let is_named = |argument: &&Arg| match name.strip_prefix("--") {
+            Some(long) => argument.get_long() == Some(long),
+            None => argument.get_short().is_some() && argument.get_short() == name.chars().last(),
+        };
+        let found = self.command.get_arguments().find(is_named)?;
+        found.get_action().takes_values().then_some(found)
+    }
+
+    /// The argument that has no name at this place; the last one may take all the rest.
+    fn positional(&self, index: usize) -> Option<&'c Arg> {
+        let all: Vec<&Arg> = self.command.get_positionals().collect();
+        let takes_many =
+            |argument: &&&Arg| argument.get_num_args().is_some_and(|range| range.max_values() > 1);
+        all.get(index).or_else(|| all.last().filter(takes_many)).copied()
+    }
+
+    fn candidates(&self, session: &Invocation, current: &str) -> Vec<Candidate> {
+        if let Some(option) = self.pending {
+            return self.values(session, option, current);
+        }
+        if current.starts_with('-') && !self.is_after_double_dash {
+            return match (self.option(current), current.split_once('=')) {
+                (Some(option), Some((name, begun))) => self
+                    .values(session, option, begun)
+                    .into_iter()
+                    .map(|it| Candidate { value: format!("{name}={}", it.value), ..it })
+                    .collect(),
+                (Some(_) | None, Some(_) | None) => self.flags(),
+            };
+        }
+        let mut found = Vec::new();
+        if self.positionals == 0 && !self.is_after_double_dash {
+            let visible = self.command.get_subcommands().filter(|it| !it.is_hide_set());
+            found.extend(
+                visible.map(|it| Candidate::new(it.get_name(), first_help_line(it.get_about()))),
+            );
+        }
+        let more = usize::from(self.command.is_allow_missing_positional_set());
+        for index in self.positionals..=self.positionals + more {
+            if let Some(argument) = self.positional(index) {
+                found.extend(self.values(session, argument, current));
+            }
+        }
+        found
+    }
+
+    fn flags(&self) -> Vec<Candidate> {
+        let visible = self.command.get_arguments().filter(|it| !it.is_hide_set());
+        visible
+            .filter_map(|it| {
+                Some(Candidate::new(
+                    format!("--{}", it.get_long()?),
+                    first_help_line(it.get_help()),
+                ))
+            })
+            .collect()
+    }
+
+    fn values(&self, session: &Invocation, argument: &Arg, current: &str) -> Vec<Candidate> {
+        let possible = argument.get_possible_values();
+        if !possible.is_empty() {
+            let visible = possible.iter().filter(|it| !it.is_hide_set());
+            return visible
+                .map(|it| Candidate::new(it.get_name(), first_help_line(it.get_help())))
+                .collect();
+        }
+        let id = argument.get_id().as_str();
+        match (self.command.get_name(), id) {
+            (_, "mode") => {
+                PermissionMode::ALL.iter().map(|mode| Candidate::new(mode.id(), "")).collect()
+            }
+            ("man", "command") => {
+                let all = Cli::command();
+                all.get_subcommands().map(|it| Candidate::new(it.get_name(), "")).collect()
+            }
+            (command, id) => {
+                // A configuration that cannot be read completes nothing; the command itself will say why.
+                let source = CompletionSource::load(session, current).ok();
+                source.map(|it| it.values(command, id, &self.parsed)).unwrap_or_default()
+            }
+        }
+    }
+}
+
+fn first_help_line(text: Option<&clap::builder::StyledStr>) -> String {
+    let text = text.map(ToString::to_string).unwrap_or_default();
+    text.lines().next().unwrap_or_default().to_owned()
+}
+
+/// What is configured, and what is remembered of it.
+struct CompletionSource<'a> {
+    configuration: Configuration,
+    folder: PathBuf,
+    /// What was typed of the word so far.
+    current: &'a str,
+}
+
+/// A server's name as exposed names and rules write it.
+pub fn exposed_server_name(server: &ResolvedServer) -> String {
+    naming::prefix(&server.name, NameOrigin::of(server.scope()))
+}
+
+impl CompletionSource<'_> {
+    fn load<'a>(session: &Invocation, current: &'a str) -> Result<CompletionSource<'a>, Failure> {
+        let configuration = session.load()?;
+        Ok(CompletionSource {
+            configuration,
+            folder: session.env.paths.completion_cache(),
+            current,
+        })
+    }
+
+    /// What an argument of a command may be.
+    fn values(&self, command: &str, id: &str, given: &[(&str, &str)]) -> Vec<Candidate> {
+        let server = given.iter().find(|(id, _)| *id == "server").map(|(_, name)| *name);
+        match (command, id) {
+            ("call" | "explain", "tool") => self.tools(),
+            ("add", "rules") => {
+                let about = "all its tools";
+                let whole = |it: &ResolvedServer| {
+                    Candidate::new(format!("mcp__{}", exposed_server_name(it)), about)
+                };
+                self.servers().map(whole).chain(self.tools()).collect()
+            }
+            ("remove", "rule") => {
+                let rules = self.configuration.rules.entries().iter();
+                rules.map(|it| Candidate::new(it.rule.to_string(), it.effect.id())).collect()
+            }
+            ("search", "words") => self.cached_values(None, |it| it.tools),
+            ("prompt" | "complete", "prompt") => self.cached_values(server, |it| it.prompts),
+            ("read", "uri") | ("subscribe", "uris") => {
+                self.cached_values(server, |it| it.resources)
+            }
+            ("complete", "template") => self.cached_values(server, |it| it.templates),
+            (_, "server" | "servers" | "require") => self.server_names(),
+            (
+                "get" | "enable" | "disable" | "remove" | "logs" | "ping" | "reconnect" | "doctor"
+                | "status" | "approve" | "reject" | "why" | "explain",
+                "name" | "names",
+            ) => self.server_names(),
+            (_, _) => Vec::new(),
+        }
+    }
+
+    fn servers(&self) -> impl Iterator<Item = &ResolvedServer> {
+        self.configuration.effective.servers.iter().filter(|it| it.is_selected())
+    }
+
+    fn cached(&self, server: &ResolvedServer) -> CompletionCache {
+        let print = server.fingerprint.as_ref().filter(|_| server.is_ready());
+        let read = |print| CompletionCache::load(&self.folder, &server.name, print);
+        print.map(read).unwrap_or_default()
+    }
+
+    fn server_names(&self) -> Vec<Candidate> {
+        self.servers().map(|it| Candidate::new(&it.name, it.scope().id())).collect()
+    }
+
+    /// One list of the server that was named before.
+    fn cached_values(
+        &self,
+        server: Option<&str>,
+        list: impl Fn(CompletionCache) -> Vec<String>,
+    ) -> Vec<Candidate> {
+        let named = self.servers().filter(|it| server.is_none_or(|name| name == it.name));
+        named
+            .flat_map(|it| {
+                let values = list(self.cached(it)).into_iter();
+                values.map(|value| Candidate::new(value, &it.name))
+            })
+            .collect()
+    }
+
+    /// Every tool that may be meant, by the name that it would be exposed under, under the rules.
+    fn tools(&self) -> Vec<Candidate> {
+        let servers: Vec<(&ResolvedServer, Vec<ListItem>)> =
+            self.servers().map(|it| (it, self.matching_tools(it))).collect();
+        let none = ToolFilter::default();
+        let sources = servers.iter().map(|(server, tools)| ServerTools {
+            server: &server.name,
+            origin: NameOrigin::of(server.scope()),
+            tools,
+            kind: ToolKind::Server,
+            filter: server.spec.as_ref().map_or(&none, |spec| &spec.common.tools),
+        });
+        let hidden = |server: &str, tool: &str| {
+            permission::tool_hidden_by(&self.configuration.rules, server, &sanitise(tool)).is_some()
+        };
+        let rules = pool::PoolRules {
+            hidden: &hidden,
+            built_in: switchboard::builtin_tools::definitions(),
+        };
+        let pool = Pool::default().next_revision(sources, &rules);
+        pool.tools().iter().map(|tool| Candidate::new(&tool.exposed_name, &tool.server)).collect()
+    }
+
+    /// The tools of a server that may be meant. Those that begin in another way are left out before anything is made
+    /// of them: only tools that begin alike can want one name.
+    fn matching_tools(&self, server: &ResolvedServer) -> Vec<ListItem> {
+        let prefix = format!("mcp__{}", exposed_server_name(server));
+        let begins_alike = |name: &str| {
+            let length = name.len().min(self.current.len()).min(MIN_UNTRUNCATED);
+            name.as_bytes()[..length] == self.current.as_bytes()[..length]
+        };
+        if !begins_alike(&prefix) {
+            return Vec::new();
+        }
+        let names = self.cached(server).tools;
+        let meant =
+            names.into_iter().filter(|name| begins_alike(&format!("{prefix}__{}", sanitise(name))));
+        meant
+            .map(|name| {
+                let raw = json!({"name": name, "inputSchema": {"type": "object"}}).to_string();
+                ListItem { name, raw: Payload::from_json(raw.into()) }
+            })
+            .collect()
+    }
+}

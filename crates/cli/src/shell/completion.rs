@@ -1,0 +1,220 @@
+//! Shells: the scripts that ask us what could stand where the cursor is, and the answer as each shell reads it.
+
+use std::path::PathBuf;
+
+use clap::Parser;
+
+use crate::args::Cli;
+use crate::env::ProcessEnv;
+use crate::invocation::Invocation;
+use crate::output::report;
+use crate::shell::candidates;
+use crate::shell::candidates::Candidate;
+
+/// The word that makes this program complete another's words. Nobody types it.
+const COMPLETE_ARGUMENT: &str = "__complete";
+
+/// The script for bash. Words are taken apart here, not there: bash breaks them at every `:` and `=`.
+pub const BASH_SCRIPT: &str = r#"# Completions of swb for bash: source this file, or put it where bash-completion looks.
+_swb() {
+    local line
+    COMPREPLY=()
+    while IFS= read -r line; do
+        COMPREPLY+=("$line")
+    done < <("$1" __complete bash "${COMP_LINE:0:COMP_POINT}" "$COMP_WORDBREAKS" 2>/dev/null)
+}
+complete -o default -o bashdefault -F _swb swb
+"#;
+
+/// The script for zsh.
+pub const ZSH_SCRIPT: &str = r#"#compdef swb
+# Completions of swb for zsh: put this file into a folder of $fpath as _swb.
+_swb() {
+    local -a lines values shown
+    local line
+    lines=("${(@f)$("${words[1]}" __complete words -- "${(@Q)words[2,CURRENT]}" 2>/dev/null)}")
+    for line in $lines; do
+        values+=("${line%%$'	'*}")
+        shown+=("${line/$'	'/  -- }")
+    done
+    if (( $#values )); then
+        compadd -l -d shown -a values
+    else
+        _files
+    fi
+}
+if [ "$funcstack[1]" = "_swb" ]; then
+    _swb "$@"
+else
+    compdef _swb swb
+fi
+"#;
+
+/// The script for fish.
+pub const FISH_SCRIPT: &str = r#"# Completions of swb for fish: put this file into ~/.config/fish/completions as swb.fish.
+function __swb_complete
+    set -l words (commandline -opc)
+    set -l found ($words[1] __complete words -- $words[2..-1] (commandline -ct) 2>/dev/null)
+    if test (count $found) -gt 0
+        printf '%s
+' $found
+    else
+        __fish_complete_path (commandline -ct)
+    end
+end
+complete -c swb -f -a '(__swb_complete)'
+"#;
+
+/// Answers a shell, where this program was started by one of the scripts. What goes wrong completes nothing.
+pub fn complete_if_requested(managed: PathBuf) -> bool {
+    let words: Vec<String> =
+        std::env::args_os().skip(1).map(|it| it.to_string_lossy().into_owned()).collect();
+    let [first, format, rest @ ..] = &words[..] else { return false };
+    if first != COMPLETE_ARGUMENT {
+        return false;
+    }
+    let (Ok(arguments), Ok(env)) =
+        (Cli::try_parse_from(["swb"]), ProcessEnv::from_process(managed))
+    else {
+        return true;
+    };
+    let session = Invocation::new(env, arguments.global);
+    let text = match (format.as_str(), rest) {
+        ("bash", [line, breaks]) => {
+            bash_lines(line, breaks, |words| candidates::complete(&session, words))
+        }
+        ("words", [_, words @ ..]) => tab_separated(&candidates::complete(&session, words)),
+        (_, _) => String::new(),
+    };
+    let _reader_left = report::print_stdout(&text);
+    true
+}
+
+/// A line each: the value, a tab, what it is.
+fn tab_separated(found: &[Candidate]) -> String {
+    found.iter().map(|it| format!("{}\t{}\n", it.value, it.description)).collect()
+}
+
+/// A line each, escaped, and without what bash takes for words before this one.
+fn bash_lines(line: &str, breaks: &str, find: impl FnOnce(&[String]) -> Vec<Candidate>) -> String {
+    let mut typed = split_words(line);
+    // Variables in front of a command are no words of it.
+    while typed.words.first().is_some_and(|word| is_assignment(word)) && typed.words.len() > 1 {
+        typed.words.remove(0);
+    }
+    let words = typed.words.get(1..).unwrap_or_default();
+    let current = words.last().map(String::as_str).unwrap_or_default();
+    let is_break = |c: char| breaks.contains(c) && matches!(c, ':' | '=' | '@');
+    let kept = match typed.is_quoted {
+        true => 0,
+        false => current.rfind(is_break).map_or(0, |at| at + 1),
+    };
+    find(words)
+        .iter()
+        .filter_map(|it| it.value.get(kept..))
+        .map(|value| match typed.is_quoted {
+            true => format!("{value}\n"),
+            false => format!("{}\n", bash_escaped(value)),
+        })
+        .collect()
+}
+
+fn is_assignment(word: &str) -> bool {
+    word.split_once('=').is_some_and(|(name, _)| {
+        !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    })
+}
+
+/// A value as bash reads it back.
+fn bash_escaped(value: &str) -> String {
+    let is_plain = |c: char| {
+        c.is_alphanumeric()
+            || matches!(c, '_' | '-' | '.' | '/' | ':' | '=' | '@' | '%' | '+' | ',')
+    };
+    let mut text = String::with_capacity(value.len());
+    for c in value.chars() {
+        if !is_plain(c) {
+            text.push('\\');
+        }
+        text.push(c);
+    }
+    text
+}
+
+/// The words of a line up to the cursor; the last is the one that is being typed, and may be empty.
+struct TypedLine {
+    words: Vec<String>,
+    /// Is the last word inside quotes?
+    is_quoted: bool,
+}
+
+fn split_words(line: &str) -> TypedLine {
+    let mut words = vec![String::new()];
+    let mut quote: Option<char> = None;
+    let mut has_begun = false;
+    let mut letters = line.chars();
+    while let Some(c) = letters.next() {
+        let last = words.last_mut().expect("there is always one");
+        match (quote, c) {
+            (Some(open), c) if c == open => quote = None,
+            (Some('\''), c) => last.push(c),
+            (_, '\\') => last.extend(letters.next()),
+            (Some(_), c) => last.push(c),
+            (None, '"' | '\'') => {
+                quote = Some(c);
+                has_begun = true;
+            }
+            (None, c) if c.is_whitespace() => {
+                if has_begun || !last.is_empty() {
+                    words.push(String::new());
+                }
+                has_begun = false;
+            }
+            (None, c) => last.push(c),
+        }
+    }
+    TypedLine { words, is_quoted: quote.is_some() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(line: &str, words: &[&str], values: &[&str], expected: &str) {
+        let found = |given: &[String]| {
+            assert_eq!(given, words, "{line}");
+            values
+                .iter()
+                .map(|it| Candidate { value: (*it).to_owned(), description: String::new() })
+                .collect()
+        };
+        assert_eq!(bash_lines(line, " \t\n\"'><=;|&(:", found), expected, "{line}");
+    }
+
+    #[test]
+    fn a_line_is_taken_apart_as_bash_would() {
+        check("swb ", &[""], &["call"], "call\n");
+        check("swb call a", &["call", "a"], &[], "");
+        check("A=1 swb  get\ta\\ b", &["get", "a b"], &["a bc"], "a\\ bc\n");
+        check("swb get 'a ", &["get", "a "], &["a bc"], "a bc\n");
+        check("swb get \"\" x", &["get", "", "x"], &[], "");
+    }
+
+    #[test]
+    fn what_bash_takes_for_earlier_words_is_not_repeated() {
+        check(
+            "swb read s scripted://re",
+            &["read", "s", "scripted://re"],
+            &["scripted://resource/0"],
+            "//resource/0\n",
+        );
+        check("swb call t --mode=p", &["call", "t", "--mode=p"], &["--mode=plan"], "plan\n");
+        check(
+            "swb permissions remove mcp__a",
+            &["permissions", "remove", "mcp__a"],
+            &["mcp__a(b=c)"],
+            "mcp__a\\(b=c\\)\n",
+        );
+    }
+}

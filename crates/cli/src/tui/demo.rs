@@ -1,0 +1,4 @@
+//! TODO facade
+
+pub(crate) mod key_player;
+pub mod script;

@@ -1,0 +1,4 @@
+//! TODO facade
+
+pub(crate) mod editor;
+pub(crate) mod raw_terminal;

@@ -1,0 +1,64 @@
+//! How what was said and done looks, entry by entry. Answers lay themselves out.
+
+use std::time::Instant;
+
+use ratatui::text::{Line, Span};
+
+use super::{Detail, EntryBody};
+use crate::chat_ui::launch::clean_text::sanitize;
+use crate::tui::text::ansi;
+use crate::tui::text::wrap::{Margin, truncate, wrap, wrap_text};
+use crate::tui::theme::{GlyphSet, ScreenTheme, Tone};
+
+/// The lines of an entry.
+pub(crate) fn lines_of(
+    body: &EntryBody,
+    width: usize,
+    detail: Detail,
+    (theme, now): (&ScreenTheme, Instant),
+) -> Vec<Line<'static>> {
+    match body {
+        EntryBody::User(text) => {
+            let mark = Span::styled("> ", theme.style(Tone::Accent));
+            wrap_text(text, theme.style(Tone::Strong), width, &Margin::hanging(mark))
+        }
+        EntryBody::Thinking(text) => thought_lines(text, width, detail, theme),
+        EntryBody::ToolCall(card) => card.lines(width, detail, theme, now),
+        EntryBody::Note(text) => {
+            let lines = ansi::lines(text, theme);
+            lines.iter().flat_map(|it| wrap(&it.spans, width, &Margin::none())).collect()
+        }
+        EntryBody::Error(text) => {
+            let sign = match theme.glyphs {
+                GlyphSet::Unicode => "✗ ",
+                GlyphSet::Ascii => "! ",
+            };
+            let mut margin = Margin::hanging(Span::styled(sign, theme.style(Tone::Error)));
+            let mut lines = Vec::new();
+            for line in ansi::lines(text, theme) {
+                lines.extend(wrap(&line.spans, width, &margin));
+                margin.first.clone_from(&margin.rest);
+            }
+            lines
+        }
+        EntryBody::Response(_) => Vec::new(),
+    }
+}
+
+fn thought_lines(
+    text: &str,
+    width: usize,
+    detail: Detail,
+    theme: &ScreenTheme,
+) -> Vec<Line<'static>> {
+    let style = theme.style(Tone::Muted);
+    let text = sanitize(text.trim());
+    match detail {
+        Detail::Expanded => wrap_text(&text, style, width, &Margin::all(Span::styled("  ", style))),
+        Detail::Folded => {
+            let first = text.lines().next().unwrap_or_default();
+            let line = format!("thought: {first}");
+            vec![Line::from(Span::styled(truncate(&line, width), style))]
+        }
+    }
+}

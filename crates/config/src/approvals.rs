@@ -1,0 +1,137 @@
+//! What a person said of a project's servers. An approval holds for one exact definition only.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value as Json, json};
+use thiserror::Error;
+
+use crate::entry::server::Fingerprint;
+
+/// A person's word on one server of one project file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ApprovalDecision {
+    /// Yes, to exactly this definition.
+    Approved(Fingerprint),
+    /// No, whatever the definition becomes.
+    Rejected,
+}
+
+/// What the decisions say of a server as it is now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ApprovalStatus {
+    /// Approved as it is.
+    Approved,
+    /// Nobody decided yet.
+    New,
+    /// Approved once, but the definition is another one now.
+    Changed,
+    /// Rejected.
+    Rejected,
+}
+
+/// All decisions of one person, by project file and server.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Approvals(BTreeMap<String, BTreeMap<String, ApprovalDecision>>);
+
+/// The store of decisions makes no sense, so nothing counts as approved.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("the list of approvals is damaged")]
+pub struct CorruptApprovals;
+
+impl Approvals {
+    /// How a server stands that `file` defines.
+    pub fn status(&self, file: &str, server: &str, now: &Fingerprint) -> ApprovalStatus {
+        match self.0.get(file).and_then(|servers| servers.get(server)) {
+            None => ApprovalStatus::New,
+            Some(ApprovalDecision::Rejected) => ApprovalStatus::Rejected,
+            Some(ApprovalDecision::Approved(then)) if then == now => ApprovalStatus::Approved,
+            Some(ApprovalDecision::Approved(_)) => ApprovalStatus::Changed,
+        }
+    }
+
+    /// Notes a decision.
+    pub fn record(&mut self, file: &str, server: &str, decision: ApprovalDecision) {
+        self.0.entry(file.to_owned()).or_default().insert(server.to_owned(), decision);
+    }
+
+    /// Forgets everything decided on the servers of `file`; says how many decisions that were.
+    pub fn forget(&mut self, file: &str) -> usize {
+        self.0.remove(file).map_or(0, |servers| servers.len())
+    }
+
+    /// Reads the store's text.
+    pub fn parse(text: &str) -> Result<Approvals, CorruptApprovals> {
+        let json: Json = serde_json::from_str(text).map_err(|_| CorruptApprovals)?;
+        let files = json.get("projects").and_then(Json::as_object).ok_or(CorruptApprovals)?;
+        let mut approvals = Approvals::default();
+        for (file, servers) in files {
+            for (server, decision) in servers.as_object().ok_or(CorruptApprovals)? {
+                approvals.record(file, server, parse_decision(decision)?);
+            }
+        }
+        Ok(approvals)
+    }
+
+    /// The store's text.
+    pub fn to_text(&self) -> String {
+        let decision = |decision: &ApprovalDecision| match decision {
+            ApprovalDecision::Approved(fingerprint) => json!({"approved": fingerprint.as_str()}),
+            ApprovalDecision::Rejected => json!("rejected"),
+        };
+        let mut files = Map::new();
+        for (file, servers) in &self.0 {
+            let servers: Map<String, Json> =
+                servers.iter().map(|(name, it)| (name.clone(), decision(it))).collect();
+            files.insert(file.clone(), Json::Object(servers));
+        }
+        format!("{:#}\n", json!({"version": 1, "projects": files}))
+    }
+}
+
+fn parse_decision(json: &Json) -> Result<ApprovalDecision, CorruptApprovals> {
+    if json.as_str() == Some("rejected") {
+        return Ok(ApprovalDecision::Rejected);
+    }
+    let approved = json.get("approved").and_then(Json::as_str).ok_or(CorruptApprovals)?;
+    Ok(ApprovalDecision::Approved(Fingerprint::from_stored(approved)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_approval_holds_for_one_definition_and_a_rejection_for_all() {
+        let (one, other) =
+            (Fingerprint::from_stored("sha256:1"), Fingerprint::from_stored("sha256:2"));
+        let mut approvals = Approvals::default();
+        assert_eq!(approvals.status("f", "s", &one), ApprovalStatus::New);
+        approvals.record("f", "s", ApprovalDecision::Approved(one.clone()));
+        assert_eq!(approvals.status("f", "s", &one), ApprovalStatus::Approved);
+        assert_eq!(approvals.status("f", "s", &other), ApprovalStatus::Changed);
+        assert_eq!(approvals.status("elsewhere", "s", &one), ApprovalStatus::New);
+        approvals.record("f", "s", ApprovalDecision::Rejected);
+        assert_eq!(approvals.status("f", "s", &other), ApprovalStatus::Rejected);
+        assert_eq!(approvals.forget("f"), 1);
+        assert_eq!(approvals.status("f", "s", &one), ApprovalStatus::New);
+    }
+
+    #[test]
+    fn the_store_reads_back_what_it_wrote() {
+        let mut approvals = Approvals::default();
+        approvals.record(
+            "/p/.mcp.json",
+            "a",
+            ApprovalDecision::Approved(Fingerprint::from_stored("sha256:1")),
+        );
+        approvals.record("/p/.mcp.json", "b", ApprovalDecision::Rejected);
+        assert_eq!(Approvals::parse(&approvals.to_text()), Ok(approvals));
+    }
+
+    #[test]
+    fn a_damaged_store_approves_nothing() {
+        for text in ["", "{}", "{\"projects\": []}", "{\"projects\": {\"f\": {\"s\": true}}}"] {
+            assert_eq!(Approvals::parse(text), Err(CorruptApprovals), "{text}");
+        }
+    }
+}

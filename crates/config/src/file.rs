@@ -1,0 +1,4 @@
+//! TODO facade
+
+pub mod entry_decoder;
+pub mod layer;

@@ -1,0 +1,734 @@
+//! Turns one entry of `mcpServers` into a `ServerEntry`, reporting everything wrong with it at once.
+//! A problem of severity error means that this server is left out; the others are not touched.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use url::Url;
+
+use crate::document::{Member, Node, Span, Value};
+use crate::entry::server::{
+    CommonOptions, IdeConfig, OAuthConfig, OAuthGrant, RawEntry, RemoteConfig, ServerEntry,
+    StdioConfig, TlsConfig, ToolFilter, TransportConfig, TransportKind,
+};
+use crate::problem::{ProblemKind, ProblemSubject, Reporter, Severity};
+use crate::template::Template;
+
+/// A key of a server entry, for decoding, for warnings and for the reference page.
+#[derive(Debug, Clone, Copy)]
+pub struct EntryKey {
+    /// The key.
+    pub name: &'static str,
+    /// What belongs there.
+    pub value: &'static str,
+    /// The transports it has an effect on; empty means all.
+    pub transports: &'static [TransportKind],
+    /// What it does.
+    pub description: &'static str,
+}
+
+const STDIO: &[TransportKind] = &[TransportKind::Stdio];
+const REMOTE: &[TransportKind] =
+    &[TransportKind::Http, TransportKind::Sse, TransportKind::Ws, TransportKind::ConnectorProxy];
+const WITH_OAUTH: &[TransportKind] =
+    &[TransportKind::Http, TransportKind::Sse, TransportKind::ConnectorProxy];
+const IDE: &[TransportKind] = &[TransportKind::SseIde, TransportKind::WsIde];
+const WITH_URL: &[TransportKind] = &[
+    TransportKind::Http,
+    TransportKind::Sse,
+    TransportKind::Ws,
+    TransportKind::ConnectorProxy,
+    TransportKind::SseIde,
+    TransportKind::WsIde,
+];
+
+macro_rules! keys {
+    ($($name:literal, $value:literal, $transports:expr, $about:literal;)*) => {
+        &[$(EntryKey { name: $name, value: $value, transports: $transports, description: $about }),*]
+    };
+}
+
+/// Every key of an entry.
+pub const ENTRY_KEYS: &[EntryKey] = keys! {
+    "type", "string", &[], "the transport; `stdio` when absent";
+    "command", "string", STDIO, "the program to start";
+    "args", "array of strings", STDIO, "its arguments";
+    "env", "object of strings", STDIO, "variables it gets besides ours";
+    "cwd", "string", STDIO, "the folder it starts in";
+    "url", "string", WITH_URL, "where the server is";
+    "headers", "object of strings", REMOTE, "headers sent with every request";
+    "headersHelper", "string", REMOTE, "a command that prints further headers as a JSON object";
+    "oauth", "object", WITH_OAUTH, "how to sign in";
+    "tls", "object", REMOTE, "certificates for this server";
+    "trust", "boolean", &[], "run its tools without asking; counts only from scopes that you or your administrator control";
+    "timeout", "number, milliseconds", &[], "how long connecting, and then each call, may take";
+    "tools", "object", &[], "which of its tools come into the pool: `allow`, `deny`";
+    "disabled", "boolean", &[], "switch the server off";
+    "description", "string", &[], "a note for people";
+    "ideName", "string", IDE, "the IDE's name";
+    "authToken", "string", IDE, "the token that the IDE wants";
+    "name", "string", &[TransportKind::Sdk], "the server's name inside the embedding program";
+};
+
+/// Every key of `oauth`.
+pub const OAUTH_KEYS: &[EntryKey] = keys! {
+    "clientId", "string", WITH_OAUTH, "a client that was registered beforehand";
+    "clientSecret", "string", WITH_OAUTH, "its secret; better named than written";
+    "callbackPort", "number", WITH_OAUTH, "the port of the redirect address";
+    "authServerMetadataUrl", "string", WITH_OAUTH, "where the authorization server's metadata is; https only";
+    "scopes", "array of strings, or one string", WITH_OAUTH, "scopes to ask for";
+    "xaa", "boolean", WITH_OAUTH, "sign in through the enterprise's identity provider";
+    "grant", "string", WITH_OAUTH, "how tokens are had: `authorization_code` (a person signs in), `client_credentials`, or `jwt_bearer` (a platform's token)";
+    "privateKey", "string", WITH_OAUTH, "a PEM key that the client signs with instead of a secret; better named than written";
+    "workloadToken", "string", WITH_OAUTH, "the platform's token for `jwt_bearer`; better named than written";
+};
+
+/// Every key of `tls`.
+pub const TLS_KEYS: &[EntryKey] = keys! {
+    "caFile", "string", REMOTE, "a PEM file with authorities to trust besides the system's";
+    "clientCertificate", "string", REMOTE, "a PEM file with our certificate, for servers that want one";
+    "clientKey", "string", REMOTE, "a PEM file with its key; absent where the certificate's file holds it";
+};
+
+/// Every key of `tools`.
+pub const TOOLS_KEYS: &[EntryKey] = keys! {
+    "allow", "array of strings", &[], "only these tools";
+    "deny", "array of strings", &[], "never these tools";
+};
+
+/// Decodes one entry. `None` where something in it is an error, which the reporter then holds.
+pub fn decode_entry(server: &str, node: &Node, reporter: &mut Reporter<'_>) -> Option<ServerEntry> {
+    let before = reporter.problems.len();
+    let mut fields = Fields::open(server, "", node, reporter)?;
+    let transport = transport(&mut fields);
+    let common = CommonOptions {
+        trust: fields.boolean("trust"),
+        timeout: timeout(&mut fields),
+        tools: tools(&mut fields),
+        unknown_keys: fields.report_unknown_keys(ENTRY_KEYS),
+        raw: raw_entry(node),
+    };
+    let disabled = fields.boolean("disabled");
+    let description = fields.string("description");
+    if let Some(transport) = &transport {
+        fields.report_ignored_keys(transport.kind());
+    }
+    let failed = reporter.problems[before..].iter().any(|it| it.severity() == Severity::Error);
+    let transport = transport.filter(|_| !failed)?;
+    Some(ServerEntry { transport, common, disabled, description })
+}
+
+/// Switching a server off, or saying something about it, does not make it another one.
+fn raw_entry(node: &Node) -> RawEntry {
+    let mut json = node.to_json();
+    if let Some(members) = json.as_object_mut() {
+        members.shift_remove("disabled");
+        members.shift_remove("description");
+    }
+    RawEntry(json)
+}
+
+fn transport(fields: &mut Fields<'_, '_, '_>) -> Option<TransportConfig<Template>> {
+    let kind = kind(fields)?;
+    Some(match kind {
+        TransportKind::Stdio => TransportConfig::Stdio(stdio(fields)?),
+        TransportKind::Sse => TransportConfig::Sse(remote(fields, kind)?),
+        TransportKind::Http => TransportConfig::Http(remote(fields, kind)?),
+        TransportKind::Ws => TransportConfig::Ws(remote(fields, kind)?),
+        TransportKind::ConnectorProxy => TransportConfig::ConnectorProxy(remote(fields, kind)?),
+        TransportKind::SseIde => TransportConfig::SseIde(ide(fields, kind)?),
+        TransportKind::WsIde => TransportConfig::WsIde(ide(fields, kind)?),
+        TransportKind::Sdk => TransportConfig::Sdk {
+            name: fields.string("name").unwrap_or_else(|| fields.server.to_owned()),
+        },
+    })
+}
+
+fn kind(fields: &mut Fields<'_, '_, '_>) -> Option<TransportKind> {
+    let has_command = fields.find("command").is_some();
+    let url = fields.find("url");
+    if let Some(url) = url
+        && has_command
+    {
+        fields.report(url.key_span, "url", ProblemKind::CommandAndUrl);
+        return None;
+    }
+    let Some(member) = fields.find("type") else {
+        if let Some(url) = url {
+            fields.report(url.key_span, "url", ProblemKind::UrlWithoutType);
+            return None;
+        }
+        return Some(TransportKind::Stdio);
+    };
+    let text = fields.string("type")?;
+    let kind = TransportKind::parse(&text);
+    if kind.is_none() {
+        let known = TransportKind::ALL.iter().map(|kind| kind.id()).chain(["streamable-http"]);
+        let nearest = nearest(&text, known);
+        fields.report(member.node.span, "type", ProblemKind::UnknownTransport { nearest });
+    }
+    kind
+}
+
+fn stdio(fields: &mut Fields<'_, '_, '_>) -> Option<StdioConfig<Template>> {
+    let command = fields.required("command", TransportKind::Stdio);
+    if let (Some(text), Some(member)) = (&command, fields.find("command"))
+        && !Template::parse(text).secrets().is_empty()
+    {
+        fields.report(member.node.span, "command", ProblemKind::SecretInCommand);
+        return None;
+    }
+    let args = fields.strings("args").unwrap_or_default();
+    let env = fields.string_map("env", "a variable", is_variable_name);
+    let cwd = fields.string("cwd");
+    Some(StdioConfig {
+        command: Template::parse(&command?),
+        args: args.iter().map(|text| Template::parse(text)).collect(),
+        env,
+        cwd: cwd.map(|text| Template::parse(&text)),
+    })
+}
+
+fn remote(fields: &mut Fields<'_, '_, '_>, kind: TransportKind) -> Option<RemoteConfig<Template>> {
+    let url = url(fields, kind);
+    let headers = fields.string_map("headers", "a header", is_header_name);
+    let headers_helper = fields.string("headersHelper").map(|text| Template::from_literal(&text));
+    let oauth = oauth(fields);
+    let tls = tls(fields);
+    Some(RemoteConfig { url: url?, headers, headers_helper, oauth, tls })
+}
+
+fn ide(fields: &mut Fields<'_, '_, '_>, kind: TransportKind) -> Option<IdeConfig<Template>> {
+    let url = url(fields, kind);
+    let ide_name = fields.string("ideName");
+    let auth_token = fields.string("authToken").map(|text| Template::parse(&text));
+    Some(IdeConfig { url: url?, ide_name, auth_token })
+}
+
+/// A URL without variables is checked here and now; one with variables when they are in.
+fn url(fields: &mut Fields<'_, '_, '_>, kind: TransportKind) -> Option<Template> {
+    let text = Template::parse(&fields.required("url", kind)?);
+    if text.as_literal().is_some_and(|literal| !is_valid_url(kind, literal)) {
+        let span = fields.find("url")?.node.span;
+        fields.report(span, "url", ProblemKind::InvalidUrl { schemes: kind.schemes_text() });
+        return None;
+    }
+    Some(text)
+}
+
+/// Is the text a URL with a host and a scheme that fits?
+pub fn is_valid_url(kind: TransportKind, text: &str) -> bool {
+    Url::parse(text).is_ok_and(|url| url.has_host() && kind.schemes().contains(&url.scheme()))
+}
+
+fn tls(fields: &mut Fields<'_, '_, '_>) -> Option<TlsConfig<Template>> {
+    let member = fields.find("tls")?;
+    let server = fields.server;
+    let mut inner = Fields::open(server, "tls", &member.node, fields.reporter)?;
+    let mut text = |key: &str| inner.string(key).map(|text| Template::parse(&text));
+    let tls = TlsConfig {
+        ca_file: text("caFile"),
+        client_certificate: text("clientCertificate"),
+        client_key: text("clientKey"),
+    };
+    let _unknown_keys = inner.report_unknown_keys(TLS_KEYS);
+    Some(tls)
+}
+
+fn oauth(fields: &mut Fields<'_, '_, '_>) -> Option<OAuthConfig<Template>> {
+    let member = fields.find("oauth")?;
+    let server = fields.server;
+    let mut inner = Fields::open(server, "oauth", &member.node, fields.reporter)?;
+    let mut text = |key: &str| inner.string(key).map(|text| Template::parse(&text));
+    let client_id = text("clientId");
+    let client_secret = text("clientSecret");
+    let metadata = text("authServerMetadataUrl");
+    let private_key = text("privateKey");
+    let workload_token = text("workloadToken");
+    if let (Some(text), Some(member)) = (&metadata, inner.find("authServerMetadataUrl"))
+        && text.as_literal().is_some_and(|literal| !is_https_url(literal))
+    {
+        let kind = ProblemKind::InvalidUrl { schemes: "`https://`" };
+        inner.report(member.node.span, "authServerMetadataUrl", kind);
+    }
+    let oauth = OAuthConfig {
+        client_id,
+        client_secret,
+        callback_port: port(&mut inner),
+        auth_server_metadata_url: metadata,
+        scopes: scopes(&mut inner),
+        xaa: inner.boolean("xaa"),
+        grant: grant(&mut inner),
+        private_key,
+        workload_token,
+    };
+    let _unknown_keys = inner.report_unknown_keys(OAUTH_KEYS);
+    Some(oauth)
+}
+
+fn grant(fields: &mut Fields<'_, '_, '_>) -> OAuthGrant {
+    let Some(word) = fields.string("grant") else { return OAuthGrant::default() };
+    let known = OAuthGrant::NAMES.iter().find(|(known, _)| *known == word);
+    if let (None, Some(member)) = (known, fields.find("grant")) {
+        let expected = "`authorization_code`, `client_credentials` or `jwt_bearer`";
+        let found = member.node.kind();
+        fields.report(member.node.span, "grant", ProblemKind::WrongType { expected, found });
+    }
+    known.map(|(_, grant)| *grant).unwrap_or_default()
+}
+
+/// Is the text an https URL with a host?
+pub fn is_https_url(text: &str) -> bool {
+    Url::parse(text).is_ok_and(|url| url.scheme() == "https" && url.has_host())
+}
+
+/// People write scopes as a list, or in one string as the protocol does.
+fn scopes(fields: &mut Fields<'_, '_, '_>) -> Vec<String> {
+    match fields.find("scopes").map(|member| &member.node.value) {
+        Some(Value::String(text)) => text.split_whitespace().map(str::to_owned).collect(),
+        Some(_) => fields.strings("scopes").unwrap_or_default(),
+        None => Vec::new(),
+    }
+}
+
+fn port(fields: &mut Fields<'_, '_, '_>) -> Option<u16> {
+    let (number, span) = fields.number("callbackPort")?;
+    let port = number.parse::<u16>().ok().filter(|port| *port > 0);
+    if port.is_none() {
+        let kind = ProblemKind::OutOfRange { range: "a whole number from 1 to 65535" };
+        fields.report(span, "callbackPort", kind);
+    }
+    port
+}
+
+fn timeout(fields: &mut Fields<'_, '_, '_>) -> Option<Duration> {
+    let (number, span) = fields.number("timeout")?;
+    let milliseconds = number.parse::<u32>().ok().filter(|it| *it > 0);
+    if milliseconds.is_none() {
+        let range = "a whole number of milliseconds, from 1 to 4294967295";
+        fields.report(span, "timeout", ProblemKind::OutOfRange { range });
+    }
+    milliseconds.map(|it| Duration::from_millis(it.into()))
+}
+
+fn tools(fields: &mut Fields<'_, '_, '_>) -> ToolFilter {
+    let Some(member) = fields.find("tools") else { return ToolFilter::default() };
+    let server = fields.server;
+    let Some(mut inner) = Fields::open(server, "tools", &member.node, fields.reporter) else {
+        return ToolFilter::default();
+    };
+    let filter = ToolFilter {
+        allow: inner.strings("allow"),
+        deny: inner.strings("deny").unwrap_or_default(),
+    };
+    let _unknown_keys = inner.report_unknown_keys(TOOLS_KEYS);
+    filter
+}
+
+fn is_variable_name(name: &str) -> bool {
+    !name.is_empty() && !name.contains(['=', '\0'])
+}
+
+/// A token as RFC 9110, 5.6.2 has it.
+fn is_header_name(name: &str) -> bool {
+    let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    !name.is_empty() && name.bytes().all(token)
+}
+
+/// The known word that a person probably meant.
+pub fn nearest<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
+    let word = word.to_lowercase();
+    known
+        .map(|candidate| (strsim::damerau_levenshtein(&word, &candidate.to_lowercase()), candidate))
+        .filter(|(distance, candidate)| *distance <= 1 + candidate.len() / 4)
+        .min()
+        .map(|(_, candidate)| candidate)
+}
+
+/// The members of an object, taken one by one with their types checked.
+struct Fields<'n, 'r, 'l> {
+    server: &'n str,
+    prefix: &'static str,
+    span: Span,
+    members: &'n [Member],
+    reporter: &'r mut Reporter<'l>,
+}
+
+impl<'n, 'r, 'l> Fields<'n, 'r, 'l> {
+    fn open(
+        server: &'n str,
+        prefix: &'static str,
+        node: &'n Node,
+        reporter: &'r mut Reporter<'l>,
+    ) -> Option<Fields<'n, 'r, 'l>> {
+        let Value::Object(members) = &node.value else {
+            let kind = ProblemKind::WrongType { expected: "an object", found: node.kind() };
+            reporter.report(node.span, ProblemSubject { server: Some(server), key: prefix }, kind);
+            return None;
+        };
+        let mut fields = Fields { server, prefix, span: node.span, members, reporter };
+        let mut seen = HashSet::new();
+        for member in members {
+            if !seen.insert(member.key.as_str()) {
+                fields.report(member.key_span, &member.key, ProblemKind::DuplicateKey);
+            }
+        }
+        Some(fields)
+    }
+
+    /// Of a doubled key the last counts, as in every JSON reader.
+    fn find(&self, key: &str) -> Option<&'n Member> {
+        self.members.iter().rev().find(|member| member.key == key)
+    }
+
+    fn report(&mut self, span: Span, key: &str, kind: ProblemKind) {
+        let key =
+            if self.prefix.is_empty() { key.to_owned() } else { format!("{}.{key}", self.prefix) };
+        self.reporter.report(span, ProblemSubject { server: Some(self.server), key: &key }, kind);
+    }
+
+    fn report_wrong_type(&mut self, node: &Node, key: &str, expected: &'static str) {
+        self.report(node.span, key, ProblemKind::WrongType { expected, found: node.kind() });
+    }
+
+    fn string(&mut self, key: &str) -> Option<String> {
+        let member = self.find(key)?;
+        let Value::String(text) = &member.node.value else {
+            self.report_wrong_type(&member.node, key, "a string");
+            return None;
+        };
+        Some(text.clone())
+    }
+
+    fn required(&mut self, key: &'static str, transport: TransportKind) -> Option<String> {
+        let Some(member) = self.find(key) else {
+            self.report(self.span, key, ProblemKind::MissingKey { key, transport });
+            return None;
+        };
+        let text = self.string(key)?;
+        if text.trim().is_empty() {
+            self.report(member.node.span, key, ProblemKind::Empty);
+            return None;
+        }
+        Some(text)
+    }
+
+    fn boolean(&mut self, key: &str) -> bool {
+        let Some(member) = self.find(key) else { return false };
+        let Value::Bool(value) = member.node.value else {
+            self.report_wrong_type(&member.node, key, "true or false");
+            return false;
+        };
+        value
+    }
+
+    fn number(&mut self, key: &str) -> Option<(String, Span)> {
+        let member = self.find(key)?;
+        let Value::Number(text) = &member.node.value else {
+            self.report_wrong_type(&member.node, key, "a number");
+            return None;
+        };
+        Some((text.clone(), member.node.span))
+    }
+
+    fn strings(&mut self, key: &str) -> Option<Vec<String>> {
+        let member = self.find(key)?;
+        let Value::Array(elements) = &member.node.value else {
+            self.report_wrong_type(&member.node, key, "an array of strings");
+            return None;
+        };
+        let mut strings = Vec::with_capacity(elements.len());
+        for (index, element) in elements.iter().enumerate() {
+            match &element.value {
+                Value::String(text) => strings.push(text.clone()),
+                Value::Null
+                | Value::Bool(_)
+                | Value::Number(_)
+                | Value::Array(_)
+                | Value::Object(_) => {
+                    self.report_wrong_type(element, &format!("{key}[{index}]"), "a string");
+                }
+            }
+        }
+        Some(strings)
+    }
+
+    /// An object of strings whose keys must be names of the right sort.
+    fn string_map(
+        &mut self,
+        key: &str,
+        of: &'static str,
+        is_name: fn(&str) -> bool,
+    ) -> Vec<(String, Template)> {
+        let Some(member) = self.find(key) else { return Vec::new() };
+        let Value::Object(members) = &member.node.value else {
+            self.report_wrong_type(&member.node, key, "an object of strings");
+            return Vec::new();
+        };
+        let mut pairs: Vec<(String, Template)> = Vec::with_capacity(members.len());
+        let last: HashMap<&str, usize> =
+            members.iter().enumerate().map(|(index, it)| (it.key.as_str(), index)).collect();
+        for (index, member) in members.iter().enumerate() {
+            // What is no name may hold a value that slipped into the key.
+            let label = match is_name(&member.key) {
+                true => member.key.as_str(),
+                false => member.key.split(['=', ':', ' ']).next().unwrap_or(""),
+            };
+            let full = format!("{key}.{label}");
+            let Value::String(text) = &member.node.value else {
+                self.report_wrong_type(&member.node, &full, "a string");
+                continue;
+            };
+            if !is_name(&member.key) {
+                self.report(member.key_span, &full, ProblemKind::InvalidName { of });
+            } else if text.contains(['\n', '\r', '\0']) && (key == "headers" || text.contains('\0'))
+            {
+                self.report(member.node.span, &full, ProblemKind::ControlCharacter);
+            } else if last.get(member.key.as_str()) == Some(&index) {
+                pairs.push((member.key.clone(), Template::parse(text)));
+            }
+        }
+        pairs
+    }
+
+    fn report_unknown_keys(&mut self, known: &'static [EntryKey]) -> Vec<String> {
+        let mut unknown = Vec::new();
+        for member in self.members {
+            if known.iter().any(|key| key.name == member.key) {
+                continue;
+            }
+            let nearest = nearest(&member.key, known.iter().map(|key| key.name));
+            self.report(member.key_span, &member.key, ProblemKind::UnknownKey { nearest });
+            unknown.push(member.key.clone());
+        }
+        unknown
+    }
+
+    fn report_ignored_keys(&mut self, transport: TransportKind) {
+        for member in self.members {
+            let key = ENTRY_KEYS.iter().find(|key| key.name == member.key);
+            if key.is_some_and(|key| {
+                !key.transports.is_empty() && !key.transports.contains(&transport)
+            }) {
+                self.report(member.key_span, &member.key, ProblemKind::NoEffect { transport });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::{Document, LineIndex};
+    use crate::scope::Scope;
+    use crate::source::Source;
+
+    /// Decodes `text` and lists what was said of it, a line a problem.
+    fn decode_text(text: &str) -> (Option<ServerEntry>, Vec<String>) {
+        let document = Document::parse(text).expect("the text is JSON");
+        let lines = LineIndex::new(text);
+        let mut reporter = Reporter::new(&Source::file(Scope::User, "f"), &lines);
+        let entry = decode_entry("s", document.root.as_ref().expect("a value"), &mut reporter);
+        let messages = reporter
+            .problems
+            .iter()
+            .map(|it| {
+                let column = it.origin.position.map_or(0, |position| position.column);
+                let mark = if it.severity() == Severity::Error { "E" } else { "W" };
+                format!("{mark} {column} {}: {}", it.key.as_deref().unwrap_or("-"), it.kind)
+            })
+            .collect();
+        (entry, messages)
+    }
+
+    #[track_caller]
+    fn check(text: &str, is_there: &str, messages: &[&str]) {
+        let (entry, found) = decode_text(text);
+        assert_eq!(
+            (if entry.is_some() { "kept" } else { "left out" }, found),
+            (is_there, messages.iter().map(|s| (*s).to_owned()).collect())
+        );
+    }
+
+    #[test]
+    fn a_full_stdio_entry_is_read() {
+        let (entry, messages) = decode_text(
+            r#"{"command": "npx", "args": ["-y", "x"], "env": {"A": "$B"}, "cwd": "/srv",
+                "trust": true, "timeout": 5000, "tools": {"allow": ["a"], "deny": ["b"]}, "disabled": true}"#,
+        );
+        let entry = entry.expect("nothing is wrong with it");
+        assert_eq!(messages, Vec::<String>::new());
+        let TransportConfig::Stdio(stdio) = &entry.transport else {
+            panic!("stdio is the default")
+        };
+        assert_eq!(stdio.args.iter().map(Template::as_str).collect::<Vec<_>>(), ["-y", "x"]);
+        assert_eq!(stdio.env[0].1.as_str(), "$B");
+        assert_eq!(entry.common.timeout, Some(Duration::from_secs(5)));
+        assert_eq!(entry.common.tools.allow.as_deref(), Some(&["a".to_owned()][..]));
+        assert!(entry.disabled && entry.common.trust);
+    }
+
+    #[test]
+    fn every_transport_is_read_by_each_of_its_names() {
+        for (kind, url, id) in [
+            ("http", "https://h/", "http"),
+            ("streamable-http", "https://h/", "http"),
+            ("sse", "http://h/", "sse"),
+            ("ws", "wss://h/", "ws"),
+            ("sse-ide", "http://h/", "sse-ide"),
+            ("ws-ide", "ws://h/", "ws-ide"),
+            ("connector-proxy", "https://h/", "connector-proxy"),
+            ("claudeai-proxy", "https://h/", "connector-proxy"),
+        ] {
+            let (entry, messages) =
+                decode_text(&format!(r#"{{"type": "{kind}", "url": "{url}"}}"#));
+            assert_eq!(
+                (entry.map(|it| it.transport.kind().id()), messages),
+                (Some(id), Vec::new())
+            );
+        }
+        let (entry, _) = decode_text(r#"{"type": "sdk", "name": "calc"}"#);
+        assert_eq!(
+            entry.map(|it| it.transport),
+            Some(TransportConfig::Sdk { name: "calc".to_owned() })
+        );
+    }
+
+    #[test]
+    fn sign_in_settings_are_read() {
+        let (entry, messages) = decode_text(
+            r#"{"type": "http", "url": "https://h/", "oauth": {"clientId": "c", "clientSecret": "$S", "callbackPort": 3118,
+                "authServerMetadataUrl": "https://as/.well-known", "scopes": "a b", "xaa": true}}"#,
+        );
+        assert_eq!(messages, Vec::<String>::new());
+        let Some(TransportConfig::Http(remote)) = entry.map(|it| it.transport) else {
+            panic!("it is http")
+        };
+        let oauth = remote.oauth.expect("it is there");
+        assert_eq!(oauth.scopes, ["a", "b"]);
+        assert_eq!((oauth.callback_port, oauth.xaa), (Some(3118), true));
+    }
+
+    #[test]
+    fn wrong_types_are_errors_that_name_the_key_and_place() {
+        check(
+            r#"{"command": 5}"#,
+            "left out",
+            &["E 13 command: expected a string, found a number"],
+        );
+        check(
+            r#"{"command": "x", "args": "-y"}"#,
+            "left out",
+            &["E 26 args: expected an array of strings, found a string"],
+        );
+        check(
+            r#"{"command": "x", "args": ["a", 1, null], "env": {"A": 1}}"#,
+            "left out",
+            &[
+                "E 32 args[1]: expected a string, found a number",
+                "E 35 args[2]: expected a string, found null",
+                "E 55 env.A: expected a string, found a number",
+            ],
+        );
+        check("[]", "left out", &["E 1 -: expected an object, found an array"]);
+        check(
+            r#"{"command": "x", "trust": "yes", "timeout": "5"}"#,
+            "left out",
+            &[
+                "E 27 trust: expected true or false, found a string",
+                "E 45 timeout: expected a number, found a string",
+            ],
+        );
+    }
+
+    #[test]
+    fn contradictions_are_errors() {
+        check(
+            r#"{"command": "x", "url": "https://h/"}"#,
+            "left out",
+            &["E 18 url: has both `command` and `url`; a server is either started or reached"],
+        );
+        check(
+            r#"{"url": "https://h/"}"#,
+            "left out",
+            &["E 2 url: has a `url` but no `type`; without a type a server is `stdio`"],
+        );
+        check(
+            r#"{"type": "htp", "url": "https://h/"}"#,
+            "left out",
+            &["E 10 type: unknown transport type"],
+        );
+        check(
+            r#"{"type": "http"}"#,
+            "left out",
+            &["E 1 url: `url` is missing; a server of type `http` needs it"],
+        );
+        check(r#"{"command": " "}"#, "left out", &["E 13 command: must not be empty"]);
+        check(
+            "{}",
+            "left out",
+            &["E 1 command: `command` is missing; a server of type `stdio` needs it"],
+        );
+    }
+
+    #[test]
+    fn values_outside_their_range_are_errors() {
+        check(
+            r#"{"command": "x", "timeout": 0}"#,
+            "left out",
+            &["E 29 timeout: must be a whole number of milliseconds, from 1 to 4294967295"],
+        );
+        check(
+            r#"{"type": "http", "url": "https://h/", "oauth": {"callbackPort": 70000, "authServerMetadataUrl": "http://as/"}}"#,
+            "left out",
+            &[
+                "E 97 oauth.authServerMetadataUrl: must be a URL that begins with `https://`",
+                "E 65 oauth.callbackPort: must be a whole number from 1 to 65535",
+            ],
+        );
+        check(
+            r#"{"type": "ws", "url": "https://h/"}"#,
+            "left out",
+            &["E 23 url: must be a URL that begins with `ws://` or `wss://`"],
+        );
+        check(
+            r#"{"type": "http", "url": "https://h/", "headers": {"A b": "x", "C": "d\r\nE: f"}}"#,
+            "left out",
+            &[
+                "E 51 headers.A: is not the name of a header",
+                "E 68 headers.C: holds a control character",
+            ],
+        );
+    }
+
+    #[test]
+    fn unknown_idle_and_doubled_keys_are_kept_with_a_warning() {
+        check(
+            r#"{"command": "x", "arg": [], "headers": {}, "command": "y"}"#,
+            "kept",
+            &[
+                "W 44 command: stands here twice; the last one counts",
+                "W 18 arg: unknown key, kept but without effect",
+                "W 29 headers: has no effect on a server of type `stdio`",
+            ],
+        );
+        let (entry, _) = decode_text(r#"{"command": "x", "alwaysLoad": true}"#);
+        assert_eq!(entry.expect("kept").common.unknown_keys, ["alwaysLoad"]);
+    }
+
+    #[test]
+    fn a_near_miss_gets_the_right_word() {
+        assert_eq!(nearest("commands", ENTRY_KEYS.iter().map(|key| key.name)), Some("command"));
+        assert_eq!(nearest("Headers", ENTRY_KEYS.iter().map(|key| key.name)), Some("headers"));
+        assert_eq!(nearest("alwaysLoad", ENTRY_KEYS.iter().map(|key| key.name)), None);
+        assert_eq!(
+            nearest("streamablehttp", ["http", "streamable-http"].into_iter()),
+            Some("streamable-http")
+        );
+    }
+
+    #[test]
+    fn a_url_with_variables_waits_for_them() {
+        check(r#"{"type": "http", "url": "${BASE:-https://h}/mcp"}"#, "kept", &[]);
+    }
+}

@@ -1,0 +1,402 @@
+//! Reads one source's text into a layer: the servers it defines, each whole or with what is wrong with it.
+//! One bad entry never hides the good ones.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use crate::document::{Document, LineIndex, Member, Node, Value, strip_bom};
+use crate::entry::name::{NameError, ReservedNames, ServerName};
+use crate::entry::server::{ServerEntry, TransportConfig, TransportKind};
+use crate::file::entry_decoder;
+use crate::problem::{Problem, ProblemKind, ProblemSubject, Reporter};
+use crate::scope::Scope;
+use crate::source::{Origin, Source};
+
+/// The servers of one source.
+#[derive(Debug, Clone)]
+pub struct Layer {
+    /// What was read.
+    pub source: Arc<Source>,
+    /// Its servers, in order.
+    pub definitions: Vec<ServerDefinition>,
+    /// What is wrong with the source as a whole.
+    pub problems: Vec<Problem>,
+    /// Variables that exist for this source alone, such as a plugin's folder.
+    pub variables: Vec<(String, String)>,
+}
+
+/// One server as a source defines it.
+#[derive(Debug, Clone)]
+pub struct ServerDefinition {
+    /// The name as people see it; a plugin's is already prefixed.
+    pub name: String,
+    /// The same, where it is a name at all.
+    pub server_name: Result<ServerName, NameError>,
+    /// Where it stands.
+    pub origin: Origin,
+    /// The entry, unless something is wrong with it.
+    pub entry: Option<ServerEntry>,
+    /// What is wrong with it.
+    pub problems: Vec<Problem>,
+}
+
+/// How names of a source are to be read.
+#[derive(Debug, Clone, Copy)]
+pub enum Naming<'a> {
+    /// As they stand.
+    Plain,
+    /// With the plugin's name in front.
+    Plugin(&'a str),
+}
+
+/// Where in the text the servers stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileShape {
+    /// Under `mcpServers`.
+    Wrapped,
+    /// Under `mcpServers`, or the whole text is the table of servers.
+    WrappedOrBare,
+    /// Under `mcpServers`, among keys that are somebody else's business.
+    Manifest,
+}
+
+impl Layer {
+    /// A layer with nothing in it.
+    pub fn empty(source: &Arc<Source>) -> Layer {
+        Layer {
+            source: source.clone(),
+            definitions: Vec::new(),
+            problems: Vec::new(),
+            variables: Vec::new(),
+        }
+    }
+
+    /// A layer whose source could not be read.
+    pub fn failed(source: &Arc<Source>, kind: ProblemKind) -> Layer {
+        let problems = vec![Problem::for_source(source, kind)];
+        Layer { problems, ..Layer::empty(source) }
+    }
+
+    /// Reads a file that holds servers and nothing else.
+    pub fn read(source: &Arc<Source>, text: &str, naming: Naming<'_>, shape: FileShape) -> Layer {
+        let text = strip_bom(text);
+        let lines = LineIndex::new(text);
+        let mut reporter = Reporter::new(source, &lines);
+        let mut layer = Layer::empty(source);
+        if let Some(members) = read_top_level(text, &mut reporter) {
+            let bare = shape == FileShape::WrappedOrBare && !has_member(&members, "mcpServers");
+            layer.definitions = match bare {
+                true => read_definitions(&members, naming, &mut reporter),
+                false => read_servers(&members, naming, &mut reporter),
+            };
+            if !bare && shape != FileShape::Manifest {
+                report_unknown_keys(&members, &["mcpServers", "$schema"], &mut reporter);
+            }
+        }
+        layer.problems = reporter.problems;
+        layer
+    }
+}
+
+/// The members of the text's top-level object; reports what keeps it from being one.
+pub(crate) fn read_top_level(text: &str, reporter: &mut Reporter<'_>) -> Option<Vec<Member>> {
+    let root = match Document::parse(text) {
+        Ok(document) => document.root?,
+        Err(error) => {
+            reporter.report(
+                error.span(),
+                ProblemSubject::default(),
+                ProblemKind::Syntax(error.clone()),
+            );
+            return None;
+        }
+    };
+    match root.value {
+        Value::Object(members) => {
+            let mut seen = HashSet::new();
+            for member in members.iter().filter(|member| !seen.insert(member.key.as_str())) {
+                let subject = ProblemSubject { server: None, key: &member.key };
+                reporter.report(member.key_span, subject, ProblemKind::DuplicateKey);
+            }
+            Some(members)
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            let kind = ProblemKind::WrongType { expected: "an object", found: root.kind() };
+            reporter.report(root.span, ProblemSubject::default(), kind);
+            None
+        }
+    }
+}
+
+/// Reads the servers under `mcpServers`, where that key is there.
+pub(crate) fn read_servers(
+    members: &[Member],
+    naming: Naming<'_>,
+    reporter: &mut Reporter<'_>,
+) -> Vec<ServerDefinition> {
+    let Some(member) = find_member(members, "mcpServers") else { return Vec::new() };
+    match &member.node.value {
+        Value::Object(servers) => read_definitions(servers, naming, reporter),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            let found = member.node.kind();
+            let kind = ProblemKind::WrongType { expected: "an object of servers", found };
+            let subject = ProblemSubject { server: None, key: "mcpServers" };
+            reporter.report(member.node.span, subject, kind);
+            Vec::new()
+        }
+    }
+}
+
+/// Warns of keys that nobody knows, and says whose they probably are.
+pub(crate) fn report_unknown_keys(
+    members: &[Member],
+    known: &[&'static str],
+    reporter: &mut Reporter<'_>,
+) {
+    let wrapped = has_member(members, "mcpServers");
+    for member in members.iter().filter(|it| !known.contains(&it.key.as_str())) {
+        let kind = match member.key.as_str() {
+            "servers" if !wrapped => ProblemKind::ForeignFormat {
+                key: "servers",
+                hint: "that is the shape of VS Code: run `swb import vscode`",
+            },
+            "mcp" if !wrapped => ProblemKind::ForeignFormat {
+                key: "mcp",
+                hint: "that is the shape of opencode: run `swb import opencode`",
+            },
+            other => ProblemKind::UnknownKey {
+                nearest: entry_decoder::nearest(other, known.iter().copied()),
+            },
+        };
+        reporter.report(member.key_span, ProblemSubject { server: None, key: &member.key }, kind);
+    }
+}
+
+pub(crate) fn find_member<'m>(members: &'m [Member], key: &str) -> Option<&'m Member> {
+    members.iter().rev().find(|member| member.key == key)
+}
+
+fn has_member(members: &[Member], key: &str) -> bool {
+    find_member(members, key).is_some()
+}
+
+fn read_definitions(
+    members: &[Member],
+    naming: Naming<'_>,
+    reporter: &mut Reporter<'_>,
+) -> Vec<ServerDefinition> {
+    let last: HashMap<&str, usize> =
+        members.iter().enumerate().map(|(index, member)| (member.key.as_str(), index)).collect();
+    let mut definitions = Vec::with_capacity(last.len());
+    let mut seen = HashSet::new();
+    for (index, member) in members.iter().enumerate() {
+        if !seen.insert(member.key.as_str()) {
+            let subject = ProblemSubject { server: Some(&member.key), key: "" };
+            reporter.report(member.key_span, subject, ProblemKind::DuplicateKey);
+        }
+        if last.get(member.key.as_str()) == Some(&index) {
+            definitions.push(read_definition(member, naming, reporter));
+        }
+    }
+    definitions
+}
+
+/// Reads one server; its problems go with it, not with the file.
+fn read_definition(
+    member: &Member,
+    naming: Naming<'_>,
+    reporter: &mut Reporter<'_>,
+) -> ServerDefinition {
+    let before = reporter.problems.len();
+    let origin = reporter.origin(member.key_span);
+    let key = member.key.as_str();
+    let mut entry = entry_decoder::decode_entry(key, &member.node, reporter);
+    let kind = entry.as_ref().map(|it| it.transport.kind());
+    if let Some(kind) = kind
+        && !is_transport_allowed(&origin, kind)
+    {
+        let span = span_of_type(&member.node).unwrap_or(member.key_span);
+        let subject = ProblemSubject { server: Some(key), key: "type" };
+        reporter.report(span, subject, ProblemKind::RuntimeOnlyTransport(kind));
+        entry = None;
+    }
+    let is_sdk =
+        entry.as_ref().is_some_and(|it| matches!(it.transport, TransportConfig::Sdk { .. }));
+    let checked = parse_name(key, naming, origin.scope(), is_sdk);
+    if let Err(error) = &checked {
+        let subject = ProblemSubject { server: Some(key), key: "" };
+        reporter.report(member.key_span, subject, ProblemKind::InvalidServerName(error.clone()));
+    }
+    let problems = reporter.problems.split_off(before);
+    let name = match naming {
+        Naming::Plain => key.to_owned(),
+        Naming::Plugin(plugin) => format!("plugin:{plugin}:{key}"),
+    };
+    ServerDefinition { name, server_name: checked, origin, entry, problems }
+}
+
+fn parse_name(
+    key: &str,
+    naming: Naming<'_>,
+    scope: Scope,
+    is_sdk: bool,
+) -> Result<ServerName, NameError> {
+    let reserved = if is_sdk { ReservedNames::Allowed } else { ReservedNames::Refused };
+    match (naming, scope) {
+        (Naming::Plugin(plugin), _) => ServerName::for_plugin(plugin, key),
+        (Naming::Plain, Scope::Connectors) => ServerName::for_connector(key),
+        (
+            Naming::Plain,
+            Scope::Enterprise
+            | Scope::Dynamic
+            | Scope::Project
+            | Scope::Local
+            | Scope::User
+            | Scope::Plugin,
+        ) => ServerName::parse(key, reserved),
+    }
+}
+
+/// Some transports exist only while a program runs, so only the scopes of running programs may hold them.
+fn is_transport_allowed(origin: &Origin, kind: TransportKind) -> bool {
+    let scope = origin.scope();
+    match kind {
+        TransportKind::Stdio | TransportKind::Sse | TransportKind::Http | TransportKind::Ws => true,
+        TransportKind::Sdk | TransportKind::SseIde | TransportKind::WsIde => {
+            scope == Scope::Dynamic
+        }
+        TransportKind::ConnectorProxy => scope == Scope::Dynamic || scope == Scope::Connectors,
+    }
+}
+
+fn span_of_type(node: &Node) -> Option<crate::document::Span> {
+    match &node.value {
+        Value::Object(members) => find_member(members, "type").map(|member| member.node.span),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layer(scope: Scope, text: &str) -> Layer {
+        Layer::read(&Source::file(scope, ".mcp.json"), text, Naming::Plain, FileShape::Wrapped)
+    }
+
+    /// Lists servers with their state and problems, a line each.
+    fn summary(layer: &Layer) -> Vec<String> {
+        let problem = |it: &Problem| format!("  {}: {}", it.origin, it.kind);
+        let mut lines: Vec<String> = layer.problems.iter().map(problem).collect();
+        for it in &layer.definitions {
+            let word = if it.entry.is_some() && it.server_name.is_ok() { "ok" } else { "bad" };
+            lines.push(format!("{} {word}", it.name));
+            lines.extend(it.problems.iter().map(problem));
+        }
+        lines
+    }
+
+    #[track_caller]
+    fn check(scope: Scope, text: &str, expected: &[&str]) {
+        assert_eq!(summary(&layer(scope, text)), expected);
+    }
+
+    #[test]
+    fn a_bad_entry_leaves_the_good_ones_alone() {
+        check(
+            Scope::Project,
+            "{\"mcpServers\": {\n\"a\": {\"command\": \"x\"},\n\"b\": {\"command\": 1},\n\"c d\": {\"command\": \"x\"},\n\"e\": {\"command\": \"y\"}}}",
+            &[
+                "a ok",
+                "b bad",
+                "  .mcp.json:3: expected a string, found a number",
+                "c d bad",
+                "  .mcp.json:4: a server's name may hold letters, digits, `-` and `_` only",
+                "e ok",
+            ],
+        );
+    }
+
+    #[test]
+    fn reserved_names_are_refused_even_when_already_configured() {
+        check(
+            Scope::User,
+            r#"{"mcpServers": {"browser": {"command": "x"}, "a__b": {"command": "x"}}}"#,
+            &[
+                "browser bad",
+                "  .mcp.json:1: the name is reserved for a built-in server",
+                "a__b bad",
+                "  .mcp.json:1: `__` in a server's name is reserved: it separates server and tool in tool names",
+            ],
+        );
+        check(
+            Scope::Dynamic,
+            r#"{"mcpServers": {"ide": {"type": "sdk", "name": "ide"}}}"#,
+            &["ide ok"],
+        );
+    }
+
+    #[test]
+    fn servers_of_running_programs_cannot_come_from_files() {
+        check(
+            Scope::Project,
+            r#"{"mcpServers": {"switchboard": {"type": "sdk"}}}"#,
+            &[
+                "switchboard bad",
+                "  .mcp.json:1: servers of type `sdk` are registered by a running program, not kept in files",
+                "  .mcp.json:1: the name is reserved for a built-in server",
+            ],
+        );
+    }
+
+    #[test]
+    fn broken_texts_are_one_problem_each() {
+        check(
+            Scope::User,
+            "{\n  \"mcpServers\": {,}\n}",
+            &["  .mcp.json:2: not valid JSON: unexpected token in object"],
+        );
+        check(Scope::User, "[]", &["  .mcp.json:1: expected an object, found an array"]);
+        check(
+            Scope::User,
+            "{\"mcpServers\": []}",
+            &["  .mcp.json:1: expected an object of servers, found an array"],
+        );
+        check(Scope::User, "", &[]);
+        check(Scope::User, "\u{feff}{}", &[]);
+    }
+
+    #[test]
+    fn the_shape_of_another_host_is_recognised() {
+        let layer = layer(Scope::Project, r#"{"servers": {"a": {"command": "x"}}}"#);
+        assert_eq!(
+            layer.problems[0].hint().as_deref(),
+            Some("that is the shape of VS Code: run `swb import vscode`")
+        );
+    }
+
+    #[test]
+    fn of_a_doubled_name_the_last_counts_and_it_is_said() {
+        let text = "{\"mcpServers\": {\"a\": {\"command\": \"1\"},\n\"a\": {\"command\": \"2\"}}}";
+        check(
+            Scope::User,
+            text,
+            &["  .mcp.json:2: stands here twice; the last one counts", "a ok"],
+        );
+        let layer = layer(Scope::User, text);
+        let entry = layer.definitions[0].entry.as_ref().expect("it is whole");
+        assert_eq!(entry.templates()[0].as_str(), "2");
+    }
+
+    #[test]
+    fn a_plugins_file_may_be_the_bare_table() {
+        for text in [r#"{"db": {"command": "x"}}"#, r#"{"mcpServers": {"db": {"command": "x"}}}"#] {
+            let source = Source::file(Scope::Plugin, ".mcp.json");
+            let layer =
+                Layer::read(&source, text, Naming::Plugin("tools"), FileShape::WrappedOrBare);
+            assert_eq!(summary(&layer), ["plugin:tools:db ok"]);
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! TODO facade
+
+pub(crate) mod claude;
+pub(crate) mod codex;
+pub(crate) mod cursor;
+pub(crate) mod gemini;
+pub(crate) mod opencode;
+pub(crate) mod vscode;

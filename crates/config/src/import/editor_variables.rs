@@ -1,0 +1,178 @@
+//! What the variables of editors stand for: their folders, and the values they ask people for.
+
+use std::path::{Path, PathBuf};
+
+use super::FileScope;
+use super::variable_syntax::{TranslatedReference, TranslationNote, is_variable_name, variable};
+
+/// Stands for the folder that we run in.
+const WORKING_FOLDER: &str = "${PWD:-.}";
+/// Stands for a person's home on every system.
+const HOME_FOLDER: &str = "${HOME:-${USERPROFILE}}";
+
+/// What an editor's variables stand for.
+#[derive(Debug)]
+pub(super) struct EditorVariables {
+    /// The workspace folder.
+    pub workspace: Workspace,
+    /// What the editor asks people for.
+    pub inputs: Vec<Input>,
+}
+
+/// What an editor's workspace folder is.
+#[derive(Debug)]
+pub(super) enum Workspace {
+    /// The project that the file lies in.
+    Project(PathBuf),
+    /// Whatever is open: the file serves every project.
+    CurrentFolder,
+}
+
+impl Workspace {
+    /// The workspace of a file.
+    pub(super) fn for_file(scope: FileScope, project: &Path) -> Workspace {
+        match scope {
+            FileScope::User => Workspace::CurrentFolder,
+            FileScope::Project => Workspace::Project(project.to_owned()),
+        }
+    }
+}
+
+/// A value that an editor asks for.
+#[derive(Debug)]
+pub(super) struct Input {
+    /// The editor's name for it.
+    pub id: String,
+    /// Ours.
+    pub variable: String,
+    /// The value offered, where it is no secret.
+    pub default: Option<String>,
+}
+
+impl EditorVariables {
+    /// What a `${…}` stands for.
+    pub(super) fn translate(&self, inside: &str) -> Option<TranslatedReference> {
+        if let Some(name) = inside.strip_prefix("env:") {
+            return variable(name);
+        }
+        if let Some(id) = inside.strip_prefix("input:") {
+            return Some(self.input(id));
+        }
+        let text = match (inside, &self.workspace) {
+            ("userHome", _) => HOME_FOLDER.to_owned(),
+            ("pathSeparator" | "/", _) => "/".to_owned(),
+            // Also from a project's file: an absolute path would be wrong for everybody else.
+            ("workspaceFolder" | "cwd", _) => WORKING_FOLDER.to_owned(),
+            ("workspaceFolderBasename", Workspace::Project(folder)) => {
+                folder.file_name()?.to_string_lossy().replace('$', "$$")
+            }
+            _ => return None,
+        };
+        let note = TranslationNote::Rewritten { from: format!("${{{inside}}}"), to: text.clone() };
+        Some(TranslatedReference { text, notes: vec![note] })
+    }
+
+    fn input(&self, id: &str) -> TranslatedReference {
+        let declared = self.inputs.iter().find(|input| input.id == id);
+        let name = declared.map_or_else(|| variable_name_for(id), |input| input.variable.clone());
+        let text = match declared.and_then(|input| input.default.as_deref()) {
+            Some(default) => format!("${{{name}:-{default}}}"),
+            None => format!("${{{name}}}"),
+        };
+        let note = TranslationNote::RequiresInput { input: id.to_owned(), variable: name };
+        TranslatedReference { text, notes: vec![note] }
+    }
+}
+
+/// The environment variable that takes the place of an input.
+pub(super) fn variable_name_for(input: &str) -> String {
+    let letter = |letter: char| match letter {
+        'a'..='z' | 'A'..='Z' | '0'..='9' => letter.to_ascii_uppercase(),
+        _ => '_',
+    };
+    let name: String = input.chars().map(letter).collect();
+    // These are set on most systems and mean something else.
+    let taken = ["HOME", "LANG", "PATH", "PWD", "SHELL", "TEMP", "TERM", "TMP", "USER", "USERNAME"];
+    if is_variable_name(&name) && !taken.contains(&name.as_str()) {
+        name
+    } else {
+        format!("INPUT_{name}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::variable_syntax::VariableSyntax;
+    use super::*;
+
+    fn editor(workspace: Workspace) -> VariableSyntax {
+        let input = |id: &str, default: Option<&str>| Input {
+            id: id.to_owned(),
+            variable: variable_name_for(id),
+            default: default.map(str::to_owned),
+        };
+        let inputs = vec![input("api-key", None), input("region", Some("eu"))];
+        VariableSyntax::Editor(EditorVariables { workspace, inputs })
+    }
+
+    #[track_caller]
+    fn check(syntax: &VariableSyntax, text: &str, expected: &str, notes: &str) {
+        let translated = syntax.translate(text);
+        assert_eq!(translated.text, expected);
+        assert_eq!(format!("{:?}", translated.notes), notes);
+    }
+
+    #[test]
+    fn an_editor_names_its_environment_and_its_inputs() {
+        let syntax = editor(Workspace::CurrentFolder);
+        check(&syntax, "${env:TOKEN}", "${TOKEN}", "[Needs(\"TOKEN\")]");
+        check(
+            &syntax,
+            "${input:api-key}@${input:region}",
+            "${API_KEY}@${REGION:-eu}",
+            "[Asks { input: \"api-key\", variable: \"API_KEY\" }, \
+             Asks { input: \"region\", variable: \"REGION\" }]",
+        );
+        check(&syntax, "$TOKEN ${TOKEN}", "$$TOKEN $${TOKEN}", "[Doubled, Unknown]");
+        check(&syntax, "${command:x.y} ${file}", "$${command:x.y} $${file}", "[Unknown, Unknown]");
+    }
+
+    #[test]
+    fn an_editors_folders_are_the_projects_or_ours() {
+        let project = editor(Workspace::Project(PathBuf::from("/src/a$b")));
+        check(
+            &project,
+            "${workspaceFolder}${/}x",
+            "${PWD:-.}/x",
+            "[Rewrote { from: \"${workspaceFolder}\", to: \"${PWD:-.}\" }, \
+             Rewrote { from: \"${/}\", to: \"/\" }]",
+        );
+        check(
+            &project,
+            "${workspaceFolderBasename}",
+            "a$$b",
+            "[Rewrote { from: \"${workspaceFolderBasename}\", to: \"a$$b\" }]",
+        );
+        let open = editor(Workspace::CurrentFolder);
+        check(
+            &open,
+            "${workspaceFolder} ${userHome}",
+            "${PWD:-.} ${HOME:-${USERPROFILE}}",
+            "[Rewrote { from: \"${workspaceFolder}\", to: \"${PWD:-.}\" }, \
+             Rewrote { from: \"${userHome}\", to: \"${HOME:-${USERPROFILE}}\" }]",
+        );
+        check(&open, "${workspaceFolderBasename}", "$${workspaceFolderBasename}", "[Unknown]");
+    }
+
+    #[test]
+    fn an_input_never_takes_the_name_of_a_variable_that_everyone_has() {
+        for (input, expected) in [
+            ("github_token", "GITHUB_TOKEN"),
+            ("path", "INPUT_PATH"),
+            ("2fa", "INPUT_2FA"),
+            ("é", "_"),
+        ] {
+            assert_eq!(variable_name_for(input), expected);
+        }
+    }
+}

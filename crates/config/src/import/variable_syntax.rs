@@ -1,0 +1,352 @@
+//! Translates the variables of each host into ours: `${NAME}`, `${NAME:-default}`, `${file:PATH}`.
+//! Nothing is expanded here, and a text that is no variable over there must be none here: a dollar
+//! that the host leaves alone is doubled, or an imported `${cmd:…}` would run.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use super::editor_variables::EditorVariables;
+use crate::template::closing_braces;
+
+/// Defaults that hold variables may nest this deep; our own limit is higher.
+const MAX_DEFAULT_DEPTH: usize = 8;
+
+/// How a host writes variables.
+#[derive(Debug)]
+pub(super) enum VariableSyntax {
+    /// Not at all.
+    None,
+    /// `${NAME}` and `${NAME:-default}`.
+    Braces,
+    /// The same, and `$NAME`.
+    Shell,
+    /// `${env:NAME}`, `${workspaceFolder}`, `${input:id}` and the like.
+    Editor(EditorVariables),
+    /// `{env:NAME}` and `{file:path}`.
+    Substitution {
+        /// The folder that relative paths start from.
+        folder: PathBuf,
+    },
+}
+
+/// A text in our spelling.
+#[derive(Debug, Default)]
+pub(super) struct TranslatedText {
+    /// The text.
+    pub text: String,
+    /// What happened to it.
+    pub notes: Vec<TranslationNote>,
+}
+
+/// What happened to a text. Holds references and their names, nothing else of the text.
+#[derive(Debug)]
+pub(super) enum TranslationNote {
+    /// A variable has to be set.
+    RequiresVariable(String),
+    /// An input became a variable.
+    RequiresInput {
+        /// The input.
+        input: String,
+        /// The variable.
+        variable: String,
+    },
+    /// A reference became something else.
+    Rewritten {
+        /// The reference.
+        from: String,
+        /// What it became.
+        to: String,
+    },
+    /// A file is named.
+    ReadsFile(String),
+    /// A dollar was doubled.
+    DollarEscaped,
+    /// A reference is unknown and became plain text.
+    UnknownReference,
+}
+
+impl VariableSyntax {
+    /// Writes a text of the host in our spelling.
+    pub(super) fn translate(&self, text: &str) -> TranslatedText {
+        self.translate_at(text, 0)
+    }
+
+    fn translate_at(&self, text: &str, depth: usize) -> TranslatedText {
+        let closings = closing_braces(text);
+        let mut out = TranslatedText::default();
+        let mut at = 0;
+        while let Some(distance) = text[at..].find(self.start_chars()) {
+            let start = at + distance;
+            out.text.push_str(&text[at..start]);
+            let opening = ReferenceStart::at(text, start, &closings);
+            let written = match self.reference(&opening, depth) {
+                Reference::Translated { written, text, notes } => {
+                    out.text.push_str(&text);
+                    out.notes.extend(notes);
+                    written
+                }
+                Reference::Unknown { written } => {
+                    out.text.push_str(&written.replace('$', "$$"));
+                    out.notes.push(TranslationNote::UnknownReference);
+                    written
+                }
+                Reference::NotAReference if opening.rest.starts_with('$') => {
+                    out.text.push_str("$$");
+                    out.notes.push(TranslationNote::DollarEscaped);
+                    "$"
+                }
+                Reference::NotAReference => {
+                    out.text.push('{');
+                    "{"
+                }
+            };
+            at = start + written.len();
+        }
+        out.text.push_str(&text[at..]);
+        out
+    }
+
+    /// The characters that may begin a reference.
+    fn start_chars(&self) -> &'static [char] {
+        match self {
+            VariableSyntax::None
+            | VariableSyntax::Braces
+            | VariableSyntax::Shell
+            | VariableSyntax::Editor(_) => &['$'],
+            VariableSyntax::Substitution { .. } => &['$', '{'],
+        }
+    }
+
+    /// What stands there.
+    fn reference<'t>(&self, opening: &ReferenceStart<'t>, depth: usize) -> Reference<'t> {
+        let braced = opening.braced.filter(|_| opening.rest.starts_with('$'));
+        match (self, braced) {
+            (VariableSyntax::None, _) => Reference::NotAReference,
+            (VariableSyntax::Shell, None) => bare_variable(opening.rest),
+            (VariableSyntax::Braces | VariableSyntax::Shell, Some(Braced { written, inside })) => {
+                Reference::from_translation(written, self.with_default(inside, depth))
+            }
+            (VariableSyntax::Editor(editor), Some(Braced { written, inside })) => {
+                Reference::from_translation(written, editor.translate(inside))
+            }
+            (VariableSyntax::Braces | VariableSyntax::Editor(_), None) => Reference::NotAReference,
+            (VariableSyntax::Substitution { folder }, None) => substitution(folder, opening),
+            (VariableSyntax::Substitution { .. }, Some(_)) => Reference::NotAReference,
+        }
+    }
+
+    fn with_default(&self, inside: &str, depth: usize) -> Option<TranslatedReference> {
+        let Some((name, default)) = inside.split_once(":-") else {
+            return variable(inside);
+        };
+        if !is_variable_name(name) || depth == MAX_DEFAULT_DEPTH {
+            return None;
+        }
+        let default = self.translate_at(default, depth + 1);
+        Some(TranslatedReference {
+            text: format!("${{{name}:-{}}}", default.text),
+            notes: default.notes,
+        })
+    }
+}
+
+/// A place in a text where a reference may begin.
+struct ReferenceStart<'t> {
+    rest: &'t str,
+    braced: Option<Braced<'t>>,
+}
+
+/// A `${…}` or `{…}`.
+#[derive(Clone, Copy)]
+struct Braced<'t> {
+    written: &'t str,
+    inside: &'t str,
+}
+
+impl<'t> ReferenceStart<'t> {
+    fn at(text: &'t str, start: usize, closings: &HashMap<usize, usize>) -> ReferenceStart<'t> {
+        let rest = &text[start..];
+        let brace = if rest.starts_with('$') { start + 1 } else { start };
+        let braced = closings.get(&brace).map(|close| Braced {
+            written: &text[start..=*close],
+            inside: &text[brace + 1..*close],
+        });
+        ReferenceStart { rest, braced }
+    }
+}
+
+enum Reference<'t> {
+    /// Not a reference.
+    NotAReference,
+    /// One that we cannot translate.
+    Unknown { written: &'t str },
+    /// One that we can.
+    Translated { written: &'t str, text: String, notes: Vec<TranslationNote> },
+}
+
+/// A reference of a host, translated.
+pub(super) struct TranslatedReference {
+    pub text: String,
+    pub notes: Vec<TranslationNote>,
+}
+
+impl<'t> Reference<'t> {
+    fn from_translation(written: &'t str, known: Option<TranslatedReference>) -> Reference<'t> {
+        match known {
+            Some(TranslatedReference { text, notes: notes }) => {
+                Reference::Translated { written, text, notes }
+            }
+            None => Reference::Unknown { written },
+        }
+    }
+}
+
+/// Is it the name of a variable, as we read them?
+pub(super) fn is_variable_name(text: &str) -> bool {
+    !text.starts_with(|first: char| first.is_ascii_digit())
+        && !text.is_empty()
+        && text.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
+}
+
+/// A reference to a variable, if that is a name.
+pub(super) fn variable(name: &str) -> Option<TranslatedReference> {
+    is_variable_name(name).then(|| TranslatedReference {
+        text: format!("${{{name}}}"),
+        notes: vec![TranslationNote::RequiresVariable(name.to_owned())],
+    })
+}
+
+/// `{env:NAME}` or `{file:path}`.
+fn substitution<'t>(folder: &Path, opening: &ReferenceStart<'t>) -> Reference<'t> {
+    let Some(Braced { written, inside }) = opening.braced else {
+        return Reference::NotAReference;
+    };
+    match inside.split_once(':') {
+        Some(("env", name)) => Reference::from_translation(written, variable(name)),
+        Some(("file", path)) => Reference::from_translation(written, file(folder, path)),
+        Some(_) | None => Reference::NotAReference,
+    }
+}
+
+fn file(folder: &Path, path: &str) -> Option<TranslatedReference> {
+    let path = if path.starts_with('~') || Path::new(path).is_absolute() {
+        path.to_owned()
+    } else {
+        folder.join(path.strip_prefix("./").unwrap_or(path)).display().to_string()
+    };
+    // A brace would end our reference early.
+    (!path.contains(['{', '}'])).then(|| TranslatedReference {
+        text: format!("${{file:{path}}}"),
+        notes: vec![TranslationNote::ReadsFile(path)],
+    })
+}
+
+/// A `$NAME`. A dollar in a password looks like one too, so only what was clearly meant as a
+/// variable is called by its name.
+fn bare_variable(text: &str) -> Reference<'_> {
+    let in_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    let end = text[1..].find(|letter| !in_name(letter)).map_or(text.len(), |length| length + 1);
+    let (written, name) = (&text[..end], &text[1..end]);
+    if !is_variable_name(name) {
+        return Reference::NotAReference;
+    }
+    let meant = name.len() > 2 && !name.contains(|letter: char| letter.is_ascii_lowercase());
+    let notes =
+        if meant { vec![TranslationNote::RequiresVariable(name.to_owned())] } else { Vec::new() };
+    Reference::Translated { written, text: written.to_owned(), notes }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::editor_variables::Workspace;
+    use super::*;
+
+    fn editor() -> VariableSyntax {
+        VariableSyntax::Editor(EditorVariables {
+            workspace: Workspace::CurrentFolder,
+            inputs: Vec::new(),
+        })
+    }
+
+    fn substitution() -> VariableSyntax {
+        VariableSyntax::Substitution { folder: PathBuf::from("/h/ada/.config/opencode") }
+    }
+
+    #[track_caller]
+    fn check(syntax: &VariableSyntax, text: &str, expected: &str, notes: &str) {
+        let translated = syntax.translate(text);
+        assert_eq!(translated.text, expected);
+        assert_eq!(format!("{:?}", translated.notes), notes);
+    }
+
+    #[test]
+    fn a_host_without_variables_keeps_its_dollars() {
+        check(
+            &VariableSyntax::None,
+            "pa$$ ${HOME} $1",
+            "pa$$$$ $${HOME} $$1",
+            "[Doubled, Doubled, Doubled, Doubled]",
+        );
+        check(&VariableSyntax::None, "{env:X}", "{env:X}", "[]");
+    }
+
+    #[test]
+    fn braces_pass_and_bare_names_do_not() {
+        check(&VariableSyntax::Braces, "${A}/${B:-b:-c}", "${A}/${B:-b:-c}", "[Needs(\"A\")]");
+        check(&VariableSyntax::Braces, "$A ${open", "$$A $${open", "[Doubled, Doubled]");
+        check(&VariableSyntax::Braces, "${A:-${B}}", "${A:-${B}}", "[Needs(\"B\")]");
+        check(&VariableSyntax::Braces, "${A:-{\"k\": 1}}", "${A:-{\"k\": 1}}", "[]");
+        check(&VariableSyntax::Braces, "${A:-$5}", "${A:-$$5}", "[Doubled]");
+    }
+
+    #[test]
+    fn our_own_secret_references_are_plain_text_when_a_peer_wrote_them() {
+        for syntax in [VariableSyntax::Braces, VariableSyntax::Shell, editor()] {
+            check(&syntax, "${cmd:rm -rf x}", "$${cmd:rm -rf x}", "[Unknown]");
+            check(&syntax, "${keychain:bank}", "$${keychain:bank}", "[Unknown]");
+            check(&syntax, "${file:/etc/passwd}", "$${file:/etc/passwd}", "[Unknown]");
+        }
+        check(&VariableSyntax::None, "${cmd:x}", "$${cmd:x}", "[Doubled]");
+        check(&substitution(), "${cmd:x}", "$${cmd:x}", "[Doubled]");
+        check(&VariableSyntax::Braces, "${A:-${cmd:x}}", "${A:-$${cmd:x}}", "[Unknown]");
+        check(&editor(), "${env:cmd:x}", "$${env:cmd:x}", "[Unknown]");
+        check(&substitution(), "{env:cmd:x}", "{env:cmd:x}", "[Unknown]");
+    }
+
+    #[test]
+    fn a_shell_like_host_passes_bare_names_too() {
+        check(
+            &VariableSyntax::Shell,
+            "Bearer $API_TOKEN",
+            "Bearer $API_TOKEN",
+            "[Needs(\"API_TOKEN\")]",
+        );
+        check(&VariableSyntax::Shell, "${A:-x}$$A_B", "${A:-x}$$$A_B", "[Doubled, Needs(\"A_B\")]");
+        check(&VariableSyntax::Shell, "$1 5$", "$$1 5$$", "[Doubled, Doubled]");
+        check(&VariableSyntax::Shell, "pa$word", "pa$word", "[]");
+    }
+
+    #[test]
+    fn substitutions_become_variables_and_files() {
+        check(&substitution(), "Bearer {env:T}", "Bearer ${T}", "[Needs(\"T\")]");
+        check(&substitution(), "{file:/run/t}", "${file:/run/t}", "[Reads(\"/run/t\")]");
+        check(&substitution(), "{file:~/t}", "${file:~/t}", "[Reads(\"~/t\")]");
+        check(
+            &substitution(),
+            "{file:./t}",
+            "${file:/h/ada/.config/opencode/t}",
+            "[Reads(\"/h/ada/.config/opencode/t\")]",
+        );
+        check(&substitution(), "{\"a\": \"$T\"}{env:", "{\"a\": \"$$T\"}{env:", "[Doubled]");
+    }
+
+    #[test]
+    fn a_tower_of_defaults_neither_crashes_nor_hangs_nor_becomes_a_variable() {
+        let open = "${A:-".repeat(50_000);
+        for tower in [open.clone() + &"}".repeat(50_000), open] {
+            assert!(VariableSyntax::Braces.translate(&tower).text.contains("$${A:-"));
+        }
+        let open = "{env:".repeat(50_000);
+        assert_eq!(substitution().translate(&open).text, open);
+    }
+}

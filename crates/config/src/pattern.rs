@@ -1,0 +1,4 @@
+//! TODO facade
+
+pub(crate) mod glob;
+pub mod url_pattern;

@@ -1,0 +1,139 @@
+//! What may be decided about a call whose arguments nobody knows any more: for asking of past calls what other
+//! rules would have said. Follows `decision` step by step; a test holds the two together.
+
+use super::call::{HintValue, PermissionMode, ToolHints, Trust};
+use super::decision::{DecisionReason, RuleDecision, ask_or_deny};
+use super::rules::{PermissionEffect, PermissionRules, RuleEntry, by_precedence};
+use crate::policy::Authority;
+
+/// A call without its arguments.
+#[derive(Debug, Clone, Copy)]
+pub struct CallWithoutArguments<'a> {
+    /// The server's name as tool names hold it.
+    pub server: &'a str,
+    /// The tool's name, likewise.
+    pub tool: &'a str,
+    /// What the server says of the tool, where that is known.
+    pub hints: Option<ToolHints>,
+    /// Are the server's tools approved beforehand?
+    pub trust: Trust,
+}
+
+/// Every decision that some arguments lead to, the strictest first; several of one verdict where several rules
+/// may be what decides. What `decide` says is always among them.
+pub fn possible_decisions(
+    rules: &PermissionRules,
+    call: &CallWithoutArguments<'_>,
+    chosen: PermissionMode,
+) -> Vec<RuleDecision> {
+    let mode = rules.effective_mode(chosen);
+    let hint_set =
+        |read_only, destructive, open_world| ToolHints { read_only, destructive, open_world };
+    let every = [
+        hint_set(HintValue::Unspecified, HintValue::Unspecified, HintValue::Unspecified),
+        hint_set(HintValue::Yes, HintValue::No, HintValue::Unspecified),
+        hint_set(HintValue::No, HintValue::No, HintValue::No),
+        hint_set(HintValue::Yes, HintValue::No, HintValue::No),
+    ];
+    let hints_matter = matches!(mode, PermissionMode::Plan | PermissionMode::AcceptEdits);
+    let hints = match (&call.hints, hints_matter) {
+        (Some(known), _) => std::slice::from_ref(known),
+        (None, true) => &every[..],
+        (None, false) => &every[..1],
+    };
+    let mut decisions = Vec::new();
+    for hints in hints {
+        for decision in with_hints(rules, call, *hints, mode) {
+            if !decisions.contains(&decision) {
+                decisions.push(decision);
+            }
+        }
+    }
+    decisions.sort_by_key(|decision| std::cmp::Reverse(decision.effect));
+    decisions
+}
+
+fn with_hints(
+    rules: &PermissionRules,
+    call: &CallWithoutArguments<'_>,
+    hints: ToolHints,
+    mode: PermissionMode,
+) -> Vec<RuleDecision> {
+    let mut decisions = Vec::new();
+    let rule = |verdict, entry: &RuleEntry| RuleDecision {
+        effect: verdict,
+        reason: DecisionReason::Rule(entry.clone()),
+    };
+    let (conditional, unconditional) = rules.split_by_condition(PermissionEffect::Deny, call, mode);
+    decisions.extend(conditional.into_iter().map(|entry| rule(PermissionEffect::Deny, entry)));
+    if let Some(entry) = unconditional {
+        decisions.push(rule(PermissionEffect::Deny, entry));
+        return decisions;
+    }
+    if mode == PermissionMode::Plan && hints.read_only != HintValue::Yes {
+        decisions.push(RuleDecision {
+            effect: PermissionEffect::Deny,
+            reason: DecisionReason::Mode(mode),
+        });
+        return decisions;
+    }
+    let (conditional, unconditional) = rules.split_by_condition(PermissionEffect::Ask, call, mode);
+    let ask = |entry: &RuleEntry| ask_or_deny(DecisionReason::Rule(entry.clone()), mode);
+    decisions.extend(conditional.into_iter().map(ask));
+    let unreadable = || rules.first_unreadable().cloned().map(DecisionReason::Unreadable);
+    let invalid = || rules.first_invalid(call.server).cloned().map(DecisionReason::InvalidRule);
+    let unconditional = unconditional
+        .map(|entry| DecisionReason::Rule(entry.clone()))
+        .or_else(unreadable)
+        .or_else(invalid);
+    if let Some(reason) = unconditional {
+        decisions.push(ask_or_deny(reason, mode));
+        return decisions;
+    }
+    if mode == PermissionMode::Bypass {
+        decisions.push(RuleDecision {
+            effect: PermissionEffect::Allow,
+            reason: DecisionReason::Mode(mode),
+        });
+        return decisions;
+    }
+    let (conditional, unconditional) =
+        rules.split_by_condition(PermissionEffect::Allow, call, mode);
+    decisions.extend(conditional.into_iter().map(|entry| rule(PermissionEffect::Allow, entry)));
+    decisions.push(match (unconditional, call.trust) {
+        (Some(entry), _) => rule(PermissionEffect::Allow, entry),
+        (None, _) if mode == PermissionMode::AcceptEdits && hints.is_safe_edit() => {
+            RuleDecision { effect: PermissionEffect::Allow, reason: DecisionReason::Mode(mode) }
+        }
+        (None, Trust::Trusted) => {
+            RuleDecision { effect: PermissionEffect::Allow, reason: DecisionReason::TrustedServer }
+        }
+        (None, Trust::Untrusted) => ask_or_deny(DecisionReason::NoMatchingRule, mode),
+    });
+    decisions
+}
+
+impl PermissionRules {
+    /// The rules of a list that may be about the subject, and the weightiest that is about it in any case.
+    fn split_by_condition(
+        &self,
+        effect: PermissionEffect,
+        call: &CallWithoutArguments<'_>,
+        mode: PermissionMode,
+    ) -> (Vec<&RuleEntry>, Option<&RuleEntry>) {
+        let counts = |entry: &&RuleEntry| {
+            effect != PermissionEffect::Ask
+                || mode != PermissionMode::Bypass
+                || entry.authority == Authority::Administrator
+        };
+        let is_about = |entry: &&RuleEntry| {
+            let tools = entry.rule.tools_of(call.server, effect.match_mode());
+            entry.effect == effect && tools.is_some_and(|tools| tools.matches(call.tool))
+        };
+        let about = self.entries.iter().filter(is_about).filter(counts);
+        let (unconditional, mut conditional): (Vec<&RuleEntry>, Vec<&RuleEntry>) =
+            about.partition(|entry| entry.rule.is_unconditional());
+        conditional.sort_by(|one, other| by_precedence(one, other));
+        (conditional, unconditional.into_iter().min_by(|one, other| by_precedence(one, other)))
+    }
+}

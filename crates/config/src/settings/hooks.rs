@@ -1,0 +1,249 @@
+//! Reads the `hooks` of a settings file: commands that answer a server's question before a person is asked.
+//! Running them is the host's part.
+
+use std::time::Duration;
+
+use crate::document::{Member, Node, Value};
+use crate::file::entry_decoder;
+use crate::file::layer::find_member;
+use crate::permission::Glob;
+use crate::problem::{ProblemKind, ProblemSubject, Reporter};
+use crate::settings::{SettingsKey, settings_key};
+use crate::source::Origin;
+
+/// The key of a settings file that holds all this.
+pub(crate) const KEY: &str = "hooks";
+/// The one occasion there is.
+const ELICITATION: &str = "Elicitation";
+/// How long a command may take, unless it is said.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
+/// The longest that can be said.
+const MAX_TIMEOUT: f64 = 24.0 * 3600.0;
+
+/// Every key of `hooks`.
+pub const HOOKS_KEYS: &[SettingsKey] = &[settings_key(
+    ELICITATION,
+    "array of groups",
+    true,
+    "commands that get a server's question as JSON, and may answer it; `matcher` names the servers",
+)];
+
+/// A command that may answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ElicitationHook {
+    /// The servers whose questions it gets: names with `*`, and `|` between them. Empty for all.
+    pub matcher: String,
+    /// The command, for the shell.
+    pub command: String,
+    /// How long it may take.
+    pub timeout: Duration,
+    /// Where it stands.
+    pub origin: Origin,
+}
+
+impl ElicitationHook {
+    /// Does it get the questions of this server?
+    pub fn matches_server(&self, server: &str) -> bool {
+        let matches = |pattern: &str| Glob::parse(pattern.trim()).matches(server);
+        self.matcher.is_empty() || self.matcher.split('|').any(matches)
+    }
+}
+
+/// Reads `hooks` out of a settings file's members.
+pub(crate) fn read(members: &[Member], reporter: &mut Reporter<'_>) -> Vec<ElicitationHook> {
+    let mut reader = Reader { reporter, hooks: Vec::new() };
+    if let Some(member) = find_member(members, KEY).filter(|it| it.node.value != Value::Null) {
+        reader.events(&member.node);
+    }
+    reader.hooks
+}
+
+struct Reader<'r, 'l> {
+    reporter: &'r mut Reporter<'l>,
+    hooks: Vec<ElicitationHook>,
+}
+
+impl Reader<'_, '_> {
+    fn events(&mut self, node: &Node) {
+        let Some(members) = self.object(node, KEY) else { return };
+        for member in members {
+            if member.key != ELICITATION {
+                let nearest = entry_decoder::nearest(&member.key, [ELICITATION].into_iter());
+                let key = format!("{KEY}.{}", member.key);
+                let subject = ProblemSubject { server: None, key: &key };
+                self.reporter.report(member.key_span, subject, ProblemKind::UnknownKey { nearest });
+                continue;
+            }
+            let key = format!("{KEY}.{ELICITATION}");
+            for (index, group) in self.array(&member.node, &key).into_iter().flatten().enumerate() {
+                self.group(group, &format!("{key}[{index}]"));
+            }
+        }
+    }
+
+    fn group(&mut self, node: &Node, key: &str) {
+        let Some(members) = self.object(node, key) else { return };
+        let matcher = match find_member(members, "matcher") {
+            None => String::new(),
+            Some(member) => match self.text(&member.node, &format!("{key}.matcher")) {
+                Some(text) => text,
+                None => return,
+            },
+        };
+        let list = format!("{key}.hooks");
+        let Some(member) = find_member(members, "hooks") else {
+            return self.report_wrong_type(node, &list, "an array");
+        };
+        for (index, hook) in self.array(&member.node, &list).into_iter().flatten().enumerate() {
+            self.hook(hook, &format!("{list}[{index}]"), &matcher);
+        }
+    }
+
+    fn hook(&mut self, node: &Node, key: &str, matcher: &str) {
+        let Some(members) = self.object(node, key) else { return };
+        let kind = find_member(members, "type").map(|it| &it.node);
+        if let Some(kind) = kind.filter(|it| it.value != Value::String("command".to_owned())) {
+            return self.report_wrong_type(kind, &format!("{key}.type"), "`command`");
+        }
+        let place = format!("{key}.command");
+        let Some(command) = find_member(members, "command") else {
+            return self.report_wrong_type(node, &place, "a string");
+        };
+        let Some(command) = self.text(&command.node, &place) else { return };
+        let timeout = match find_member(members, "timeout") {
+            None => DEFAULT_TIMEOUT,
+            Some(member) => match seconds(&member.node) {
+                Some(timeout) => timeout,
+                None => {
+                    return self.report_wrong_type(
+                        &member.node,
+                        &format!("{key}.timeout"),
+                        "seconds above 0",
+                    );
+                }
+            },
+        };
+        let origin = self.reporter.origin(node.span);
+        self.hooks.push(ElicitationHook { matcher: matcher.to_owned(), command, timeout, origin });
+    }
+
+    fn object<'n>(&mut self, node: &'n Node, key: &str) -> Option<&'n [Member]> {
+        match &node.value {
+            Value::Object(members) => Some(members),
+            Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::String(_)
+            | Value::Array(_) => {
+                self.report_wrong_type(node, key, "an object");
+                None
+            }
+        }
+    }
+
+    fn array<'n>(&mut self, node: &'n Node, key: &str) -> Option<&'n [Node]> {
+        match &node.value {
+            Value::Array(nodes) => Some(nodes),
+            Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::String(_)
+            | Value::Object(_) => {
+                self.report_wrong_type(node, key, "an array");
+                None
+            }
+        }
+    }
+
+    fn text(&mut self, node: &Node, key: &str) -> Option<String> {
+        match &node.value {
+            Value::String(text) => Some(text.clone()),
+            Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::Array(_)
+            | Value::Object(_) => {
+                self.report_wrong_type(node, key, "a string");
+                None
+            }
+        }
+    }
+
+    fn report_wrong_type(&mut self, node: &Node, key: &str, expected: &'static str) {
+        let kind = ProblemKind::WrongType { expected, found: node.kind() };
+        self.reporter.report(node.span, ProblemSubject { server: None, key }, kind);
+    }
+}
+
+fn seconds(node: &Node) -> Option<Duration> {
+    let Value::Number(number) = &node.value else { return None };
+    let seconds: f64 = number.to_string().parse().ok()?;
+    (seconds > 0.0).then(|| Duration::from_secs_f64(seconds.min(MAX_TIMEOUT)))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::policy::Authority;
+    use crate::scope::Scope;
+    use crate::settings::Settings;
+    use crate::source::Source;
+
+    fn read(text: &str) -> Settings {
+        Settings::read(&Source::file(Scope::User, "settings.json"), text, Authority::User)
+    }
+
+    #[test]
+    fn a_group_of_commands_is_read_with_the_servers_it_is_about() {
+        let settings = read(
+            r#"{"hooks": {"Elicitation": [
+                {"matcher": "files|git*", "hooks": [{"type": "command", "command": "one", "timeout": 2.5}]},
+                {"hooks": [{"command": "two"}]}
+            ]}}"#,
+        );
+        assert!(settings.layer.problems.is_empty(), "{:?}", settings.layer.problems);
+        let [one, two] = &settings.hooks[..] else { panic!("{:?}", settings.hooks) };
+        assert_eq!((one.command.as_str(), one.timeout.as_millis()), ("one", 2500));
+        assert_eq!((two.command.as_str(), two.timeout.as_secs()), ("two", 60));
+        for (server, expected) in
+            [("files", true), ("github", true), ("git", true), ("file", false), ("agit", false)]
+        {
+            assert_eq!(
+                (one.matches_server(server), two.matches_server(server)),
+                (expected, true),
+                "{server}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_reported_with_its_place_and_runs_nothing() {
+        for (text, key) in [
+            (r#"{"hooks": []}"#, "hooks"),
+            (r#"{"hooks": {"PreToolUse": []}}"#, "hooks.PreToolUse"),
+            (r#"{"hooks": {"Elicitation": {}}}"#, "hooks.Elicitation"),
+            (r#"{"hooks": {"Elicitation": [1]}}"#, "hooks.Elicitation[0]"),
+            (r#"{"hooks": {"Elicitation": [{}]}}"#, "hooks.Elicitation[0].hooks"),
+            (
+                r#"{"hooks": {"Elicitation": [{"matcher": 1, "hooks": []}]}}"#,
+                "hooks.Elicitation[0].matcher",
+            ),
+            (
+                r#"{"hooks": {"Elicitation": [{"hooks": [{"type": "prompt", "command": "x"}]}]}}"#,
+                "hooks.Elicitation[0].hooks[0].type",
+            ),
+            (
+                r#"{"hooks": {"Elicitation": [{"hooks": [{"command": ["x"]}]}]}}"#,
+                "hooks.Elicitation[0].hooks[0].command",
+            ),
+            (
+                r#"{"hooks": {"Elicitation": [{"hooks": [{"command": "x", "timeout": 0}]}]}}"#,
+                "hooks.Elicitation[0].hooks[0].timeout",
+            ),
+        ] {
+            let settings = read(text);
+            let keys: Vec<_> =
+                settings.layer.problems.iter().filter_map(|it| it.key.as_deref()).collect();
+            assert_eq!((keys, settings.hooks.len()), (vec![key], 0), "{text}");
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Reads `identityProvider` of a settings file: who vouches for people, set once for every server with `oauth.xaa`.
+
+use crate::document::Member;
+use crate::problem::Reporter;
+use crate::settings::section::Section;
+use crate::settings::{SettingsKey, settings_key};
+use crate::source::Origin;
+use crate::template::Template;
+
+/// The key of a settings file that holds all this.
+pub(crate) const KEY: &str = "identityProvider";
+
+/// Every key of `identityProvider`.
+pub const IDENTITY_PROVIDER_KEYS: &[SettingsKey] = &[
+    settings_key(
+        "issuer",
+        "string",
+        true,
+        "the identity provider's address; https only, or this machine",
+    ),
+    settings_key("clientId", "string", true, "who we are there"),
+    settings_key(
+        "clientSecret",
+        "string",
+        true,
+        "our secret there, where we have one; better named",
+    ),
+    settings_key("callbackPort", "number", true, "the port of the redirect address"),
+    settings_key(
+        "tokenEndpoint",
+        "string",
+        true,
+        "where its tokens are, where it does not say so itself",
+    ),
+    settings_key(
+        "identityToken",
+        "string",
+        true,
+        "who is signed in, where nobody can be; better named",
+    ),
+];
+
+/// Who vouches for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IdentityProvider {
+    /// Its address.
+    pub issuer: String,
+    /// Who we are there.
+    pub client_id: Template,
+    /// Our secret there.
+    pub client_secret: Option<Template>,
+    /// The port of the redirect address.
+    pub callback_port: Option<u16>,
+    /// Where its tokens are, where it does not say so itself.
+    pub token_endpoint: Option<String>,
+    /// Who is signed in, where nobody can be.
+    pub identity_token: Option<Template>,
+    /// Where it stands.
+    pub origin: Origin,
+}
+
+/// Reads it out of a settings file's members.
+pub(crate) fn read(members: &[Member], reporter: &mut Reporter<'_>) -> Option<IdentityProvider> {
+    let mut section = Section::open(members, KEY, IDENTITY_PROVIDER_KEYS, reporter)?;
+    let (issuer, client_id) =
+        (section.required_https_url("issuer"), section.required_string("clientId"));
+    let (client_secret, identity_token) =
+        (section.template("clientSecret"), section.template("identityToken"));
+    let (callback_port, token_endpoint) =
+        (section.port("callbackPort"), section.https_url("tokenEndpoint"));
+    Some(IdentityProvider {
+        issuer: issuer?,
+        client_id: Template::parse(&client_id?),
+        client_secret,
+        callback_port,
+        token_endpoint,
+        identity_token,
+        origin: section.origin(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::policy::Authority;
+    use crate::scope::Scope;
+    use crate::settings::Settings;
+    use crate::source::Source;
+
+    fn read(text: &str) -> Settings {
+        Settings::read(&Source::file(Scope::User, "settings.json"), text, Authority::User)
+    }
+
+    #[test]
+    fn who_vouches_is_read_and_what_makes_no_sense_is_reported() {
+        let good = read(
+            r#"{"identityProvider": {"issuer": "https://idp.example.com", "clientId": "c", "callbackPort": 3118}}"#,
+        );
+        assert!(good.layer.problems.is_empty(), "{:?}", good.layer.problems);
+        let idp = good.identity_provider.expect("it is there");
+        assert_eq!(
+            (idp.issuer.as_str(), idp.callback_port),
+            ("https://idp.example.com", Some(3118))
+        );
+        for (text, key) in [
+            (r#"{"identityProvider": 1}"#, "identityProvider"),
+            (
+                r#"{"identityProvider": {"issuer": "ftp://x", "clientId": "c"}}"#,
+                "identityProvider.issuer",
+            ),
+            (
+                r#"{"identityProvider": {"issuer": "http://idp.example.com", "clientId": "c"}}"#,
+                "identityProvider.issuer",
+            ),
+            (r#"{"identityProvider": {"issuer": "https://x"}}"#, "identityProvider.clientId"),
+            (r#"{"identityProvider": {"clientId": "c"}}"#, "identityProvider.issuer"),
+        ] {
+            let bad = read(text);
+            let keys: Vec<_> =
+                bad.layer.problems.iter().filter_map(|it| it.key.as_deref()).collect();
+            assert_eq!((keys, bad.identity_provider), (vec![key], None), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_key_that_is_misspelt_and_an_address_that_is_none_are_said_and_cost_nothing_else() {
+        let odd = read(
+            r#"{"identityProvider": {"issuer": "https://x", "clientId": "c", "callbckPort": 1, "tokenEndpoint": "x"}}"#, // misspelt on purpose
+        );
+        let keys: Vec<_> = odd.layer.problems.iter().filter_map(|it| it.key.as_deref()).collect();
+        let expected = ["identityProvider.callbckPort", "identityProvider.tokenEndpoint"]; // misspelt on purpose
+        assert_eq!(keys, expected);
+        assert!(odd.identity_provider.is_some_and(|it| it.token_endpoint.is_none()));
+    }
+}

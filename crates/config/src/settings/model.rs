@@ -1,0 +1,176 @@
+//! Reads `model` of a settings file: which language model answers, where it is and what to show there. Whoever can
+//! change a project must not send a person's words elsewhere, so no project file is asked.
+
+use crate::document::Member;
+use crate::problem::Reporter;
+use crate::settings::section::Section;
+use crate::settings::{SettingsKey, settings_key};
+use crate::source::Origin;
+use crate::template::Template;
+
+/// The key of a settings file that holds all this.
+pub(crate) const KEY: &str = "model";
+
+/// Every key of `model`.
+pub const MODEL_KEYS: &[SettingsKey] = &[
+    settings_key(
+        "provider",
+        "string",
+        true,
+        "how it is spoken to: `anthropic`, `openai` (chat completions) or `openai-responses`",
+    ),
+    settings_key("name", "string", true, "what its provider calls it"),
+    settings_key(
+        "baseUrl",
+        "string",
+        true,
+        "where it is, if not at its provider's; https only, or this machine",
+    ),
+    settings_key(
+        "apiKey",
+        "string",
+        true,
+        "what to show there; better named. Without `baseUrl` and `apiKey` both are taken from the environment",
+    ),
+    settings_key("maxTokens", "number", true, "the longest answer, in tokens"),
+    settings_key(
+        "window",
+        "number",
+        true,
+        "how much it can look at, in tokens, where that is not known",
+    ),
+    settings_key(
+        "thinking",
+        "number",
+        true,
+        "how many tokens it may think with, where its provider wants to be told",
+    ),
+];
+
+/// How a model is spoken to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ModelProvider {
+    /// Anthropic's messages.
+    Anthropic,
+    /// OpenAI's chat completions, which many others speak too.
+    OpenAi,
+    /// OpenAI's responses.
+    OpenAiResponses,
+}
+
+impl ModelProvider {
+    /// Every one.
+    pub const ALL: [ModelProvider; 3] =
+        [ModelProvider::Anthropic, ModelProvider::OpenAi, ModelProvider::OpenAiResponses];
+
+    /// The word for it.
+    pub fn id(self) -> &'static str {
+        match self {
+            ModelProvider::Anthropic => "anthropic",
+            ModelProvider::OpenAi => "openai",
+            ModelProvider::OpenAiResponses => "openai-responses",
+        }
+    }
+
+    /// The provider that this is the word for.
+    pub fn parse(word: &str) -> Option<ModelProvider> {
+        ModelProvider::ALL.into_iter().find(|it| it.id() == word)
+    }
+}
+
+/// What a person says of the model to use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelSettings {
+    /// How it is spoken to.
+    pub provider: ModelProvider,
+    /// What it is called there.
+    pub name: Option<String>,
+    /// Where it is.
+    pub base_url: Option<String>,
+    /// What to show there.
+    pub api_key: Option<Template>,
+    /// The longest answer, in tokens.
+    pub max_tokens: Option<u64>,
+    /// How much it can look at, in tokens.
+    pub context_window: Option<u64>,
+    /// How many tokens it may think with.
+    pub thinking_tokens: Option<u64>,
+    /// Where it stands.
+    pub origin: Origin,
+}
+
+/// Reads it out of a settings file's members.
+pub(crate) fn read(members: &[Member], reporter: &mut Reporter<'_>) -> Option<ModelSettings> {
+    let mut section = Section::open(members, KEY, MODEL_KEYS, reporter)?;
+    let provider = section.one_of(
+        "provider",
+        "`anthropic`, `openai` or `openai-responses`",
+        ModelProvider::parse,
+    );
+    let (name, base_url) = (section.string("name"), section.https_url("baseUrl"));
+    let api_key = section.template("apiKey");
+    let (max_tokens, window) =
+        (section.positive_integer("maxTokens"), section.positive_integer("window"));
+    let thinking = section.positive_integer("thinking");
+    Some(ModelSettings {
+        provider: provider?,
+        name: name.filter(|it| !it.trim().is_empty()),
+        base_url,
+        api_key,
+        max_tokens,
+        context_window: window,
+        thinking_tokens: thinking,
+        origin: section.origin(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::Authority;
+    use crate::scope::Scope;
+    use crate::settings::Settings;
+    use crate::source::Source;
+
+    fn read(text: &str) -> Settings {
+        Settings::read(&Source::file(Scope::User, "settings.json"), text, Authority::User)
+    }
+
+    #[test]
+    fn a_model_is_read_and_what_makes_no_sense_is_reported() {
+        let good = read(
+            r#"{"model": {"provider": "openai", "name": "m", "baseUrl": "http://localhost:1/v1", "apiKey": "${K}", "maxTokens": 9, "window": 10}}"#,
+        );
+        assert!(good.layer.problems.is_empty(), "{:?}", good.layer.problems);
+        let model = good.model.expect("it is there");
+        assert_eq!((model.provider, model.name.as_deref()), (ModelProvider::OpenAi, Some("m")));
+        assert_eq!((model.max_tokens, model.context_window), (Some(9), Some(10)));
+        for (text, key) in [
+            (r#"{"model": "m"}"#, "model"),
+            (r#"{"model": {}}"#, "model.provider"),
+            (r#"{"model": {"provider": "elsewhere"}}"#, "model.provider"),
+        ] {
+            let bad = read(text);
+            let keys: Vec<_> =
+                bad.layer.problems.iter().filter_map(|it| it.key.as_deref()).collect();
+            assert_eq!((keys, bad.model), (vec![key], None), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_key_that_is_misspelt_and_a_number_that_is_none_are_said_and_cost_nothing_else() {
+        let odd = read(
+            r#"{"model": {"provider": "anthropic", "nmae": "m", "maxTokens": -1, "baseUrl": "http://example.com"}}"#, // misspelt on purpose
+        );
+        let keys: Vec<_> = odd.layer.problems.iter().filter_map(|it| it.key.as_deref()).collect();
+        assert_eq!(keys, ["model.nmae", "model.baseUrl", "model.maxTokens"]); // misspelt on purpose
+        assert!(odd.model.is_some_and(|it| it.max_tokens.is_none() && it.base_url.is_none()));
+    }
+
+    #[test]
+    fn a_projects_file_chooses_no_model() {
+        let source = Source::file(Scope::Project, ".mcp.json");
+        let project = Settings::read_project(&source, r#"{"model": {"provider": "anthropic"}}"#);
+        assert_eq!(project.model, None);
+    }
+}

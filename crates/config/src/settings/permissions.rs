@@ -1,0 +1,385 @@
+//! Reads the `permissions` of a settings file. What is not understood is reported, and then asks: a deny
+//! that nobody understood must not be a deny that is not there.
+
+use std::collections::HashSet;
+
+use crate::document::{Member, Node, Span, Value};
+use crate::file::entry_decoder;
+use crate::file::layer::find_member;
+use crate::permission::call::PermissionMode;
+use crate::permission::rule::{AffectedServers, RuleError, ToolRule};
+use crate::permission::rules::{InvalidRule, PermissionEffect, PermissionRules, RuleEntry};
+use crate::policy::Authority;
+use crate::problem::{ProblemKind, ProblemSubject, Reporter};
+use crate::settings::{SettingsKey, settings_key};
+use crate::source::Origin;
+
+/// The key of a settings file that holds all this.
+pub(crate) const KEY: &str = "permissions";
+
+/// Every key of `permissions`.
+pub const PERMISSIONS_KEYS: &[SettingsKey] = &[
+    settings_key("allow", "array of rules", true, "calls that are made without asking"),
+    settings_key("ask", "array of rules", true, "calls that ask, whatever allows them"),
+    settings_key(
+        "deny",
+        "array of rules",
+        true,
+        "calls that are never made, whatever else allows them",
+    ),
+    settings_key(
+        "defaultMode",
+        "string",
+        true,
+        "the mode to begin with: `default`, `plan`, `acceptEdits`, `dontAsk` or `bypass`",
+    ),
+    settings_key(
+        "disableBypass",
+        "boolean",
+        true,
+        "in managed settings: `bypass` acts as `default`",
+    ),
+];
+
+/// Reads `permissions` out of a settings file's members.
+pub(crate) fn read(
+    members: &[Member],
+    authority: Authority,
+    reporter: &mut Reporter<'_>,
+) -> PermissionRules {
+    let Some(member) = find_member(members, KEY) else { return PermissionRules::default() };
+    let mut reader = Reader { authority, reporter, rules: PermissionRules::default() };
+    if members.iter().filter(|member| member.key == KEY).count() > 1 {
+        reader.mark_unreadable(member.key_span); // The reader of the whole file has said so.
+    }
+    match &member.node.value {
+        Value::Object(members) => reader.read_members(members),
+        Value::Null if authority == Authority::User => {}
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            reader.report_wrong_type(&member.node, KEY, "an object");
+            reader.mark_unreadable(member.node.span);
+        }
+    }
+    reader.rules
+}
+
+/// Reads `permissions` out of a project's file, where only what restricts counts.
+pub(crate) fn read_project(members: &[Member], reporter: &mut Reporter<'_>) -> PermissionRules {
+    let rules = read(members, Authority::User, reporter).restrictions();
+    if let Some(Value::Object(members)) = find_member(members, KEY).map(|member| &member.node.value)
+    {
+        for key in [PermissionEffect::Allow.id(), "defaultMode"] {
+            if let Some(member) = find_member(members, key) {
+                let subject = ProblemSubject { server: None, key: &dotted(key) };
+                reporter.report(member.key_span, subject, ProblemKind::UserOnly);
+            }
+        }
+    }
+    rules
+}
+
+struct Reader<'r, 'l> {
+    authority: Authority,
+    reporter: &'r mut Reporter<'l>,
+    rules: PermissionRules,
+}
+
+impl Reader<'_, '_> {
+    fn read_members(&mut self, members: &[Member]) {
+        self.check_keys(members);
+        for effect in [PermissionEffect::Allow, PermissionEffect::Ask, PermissionEffect::Deny] {
+            if let Some(member) = self.non_null_member(members, effect.id()) {
+                self.list(member, effect);
+            }
+        }
+        if let Some(member) = self.non_null_member(members, "defaultMode") {
+            self.mode(member);
+        }
+        if let Some(member) = self.non_null_member(members, "disableBypass") {
+            self.disable_bypass(member);
+        }
+    }
+
+    fn check_keys(&mut self, members: &[Member]) {
+        let mut seen = HashSet::new();
+        for member in members {
+            let key = dotted(&member.key);
+            let subject = ProblemSubject { server: None, key: &key };
+            if !PERMISSIONS_KEYS.iter().any(|known| known.name == member.key) {
+                let nearest = entry_decoder::nearest(
+                    &member.key,
+                    PERMISSIONS_KEYS.iter().map(|known| known.name),
+                );
+                let kind = ProblemKind::UnknownKey { nearest };
+                self.reporter.report(member.key_span, subject, kind);
+            } else if !seen.insert(member.key.as_str()) {
+                self.reporter.report(member.key_span, subject, ProblemKind::DuplicateKey);
+                if member.key != PermissionEffect::Allow.id() {
+                    self.mark_unreadable(member.key_span);
+                }
+            }
+        }
+    }
+
+    /// The member of this key, unless a person wrote `null` there.
+    fn non_null_member<'m>(&self, members: &'m [Member], key: &str) -> Option<&'m Member> {
+        let is_user_null = |member: &&Member| {
+            self.authority == Authority::User && member.node.value == Value::Null
+        };
+        find_member(members, key).filter(|member| !is_user_null(member))
+    }
+
+    fn list(&mut self, member: &Member, effect: PermissionEffect) {
+        let Value::Array(nodes) = &member.node.value else {
+            self.report_wrong_type(&member.node, &dotted(effect.id()), "an array of rules");
+            if effect != PermissionEffect::Allow {
+                self.mark_unreadable(member.node.span);
+            }
+            return;
+        };
+        for (index, node) in nodes.iter().enumerate() {
+            let key = format!("{KEY}.{effect}[{index}]");
+            self.rule(node, effect, &key);
+        }
+    }
+
+    fn rule(&mut self, node: &Node, effect: PermissionEffect, key: &str) {
+        let origin = self.reporter.origin(node.span);
+        let Value::String(text) = &node.value else {
+            self.report_wrong_type(node, key, "a string");
+            let affected = AffectedServers::EveryServer;
+            return self.rules.invalid.push(InvalidRule { effect, affected, origin });
+        };
+        match ToolRule::parse(text) {
+            Ok(rule) => {
+                let authority = self.authority;
+                self.rules.entries.push(RuleEntry { effect, rule, origin, authority });
+            }
+            Err(error) => {
+                let subject = ProblemSubject { server: None, key };
+                let span = span_of(&error, node.span, text);
+                let kind = ProblemKind::InvalidPermissionRule { effect, error: error.kind };
+                self.reporter.report(span, subject, kind);
+                let affected = AffectedServers::of_invalid_rule(text);
+                self.rules.invalid.push(InvalidRule { effect, affected, origin });
+            }
+        }
+    }
+
+    fn mode(&mut self, member: &Member) {
+        let key = dotted("defaultMode");
+        let origin: Origin = self.reporter.origin(member.node.span);
+        let Value::String(text) = &member.node.value else {
+            self.report_wrong_type(&member.node, &key, "a string");
+            return self.mark_unreadable(member.node.span);
+        };
+        match PermissionMode::parse(text) {
+            Some(mode) => self.rules.default_modes.push((mode, origin)),
+            None => {
+                let nearest =
+                    entry_decoder::nearest(text, PermissionMode::ALL.iter().map(|mode| mode.id()));
+                let subject = ProblemSubject { server: None, key: &key };
+                let kind = ProblemKind::UnknownMode { nearest };
+                self.reporter.report(member.node.span, subject, kind);
+                self.mark_unreadable(member.node.span);
+            }
+        }
+    }
+
+    fn disable_bypass(&mut self, member: &Member) {
+        let key = dotted("disableBypass");
+        if self.authority == Authority::User {
+            let subject = ProblemSubject { server: None, key: &key };
+            return self.reporter.report(member.key_span, subject, ProblemKind::ManagedOnly);
+        }
+        match member.node.value {
+            Value::Bool(true) => {
+                self.rules.bypass_disabled.push(self.reporter.origin(member.key_span));
+            }
+            Value::Bool(false) => {}
+            Value::Null
+            | Value::Number(_)
+            | Value::String(_)
+            | Value::Array(_)
+            | Value::Object(_) => {
+                self.report_wrong_type(&member.node, &key, "true or false");
+                self.mark_unreadable(member.node.span);
+            }
+        }
+    }
+
+    /// Something in this file cannot be made out that may have denied or asked.
+    fn mark_unreadable(&mut self, span: Span) {
+        let source = self.reporter.origin(span).source;
+        if !self.rules.unreadable.contains(&source) {
+            self.rules.unreadable.push(source);
+        }
+    }
+
+    fn report_wrong_type(&mut self, node: &Node, key: &str, expected: &'static str) {
+        let kind = ProblemKind::WrongType { expected, found: node.kind() };
+        self.reporter.report(node.span, ProblemSubject { server: None, key }, kind);
+    }
+}
+
+fn dotted(key: &str) -> String {
+    format!("{KEY}.{key}")
+}
+
+/// Where a fault stands in the file. A string with escapes in it is longer there than what it says, and
+/// then the whole string is meant.
+fn span_of(error: &RuleError, node: Span, text: &str) -> Span {
+    let is_as_written = node.end - node.start == text.len() + 2;
+    match is_as_written {
+        true => Span { start: node.start + 1 + error.at, end: node.end },
+        false => node,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::policy::Authority;
+    use crate::scope::Scope;
+    use crate::settings::Settings;
+    use crate::source::Source;
+
+    /// Lists what was read and what is wrong with it, a line each.
+    #[track_caller]
+    fn check(authority: Authority, text: &str, expected: &[&str]) {
+        let source = Source::file(Scope::User, "s");
+        let settings = Settings::read(&source, text, authority);
+        let rules = &settings.permissions;
+        let mut found: Vec<String> = Vec::new();
+        for it in &rules.entries {
+            found.push(format!("{} {}", it.effect, it.rule));
+        }
+        found.extend(
+            rules.invalid.iter().map(|it| format!("broken {} {:?}", it.effect, it.affected)),
+        );
+        found.extend(rules.default_modes.iter().map(|(mode, _)| format!("mode {mode}")));
+        found.extend(rules.bypass_disabled.iter().map(|_| "no bypass".to_owned()));
+        found.extend(rules.unreadable.iter().map(|_| "lost".to_owned()));
+        for problem in &settings.layer.problems {
+            let column = problem.origin.position.map_or(0, |position| position.column);
+            let key = problem.key.as_deref().unwrap_or_default();
+            found.push(format!("{:?} {column} {key}: {}", problem.severity(), problem.kind));
+        }
+        assert_eq!(found, expected, "{text}");
+    }
+
+    #[test]
+    fn every_key_is_read() {
+        check(
+            Authority::Administrator,
+            r#"{"permissions": {"allow": ["mcp__a"], "ask": ["mcp__b__*"], "deny": ["mcp__c__d(e=f)"],
+                "defaultMode": "plan", "disableBypass": true}}"#,
+            &["allow mcp__a", "ask mcp__b__*", "deny mcp__c__d(e=f)", "mode plan", "no bypass"],
+        );
+        check(Authority::User, r#"{"permissions": null}"#, &[]);
+        check(Authority::User, r#"{"permissions": {"deny": null}}"#, &[]);
+    }
+
+    #[test]
+    fn a_rule_that_is_none_is_an_error_with_its_column_and_drops_no_other() {
+        check(
+            Authority::User,
+            r#"{"permissions": {"deny": ["mcp__a__b(c", "mcp__d", 5], "allow": ["x"]}}"#,
+            &[
+                "deny mcp__d",
+                "broken allow EveryServer",
+                "broken deny Named(\"a__b\")",
+                "broken deny EveryServer",
+                "Error 67 permissions.allow[0]: is no rule: a rule begins with `mcp__`; as it is, it allows nothing",
+                "Error 39 permissions.deny[0]: is no rule: a predicate is `argument=value` or `argument!=value`; until it is mended, calls to its server ask",
+                "Error 52 permissions.deny[2]: expected a string, found a number",
+            ],
+        );
+    }
+
+    #[test]
+    fn where_the_string_has_escapes_the_whole_of_it_is_meant() {
+        check(
+            Authority::User,
+            r#"{"permissions": {"allow": ["mcp__a(b=\"c)"]}}"#,
+            &[
+                "broken allow Named(\"a\")",
+                "Error 28 permissions.allow[0]: is no rule: a quote is not closed; as it is, it allows nothing",
+            ],
+        );
+    }
+
+    #[test]
+    fn what_may_have_denied_and_is_not_understood_is_lost() {
+        check(
+            Authority::User,
+            r#"{"permissions": {"deny": "mcp__a"}}"#,
+            &["lost", "Error 26 permissions.deny: expected an array of rules, found a string"],
+        );
+        check(
+            Authority::User,
+            r#"{"permissions": {"ask": [], "ask": []}}"#,
+            &["lost", "Warning 29 permissions.ask: stands here twice; the last one counts"],
+        );
+        check(
+            Authority::User,
+            r#"{"permissions": {}, "permissions": {}}"#,
+            &["lost", "Warning 21 permissions: stands here twice; the last one counts"],
+        );
+        check(
+            Authority::User,
+            r#"{"permissions": []}"#,
+            &["lost", "Error 17 permissions: expected an object, found an array"],
+        );
+        check(
+            Authority::User,
+            r#"{"permissions": {"defaultMode": "Plan"}}"#,
+            &[
+                "lost",
+                "Error 33 permissions.defaultMode: unknown mode; until it is mended, every call asks",
+            ],
+        );
+        check(
+            Authority::Administrator,
+            r#"{"permissions": {"disableBypass": "yes"}}"#,
+            &["lost", "Error 35 permissions.disableBypass: expected true or false, found a string"],
+        );
+        check(Authority::User, "{", &["lost", "Error 1 : not valid JSON: unterminated object"]);
+        check(
+            Authority::User,
+            r#"{"permissions": {"allow": {}}}"#,
+            &["Error 27 permissions.allow: expected an array of rules, found an object"],
+        );
+    }
+
+    #[test]
+    fn a_projects_file_may_deny_and_ask_but_not_allow() {
+        let source = Source::file(Scope::Project, "s");
+        let text = r#"{"permissions": {"allow": ["mcp__a"], "ask": ["mcp__b"], "deny": ["mcp__c", "x"],
+            "defaultMode": "bypass"}, "mcpServers": {"b": {"command": "x"}}}"#;
+        let settings = Settings::read_project(&source, text);
+        let rules = &settings.permissions;
+        let listed: Vec<String> =
+            rules.entries.iter().map(|it| format!("{} {}", it.effect, it.rule)).collect();
+        assert_eq!(listed, ["ask mcp__b", "deny mcp__c"]);
+        assert_eq!((rules.invalid.len(), rules.default_modes.len()), (1, 0));
+        assert_eq!(settings.layer.definitions.len(), 1);
+        let keys: Vec<_> =
+            settings.layer.problems.iter().filter_map(|it| it.key.as_deref()).collect();
+        assert_eq!(keys, ["permissions.deny[1]", "permissions.allow", "permissions.defaultMode"]);
+        let lost = Settings::read_project(&source, r#"{"permissions": "#);
+        assert_eq!(lost.permissions.unreadable.len(), 1);
+        assert_eq!(Settings::read_project(&source, "{").permissions.unreadable.len(), 0);
+    }
+
+    #[test]
+    fn a_person_cannot_forbid_bypass_and_unknown_keys_are_named() {
+        check(
+            Authority::User,
+            r#"{"permissions": {"disableBypass": true, "denny": []}}"#,
+            &[
+                "Warning 41 permissions.denny: unknown key, kept but without effect",
+                "Warning 18 permissions.disableBypass: counts in managed settings only",
+            ],
+        );
+    }
+}

@@ -1,0 +1,181 @@
+//! One object of a settings file with keys of its own: its keys are checked when it is opened, and each value is read
+//! or reported.
+
+use std::collections::HashSet;
+
+use crate::document::{Member, Node, Value};
+use crate::file::entry_decoder;
+use crate::file::layer::find_member;
+use crate::problem::{ProblemKind, ProblemSubject, Reporter};
+use crate::settings::SettingsKey;
+use crate::source::Origin;
+use crate::template::Template;
+
+/// An object under a key.
+pub(crate) struct Section<'m, 'r, 'l> {
+    key: &'static str,
+    member: &'m Member,
+    inner: &'m [Member],
+    reporter: &'r mut Reporter<'l>,
+}
+
+impl<'m, 'r, 'l> Section<'m, 'r, 'l> {
+    /// The object under a key; none where there is none, which is reported if there is something else.
+    pub(crate) fn open(
+        members: &'m [Member],
+        key: &'static str,
+        keys: &[SettingsKey],
+        reporter: &'r mut Reporter<'l>,
+    ) -> Option<Section<'m, 'r, 'l>> {
+        let member = find_member(members, key).filter(|it| it.node.value != Value::Null)?;
+        let Value::Object(inner) = &member.node.value else {
+            let kind = ProblemKind::WrongType { expected: "an object", found: member.node.kind() };
+            reporter.report(member.node.span, ProblemSubject { server: None, key }, kind);
+            return None;
+        };
+        let mut section = Section { key, member, inner, reporter };
+        section.check_keys(keys);
+        Some(section)
+    }
+
+    fn check_keys(&mut self, keys: &[SettingsKey]) {
+        let mut seen = HashSet::new();
+        for member in self.inner {
+            if !keys.iter().any(|known| known.name == member.key) {
+                let nearest =
+                    entry_decoder::nearest(&member.key, keys.iter().map(|known| known.name));
+                self.report(member.key_span, &member.key, ProblemKind::UnknownKey { nearest });
+            } else if !seen.insert(member.key.as_str()) {
+                self.report(member.key_span, &member.key, ProblemKind::DuplicateKey);
+            }
+        }
+    }
+
+    /// A text.
+    pub(crate) fn string(&mut self, name: &str) -> Option<String> {
+        let member = find_member(self.inner, name)?;
+        match &member.node.value {
+            Value::String(text) => Some(text.clone()),
+            Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::Array(_)
+            | Value::Object(_) => {
+                self.report_wrong_type(&member.node, name, "a string");
+                None
+            }
+        }
+    }
+
+    /// A text that must be there.
+    pub(crate) fn required_string(&mut self, name: &str) -> Option<String> {
+        if find_member(self.inner, name).is_none() {
+            self.report_wrong_type(&self.member.node, name, "a string");
+        }
+        self.string(name)
+    }
+
+    /// A text that may name a secret.
+    pub(crate) fn template(&mut self, name: &str) -> Option<Template> {
+        self.string(name).map(|text| Template::parse(&text))
+    }
+
+    /// An https address, or one on this machine.
+    pub(crate) fn https_url(&mut self, name: &str) -> Option<String> {
+        let text = self.string(name)?;
+        if is_https_or_loopback(&text) {
+            return Some(text);
+        }
+        let span = find_member(self.inner, name).map_or(self.member.node.span, |it| it.node.span);
+        self.report(span, name, ProblemKind::InvalidUrl { schemes: "`https://`" });
+        None
+    }
+
+    /// Such an address, which must be there.
+    pub(crate) fn required_https_url(&mut self, name: &str) -> Option<String> {
+        if find_member(self.inner, name).is_none() {
+            let kind = ProblemKind::InvalidUrl { schemes: "`https://`" };
+            self.report(self.member.node.span, name, kind);
+        }
+        self.https_url(name)
+    }
+
+    /// A port.
+    pub(crate) fn port(&mut self, name: &str) -> Option<u16> {
+        let member = find_member(self.inner, name)?;
+        let number = match &member.node.value {
+            Value::Number(number) => number.parse().ok().filter(|port: &u16| *port > 0),
+            Value::Null
+            | Value::Bool(_)
+            | Value::String(_)
+            | Value::Array(_)
+            | Value::Object(_) => None,
+        };
+        if number.is_none() {
+            self.report_wrong_type(&member.node, name, "a port number");
+        }
+        number
+    }
+
+    /// A whole number above nought.
+    pub(crate) fn positive_integer(&mut self, name: &str) -> Option<u64> {
+        let member = find_member(self.inner, name)?;
+        let number = match &member.node.value {
+            Value::Number(number) => number.parse().ok().filter(|it: &u64| *it > 0),
+            Value::Null
+            | Value::Bool(_)
+            | Value::String(_)
+            | Value::Array(_)
+            | Value::Object(_) => None,
+        };
+        if number.is_none() {
+            self.report_wrong_type(&member.node, name, "a whole number above zero");
+        }
+        number
+    }
+
+    /// A word that must be there and mean something.
+    pub(crate) fn one_of<T>(
+        &mut self,
+        name: &str,
+        expected: &'static str,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> Option<T> {
+        let member = find_member(self.inner, name);
+        let word = member.and_then(|it| match &it.node.value {
+            Value::String(text) => parse(text),
+            Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::Array(_)
+            | Value::Object(_) => None,
+        });
+        if word.is_none() {
+            self.report_wrong_type(member.map_or(&self.member.node, |it| &it.node), name, expected);
+        }
+        word
+    }
+
+    /// Where it stands.
+    pub(crate) fn origin(&self) -> Origin {
+        self.reporter.origin(self.member.key_span)
+    }
+
+    fn report_wrong_type(&mut self, node: &Node, name: &str, expected: &'static str) {
+        let kind = ProblemKind::WrongType { expected, found: node.kind() };
+        self.report(node.span, name, kind);
+    }
+
+    fn report(&mut self, span: crate::document::Span, name: &str, kind: ProblemKind) {
+        let key = format!("{}.{name}", self.key);
+        self.reporter.report(span, ProblemSubject { server: None, key: &key }, kind);
+    }
+}
+
+fn is_https_or_loopback(text: &str) -> bool {
+    let is_local = url::Url::parse(text).is_ok_and(|url| {
+        url.scheme() == "http"
+            && matches!(url.host_str(), Some("127.0.0.1" | "localhost" | "[::1]"))
+    });
+    entry_decoder::is_https_url(text) || is_local
+}

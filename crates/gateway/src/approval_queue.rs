@@ -1,0 +1,384 @@
+//! Calls that wait for whoever runs the gateway, because nobody else can be asked for leave. One task owns who waits;
+//! readers get a snapshot. How people hear of it and answer is left to whoever holds the room.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use serde_json::Value as Json;
+use switchboard::call::pipeline::{
+    DecisionFuture, PermissionDecision, PermissionPrompt, PermissionRequest,
+};
+use switchboard::permission::tool_pins::DefinitionDiff;
+use switchboard_config::display;
+use switchboard_config::permission::Suggestion;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
+
+/// How many calls may wait, of all and of one principal.
+const MAX_PENDING: usize = 256;
+const MAX_PER_CALLER: usize = 64;
+/// How many commands may wait.
+const COMMAND_CAPACITY: usize = 64;
+/// The most that is shown of a call's arguments, and of what changed about its tool, in characters.
+const MAX_ARGUMENT_CHARS: usize = 16 * 1024;
+/// The most lines that are shown of what changed about a tool, and the most of each, in characters.
+const MAX_DIFF_LINES: usize = 100;
+const MAX_DIFF_LINE_CHARS: usize = 400;
+
+/// A call that waits for leave.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PendingApproval {
+    /// Tells it from all others of this room.
+    pub id: u64,
+    /// On whose behalf it is made.
+    pub caller: String,
+    /// The server.
+    pub server: String,
+    /// The tool, by the server's own name.
+    pub tool: String,
+    /// The arguments without what looks like a secret. A text, cut, where they are very long.
+    pub arguments: Json,
+    /// Why it is asked.
+    pub reason: String,
+    /// What is odd about the tool.
+    pub flags: Vec<String>,
+    /// The rules that would answer it next time, narrowest first.
+    pub suggestions: Vec<Suggestion>,
+    /// What changed about the tool since it was approved, where something did.
+    pub definition_change: Option<DefinitionDiff>,
+    /// Since when it waits.
+    pub requested_at: SystemTime,
+}
+
+/// Who waits at one moment, the longest first.
+pub type PendingApprovals = Arc<[Arc<PendingApproval>]>;
+
+/// A room. Clones are the same one; it is closed when the last is dropped.
+#[derive(Clone)]
+pub struct ApprovalQueue {
+    commands: mpsc::Sender<Command>,
+    pending: watch::Receiver<PendingApprovals>,
+    timeout: Duration,
+}
+
+impl fmt::Debug for ApprovalQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "WaitingRoom({})", self.pending.borrow().len())
+    }
+}
+
+enum Command {
+    Submit {
+        approval: Box<PendingApproval>,
+        reply: oneshot::Sender<PermissionDecision>,
+    },
+    Decide {
+        id: u64,
+        decision: PermissionDecision,
+        decided: oneshot::Sender<Option<Arc<PendingApproval>>>,
+    },
+}
+
+impl ApprovalQueue {
+    /// How long a call waits, unless told otherwise.
+    pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(300);
+
+    /// A room in which calls wait so long, and the work of keeping it. That ends with the last way to it.
+    pub fn new(timeout: Duration) -> (ApprovalQueue, impl Future<Output = ()> + Send + 'static) {
+        let (commands, from_calls) = mpsc::channel(COMMAND_CAPACITY);
+        let (publish, queue) = watch::channel(PendingApprovals::default());
+        let task = QueueTask {
+            published: publish,
+            timeout,
+            pending: BTreeMap::new(),
+            tasks: JoinSet::new(),
+        };
+        (ApprovalQueue { commands, pending: queue, timeout }, task.run(from_calls))
+    }
+
+    /// Who waits now.
+    pub fn pending(&self) -> PendingApprovals {
+        self.pending.borrow().clone()
+    }
+
+    /// Who waits, now and later.
+    pub fn watch(&self) -> watch::Receiver<PendingApprovals> {
+        self.pending.clone()
+    }
+
+    /// Answers for a call that waits. None where none of that number does any more.
+    pub async fn decide(
+        &self,
+        id: u64,
+        decision: PermissionDecision,
+    ) -> Option<Arc<PendingApproval>> {
+        let (decided, answer) = oneshot::channel();
+        self.commands.send(Command::Decide { id, decision, decided }).await.ok()?;
+        answer.await.ok()?
+    }
+
+    async fn submit(&self, request: &PermissionRequest<'_>) -> PermissionDecision {
+        let (reply, answer) = oneshot::channel();
+        let approval = Box::new(PendingApproval::new(request));
+        let closed = || {
+            PermissionDecision::Deny(format!(
+                "{}, and nobody can be asked any more",
+                request.because
+            ))
+        };
+        if self.commands.send(Command::Submit { approval, reply }).await.is_err() {
+            return closed();
+        }
+        answer.await.unwrap_or_else(|_| closed())
+    }
+}
+
+impl PermissionPrompt for ApprovalQueue {
+    /// Waits until somebody answers. Dropping it withdraws the call.
+    fn decide<'a>(&'a self, request: &'a PermissionRequest<'a>) -> DecisionFuture<'a> {
+        match self.timeout.is_zero() {
+            true => {
+                let why = format!("{}, and nobody is asked here", request.because);
+                Box::pin(async { PermissionDecision::Deny(why) })
+            }
+            false => Box::pin(self.submit(request)),
+        }
+    }
+}
+
+impl PendingApproval {
+    fn new(request: &PermissionRequest<'_>) -> PendingApproval {
+        let lines = request.definition_diff.as_ref().map(|it| {
+            let lines = it.lines.iter().take(MAX_DIFF_LINES);
+            lines
+                .map(|(change, line)| (*change, line.chars().take(MAX_DIFF_LINE_CHARS).collect()))
+                .collect()
+        });
+        PendingApproval {
+            id: 0,
+            caller: request.caller.to_owned(),
+            server: request.tool.server.clone(),
+            tool: request.tool.name.clone(),
+            arguments: truncate_arguments(display::masked_json(request.arguments)),
+            reason: request.because.clone(),
+            flags: request.tool.flags().iter().map(ToString::to_string).collect(),
+            suggestions: request.suggestions.clone(),
+            definition_change: lines.map(|lines| DefinitionDiff { lines }),
+            requested_at: SystemTime::now(),
+        }
+    }
+}
+
+/// Arguments that are too long become a text that says how much is missing.
+fn truncate_arguments(arguments: Json) -> Json {
+    let text = arguments.to_string();
+    let length = text.chars().count();
+    if length <= MAX_ARGUMENT_CHARS {
+        return arguments;
+    }
+    let begin: String = text.chars().take(MAX_ARGUMENT_CHARS).collect();
+    format!("{begin}… ({} more characters)", length - MAX_ARGUMENT_CHARS).into()
+}
+
+struct QueueTask {
+    published: watch::Sender<PendingApprovals>,
+    timeout: Duration,
+    pending: BTreeMap<u64, (Arc<PendingApproval>, oneshot::Sender<PermissionDecision>)>,
+    tasks: JoinSet<u64>,
+}
+
+impl QueueTask {
+    async fn run(mut self, mut commands: mpsc::Receiver<Command>) {
+        let mut last = 0;
+        loop {
+            tokio::select! {
+                command = commands.recv() => match command {
+                    Some(Command::Submit { approval, reply }) => {
+                        if let Some(full) = self.over_limit(&approval) {
+                            let _client_gone = reply.send(full);
+                            continue;
+                        }
+                        last += 1;
+                        self.insert(PendingApproval { id: last, ..*approval }, reply);
+                    }
+                    Some(Command::Decide { id, decision, decided }) => {
+                        let found = self.pending.remove(&id);
+                        let answered = found.and_then(|(approval, answer)| {
+                            answer.send(decision).is_ok().then_some(approval)
+                        });
+                        let _nobody_asks = decided.send(answered);
+                    }
+                    None => break,
+                },
+                Some(over) = self.tasks.join_next() => {
+                    if let Ok(id) = over {
+                        self.pending.remove(&id);
+                    }
+                }
+            }
+            self.publish();
+        }
+        self.tasks.shutdown().await;
+    }
+
+    fn over_limit(&self, new: &PendingApproval) -> Option<PermissionDecision> {
+        let of_caller = self.pending.values().filter(|it| it.0.caller == new.caller).count();
+        let is_full = self.pending.len() >= MAX_PENDING || of_caller >= MAX_PER_CALLER;
+        let why = "and too many calls wait for an answer already";
+        is_full.then(|| PermissionDecision::Deny(format!("{}, {why}", new.reason)))
+    }
+
+    fn insert(&mut self, approval: PendingApproval, reply: oneshot::Sender<PermissionDecision>) {
+        let id = approval.id;
+        let (answer, answered) = oneshot::channel();
+        let seconds = self.timeout.as_secs_f64();
+        let timed_out = format!("{}, and nobody answered within {seconds} s", approval.reason);
+        let deadline = Instant::now() + self.timeout;
+        self.pending.insert(id, (Arc::new(approval), answer));
+        self.tasks.spawn(async move {
+            wait_for_decision((reply, answered), PermissionDecision::Deny(timed_out), deadline)
+                .await;
+            id
+        });
+    }
+
+    fn publish(&self) {
+        let now = self.pending.values().map(|it| it.0.clone());
+        self.published.send_if_modified(|queue| {
+            let is_same = now.clone().map(|it| it.id).eq(queue.iter().map(|it| it.id));
+            if !is_same {
+                *queue = now.collect();
+            }
+            !is_same
+        });
+    }
+}
+
+/// Waits for the answer, for the client to leave, or for the time to be over.
+async fn wait_for_decision(
+    (mut reply, answered): (
+        oneshot::Sender<PermissionDecision>,
+        oneshot::Receiver<PermissionDecision>,
+    ),
+    timed_out: PermissionDecision,
+    deadline: Instant,
+) {
+    let answer = tokio::select! {
+        biased;
+        answer = answered => answer.ok(),
+        () = reply.closed() => None,
+        () = sleep_until(deadline) => Some(timed_out),
+    };
+    if let Some(answer) = answer {
+        let _client_gone = reply.send(answer);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use switchboard::call::pipeline::GrantScope;
+
+    use super::*;
+
+    fn approval(caller: &str) -> PendingApproval {
+        PendingApproval {
+            id: 0,
+            caller: caller.to_owned(),
+            server: "s".to_owned(),
+            tool: "t".to_owned(),
+            arguments: json!({}),
+            reason: "a rule asks".to_owned(),
+            flags: Vec::new(),
+            suggestions: Vec::new(),
+            definition_change: None,
+            requested_at: SystemTime::UNIX_EPOCH,
+        }
+    }
+
+    fn open(timeout: Duration) -> ApprovalQueue {
+        let (queue, task) = ApprovalQueue::new(timeout);
+        tokio::spawn(task);
+        queue
+    }
+
+    /// Has a call wait, and comes back when everybody can see it.
+    async fn submit_and_wait(
+        queue: &ApprovalQueue,
+        caller: &str,
+    ) -> oneshot::Receiver<PermissionDecision> {
+        let before = queue.pending().last().map_or(0, |it| it.id);
+        let (reply, answer) = oneshot::channel();
+        let approval = Box::new(approval(caller));
+        queue.commands.send(Command::Submit { approval, reply }).await.expect("it is open");
+        let newer = |queue: &PendingApprovals| queue.last().is_some_and(|it| it.id > before);
+        queue.watch().wait_for(newer).await.expect("it is kept");
+        answer
+    }
+
+    const YES: PermissionDecision =
+        PermissionDecision::Allow { decided_by: String::new(), scope: GrantScope::Once };
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_waits_until_somebody_answers_and_nobody_answers_twice() {
+        let queue = open(ApprovalQueue::DEFAULT_TIMEOUT);
+        let (first, second) =
+            (submit_and_wait(&queue, "ada").await, submit_and_wait(&queue, "bob").await);
+        let callers: Vec<_> = queue.pending().iter().map(|it| it.caller.clone()).collect();
+        assert_eq!(callers, ["ada", "bob"]);
+        let decided = queue.decide(2, YES).await.expect("it waits");
+        assert_eq!(decided.caller, "bob");
+        assert_eq!(second.await, Ok(YES));
+        assert_eq!(queue.decide(2, YES).await, None);
+        assert_eq!(queue.pending().len(), 1);
+        let no = PermissionDecision::Deny("no".to_owned());
+        queue.decide(1, no.clone()).await.expect("it waits");
+        assert_eq!(first.await, Ok(no));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_nobody_answers_is_denied_when_its_time_is_over() {
+        let queue = open(Duration::from_secs(2));
+        let answer = submit_and_wait(&queue, "ada").await;
+        let timed_out = "a rule asks, and nobody answered within 2 s".to_owned();
+        assert_eq!(answer.await, Ok(PermissionDecision::Deny(timed_out)));
+        queue.watch().wait_for(|it| it.is_empty()).await.expect("it is kept");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_whose_client_went_away_is_withdrawn() {
+        let queue = open(ApprovalQueue::DEFAULT_TIMEOUT);
+        drop(submit_and_wait(&queue, "ada").await);
+        queue.watch().wait_for(|it| it.is_empty()).await.expect("it is kept");
+        assert_eq!(queue.decide(1, YES).await, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_principal_cannot_fill_the_room() {
+        let queue = open(ApprovalQueue::DEFAULT_TIMEOUT);
+        let mut answers = Vec::new();
+        for _ in 0..MAX_PER_CALLER {
+            answers.push(submit_and_wait(&queue, "ada").await);
+        }
+        let (reply, answer) = oneshot::channel();
+        let approval = Box::new(approval("ada"));
+        queue.commands.send(Command::Submit { approval, reply }).await.expect("it is open");
+        let Ok(PermissionDecision::Deny(why)) = answer.await else { panic!("there was room") };
+        assert_eq!(why, "a rule asks, and too many calls wait for an answer already");
+        let _other = submit_and_wait(&queue, "bob").await;
+        assert_eq!(queue.pending().len(), MAX_PER_CALLER + 1);
+    }
+
+    #[test]
+    fn arguments_that_are_very_long_say_how_much_is_missing() {
+        let Json::String(text) = truncate_arguments(json!({"a": "x".repeat(MAX_ARGUMENT_CHARS)}))
+        else {
+            panic!("not cut")
+        };
+        assert!(text.ends_with("… (8 more characters)"), "{}", &text[MAX_ARGUMENT_CHARS..]);
+        assert_eq!(truncate_arguments(json!({"a": 1})), json!({"a": 1}));
+    }
+}

@@ -1,0 +1,271 @@
+//! Changes, told to whoever wants to hear of them: lists that changed, and resources that somebody follows. The same
+//! for clients that subscribe and for those that listen, whatever their servers do.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Map, Value as Json, json};
+use switchboard::catalogue::fetch::ListKind;
+use switchboard::resources::subscription::{ResourceEvent, SubscribeError, Subscription};
+use switchboard_wire::jsonrpc::message::{Message, RequestId, RpcError};
+use switchboard_wire::protocol::request_meta::RawObject;
+use switchboard_wire::server;
+use switchboard_wire::server::with_subscription_id;
+use tokio::sync::{mpsc, watch};
+use tokio::task::{AbortHandle, JoinSet};
+
+use crate::downstream::client::Client;
+use crate::exposed::catalogue::ExposedCatalogue;
+use crate::multi_round_trip::pending::Outcome;
+use crate::relay::{Relay, payload};
+
+/// How many resources one client may follow.
+const MAX_RESOURCES: usize = 1000;
+/// How many changes may wait for a client.
+const UPDATE_CAPACITY: usize = 64;
+
+/// Tells which lists changed.
+#[derive(Debug)]
+pub(crate) struct ListChanges {
+    catalogues: watch::Receiver<Arc<ExposedCatalogue>>,
+    seen: BTreeMap<ListKind, u64>,
+}
+
+impl ListChanges {
+    pub(crate) fn new(relay: &Relay) -> ListChanges {
+        let mut catalogues = relay.catalogues.clone();
+        let seen = revisions(&catalogues.borrow_and_update());
+        ListChanges { catalogues, seen }
+    }
+
+    /// The notifications for what changed next; none when there is nothing any more. May be dropped and asked again.
+    pub(crate) async fn next(&mut self) -> Option<Vec<&'static str>> {
+        loop {
+            self.catalogues.changed().await.ok()?;
+            let now = revisions(&self.catalogues.borrow_and_update());
+            let changed = changed(&self.seen, &now);
+            self.seen = now;
+            if !changed.is_empty() {
+                return Some(changed);
+            }
+        }
+    }
+}
+
+fn revisions(catalogue: &ExposedCatalogue) -> BTreeMap<ListKind, u64> {
+    catalogue.lists.iter().map(|(list, pages)| (*list, pages.revision())).collect()
+}
+
+fn changed(seen: &BTreeMap<ListKind, u64>, now: &BTreeMap<ListKind, u64>) -> Vec<&'static str> {
+    let is_new = |list: ListKind| seen.get(&list) != now.get(&list);
+    let mut methods = Vec::new();
+    if is_new(ListKind::Tools) {
+        methods.push(TOOLS_LIST_CHANGED);
+    }
+    if is_new(ListKind::Resources) || is_new(ListKind::ResourceTemplates) {
+        methods.push(RESOURCES_LIST_CHANGED);
+    }
+    if is_new(ListKind::Prompts) {
+        methods.push(PROMPTS_LIST_CHANGED);
+    }
+    methods
+}
+
+const TOOLS_LIST_CHANGED: &str = "notifications/tools/list_changed";
+const RESOURCES_LIST_CHANGED: &str = "notifications/resources/list_changed";
+const PROMPTS_LIST_CHANGED: &str = "notifications/prompts/list_changed";
+const RESOURCE_UPDATED: &str = "notifications/resources/updated";
+const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
+
+/// The resources that a client follows. Dropping it ends them all.
+#[derive(Debug)]
+pub(crate) struct ResourceSubscriptions {
+    tasks: JoinSet<()>,
+    by_uri: BTreeMap<String, AbortHandle>,
+    sender: mpsc::Sender<String>,
+    updates: mpsc::Receiver<String>,
+}
+
+impl Default for ResourceSubscriptions {
+    fn default() -> ResourceSubscriptions {
+        let (sender, messages) = mpsc::channel(UPDATE_CAPACITY);
+        ResourceSubscriptions {
+            tasks: JoinSet::new(),
+            by_uri: BTreeMap::new(),
+            sender,
+            updates: messages,
+        }
+    }
+}
+
+impl ResourceSubscriptions {
+    /// Follows one more, from now on.
+    pub(crate) async fn subscribe(
+        &mut self,
+        relay: &Relay,
+        client: &Client,
+        uri: &str,
+    ) -> Result<(), RpcError> {
+        if self.by_uri.contains_key(uri) {
+            return Ok(());
+        }
+        if self.by_uri.len() >= MAX_RESOURCES {
+            return Err(server::internal_error("too many resources are followed"));
+        }
+        let catalogue = relay.catalogue();
+        let server = catalogue.server_for_uri(uri).cloned();
+        let server = server.filter(|it| relay.shows_server(&client.principal, it));
+        let server = server.ok_or_else(|| server::invalid_params("there is no such resource"))?;
+        let dedicated = catalogue.dedicated_connection(client, &server);
+        let subscription = relay.host.subscribe_dedicated(&server, uri, dedicated.as_ref()).await;
+        let subscription = subscription.map_err(|it| subscribe_error(&it))?;
+        self.spawn(uri, subscription);
+        Ok(())
+    }
+
+    fn spawn(&mut self, uri: &str, mut subscription: Subscription) {
+        let sender = self.sender.clone();
+        let task = self.tasks.spawn(async move {
+            while let Some(event) = subscription.next().await {
+                let changed = match event {
+                    ResourceEvent::Updated { uri } => uri,
+                    // What changed in between was missed, so that it may have changed.
+                    ResourceEvent::Resubscribed => subscription.uri().to_owned(),
+                    ResourceEvent::Subscribed | ResourceEvent::Refused(_) => continue,
+                };
+                if sender.send(changed).await.is_err() {
+                    return;
+                }
+            }
+        });
+        self.by_uri.insert(uri.to_owned(), task);
+    }
+
+    pub(crate) fn unsubscribe(&mut self, uri: &str) {
+        if let Some(task) = self.by_uri.remove(uri) {
+            task.abort();
+        }
+        while self.tasks.try_join_next().is_some() {}
+    }
+
+    /// The next one that changed. May be dropped and asked again.
+    pub(crate) async fn next_updated(&mut self) -> String {
+        match self.updates.recv().await {
+            Some(uri) => uri,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// The notification for a resource that changed.
+pub(crate) fn resource_updated(uri: &str) -> Message {
+    notification(RESOURCE_UPDATED, json!({"uri": uri}))
+}
+
+/// A notification that says nothing more.
+pub(crate) fn list_changed(method: &'static str) -> Message {
+    Message::Notification { method: method.into(), params: None }
+}
+
+fn notification(method: &'static str, params: Json) -> Message {
+    let params = Some(payload(&params));
+    Message::Notification { method: method.into(), params }
+}
+
+fn subscribe_error(error: &SubscribeError) -> RpcError {
+    match error {
+        SubscribeError::Unsupported(_) => {
+            RpcError { code: -32601, message: error.to_string(), data: None }
+        }
+        SubscribeError::UnknownServer(_)
+        | SubscribeError::NotConnected(_)
+        | SubscribeError::TooMany(_) => server::internal_error(&error.to_string()),
+    }
+}
+
+/// What a modern client wants to hear of.
+#[derive(Debug)]
+pub(crate) struct ListenStream {
+    id: RequestId,
+    filter: Map<String, Json>,
+    list_changes: ListChanges,
+    resources: ResourceSubscriptions,
+}
+
+impl ListenStream {
+    /// Begins to listen. The first message to be sent says what is listened to.
+    pub(crate) async fn open(
+        relay: &Relay,
+        client: &Client,
+        id: &RequestId,
+        params: &RawObject,
+    ) -> Result<(ListenStream, Message), RpcError> {
+        let filter = params.get("notifications").and_then(|it| it.decode::<Map<_, _>>().ok());
+        let mut filter: Map<String, Json> = filter
+            .ok_or_else(|| server::invalid_params("`notifications` says what to listen to"))?;
+        let catalogue = relay.catalogue();
+        let capabilities = catalogue.capabilities(client.era);
+        filter.retain(|name, value| {
+            let (capability, is_requested) = match name.as_str() {
+                "toolsListChanged" => ("tools", *value == true),
+                "promptsListChanged" => ("prompts", *value == true),
+                "resourcesListChanged" => ("resources", *value == true),
+                "resourceSubscriptions" => ("resources", value.is_array()),
+                _ => return false,
+            };
+            is_requested && capabilities.contains_key(capability)
+        });
+        let lists = ListChanges::new(relay);
+        let mut resources = ResourceSubscriptions::default();
+        let uris = filter.get("resourceSubscriptions").and_then(Json::as_array).cloned();
+        let mut subscribed = Vec::new();
+        for uri in uris.iter().flatten().filter_map(Json::as_str) {
+            // One that cannot be followed is left out of what is acknowledged.
+            if resources.subscribe(relay, client, uri).await.is_ok() {
+                subscribed.push(Json::from(uri));
+            }
+        }
+        if uris.is_some() {
+            filter.insert("resourceSubscriptions".to_owned(), subscribed.into());
+        }
+        let acknowledged = with_subscription_id(json!({"notifications": filter}), id);
+        let stream = ListenStream { id: id.clone(), filter, list_changes: lists, resources };
+        Ok((stream, notification(ACKNOWLEDGED, acknowledged)))
+    }
+
+    /// The next things to tell; none when there is nothing any more. May be dropped and asked again.
+    pub(crate) async fn next(&mut self) -> Option<Vec<Message>> {
+        loop {
+            tokio::select! {
+                changed = self.list_changes.next() => {
+                    let messages: Vec<Message> = changed?
+                        .into_iter()
+                        .filter(|it| self.filter.contains_key(filter_key(it)))
+                        .map(|it| notification(it, with_subscription_id(json!({}), &self.id)))
+                        .collect();
+                    if !messages.is_empty() {
+                        return Some(messages);
+                    }
+                }
+                uri = self.resources.next_updated() => {
+                    let params = with_subscription_id(json!({"uri": uri}), &self.id);
+                    return Some(vec![notification(RESOURCE_UPDATED, params)]);
+                }
+            }
+        }
+    }
+
+    /// The answer to the question that began it, when it is over.
+    pub(crate) fn final_result(&self) -> Outcome {
+        let result = with_subscription_id(json!({"resultType": "complete"}), &self.id);
+        Ok(payload(&result))
+    }
+}
+
+fn filter_key(method: &str) -> &'static str {
+    match method {
+        TOOLS_LIST_CHANGED => "toolsListChanged",
+        PROMPTS_LIST_CHANGED => "promptsListChanged",
+        _ => "resourcesListChanged",
+    }
+}

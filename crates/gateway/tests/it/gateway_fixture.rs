@@ -1,0 +1,322 @@
+//! A gateway in a folder of its own: servers behind it, a door at a free port, and tokens for whoever may come in.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use switchboard::call::pipeline::CallContext;
+use switchboard::config::file::layer::{FileShape, Layer, Naming};
+use switchboard::config::merge::{EffectiveConfig, MergeInputs, resolve};
+use switchboard::config::permission::{PermissionMode, PermissionRules};
+use switchboard::config::scope::Scope;
+use switchboard::config::source::Source;
+use switchboard::connection::in_process::InProcessServer;
+use switchboard::connection::resolve::HostEnv;
+use switchboard::host::{Host, HostOptions};
+use switchboard::permission::active_rules::ActiveRules;
+use switchboard::sources::loader;
+use switchboard::sources::paths::Paths;
+use switchboard_auth::resource_server::{Authenticator, TokenFile};
+use switchboard_gateway::http::host_origin_check::HostOriginCheck;
+use switchboard_gateway::{ExposeOptions, Gateway, HttpOptions, MetricsAccess};
+use switchboard_wire::protocol::capabilities::ClientCapability;
+use switchboard_wire::transport::in_memory::{InMemoryTransport, pair};
+use tempfile::TempDir;
+use testkit::{Quirk, Script, ScriptedProgram, ScriptedServer};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::{MissedTickBehavior, interval, timeout};
+
+/// How long anything may take before a test gives up.
+pub const TEST_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// How a gateway is set up.
+pub struct FixtureOptions {
+    pub expose: ExposeOptions,
+    pub rules: PermissionRules,
+    pub max_request_bytes: usize,
+    pub session_idle_timeout: Duration,
+    /// How many clients have tokens; without any everybody comes in.
+    pub clients: usize,
+    /// Servers in this process.
+    pub in_process: BTreeMap<String, InProcessServer>,
+}
+
+impl Default for FixtureOptions {
+    fn default() -> FixtureOptions {
+        FixtureOptions {
+            expose: ExposeOptions::default(),
+            rules: PermissionRules::default(),
+            max_request_bytes: HttpOptions::DEFAULT_MAX_REQUEST_BYTES,
+            session_idle_timeout: HttpOptions::DEFAULT_SESSION_IDLE_TIMEOUT,
+            clients: 3,
+            in_process: BTreeMap::new(),
+        }
+    }
+}
+
+/// A gateway with everything around it.
+pub struct GatewayFixture {
+    pub host: Host,
+    pub gateway: Gateway,
+    pub address: SocketAddr,
+    pub folder: Arc<TempDir>,
+    transports: JoinSet<()>,
+    stop: watch::Sender<bool>,
+    http_task: JoinHandle<()>,
+    gateway_task: JoinHandle<()>,
+    host_task: JoinHandle<()>,
+}
+
+/// The token of one client.
+pub fn token(client: usize) -> String {
+    format!("token-of-client-{client:04}-0123456789abcdef")
+}
+
+impl GatewayFixture {
+    /// A gateway before these servers, each a name and its entry, once they are connected.
+    pub async fn open(
+        servers: &[(&str, String)],
+        fixture_options: FixtureOptions,
+    ) -> GatewayFixture {
+        let folder = Arc::new(tempfile::tempdir().expect("a temp folder"));
+        GatewayFixture::open_in(folder, servers, fixture_options).await
+    }
+
+    /// The same in a folder that is there.
+    pub async fn open_in(
+        folder: Arc<TempDir>,
+        servers: &[(&str, String)],
+        fixture_options: FixtureOptions,
+    ) -> GatewayFixture {
+        let mut options = options(&folder);
+        options.lent_capabilities = vec![ClientCapability::Sampling];
+        let has_in_process = !fixture_options.in_process.is_empty();
+        options.in_process = fixture_options.in_process;
+        let places = options.paths.clone();
+        let (host, host_task) = Host::start(options).expect("a host can be started");
+        // Only the program itself may have servers inside of it.
+        match has_in_process {
+            true => host.apply(&loader::from_program("test", &servers_json(servers))).await,
+            false => host.apply(&effective(servers)).await,
+        }
+        let mut call_context = CallContext::new(&host, &places).expect("a thread can be started");
+        call_context.mode = PermissionMode::Bypass;
+        call_context.rules = ActiveRules::new(fixture_options.rules);
+        let (gateway, gateway_task) = Gateway::open(&host, call_context, fixture_options.expose);
+        gateway.wait_until_ready(TEST_TIMEOUT).await;
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("it is bound");
+        let door = HttpOptions {
+            host_origin_check: HostOriginCheck::new(address, &[], &[])
+                .expect("nothing is allowed besides"),
+            authenticator: authenticator(&folder, fixture_options.clients),
+            max_request_bytes: fixture_options.max_request_bytes,
+            session_idle_timeout: fixture_options.session_idle_timeout,
+            metrics_access: MetricsAccess::Authenticated,
+            worker_threads: 0,
+        };
+        let (stop, mut stopped) = watch::channel(false);
+        let served_gateway = gateway.clone();
+        let door = tokio::spawn(async move {
+            let stopped = async move {
+                let _dropped = stopped.wait_for(|it| *it).await;
+            };
+            served_gateway.serve_http(listener, door, stopped).await.expect("it serves");
+        });
+        let transports = JoinSet::new();
+        GatewayFixture {
+            host,
+            gateway,
+            address,
+            folder,
+            transports,
+            stop,
+            http_task: door,
+            gateway_task,
+            host_task,
+        }
+    }
+
+    /// The end of a link at whose other end the gateway serves this principal.
+    pub fn transport(&mut self, principal: &str) -> InMemoryTransport {
+        let (client_end, server_end) = pair();
+        let (gateway, principal) = (self.gateway.clone(), principal.to_owned());
+        self.transports.spawn(async move {
+            gateway.serve_transport(server_end, &principal, std::future::pending()).await;
+        });
+        client_end
+    }
+
+    /// Ends everything; what does not end is a failure. Clients must have hung up.
+    pub async fn stop(self) {
+        let GatewayFixture {
+            host,
+            gateway,
+            folder,
+            transports: mut transports,
+            stop,
+            http_task: door,
+            gateway_task: gateway_task,
+            host_task: host_task,
+            ..
+        } = self;
+        stop.send_replace(true);
+        let ended = async {
+            door.await.expect("no panic");
+            while let Some(over) = transports.join_next().await {
+                over.expect("no panic");
+            }
+            drop(gateway);
+            host.shutdown().await;
+            drop(host);
+            gateway_task.await.expect("no panic");
+            host_task.await.expect("no panic");
+        };
+        timeout(TEST_TIMEOUT, ended).await.expect("everything ends");
+        drop(folder);
+    }
+}
+
+fn authenticator(folder: &TempDir, clients: usize) -> Authenticator {
+    if clients == 0 {
+        return Authenticator::disabled();
+    }
+    let path = folder.path().join("tokens");
+    let lines: Vec<String> = (0..clients).map(|it| format!("c{it}: {}\n", token(it))).collect();
+    std::fs::write(&path, lines.concat()).expect("it can be written");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let own = std::fs::Permissions::from_mode(0o600);
+        std::fs::set_permissions(&path, own).expect("it is ours");
+    }
+    Authenticator::TokenFile(Arc::new(TokenFile::open(&path).expect("it is a list")))
+}
+
+fn options(folder: &TempDir) -> HostOptions {
+    let folder = folder.path().canonicalize().expect("it is there");
+    let path = std::env::var("PATH").unwrap_or_default();
+    let variables = BTreeMap::from([("PATH".to_owned(), path)]);
+    let host_env = HostEnv { home: folder.clone(), working_folder: folder.clone(), variables };
+    HostOptions::new(Paths::in_dir(&folder), host_env)
+}
+
+fn servers_json(servers: &[(&str, String)]) -> String {
+    let members: Vec<String> =
+        servers.iter().map(|(name, entry)| format!("\"{name}\": {entry}")).collect();
+    format!("{{\"mcpServers\": {{{}}}}}", members.join(", "))
+}
+
+fn effective(servers: &[(&str, String)]) -> EffectiveConfig {
+    let text = servers_json(servers);
+    let source = Source::file(Scope::User, "settings.json");
+    let layer = Layer::read(&source, &text, Naming::Plain, FileShape::Wrapped);
+    resolve(MergeInputs { layers: vec![layer], ..MergeInputs::default() })
+}
+
+/// The entry of a server at a URL.
+pub fn remote(url: &str) -> String {
+    format!(r#"{{"type": "http", "url": "{url}"}}"#)
+}
+
+/// The names of the servers of [`Quarter`].
+pub const SERVERS: [&str; 4] = ["ls", "lh", "ms", "mh"];
+
+/// Four servers: each era over each transport, and what each of them heard.
+pub struct ServerMatrix {
+    pub folder: Arc<TempDir>,
+    legacy: ScriptedServer,
+    modern: ScriptedServer,
+}
+
+impl ServerMatrix {
+    pub fn start() -> ServerMatrix {
+        let script = |it: Script| it.resources(2).prompts(1).quirk(Quirk::HasTalkTool);
+        let folder = Arc::new(tempfile::tempdir().expect("a temp folder"));
+        let legacy = ScriptedServer::http(script(Script::legacy()));
+        let modern = ScriptedServer::http(script(Script::modern()));
+        ServerMatrix { folder, legacy, modern }
+    }
+
+    /// The entry of one of them.
+    pub fn entry(&self, server: &str) -> (String, String) {
+        let script = |it: Script| {
+            let journal = self.folder.path().join(server);
+            ScriptedProgram::config_entry(
+                &it.resources(2).prompts(1).quirk(Quirk::HasTalkTool).journal(journal),
+            )
+        };
+        let entry = match server {
+            "ls" => script(Script::legacy()),
+            "ms" => script(Script::modern()),
+            "lh" => remote(self.legacy.url()),
+            _ => remote(self.modern.url()),
+        };
+        (server.to_owned(), entry)
+    }
+
+    /// A gateway before these.
+    pub async fn gateway(
+        &self,
+        servers: &[&str],
+        fixture_options: FixtureOptions,
+    ) -> GatewayFixture {
+        let entries: Vec<(String, String)> = servers.iter().map(|it| self.entry(it)).collect();
+        let entries: Vec<(&str, String)> =
+            entries.iter().map(|(name, entry)| (name.as_str(), entry.clone())).collect();
+        GatewayFixture::open_in(self.folder.clone(), &entries, fixture_options).await
+    }
+
+    /// Every message that a server heard, in order.
+    pub fn received(&self, server: &str) -> Vec<serde_json::Value> {
+        let of = |served: &ScriptedServer| {
+            served.requests().into_iter().filter_map(|it| it.body).collect()
+        };
+        match server {
+            "lh" => of(&self.legacy),
+            "mh" => of(&self.modern),
+            _ => testkit::scripted::read_journal(&self.folder.path().join(server)),
+        }
+    }
+
+    /// Waits until a server was told that nobody waits for a call of this tool any more.
+    pub async fn wait_cancelled(&self, server: &str, tool: &str) {
+        let condition = || match server {
+            // Over modern HTTP the connection ends.
+            "mh" => self.modern.counts()["cancelled"]
+                .as_array()
+                .is_some_and(|it| it.iter().any(|it| it == tool)),
+            _ => {
+                let received = self.received(server);
+                let called = received.iter().find(|it| it["params"]["name"] == tool);
+                let id = called.map(|it| it["id"].clone());
+                received.iter().any(|it| {
+                    it["method"] == "notifications/cancelled"
+                        && Some(&it["params"]["requestId"]) == id.as_ref()
+                })
+            }
+        };
+        wait_until(&format!("{server} is told that {tool} was cancelled"), condition).await;
+    }
+
+    /// Waits until a server was asked to run this tool.
+    pub async fn wait_called(&self, server: &str, tool: &str) {
+        let condition = || self.received(server).iter().any(|it| it["params"]["name"] == tool);
+        wait_until(&format!("{server} is called"), condition).await;
+    }
+}
+
+/// Waits until something is so that nobody tells of.
+pub async fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    let mut poll = interval(Duration::from_millis(5));
+    poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let waited = timeout(TEST_TIMEOUT, async {
+        while !condition() {
+            poll.tick().await;
+        }
+    });
+    assert!(waited.await.is_ok(), "waited in vain until {what}");
+}

@@ -1,0 +1,282 @@
+//! Answers that come back wrong, late, twice, in part, for somebody else, or never: a parked call goes on with nothing
+//! but the answers of its own client to its own question.
+
+use std::time::Duration;
+
+use serde_json::{Value as Json, json};
+
+use crate::gateway_fixture::{FixtureOptions, SERVERS, ServerMatrix};
+use crate::test_client::{ClientKind, Exchange, TestClient, answer_as};
+
+const MODERN: [ClientKind; 2] = [ClientKind::ModernInMemory, ClientKind::ModernHttp];
+
+/// Longer than a call waits for its client.
+const PAST_TTL: Duration = Duration::from_secs(31 * 60);
+
+fn ask_params(server: &str, kind: &str) -> Json {
+    json!({"name": format!("mcp__{server}__ask"), "arguments": {"kind": kind}})
+}
+
+/// The same question with a state and answers.
+fn with_input_responses(params: &Json, state: &Json, responses: Json) -> Json {
+    let mut params = params.clone();
+    params["requestState"] = state.clone();
+    params["inputResponses"] = responses;
+    params
+}
+
+/// Answers to everything that a result asks.
+fn input_responses(result: &Json, who: &str) -> Json {
+    let questions = result["inputRequests"].as_object().expect("questions");
+    let answer = answer_as(who);
+    questions.iter().map(|(name, question)| (name.clone(), answer(question))).collect()
+}
+
+/// Begins a call that asks something.
+async fn input_required(test_client: &mut TestClient, params: &Json) -> Json {
+    let heard = test_client.request_once("tools/call", params.clone()).await;
+    let result = heard.result().clone();
+    assert_eq!(result["resultType"], "input_required", "{result}");
+    assert!(result["requestState"].is_string(), "{result}");
+    result
+}
+
+#[track_caller]
+fn check_invalid_state(heard: &Exchange, why: &str) {
+    assert_eq!(heard.error()["code"], -32602, "{why}: {:?}", heard.outcome);
+}
+
+#[tokio::test]
+async fn a_client_that_answers_some_questions_is_asked_the_others_again() {
+    let upstreams = ServerMatrix::start();
+    let mut fixture = upstreams.gateway(&["ls"], FixtureOptions::default()).await;
+    for kind in MODERN {
+        let mut test_client = TestClient::connect(&mut fixture, kind, 0).await;
+        let params = ask_params("ls", "crowd");
+        let mut result = input_required(&mut test_client, &params).await;
+        let mut answered = 0;
+        // One answer at a time, and now and then none.
+        while result["resultType"] == "input_required" {
+            let all = input_responses(&result, "ada");
+            let name = all.as_object().and_then(|it| it.keys().next()).expect("a question").clone();
+            let partial = if answered % 7 == 3 { json!({}) } else { json!({&name: all[&name]}) };
+            answered += 1;
+            let again = with_input_responses(&params, &result["requestState"], partial);
+            result = test_client.request_once("tools/call", again).await.result().clone();
+        }
+        let got = &result["structuredContent"];
+        let of = |name: &str| got[name].as_u64().unwrap_or_default();
+        assert_eq!(of("accept") + of("error"), 100, "{kind:?} {got}");
+    }
+    fixture.stop().await;
+}
+
+#[tokio::test]
+async fn a_state_is_good_once_for_its_own_question_and_its_own_client() {
+    let upstreams = ServerMatrix::start();
+    let mut fixture = upstreams.gateway(&SERVERS, FixtureOptions::default()).await;
+    for kind in MODERN {
+        for server in SERVERS {
+            let mut ada = TestClient::connect(&mut fixture, kind, 0).await;
+            let mut bob = TestClient::connect(&mut fixture, kind, 1).await;
+            let params = ask_params(server, "elicitation");
+            let result = input_required(&mut ada, &params).await;
+            let (state, valid_responses) =
+                (&result["requestState"], input_responses(&result, "ada"));
+            let text = state.as_str().expect("text");
+
+            let heard = bob
+                .request_once(
+                    "tools/call",
+                    with_input_responses(&params, state, valid_responses.clone()),
+                )
+                .await;
+            check_invalid_state(&heard, "another principal");
+
+            let mut other = params.clone();
+            other["arguments"]["rounds"] = 2.into();
+            let heard = ada
+                .request_once(
+                    "tools/call",
+                    with_input_responses(&other, state, valid_responses.clone()),
+                )
+                .await;
+            check_invalid_state(&heard, "other arguments");
+
+            let mut other = params.clone();
+            let name = format!("mcp__{server}__echo");
+            other["name"] = name.into();
+            let heard = ada
+                .request_once(
+                    "tools/call",
+                    with_input_responses(&other, state, valid_responses.clone()),
+                )
+                .await;
+            check_invalid_state(&heard, "another tool");
+
+            for garbage in
+                ["", "x", "AAAA", &text[1..], &text[..text.len() - 1], &format!("{text}A")]
+            {
+                let again = with_input_responses(&params, &json!(garbage), valid_responses.clone());
+                check_invalid_state(&ada.request_once("tools/call", again).await, "garbage");
+            }
+            let again =
+                with_input_responses(&params, &json!({"not": "text"}), valid_responses.clone());
+            check_invalid_state(&ada.request_once("tools/call", again).await, "no text");
+
+            let heard = ada
+                .request_once(
+                    "tools/call",
+                    with_input_responses(&params, state, valid_responses.clone()),
+                )
+                .await;
+            let got = &heard.result()["structuredContent"]["rounds"][0]["elicitation"];
+            assert_eq!(got["content"]["name"], "ada", "{kind:?} {server}");
+
+            let heard = ada
+                .request_once("tools/call", with_input_responses(&params, state, valid_responses))
+                .await;
+            check_invalid_state(&heard, "a second time");
+        }
+    }
+    fixture.stop().await;
+}
+
+#[tokio::test]
+async fn answers_that_are_none_do_not_reach_the_server_as_answers() {
+    let upstreams = ServerMatrix::start();
+    let mut fixture = upstreams.gateway(&["ls"], FixtureOptions::default()).await;
+    for kind in MODERN {
+        let mut test_client = TestClient::connect(&mut fixture, kind, 0).await;
+        let params = ask_params("ls", "elicitation");
+        for garbage in [json!("x"), json!([1]), json!(null)] {
+            let result = input_required(&mut test_client, &params).await;
+            let again = with_input_responses(&params, &result["requestState"], garbage.clone());
+            let heard = test_client.request_once("tools/call", again).await;
+            assert_eq!(heard.error()["code"], -32602, "{kind:?} {garbage}");
+        }
+        let result = input_required(&mut test_client, &params).await;
+        let stranger = json!({"nobody-asked": {"action": "accept"}});
+        let again = with_input_responses(&params, &result["requestState"], stranger);
+        let heard = test_client.request_once("tools/call", again).await;
+        let again = heard.result();
+        assert_eq!(again["inputRequests"], result["inputRequests"], "it is asked again");
+        let valid_responses = input_responses(again, "ada");
+        let heard = test_client
+            .request_once(
+                "tools/call",
+                with_input_responses(&params, &again["requestState"], valid_responses),
+            )
+            .await;
+        assert!(heard.result()["structuredContent"]["rounds"].is_array(), "{heard:?}");
+    }
+    fixture.stop().await;
+}
+
+#[tokio::test]
+async fn who_does_not_come_back_has_its_call_called_off_and_its_state_is_worth_nothing() {
+    for server in ["ls", "lh"] {
+        let upstreams = ServerMatrix::start();
+        let mut fixture = upstreams.gateway(&[server], FixtureOptions::default()).await;
+        let mut test_client = TestClient::connect(&mut fixture, ClientKind::ModernHttp, 0).await;
+        let params = ask_params(server, "elicitation");
+        let result = input_required(&mut test_client, &params).await;
+        tokio::time::pause();
+        tokio::time::advance(PAST_TTL).await;
+        tokio::time::resume();
+        upstreams.wait_cancelled(server, "ask").await;
+        let valid_responses = input_responses(&result, "ada");
+        let again = with_input_responses(&params, &result["requestState"], valid_responses);
+        check_invalid_state(&test_client.request_once("tools/call", again).await, "too late");
+        fixture.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_question_that_the_server_takes_back_is_not_asked_again() {
+    let upstreams = ServerMatrix::start();
+    let mut fixture = upstreams.gateway(&["ls", "lh"], FixtureOptions::default()).await;
+    for kind in MODERN {
+        for server in ["ls", "lh"] {
+            let mut test_client = TestClient::connect(&mut fixture, kind, 0).await;
+            let mut params = ask_params(server, "withdrawn");
+            params["arguments"]["ms"] = 1.into();
+            let mut result = input_required(&mut test_client, &params).await;
+            let is_second = |result: &Json| {
+                let questions = result["inputRequests"].as_object().expect("questions");
+                let only = questions.values().next().expect("one");
+                questions.len() == 1 && only["params"]["message"] == "The second question?"
+            };
+            // The server is slower or faster than the client: it comes back until there is something new.
+            while !is_second(&result) {
+                let again = with_input_responses(&params, &result["requestState"], json!({}));
+                result = test_client.request_once("tools/call", again).await.result().clone();
+            }
+            let valid_responses = input_responses(&result, "ada");
+            let again = with_input_responses(&params, &result["requestState"], valid_responses);
+            let heard = test_client.request_once("tools/call", again).await;
+            let rounds = &heard.result()["structuredContent"]["rounds"];
+            assert_eq!(rounds[0]["second"]["content"]["name"], "ada", "{kind:?} {server}");
+        }
+    }
+    fixture.stop().await;
+}
+
+/// The first question is taken back and the second asked, in either order.
+#[track_caller]
+fn check_withdrawn(first: &Json, next: &[Json]) {
+    let cancelled = next.iter().find(|it| it["method"] == "notifications/cancelled");
+    let cancelled = cancelled.unwrap_or_else(|| panic!("it is taken back: {next:?}"));
+    assert_eq!(cancelled["params"]["requestId"], first["id"]);
+    let second = next.iter().find(|it| it["method"] == "elicitation/create");
+    let second = second.unwrap_or_else(|| panic!("it asks again: {next:?}"));
+    assert_eq!(second["params"]["message"], "The second question?");
+}
+
+#[tokio::test]
+async fn a_legacy_client_is_told_which_question_is_taken_back() {
+    let upstreams = ServerMatrix::start();
+    let mut fixture = upstreams.gateway(&["ls", "lh"], FixtureOptions::default()).await;
+    for server in ["ls", "lh"] {
+        let mut params = ask_params(server, "withdrawn");
+        params["arguments"]["ms"] = 500.into();
+        let mut test_client =
+            TestClient::connect(&mut fixture, ClientKind::LegacyInMemory, 0).await;
+        let request = test_client.build_request("tools/call", params.clone());
+        test_client.send(&request);
+        let first = test_client.receive().await;
+        assert_eq!(first["params"]["message"], "The first question?");
+        check_withdrawn(&first, &[test_client.receive().await, test_client.receive().await]);
+        drop(test_client);
+
+        let mut test_client = TestClient::connect(&mut fixture, ClientKind::LegacyHttp, 0).await;
+        let request = test_client.build_request("tools/call", params);
+        let mut reply = test_client.http.post(&request).await;
+        let first = reply.message().await.expect("a question");
+        assert_eq!(first["params"]["message"], "The first question?");
+        let next = [reply.message().await, reply.message().await];
+        check_withdrawn(&first, &next.map(|it| it.expect("something")));
+        test_client.http.delete().await;
+    }
+    fixture.stop().await;
+}
+
+#[tokio::test]
+async fn only_so_many_calls_can_wait_for_answers() {
+    let upstreams = ServerMatrix::start();
+    let mut fixture = upstreams.gateway(&["lh"], FixtureOptions::default()).await;
+    let mut ada = TestClient::connect(&mut fixture, ClientKind::ModernInMemory, 0).await;
+    let params = ask_params("lh", "elicitation");
+    for _ in 0..64 {
+        let heard = ada.request_once("tools/call", params.clone()).await;
+        assert_eq!(heard.result()["resultType"], "input_required");
+    }
+    let refused = ada.request_once("tools/call", params.clone()).await;
+    assert_eq!(refused.error()["code"], -32603);
+    // Others are asked as before.
+    let mut bob = TestClient::connect(&mut fixture, ClientKind::ModernInMemory, 1).await;
+    let heard = bob.request_once("tools/call", params).await;
+    assert_eq!(heard.result()["resultType"], "input_required");
+    drop((ada, bob));
+    fixture.stop().await;
+}

@@ -1,0 +1,36 @@
+//! What an embedding program does: say where things are, load, and look at the servers that may start.
+//!
+//! `cargo run --package switchboard --example effective -- CONFIG_FOLDER WORKING_FOLDER`
+
+use std::error::Error;
+use std::path::PathBuf;
+
+use switchboard::config::merge::ScopeFilter;
+use switchboard::config::template::Environment;
+use switchboard::sources::loader::{LoadOptions, load};
+use switchboard::sources::paths::Paths;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut arguments = std::env::args_os().skip(1).map(PathBuf::from);
+    let (Some(config), Some(working_folder)) = (arguments.next(), arguments.next()) else {
+        return Err("say the configuration folder and the working folder".into());
+    };
+    let configuration = load(&LoadOptions {
+        paths: Paths {
+            data: config.join("data"),
+            state: config.join("state"),
+            managed: config.join("managed"),
+            config,
+        },
+        working_folder: working_folder.canonicalize()?,
+        environment: std::env::vars().collect::<Environment>(),
+        dynamic: Vec::new(),
+        breadth: ScopeFilter::All,
+        embedded: Vec::new(),
+        fallback: None,
+    });
+    for server in configuration.effective.servers.iter().filter(|server| server.is_ready()) {
+        println!("{} ({} scope, {})", server.name, server.scope(), server.origin);
+    }
+    Ok(())
+}

@@ -1,0 +1,145 @@
+//! `ReadMcpResource`: what a resource holds. Texts are told as they are; everything else is saved, and its place told.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value as Json, json};
+use switchboard_wire::jsonrpc::message::Payload;
+
+use super::{error_result, is_hidden, no_resources, not_connected, str_argument, unknown_server};
+use crate::call::executor::{ExecutionFuture, ToolExecution, ToolExecutor};
+use crate::call::pipeline::{CallContext, Permit};
+use crate::host::Host;
+use crate::pool::tool::Tool;
+use crate::request::send::RequestError;
+use crate::tool_result;
+use crate::tool_result::ContentBlock;
+
+const NAME: &str = "ReadMcpResource";
+/// How long a server may take, however long the caller would wait.
+const MAX_TIMEOUT: Duration = Duration::from_secs(120);
+
+#[derive(Debug)]
+struct ReadResource;
+
+/// The tool.
+pub(crate) fn definition() -> Tool {
+    let about = "Reads a resource of a server. Text is in the answer; anything else is saved to a file, whose path is in `blobSavedTo`.";
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "server": {"type": "string", "description": "the server"},
+            "uri": {"type": "string", "description": "the resource, as ListMcpResources tells it"},
+        },
+        "required": ["server", "uri"],
+        "additionalProperties": false,
+    });
+    super::builtin_tool(NAME, about, &schema, &ReadResource)
+}
+
+impl ToolExecutor for ReadResource {
+    fn execute<'a>(&'a self, _permit: Permit, work: ToolExecution<'a>) -> ExecutionFuture<'a> {
+        Box::pin(async move {
+            let arguments = &work.call.arguments;
+            let (server, uri) = (str_argument(arguments, "server"), str_argument(arguments, "uri"));
+            if is_hidden(work.context, &work.host.snapshot(), server) {
+                return Ok(unknown_server(server));
+            }
+            match read_if_supported(work.host, server, uri, work.call.timeout.min(MAX_TIMEOUT))
+                .await
+            {
+                Ok(Some(answer)) => Ok(to_tool_result(work.context, server, answer).await),
+                Ok(None) => Ok(no_resources(server)),
+                Err(RequestError::UnknownServer(name)) => Ok(unknown_server(&name)),
+                Err(RequestError::NotConnected(view)) => Ok(not_connected(&view)),
+                Err(error) => Err(error),
+            }
+        })
+    }
+}
+
+/// Reads, where the server has resources at all.
+async fn read_if_supported(
+    host: &Host,
+    server: &str,
+    uri: &str,
+    timeout: Duration,
+) -> Result<Option<Payload>, RequestError> {
+    match host.has_resources(server).await? {
+        true => host.read_resource(server, uri, timeout).await.map(Some),
+        false => Ok(None),
+    }
+}
+
+#[derive(Deserialize)]
+struct ReadResourceResult<'a> {
+    #[serde(borrow)]
+    contents: Vec<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct ResourceContent<'a> {
+    #[serde(borrow, default)]
+    text: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    blob: Option<&'a RawValue>,
+}
+
+/// The answer as a tool would give it.
+async fn to_tool_result(context: &CallContext, server: &str, answer: Payload) -> Payload {
+    let (limits, keep, server) = (context.limits, context.spill.clone(), server.to_owned());
+    let work = move || {
+        let Ok(ReadResourceResult { contents }) = serde_json::from_slice(answer.as_bytes()) else {
+            return error_result("the answer is not shaped as the protocol says");
+        };
+        let blobs: Vec<&RawValue> = contents.iter().copied().filter(|it| is_blob(it)).collect();
+        let blobs = Payload::encode(&contents_json(&blobs))
+            .unwrap_or_else(|_| Payload::from_json("{}".into()));
+        let saved = tool_result::from_resource_read(&blobs, &server, &limits, &keep);
+        with_saved_paths(&contents, saved.blocks)
+    };
+    let converted = tokio::task::spawn_blocking(work).await;
+    converted.unwrap_or_else(|_| error_result("the answer could not be read"))
+}
+
+fn contents_json<'a>(blobs: &'a [&'a RawValue]) -> impl serde::Serialize + 'a {
+    std::collections::BTreeMap::from([("contents", blobs)])
+}
+
+fn is_blob(raw: &RawValue) -> bool {
+    let is_text = |raw: Option<&RawValue>| raw.is_some_and(|it| it.get().starts_with('"'));
+    let content = serde_json::from_str::<ResourceContent<'_>>(raw.get());
+    content.is_ok_and(|it| !is_text(it.text) && is_text(it.blob))
+}
+
+/// Texts as they came; each blob by the place that it was saved to.
+fn with_saved_paths(contents: &[&RawValue], saved: Vec<ContentBlock>) -> Payload {
+    let mut saved = saved.into_iter();
+    let mut blocks: Vec<String> = Vec::new();
+    for raw in contents {
+        blocks.push(match is_blob(raw) {
+            false => format!("{{\"type\":\"resource\",\"resource\":{}}}", raw.get()),
+            true => {
+                let path = saved.next().map_or(Json::Null, |part| saved_path_json(&part));
+                json!({"type": "text", "text": path.to_string()}).to_string()
+            }
+        });
+    }
+    Payload::from_json(format!("{{\"content\":[{}]}}", blocks.join(",")).into())
+}
+
+fn saved_path_json(part: &ContentBlock) -> Json {
+    match part {
+        ContentBlock::Saved { path, mime, bytes, from_uri } => {
+            json!({"uri": from_uri, "mimeType": mime, "blobSavedTo": path, "bytes": bytes})
+        }
+        ContentBlock::NotSaved { mime, from_uri } => {
+            json!({"uri": from_uri, "mimeType": mime, "error": "it could not be saved"})
+        }
+        ContentBlock::Text { .. }
+        | ContentBlock::Image { .. }
+        | ContentBlock::Link { .. }
+        | ContentBlock::Unknown { .. } => Json::Null,
+    }
+}

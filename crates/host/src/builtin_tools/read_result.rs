@@ -1,0 +1,78 @@
+//! `ReadMcpResult`: the rest of a result that was too long to be shown, page by page.
+
+use std::num::NonZeroU64;
+
+use serde_json::{Value as Json, json};
+use switchboard_wire::jsonrpc::message::Payload;
+
+use super::{MAX_CHARACTERS, error_result, str_argument, text_result};
+use crate::call::executor::{ExecutionFuture, ToolExecution, ToolExecutor};
+use crate::call::pipeline::{CallContext, Permit};
+use crate::pool::tool::Tool;
+use crate::tool_result::LineRange;
+use crate::tool_result::spill::{ResultId, SpillStore};
+
+/// What it is called by.
+pub const NAME: &str = "ReadMcpResult";
+/// How many lines are shown where nobody says.
+const DEFAULT_LINES: u64 = 200;
+/// What of an answer is left for the words about what follows.
+const NOTE_CHARACTERS: usize = 200;
+
+#[derive(Debug)]
+struct ReadResult;
+
+/// The tool.
+pub(crate) fn definition() -> Tool {
+    let about =
+        "Reads more of a tool's result that was cut, by the id that the note about the cut names.";
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "id": {"type": "string", "description": "the result's id"},
+            "firstLine": {"type": "integer", "minimum": 1, "default": 1, "description": "where to begin"},
+            "lastLine": {"type": "integer", "minimum": 1, "description": "where to end, 200 lines on unless said"},
+        },
+        "required": ["id"],
+        "additionalProperties": false,
+    });
+    super::builtin_tool(NAME, about, &schema, &ReadResult)
+}
+
+impl ToolExecutor for ReadResult {
+    fn execute<'a>(&'a self, _permit: Permit, work: ToolExecution<'a>) -> ExecutionFuture<'a> {
+        Box::pin(async move {
+            let max = max_characters(work.context);
+            let (keep, arguments) = (work.context.spill.clone(), work.call.arguments);
+            let read = move || page_result(&keep, &arguments, max);
+            let read = tokio::task::spawn_blocking(read).await;
+            Ok(read.unwrap_or_else(|_| error_result("the result could not be read")))
+        })
+    }
+}
+
+/// What fits an answer, so that it is not cut itself.
+fn max_characters(context: &CallContext) -> usize {
+    context.limits.max_characters().min(MAX_CHARACTERS).saturating_sub(NOTE_CHARACTERS)
+}
+
+fn page_result(keep: &SpillStore, arguments: &Json, max: usize) -> Payload {
+    let line = |name: &str| arguments[name].as_u64().and_then(NonZeroU64::new);
+    let first = line("firstLine").unwrap_or(NonZeroU64::MIN);
+    let last = line("lastLine").unwrap_or(first.saturating_add(DEFAULT_LINES - 1));
+    let id = match ResultId::parse(str_argument(arguments, "id")) {
+        Ok(id) => id,
+        Err(error) => return error_result(&error.to_string()),
+    };
+    match keep.page_within(&id, LineRange { first, last }, max) {
+        Err(_) => error_result(&format!("there is no result `{id}`, or not any more")),
+        Ok(page) if page.more => {
+            let next = page.last + 1;
+            text_result(&[&page.text, &format!("more follows: `firstLine` {next}")])
+        }
+        Ok(page) if page.text.is_empty() => {
+            text_result(&[&format!("the result ends with line {}", page.last)])
+        }
+        Ok(page) => text_result(&[&page.text]),
+    }
+}

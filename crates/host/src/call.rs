@@ -1,0 +1,5 @@
+//! TODO facade
+
+pub mod executor;
+pub mod pipeline;
+pub(crate) mod relay;

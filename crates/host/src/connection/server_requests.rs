@@ -1,0 +1,319 @@
+//! Answers servers' questions: commands of the person first, then the person. The reason for a no goes to the server
+//! as well as to the log.
+
+use std::fmt;
+use std::future::Future;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use serde_json::{Map, Value as Json, json};
+use switchboard_config::settings::hooks::ElicitationHook;
+use switchboard_config::source::Origin;
+use switchboard_wire::client::RequestHandler;
+use switchboard_wire::jsonrpc::message::{Payload, RpcError};
+use switchboard_wire::peer::CallOwner;
+use tokio::sync::watch;
+use url::Url;
+
+use crate::elicitation::elicitor::{
+    ElicitResult, Elicitation, ElicitationKind, Elicitor, SamplingRequest,
+};
+use crate::elicitation::hook;
+use crate::elicitation::hook::HookAnswer;
+use crate::storage::stderr_log::StderrLog;
+
+/// Where a no says why, in the `_meta` of the answer.
+pub const REASON_META_KEY: &str = "switchboard/reason";
+/// What a server is told when it may not ask the model.
+const USER_REJECTED: i64 = -1;
+
+/// Asks a model for a server.
+pub trait SamplingModel: Send + Sync {
+    /// Answers the parameters of `sampling/createMessage` with its result, or says why not.
+    fn create_message<'a>(&'a self, params: Json) -> SamplingFuture<'a>;
+}
+
+/// A model's answer that is being waited for.
+pub type SamplingFuture<'a> = Pin<Box<dyn Future<Output = Result<Json, String>> + Send + 'a>>;
+
+/// Who answers, for all servers.
+pub(crate) struct ClientFeatures {
+    roots: Json,
+    elicitor: Arc<dyn Elicitor>,
+    model: Option<Arc<dyn SamplingModel>>,
+    hooks: watch::Sender<Arc<[ElicitationHook]>>,
+    default_handler: watch::Sender<Option<Arc<dyn CallOwner>>>,
+    folder: PathBuf,
+    stderr_log: StderrLog,
+}
+
+impl fmt::Debug for ClientFeatures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Counsel").field("roots", &self.roots).finish_non_exhaustive()
+    }
+}
+
+impl ClientFeatures {
+    pub(crate) fn new(
+        folder: PathBuf,
+        elicitor: Arc<dyn Elicitor>,
+        model: Option<Arc<dyn SamplingModel>>,
+        stderr_log: StderrLog,
+    ) -> ClientFeatures {
+        let hooks = watch::Sender::new(Arc::from([]));
+        let default_handler = watch::Sender::new(None);
+        ClientFeatures {
+            roots: roots_result(&[&folder]),
+            elicitor,
+            model,
+            hooks,
+            default_handler,
+            folder,
+            stderr_log,
+        }
+    }
+
+    pub(crate) fn set_hooks(&self, hooks: &[ElicitationHook]) {
+        self.hooks.send_replace(hooks.into());
+    }
+
+    pub(crate) fn set_default_handler(&self, default_handler: Option<Arc<dyn CallOwner>>) {
+        self.default_handler.send_replace(default_handler);
+    }
+
+    /// Who answers instead, where somebody has all of this to themselves.
+    pub(crate) fn default_handler(&self) -> Option<Arc<dyn CallOwner>> {
+        self.default_handler.borrow().clone()
+    }
+
+    pub(crate) fn elicitor(&self) -> &dyn Elicitor {
+        self.elicitor.as_ref()
+    }
+
+    async fn respond(&self, server: &str, method: &str, params: Json) -> Result<Json, RpcError> {
+        match method {
+            "roots/list" => Ok(self.roots.clone()),
+            "elicitation/create" => Ok(self.elicit(server, params).await),
+            "sampling/createMessage" => self.create_message(server, params).await,
+            "ping" => Ok(json!({})),
+            _ => Err(method_not_found(method)),
+        }
+    }
+
+    async fn elicit(&self, server: &str, params: Json) -> Json {
+        let reply = match ElicitationKind::parse(&params) {
+            Ok(kind) => self.answer_elicitation(server, kind, params).await,
+            Err(error) => ElicitResult::Decline(error.to_string()),
+        };
+        let (action, reason) = match reply {
+            ElicitResult::Accept(content) if content.is_empty() => {
+                return json!({"action": "accept"});
+            }
+            ElicitResult::Accept(content) => return json!({"action": "accept", "content": content}),
+            ElicitResult::Decline(reason) => ("decline", reason),
+            ElicitResult::Cancel(reason) => ("cancel", reason),
+        };
+        self.stderr_log
+            .note(server, &format!("its question was not answered ({action}): {reason}"));
+        json!({"action": action, "_meta": {REASON_META_KEY: reason}})
+    }
+
+    /// What is said to a question. Answers that do not fit the form are none.
+    async fn answer_elicitation(
+        &self,
+        server: &str,
+        kind: ElicitationKind,
+        params: Json,
+    ) -> ElicitResult {
+        let elicitation = Elicitation { server: server.to_owned(), kind };
+        let reply = match self.ask_hooks(server, params).await {
+            Some(reply) => reply,
+            None => self.elicitor.elicit(&elicitation).await,
+        };
+        match (reply, &elicitation.kind) {
+            (ElicitResult::Accept(given), ElicitationKind::Form(form)) => {
+                match form.complete(&given) {
+                    Ok(complete) => ElicitResult::Accept(complete),
+                    Err((field, invalid)) => ElicitResult::Decline(format!(
+                        "the answer to `{field}` does not fit: {invalid}"
+                    )),
+                }
+            }
+            // To go somewhere is all that is asked for.
+            (ElicitResult::Accept(_), ElicitationKind::Url(_) | ElicitationKind::Sampling(_)) => {
+                ElicitResult::Accept(Map::new())
+            }
+            (reply @ (ElicitResult::Decline(_) | ElicitResult::Cancel(_)), _) => reply,
+        }
+    }
+
+    /// The first command that has something to say.
+    async fn ask_hooks(&self, server: &str, params: Json) -> Option<ElicitResult> {
+        let hooks = self.hooks.borrow().clone();
+        for hook in hooks.iter().filter(|hook| hook.matches_server(server)) {
+            match hook::run(hook, server, &params, &self.folder).await {
+                Ok(HookAnswer::Reply(reply)) => return Some(reply),
+                Ok(HookAnswer::NoOpinion) => {}
+                Err(error) => {
+                    let place = origin_text(&hook.origin);
+                    self.stderr_log.note(server, &format!("the hook{place} failed: {error}"));
+                }
+            }
+        }
+        None
+    }
+
+    async fn create_message(&self, server: &str, params: Json) -> Result<Json, RpcError> {
+        let refused = |reason: String| {
+            self.stderr_log.note(server, &format!("it may not use the model: {reason}"));
+            RpcError { code: USER_REJECTED, message: reason, data: None }
+        };
+        let Some(model) = &self.model else {
+            return Err(method_not_found("sampling/createMessage"));
+        };
+        let kind = ElicitationKind::Sampling(SamplingRequest::parse(&params));
+        let elicitation = Elicitation { server: server.to_owned(), kind };
+        match self.elicitor.elicit(&elicitation).await {
+            ElicitResult::Accept(_) => model.create_message(params).await.map_err(refused),
+            ElicitResult::Decline(reason) | ElicitResult::Cancel(reason) => Err(refused(reason)),
+        }
+    }
+}
+
+/// Where a hook stands. Not its text: people write secrets into commands.
+fn origin_text(origin: &Origin) -> String {
+    match (origin.source.path(), origin.position) {
+        (Some(path), Some(position)) => format!(" at {}:{}", path.display(), position.line),
+        (Some(path), None) => format!(" in {}", path.display()),
+        (None, _) => String::new(),
+    }
+}
+
+fn method_not_found(method: &str) -> RpcError {
+    let message = format!("this client does not answer `{method}`");
+    RpcError { code: -32601, message, data: None }
+}
+
+fn roots_result(folders: &[&PathBuf]) -> Json {
+    let root = |folder: &&PathBuf| {
+        let uri = Url::from_directory_path(folder).ok()?;
+        let uri = uri.as_str().trim_end_matches('/').to_owned();
+        let name = folder.file_name().map(|name| name.to_string_lossy().into_owned());
+        Some(json!({"uri": uri, "name": name.unwrap_or_default()}))
+    };
+    json!({"roots": folders.iter().filter_map(root).collect::<Vec<_>>()})
+}
+
+/// Answers one server.
+#[derive(Debug, Clone)]
+pub(crate) struct ServerResponder {
+    pub(crate) server: String,
+    pub(crate) features: Arc<ClientFeatures>,
+}
+
+impl RequestHandler for ServerResponder {
+    fn respond<'a>(
+        &'a self,
+        method: &'a str,
+        params: Option<Payload>,
+    ) -> Pin<Box<dyn Future<Output = Result<Payload, RpcError>> + Send + 'a>> {
+        Box::pin(async move {
+            let params = params.and_then(|it| it.decode().ok()).unwrap_or_default();
+            let answer = self.features.respond(&self.server, method, params).await?;
+            Ok(Payload::from_json(answer.to_string().into()))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::elicitation::elicitor::{DeclineAll, ElicitFuture};
+
+    struct ScriptedElicitor(ElicitResult);
+
+    impl Elicitor for ScriptedElicitor {
+        fn elicit<'a>(&'a self, _inquiry: &'a Elicitation) -> ElicitFuture<'a> {
+            Box::pin(async { self.0.clone() })
+        }
+    }
+
+    struct EchoModel;
+
+    impl SamplingModel for EchoModel {
+        fn create_message<'a>(&'a self, params: Json) -> SamplingFuture<'a> {
+            Box::pin(async move { Ok(json!({"role": "assistant", "got": params["maxTokens"]})) })
+        }
+    }
+
+    fn features(
+        elicitor: impl Elicitor + 'static,
+        model: Option<Arc<dyn SamplingModel>>,
+    ) -> ClientFeatures {
+        let folder = tempfile::tempdir().expect("a temp folder");
+        let logbook = StderrLog::open(folder.path()).expect("a logbook");
+        ClientFeatures::new("/srv/a b".into(), Arc::new(elicitor), model, logbook)
+    }
+
+    fn form_params() -> Json {
+        let guests = json!({"type": "integer", "minimum": 1, "default": 2});
+        json!({"message": "How many?", "requestedSchema": {"type": "object",
+            "properties": {"guests": guests, "name": {"type": "string"}}, "required": ["name"]}})
+    }
+
+    #[tokio::test]
+    async fn roots_are_the_folders_and_nobody_is_made_up() {
+        let features = features(DeclineAll::default(), None);
+        assert_eq!(
+            features.respond("s", "roots/list", Json::Null).await,
+            Ok(json!({"roots": [{"uri": "file:///srv/a%20b", "name": "a b"}]}))
+        );
+        let declined = features.respond("s", "elicitation/create", form_params()).await;
+        assert_eq!(
+            declined,
+            Ok(
+                json!({"action": "decline", "_meta": {REASON_META_KEY: "nobody is here to answer"}})
+            )
+        );
+        let sampled = features.respond("s", "sampling/createMessage", Json::Null).await;
+        assert_eq!(sampled.map_err(|it| it.code), Err(-32601));
+    }
+
+    #[tokio::test]
+    async fn answers_are_completed_with_defaults_and_those_that_do_not_fit_are_declined() {
+        let given = |json: Json| json.as_object().cloned().unwrap_or_default();
+        let good = features(
+            ScriptedElicitor(ElicitResult::Accept(given(json!({"name": "Ada", "more": 1})))),
+            None,
+        );
+        assert_eq!(
+            good.respond("s", "elicitation/create", form_params()).await,
+            Ok(json!({"action": "accept", "content": {"guests": 2, "name": "Ada"}}))
+        );
+        let bad = features(
+            ScriptedElicitor(ElicitResult::Accept(given(json!({"name": "Ada", "guests": 0})))),
+            None,
+        );
+        let declined =
+            bad.respond("s", "elicitation/create", form_params()).await.expect("answered");
+        assert_eq!(declined["action"], "decline");
+        let reason = declined["_meta"][REASON_META_KEY].as_str().unwrap_or_default();
+        assert!(reason.contains("`guests`") && reason.contains("at least 1"), "{reason}");
+    }
+
+    #[tokio::test]
+    async fn a_model_is_asked_only_where_somebody_says_yes() {
+        let params = json!({"messages": [], "maxTokens": 7});
+        let yes =
+            features(ScriptedElicitor(ElicitResult::Accept(Map::new())), Some(Arc::new(EchoModel)));
+        let answer = yes.respond("s", "sampling/createMessage", params.clone()).await;
+        assert_eq!(answer, Ok(json!({"role": "assistant", "got": 7})));
+        let no = features(
+            ScriptedElicitor(ElicitResult::Decline("not now".to_owned())),
+            Some(Arc::new(EchoModel)),
+        );
+        let refused = no.respond("s", "sampling/createMessage", params).await;
+        assert_eq!(refused.map_err(|it| it.message), Err("not now".to_owned()));
+    }
+}

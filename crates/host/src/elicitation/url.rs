@@ -1,0 +1,116 @@
+//! Servers that want somebody to visit a page before they do what they are asked: has it visited, waits until the
+//! server says that it is done, and asks again.
+
+use std::time::Duration;
+
+use serde_json::Value as Json;
+use switchboard_wire::jsonrpc::message::{Payload, RpcError};
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::time::timeout;
+
+use crate::elicitation::elicitor::{
+    ElicitResult, Elicitation, ElicitationKind, InvalidElicitation, UrlElicitation, WaitOutcome,
+};
+use crate::host::Host;
+use crate::request::send::{RequestError, ServerRequest};
+
+/// What a server answers that wants a page visited first.
+const URL_ELICITATION_REQUIRED: i64 = -32042;
+/// How often one question may send people somewhere.
+const MAX_ROUNDS: usize = 3;
+/// How many pages at once.
+const MAX_URLS: usize = 8;
+/// How long a page may take before the question is asked again anyway.
+const MAX_WAIT: Duration = Duration::from_secs(3600);
+
+impl Host {
+    /// Asks one server; what it wants visited first is visited, where somebody agrees.
+    pub(crate) async fn send_after_url_elicitation(
+        &self,
+        server: &str,
+        request: ServerRequest,
+    ) -> Result<Payload, RequestError> {
+        for _ in 0..MAX_ROUNDS {
+            // Heard from before the question is asked: a server may be done before we have begun to wait.
+            let mut completed = self.context().completed_elicitations.subscribe();
+            let error_response = match self.send_with_retries(server, request.clone()).await {
+                Err(RequestError::ErrorResponse(error))
+                    if error.code == URL_ELICITATION_REQUIRED =>
+                {
+                    error
+                }
+                outcome => return outcome,
+            };
+            self.complete_url_elicitations(server, &error_response, &mut completed).await.map_err(
+                |reason| {
+                    let server = server.to_owned();
+                    RequestError::UrlElicitationDeclined { server, reason }
+                },
+            )?;
+        }
+        self.send_with_retries(server, request).await
+    }
+
+    /// Has every page visited. The error is why one was not.
+    async fn complete_url_elicitations(
+        &self,
+        server: &str,
+        error_response: &RpcError,
+        completed: &mut Receiver<(String, String)>,
+    ) -> Result<(), String> {
+        let url_elicitations =
+            parse_url_elicitations(error_response).map_err(|error| error.to_string())?;
+        let elicitor = self.context().client_features.elicitor();
+        for url_elicitation in url_elicitations {
+            let id = url_elicitation.id.clone();
+            let elicitation = Elicitation {
+                server: server.to_owned(),
+                kind: ElicitationKind::Url(url_elicitation),
+            };
+            match elicitor.elicit(&elicitation).await {
+                ElicitResult::Accept(_) => {}
+                ElicitResult::Decline(reason) | ElicitResult::Cancel(reason) => return Err(reason),
+            }
+            let over = async {
+                tokio::select! {
+                    () = wait_for_notification(completed, server, id.as_deref()) => WaitOutcome::Retry,
+                    waited = elicitor.wait_for_completion(&elicitation) => waited,
+                }
+            };
+            match timeout(MAX_WAIT, over).await {
+                Ok(WaitOutcome::Retry) | Err(_) => {}
+                Ok(WaitOutcome::GivenUp) => return Err("somebody gave up waiting".to_owned()),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Comes back when the server has said that it is done.
+async fn wait_for_notification(
+    completed: &mut Receiver<(String, String)>,
+    server: &str,
+    id: Option<&str>,
+) {
+    let Some(id) = id else { return std::future::pending().await };
+    loop {
+        match completed.recv().await {
+            Ok((from, what)) if from == server && what == id => return,
+            Ok(_) => {}
+            // What was missed may have been it.
+            Err(RecvError::Lagged(_)) => return,
+            Err(RecvError::Closed) => return std::future::pending().await,
+        }
+    }
+}
+
+/// The pages that an error names.
+fn parse_url_elicitations(error: &RpcError) -> Result<Vec<UrlElicitation>, InvalidElicitation> {
+    let data: Json = error.data.as_ref().and_then(|it| it.decode().ok()).unwrap_or_default();
+    let pages = data["elicitations"].as_array().cloned().unwrap_or_default();
+    if pages.is_empty() {
+        return Err(InvalidElicitation::Url);
+    }
+    pages.iter().take(MAX_URLS).map(UrlElicitation::parse).collect()
+}

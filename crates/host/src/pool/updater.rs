@@ -1,0 +1,230 @@
+//! Keeps the pool of all tools as fresh as the servers' catalogues and the rules are.
+//! One task does it, beside the engine: a connection never waits for it. It works only where something changed that
+//! a pool is made of, and off the runtime's threads where there is much to do.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use switchboard_config::entry::server::{Fingerprint, ToolFilter};
+use switchboard_config::permission::{self, PermissionEffect};
+use tokio::sync::watch;
+
+use crate::builtin_tools;
+use crate::catalogue::fetch::{Catalogue, ListItem, ListKind};
+use crate::connection::state::RetryPolicy;
+use crate::connection::{ServerView, Status};
+use crate::host::{Host, Snapshot};
+use crate::login::server_login::LoginMethod;
+use crate::pool::diff::{PoolDiff, diff};
+use crate::pool::naming::{NameOrigin, sanitise};
+use crate::pool::tool::ToolKind;
+use crate::pool::{Pool, PoolRules, ServerTools};
+
+/// More tools than this are put together on a thread of their own.
+const BLOCKING_THRESHOLD: usize = 200;
+
+/// The pool, for readers.
+#[derive(Debug, Clone)]
+pub(crate) struct PoolReceiver {
+    pools: watch::Receiver<Arc<Pool>>,
+    /// The revision of the newest snapshot that is in the pool.
+    covered_revision: watch::Receiver<u64>,
+}
+
+/// Makes the first pool, and the work that follows the snapshots. That work ends with them. A host that is not here to
+/// stay has no tools to sign in with: nobody would be there when the browser comes back.
+pub(crate) fn new(
+    snapshots: watch::Receiver<Arc<Snapshot>>,
+    policy: RetryPolicy,
+) -> (PoolReceiver, impl Future<Output = ()> + Send + 'static) {
+    let first = PoolInputs::default().build(&Pool::default());
+    let (pool, pools) = watch::channel(Arc::new(first));
+    let (cover, covered_revision) = watch::channel(0);
+    (PoolReceiver { pools, covered_revision }, run(snapshots, policy, pool, cover))
+}
+
+async fn run(
+    mut snapshots: watch::Receiver<Arc<Snapshot>>,
+    policy: RetryPolicy,
+    pool: watch::Sender<Arc<Pool>>,
+    covered_revision: watch::Sender<u64>,
+) {
+    let mut current_inputs = PoolInputs::default();
+    loop {
+        let snapshot = snapshots.borrow_and_update().clone();
+        let now = PoolInputs::of(&snapshot, &current_inputs, policy);
+        if !now.builds_same_pool(&current_inputs) {
+            let before = pool.borrow().clone();
+            pool.send_replace(assemble(before, now.clone()).await);
+            current_inputs = now;
+        }
+        covered_revision.send_replace(snapshot.revision);
+        if snapshots.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn assemble(before: Arc<Pool>, now: PoolInputs) -> Arc<Pool> {
+    if now.count() <= BLOCKING_THRESHOLD {
+        return Arc::new(now.build(&before));
+    }
+    let previous = before.clone();
+    let assembling = tokio::task::spawn_blocking(move || Arc::new(now.build(&before)));
+    // What cannot be put together must not take away what there is.
+    assembling.await.unwrap_or(previous)
+}
+
+/// Everything that a pool is made of.
+#[derive(Debug, Clone, Default)]
+struct PoolInputs {
+    servers: BTreeMap<String, ServerInput>,
+    rules: Arc<permission::PermissionRules>,
+}
+
+/// What a server adds.
+#[derive(Debug, Clone)]
+struct ServerInput {
+    origin: NameOrigin,
+    catalogue: Arc<Catalogue>,
+    filter: ToolFilter,
+    fingerprint: Fingerprint,
+    /// The tool that stands for a server which wants a login.
+    placeholder: Option<(LoginMethod, Arc<ListItem>)>,
+}
+
+impl PoolInputs {
+    fn of(snapshot: &Snapshot, before: &PoolInputs, policy: RetryPolicy) -> PoolInputs {
+        let one = |view: &Arc<ServerView>| {
+            let before = before.servers.get(&view.name);
+            let before = before.filter(|it| it.fingerprint == view.fingerprint);
+            let input = ServerInput {
+                origin: NameOrigin::of(view.scope),
+                catalogue: view.catalogue.clone(),
+                filter: snapshot.tool_filters.get(&view.name).cloned().unwrap_or_default(),
+                fingerprint: view.fingerprint.clone(),
+                placeholder: match policy {
+                    RetryPolicy::RetryWithBackoff => login_placeholder(view, snapshot, before),
+                    RetryPolicy::NoRetry => None,
+                },
+            };
+            (view.name.clone(), input)
+        };
+        let servers = snapshot.servers.values().map(one).collect();
+        PoolInputs { servers, rules: snapshot.rules.clone() }
+    }
+
+    fn count(&self) -> usize {
+        self.servers.values().map(|it| it.catalogue.items(ListKind::Tools).len()).sum()
+    }
+
+    /// Would the same pool come of both?
+    fn builds_same_pool(&self, other: &PoolInputs) -> bool {
+        let is_same = |(one, other): (&ServerInput, &ServerInput)| {
+            let (old, new) = (&other.catalogue, &one.catalogue);
+            let method = |it: &ServerInput| it.placeholder.as_ref().map(|it| it.0);
+            (one.origin, &one.filter) == (other.origin, &other.filter)
+                && method(one) == method(other)
+                && (Arc::ptr_eq(old, new)
+                    || old.items(ListKind::Tools) == new.items(ListKind::Tools))
+        };
+        Arc::ptr_eq(&self.rules, &other.rules)
+            && self.servers.keys().eq(other.servers.keys())
+            && self.servers.values().zip(other.servers.values()).all(is_same)
+    }
+
+    fn build(&self, before: &Pool) -> Pool {
+        let sources = self.servers.iter().map(|(server, it)| ServerTools {
+            server,
+            origin: it.origin,
+            tools: match &it.placeholder {
+                Some((_, item)) => std::slice::from_ref(&**item),
+                None => it.catalogue.items(ListKind::Tools),
+            },
+            kind: match it.placeholder {
+                Some(_) => ToolKind::LoginPlaceholder,
+                None => ToolKind::Server,
+            },
+            filter: &it.filter,
+        });
+        let is_hidden = |server: &str, tool: &str| {
+            permission::tool_hidden_by(&self.rules, server, &sanitise(tool)).is_some()
+        };
+        let denies = self.rules.entries().iter().any(|it| it.effect == PermissionEffect::Deny);
+        let hidden: &dyn Fn(&str, &str) -> bool = if denies { &is_hidden } else { &|_, _| false };
+        before.next_revision(sources, &PoolRules { hidden, built_in: builtin_tools::definitions() })
+    }
+}
+
+/// The tool that stands for a server which wants a login. It stays while that server is being connected to after one,
+/// so that the server's own tools take its place at once.
+fn login_placeholder(
+    view: &ServerView,
+    snapshot: &Snapshot,
+    before: Option<&ServerInput>,
+) -> Option<(LoginMethod, Arc<ListItem>)> {
+    let previous = before.and_then(|it| it.placeholder.clone());
+    match &view.status {
+        Status::NeedsAuth(_) => previous.or_else(|| {
+            let method = snapshot.connections.get(&view.name)?.login_method()?;
+            Some((method, Arc::new(builtin_tools::stand_in(&view.name, method))))
+        }),
+        Status::Pending { .. } => previous,
+        Status::Connected | Status::Failed(_) | Status::Disabled => None,
+    }
+}
+
+/// Tells what changed in the pool, for whoever watches it.
+#[derive(Debug)]
+pub struct PoolWatch {
+    pools: watch::Receiver<Arc<Pool>>,
+    seen: Arc<Pool>,
+}
+
+impl PoolWatch {
+    /// The pool as it was when something was last told of it.
+    pub fn pool(&self) -> &Arc<Pool> {
+        &self.seen
+    }
+
+    /// Waits for the next change and tells it; changes that came together are told together. None when the host is
+    /// gone.
+    pub async fn next(&mut self) -> Option<PoolDiff> {
+        loop {
+            self.pools.changed().await.ok()?;
+            let now = self.pools.borrow_and_update().clone();
+            let changes = diff(&self.seen, &now);
+            self.seen = now;
+            if !changes.is_empty() {
+                return Some(changes);
+            }
+        }
+    }
+}
+
+impl Host {
+    /// All tools as far as they are known now.
+    pub fn pool(&self) -> Arc<Pool> {
+        self.pools().pools.borrow().clone()
+    }
+
+    /// All tools now and later.
+    pub fn watch_pool(&self) -> watch::Receiver<Arc<Pool>> {
+        self.pools().pools.clone()
+    }
+
+    /// What changes about the tools from now on.
+    pub fn watch_pool_changes(&self) -> PoolWatch {
+        let mut pools = self.watch_pool();
+        let seen = pools.borrow_and_update().clone();
+        PoolWatch { pools, seen }
+    }
+
+    /// All tools, once those of [`Host::snapshot`] are among them.
+    pub async fn settled_pool(&self) -> Arc<Pool> {
+        let revision = self.snapshot().revision;
+        let mut covered_revision = self.pools().covered_revision.clone();
+        let _host_gone = covered_revision.wait_for(|it| *it >= revision).await;
+        self.pool()
+    }
+}

@@ -1,0 +1,5 @@
+//! TODO facade
+
+pub(crate) mod cache;
+pub mod skills;
+pub mod subscription;

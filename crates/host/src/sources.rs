@@ -1,0 +1,11 @@
+//! TODO facade
+
+pub mod atomic_file;
+pub mod child_env;
+pub mod loader;
+pub mod paths;
+pub mod project_approvals;
+pub mod secrets;
+pub(crate) mod shell_command;
+pub mod text_file;
+pub mod watcher;

@@ -1,0 +1,524 @@
+//! Finds and reads every source of configuration there is, and hands them to the cascade.
+//! Reads files and nothing else: no process is started, no address looked up, nothing connected to.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use switchboard_config::approvals::Approvals;
+use switchboard_config::file::layer::{FileShape, Layer, Naming};
+use switchboard_config::merge;
+use switchboard_config::merge::{EffectiveConfig, MergeInputs, ScopeFilter, ServerState};
+use switchboard_config::permission::PermissionRules;
+use switchboard_config::policy::{Authority, Policy};
+use switchboard_config::problem::{Problem, ProblemKind, ReadFailure};
+use switchboard_config::scope::Scope;
+use switchboard_config::settings::connector_account::ConnectorAccount;
+use switchboard_config::settings::hooks::ElicitationHook;
+use switchboard_config::settings::identity_provider::IdentityProvider;
+use switchboard_config::settings::model::ModelSettings;
+use switchboard_config::settings::principals::Principals;
+use switchboard_config::settings::{DisabledServer, Settings, Theme};
+use switchboard_config::source::Source;
+use switchboard_config::template::Environment;
+
+use crate::login::connectors;
+use crate::sources::paths::{PROJECT_FILE, Paths, project_root};
+use crate::sources::text_file;
+use crate::sources::text_file::{AllowedFiles, FileContent};
+
+/// What the answer depends on, besides the files.
+#[derive(Debug, Clone)]
+pub struct LoadOptions {
+    /// Where our things are.
+    pub paths: Paths,
+    /// The folder that somebody works in, absolute and without links.
+    pub working_folder: PathBuf,
+    /// The variables that entries may name.
+    pub environment: Environment,
+    /// `--mcp-config`, in the order given; the last wins.
+    pub dynamic: Vec<DynamicConfig>,
+    /// `--strict-mcp-config`
+    pub breadth: ScopeFilter,
+    /// Layers of an embedding program: connectors, plugins from elsewhere, servers of its own.
+    pub embedded: Vec<Layer>,
+    /// A layer that counts only where nothing at all is configured, nothing is wrong and nobody forbids it.
+    pub fallback: Option<Layer>,
+}
+
+/// One `--mcp-config`. JSON given inline does not print: secrets may be in it.
+#[derive(Clone, PartialEq, Eq)]
+pub enum DynamicConfig {
+    /// A file.
+    File(PathBuf),
+    /// The JSON itself.
+    Inline(String),
+}
+
+impl fmt::Debug for DynamicConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DynamicConfig::File(path) => write!(f, "File({})", path.display()),
+            DynamicConfig::Inline(_) => f.write_str("Inline(…)"),
+        }
+    }
+}
+
+/// Every source that was looked at, and the result.
+#[derive(Debug, Clone)]
+pub struct Configuration {
+    /// Servers and problems.
+    pub effective: EffectiveConfig,
+    /// What was looked at, in the order of scopes.
+    pub sources: Vec<InspectedSource>,
+    /// The folder that local settings are keyed by.
+    pub project_root: PathBuf,
+    /// The policy as it was applied.
+    pub policy: Policy,
+    /// Servers that settings switch off.
+    pub disabled: Vec<DisabledServer>,
+    /// Which tools may be called.
+    pub rules: PermissionRules,
+    /// Rules for clients of a gateway, besides.
+    pub principals: Principals,
+    /// Commands that answer servers' questions, an administrator's first.
+    pub hooks: Vec<ElicitationHook>,
+    /// Who vouches for people; an administrator's word goes first.
+    pub identity_provider: Option<IdentityProvider>,
+    /// The account whose connectors are used; an administrator's word goes first.
+    pub account: Option<ConnectorAccount>,
+    /// The language model to use; an administrator's word goes first.
+    pub model: Option<ModelSettings>,
+    /// The screen's colours.
+    pub theme: Option<Theme>,
+}
+
+/// A source that was looked at.
+#[derive(Debug, Clone)]
+pub struct InspectedSource {
+    /// Which.
+    pub source: Arc<Source>,
+    /// What was there.
+    pub content: SourceContent,
+}
+
+/// What was found at a source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SourceContent {
+    /// Nothing.
+    Nothing,
+    /// So many servers.
+    Servers(usize),
+    /// Something that could not be read.
+    Failure,
+}
+
+/// What files said when they were whole, for whoever reads them again. A file that is broken, as one may be in the
+/// middle of an edit, goes on meaning what it meant; an administrator's does not, since what it forbids is not known.
+#[derive(Clone, Default)]
+pub struct LastValidTexts(BTreeMap<PathBuf, String>);
+
+/// Prints no text: secrets may be in it.
+impl fmt::Debug for LastValidTexts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Kept({} files)", self.0.len())
+    }
+}
+
+impl LastValidTexts {
+    /// What a file said before, where it is broken now. Otherwise what it says now is kept.
+    fn fallback_text(
+        &mut self,
+        source: &Source,
+        text: Option<String>,
+        found: &[Problem],
+    ) -> Option<String> {
+        let path = source.path().filter(|_| source.scope != Scope::Enterprise)?;
+        let breaks = |problem: &Problem| {
+            matches!(problem.kind, ProblemKind::Syntax(_) | ProblemKind::Unreadable(_))
+        };
+        match text.filter(|_| !found.iter().any(breaks)) {
+            Some(text) => {
+                self.0.insert(path.to_owned(), text);
+                None
+            }
+            None => self.0.get(path).cloned(),
+        }
+    }
+}
+
+/// Reads everything and decides what becomes of every server.
+pub fn load(options: &LoadOptions) -> Configuration {
+    reload(options, &mut LastValidTexts::default())
+}
+
+/// The same, where files that are broken now may have been read before.
+pub fn reload(options: &LoadOptions, last_valid: &mut LastValidTexts) -> Configuration {
+    let root = project_root(&options.working_folder);
+    let mut reader = SourceReader {
+        last_valid,
+        paths: &options.paths,
+        sources: Vec::new(),
+        problems: Vec::new(),
+        rules: PermissionRules::default(),
+        principals: Principals::default(),
+        hooks: Vec::new(),
+        identity_provider: None,
+        account: None,
+        model: None,
+        theme: None,
+    };
+    let mut inputs = MergeInputs {
+        environment: options.environment.clone(),
+        scope_filter: options.breadth,
+        ..MergeInputs::default()
+    };
+    reader.managed(&mut inputs);
+    for (index, config) in options.dynamic.iter().enumerate().rev() {
+        inputs.layers.push(reader.dynamic(index, config));
+    }
+    reader.projects(&options.working_folder, &root, &mut inputs);
+    let local = options.paths.local_settings(&root);
+    reader.settings(Scope::Local, &local, &mut inputs);
+    reader.ancestor_restrictions(&options.working_folder, &root, &mut inputs);
+    reader.settings(Scope::User, &options.paths.user_settings(), &mut inputs);
+    reader.plugins(&mut inputs);
+    for layer in &options.embedded {
+        reader.record_source(&layer.source, SourceContent::Servers(layer.definitions.len()));
+        inputs.layers.push(layer.clone());
+    }
+    reader.connectors(&options.embedded, &mut inputs);
+    inputs.approvals = reader.approvals();
+    let (policy, disabled) = (inputs.policy.clone(), inputs.disabled.clone());
+    let fallback = options
+        .fallback
+        .as_ref()
+        .filter(|_| options.dynamic.is_empty() && options.breadth == ScopeFilter::All);
+    let fallback = fallback.and_then(|layer| fallback_configuration(&inputs, layer));
+    let mut effective = merge::resolve(inputs);
+    effective.problems.extend(std::mem::take(&mut reader.problems));
+    if let (Some((layer, fallback)), true) = (fallback, is_empty(&effective)) {
+        reader.record_source(&layer.source, SourceContent::Servers(layer.definitions.len()));
+        effective = fallback;
+    }
+    Configuration {
+        effective,
+        sources: reader.sources,
+        project_root: root,
+        policy,
+        disabled,
+        rules: reader.rules,
+        principals: reader.principals,
+        hooks: reader.hooks,
+        identity_provider: reader.identity_provider,
+        account: reader.account,
+        model: reader.model,
+        theme: reader.theme,
+    }
+}
+
+/// What it would be with a layer more, where there is nothing else and no policy refuses what is in it.
+fn fallback_configuration<'l>(
+    inputs: &MergeInputs,
+    layer: &'l Layer,
+) -> Option<(&'l Layer, EffectiveConfig)> {
+    if inputs.layers.iter().any(|it| !it.definitions.is_empty()) {
+        return None;
+    }
+    let mut inputs = inputs.clone();
+    inputs.layers.insert(0, layer.clone());
+    let effective = merge::resolve(inputs);
+    let is_refused =
+        |server: &merge::ResolvedServer| matches!(server.state, ServerState::Refused(_));
+    (!effective.servers.iter().any(is_refused)).then_some((layer, effective))
+}
+
+fn is_empty(effective: &EffectiveConfig) -> bool {
+    effective.servers.is_empty()
+        && effective.problems.is_empty()
+        && effective.exclusive_source.is_none()
+}
+
+/// The servers that an embedding program defines itself, in the words of a configuration file, and nothing else.
+pub fn from_program(program: &str, text: &str) -> EffectiveConfig {
+    let source = Source::program(Scope::Dynamic, program);
+    let layer = Layer::read(&source, text, Naming::Plain, FileShape::Wrapped);
+    merge::resolve(MergeInputs { layers: vec![layer], ..MergeInputs::default() })
+}
+
+struct SourceReader<'a> {
+    last_valid: &'a mut LastValidTexts,
+    paths: &'a Paths,
+    sources: Vec<InspectedSource>,
+    problems: Vec<Problem>,
+    rules: PermissionRules,
+    principals: Principals,
+    hooks: Vec<ElicitationHook>,
+    identity_provider: Option<IdentityProvider>,
+    account: Option<ConnectorAccount>,
+    model: Option<ModelSettings>,
+    theme: Option<Theme>,
+}
+
+impl SourceReader<'_> {
+    fn record_source(&mut self, source: &Arc<Source>, found: SourceContent) {
+        self.sources.push(InspectedSource { source: source.clone(), content: found });
+    }
+
+    /// Reads a source's text and notes it; `None` where there is nothing.
+    fn read(
+        &mut self,
+        source: &Arc<Source>,
+        kinds: AllowedFiles,
+    ) -> Option<Result<String, ReadFailure>> {
+        let path = source.path()?;
+        match text_file::read_text(path, kinds) {
+            Ok(FileContent::Absent) => {
+                self.record_source(source, SourceContent::Nothing);
+                None
+            }
+            Ok(FileContent::Text(text)) => Some(Ok(text)),
+            Err(why) => Some(Err(why)),
+        }
+    }
+
+    fn record_layer(&mut self, layer: &Layer) {
+        let failed = layer.definitions.is_empty() && !layer.problems.is_empty();
+        let found = if failed {
+            SourceContent::Failure
+        } else {
+            SourceContent::Servers(layer.definitions.len())
+        };
+        self.record_source(&layer.source, found);
+    }
+
+    fn layer(
+        &mut self,
+        source: &Arc<Source>,
+        naming: Naming<'_>,
+        shape: FileShape,
+    ) -> Option<Layer> {
+        let kinds = match source.scope {
+            Scope::Dynamic => AllowedFiles::PipesToo,
+            Scope::Enterprise
+            | Scope::Connectors
+            | Scope::Project
+            | Scope::Local
+            | Scope::User
+            | Scope::Plugin => AllowedFiles::RegularOnly,
+        };
+        let (mut layer, text) = match self.read(source, kinds)? {
+            Ok(text) => (Layer::read(source, &text, naming, shape), Some(text)),
+            Err(why) => (Layer::failed(source, ProblemKind::Unreadable(why)), None),
+        };
+        if let Some(before) = self.last_valid.fallback_text(source, text, &layer.problems) {
+            let found = std::mem::take(&mut layer.problems);
+            layer = Layer::read(source, &before, naming, shape);
+            layer.problems.extend(found);
+        }
+        self.record_layer(&layer);
+        Some(layer)
+    }
+
+    /// An administrator's files. The mere presence of the server file, in whatever condition, locks out the rest.
+    fn managed(&mut self, inputs: &mut MergeInputs) {
+        let servers = Source::file(Scope::Enterprise, self.paths.managed_servers());
+        let folder = &self.paths.managed;
+        if folder.symlink_metadata().is_ok() && !folder.is_dir() {
+            let kind = ProblemKind::Unreadable(ReadFailure::NotADirectory);
+            let layer = Layer::failed(&Source::file(Scope::Enterprise, folder), kind);
+            self.record_layer(&layer);
+            inputs.exclusive_source = Some(layer.source.clone());
+            inputs.layers.push(layer);
+            return;
+        }
+        if let Some(layer) = self.layer(&servers, Naming::Plain, FileShape::Wrapped) {
+            inputs.exclusive_source = Some(servers);
+            inputs.layers.push(layer);
+        }
+        let source = Source::file(Scope::Enterprise, self.paths.managed_settings());
+        let settings = match self.read(&source, AllowedFiles::RegularOnly) {
+            None => return,
+            Some(Ok(text)) => Settings::read(&source, &text, Authority::Administrator),
+            Some(Err(why)) => {
+                let kind = ProblemKind::Unreadable(why);
+                Settings::failed(&source, kind)
+            }
+        };
+        self.merge_settings(settings, inputs);
+    }
+
+    fn settings(&mut self, scope: Scope, path: &Path, inputs: &mut MergeInputs) {
+        let source = Source::file(scope, path);
+        let read = |text: &str| Settings::read(&source, text, Authority::User);
+        let failed = |why| Settings::failed(&source, ProblemKind::Unreadable(why));
+        if let Some(settings) = self.read_settings(&source, read, failed) {
+            self.merge_settings(settings, inputs);
+        }
+    }
+
+    /// Settings as a file says them, or as it said them before it broke.
+    fn read_settings(
+        &mut self,
+        source: &Arc<Source>,
+        read: impl Fn(&str) -> Settings,
+        failed: impl Fn(ReadFailure) -> Settings,
+    ) -> Option<Settings> {
+        let (mut settings, text) = match self.read(source, AllowedFiles::RegularOnly)? {
+            Ok(text) => (read(&text), Some(text)),
+            Err(why) => (failed(why), None),
+        };
+        if let Some(before) = self.last_valid.fallback_text(source, text, &settings.layer.problems)
+        {
+            let found = std::mem::take(&mut settings.layer.problems);
+            settings = read(&before);
+            settings.layer.problems.extend(found);
+        }
+        Some(settings)
+    }
+
+    /// Local settings of folders around the root. Their servers are another project's, but what the person
+    /// allowed, denied or switched off there holds: a `.git` in a tree must not undo it.
+    fn ancestor_restrictions(&mut self, folder: &Path, root: &Path, inputs: &mut MergeInputs) {
+        for folder in folder.ancestors().filter(|folder| *folder != root) {
+            let path = self.paths.local_settings(folder);
+            if path.symlink_metadata().is_ok() {
+                let before = inputs.layers.len();
+                let rules = std::mem::take(&mut self.rules);
+                let (hooks, identity_provider) = (self.hooks.len(), self.identity_provider.clone());
+                let (account, model) = (self.account.clone(), self.model.clone());
+                let principals = std::mem::take(&mut self.principals);
+                self.settings(Scope::Local, &path, inputs);
+                // Commands of another project are no business of this one.
+                self.hooks.truncate(hooks);
+                self.identity_provider = identity_provider;
+                self.account = account;
+                self.model = model;
+                let outer = std::mem::take(&mut self.rules).restrictions();
+                self.rules = rules.merge(outer);
+                let outer = std::mem::take(&mut self.principals).restrictions();
+                self.principals = principals.merge(outer);
+                for layer in &mut inputs.layers[before..] {
+                    layer.definitions.clear();
+                }
+            }
+        }
+    }
+
+    fn merge_settings(&mut self, settings: Settings, inputs: &mut MergeInputs) {
+        self.record_layer(&settings.layer);
+        self.rules = std::mem::take(&mut self.rules).merge(settings.permissions);
+        self.principals = std::mem::take(&mut self.principals).merge(settings.principals);
+        inputs.policy = std::mem::take(&mut inputs.policy).merge(settings.policy);
+        self.hooks.extend(settings.hooks);
+        if self.identity_provider.is_none() {
+            self.identity_provider = settings.identity_provider;
+        }
+        if self.account.is_none() {
+            self.account = settings.connector_account;
+        }
+        self.theme = self.theme.or(settings.theme);
+        if self.model.is_none() {
+            self.model = settings.model;
+        }
+        inputs.disabled.extend(settings.disabled);
+        inputs.layers.push(settings.layer);
+    }
+
+    fn dynamic(&mut self, index: usize, config: &DynamicConfig) -> Layer {
+        match config {
+            DynamicConfig::Inline(text) => {
+                let source = Source::inline(index + 1);
+                let layer = Layer::read(&source, text, Naming::Plain, FileShape::Wrapped);
+                self.record_layer(&layer);
+                layer
+            }
+            DynamicConfig::File(path) => {
+                let source = Source::file(Scope::Dynamic, path);
+                self.layer(&source, Naming::Plain, FileShape::Wrapped).unwrap_or_else(|| {
+                    Layer::failed(&source, ProblemKind::Unreadable(ReadFailure::NotFound))
+                })
+            }
+        }
+    }
+
+    /// The working folder's servers and those of every folder above it, nearest first.
+    /// Rules count up to the project's root: whoever can write further up has no say here.
+    fn projects(&mut self, working_folder: &Path, root: &Path, inputs: &mut MergeInputs) {
+        for folder in working_folder.ancestors() {
+            let source = Source::file(Scope::Project, folder.join(PROJECT_FILE));
+            if !folder.starts_with(root) {
+                inputs.layers.extend(self.layer(&source, Naming::Plain, FileShape::Wrapped));
+                continue;
+            }
+            let failed = |why| {
+                let layer = Layer::failed(&source, ProblemKind::Unreadable(why));
+                let permissions = PermissionRules::unreadable(&source);
+                Settings { layer, permissions, ..Settings::empty(&source) }
+            };
+            let read = |text: &str| Settings::read_project(&source, text);
+            let Some(settings) = self.read_settings(&source, read, failed) else { continue };
+            self.merge_settings(settings, inputs);
+        }
+    }
+
+    /// Plugins in the order of their names, so that the first is the same one every time.
+    fn plugins(&mut self, inputs: &mut MergeInputs) {
+        let folder = self.paths.plugins();
+        let Ok(entries) = folder.read_dir() else { return };
+        let mut names: Vec<String> =
+            entries.flatten().map(|it| it.file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        for name in names {
+            let root = folder.join(&name);
+            if let Some(mut layer) = self.plugin(&name, &root) {
+                let root = root.to_string_lossy().into_owned();
+                layer.variables = ["SWITCHBOARD_PLUGIN_ROOT", "CLAUDE_PLUGIN_ROOT"]
+                    .map(|variable| (variable.to_owned(), root.clone()))
+                    .to_vec();
+                inputs.layers.push(layer);
+            }
+        }
+    }
+
+    /// The connectors of the account, as it listed them the last time; none where the embedding program brings its own.
+    fn connectors(&mut self, embedded: &[Layer], inputs: &mut MergeInputs) {
+        let Some(account) = &self.account else { return };
+        if embedded.iter().any(|it| it.source.scope == Scope::Connectors) {
+            return;
+        }
+        if let Some(listing) = connectors::cached_connectors(self.paths, account) {
+            let layer = listing.layer();
+            self.record_layer(&layer);
+            inputs.layers.push(layer);
+        }
+    }
+
+    /// A plugin's servers: from its own file, else from its manifest.
+    fn plugin(&mut self, name: &str, root: &Path) -> Option<Layer> {
+        let own = Source::file(Scope::Plugin, root.join(PROJECT_FILE));
+        let found = self.layer(&own, Naming::Plugin(name), FileShape::WrappedOrBare);
+        found.or_else(|| {
+            ["plugin.json", ".claude-plugin/plugin.json"].iter().find_map(|manifest| {
+                let source = Source::file(Scope::Plugin, root.join(manifest));
+                self.layer(&source, Naming::Plugin(name), FileShape::Manifest)
+            })
+        })
+    }
+
+    /// The person's decisions. A store that cannot be read approves nothing, and says so.
+    fn approvals(&mut self) -> Approvals {
+        let source = Source::file(Scope::User, self.paths.approvals());
+        let kind = match text_file::read_text(&self.paths.approvals(), AllowedFiles::RegularOnly) {
+            Ok(FileContent::Absent) => return Approvals::default(),
+            Ok(FileContent::Text(text)) => match Approvals::parse(&text) {
+                Ok(approvals) => return approvals,
+                Err(damaged) => ProblemKind::CorruptApprovals(damaged),
+            },
+            Err(why) => ProblemKind::Unreadable(why),
+        };
+        self.problems.push(Problem::for_source(&source, kind));
+        Approvals::default()
+    }
+}

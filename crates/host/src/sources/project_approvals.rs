@@ -1,0 +1,48 @@
+//! Keeps what a person decided on a project's servers.
+
+use std::path::Path;
+
+use switchboard_config::approvals::{ApprovalDecision, Approvals};
+use switchboard_config::edit::EditError;
+use switchboard_config::source::path_key;
+
+use crate::sources::atomic_file;
+use crate::sources::atomic_file::{FileChangeError, Privacy};
+use crate::sources::paths::Paths;
+
+/// Notes decisions, each on a server of a project file. A damaged store is left alone: rejections may be in it.
+pub fn decide(
+    paths: &Paths,
+    decisions: &[(&Path, &str, ApprovalDecision)],
+) -> Result<(), FileChangeError> {
+    if decisions.is_empty() {
+        return Ok(());
+    }
+    atomic_file::change(&paths.approvals(), Privacy::Owner, |text| {
+        let mut approvals = parse(text)?;
+        for (file, server, decision) in decisions {
+            approvals.record(&path_key(file), server, decision.clone());
+        }
+        Ok(approvals.to_text())
+    })?;
+    Ok(())
+}
+
+/// Forgets what was decided on the servers of these project files; says how many decisions that were.
+/// A damaged store is begun anew.
+pub fn forget(paths: &Paths, files: &[&Path]) -> Result<usize, FileChangeError> {
+    let mut forgotten = 0;
+    atomic_file::change(&paths.approvals(), Privacy::Owner, |text| {
+        let mut approvals = parse(text).unwrap_or_default();
+        forgotten = files.iter().map(|file| approvals.forget(&path_key(file))).sum();
+        Ok(approvals.to_text())
+    })?;
+    Ok(forgotten)
+}
+
+fn parse(text: &str) -> Result<Approvals, EditError> {
+    if text.is_empty() {
+        return Ok(Approvals::default());
+    }
+    Ok(Approvals::parse(text)?)
+}

@@ -1,0 +1,275 @@
+//! Fetches secrets that a configuration names: from a file, from what a command prints, from the system's keychain.
+//! Late, bounded in time and size, and never in an error's text.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use switchboard_config::problem::ReadFailure;
+use switchboard_config::secret::Secret;
+use switchboard_config::template::{ExpandedText, SecretReference, TextSegment};
+use thiserror::Error;
+
+use crate::sources::text_file;
+use crate::sources::text_file::{AllowedFiles, FileContent};
+
+/// How long a command may take to print a secret. It may ask the person for a touch of a key.
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
+/// A secret larger than this is something else.
+const MAX_SECRET_BYTES: u64 = 65_536;
+
+/// A secret could not be fetched.
+#[derive(Debug, Error)]
+#[error("could not fetch {}", .reference.masked())]
+pub struct SecretError {
+    /// Which.
+    pub reference: SecretReference,
+    /// Why.
+    #[source]
+    pub kind: SecretErrorKind,
+}
+
+/// Why a secret could not be fetched.
+#[derive(Debug, Error)]
+pub enum SecretErrorKind {
+    /// The file could not be read.
+    #[error("the file {0}")]
+    File(ReadFailure),
+    /// The path is neither absolute nor below the home folder.
+    #[error("the path must be absolute, or begin with `~/`")]
+    Relative,
+    /// The command could not be started.
+    #[error("`{program}` could not be started")]
+    Start {
+        /// The program.
+        program: &'static str,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The command failed.
+    #[error("the command ended with {0}")]
+    Failed(ExitStatus),
+    /// The command did not end.
+    #[error("the command took longer than {} seconds", COMMAND_TIMEOUT.as_secs())]
+    Timeout,
+    /// It printed more than a secret can be, or no text.
+    #[error("what came back is no text of at most {MAX_SECRET_BYTES} bytes")]
+    Output,
+    /// It printed nothing.
+    #[error("nothing came back")]
+    Empty,
+}
+
+/// Puts named secrets into a text.
+pub fn reveal_text(text: &ExpandedText, home: &Path) -> Result<Secret, SecretError> {
+    let mut whole = String::new();
+    for piece in text.segments() {
+        match piece {
+            TextSegment::Plain(plain) => whole.push_str(plain),
+            TextSegment::Secret(reference) => {
+                whole.push_str(fetch_secret(reference, home)?.reveal())
+            }
+        }
+    }
+    Ok(Secret::new(whole))
+}
+
+/// Fetches one secret; a line ending at its end is not part of it.
+pub fn fetch_secret(reference: &SecretReference, home: &Path) -> Result<Secret, SecretError> {
+    let fetched = match reference {
+        SecretReference::File(path) => file(path, home),
+        SecretReference::Command(command) => shell(command),
+        SecretReference::Keychain(name) => keychain(name),
+    };
+    let fail = |kind| SecretError { reference: reference.clone(), kind };
+    let mut value = fetched.map_err(fail)?;
+    value.truncate(value.trim_end_matches(['\r', '\n']).len());
+    if value.is_empty() {
+        return Err(fail(SecretErrorKind::Empty));
+    }
+    Ok(Secret::new(value))
+}
+
+fn file(path: &str, home: &Path) -> Result<String, SecretErrorKind> {
+    let path = match path.strip_prefix("~/") {
+        Some(rest) => home.join(rest),
+        None => PathBuf::from(path),
+    };
+    if !path.is_absolute() {
+        return Err(SecretErrorKind::Relative);
+    }
+    match text_file::read_text(&path, AllowedFiles::RegularOnly).map_err(SecretErrorKind::File)? {
+        FileContent::Absent => Err(SecretErrorKind::File(ReadFailure::NotFound)),
+        FileContent::Text(text) if text.len() as u64 > MAX_SECRET_BYTES => {
+            Err(SecretErrorKind::Output)
+        }
+        FileContent::Text(text) => Ok(text),
+    }
+}
+
+fn shell(command: &str) -> Result<String, SecretErrorKind> {
+    let (program, flag) = if cfg!(windows) { ("cmd", "/C") } else { ("sh", "-c") };
+    output(program, &[flag, command])
+}
+
+/// The platform's own tool is asked, so that a locked keychain asks the person in the usual way.
+fn keychain(name: &str) -> Result<String, SecretErrorKind> {
+    if cfg!(target_os = "macos") {
+        return output(
+            "security",
+            &["find-generic-password", "-s", "switchboard", "-w", "-a", name],
+        );
+    }
+    output("secret-tool", &["lookup", "service", "switchboard", "name", name])
+}
+
+fn output(program: &'static str, arguments: &[&str]) -> Result<String, SecretErrorKind> {
+    output_with_timeout(COMMAND_TIMEOUT, program, arguments)
+}
+
+/// Runs a command and takes what it prints. It is killed, with everything it started, when it takes too
+/// long or prints too much.
+fn output_with_timeout(
+    timeout: Duration,
+    program: &'static str,
+    arguments: &[&str],
+) -> Result<String, SecretErrorKind> {
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    #[cfg(unix)]
+    std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    let start = |source| SecretErrorKind::Start { program, source };
+    let deadline = Instant::now() + timeout;
+    let mut child = command.spawn().map_err(start)?;
+    let stdout = child.stdout.take();
+    let (sender, printed) = mpsc::sync_channel(1);
+    let reader = std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let read = stdout.map(|pipe| pipe.take(MAX_SECRET_BYTES + 1).read_to_end(&mut bytes));
+        let _nobody_waits_any_more = sender.send(read.and(Some(bytes)).unwrap_or_default());
+    });
+    let bytes = printed.recv_timeout(timeout);
+    let is_within_limit = bytes.as_ref().is_ok_and(|bytes| bytes.len() as u64 <= MAX_SECRET_BYTES);
+    let ended =
+        if is_within_limit { wait_for_exit(deadline, &mut child).map_err(start)? } else { None };
+    if ended.is_none() {
+        kill_group(&child);
+    }
+    let status = child.wait().map_err(start)?;
+    let _ended_with_the_pipe = reader.join();
+    let bytes = bytes.map_err(|_| SecretErrorKind::Timeout)?;
+    if bytes.len() as u64 > MAX_SECRET_BYTES {
+        return Err(SecretErrorKind::Output);
+    }
+    if ended.is_none() {
+        return Err(SecretErrorKind::Timeout);
+    }
+    if !status.success() {
+        return Err(SecretErrorKind::Failed(status));
+    }
+    String::from_utf8(bytes).map_err(|_| SecretErrorKind::Output)
+}
+
+/// A command may close its output and go on: it has to end too.
+fn wait_for_exit(deadline: Instant, child: &mut Child) -> std::io::Result<Option<ExitStatus>> {
+    const POLL_INTERVAL: Duration = Duration::from_millis(2);
+    loop {
+        let ended = child.try_wait()?;
+        if ended.is_some() || Instant::now() >= deadline {
+            return Ok(ended);
+        }
+        std::thread::sleep(POLL_INTERVAL);
+    }
+}
+
+#[cfg(unix)]
+fn kill_group(child: &Child) {
+    use rustix::process::{Pid, Signal, kill_process_group};
+    if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+        let _already_gone = kill_process_group(pid, Signal::KILL);
+    }
+}
+
+#[cfg(not(unix))]
+fn kill_group(_: &Child) {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(reference: SecretReference, home: &Path, expected: Result<&str, &str>) {
+        let found = fetch_secret(&reference, home);
+        let found = found.as_ref().map(Secret::reveal).map_err(|error| error.kind.to_string());
+        assert_eq!(found, expected.map_err(str::to_owned));
+    }
+
+    #[test]
+    fn a_file_is_read_below_home_or_by_its_full_path() {
+        let home = tempfile::tempdir().expect("a temp folder");
+        std::fs::write(home.path().join("token"), "canary\n").expect("a file");
+        std::fs::write(home.path().join("empty"), "\n").expect("a file");
+        let file = |path: &str| SecretReference::File(path.to_owned());
+        check(file("~/token"), home.path(), Ok("canary"));
+        check(file(&home.path().join("token").to_string_lossy()), home.path(), Ok("canary"));
+        check(file("token"), home.path(), Err("the path must be absolute, or begin with `~/`"));
+        check(file("~/none"), home.path(), Err("the file does not exist"));
+        check(file("~/"), home.path(), Err("the file is a folder, not a file"));
+        check(file("~/empty"), home.path(), Err("nothing came back"));
+    }
+
+    #[test]
+    fn a_command_prints_the_secret_and_its_failures_are_told_apart() {
+        let home = Path::new("/");
+        let command = |text: &str| SecretReference::Command(text.to_owned());
+        check(command("printf 'can'; printf 'ary\n\n'"), home, Ok("canary"));
+        check(
+            command("echo canary >&2; exit 3"),
+            home,
+            Err("the command ended with exit status: 3"),
+        );
+        check(command("true"), home, Err("nothing came back"));
+        check(command("yes"), home, Err("what came back is no text of at most 65536 bytes"));
+        check(
+            command("printf '\\377'"),
+            home,
+            Err("what came back is no text of at most 65536 bytes"),
+        );
+    }
+
+    #[test]
+    fn a_command_that_does_not_end_is_killed_whether_it_still_prints_or_not() {
+        let timeout = Duration::from_millis(200);
+        for script in
+            ["sleep 1000", "sleep 1000 & echo canary", "echo canary; exec >&-; sleep 1000"]
+        {
+            let result = output_with_timeout(timeout, "sh", &["-c", script]);
+            assert!(matches!(result, Err(SecretErrorKind::Timeout)), "{script}: {result:?}");
+        }
+        assert!(matches!(
+            output("no-such-program-anywhere", &[]),
+            Err(SecretErrorKind::Start { .. })
+        ));
+    }
+
+    #[test]
+    fn an_error_shows_no_secret_of_the_command_either() {
+        let reference = SecretReference::Command("false --password canary".to_owned());
+        let error = fetch_secret(&reference, Path::new("/")).expect_err("it fails");
+        assert!(!format!("{error} {error:?}").contains("canary"), "{error} {error:?}");
+    }
+
+    #[test]
+    fn secrets_are_put_into_the_text_around_them_and_do_not_print() {
+        use std::collections::BTreeSet;
+        use switchboard_config::template::{Environment, Template};
+        let template = Template::parse("Bearer ${cmd:echo canary}!");
+        let expanded = template.expand(&Environment::default(), &mut BTreeSet::new());
+        let secret = reveal_text(&expanded, Path::new("/")).expect("it prints");
+        assert_eq!(secret.reveal(), "Bearer canary!");
+        assert_eq!(format!("{secret:?}"), "Secret(…)");
+    }
+}

@@ -1,0 +1,4 @@
+//! TODO facade
+
+pub mod stderr_log;
+pub mod ttl_cache;

@@ -1,0 +1,318 @@
+//! Small things that are remembered between runs, each with the time it was learnt: one JSON file a kind.
+//! A file that is lost or damaged costs nothing but a detour.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc as blocking;
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
+
+use crate::sources::atomic_file;
+use crate::sources::atomic_file::{ChangeOutcome, Privacy};
+use crate::sources::text_file;
+use crate::sources::text_file::{AllowedFiles, FileContent};
+
+/// The most that one file holds; the oldest go first.
+const MAX_ENTRIES: usize = 1000;
+/// The most files that a folder of whole files holds; the oldest go first.
+const MAX_FILES: usize = 1000;
+/// How many changes may wait for the disk.
+const QUEUE_CAPACITY: usize = 1024;
+
+/// A file of remembered things.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TtlCache {
+    path: PathBuf,
+    ttl: Duration,
+}
+
+/// One change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CacheEdit {
+    /// Remembers something from now on.
+    Put {
+        /// Under what.
+        key: String,
+        /// What.
+        value: String,
+    },
+    /// Remembers something; where that is remembered already, its time runs on.
+    PutIfChanged {
+        /// Under what.
+        key: String,
+        /// What.
+        value: String,
+    },
+    /// Forgets something.
+    Remove {
+        /// What it is under.
+        key: String,
+    },
+}
+
+/// Writes memories on a thread of its own, many in one go: nobody waits for the disk. Clones share the thread.
+#[derive(Debug, Clone)]
+pub struct StateWriter(blocking::SyncSender<WriteCommand>);
+
+#[derive(Debug)]
+enum WriteCommand {
+    Edit(TtlCache, CacheEdit),
+    /// A whole file of its own.
+    WriteFile(PathBuf, String),
+    /// Everything before this is on disk when the answer comes.
+    Flush(oneshot::Sender<()>),
+}
+
+impl StateWriter {
+    /// Starts the thread, which ends when the last handle is dropped.
+    pub fn start() -> io::Result<StateWriter> {
+        let (commands, taken) = blocking::sync_channel(QUEUE_CAPACITY);
+        thread::Builder::new().name("memories".to_owned()).spawn(move || run_writer(&taken))?;
+        Ok(StateWriter(commands))
+    }
+
+    /// Has a change made soon. What finds no room costs a detour next time.
+    pub fn edit(&self, cache: &TtlCache, edit: CacheEdit) {
+        let _no_room = self.0.try_send(WriteCommand::Edit(cache.clone(), edit));
+    }
+
+    /// Has a whole file written soon, in a folder that holds nothing else.
+    pub fn write_file(&self, path: PathBuf, text: String) {
+        let _no_room = self.0.try_send(WriteCommand::WriteFile(path, text));
+    }
+
+    /// Comes back when every change so far is on disk.
+    pub async fn flush(&self) {
+        let (done, settled) = oneshot::channel();
+        let commands = self.0.clone();
+        let asked =
+            tokio::task::spawn_blocking(move || commands.send(WriteCommand::Flush(done)).is_ok());
+        if asked.await.unwrap_or(false) {
+            let _writer_gone = settled.await;
+        }
+    }
+}
+
+fn run_writer(commands: &blocking::Receiver<WriteCommand>) {
+    while let Ok(first) = commands.recv() {
+        let mut changes: BTreeMap<PathBuf, (TtlCache, Vec<CacheEdit>)> = BTreeMap::new();
+        let mut files: BTreeMap<PathBuf, String> = BTreeMap::new();
+        let mut waiting = Vec::new();
+        for command in std::iter::once(first).chain(commands.try_iter().take(QUEUE_CAPACITY)) {
+            match command {
+                WriteCommand::Edit(cache, edit) => {
+                    let place = changes.entry(cache.path.clone());
+                    place.or_insert_with(|| (cache, Vec::new())).1.push(edit);
+                }
+                WriteCommand::WriteFile(path, text) => {
+                    files.insert(path, text);
+                }
+                WriteCommand::Flush(done) => waiting.push(done),
+            }
+        }
+        for (path, text) in files {
+            write_file(&path, text);
+        }
+        for (cache, edits) in changes.into_values() {
+            cache.apply(&edits);
+        }
+        for done in waiting {
+            let _nobody_waits = done.send(());
+        }
+    }
+}
+
+fn write_file(path: &Path, text: String) {
+    let outcome = atomic_file::change(path, Privacy::Owner, |_| Ok(text));
+    if let (Ok(ChangeOutcome::Written), Some(folder)) = (outcome, path.parent()) {
+        prune_oldest(folder, MAX_FILES);
+    }
+}
+
+/// Removes the oldest files where there are too many.
+fn prune_oldest(folder: &Path, most: usize) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    let when = |entry: &fs::DirEntry| entry.metadata().and_then(|it| it.modified()).ok();
+    let mut files: Vec<_> = entries.flatten().map(|it| (when(&it), it.path())).collect();
+    files.sort();
+    let surplus = files.len().saturating_sub(most);
+    for (_, path) in files.into_iter().take(surplus) {
+        let _already_gone = fs::remove_file(path);
+    }
+}
+
+/// One thing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct CacheEntry {
+    value: String,
+    /// Seconds since 1970.
+    at: u64,
+}
+
+type CacheEntries = BTreeMap<String, CacheEntry>;
+
+impl TtlCache {
+    /// A file whose facts hold for so long.
+    pub fn new(path: &Path, ttl: Duration) -> TtlCache {
+        TtlCache { path: path.to_owned(), ttl }
+    }
+
+    /// What is remembered under a key, unless that was too long ago. Reads the file; blocks.
+    pub fn get(&self, key: &str) -> Option<String> {
+        self.entries().remove(key).filter(|entry| self.is_fresh(entry)).map(|entry| entry.value)
+    }
+
+    /// Makes many changes in one. Blocks; a failure costs a detour next time and nothing else.
+    pub fn apply(&self, edits: &[CacheEdit]) {
+        let current = self.entries();
+        if !edits.iter().any(|edit| self.is_change(&current, edit)) {
+            return;
+        }
+        self.rewrite(|entries| {
+            for edit in edits {
+                match edit {
+                    CacheEdit::Put { key, value } | CacheEdit::PutIfChanged { key, value } => {
+                        entries.insert(key.clone(), CacheEntry { value: value.clone(), at: now() });
+                    }
+                    CacheEdit::Remove { key } => {
+                        entries.remove(key);
+                    }
+                }
+            }
+            while entries.len() > MAX_ENTRIES {
+                let oldest = entries.iter().min_by_key(|(_, entry)| entry.at);
+                let Some(oldest) = oldest.map(|(key, _)| key.clone()) else { break };
+                entries.remove(&oldest);
+            }
+        });
+    }
+
+    /// Forgets something. Blocks.
+    pub fn remove(&self, key: &str) {
+        self.apply(&[CacheEdit::Remove { key: key.to_owned() }]);
+    }
+
+    fn is_change(&self, current: &CacheEntries, edit: &CacheEdit) -> bool {
+        match edit {
+            CacheEdit::Put { .. } => true,
+            CacheEdit::PutIfChanged { key, value } => {
+                let entry = current.get(key).filter(|entry| self.is_fresh(entry));
+                entry.is_none_or(|entry| entry.value != *value)
+            }
+            CacheEdit::Remove { key } => current.contains_key(key),
+        }
+    }
+
+    fn is_fresh(&self, entry: &CacheEntry) -> bool {
+        now().checked_sub(entry.at).is_some_and(|age| age < self.ttl.as_secs())
+    }
+
+    fn entries(&self) -> CacheEntries {
+        match text_file::read_text(&self.path, AllowedFiles::RegularOnly) {
+            Ok(FileContent::Text(text)) => serde_json::from_str(&text).unwrap_or_default(),
+            Ok(FileContent::Absent) | Err(_) => CacheEntries::new(),
+        }
+    }
+
+    fn rewrite(&self, edit: impl FnOnce(&mut CacheEntries)) {
+        let _costs_a_detour = atomic_file::change(&self.path, Privacy::Owner, |text| {
+            let mut entries: CacheEntries = serde_json::from_str(text).unwrap_or_default();
+            edit(&mut entries);
+            Ok(serde_json::to_string_pretty(&entries).unwrap_or_default() + "\n")
+        });
+    }
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    fn put(cache: &TtlCache, key: &str, value: &str) {
+        cache.apply(&[CacheEdit::Put { key: key.to_owned(), value: value.to_owned() }]);
+    }
+
+    #[test]
+    fn what_was_put_is_there_until_it_is_forgotten() {
+        let folder = tempfile::tempdir().expect("a temp folder");
+        let cache = TtlCache::new(&folder.path().join("state/eras.json"), HOUR);
+        assert_eq!(cache.get("a"), None);
+        put(&cache, "a", "legacy");
+        put(&cache, "b", "modern");
+        assert_eq!(
+            (cache.get("a").as_deref(), cache.get("b").as_deref()),
+            (Some("legacy"), Some("modern"))
+        );
+        cache.remove("a");
+        assert_eq!((cache.get("a"), cache.get("b").as_deref()), (None, Some("modern")));
+    }
+
+    #[test]
+    fn what_is_too_old_or_from_the_future_does_not_count() {
+        let folder = tempfile::tempdir().expect("a temp folder");
+        let path = folder.path().join("x.json");
+        let text = format!(
+            r#"{{"old": {{"value": "v", "at": 5}}, "ahead": {{"value": "v", "at": {}}}}}"#,
+            now() + 9999
+        );
+        std::fs::write(&path, text).expect("written");
+        let cache = TtlCache::new(&path, HOUR);
+        assert_eq!((cache.get("old"), cache.get("ahead")), (None, None));
+    }
+
+    #[test]
+    fn a_damaged_file_is_as_good_as_none_and_is_replaced() {
+        let folder = tempfile::tempdir().expect("a temp folder");
+        let path = folder.path().join("x.json");
+        std::fs::write(&path, "{nonsense").expect("written");
+        let cache = TtlCache::new(&path, HOUR);
+        assert_eq!(cache.get("a"), None);
+        put(&cache, "a", "v");
+        assert_eq!(cache.get("a").as_deref(), Some("v"));
+    }
+
+    #[test]
+    fn of_too_many_files_the_oldest_go() {
+        let folder = tempfile::tempdir().expect("a temp folder");
+        for number in 0..5_u64 {
+            let path = folder.path().join(format!("{}.json", 9 - number));
+            fs::write(&path, "{}").expect("a file");
+            let file = fs::File::options().append(true).open(&path).expect("a file");
+            file.set_modified(UNIX_EPOCH + Duration::from_secs(1000 + number)).expect("a time");
+        }
+        prune_oldest(folder.path(), 2);
+        let mut left: Vec<_> = fs::read_dir(folder.path())
+            .expect("a folder")
+            .flatten()
+            .map(|it| it.file_name())
+            .collect();
+        left.sort();
+        assert_eq!(left, ["5.json", "6.json"]);
+    }
+
+    #[test]
+    fn the_oldest_make_room() {
+        let folder = tempfile::tempdir().expect("a temp folder");
+        let path = folder.path().join("x.json");
+        let start = now() - 2000;
+        let entries: CacheEntries = (0..MAX_ENTRIES as u64)
+            .map(|number| {
+                (format!("k{number:04}"), CacheEntry { value: "v".into(), at: start + number })
+            })
+            .collect();
+        std::fs::write(&path, serde_json::to_string(&entries).expect("JSON")).expect("written");
+        let cache = TtlCache::new(&path, HOUR);
+        put(&cache, "new", "v");
+        assert_eq!((cache.get("k0000"), cache.get("k0001").is_some()), (None, true));
+    }
+}

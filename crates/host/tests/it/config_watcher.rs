@@ -1,0 +1,171 @@
+//! Following configuration files: whatever somebody does to them leads to the new configuration.
+
+use std::fs;
+use std::path::Path;
+
+use switchboard::config::merge::ScopeFilter;
+use switchboard::config::template::Environment;
+use switchboard::sources::loader::{Configuration, LoadOptions, load};
+use switchboard::sources::paths::Paths;
+use switchboard::sources::watcher::ConfigWatcher;
+use testkit::{Script, ScriptedProgram};
+
+use crate::support::{TIMEOUT, TestHost, is_connected};
+
+fn options(root: &Path) -> LoadOptions {
+    let root = root.canonicalize().expect("it is there");
+    fs::create_dir_all(root.join("project")).expect("a folder");
+    LoadOptions {
+        paths: Paths {
+            config: root.join("home/config/switchboard"),
+            data: root.join("home/data"),
+            state: root.join("home/state"),
+            managed: root.join("managed"),
+        },
+        working_folder: root.join("project"),
+        environment: Environment::default(),
+        dynamic: Vec::new(),
+        breadth: ScopeFilter::All,
+        embedded: Vec::new(),
+        fallback: None,
+    }
+}
+
+fn write(path: &Path, servers: &[&str]) {
+    let members: Vec<String> =
+        servers.iter().map(|name| format!("\"{name}\": {{\"command\": \"{name}\"}}")).collect();
+    fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+    fs::write(path, format!("{{\"mcpServers\": {{{}}}}}", members.join(", "))).expect("a file");
+}
+
+fn names(configuration: &Configuration) -> Vec<&str> {
+    configuration.effective.servers.iter().map(|it| it.name.as_str()).collect()
+}
+
+/// Waits until a configuration has exactly these servers.
+async fn until(watcher: &mut ConfigWatcher, expected: &[&str]) {
+    let mut last = Vec::new();
+    let waiting = async {
+        loop {
+            let configuration = watcher.next().await.expect("it follows");
+            if names(&configuration) == expected {
+                return;
+            }
+            last = names(&configuration).into_iter().map(str::to_owned).collect();
+        }
+    };
+    let waited = tokio::time::timeout(TIMEOUT, waiting).await;
+    assert!(waited.is_ok(), "never {expected:?}, last {last:?}");
+}
+
+#[tokio::test]
+async fn files_may_be_made_edited_replaced_and_deleted_and_their_folders_too() {
+    let home = tempfile::tempdir().expect("a temp folder");
+    let options = options(home.path());
+    let user = options.paths.user_settings();
+    let project = options.working_folder.join(".mcp.json");
+    let first = load(&options);
+    assert_eq!(names(&first), [""; 0]);
+    let mut watcher = ConfigWatcher::start(options.clone(), &first).expect("it can be watched");
+    // Made, in folders that were not there.
+    write(&user, &["a"]);
+    until(&mut watcher, &["a"]).await;
+    // Edited.
+    write(&user, &["a", "b"]);
+    until(&mut watcher, &["a", "b"]).await;
+    // Replaced, as editors do.
+    let draft = user.with_extension("draft");
+    write(&draft, &["c"]);
+    fs::rename(&draft, &user).expect("it takes its place");
+    until(&mut watcher, &["c"]).await;
+    // Another scope.
+    write(&project, &["p"]);
+    until(&mut watcher, &["c", "p"]).await;
+    fs::remove_file(&project).expect("it goes");
+    until(&mut watcher, &["c"]).await;
+    // Deleted with its folder, and made anew.
+    fs::remove_dir_all(user.parent().expect("a folder")).expect("it goes");
+    until(&mut watcher, &[]).await;
+    write(&user, &["d"]);
+    until(&mut watcher, &["d"]).await;
+    write(&user, &["e"]);
+    until(&mut watcher, &["e"]).await;
+}
+
+#[tokio::test]
+async fn a_folder_that_is_made_anew_at_once_is_still_followed() {
+    let home = tempfile::tempdir().expect("a temp folder");
+    let options = options(home.path());
+    let user = options.paths.user_settings();
+    write(&user, &["a"]);
+    let first = load(&options);
+    let mut watcher = ConfigWatcher::start(options, &first).expect("it can be watched");
+    fs::remove_dir_all(user.parent().expect("a folder")).expect("it goes");
+    write(&user, &["b"]);
+    until(&mut watcher, &["b"]).await;
+    write(&user, &["c"]);
+    until(&mut watcher, &["c"]).await;
+}
+
+#[tokio::test]
+async fn a_file_that_breaks_goes_on_meaning_what_it_meant_and_its_problem_is_told() {
+    let home = tempfile::tempdir().expect("a temp folder");
+    let options = options(home.path());
+    let user = options.paths.user_settings();
+    let project = options.working_folder.join(".mcp.json");
+    write(&user, &["a"]);
+    write(&project, &["p"]);
+    let text = r#"{"mcpServers": {"a": {"command": "a"}}, "permissions": {"deny": ["mcp__a"]}}"#;
+    fs::write(&user, text).expect("a file");
+    let first = load(&options);
+    let mut watcher = ConfigWatcher::start(options, &first).expect("it can be watched");
+    for (path, broken) in [(&user, "{\"mcpServers\": {"), (&project, "{"), (&user, "\0")] {
+        fs::write(path, broken).expect("a file");
+        let next = tokio::time::timeout(TIMEOUT, watcher.next()).await.expect("it is seen");
+        let next = next.expect("it follows");
+        assert_eq!(names(&next), ["a", "p"], "{broken:?}");
+        assert_eq!(next.rules.entries().len(), 1, "{broken:?}");
+        assert!(!next.effective.problems.is_empty(), "{broken:?} is told");
+    }
+    // What is whole again counts again, and what is gone is gone.
+    write(&user, &["b"]);
+    until(&mut watcher, &["b", "p"]).await;
+    fs::remove_file(&project).expect("it goes");
+    until(&mut watcher, &["b"]).await;
+}
+
+#[tokio::test]
+async fn an_administrators_file_that_breaks_forbids_what_it_cannot_allow() {
+    let home = tempfile::tempdir().expect("a temp folder");
+    let options = options(home.path());
+    let managed = options.paths.managed_servers();
+    write(&managed, &["a"]);
+    let first = load(&options);
+    let mut watcher = ConfigWatcher::start(options, &first).expect("it can be watched");
+    fs::write(&managed, "{").expect("a file");
+    until(&mut watcher, &[]).await;
+}
+
+#[tokio::test]
+async fn what_is_followed_can_be_applied_and_the_hosts_own_files_change_nothing() {
+    let test_host = TestHost::new();
+    let options = options(test_host.folder.path());
+    let user = options.paths.user_settings();
+    let first = load(&options);
+    let mut watcher = ConfigWatcher::start(options, &first).expect("it can be watched");
+    let entry = ScriptedProgram::config_entry(&Script::legacy());
+    fs::create_dir_all(user.parent().expect("a folder")).expect("a folder");
+    fs::write(&user, format!("{{\"mcpServers\": {{\"s\": {entry}}}}}")).expect("a file");
+    let applying = async {
+        loop {
+            let configuration = watcher.next().await.expect("it follows");
+            test_host.host.apply(&configuration.effective).await;
+            if !configuration.effective.servers.is_empty() {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(TIMEOUT, applying).await.expect("it is picked up");
+    test_host.view_when("s", is_connected).await;
+    test_host.stop().await;
+}

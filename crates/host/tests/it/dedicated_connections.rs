@@ -1,0 +1,124 @@
+//! Connections beside a server's main one: made when somebody first uses them, ended when nobody has for ten minutes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use switchboard::connection::dedicated::DedicatedConnection;
+use switchboard::request::send::{OnBehalfOf, OnInputRequired, ServerRequest};
+use switchboard::wire::client::{ClientMeta, RequestHandler};
+use switchboard::wire::jsonrpc::message::{Payload, RpcError};
+use switchboard::wire::peer::{CallOwner, Propagation};
+use tokio::time::{advance, pause, resume};
+
+use crate::in_process::{SessionCount, test_host};
+use crate::support::{CALL_TIMEOUT, TestHost, is_connected};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// A client that answers nothing and hears nothing.
+#[derive(Debug)]
+struct SilentHandler;
+
+impl RequestHandler for SilentHandler {
+    fn respond<'a>(
+        &'a self,
+        method: &'a str,
+        _: Option<Payload>,
+    ) -> std::pin::Pin<Box<dyn Future<Output = Result<Payload, RpcError>> + Send + 'a>> {
+        panic!("nobody asks `{method}`")
+    }
+}
+
+impl CallOwner for SilentHandler {
+    fn principal(&self) -> u64 {
+        0
+    }
+
+    fn has_pending_request(&self) -> bool {
+        false
+    }
+
+    fn on_notification(&self, _: &str, _: Option<&Payload>) -> Propagation {
+        Propagation::Stop
+    }
+}
+
+fn dedicated(key: &str) -> DedicatedConnection {
+    DedicatedConnection { key: key.into(), client_capabilities: Vec::new(), default_handler: None }
+}
+
+/// Asks something on a lane.
+async fn send_dedicated(test_host: &TestHost, key: &str) {
+    let on_behalf_of = OnBehalfOf {
+        handler: Arc::new(SilentHandler),
+        client_meta: ClientMeta::default(),
+        on_input_required: OnInputRequired::PassThrough,
+        dedicated_connection: Some(dedicated(key)),
+    };
+    let request =
+        ServerRequest::idempotent("prompts/list", CALL_TIMEOUT).on_behalf_of(on_behalf_of);
+    test_host.host.request_on_behalf("notes", request).await.expect("an answer");
+}
+
+/// Lets so many minutes pass, one at a time, with enough in between for everybody to do what is due.
+async fn pass(minutes: usize) {
+    pause();
+    for _ in 0..minutes {
+        advance(MINUTE).await;
+        for _ in 0..20 {
+            tokio::task::yield_now().await;
+        }
+    }
+    resume();
+}
+
+/// Waits until so many conversations are held.
+async fn until(count: &SessionCount, expected: usize) {
+    let waited = tokio::time::timeout(CALL_TIMEOUT, async {
+        while count.now() != expected {
+            tokio::task::yield_now().await;
+        }
+    });
+    assert!(waited.await.is_ok(), "{} conversations are held, not {expected}", count.now());
+}
+
+#[tokio::test]
+async fn an_idle_dedicated_connection_closes_after_ten_minutes() {
+    let count = SessionCount::default();
+    let test_host = test_host(&count).await;
+    test_host.view_when("notes", is_connected).await;
+    assert_eq!(count.now(), 1);
+    send_dedicated(&test_host, "ada").await;
+    send_dedicated(&test_host, "ada").await;
+    send_dedicated(&test_host, "bob").await;
+    assert_eq!(count.now(), 3, "each has one, whoever uses it again");
+    pass(9).await;
+    assert_eq!(count.now(), 3, "nobody's time is over");
+    send_dedicated(&test_host, "ada").await;
+    pass(3).await;
+    until(&count, 2).await;
+    pass(6).await;
+    assert_eq!(count.now(), 2, "it was used nine minutes ago");
+    pass(3).await;
+    until(&count, 1).await;
+    send_dedicated(&test_host, "ada").await;
+    assert_eq!(count.now(), 2, "who comes back has a new one");
+    test_host.stop().await;
+    assert_eq!(count.now(), 0);
+}
+
+#[tokio::test]
+async fn a_subscription_keeps_a_dedicated_connection_in_use() {
+    let count = SessionCount::default();
+    let test_host = test_host(&count).await;
+    test_host.view_when("notes", is_connected).await;
+    let following =
+        test_host.host.subscribe_dedicated("notes", "note://1", Some(&dedicated("ada"))).await;
+    assert_eq!(count.now(), 2);
+    pass(60).await;
+    assert_eq!(count.now(), 2);
+    drop(following.expect("it can be followed"));
+    pass(12).await;
+    until(&count, 1).await;
+    test_host.stop().await;
+}

@@ -1,0 +1,169 @@
+//! Loading: every scope through the library's own types, without an environment or a home of our own.
+
+use std::fs;
+use std::path::Path;
+
+use switchboard::config::file::layer::{FileShape, Layer, Naming};
+use switchboard::config::merge::{ScopeFilter, ServerState};
+use switchboard::config::scope::Scope;
+use switchboard::config::source::Source;
+use switchboard::config::template::Environment;
+use switchboard::sources::loader::{
+    Configuration, DynamicConfig, LoadOptions, SourceContent, load,
+};
+use switchboard::sources::paths::Paths;
+
+fn options(root: &Path) -> LoadOptions {
+    fs::create_dir_all(root.join("project")).expect("a folder");
+    LoadOptions {
+        paths: Paths {
+            config: root.join("config"),
+            data: root.join("data"),
+            state: root.join("state"),
+            managed: root.join("managed"),
+        },
+        working_folder: root.join("project"),
+        environment: Environment::default(),
+        dynamic: Vec::new(),
+        breadth: ScopeFilter::All,
+        embedded: Vec::new(),
+        fallback: None,
+    }
+}
+
+fn write(path: &Path, text: &str) {
+    fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+    fs::write(path, text).expect("a file");
+}
+
+fn embedded(scope: Scope, naming: Naming<'_>, servers: &str) -> Layer {
+    let source = Source::program(scope, "the embedding program");
+    let text = format!("{{\"mcpServers\": {{{servers}}}}}");
+    Layer::read(&source, &text, naming, FileShape::Wrapped)
+}
+
+fn states(configuration: &Configuration) -> Vec<String> {
+    let line = |server: &switchboard::config::merge::ResolvedServer| {
+        let state = match &server.state {
+            ServerState::Ready => "ready".to_owned(),
+            ServerState::Duplicate { of, .. } => format!("same as {of}"),
+            ServerState::Shadowed { by } => format!("shadowed by {}", by.scope()),
+            ServerState::Pending(_)
+            | ServerState::Rejected
+            | ServerState::Refused(_)
+            | ServerState::Disabled(_)
+            | ServerState::Excluded(_)
+            | ServerState::Invalid => format!("{:?}", server.state),
+        };
+        format!("{} {} {state}", server.name, server.scope())
+    };
+    configuration.effective.servers.iter().map(line).collect()
+}
+
+#[test]
+fn an_embedding_program_brings_connectors_plugins_and_servers_of_its_own() {
+    let home = tempfile::tempdir().expect("a temp folder");
+    let mut options = options(home.path());
+    write(
+        &options.paths.user_settings(),
+        r#"{"mcpServers": {"vendor": {"type": "http", "url": "https://mcp.vendor.example/"}, "db": {"command": "db"}}}"#,
+    );
+    options.embedded = vec![
+        embedded(Scope::Dynamic, Naming::Plain, r#""ide": {"type": "sdk", "name": "ide"}"#),
+        embedded(
+            Scope::Connectors,
+            Naming::Plain,
+            r#""claude.ai Vendor": {"type": "connector-proxy", "url": "https://proxy.example/x?mcp_url=https%3A%2F%2Fmcp.vendor.example%2F"},
+               "claude.ai Other": {"type": "connector-proxy", "url": "https://proxy.example/x?mcp_url=https%3A%2F%2Fmcp.other.example%2F"}"#,
+        ),
+        embedded(
+            Scope::Plugin,
+            Naming::Plugin("bundle"),
+            r#""db": {"command": "db"}, "own": {"command": "own"}"#,
+        ),
+    ];
+    assert_eq!(
+        states(&load(&options)),
+        [
+            "claude.ai Other connectors ready",
+            "claude.ai Vendor connectors same as vendor",
+            "db user ready",
+            "ide dynamic ready",
+            "plugin:bundle:db managed same as db",
+            "plugin:bundle:own managed ready",
+            "vendor user ready",
+        ]
+    );
+}
+
+#[test]
+fn connectors_rank_between_dynamic_and_project() {
+    let home = tempfile::tempdir().expect("a temp folder");
+    let mut options = options(home.path());
+    write(&options.paths.user_settings(), r#"{"mcpServers": {"s": {"command": "user"}}}"#);
+    options.embedded = vec![embedded(
+        Scope::Connectors,
+        Naming::Plain,
+        r#""s": {"type": "http", "url": "https://h/"}"#,
+    )];
+    assert_eq!(states(&load(&options)), ["s connectors ready", "s user shadowed by connectors"]);
+    options.dynamic =
+        vec![DynamicConfig::Inline(r#"{"mcpServers": {"s": {"command": "d"}}}"#.to_owned())];
+    assert_eq!(
+        states(&load(&options)),
+        ["s dynamic ready", "s connectors shadowed by dynamic", "s user shadowed by dynamic"]
+    );
+}
+
+#[test]
+fn everything_that_was_looked_at_is_on_record() {
+    let home = tempfile::tempdir().expect("a temp folder");
+    let options = options(home.path());
+    write(&options.paths.user_settings(), r#"{"mcpServers": {"s": {"command": "x"}}}"#);
+    write(&options.working_folder.join(".mcp.json"), "{");
+    let configuration = load(&options);
+    let found = |path: &Path| {
+        configuration
+            .sources
+            .iter()
+            .find(|it| it.source.path() == Some(path))
+            .map(|it| it.content.clone())
+    };
+    assert_eq!(found(&options.paths.user_settings()), Some(SourceContent::Servers(1)));
+    assert_eq!(found(&options.working_folder.join(".mcp.json")), Some(SourceContent::Failure));
+    assert_eq!(found(&options.paths.managed_servers()), Some(SourceContent::Nothing));
+}
+
+#[test]
+fn variables_come_from_the_caller_alone() {
+    let home = tempfile::tempdir().expect("a temp folder");
+    let mut options = options(home.path());
+    write(&options.paths.user_settings(), r#"{"mcpServers": {"s": {"command": "$HOME/run"}}}"#);
+    let warned = |options: &LoadOptions| load(options).effective.servers[0].problems.len();
+    assert_eq!(warned(&options), 1);
+    options.environment = options.environment.with("HOME", "/somewhere");
+    assert_eq!(warned(&options), 0);
+}
+
+#[test]
+fn a_plugin_without_a_server_file_may_name_its_servers_in_its_manifest() {
+    let home = tempfile::tempdir().expect("a temp folder");
+    let options = options(home.path());
+    let plugins = options.paths.plugins();
+    let manifest = r#"{"name": "x", "version": "1.0", "mcpServers": {"s": {"command": "${SWITCHBOARD_PLUGIN_ROOT}/run"}}}"#;
+    write(&plugins.join("one/plugin.json"), manifest);
+    write(&plugins.join("two/.claude-plugin/plugin.json"), manifest);
+    write(&plugins.join("three/.mcp.json"), r#"{"own": {"command": "x"}}"#);
+    write(&plugins.join("three/plugin.json"), manifest);
+    let configuration = load(&options);
+    assert_eq!(
+        states(&configuration),
+        [
+            "plugin:one:s managed ready",
+            "plugin:three:own managed ready",
+            "plugin:two:s managed ready"
+        ]
+    );
+    assert!(configuration.effective.problems.is_empty(), "{:?}", configuration.effective.problems);
+    assert!(configuration.effective.servers.iter().all(|server| server.problems.is_empty()));
+}

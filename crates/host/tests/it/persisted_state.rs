@@ -1,0 +1,77 @@
+//! What a host remembers of servers between runs: useful where it is right, harmless where it is not.
+
+use std::fs;
+
+use switchboard::wire::protocol::era::Era;
+use testkit::{Script, ScriptedProgram, ScriptedServer};
+
+use crate::support::{TestHost, is_connected, remote};
+
+fn era(view: &switchboard::connection::ServerView) -> Option<Era> {
+    view.server_info.as_ref().map(|it| it.era)
+}
+
+#[tokio::test]
+async fn a_legacy_server_is_not_probed_again_and_a_modern_one_is() {
+    let test_host = TestHost::new();
+    let journals = ["legacy", "modern"].map(|it| test_host.folder.path().join(it));
+    let servers = [
+        ("legacy", ScriptedProgram::config_entry(&Script::legacy().journal(&journals[0]))),
+        ("modern", ScriptedProgram::config_entry(&Script::modern().journal(&journals[1]))),
+    ];
+    test_host.apply(&servers).await;
+    test_host.settled().await;
+    let folder = test_host.folder.clone();
+    test_host.stop().await;
+    let again = TestHost::in_folder(folder.clone(), |_| {});
+    again.apply(&servers).await;
+    let snapshot = again.settled().await;
+    assert_eq!(era(&snapshot.servers["legacy"]), Some(Era::Legacy));
+    assert_eq!(era(&snapshot.servers["modern"]), Some(Era::Modern));
+    again.stop().await;
+    let probes = journals.map(|it| {
+        let heard = testkit::scripted::read_journal(&it);
+        heard.iter().filter(|it| it["method"] == "server/discover").count()
+    });
+    assert_eq!(probes, [1, 2]);
+    let kept = fs::read_to_string(folder.path().join("state/eras.json")).expect("it is kept");
+    assert!(kept.contains("\"legacy\""), "{kept}");
+}
+
+#[tokio::test]
+async fn a_server_that_became_modern_is_found_out_though_it_is_remembered_otherwise() {
+    let test_host = TestHost::new();
+    let served = ScriptedServer::http(Script::legacy());
+    let servers = [("s", remote("http", served.url()))];
+    test_host.apply(&servers).await;
+    assert_eq!(era(&*test_host.view("s").await), Some(Era::Legacy));
+    let folder = test_host.folder.clone();
+    test_host.stop().await;
+    let _served = served.restart(Script::modern());
+    let again = TestHost::in_folder(folder, |_| {});
+    again.apply(&servers).await;
+    let view = again.view("s").await;
+    assert!(is_connected(&view), "{view:#?}");
+    assert_eq!(era(&view), Some(Era::Modern));
+    again.stop().await;
+}
+
+#[tokio::test]
+async fn damaged_memories_cost_nothing() {
+    for damage in ["", "{", "[1, 2]", "\u{0}\u{0}", r#"{"s": {"value": 7}}"#] {
+        let test_host = TestHost::new();
+        let state = test_host.folder.path().join("state");
+        fs::create_dir_all(&state).expect("a folder");
+        for name in ["eras.json", "mcp-needs-auth-cache.json"] {
+            fs::write(state.join(name), damage).expect("a file");
+        }
+        let served = ScriptedServer::http(Script::legacy());
+        test_host.apply(&[("s", remote("http", served.url()))]).await;
+        let view = test_host.view("s").await;
+        assert!(is_connected(&view), "{damage:?}: {view:#?}");
+        let _folder = test_host.folder.clone();
+        test_host.stop().await;
+        let kept = fs::read_to_string(state.join("eras.json")).expect("it is there");
+        assert!(kept.contains("\"legacy\""), "{damage:?}: {kept}");
+    }
+}

@@ -1,0 +1,144 @@
+//! Where people sign in: what the person at the browser does is the charter's to say.
+
+use axum::body::Body;
+use axum::http::StatusCode;
+use axum::response::Response;
+use url::Url;
+
+use super::clients::find_client;
+use super::config::{Consent, IssuerParameter, ResourceIndicator};
+use super::grant_store::{AuthorizationCode, Grant};
+use super::observed_request::Site;
+use super::router::{ReceivedRequest, SharedState};
+use crate::scripted::{empty_response, with_header};
+
+/// Sends the browser back to whoever sent it, or shows it a page.
+pub(crate) async fn authorize(shared: &SharedState, request: &ReceivedRequest) -> Response {
+    let seen = &request.observed;
+    let client = find_client(shared, request.site, seen.field("client_id")).await;
+    let redirect = seen.field("redirect_uri");
+    // Nobody is sent anywhere before it is certain that the client wants them there.
+    let (Some(true), Ok(back)) =
+        (client.map(|client| client.allows_redirect(redirect)), Url::parse(redirect))
+    else {
+        return html_page(StatusCode::BAD_REQUEST, "<h1>Nobody asked for this</h1>");
+    };
+    let (consent, fault) = {
+        let store = shared.store();
+        let consent = match request.site {
+            Site::Identity => Consent::Approves,
+            Site::Resource | Site::Issuer | Site::Attacker => store.config.consent,
+        };
+        (consent, request_error(shared, request, store.config.resource_indicator))
+    };
+    if let Some(error) = fault {
+        return redirect_back(shared, request, back, &[("error", error)]);
+    }
+    match consent {
+        Consent::ShowsPage if seen.field("approved") != "yes" => {
+            let query = url::form_urlencoded::Serializer::new(String::new())
+                .extend_pairs(&seen.fields)
+                .append_pair("approved", "yes")
+                .finish()
+                .replace('&', "&amp;");
+            let link = format!("<h1>May it?</h1><a href=\"{}?{query}\">Yes</a>", seen.path);
+            html_page(StatusCode::OK, &link)
+        }
+        Consent::Denies => redirect_back(shared, request, back, &[("error", "access_denied")]),
+        Consent::RedirectsToAttacker => {
+            let code = new_code(shared, request);
+            let attacker = Url::parse(&shared.origins.attacker).expect("it is an origin");
+            redirect_back(shared, request, attacker, &[("code", &code)])
+        }
+        Consent::Approves | Consent::WrongState | Consent::NoState | Consent::ShowsPage => {
+            let code = new_code(shared, request);
+            redirect_back(shared, request, back, &[("code", &code)])
+        }
+    }
+}
+
+/// What is wrong with a request, in the word of the standards.
+fn request_error(
+    shared: &SharedState,
+    request: &ReceivedRequest,
+    indicator: ResourceIndicator,
+) -> Option<&'static str> {
+    let seen = &request.observed;
+    if seen.field("response_type") != "code" {
+        return Some("unsupported_response_type");
+    }
+    if seen.field("code_challenge_method") != "S256" || seen.field("code_challenge").len() != 43 {
+        return Some("invalid_request");
+    }
+    let is_for_resource = request.site == Site::Identity
+        || indicator == ResourceIndicator::Ignored
+        || seen.field("resource") == shared.resource_url();
+    (!is_for_resource).then_some("invalid_target")
+}
+
+fn new_code(shared: &SharedState, request: &ReceivedRequest) -> String {
+    let seen = &request.observed;
+    let mut store = shared.store();
+    let login = store.next_number();
+    let code = AuthorizationCode {
+        grant: Grant {
+            site: request.site,
+            client: seen.field("client_id").to_owned(),
+            scopes: seen.field("scope").split_whitespace().map(str::to_owned).collect(),
+            resource: seen.fields.get("resource").cloned(),
+            dpop_thumbprint: None,
+            login,
+        },
+        redirect_uri: seen.field("redirect_uri").to_owned(),
+        challenge: seen.field("code_challenge").to_owned(),
+        nonce: seen.fields.get("nonce").cloned(),
+    };
+    store.store_code(code)
+}
+
+fn redirect_back(
+    shared: &SharedState,
+    request: &ReceivedRequest,
+    mut to: Url,
+    parameters: &[(&str, &str)],
+) -> Response {
+    let store = shared.store();
+    let config = &store.config;
+    {
+        let mut pairs = to.query_pairs_mut();
+        pairs.extend_pairs(parameters);
+        let state = request.observed.field("state");
+        match config.consent {
+            Consent::NoState => {}
+            Consent::WrongState => {
+                pairs.append_pair("state", "nobody-gave-this");
+            }
+            Consent::Approves
+            | Consent::Denies
+            | Consent::ShowsPage
+            | Consent::RedirectsToAttacker => {
+                pairs.append_pair("state", state);
+            }
+        }
+        let parameter = match request.site {
+            Site::Identity => IssuerParameter::Announced,
+            Site::Resource | Site::Issuer | Site::Attacker => config.issuer_parameter,
+        };
+        match parameter {
+            IssuerParameter::Announced | IssuerParameter::Unannounced => {
+                pairs.append_pair("iss", &shared.issuer_url(config, request.site));
+            }
+            IssuerParameter::Wrong => {
+                pairs.append_pair("iss", &shared.origins.attacker);
+            }
+            IssuerParameter::Missing | IssuerParameter::Absent => {}
+        }
+    }
+    with_header(empty_response(StatusCode::FOUND), "location", to.as_str())
+}
+
+fn html_page(code: StatusCode, text: &str) -> Response {
+    let mut response = empty_response(code);
+    *response.body_mut() = Body::from(text.to_owned());
+    with_header(response, "content-type", "text/html")
+}

@@ -1,0 +1,253 @@
+//! Whom an authority knows: registration, documents that clients publish, and how a client shows who it is.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::StatusCode;
+use axum::response::Response;
+use base64::Engine;
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper::body::Bytes;
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use url::{Url, form_urlencoded};
+
+use super::config::{AuthorizationConfig, ClientMetadataDocuments, OAuthQuirk, Registration};
+use super::grant_store::{GrantStore, RegisteredClient};
+use super::jwt::UnverifiedJwt;
+use super::observed_request::Site;
+use super::router::{ReceivedRequest, SharedState};
+use crate::scripted::{json_response, with_header};
+
+/// How long a client's document may take.
+const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
+/// How large it may be.
+const MAX_DOCUMENT_BYTES: usize = 64 * 1024;
+const JWT_BEARER_ASSERTION: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
+
+/// Why a request at a token endpoint is refused: the word of the standards.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OAuthError {
+    pub status: u16,
+    pub error: String,
+    pub description: &'static str,
+}
+
+impl OAuthError {
+    pub fn new(error: &str, description: &'static str) -> OAuthError {
+        let status = if error == "invalid_client" { 401 } else { 400 };
+        OAuthError { status, error: error.to_owned(), description }
+    }
+
+    /// As an answer of this authority.
+    pub fn to_response(&self, charter: &AuthorizationConfig) -> Response {
+        let mut body = json!({"error": self.error, "error_description": self.description});
+        let code = match charter.has_quirk(&OAuthQuirk::ErrorsWithStatus200) {
+            true => {
+                body["ok"] = json!(false);
+                StatusCode::OK
+            }
+            false => StatusCode::from_u16(self.status).expect("these are real statuses"),
+        };
+        with_no_store(json_response(code, Body::from(body.to_string())))
+    }
+}
+
+/// With the header that keeps an answer out of every cache.
+pub(crate) fn with_no_store(response: Response) -> Response {
+    with_header(response, "cache-control", "no-store")
+}
+
+/// Registers a client (RFC 7591).
+pub(crate) fn register(shared: &SharedState, received: &ReceivedRequest) -> Response {
+    let mut store = shared.store();
+    let metadata: Value = serde_json::from_str(&received.observed.body).unwrap_or_default();
+    let redirects: Option<Vec<String>> = metadata["redirect_uris"]
+        .as_array()
+        .map(|uris| uris.iter().filter_map(Value::as_str).map(str::to_owned).collect());
+    let method = metadata["token_endpoint_auth_method"].as_str().unwrap_or("client_secret_basic");
+    let secret = match store.config.registration {
+        Registration::Absent => return json_response(StatusCode::NOT_FOUND, Body::empty()),
+        Registration::Refused => {
+            let refusal = OAuthError::new("access_denied", "nobody may register here");
+            return OAuthError { status: 403, ..refusal }.to_response(&store.config);
+        }
+        Registration::WithSecret => Some(store.new_token("secret")),
+        Registration::Public => None,
+    };
+    if redirects.as_ref().is_none_or(Vec::is_empty) {
+        let refusal = OAuthError::new("invalid_redirect_uri", "there is no redirect_uri");
+        return refusal.to_response(&store.config);
+    }
+    let id = store.new_token("client");
+    store.counters.registrations += 1;
+    let mut answer = metadata.clone();
+    answer["client_id"] = json!(id);
+    answer["token_endpoint_auth_method"] = match (&secret, method) {
+        (None, _) => json!("none"),
+        (Some(_), "none") => json!("client_secret_basic"),
+        (Some(_), method) => json!(method),
+    };
+    if let Some(secret) = &secret {
+        answer["client_secret"] = json!(secret);
+        answer["client_secret_expires_at"] = json!(0);
+    }
+    store.clients.insert(id, RegisteredClient { secret, key: None, redirect_uris: redirects });
+    with_no_store(json_response(StatusCode::CREATED, Body::from(answer.to_string())))
+}
+
+/// A client by its id; one whose id is an address is asked there, where documents are taken.
+pub(crate) async fn find_client(
+    shared: &SharedState,
+    site: Site,
+    id: &str,
+) -> Option<RegisteredClient> {
+    {
+        let store = shared.store();
+        if let Some(client) = store.clients.get(id) {
+            return Some(client.clone());
+        }
+        if site == Site::Identity
+            || store.config.client_metadata_documents == ClientMetadataDocuments::Unsupported
+        {
+            return None;
+        }
+    }
+    let url = Url::parse(id).ok()?;
+    let published = timeout(FETCH_TIMEOUT, fetch_client_metadata(&url)).await.ok()??;
+    if published["client_id"] != id {
+        return None;
+    }
+    let redirects = published["redirect_uris"].as_array()?.iter();
+    let redirects = redirects.filter_map(Value::as_str).map(str::to_owned).collect();
+    let client = RegisteredClient { redirect_uris: Some(redirects), ..RegisteredClient::default() };
+    shared.store().clients.insert(id.to_owned(), client.clone());
+    Some(client)
+}
+
+async fn fetch_client_metadata(url: &Url) -> Option<Value> {
+    let address = url.socket_addrs(|| None).ok()?;
+    let stream = TcpStream::connect(&address[..]).await.ok()?;
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.ok()?;
+    let driver = tokio::spawn(connection);
+    let request = hyper::Request::get(url.path()).header("host", url.authority());
+    let request = request.body(Empty::<Bytes>::new()).ok()?;
+    let response = sender.send_request(request).await.ok()?;
+    let body =
+        Limited::new(response.into_body(), MAX_DOCUMENT_BYTES).collect().await.ok()?.to_bytes();
+    driver.abort();
+    serde_json::from_slice(&body).ok()
+}
+
+impl RegisteredClient {
+    /// May its people be sent here? The port of a loopback address is free (RFC 8252).
+    pub fn allows_redirect(&self, redirect: &str) -> bool {
+        let Ok(requested) = Url::parse(redirect) else { return false };
+        let Some(redirects) = &self.redirect_uris else { return is_loopback(&requested) };
+        redirects.iter().any(|allowed| match Url::parse(allowed) {
+            Ok(mut allowed) if is_loopback(&allowed) => {
+                allowed.set_port(requested.port()).is_ok() && allowed == requested
+            }
+            Ok(_) | Err(_) => allowed == redirect,
+        })
+    }
+}
+
+fn is_loopback(url: &Url) -> bool {
+    matches!(url.host_str(), Some("127.0.0.1" | "[::1]" | "localhost"))
+}
+
+/// Who asks for tokens, once they have shown it.
+pub(crate) fn authenticate_client(
+    shared: &SharedState,
+    store: &mut GrantStore,
+    received: &ReceivedRequest,
+) -> Result<String, OAuthError> {
+    let seen = &received.observed;
+    let refuse = |description| Err(OAuthError::new("invalid_client", description));
+    let basic = seen.header("authorization").and_then(|it| it.strip_prefix("Basic "));
+    let credentials = [
+        basic.is_some(),
+        seen.fields.contains_key("client_secret"),
+        seen.fields.contains_key("client_assertion"),
+    ];
+    if credentials.iter().filter(|&&it| it).count() > 1 {
+        return Err(OAuthError::new("invalid_request", "a client shows who it is in one way only"));
+    }
+    let (method, id, presented) = if let Some(basic) = basic {
+        let Some((id, secret)) = parse_basic(basic) else { return refuse("that is no Basic") };
+        ("client_secret_basic", id, Some(secret))
+    } else if seen.fields.contains_key("client_assertion") {
+        let id = client_assertion_subject(shared, store, received)?;
+        ("private_key_jwt", id, None)
+    } else {
+        let secret = seen.fields.get("client_secret").cloned();
+        let method = if secret.is_some() { "client_secret_post" } else { "none" };
+        (method, seen.field("client_id").to_owned(), secret)
+    };
+    let is_accepted = store.config.auth_methods.iter().any(|it| it == method);
+    if received.site != Site::Identity && !is_accepted {
+        return refuse("clients do not show who they are in this way here");
+    }
+    let Some(client) = store.clients.get(&id) else { return refuse("nobody has this id") };
+    let is_right = match method {
+        "private_key_jwt" => true,
+        "none" => client.secret.is_none() && client.key.is_none(),
+        _ => client.secret.is_some() && client.secret == presented,
+    };
+    match is_right {
+        true => Ok(id),
+        false => refuse("that is not how this client shows who it is"),
+    }
+}
+
+fn parse_basic(text: &str) -> Option<(String, String)> {
+    let bytes = base64::engine::general_purpose::STANDARD.decode(text).ok()?;
+    let text = String::from_utf8(bytes).ok()?;
+    let (id, secret) = text.split_once(':')?;
+    // Both are written as in a form (RFC 6749, section 2.3.1).
+    let plain =
+        |part: &str| form_urlencoded::parse(part.as_bytes()).next().map(|(it, _)| it.into_owned());
+    Some((plain(id)?, plain(secret).unwrap_or_default()))
+}
+
+/// Who signed a client's assertion (RFC 7523).
+fn client_assertion_subject(
+    shared: &SharedState,
+    store: &mut GrantStore,
+    received: &ReceivedRequest,
+) -> Result<String, OAuthError> {
+    let refuse = |description| Err(OAuthError::new("invalid_client", description));
+    if received.observed.field("client_assertion_type") != JWT_BEARER_ASSERTION {
+        return refuse("that is no assertion of a known type");
+    }
+    let Some(token) = UnverifiedJwt::parse(received.observed.field("client_assertion")) else {
+        return refuse("the assertion is no token");
+    };
+    let claims = &token.claims;
+    let id = claims["sub"].as_str().unwrap_or_default().to_owned();
+    let key = store.clients.get(&id).and_then(|client| client.key.clone());
+    if !key.is_some_and(|key| token.is_signed_by(&key)) || claims["iss"] != claims["sub"] {
+        return refuse("the assertion is signed by somebody else");
+    }
+    let issuer = shared.issuer_url(&store.config, received.site);
+    let endpoint = format!("{issuer}/token");
+    let is_for = |audience: &Value| *audience == json!(issuer) || *audience == json!(endpoint);
+    let is_audience = match claims["aud"].as_array() {
+        Some(audiences) => audiences.iter().any(is_for),
+        None => is_for(&claims["aud"]),
+    };
+    if !is_audience {
+        return refuse("the assertion is for somebody else");
+    }
+    if claims["exp"].as_u64().is_none_or(|until| until <= super::unix_time()) {
+        return refuse("the assertion is over");
+    }
+    match claims["jti"].as_str() {
+        Some(name) if store.used_jtis.insert(format!("assertion {name}")) => Ok(id),
+        Some(_) | None => refuse("the assertion was used before, or has no name"),
+    }
+}

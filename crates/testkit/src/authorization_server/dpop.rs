@@ -1,0 +1,77 @@
+//! Proofs that whoever shows a token has its key (RFC 9449): what each of them has to say, and that it is said once.
+
+use serde_json::json;
+
+use super::config::DpopPolicy;
+use super::grant_store::GrantStore;
+use super::jwt::{UnverifiedJwt, jwk_thumbprint, sha256_base64url};
+use super::observed_request::ObservedRequest;
+
+/// How old a proof may be, in seconds.
+const MAX_AGE_SECONDS: u64 = 300;
+
+/// What is wrong with a proof.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DpopError {
+    /// It is none, or says something else.
+    Invalid(&'static str),
+    /// It does not repeat the number of the server.
+    NonceRequired,
+}
+
+/// What a proof has to be about.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ExpectedProof<'a> {
+    /// The address of the request, without a query.
+    pub url: &'a str,
+    /// The number that it has to repeat, where one is wanted.
+    pub nonce: &'a str,
+    /// The token that it is shown with.
+    pub token: Option<&'a str>,
+}
+
+/// The thumbprint of the key behind a request's proof; `None` where there is no proof.
+pub(crate) fn verify_proof(
+    store: &mut GrantStore,
+    request: &ObservedRequest,
+    expected: ExpectedProof<'_>,
+) -> Result<Option<String>, DpopError> {
+    let invalid = |why| Err(DpopError::Invalid(why));
+    let mut proofs = request.headers.iter().filter(|(name, _)| name == "dpop");
+    let Some((_, proof)) = proofs.next() else { return Ok(None) };
+    if proofs.next().is_some() {
+        return invalid("there are two proofs");
+    }
+    let Some(proof) = UnverifiedJwt::parse(proof) else { return invalid("the proof is no token") };
+    let key = &proof.header["jwk"];
+    if proof.header["typ"] != "dpop+jwt" || key.get("d").is_some() || !proof.is_signed_by(key) {
+        return invalid("the proof is not signed with the key that it names");
+    }
+    let claims = &proof.claims;
+    if claims["htm"] != json!(request.method) || claims["htu"] != expected.url {
+        return invalid("the proof is for another request");
+    }
+    let is_fresh =
+        claims["iat"].as_u64().is_some_and(|at| at.abs_diff(super::unix_time()) <= MAX_AGE_SECONDS);
+    if !is_fresh {
+        return invalid("the proof is too old, or from the future");
+    }
+    if let Some(token) = expected.token
+        && claims["ath"] != sha256_base64url(token.as_bytes())
+    {
+        return invalid("the proof is for another token");
+    }
+    if store.config.dpop == DpopPolicy::RequiredWithNonce && claims["nonce"] != expected.nonce {
+        return Err(DpopError::NonceRequired);
+    }
+    match claims["jti"].as_str() {
+        Some(name) if store.used_jtis.insert(format!("proof {name}")) => {
+            Ok(Some(jwk_thumbprint(key)))
+        }
+        Some(_) => {
+            store.counters.dpop_proofs_reused += 1;
+            invalid("the proof was used before")
+        }
+        None => invalid("the proof has no name"),
+    }
+}

@@ -1,0 +1,3 @@
+//! TODO facade
+
+pub(crate) mod loopback;

@@ -1,0 +1,193 @@
+//! What goes wrong with single answers, and at the start of a server.
+//! HTTP's own ways to go wrong are in `carried`, those of processes in `over_stdio`.
+
+use std::io::Write;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::client_channel::{ClientChannel, Frame};
+use super::server_state::{RunMode, ServerState};
+use crate::scripted::quirk::Quirk;
+use crate::scripted::script::Script;
+
+/// Stands where bytes are to come that are not UTF-8.
+const INVALID_UTF8_MARK: &str = "\u{1}broken\u{1}";
+
+/// Stands around a number of letters.
+const REPEAT_MARK: &str = "\u{1}many\u{1}";
+
+/// Waits as long as an answer is to take, maybe forever.
+pub async fn delay(script: &Script, method: &str) {
+    if !script.quirks_apply_to(method) {
+        return;
+    }
+    if script.has_quirk(&Quirk::NeverAnswers) {
+        std::future::pending::<()>().await;
+    }
+    let late = script
+        .find_quirk(|quirk| if let Quirk::AnswersLate { ms } = quirk { Some(*ms) } else { None });
+    if let Some(ms) = late {
+        tokio::time::sleep(Duration::from_millis(ms)).await;
+    }
+}
+
+/// Over a network a server has started before anybody comes: its slow start is in its first answer.
+pub async fn delay_start(server: &ServerState) {
+    match server.run_mode {
+        RunMode::StdioProgram => {}
+        RunMode::NetworkProgram | RunMode::InTest => {
+            tokio::time::sleep(Duration::from_millis(server.script.start_delay_ms)).await;
+        }
+    }
+}
+
+/// How often to say that the tools changed as soon as somebody listens.
+pub fn list_changed_count(script: &Script) -> usize {
+    script
+        .find_quirk(|quirk| if let Quirk::ListChangedStorm { n } = quirk { Some(*n) } else { None })
+        .unwrap_or(0)
+}
+
+/// Writes to standard error until it is all taken.
+pub fn flood_stderr(script: &Script) {
+    let flood = script.find_quirk(|quirk| {
+        if let Quirk::FloodsStderr { bytes } = quirk { Some(*bytes) } else { None }
+    });
+    let Some(mut left) = flood else { return };
+    const LINE: &[u8] =
+        b"this server has a lot to say about nothing at all, and it says it often\n";
+    let mut stderr = std::io::stderr().lock();
+    while left > 0 {
+        let line = &LINE[LINE.len() - left.min(LINE.len())..];
+        if stderr.write_all(line).is_err() {
+            return;
+        }
+        left -= line.len();
+    }
+}
+
+/// So many letters, or a word that stands for them until they are written: a value of that size is slow to write.
+pub fn repeated_letters(letters: usize) -> String {
+    match letters > 1_000_000 {
+        true => format!("{REPEAT_MARK}{letters}{REPEAT_MARK}"),
+        false => "x".repeat(letters),
+    }
+}
+
+fn expand_letters(text: Vec<u8>) -> Vec<u8> {
+    const LONGEST: usize = 10_000;
+    if text.len() > LONGEST {
+        return text;
+    }
+    let mark = json!(REPEAT_MARK).to_string();
+    let mark = mark.trim_matches('"').as_bytes();
+    let find = |from: usize| {
+        let found = text[from..].windows(mark.len()).position(|it| it == mark);
+        found.map(|at| from + at)
+    };
+    let Some(start) = find(0) else { return text };
+    let Some(end) = find(start + mark.len()) else { return text };
+    let number = std::str::from_utf8(&text[start + mark.len()..end]).unwrap_or_default();
+    let letters = vec![b'x'; number.parse().unwrap_or_default()];
+    [&text[..start], &letters, &text[end + mark.len()..]].concat()
+}
+
+/// Sends an answer, or what becomes of it.
+pub fn send_response(
+    server: &ServerState,
+    method: &str,
+    mut answer: Value,
+    channel: &ClientChannel,
+) {
+    let script = &server.script;
+    for number in 0..garbage_lines(server) {
+        let line = format!("garbage {number}: [not {{ json");
+        channel.send(Frame::Message(line.into_bytes()));
+    }
+    if !script.quirks_apply_to(method) {
+        let bytes = expand_letters(answer.to_string().into_bytes());
+        return channel.send(Frame::Message(bytes));
+    }
+    pad(script, &mut answer);
+    if script.has_quirk(&Quirk::BadUtf8) {
+        annotate(&mut answer, "broken", json!(INVALID_UTF8_MARK));
+    }
+    if script.has_quirk(&Quirk::DuplicateIds) {
+        let mut other = answer.clone();
+        other["id"] = different_id(&answer["id"], -1);
+        channel.send_message(&other);
+    }
+    if script.has_quirk(&Quirk::WrongIds) {
+        answer["id"] = different_id(&answer["id"], 1000);
+    }
+    if script.has_quirk(&Quirk::AnswersInBatches) {
+        answer = json!([answer]);
+    }
+    let mut bytes = expand_letters(answer.to_string().into_bytes());
+    if script.has_quirk(&Quirk::BadUtf8) {
+        bytes = with_invalid_utf8(bytes);
+    }
+    if script.has_quirk(&Quirk::TruncatesAnswer) {
+        channel.send(Frame::Truncated(bytes));
+        return channel.send(Frame::Disconnect);
+    }
+    if script.has_quirk(&Quirk::ClosesStreamMidAnswer) {
+        channel.send(Frame::Truncated(bytes));
+        return channel.send(Frame::End);
+    }
+    if script.has_quirk(&Quirk::AnswersTwice) {
+        channel.send(Frame::Message(bytes.clone()));
+    }
+    channel.send(Frame::Message(bytes));
+}
+
+fn garbage_lines(server: &ServerState) -> usize {
+    let lines = server.script.find_quirk(|quirk| {
+        if let Quirk::FloodsStdoutWithGarbage { lines } = quirk { Some(*lines) } else { None }
+    });
+    match server.run_mode {
+        RunMode::StdioProgram if server.mark_responded() => 0,
+        RunMode::StdioProgram | RunMode::NetworkProgram | RunMode::InTest => lines.unwrap_or(0),
+    }
+}
+
+fn pad(script: &Script, answer: &mut Value) {
+    let huge =
+        script.find_quirk(
+            |quirk| {
+                if let Quirk::HugeLine { bytes } = quirk { Some(*bytes) } else { None }
+            },
+        );
+    if let Some(bytes) = huge {
+        annotate(answer, "padding", json!("x".repeat(bytes)));
+    }
+}
+
+/// Puts a member into the `_meta` of a result, or the data of an error.
+fn annotate(answer: &mut Value, member: &str, value: Value) {
+    match answer.get("result").is_some() {
+        true => answer["result"]["_meta"][member] = value,
+        false => answer["error"]["data"][member] = value,
+    }
+}
+
+/// An id that is not this one.
+fn different_id(id: &Value, distance: i64) -> Value {
+    match id.as_i64() {
+        Some(number) => json!(number + distance),
+        None => json!(format!("{}-of-somebody-else", id.as_str().unwrap_or_default())),
+    }
+}
+
+fn with_invalid_utf8(text: Vec<u8>) -> Vec<u8> {
+    let placeholder = json!(INVALID_UTF8_MARK).to_string();
+    let placeholder = placeholder.trim_matches('"').as_bytes();
+    match text.windows(placeholder.len()).position(|it| it == placeholder) {
+        None => text,
+        Some(at) => {
+            let (front, back) = (&text[..at], &text[at + placeholder.len()..]);
+            [front, b"\xff\xfe\x80", back].concat()
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! What a terminal shows, as a picture: SVG with text that stays text. One screen, or several that follow each other.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use vt100::{Cell, Color, Screen};
+
+/// How large a cell is, in the picture's own measure.
+const CELL_SIZE: (u32, u32) = (84, 180);
+/// What is left free around the screen.
+const MARGIN: u32 = 140;
+/// Where letters stand in a cell.
+const BASELINE: u32 = 136;
+const BACKGROUND: &str = "#171b24";
+const FOREGROUND: &str = "#d7dce5";
+/// The sixteen colours that programs name by number, as they look on that ground.
+const ANSI_COLOURS: [&str; 16] = [
+    "#2b3140", "#f07178", "#98c379", "#e5c07b", "#61afef", "#c792ea", "#56c8d8", "#c8cfdb",
+    "#77819a", "#ff8b92", "#b5e08c", "#ffd58a", "#82c4ff", "#ddb0ff", "#7fe3f0", "#ffffff",
+];
+
+/// A screen as it was at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Screenshot {
+    columns: u32,
+    rows: u32,
+    body: String,
+}
+
+/// How a stretch of cells looks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct CellStyle {
+    foreground: String,
+    background: Option<String>,
+    class_attribute: &'static str,
+}
+
+impl Screenshot {
+    /// Looks at a screen.
+    pub(crate) fn capture(screen: &Screen) -> Screenshot {
+        let (rows, columns) = screen.size();
+        let mut body = String::new();
+        for row in 0..rows.get() {
+            let mut column = 0;
+            while column < columns.get() {
+                let Some(cell) = screen.cell(row, column) else { break };
+                let cell_style = CellStyle::from_cell(cell);
+                let start = column;
+                let mut text = String::new();
+                while let Some(cell) = screen.cell(row, column)
+                    && column < columns.get()
+                    && (cell.is_wide_continuation() || CellStyle::from_cell(cell) == cell_style)
+                {
+                    if !cell.is_wide_continuation() {
+                        text.push_str(if cell.has_contents() { cell.contents() } else { " " });
+                    }
+                    column += 1;
+                }
+                let place = (u32::from(start), u32::from(row), u32::from(column - start));
+                cell_style.write(&mut body, place, &text);
+            }
+        }
+        Screenshot { columns: columns.get().into(), rows: rows.get().into(), body }
+    }
+
+    /// The picture of it.
+    pub fn to_svg(&self) -> String {
+        self.svg_document("", &self.body)
+    }
+
+    /// A picture that shows one after the other, each for its time, again and again. All are of one size.
+    ///
+    /// # Panics
+    ///
+    /// Panics where there are none.
+    pub fn to_animated_svg(screenshots: &[(Screenshot, Duration)]) -> String {
+        let all: u128 = screenshots.iter().map(|(_, time)| time.as_millis()).sum();
+        let percent =
+            |time: u128| format!("{}.{:02}%", time * 100 / all, time * 10_000 / all % 100);
+        let (mut style, mut body) = (String::new(), String::new());
+        let mut elapsed = 0;
+        for (number, (screenshot, time)) in screenshots.iter().enumerate() {
+            let (from, to) = (percent(elapsed), percent(elapsed + time.as_millis()));
+            elapsed += time.as_millis();
+            let seconds = format!("{}.{:03}s", all / 1000, all % 1000);
+            let _infallible = writeln!(
+                style,
+                "@keyframes k{number}{{0%{{opacity:0}}{from}{{opacity:1}}{to}{{opacity:0}}100%{{opacity:0}}}}\n\
+                 #f{number}{{opacity:0;animation:k{number} {seconds} step-end infinite}}",
+            );
+            let _infallible = writeln!(body, "<g id=\"f{number}\">\n{}</g>", screenshot.body);
+        }
+        let (first, _) = screenshots.first().expect("a film has pictures");
+        // Who wants nothing to move sees the last one.
+        let last = screenshots.len() - 1;
+        let _infallible = writeln!(
+            style,
+            "@media (prefers-reduced-motion:reduce){{g{{animation:none!important}}#f{last}{{opacity:1}}}}"
+        );
+        first.svg_document(&style, &body)
+    }
+
+    fn svg_document(&self, style: &str, body: &str) -> String {
+        let width = self.columns * CELL_SIZE.0 + 2 * MARGIN;
+        let height = self.rows * CELL_SIZE.1 + 2 * MARGIN;
+        format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" xml:space=\"preserve\" viewBox=\"0 0 {width} {height}\" width=\"{}\" height=\"{}\">\n\
+             <style>\ntext{{font:140px ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace;white-space:pre;fill:{FOREGROUND}}}\n\
+             .b{{font-weight:700}}.d{{opacity:.6}}.i{{font-style:italic}}.u{{text-decoration:underline}}\n{style}</style>\n\
+             <rect width=\"{width}\" height=\"{height}\" rx=\"100\" fill=\"{BACKGROUND}\"/>\n\
+             <g transform=\"translate({MARGIN} {MARGIN})\">\n{body}</g>\n</svg>\n",
+            width / 10,
+            height / 10,
+        )
+    }
+}
+
+impl CellStyle {
+    fn from_cell(cell: &Cell) -> CellStyle {
+        let (mut foreground, mut background) =
+            (svg_colour(cell.fgcolor()), svg_colour(cell.bgcolor()));
+        if cell.inverse() {
+            let swapped = background.unwrap_or_else(|| BACKGROUND.to_owned());
+            background = Some(foreground.unwrap_or_else(|| FOREGROUND.to_owned()));
+            foreground = Some(swapped);
+        }
+        let class_attribute = match (cell.bold(), cell.dim(), cell.italic(), cell.underline()) {
+            (true, _, _, _) => " class=\"b\"",
+            (false, true, _, _) => " class=\"d\"",
+            (false, false, true, _) => " class=\"i\"",
+            (false, false, false, true) => " class=\"u\"",
+            (false, false, false, false) => "",
+        };
+        CellStyle {
+            foreground: foreground.unwrap_or_else(|| FOREGROUND.to_owned()),
+            background,
+            class_attribute,
+        }
+    }
+
+    fn write(&self, body: &mut String, (column, row, cells): (u32, u32, u32), text: &str) {
+        let (x, y) = (column * CELL_SIZE.0, row * CELL_SIZE.1);
+        if let Some(background) = &self.background {
+            let (width, height) = (cells * CELL_SIZE.0, CELL_SIZE.1);
+            let _infallible = writeln!(
+                body,
+                "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" fill=\"{background}\"/>"
+            );
+        }
+        // What is only space is not written, at the ends of a stretch neither.
+        let shown = text.trim_end();
+        let begins = shown.trim_start();
+        if begins.is_empty() {
+            return;
+        }
+        let skipped = u32::try_from(shown.len() - begins.len()).unwrap_or(0);
+        let trailing = u32::try_from(text.len() - shown.len()).unwrap_or(0);
+        let x = x + skipped * CELL_SIZE.0;
+        let length = (cells - skipped - trailing) * CELL_SIZE.0;
+        let fill = if self.foreground == FOREGROUND {
+            String::new()
+        } else {
+            format!(" style=\"fill:{}\"", self.foreground)
+        };
+        let _infallible = writeln!(
+            body,
+            "<text x=\"{x}\" y=\"{}\" textLength=\"{length}\"{}{fill}>{}</text>",
+            y + BASELINE,
+            self.class_attribute,
+            escape_xml(begins)
+        );
+    }
+}
+
+fn escape_xml(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+/// A colour as SVG says it; nothing for the terminal's own.
+fn svg_colour(colour: Color) -> Option<String> {
+    match colour {
+        Color::Default => None,
+        Color::Idx(number @ 0..=15) => Some(ANSI_COLOURS[usize::from(number)].to_owned()),
+        // A cube of six steps a side, then greys: xterm's table.
+        Color::Idx(number @ 16..=231) => {
+            let step = |it: u8| if it == 0 { 0 } else { 55 + it * 40 };
+            let number = number - 16;
+            let (red, green, blue) = (step(number / 36), step(number / 6 % 6), step(number % 6));
+            Some(format!("#{red:02x}{green:02x}{blue:02x}"))
+        }
+        Color::Idx(number) => {
+            let grey = 8 + (number - 232) * 10;
+            Some(format!("#{grey:02x}{grey:02x}{grey:02x}"))
+        }
+        Color::Rgb(red, green, blue) => Some(format!("#{red:02x}{green:02x}{blue:02x}")),
+    }
+}

@@ -1,0 +1,5 @@
+//! TODO facade
+
+pub mod message;
+pub(crate) mod oversized;
+pub(crate) mod params;

@@ -1,0 +1,70 @@
+//! Messages that are larger than we take: whose answer they are, found at their front, so that nobody waits for them.
+//! The bytes themselves are passed over by whoever reads them.
+
+use bytes::Bytes;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+
+use crate::jsonrpc::message::RequestId;
+
+/// How much of a message is looked at.
+const PREFIX_LENGTH: usize = 4096;
+
+/// The question that a message answers, where that can be told from its front: envelopes begin with their id.
+pub(crate) fn response_id(message: &[u8]) -> Option<RequestId> {
+    let prefix = &message[..message.len().min(PREFIX_LENGTH)];
+    let mut rest = prefix.trim_ascii_start().strip_prefix(b"{")?;
+    let mut id = None;
+    loop {
+        let key: String = take_value(&mut rest)?;
+        rest = rest.trim_ascii_start().strip_prefix(b":")?;
+        match key.as_str() {
+            "result" | "error" => return id,
+            "method" | "params" => return None,
+            "id" => id = Some(parse_id(&take_value::<Box<RawValue>>(&mut rest)?)),
+            _ => drop(take_value::<Box<RawValue>>(&mut rest)?),
+        }
+        rest = rest.trim_ascii_start().strip_prefix(b",")?;
+    }
+}
+
+/// Takes one value from the front.
+fn take_value<T: DeserializeOwned>(rest: &mut &[u8]) -> Option<T> {
+    let mut values = serde_json::Deserializer::from_slice(rest).into_iter::<T>();
+    let value = values.next()?.ok()?;
+    let end = values.byte_offset();
+    *rest = rest.get(end..)?;
+    Some(value)
+}
+
+fn parse_id(raw: &RawValue) -> RequestId {
+    match raw.get().parse() {
+        Ok(number) => RequestId::Number(number),
+        Err(_) => RequestId::Other(Bytes::copy_from_slice(raw.get().as_bytes())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_response_is_recognised_by_its_prefix() {
+        let seven = Some(RequestId::Number(7));
+        let text = Some(RequestId::Other(Bytes::from_static(b"\"a\"")));
+        for (prefix, expected) in [
+            (r#"{"jsonrpc":"2.0","id":7,"result":{"content":[{"text":"xxx"#, seven.clone()),
+            (r#" { "id" : 7 , "error" : {"code"#, seven),
+            (r#"{"id":"a","x":{"id":9},"result":[["#, text),
+            (r#"{"result":{"id":7"#, None),
+            (r#"{"id":7,"method":"x","params":"#, None),
+            (r#"{"method":"x","params":{"id":7"#, None),
+            (r#"[{"id":7,"result":1"#, None),
+            (r#"{"id":7"#, None),
+            ("xxxxx", None),
+            ("", None),
+        ] {
+            assert_eq!(response_id(prefix.as_bytes()), expected, "{prefix}");
+        }
+    }
+}

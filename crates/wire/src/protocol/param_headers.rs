@@ -1,0 +1,280 @@
+//! Arguments that a tool wants repeated in headers (`x-mcp-header`), so that what stands before a server can
+//! route without reading bodies.
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use serde_json::Value as Json;
+use thiserror::Error;
+
+use crate::jsonrpc::message::{Payload, RpcError};
+use crate::protocol::request_meta::{decode_header_value, header_mismatch};
+
+const ANNOTATION: &str = "x-mcp-header";
+
+/// Which of a tool's arguments are repeated, each by the way to it and the header's name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ParamHeaders(Vec<(Vec<String>, HeaderName)>);
+
+/// Why a tool's wish cannot be met. The tool must not be used then.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum ParamHeaderError {
+    /// It is not at a property that is reached through properties alone.
+    #[error("`x-mcp-header` stands where no argument is")]
+    Misplaced,
+    /// It names no header.
+    #[error("`x-mcp-header` of `{property}` is no name of a header")]
+    InvalidName {
+        /// The property.
+        property: String,
+    },
+    /// Two properties want the same header.
+    #[error("`x-mcp-header` of `{property}` is another one's too")]
+    Duplicate {
+        /// The second property.
+        property: String,
+    },
+    /// The property is no text, whole number or truth value.
+    #[error("`x-mcp-header` of `{property}`, which is no text, whole number or truth value")]
+    NotPrimitive {
+        /// The property.
+        property: String,
+    },
+}
+
+impl ParamHeaders {
+    /// Reads a tool's input schema.
+    pub fn from_schema(schema: &Json) -> Result<ParamHeaders, ParamHeaderError> {
+        if !is_annotated(schema) {
+            return Ok(ParamHeaders::default());
+        }
+        let mut param_headers = ParamHeaders::default();
+        let mut seen = 0;
+        param_headers.collect(schema, &mut Vec::new(), &mut seen)?;
+        // Every mention must have been one of those that stand at a property.
+        match seen == count_annotations(schema) {
+            true => Ok(param_headers),
+            false => Err(ParamHeaderError::Misplaced),
+        }
+    }
+
+    /// Is nothing repeated?
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn collect(
+        &mut self,
+        schema: &Json,
+        path: &mut Vec<String>,
+        seen: &mut usize,
+    ) -> Result<(), ParamHeaderError> {
+        let Some(properties) = schema.get("properties").and_then(Json::as_object) else {
+            return Ok(());
+        };
+        for (name, property) in properties {
+            path.push(name.clone());
+            if let Some(annotation) = property.get(ANNOTATION) {
+                *seen += 1;
+                self.add(annotation, property, path)?;
+            }
+            self.collect(property, path, seen)?;
+            path.pop();
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, name: &Json, schema: &Json, path: &[String]) -> Result<(), ParamHeaderError> {
+        let property = path.join(".");
+        // The name of the whole header decides: what follows a prefix may be any token.
+        let name = name.as_str().filter(|name| !name.is_empty());
+        let header = name.and_then(|name| format!("mcp-param-{name}").parse::<HeaderName>().ok());
+        let Some(header) = header else { return Err(ParamHeaderError::InvalidName { property }) };
+        if self.0.iter().any(|(_, other)| *other == header) {
+            return Err(ParamHeaderError::Duplicate { property });
+        }
+        match schema.get("type").and_then(Json::as_str) {
+            Some("string" | "integer" | "boolean") => {}
+            Some(_) | None => return Err(ParamHeaderError::NotPrimitive { property }),
+        }
+        self.0.push((path.to_vec(), header));
+        Ok(())
+    }
+
+    /// Compares the headers that came with a call with its arguments.
+    pub fn check(&self, arguments: &Payload, headers: &HeaderMap) -> Result<(), RpcError> {
+        let expected = self.headers(arguments);
+        for (_, name) in &self.0 {
+            let mut values = headers.get_all(name).iter();
+            let (received, more) = (values.next().map(decode_header_value), values.next());
+            let expected_value = expected.get(name).map(decode_header_value);
+            if received != expected_value || received == Some(None) || more.is_some() {
+                return Err(header_mismatch(name));
+            }
+        }
+        Ok(())
+    }
+
+    /// The headers for a call with these arguments. What is absent or null has none.
+    pub fn headers(&self, arguments: &Payload) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        if self.0.is_empty() {
+            return headers;
+        }
+        let Ok(arguments) = arguments.decode::<Json>() else { return headers };
+        for (path, name) in &self.0 {
+            let found = path.iter().try_fold(&arguments, |at, step| at.get(step));
+            let text = match found {
+                Some(Json::String(text)) => text.clone(),
+                Some(Json::Bool(truth)) => truth.to_string(),
+                Some(Json::Number(number)) => number.to_string(),
+                Some(Json::Null | Json::Array(_) | Json::Object(_)) | None => continue,
+            };
+            headers.insert(name, encode_header_value(&text));
+        }
+        headers
+    }
+}
+
+/// The text that a header's value stands for. None where it is wrapped and cannot be unwrapped.
+pub(crate) fn decode_header_text(value: &str) -> Option<String> {
+    let inner = value.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?="));
+    match inner {
+        None => Some(value.to_owned()),
+        Some(inner) => String::from_utf8(BASE64_STANDARD.decode(inner).ok()?).ok(),
+    }
+}
+
+/// A text as the value of a header: as it is where it can travel so, else wrapped.
+pub(crate) fn encode_header_value(text: &str) -> HeaderValue {
+    let bytes = text.as_bytes();
+    let is_padded = |byte: Option<&u8>| byte.is_some_and(|byte| matches!(byte, b' ' | b'\t'));
+    let looks_encoded = text.starts_with("=?base64?") && text.ends_with("?=");
+    let is_printable = bytes.iter().all(|byte| matches!(byte, 0x20..=0x7e));
+    let is_sent_as_is =
+        is_printable && !is_padded(bytes.first()) && !is_padded(bytes.last()) && !looks_encoded;
+    let encoded = || format!("=?base64?{}?=", BASE64_STANDARD.encode(text));
+    let value = if is_sent_as_is { text.to_owned() } else { encoded() };
+    HeaderValue::try_from(value).unwrap_or(HeaderValue::from_static(""))
+}
+
+/// How often the annotation stands anywhere but in sample data.
+fn count_annotations(schema: &Json) -> usize {
+    match schema {
+        Json::Object(map) => map
+            .iter()
+            .map(|(name, value)| match name.as_str() {
+                ANNOTATION => 1,
+                "default" | "const" | "enum" | "examples" => 0,
+                "properties" => {
+                    // A property may itself be called like the annotation.
+                    value
+                        .as_object()
+                        .into_iter()
+                        .flatten()
+                        .map(|(_, it)| count_annotations(it))
+                        .sum()
+                }
+                _ => count_annotations(value),
+            })
+            .sum(),
+        Json::Array(items) => items.iter().map(count_annotations).sum(),
+        Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => 0,
+    }
+}
+
+fn is_annotated(schema: &Json) -> bool {
+    count_annotations(schema) > 0
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn object(properties: &Json) -> Json {
+        json!({"type": "object", "properties": properties})
+    }
+
+    fn headers(schema: &Json, arguments: &Json) -> Vec<(String, String)> {
+        let param_headers = ParamHeaders::from_schema(schema).expect("the wish can be met");
+        let headers = param_headers.headers(&Payload::encode(arguments).expect("JSON"));
+        let text = |value: &HeaderValue| value.to_str().expect("text").to_owned();
+        headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect()
+    }
+
+    #[test]
+    fn annotated_arguments_become_headers() {
+        let schema = object(&json!({
+            "region": {"type": "string", "x-mcp-header": "Region"},
+            "deep": {"type": "object", "properties": {"n": {"type": "integer", "x-mcp-header": "N"}}},
+            "on": {"type": "boolean", "x-mcp-header": "On"},
+            "plain": {"type": "string"},
+        }));
+        let given = json!({"region": "eu", "deep": {"n": 7}, "on": null, "plain": "x"});
+        assert_eq!(
+            headers(&schema, &given),
+            [("mcp-param-region".into(), "eu".into()), ("mcp-param-n".into(), "7".into())]
+        );
+    }
+
+    #[test]
+    fn values_that_are_not_valid_headers_are_base64_encoded() {
+        let schema = object(&json!({"v": {"type": "string", "x-mcp-header": "V"}}));
+        for (value, expected) in [
+            ("a b", "a b"),
+            ("", ""),
+            (" a", "=?base64?IGE=?="),
+            ("é", "=?base64?w6k=?="),
+            ("a\nb", "=?base64?YQpi?="),
+            ("=?base64?x?=", "=?base64?PT9iYXNlNjQ/eD89?="),
+        ] {
+            let found = headers(&schema, &json!({"v": value}));
+            assert_eq!(found, [("mcp-param-v".to_owned(), expected.to_owned())], "{value}");
+        }
+    }
+
+    #[test]
+    fn invalid_annotations_are_errors() {
+        let of = |properties: Json| {
+            ParamHeaders::from_schema(&object(&properties)).expect_err("it is wrong")
+        };
+        let property = || "a".to_owned();
+        let with = |kind: &str, name: Json| json!({"a": {"type": kind, "x-mcp-header": name}});
+        assert_eq!(
+            of(with("string", json!(""))),
+            ParamHeaderError::InvalidName { property: property() }
+        );
+        assert_eq!(
+            of(with("string", json!("a b"))),
+            ParamHeaderError::InvalidName { property: property() }
+        );
+        assert_eq!(
+            of(with("string", json!(5))),
+            ParamHeaderError::InvalidName { property: property() }
+        );
+        assert_eq!(
+            of(with("number", json!("A"))),
+            ParamHeaderError::NotPrimitive { property: property() }
+        );
+        let twice = json!({
+            "a": {"type": "string", "x-mcp-header": "X"}, "b": {"type": "string", "x-mcp-header": "x"}
+        });
+        assert_eq!(of(twice), ParamHeaderError::Duplicate { property: "b".to_owned() });
+        let in_a_list = json!({
+            "a": {"type": "array", "items": {"type": "string", "x-mcp-header": "X"}}
+        });
+        assert_eq!(of(in_a_list), ParamHeaderError::Misplaced);
+        let at_the_root = json!({"type": "object", "x-mcp-header": "X", "properties": {}});
+        assert_eq!(ParamHeaders::from_schema(&at_the_root), Err(ParamHeaderError::Misplaced));
+    }
+
+    #[test]
+    fn sample_data_and_property_names_are_not_annotations() {
+        let schema = object(&json!({
+            "x-mcp-header": {"type": "string", "default": {"x-mcp-header": "no"}},
+        }));
+        assert_eq!(ParamHeaders::from_schema(&schema), Ok(ParamHeaders::default()));
+    }
+}

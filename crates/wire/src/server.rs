@@ -1,0 +1,312 @@
+//! The server's side of the two eras: which questions are let in and in which era, what a server says of itself,
+//! and what every result carries. The questions themselves are answered by whoever serves.
+
+use serde_json::{Map, Value as Json, json};
+
+use crate::jsonrpc::message::{Payload, RequestId, RpcError};
+use crate::protocol::era::{Era, LEGACY_VERSIONS, MODERN_VERSIONS, code, key};
+
+/// What a server says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerIdentity {
+    /// Its name, for programs.
+    pub name: String,
+    /// Its name, for people.
+    pub title: Option<String>,
+    /// Its version.
+    pub version: String,
+    /// How to use it.
+    pub instructions: Option<String>,
+    /// What it can do, as the protocol writes it.
+    pub capabilities: Map<String, Json>,
+}
+
+impl ServerIdentity {
+    fn server_info(&self) -> Json {
+        let mut info = json!({"name": self.name, "version": self.version});
+        if let Some(title) = &self.title {
+            info["title"] = json!(title);
+        }
+        info
+    }
+}
+
+/// One client's standing with a server.
+#[derive(Debug, Clone)]
+pub struct ServerSession {
+    identity: ServerIdentity,
+    /// What a legacy client said that it can do.
+    client_capabilities: Option<Json>,
+}
+
+/// Who asks, as far as one question tells.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClientContext {
+    /// The era that the question is asked in, and is to be answered in.
+    pub era: Era,
+    /// What the client can do for a server, as the protocol writes it.
+    pub capabilities: Json,
+    /// What signs of progress have to carry; absent where nobody wants them.
+    pub progress_token: Option<Json>,
+    /// How much of what goes on the client wants to hear. In the legacy era it says so beforehand.
+    pub log_level: Option<String>,
+}
+
+impl ServerSession {
+    /// A client of whom nothing is known yet.
+    pub fn new(identity: ServerIdentity) -> ServerSession {
+        ServerSession { identity, client_capabilities: None }
+    }
+
+    /// Lets a question in, or says why not.
+    pub fn admit(&self, method: &str, params: &Json) -> Result<ClientContext, RpcError> {
+        let meta = &params["_meta"];
+        let context = |era, capabilities: &Json| ClientContext {
+            era,
+            capabilities: capabilities.clone(),
+            progress_token: Some(&meta["progressToken"])
+                .filter(|it| it.is_string() || it.is_number())
+                .cloned(),
+            log_level: meta[key::LOG_LEVEL].as_str().map(str::to_owned),
+        };
+        if method == "server/discover" || meta[key::VERSION].is_string() {
+            return self.admit_modern(method, meta).map(|it| context(Era::Modern, it));
+        }
+        if !is_legacy_method(method) {
+            return Err(method_not_found(method));
+        }
+        match (&self.client_capabilities, method) {
+            (_, "initialize") => Ok(context(Era::Legacy, &params["capabilities"])),
+            (Some(capabilities), _) => Ok(context(Era::Legacy, capabilities)),
+            (None, _) => Err(rpc_error(code::INVALID_REQUEST, "`initialize` comes first")),
+        }
+    }
+
+    fn admit_modern<'m>(&self, method: &str, meta: &'m Json) -> Result<&'m Json, RpcError> {
+        let missing = |key: &str| invalid_params(&format!("`_meta` lacks `{key}`"));
+        let version = meta[key::VERSION].as_str().ok_or_else(|| missing(key::VERSION))?;
+        let capabilities = &meta[key::CAPABILITIES];
+        if !capabilities.is_object() {
+            return Err(missing(key::CAPABILITIES));
+        }
+        if !MODERN_VERSIONS.contains(&version) {
+            let data = json!({"supported": MODERN_VERSIONS, "requested": version});
+            let error = rpc_error(code::UNSUPPORTED_VERSION, "this version is not spoken here");
+            return Err(with_data(error, &data));
+        }
+        match is_modern_method(method) {
+            true => Ok(capabilities),
+            false => Err(method_not_found(method)),
+        }
+    }
+
+    /// Answers `initialize`. From now on the client may ask in the legacy way.
+    pub fn initialize(&mut self, params: &Json) -> Json {
+        self.client_capabilities = Some(params["capabilities"].clone());
+        let requested = params["protocolVersion"].as_str().unwrap_or_default();
+        let version =
+            LEGACY_VERSIONS.iter().find(|it| **it == requested).unwrap_or(&LEGACY_VERSIONS[0]);
+        let identity = &self.identity;
+        let mut result = json!({
+            "protocolVersion": version,
+            "capabilities": identity.capabilities,
+            "serverInfo": identity.server_info(),
+        });
+        if let Some(instructions) = &identity.instructions {
+            result["instructions"] = json!(instructions);
+        }
+        result
+    }
+
+    /// Has the client come in by `initialize`?
+    pub fn is_initialized(&self) -> bool {
+        self.client_capabilities.is_some()
+    }
+
+    /// Answers `server/discover`.
+    pub fn discover(&self) -> Json {
+        let identity = &self.identity;
+        let mut result =
+            json!({"supportedVersions": MODERN_VERSIONS, "capabilities": identity.capabilities});
+        if let Some(instructions) = &identity.instructions {
+            result["instructions"] = json!(instructions);
+        }
+        result
+    }
+
+    /// A result with what its era wants on it.
+    pub fn encode_result(&self, era: Era, method: &str, mut result: Json) -> Payload {
+        if era == Era::Modern && result.is_object() {
+            if result["resultType"].is_null() {
+                result["resultType"] = json!("complete");
+            }
+            if !result["_meta"].is_object() {
+                result["_meta"] = json!({});
+            }
+            result["_meta"][key::SERVER_INFO] = self.identity.server_info();
+            // Changes are told to whoever listens; nobody is promised more than that.
+            if method == "server/discover"
+                || method == "resources/read"
+                || method.ends_with("/list")
+            {
+                result["ttlMs"] = json!(0);
+                result["cacheScope"] = json!("private");
+            }
+        }
+        Payload::from_json(result.to_string().into())
+    }
+}
+
+/// What a modern server answers while it needs something first: questions by name, and what it wants to be told
+/// again with the answers.
+pub fn input_required(requests: &Json, state: &str) -> Json {
+    json!({"resultType": "input_required", "inputRequests": requests, "requestState": state})
+}
+
+/// Parameters of a message that belongs to a subscription.
+pub fn with_subscription_id(mut params: Json, subscription: &RequestId) -> Json {
+    params["_meta"] = json!({key::SUBSCRIPTION_ID: subscription.to_json()});
+    params
+}
+
+/// The parameters of a question make no sense.
+pub fn invalid_params(message: &str) -> RpcError {
+    rpc_error(code::INVALID_PARAMS, message)
+}
+
+/// Whoever answers failed, or cannot take more.
+pub fn internal_error(message: &str) -> RpcError {
+    rpc_error(code::INTERNAL, message)
+}
+
+/// There is no such resource.
+pub fn resource_not_found(era: Era, uri: &str) -> RpcError {
+    let code = match era {
+        Era::Legacy => code::RESOURCE_NOT_FOUND,
+        Era::Modern => code::INVALID_PARAMS,
+    };
+    let uri: String = uri.chars().take(200).collect();
+    with_data(rpc_error(code, "there is no such resource"), &json!({"uri": uri}))
+}
+
+/// The client cannot do what the answer needs.
+pub fn missing_capability(capabilities: &Json) -> RpcError {
+    let error = rpc_error(code::MISSING_CAPABILITY, "the client lacks a capability");
+    with_data(error, &json!({"requiredCapabilities": capabilities}))
+}
+
+/// There is no such method.
+pub fn method_not_found(method: &str) -> RpcError {
+    let method: String = method.chars().take(100).collect();
+    rpc_error(code::METHOD_NOT_FOUND, &format!("there is no method `{method}`"))
+}
+
+pub(crate) fn rpc_error(code: i64, message: &str) -> RpcError {
+    RpcError { code, message: message.to_owned(), data: None }
+}
+
+pub(crate) fn with_data(error: RpcError, data: &Json) -> RpcError {
+    RpcError { data: Some(Payload::from_json(data.to_string().into())), ..error }
+}
+
+fn is_legacy_method(method: &str) -> bool {
+    matches!(method, "initialize" | "logging/setLevel")
+        || matches!(method, "resources/subscribe" | "resources/unsubscribe")
+        || is_common_method(method)
+}
+
+fn is_modern_method(method: &str) -> bool {
+    matches!(method, "server/discover" | "subscriptions/listen") || is_common_method(method)
+}
+
+fn is_common_method(method: &str) -> bool {
+    matches!(
+        method,
+        "tools/list"
+            | "tools/call"
+            | "resources/list"
+            | "resources/templates/list"
+            | "resources/read"
+            | "prompts/list"
+            | "prompts/get"
+            | "completion/complete"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn session() -> ServerSession {
+        ServerSession::new(ServerIdentity {
+            name: "s".to_owned(),
+            title: Some("S".to_owned()),
+            version: "1".to_owned(),
+            instructions: Some("Be kind.".to_owned()),
+            capabilities: Map::from_iter([("tools".to_owned(), json!({}))]),
+        })
+    }
+
+    fn modern(version: &str) -> Json {
+        json!({"_meta": {key::VERSION: version, key::CAPABILITIES: {"roots": {}}}})
+    }
+
+    fn code_of(admitted: Result<ClientContext, RpcError>) -> i64 {
+        admitted.expect_err("it is refused").code
+    }
+
+    #[test]
+    fn a_legacy_client_initializes_first() {
+        let mut session = session();
+        assert_eq!(code_of(session.admit("tools/list", &Json::Null)), -32600);
+        let params =
+            json!({"protocolVersion": LEGACY_VERSIONS[1], "capabilities": {"elicitation": {}}});
+        assert_eq!(session.admit("initialize", &params).expect("it may").era, Era::Legacy);
+        let result = session.initialize(&params);
+        assert_eq!(result["protocolVersion"], LEGACY_VERSIONS[1]);
+        assert_eq!(result["serverInfo"], json!({"name": "s", "version": "1", "title": "S"}));
+        let context = session.admit("tools/list", &Json::Null).expect("it may now");
+        assert_eq!(context.capabilities, json!({"elicitation": {}}));
+        assert_eq!(code_of(session.admit("subscriptions/listen", &Json::Null)), -32601);
+        let unknown = session.initialize(&json!({"protocolVersion": "1999-01-01"}));
+        assert_eq!(unknown["protocolVersion"], LEGACY_VERSIONS[0]);
+    }
+
+    #[test]
+    fn a_modern_request_needs_no_session() {
+        let session = session();
+        let mut params = modern(MODERN_VERSIONS[0]);
+        params["_meta"]["progressToken"] = json!(7);
+        let context = session.admit("tools/call", &params).expect("it may");
+        assert_eq!((context.era, context.progress_token), (Era::Modern, Some(json!(7))));
+        assert_eq!(context.capabilities, json!({"roots": {}}));
+        assert_eq!(code_of(session.admit("initialize", &modern(MODERN_VERSIONS[0]))), -32601);
+        assert_eq!(code_of(session.admit("server/discover", &Json::Null)), -32602);
+        let error = session.admit("tools/list", &modern("2999-01-01")).expect_err("unknown");
+        let data: Json = error.data.expect("data").decode().expect("JSON");
+        assert_eq!((error.code, &data["supported"]), (-32022, &json!(MODERN_VERSIONS)));
+    }
+
+    #[test]
+    fn results_have_the_members_of_their_era() {
+        let session = session();
+        let finished = |era, method| -> Json {
+            session.encode_result(era, method, json!({"a": 1})).decode().expect("JSON")
+        };
+        assert_eq!(finished(Era::Legacy, "tools/list"), json!({"a": 1}));
+        let server = json!({key::SERVER_INFO: {"name": "s", "version": "1", "title": "S"}});
+        assert_eq!(
+            finished(Era::Modern, "tools/call"),
+            json!({"a": 1, "resultType": "complete", "_meta": server})
+        );
+        assert_eq!(finished(Era::Modern, "tools/list")["cacheScope"], "private");
+    }
+
+    #[test]
+    fn a_message_of_a_subscription_names_it() {
+        let tagged =
+            with_subscription_id(json!({"uri": "a:b"}), &RequestId::from_json(&json!("x")));
+        assert_eq!(tagged, json!({"uri": "a:b", "_meta": {key::SUBSCRIPTION_ID: "x"}}));
+        assert_eq!(RequestId::from_json(&json!(5)), RequestId::Number(5));
+    }
+}

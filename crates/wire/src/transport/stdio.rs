@@ -1,0 +1,473 @@
+//! Messages over byte streams, one a line: what stdio servers speak.
+
+use std::collections::VecDeque;
+
+use bytes::{Buf, Bytes, BytesMut};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+use crate::jsonrpc::message;
+use crate::jsonrpc::message::{Message, Messages, ParseError};
+use crate::jsonrpc::oversized;
+use crate::transport::{CloseReason, OutgoingMessage, Transport, TransportEvent};
+use crate::transport_error::TransportError;
+
+/// The largest message we take, unless told otherwise.
+pub const DEFAULT_MAX_MESSAGE_SIZE: usize = 64 * 1024 * 1024;
+
+/// As much as a pipe holds.
+const READ_SIZE: usize = 64 * 1024;
+/// Lines up to this size are copied out of the buffer, so that it is used again at once, and so that a small
+/// payload that somebody keeps does not keep a large buffer.
+const MAX_COPIED_LINE: usize = 64 * 1024;
+/// Lines up to this size leave the buffer as it is once nobody has them any more. Longer ones take it with them.
+const MAX_SHARED_LINE: usize = 2 * 1024 * 1024;
+
+/// The most of one line that is passed over. Whoever goes on beyond that never comes to an end.
+const MAX_SKIPPED: usize = 2 * 1024 * 1024 * 1024;
+
+/// A link over a reader and a writer.
+#[derive(Debug)]
+pub struct StdioTransport<R, W> {
+    reader: R,
+    writer: W,
+    line_reader: LineReader,
+    write_buffer: WriteBuffer,
+}
+
+impl<R, W> StdioTransport<R, W>
+where
+    R: AsyncRead + Unpin + Send + 'static,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    /// A link that takes messages up to `limit` bytes.
+    pub fn new(reader: R, writer: W, limit: usize) -> StdioTransport<R, W> {
+        StdioTransport {
+            reader,
+            writer,
+            line_reader: LineReader::new(limit),
+            write_buffer: WriteBuffer::default(),
+        }
+    }
+}
+
+impl<R, W> Transport for StdioTransport<R, W>
+where
+    R: AsyncRead + Unpin + Send + 'static,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    fn push(&mut self, outgoing: OutgoingMessage) {
+        outgoing.message.write_to(&mut self.write_buffer.bytes);
+        self.write_buffer.bytes.push(b'\n');
+    }
+
+    fn queued_bytes(&self) -> usize {
+        self.write_buffer.remaining()
+    }
+
+    async fn shutdown(&mut self) {
+        while self.write_buffer.remaining() > 0 {
+            if self.write_buffer.write_some(&mut self.writer).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    async fn next(&mut self) -> Result<TransportEvent, CloseReason> {
+        loop {
+            if let Some(event) = self.line_reader.next_event() {
+                return event;
+            }
+            // The buffer grows under `read_buf` only, so what was read survives when this call is dropped.
+            self.line_reader.buffer.reserve(READ_SIZE);
+            tokio::select! {
+                biased;
+                written = self.write_buffer.write_some(&mut self.writer), if self.write_buffer.remaining() > 0 => {
+                    written.map_err(|error| CloseReason::Io(error.kind()))?;
+                }
+                read = self.reader.read_buf(&mut self.line_reader.buffer) => match read {
+                    Ok(0) => return Err(self.line_reader.close_reason()),
+                    Ok(_) => {}
+                    Err(error) => return Err(CloseReason::Io(error.kind())),
+                },
+            }
+        }
+    }
+}
+
+/// Bytes on their way out, many messages at a time.
+#[derive(Debug, Default)]
+struct WriteBuffer {
+    bytes: Vec<u8>,
+    written: usize,
+}
+
+impl WriteBuffer {
+    /// A queue that emptied once keeps this much room at most.
+    const MAX_KEPT_CAPACITY: usize = 256 * 1024;
+
+    fn remaining(&self) -> usize {
+        self.bytes.len() - self.written
+    }
+
+    async fn write_some(&mut self, writer: &mut (impl AsyncWrite + Unpin)) -> std::io::Result<()> {
+        let count = writer.write(&self.bytes[self.written..]).await?;
+        if count == 0 {
+            return Err(std::io::ErrorKind::WriteZero.into());
+        }
+        self.written += count;
+        if self.remaining() == 0 {
+            self.bytes.clear();
+            self.bytes.shrink_to(WriteBuffer::MAX_KEPT_CAPACITY);
+            self.written = 0;
+            writer.flush().await?;
+        }
+        Ok(())
+    }
+}
+
+/// A line is longer than we take.
+#[derive(Debug)]
+struct LineTooLong;
+
+/// Bytes on their way in, cut into lines.
+#[derive(Debug)]
+struct LineReader {
+    buffer: BytesMut,
+    /// How far the buffer has been searched for a line's end.
+    searched: usize,
+    /// What was read and not handed out yet: parts of a batch, and news of a message that was too large.
+    ready: VecDeque<TransportEvent>,
+    /// How much was passed over of a line that is too long, until its end comes.
+    skipped: Option<usize>,
+    limit: usize,
+}
+
+impl LineReader {
+    fn new(limit: usize) -> LineReader {
+        LineReader {
+            buffer: BytesMut::new(),
+            searched: 0,
+            ready: VecDeque::new(),
+            skipped: None,
+            limit,
+        }
+    }
+
+    /// The next message of what was read so far.
+    fn next_event(&mut self) -> Option<Result<TransportEvent, CloseReason>> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Some(Ok(event));
+            }
+            if self.skipped.is_some()
+                && let Err(end) = self.skip()?
+            {
+                return Some(Err(end));
+            }
+            let line = match self.next_line()? {
+                Ok(line) => line,
+                Err(LineTooLong) => match self.start_skipping() {
+                    Ok(()) => continue,
+                    Err(end) => return Some(Err(end)),
+                },
+            };
+            if line.trim_ascii().is_empty() {
+                continue;
+            }
+            match message::parse(&line) {
+                Ok(Messages::One(message)) => return Some(Ok(TransportEvent::Message(message))),
+                Ok(Messages::Batch(parts)) => self.ready.extend(parts.into_iter().map(event_from)),
+                Err(malformed) => return Some(Ok(TransportEvent::Malformed(malformed))),
+            }
+        }
+    }
+
+    fn next_line(&mut self) -> Option<Result<Bytes, LineTooLong>> {
+        match memchr::memchr(b'\n', &self.buffer[self.searched..]) {
+            Some(found) => {
+                let end = self.searched + found;
+                self.searched = 0;
+                if end > self.limit {
+                    return Some(Err(LineTooLong));
+                }
+                Some(Ok(self.take_line(end)))
+            }
+            None => {
+                self.searched = self.buffer.len();
+                (self.searched > self.limit).then_some(Err(LineTooLong))
+            }
+        }
+    }
+
+    /// The line in front is too long. Whoever waits for it is told, and the rest of it is passed over: the others on
+    /// this link are not to suffer. Where nobody can be told, the link is of no use any more.
+    fn start_skipping(&mut self) -> Result<(), CloseReason> {
+        let Some(id) = oversized::response_id(&self.buffer) else {
+            return Err(CloseReason::TooLarge { limit: self.limit });
+        };
+        let error = TransportError::TooLarge { limit: self.limit };
+        self.ready.push_back(TransportEvent::DeliveryFailed { id: Some(id), error });
+        self.skipped = Some(0);
+        Ok(())
+    }
+
+    /// Drops what was read of a line that is too long; comes back when its end came.
+    fn skip(&mut self) -> Option<Result<(), CloseReason>> {
+        let skipped_bytes = self.skipped.unwrap_or_default();
+        match memchr::memchr(b'\n', &self.buffer) {
+            Some(end) => {
+                self.skipped = None;
+                self.buffer = BytesMut::from(&self.buffer[end + 1..]);
+                self.searched = 0;
+                Some(Ok(()))
+            }
+            None => {
+                let skipped_bytes = skipped_bytes.saturating_add(self.buffer.len());
+                self.skipped = Some(skipped_bytes);
+                match self.buffer.capacity() > MAX_SHARED_LINE {
+                    true => self.buffer = BytesMut::new(),
+                    false => self.buffer.clear(),
+                }
+                self.searched = 0;
+                (skipped_bytes > MAX_SKIPPED)
+                    .then_some(Err(CloseReason::TooLarge { limit: self.limit }))
+            }
+        }
+    }
+
+    /// Takes the line that ends there, and its end.
+    fn take_line(&mut self, end: usize) -> Bytes {
+        if end <= MAX_COPIED_LINE {
+            let line = Bytes::copy_from_slice(&self.buffer[..end]);
+            self.buffer.advance(end + 1);
+            return line;
+        }
+        let line = self.buffer.split_to(end).freeze();
+        self.buffer.advance(1);
+        if end > MAX_SHARED_LINE {
+            self.buffer = BytesMut::from(&self.buffer[..]);
+        }
+        line
+    }
+
+    fn close_reason(&self) -> CloseReason {
+        match self.buffer.trim_ascii().is_empty() && self.skipped.is_none() {
+            true => CloseReason::Closed,
+            false => CloseReason::Truncated,
+        }
+    }
+}
+
+fn event_from(part: Result<Message, ParseError>) -> TransportEvent {
+    match part {
+        Ok(message) => TransportEvent::Message(message),
+        Err(malformed) => TransportEvent::Malformed(malformed),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use tokio::io::DuplexStream;
+
+    use super::*;
+    use crate::jsonrpc::message::Payload;
+
+    type TestTransport = StdioTransport<DuplexStream, tokio::io::Sink>;
+
+    /// A link that reads what is written to the other half.
+    fn transport(limit: usize) -> (TestTransport, DuplexStream) {
+        let (reader, writer) = tokio::io::duplex(1 << 20);
+        (StdioTransport::new(reader, tokio::io::sink(), limit), writer)
+    }
+
+    /// Everything that arrives until the link ends.
+    async fn events(chunks: &[&[u8]], limit: usize) -> (Vec<String>, CloseReason) {
+        let (mut transport, mut writer) = transport(limit);
+        for chunk in chunks {
+            writer.write_all(chunk).await.expect("there is room");
+        }
+        drop(writer);
+        let mut seen = Vec::new();
+        loop {
+            match transport.next().await {
+                Ok(TransportEvent::Message(Message::Notification { method, .. })) => {
+                    seen.push(method.into_owned())
+                }
+                Ok(TransportEvent::Message(_) | TransportEvent::RelatedMessage { .. }) => {
+                    seen.push("message".to_owned());
+                }
+                Ok(TransportEvent::DeliveryFailed { id, error: error }) => {
+                    seen.push(format!("{id:?}: {error}"))
+                }
+                Ok(TransportEvent::Malformed(malformed)) => seen.push(malformed.to_string()),
+                Err(end) => return (seen, end),
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn lines_are_found_wherever_the_chunks_end() {
+        let chunks: [&[u8]; 4] = [
+            b"{\"method\":",
+            b"\"a\"}\n{\"method\":\"b\"}\r\n\n  \n",
+            b"{\"meth",
+            b"od\":\"c\"}\n",
+        ];
+        assert_eq!(
+            events(&chunks, 100).await,
+            (vec!["a".to_owned(), "b".to_owned(), "c".to_owned()], CloseReason::Closed)
+        );
+    }
+
+    #[tokio::test]
+    async fn malformed_lines_are_skipped_and_a_truncated_last_line_is_reported() {
+        let (seen, end) =
+            events(&[b"Server running\n[{\"method\":\"a\"}, 7]\n{\"method\":\"b\"}\n{\"half"], 100)
+                .await;
+        assert_eq!(seen, ["it is not a JSON object", "a", "it is not a JSON object", "b"]);
+        assert_eq!(end, CloseReason::Truncated);
+    }
+
+    #[tokio::test]
+    async fn a_line_without_end_stops_at_the_limit() {
+        let flood = vec![b'x'; 4096];
+        assert_eq!(
+            events(&[&flood], 1000).await,
+            (Vec::new(), CloseReason::TooLarge { limit: 1000 })
+        );
+        let mut long = vec![b' '; 2000];
+        long.push(b'\n');
+        assert_eq!(events(&[&long], 1000).await.1, CloseReason::TooLarge { limit: 1000 });
+    }
+
+    #[tokio::test]
+    async fn an_oversized_response_fails_alone() {
+        let large = format!(
+            "{{\"method\":\"a\"}}\n{{\"id\":7,\"result\":\"{}\"}}\n{{\"method\":\"b\"}}\n",
+            "x".repeat(5000)
+        );
+        let lost = "Some(Number(7)): the answer was larger than 1000 bytes";
+        for size in [1, 7, 999, 1000, 1001, 4000, 10_000] {
+            let chunks: Vec<&[u8]> = large.as_bytes().chunks(size).collect();
+            let (seen, end) = events(&chunks, 1000).await;
+            assert_eq!(seen, ["a", lost, "b"], "{size}");
+            assert_eq!(end, CloseReason::Closed);
+        }
+        let (seen, end) = events(&[&large.as_bytes()[..3000]], 1000).await;
+        assert_eq!((seen.len(), end), (2, CloseReason::Truncated));
+    }
+
+    #[tokio::test]
+    async fn lines_of_every_size_arrive_complete_and_in_order() {
+        let sizes = [
+            1,
+            1000,
+            MAX_COPIED_LINE - 100,
+            MAX_COPIED_LINE,
+            MAX_COPIED_LINE + 1,
+            3 * MAX_COPIED_LINE,
+            MAX_SHARED_LINE,
+            MAX_SHARED_LINE + 1,
+            2,
+            1,
+        ];
+        let (reader, mut writer) = tokio::io::duplex(1 << 16);
+        let writing = tokio::spawn(async move {
+            for size in sizes {
+                let line = format!("{{\"method\":\"{}\"}}\n", "x".repeat(size));
+                writer.write_all(line.as_bytes()).await.expect("it is read");
+            }
+        });
+        let mut transport =
+            StdioTransport::new(reader, tokio::io::sink(), DEFAULT_MAX_MESSAGE_SIZE);
+        let mut seen = Vec::new();
+        while let Ok(TransportEvent::Message(Message::Notification { method, .. })) =
+            transport.next().await
+        {
+            assert!(method.bytes().all(|byte| byte == b'x'));
+            seen.push(method.len());
+        }
+        assert_eq!(seen, sizes);
+        writing.await.expect("it was all read");
+    }
+
+    /// An inbox that has read a line of about this size, and the line's payload.
+    fn after_a_line_of(size: usize) -> (LineReader, Payload) {
+        let mut line_reader = LineReader::new(DEFAULT_MAX_MESSAGE_SIZE);
+        line_reader.buffer.reserve(READ_SIZE);
+        let line = format!("{{\"method\":\"x\",\"params\":[\"{}\"]}}\n", "y".repeat(size));
+        line_reader.buffer.extend_from_slice(line.as_bytes());
+        match line_reader.next_event() {
+            Some(Ok(TransportEvent::Message(Message::Notification {
+                params: Some(it), ..
+            }))) => (line_reader, it),
+            other => panic!("it is a notification: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_buffer_is_reused_while_a_small_payload_is_alive() {
+        let (mut line_reader, _kept) = after_a_line_of(100);
+        line_reader.buffer.reserve(READ_SIZE);
+        assert_eq!(line_reader.buffer.capacity(), READ_SIZE);
+        assert!(line_reader.buffer.try_reclaim(READ_SIZE));
+    }
+
+    #[test]
+    fn a_huge_line_leaves_no_huge_buffer_behind() {
+        let (mut line_reader, payload) = after_a_line_of(MAX_SHARED_LINE + 1);
+        drop(payload);
+        line_reader.buffer.reserve(READ_SIZE);
+        assert!(line_reader.buffer.capacity() < 4 * READ_SIZE, "{}", line_reader.buffer.capacity());
+    }
+
+    #[tokio::test]
+    async fn a_dropped_wait_loses_nothing() {
+        let (mut transport, mut writer) = transport(1000);
+        writer.write_all(b"{\"method\":\"a\"").await.expect("there is room");
+        for _ in 0..3 {
+            let waited =
+                tokio::time::timeout(std::time::Duration::from_millis(1), transport.next()).await;
+            assert!(waited.is_err());
+        }
+        writer.write_all(b"}\n").await.expect("there is room");
+        let expected = Message::Notification { method: "a".into(), params: None };
+        assert_eq!(transport.next().await, Ok(TransportEvent::Message(expected)));
+    }
+
+    #[tokio::test]
+    async fn what_is_pushed_is_written_line_by_line() {
+        let (reader, _open) = tokio::io::duplex(64);
+        let (mut written, writer) = tokio::io::duplex(1 << 16);
+        let mut transport = StdioTransport::new(reader, writer, 1000);
+        for method in ["a", "b"] {
+            transport.push(Message::Notification { method: method.into(), params: None }.into());
+        }
+        assert!(transport.queued_bytes() > 0);
+        let waited =
+            tokio::time::timeout(std::time::Duration::from_millis(20), transport.next()).await;
+        assert!(waited.is_err() && transport.queued_bytes() == 0);
+        let mut text = vec![0; 200];
+        let count = written.read(&mut text).await.expect("it was written");
+        assert_eq!(
+            String::from_utf8_lossy(&text[..count]),
+            "{\"jsonrpc\":\"2.0\",\"method\":\"a\"}\n{\"jsonrpc\":\"2.0\",\"method\":\"b\"}\n"
+        );
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        /// However the bytes are cut, the same messages arrive; and no bytes make it panic.
+        #[test]
+        fn cuts_change_nothing(bytes in "[{}\\[\\]\":a-c\n ]{0,200}", cut in any::<prop::sample::Index>()) {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+            let bytes = bytes.as_bytes();
+            let (front, back) = bytes.split_at(cut.index(bytes.len() + 1));
+            let whole = runtime.block_on(events(&[bytes], 1000));
+            let parts = runtime.block_on(events(&[front, back], 1000));
+            prop_assert_eq!(whole, parts);
+        }
+    }
+}

@@ -1,0 +1,377 @@
+//! One POST and everything that comes back on account of it.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use serde::Deserialize;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+use super::fast_path::{Handoff, HandoffResponse};
+use super::post::{Post, PostKind, RequestLifetime};
+use super::resume::Resume;
+use super::{Completion, Endpoint, ExchangeUpdate, SESSION_ID_HEADER};
+use crate::http::client::{
+    ContentKind, HttpRequest, HttpResponse, Via, content_kind, drain, not_mcp_error,
+    not_mcp_error_with_body, read_body, status_error, status_error_with_body,
+};
+use crate::http::sse_decoder::{SseEvent, SseStream};
+use crate::jsonrpc::message;
+use crate::jsonrpc::message::{Message, Messages, Payload, RequestId};
+use crate::protocol::era::code;
+use crate::transport::TransportEvent;
+use crate::transport_error::TransportError;
+
+/// How long something that wants no answer may take to be accepted.
+const ONE_WAY_TIMEOUT: Duration = Duration::from_secs(60);
+/// The most that is read of a refusal to find an error of the protocol in it.
+const MAX_ERROR_BODY: usize = 64 * 1024;
+/// How long a stream may go on after its answer, so that its connection can be used again.
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(100);
+
+/// Runs an exchange to its end.
+pub(crate) async fn run(
+    endpoint: Arc<Endpoint>,
+    post: Post,
+    update_sender: mpsc::Sender<ExchangeUpdate>,
+) -> Completion {
+    let load = post.load();
+    let Post { kind, headers, body } = post;
+    let url = Cow::Borrowed(&endpoint.target.url);
+    let mut request = HttpRequest { method: Method::POST, url, headers, body };
+    let event = match &kind {
+        PostKind::Initialize(id) => {
+            let exchange = RequestExchange {
+                id,
+                lifetime: RequestLifetime::Session,
+                update_sender: &update_sender,
+            };
+            let delivery = exchange.send_initialize(&endpoint, &mut request).await;
+            exchange.to_event(delivery)
+        }
+        PostKind::Request(id, lifetime) => {
+            let exchange =
+                RequestExchange { id, lifetime: *lifetime, update_sender: &update_sender };
+            let delivery = exchange.send(&endpoint, &mut request).await;
+            exchange.to_event(delivery)
+        }
+        PostKind::Initialized | PostKind::OneWay => {
+            let outcome =
+                match timeout(ONE_WAY_TIMEOUT, send_one_way(&endpoint, &mut request)).await {
+                    Ok(outcome) => outcome,
+                    Err(_) => Err(TransportError::Timeout(ONE_WAY_TIMEOUT)),
+                };
+            outcome.err().map(|error| TransportEvent::DeliveryFailed { id: None, error })
+        }
+    };
+    Completion::Exchange { kind, load, event }
+}
+
+/// Goes on with a question that was asked past the link.
+pub(crate) async fn continue_handoff(
+    endpoint: Arc<Endpoint>,
+    handoff: Handoff,
+    update_sender: mpsc::Sender<ExchangeUpdate>,
+) -> Completion {
+    let Handoff { id, lifetime, load, headers: sent, response: back } = handoff;
+    let exchange = RequestExchange { id: &id, lifetime, update_sender: &update_sender };
+    let delivery = match back {
+        HandoffResponse::Unread(response) => {
+            exchange.read_response(&endpoint, &sent, response, SessionReport::None).await
+        }
+        HandoffResponse::Read(response, body) => {
+            exchange.read_body(&response, &body, SessionReport::None).await
+        }
+    };
+    let event = exchange.to_event(delivery);
+    Completion::Exchange { kind: PostKind::Request(id, lifetime), load, event }
+}
+
+/// Sends what wants no answer. What comes back with a success is for nobody.
+async fn send_one_way(
+    endpoint: &Endpoint,
+    request: &mut HttpRequest<'_>,
+) -> Result<(), TransportError> {
+    let response = endpoint.target.send(&endpoint.client, request, Via::Http).await?;
+    if !response.status().is_success() {
+        return Err(status_error(response).await);
+    }
+    if content_kind(response.headers()) != ContentKind::EventStream {
+        drain(response).await;
+    }
+    Ok(())
+}
+
+/// A question and whom to tell what comes back.
+struct RequestExchange<'a> {
+    id: &'a RequestId,
+    lifetime: RequestLifetime,
+    update_sender: &'a mpsc::Sender<ExchangeUpdate>,
+}
+
+/// How a question was answered.
+enum ResponseDelivery {
+    Message(Message),
+    /// The answer went ahead of the end of its stream.
+    Delivered,
+    /// The server took it, and will answer elsewhere.
+    OutOfBand,
+}
+
+impl RequestExchange<'_> {
+    fn to_event(
+        &self,
+        delivery: Result<ResponseDelivery, TransportError>,
+    ) -> Option<TransportEvent> {
+        match delivery {
+            Ok(ResponseDelivery::Message(message)) => Some(TransportEvent::Message(message)),
+            Ok(ResponseDelivery::Delivered | ResponseDelivery::OutOfBand) => None,
+            Err(error) => Some(TransportEvent::DeliveryFailed { id: Some(self.id.clone()), error }),
+        }
+    }
+
+    async fn send(
+        &self,
+        endpoint: &Endpoint,
+        request: &mut HttpRequest<'_>,
+    ) -> Result<ResponseDelivery, TransportError> {
+        let response = endpoint.target.send(&endpoint.client, request, Via::Http).await?;
+        self.read_response(endpoint, &request.headers, response, SessionReport::None).await
+    }
+
+    async fn send_initialize(
+        &self,
+        endpoint: &Endpoint,
+        request: &mut HttpRequest<'_>,
+    ) -> Result<ResponseDelivery, TransportError> {
+        let response = endpoint.target.send(&endpoint.client, request, Via::Http).await?;
+        let mut session = response.headers().get(SESSION_ID_HEADER).cloned();
+        if let Some(session) = &mut session {
+            session.set_sensitive(true);
+            // Should the answer's stream be lost, it is asked for within the session.
+            request.headers.insert(SESSION_ID_HEADER, session.clone());
+        }
+        self.read_response(
+            endpoint,
+            &request.headers,
+            response,
+            SessionReport::Initialize { session },
+        )
+        .await
+    }
+
+    async fn read_response(
+        &self,
+        endpoint: &Endpoint,
+        sent: &HeaderMap,
+        mut response: HttpResponse,
+        report: SessionReport,
+    ) -> Result<ResponseDelivery, TransportError> {
+        let status = response.status();
+        if !status.is_success() {
+            return self.read_error_response(response).await;
+        }
+        match content_kind(response.headers()) {
+            ContentKind::EventStream => {
+                let limit = endpoint.target.max_message_size;
+                let events = SseStream::new(response, limit);
+                self.read_stream(endpoint, sent, events, report).await
+            }
+            ContentKind::Json | ContentKind::Missing => {
+                let body = read_body(&mut response, endpoint.target.max_message_size).await?;
+                self.read_body(&response, &body, report).await
+            }
+            ContentKind::Other if is_empty_success(status) => {
+                drain(response).await;
+                self.accepted_without_body()
+            }
+            ContentKind::Other => Err(not_mcp_error(response).await),
+        }
+    }
+
+    async fn read_body(
+        &self,
+        response: &HttpResponse,
+        body: &Bytes,
+        report: SessionReport,
+    ) -> Result<ResponseDelivery, TransportError> {
+        if body.is_empty() && is_empty_success(response.status()) {
+            return self.accepted_without_body();
+        }
+        let Ok(messages) = message::parse(body) else {
+            return Err(not_mcp_error_with_body(response.headers(), body));
+        };
+        match self.dispatch(messages).await {
+            Some(answer) => {
+                report.send(&answer, self.update_sender).await;
+                Ok(ResponseDelivery::Message(answer))
+            }
+            None => Err(TransportError::IncompleteResponse),
+        }
+    }
+
+    /// The server took the question without a word.
+    fn accepted_without_body(&self) -> Result<ResponseDelivery, TransportError> {
+        match self.lifetime {
+            RequestLifetime::Stream => Err(TransportError::IncompleteResponse),
+            RequestLifetime::Session => Ok(ResponseDelivery::OutOfBand),
+        }
+    }
+
+    /// Some servers refuse with a status and say why as the protocol would.
+    async fn read_error_response(
+        &self,
+        mut response: HttpResponse,
+    ) -> Result<ResponseDelivery, TransportError> {
+        let status = response.status();
+        // These are about who we are and where we are; what the body says is no answer to the question.
+        let is_about_access = matches!(
+            status,
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::METHOD_NOT_ALLOWED
+        );
+        if is_about_access || content_kind(response.headers()) != ContentKind::Json {
+            return Err(status_error(response).await);
+        }
+        let body = read_body(&mut response, MAX_ERROR_BODY).await.unwrap_or_default();
+        if let Ok(Messages::One(message)) = message::parse(&body)
+            && let Message::Response { outcome: Err(error), .. } = &message
+            // Not there is the method, or else what we talk to.
+            && (status != StatusCode::NOT_FOUND || error.code == code::METHOD_NOT_FOUND)
+            && let Ok(answer) = self.match_response(message)
+        {
+            return Ok(ResponseDelivery::Message(answer));
+        }
+        Err(status_error_with_body(status.as_u16(), response.headers(), &body))
+    }
+
+    /// Reads a stream to its answer, and asks for the rest of it where it is lost.
+    async fn read_stream(
+        &self,
+        endpoint: &Endpoint,
+        sent: &HeaderMap,
+        mut events: SseStream,
+        report: SessionReport,
+    ) -> Result<ResponseDelivery, TransportError> {
+        let mut resume = Resume::default();
+        loop {
+            while let Some(event) = end_on_disconnect(events.next().await)? {
+                resume.reset();
+                if let Some(answer) = self.on_event(event).await {
+                    report.send(&answer, self.update_sender).await;
+                    self.emit(TransportEvent::Message(answer)).await;
+                    let rest = drain(events.into_response());
+                    let _goes_on_without_us = timeout(DRAIN_TIMEOUT, rest).await;
+                    return Ok(ResponseDelivery::Delivered);
+                }
+            }
+            resume.update(&events);
+            events = match self.lifetime {
+                RequestLifetime::Stream => return Err(TransportError::IncompleteResponse),
+                RequestLifetime::Session => resume.reopen(endpoint, sent).await?,
+            };
+        }
+    }
+
+    /// Passes on what an event holds, except for the answer, which comes back.
+    async fn on_event(&self, event: SseEvent) -> Option<Message> {
+        if event.data.is_empty() || !event.is_message() {
+            return None;
+        }
+        match message::parse(&event.data) {
+            Ok(messages) => self.dispatch(messages).await,
+            Err(malformed) => {
+                self.emit(TransportEvent::Malformed(malformed)).await;
+                None
+            }
+        }
+    }
+
+    async fn dispatch(&self, messages: Messages) -> Option<Message> {
+        let parts = match messages {
+            Messages::One(message) => match self.match_response(message) {
+                Ok(answer) => return Some(answer),
+                Err(other) => vec![Ok(*other)],
+            },
+            Messages::Batch(parts) => parts,
+        };
+        let mut answer = None;
+        for part in parts {
+            match part.map(|message| self.match_response(message)) {
+                Ok(Ok(message)) => answer = Some(message),
+                Ok(Err(other)) => self.emit(self.related(*other)).await,
+                Err(malformed) => self.emit(TransportEvent::Malformed(malformed)).await,
+            }
+        }
+        answer
+    }
+
+    /// Is it the answer? An error that names no question can only be about the one that was asked.
+    fn match_response(&self, message: Message) -> Result<Message, Box<Message>> {
+        match message {
+            Message::Response { id: Some(id), outcome } if id == *self.id => {
+                Ok(Message::Response { id: Some(id), outcome })
+            }
+            Message::Response { id: None, outcome: Err(error) } => {
+                Ok(Message::Response { id: Some(self.id.clone()), outcome: Err(error) })
+            }
+            Message::Response { .. } | Message::Request { .. } | Message::Notification { .. } => {
+                Err(Box::new(message))
+            }
+        }
+    }
+
+    fn related(&self, message: Message) -> TransportEvent {
+        TransportEvent::RelatedMessage { request_id: self.id.clone(), message }
+    }
+
+    async fn emit(&self, event: TransportEvent) {
+        let _transport_gone = self.update_sender.send(ExchangeUpdate::Event(event)).await;
+    }
+}
+
+fn is_empty_success(status: StatusCode) -> bool {
+    matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT)
+}
+
+/// A stream that broke is one that ended: what matters is that there is no answer. One that holds too much
+/// is not asked for again.
+fn end_on_disconnect(
+    next: Result<Option<SseEvent>, TransportError>,
+) -> Result<Option<SseEvent>, TransportError> {
+    match next {
+        Err(TransportError::IncompleteResponse) => Ok(None),
+        Ok(_) | Err(_) => next,
+    }
+}
+
+/// What an answer is to teach.
+enum SessionReport {
+    None,
+    Initialize { session: Option<HeaderValue> },
+}
+
+impl SessionReport {
+    async fn send(self, answer: &Message, update_sender: &mpsc::Sender<ExchangeUpdate>) {
+        let SessionReport::Initialize { session } = self else { return };
+        let Message::Response { outcome: Ok(result), .. } = answer else { return };
+        let _transport_gone = update_sender
+            .send(ExchangeUpdate::SessionStarted { session, version: negotiated_version(result) })
+            .await;
+    }
+}
+
+fn negotiated_version(result: &Payload) -> Option<HeaderValue> {
+    #[derive(Deserialize)]
+    struct Initialized {
+        #[serde(rename = "protocolVersion")]
+        version: String,
+    }
+    /// A date is ten.
+    const MAX_VERSION_LENGTH: usize = 64;
+    let initialized: Initialized = result.decode().ok()?;
+    let version = initialized.version;
+    (version.len() <= MAX_VERSION_LENGTH).then(|| HeaderValue::from_str(&version).ok()).flatten()
+}

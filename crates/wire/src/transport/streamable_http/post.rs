@@ -1,0 +1,96 @@
+//! A message on its way: what it is for, and how much it weighs.
+
+use bytes::Bytes;
+use http::HeaderMap;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::PROTOCOL_VERSION_HEADER;
+use crate::jsonrpc::message::{Message, Payload, RequestId};
+use crate::transport::OutgoingMessage;
+
+/// What an exchange counts in `Link::queued`, whatever its size: 256 at once are as many as the peer lets
+/// be under way, and 64 slow ones keep nobody waiting.
+const EXCHANGE_LOAD: usize = 4 * 1024;
+/// Large questions count for more, but one of 10 MB still leaves room for others.
+const BODY_BYTES_PER_UNIT: usize = 64;
+
+/// A message on its way.
+pub(crate) struct Post {
+    pub(crate) kind: PostKind,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum PostKind {
+    /// A question that begins a session.
+    Initialize(RequestId),
+    /// Any other question.
+    Request(RequestId, RequestLifetime),
+    /// The end of a session's beginning.
+    Initialized,
+    /// Anything else that wants no answer.
+    OneWay,
+}
+
+/// Whether the answer to a question can be had when its stream is lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RequestLifetime {
+    /// Its stream is all there is; closing it takes the question back.
+    Stream,
+    /// The server goes on without us.
+    Session,
+}
+
+impl PostKind {
+    pub(crate) fn from_message(outgoing: &OutgoingMessage) -> PostKind {
+        let is_modern =
+            outgoing.headers.as_ref().is_some_and(|it| it.contains_key(PROTOCOL_VERSION_HEADER));
+        match &outgoing.message {
+            Message::Request { id, .. } if is_modern => {
+                PostKind::Request(id.clone(), RequestLifetime::Stream)
+            }
+            Message::Request { id, method, .. } if method == "initialize" => {
+                PostKind::Initialize(id.clone())
+            }
+            Message::Request { id, .. } => PostKind::Request(id.clone(), RequestLifetime::Session),
+            Message::Notification { method, .. } if method == "notifications/initialized" => {
+                PostKind::Initialized
+            }
+            Message::Notification { .. } | Message::Response { .. } => PostKind::OneWay,
+        }
+    }
+}
+
+impl Post {
+    /// A message with the headers that every one has, and its own.
+    pub(crate) fn new(kind: PostKind, base_headers: &HeaderMap, outgoing: OutgoingMessage) -> Post {
+        let mut headers = base_headers.clone();
+        if let Some(more) = outgoing.headers {
+            headers.extend(*more);
+        }
+        let mut body = Vec::with_capacity(256);
+        outgoing.message.write_to(&mut body);
+        Post { kind, headers, body: body.into() }
+    }
+
+    pub(crate) fn load(&self) -> usize {
+        EXCHANGE_LOAD + self.body.len() / BODY_BYTES_PER_UNIT
+    }
+}
+
+/// The question that a cancellation names.
+pub(crate) fn cancelled_id(params: &Payload) -> Option<RequestId> {
+    #[derive(Deserialize)]
+    struct Cancelled<'a> {
+        #[serde(borrow, rename = "requestId")]
+        id: &'a RawValue,
+    }
+    let parsed: Cancelled<'_> = serde_json::from_slice(params.as_bytes()).ok()?;
+    let raw = parsed.id.get();
+    Some(match raw.parse() {
+        Ok(number) => RequestId::Number(number),
+        Err(_) => RequestId::Other(Bytes::copy_from_slice(raw.as_bytes())),
+    })
+}

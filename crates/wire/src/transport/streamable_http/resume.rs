@@ -1,0 +1,102 @@
+//! Streams that are asked for with a GET, and where a lost one goes on.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use tokio::time::sleep;
+
+use super::{Endpoint, LAST_EVENT_ID_HEADER};
+use crate::http::client::{ContentKind, HttpRequest, Via, content_kind};
+use crate::http::sse_decoder::SseStream;
+use crate::transport_error::TransportError;
+
+/// How long to wait before a lost stream is asked for, unless the server says otherwise, and at most.
+pub(crate) const DEFAULT_RETRY: Duration = Duration::from_secs(1);
+const MAX_RETRY: Duration = Duration::from_secs(60);
+/// How often a lost stream is asked for in vain. Servers may close a stream and have us come back until the
+/// answer is there, so one that opens and says nothing may do so more often than one that fails.
+const MAX_FAILURES: u32 = 4;
+const MAX_EMPTY_STREAMS: u32 = 1000;
+
+/// Where a lost stream goes on.
+#[derive(Default)]
+pub(crate) struct Resume {
+    last_id: Option<HeaderValue>,
+    retry: Option<Duration>,
+    empty_streams: u32,
+}
+
+impl Resume {
+    pub(crate) fn update(&mut self, events: &SseStream) {
+        if let Some(id) = events.last_id() {
+            self.last_id = HeaderValue::from_bytes(id).ok();
+        }
+        self.retry = events.retry().or(self.retry);
+    }
+
+    /// Something came, so coming back was not in vain.
+    pub(crate) fn reset(&mut self) {
+        self.empty_streams = 0;
+    }
+
+    /// Asks for the rest, not before the server wants to be asked.
+    pub(crate) async fn reopen(
+        &mut self,
+        endpoint: &Endpoint,
+        sent: &HeaderMap,
+    ) -> Result<SseStream, TransportError> {
+        let last_id = self.last_id.clone().ok_or(TransportError::IncompleteResponse)?;
+        self.empty_streams += 1;
+        if self.empty_streams > MAX_EMPTY_STREAMS {
+            return Err(TransportError::IncompleteResponse);
+        }
+        let mut delay = self.retry.unwrap_or(DEFAULT_RETRY).min(MAX_RETRY);
+        for _ in 0..MAX_FAILURES {
+            sleep(delay).await;
+            // The server would be asked without end if it said that there is no need to wait.
+            delay = (delay * 2).clamp(DEFAULT_RETRY, MAX_RETRY);
+            match open_get_stream(endpoint, sent, Some(last_id.clone())).await {
+                Ok(GetResponse::Stream(events)) => return Ok(*events),
+                Ok(GetResponse::Refused(_)) => return Err(TransportError::IncompleteResponse),
+                Err(_) => {}
+            }
+        }
+        Err(TransportError::IncompleteResponse)
+    }
+}
+
+/// Whether the server lets us listen.
+pub(crate) enum GetResponse {
+    Stream(Box<SseStream>),
+    Refused(StatusCode),
+}
+
+/// Opens a stream with a GET, from where another was lost.
+pub(crate) async fn open_get_stream(
+    endpoint: &Endpoint,
+    base_headers: &HeaderMap,
+    last_id: Option<HeaderValue>,
+) -> Result<GetResponse, TransportError> {
+    let mut headers = base_headers.clone();
+    headers.remove(header::CONTENT_TYPE);
+    headers.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
+    if let Some(last_id) = last_id {
+        headers.insert(LAST_EVENT_ID_HEADER, last_id);
+    }
+    let url = Cow::Borrowed(&endpoint.target.url);
+    let mut request = HttpRequest { method: Method::GET, url, headers, body: Bytes::new() };
+    let response = endpoint.target.send(&endpoint.client, &mut request, Via::Http).await?;
+    let status = response.status();
+    match content_kind(response.headers()) {
+        ContentKind::EventStream if status.is_success() => {
+            let events = SseStream::new(response, endpoint.target.max_message_size);
+            Ok(GetResponse::Stream(Box::new(events)))
+        }
+        ContentKind::EventStream
+        | ContentKind::Json
+        | ContentKind::Missing
+        | ContentKind::Other => Ok(GetResponse::Refused(status)),
+    }
+}

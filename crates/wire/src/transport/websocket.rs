@@ -1,0 +1,334 @@
+//! Messages over a WebSocket: one frame, one message. The handshake goes through [`Network`], so that proxies,
+//! certificates and redirects are the same as everywhere; framing is the library's.
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context as Task, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use futures_util::{Sink, Stream};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use reqwest::Upgraded;
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, timeout};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::handshake::client::generate_key;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::{Error, Message as Frame, Utf8Bytes};
+use url::Url;
+
+use crate::http::client::{HttpClient, HttpRequest, Target, Via, not_mcp_error, status_error};
+use crate::transport::{CloseReason, OutgoingMessage, Transport, TransportEvent};
+use crate::transport_error::{TransportError, UnreachableReason};
+
+/// How long the server may take to shake hands.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(60);
+/// The name of what we speak.
+const SUBPROTOCOL: &str = "mcp";
+
+/// How a silent connection is noticed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeepAlive {
+    /// How often the server is asked whether it lives.
+    pub ping_interval: Duration,
+    /// How long it may say nothing at all.
+    pub timeout: Duration,
+}
+
+impl Default for KeepAlive {
+    fn default() -> KeepAlive {
+        KeepAlive { ping_interval: Duration::from_secs(30), timeout: Duration::from_secs(60) }
+    }
+}
+
+/// A link to a server at a `ws:` or `wss:` URL. Dropping it closes the connection.
+pub struct WebSocketTransport {
+    target: Target,
+    keep_alive: KeepAlive,
+    state: State,
+    /// What waits to be written. The peer stops pushing when it is too much.
+    write_queue: VecDeque<Bytes>,
+    queued: usize,
+    ready_events: VecDeque<TransportEvent>,
+}
+
+enum State {
+    Connecting(BoxFuture<'static, Result<WebSocketStream<Upgraded>, CloseReason>>),
+    Open(Box<OpenSocket>),
+    Closed(CloseReason),
+}
+
+struct OpenSocket {
+    socket: WebSocketStream<Upgraded>,
+    ticker: Interval,
+    last_received: Instant,
+    /// A ping that waits to be written.
+    ping: Option<Frame>,
+    /// Was something written that may still be in a buffer?
+    is_flushed: bool,
+}
+
+impl WebSocketTransport {
+    /// A link. It connects when it is first asked what arrives.
+    pub fn new(client: HttpClient, target: Target) -> WebSocketTransport {
+        let connecting = connect(client, target.clone());
+        WebSocketTransport {
+            target,
+            keep_alive: KeepAlive::default(),
+            state: State::Connecting(Box::pin(connecting)),
+            write_queue: VecDeque::new(),
+            queued: 0,
+            ready_events: VecDeque::new(),
+        }
+    }
+
+    /// Notices a silent connection in another way than by default.
+    pub fn keep_alive(mut self, keep_alive: KeepAlive) -> WebSocketTransport {
+        self.keep_alive = keep_alive;
+        self
+    }
+
+    fn poll_event(&mut self, task: &mut Task<'_>) -> Poll<Result<TransportEvent, CloseReason>> {
+        loop {
+            if let Some(event) = self.ready_events.pop_front() {
+                return Poll::Ready(Ok(event));
+            }
+            let open = match &mut self.state {
+                State::Connecting(connecting) => {
+                    self.state = match ready!(connecting.as_mut().poll(task)) {
+                        Ok(socket) => {
+                            State::Open(Box::new(OpenSocket::new(socket, self.keep_alive)))
+                        }
+                        Err(end) => State::Closed(end),
+                    };
+                    continue;
+                }
+                State::Open(open) => open,
+                State::Closed(end) => return Poll::Ready(Err(end.clone())),
+            };
+            let limit = self.target.max_message_size;
+            if let Err(end) = open.tick(task, self.keep_alive.timeout) {
+                self.state = State::Closed(end);
+                continue;
+            }
+            let mut written = 0;
+            let flushed = open.poll_write(task, &mut self.write_queue, &mut written);
+            self.queued -= written;
+            if let Poll::Ready(Err(error)) = flushed {
+                self.state = State::Closed(close_reason(&error, limit));
+                continue;
+            }
+            match ready!(Pin::new(&mut open.socket).poll_next(task)) {
+                Some(Ok(frame)) => {
+                    open.last_received = Instant::now();
+                    match frame {
+                        Frame::Text(text) => {
+                            self.ready_events.extend(TransportEvent::parse_all(&text.into()))
+                        }
+                        Frame::Binary(bytes) => {
+                            self.ready_events.extend(TransportEvent::parse_all(&bytes))
+                        }
+                        Frame::Close(_) => self.state = State::Closed(CloseReason::Closed),
+                        // The library answers pings itself when it is next polled.
+                        Frame::Ping(_) => open.is_flushed = false,
+                        Frame::Pong(_) | Frame::Frame(_) => {}
+                    }
+                }
+                Some(Err(error)) => self.state = State::Closed(close_reason(&error, limit)),
+                None => self.state = State::Closed(CloseReason::Closed),
+            }
+        }
+    }
+}
+
+impl OpenSocket {
+    fn new(socket: WebSocketStream<Upgraded>, keep_alive: KeepAlive) -> OpenSocket {
+        let now = Instant::now();
+        let mut ticker = interval_at(now + keep_alive.ping_interval, keep_alive.ping_interval);
+        ticker.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        OpenSocket { socket, ticker, last_received: now, ping: None, is_flushed: true }
+    }
+
+    /// Pings when it is time to, and notices that nothing was heard for too long.
+    fn tick(&mut self, task: &mut Task<'_>, silent_for: Duration) -> Result<(), CloseReason> {
+        while self.ticker.poll_tick(task).is_ready() {
+            if self.last_received.elapsed() >= silent_for {
+                return Err(CloseReason::Transport(TransportError::Timeout(silent_for)));
+            }
+            self.ping = Some(Frame::Ping(Bytes::new()));
+        }
+        Ok(())
+    }
+
+    /// Writes what waits. Says by how many bytes the outbox shrank, also when there is more to do.
+    fn poll_write(
+        &mut self,
+        task: &mut Task<'_>,
+        write_queue: &mut VecDeque<Bytes>,
+        written: &mut usize,
+    ) -> Poll<Result<(), Error>> {
+        while self.ping.is_some() || !write_queue.is_empty() {
+            let mut socket = Pin::new(&mut self.socket);
+            ready!(socket.as_mut().poll_ready(task))?;
+            let next = match self.ping.take() {
+                Some(ping) => ping,
+                None => {
+                    let Some(body) = write_queue.pop_front() else { break };
+                    *written += body.len();
+                    to_frame(body)
+                }
+            };
+            self.is_flushed = false;
+            socket.start_send(next)?;
+        }
+        if !self.is_flushed {
+            ready!(Pin::new(&mut self.socket).poll_flush(task))?;
+            self.is_flushed = true;
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Transport for WebSocketTransport {
+    fn push(&mut self, outgoing: OutgoingMessage) {
+        let mut body = Vec::with_capacity(256);
+        outgoing.message.write_to(&mut body);
+        self.queued += body.len();
+        self.write_queue.push_back(body.into());
+    }
+
+    fn queued_bytes(&self) -> usize {
+        self.queued
+    }
+
+    async fn shutdown(&mut self) {
+        let State::Open(open) = &mut self.state else { return };
+        let write_queue = &mut self.write_queue;
+        let mut written = 0;
+        if poll_fn(|task| open.poll_write(task, write_queue, &mut written)).await.is_ok() {
+            let _other_side_gone = open.socket.close(None).await;
+        }
+    }
+
+    async fn next(&mut self) -> Result<TransportEvent, CloseReason> {
+        poll_fn(|task| self.poll_event(task)).await
+    }
+}
+
+impl fmt::Debug for WebSocketTransport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WsLink")
+            .field("target", &self.target)
+            .field("queued", &self.queued)
+            .finish_non_exhaustive()
+    }
+}
+
+/// JSON is text; what is none goes out as it is and is the other side's to refuse.
+fn to_frame(body: Bytes) -> Frame {
+    match Utf8Bytes::try_from(body.clone()) {
+        Ok(text) => Frame::Text(text),
+        Err(_) => Frame::Binary(body),
+    }
+}
+
+fn close_reason(error: &Error, limit: usize) -> CloseReason {
+    match error {
+        Error::ConnectionClosed | Error::AlreadyClosed => CloseReason::Closed,
+        Error::Io(error) => CloseReason::Io(error.kind()),
+        Error::Capacity(_) => CloseReason::TooLarge { limit },
+        // Nearly always a connection that went away without a goodbye.
+        Error::Protocol(_) => CloseReason::Transport(TransportError::IncompleteResponse),
+        Error::Tls(_)
+        | Error::WriteBufferFull(_)
+        | Error::Utf8(_)
+        | Error::AttackAttempt
+        | Error::Url(_)
+        | Error::Http(_)
+        | Error::HttpFormat(_) => CloseReason::Io(std::io::ErrorKind::InvalidData),
+    }
+}
+
+async fn connect(
+    client: HttpClient,
+    target: Target,
+) -> Result<WebSocketStream<Upgraded>, CloseReason> {
+    let upgraded = match timeout(HANDSHAKE_TIMEOUT, upgrade(&client, &target)).await {
+        Ok(upgraded) => upgraded?,
+        Err(_) => return Err(CloseReason::Transport(TransportError::Timeout(HANDSHAKE_TIMEOUT))),
+    };
+    let config = WebSocketConfig::default()
+        .read_buffer_size(16 * 1024)
+        .max_message_size(Some(target.max_message_size))
+        .max_frame_size(Some(target.max_message_size));
+    Ok(WebSocketStream::from_raw_socket(upgraded, Role::Client, Some(config)).await)
+}
+
+/// RFC 6455, section 4.1.
+async fn upgrade(client: &HttpClient, target: &Target) -> Result<Upgraded, TransportError> {
+    let key = generate_key();
+    let mut headers = target.headers.clone();
+    headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
+    headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+    headers.insert(header::SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
+    headers.insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(SUBPROTOCOL));
+    if let Ok(key) = HeaderValue::from_str(&key) {
+        headers.insert(header::SEC_WEBSOCKET_KEY, key);
+    }
+    let url = Cow::Owned(http_url(&target.url));
+    let mut request = HttpRequest { method: Method::GET, url, headers, body: Bytes::new() };
+    let response = target.send(client, &mut request, Via::Upgrade).await?;
+    let status = response.status();
+    if status.is_success() {
+        return Err(not_mcp_error(response).await);
+    }
+    if status != StatusCode::SWITCHING_PROTOCOLS {
+        return Err(status_error(response).await);
+    }
+    check_upgrade(response.headers(), &key)?;
+    response.upgrade().await
+}
+
+/// Did the server understand what it agreed to?
+fn check_upgrade(headers: &HeaderMap, key: &str) -> Result<(), TransportError> {
+    let has_header = |name, expected: &str| {
+        let value = headers.get(name).and_then(|value| value.to_str().ok());
+        value.is_some_and(|value| value.eq_ignore_ascii_case(expected))
+    };
+    let accept = headers.get(header::SEC_WEBSOCKET_ACCEPT);
+    let is_accepted =
+        accept.is_some_and(|it| it.as_bytes() == derive_accept_key(key.as_bytes()).as_bytes());
+    if !has_header(header::UPGRADE, "websocket")
+        || !has_header(header::CONNECTION, "upgrade")
+        || !is_accepted
+    {
+        let detail = "the server does not shake hands as RFC 6455 wants it".to_owned();
+        return Err(TransportError::Unreachable { reason: UnreachableReason::Other, detail });
+    }
+    match headers.get(header::SEC_WEBSOCKET_PROTOCOL) {
+        // Many servers know of no subprotocols.
+        None => Ok(()),
+        Some(protocol) if protocol == SUBPROTOCOL => Ok(()),
+        Some(protocol) => Err(TransportError::NotMcp {
+            content_type: String::from_utf8_lossy(protocol.as_bytes()).chars().take(100).collect(),
+            body_prefix: String::new(),
+        }),
+    }
+}
+
+/// The URL as HTTP has it: what follows `ws` is the same as what follows `http`.
+fn http_url(url: &Url) -> Url {
+    let mut url = url.clone();
+    let scheme = match url.scheme() {
+        "wss" => "https",
+        "ws" => "http",
+        _ => return url,
+    };
+    let _both_are_special = url.set_scheme(scheme);
+    url
+}

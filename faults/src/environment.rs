@@ -1,0 +1,7 @@
+//! TODO facade
+
+pub(crate) mod audit_log;
+pub(crate) mod relay;
+pub(crate) mod remote_network;
+pub(crate) mod sandbox;
+pub(crate) mod system;

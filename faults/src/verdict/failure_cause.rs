@@ -1,0 +1,78 @@
+//! Why calls failed, by what they were told. Pure: reads sentences, as whoever called would.
+
+use std::fmt;
+
+/// What a failed call was told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FailureCause {
+    /// The connection broke under the call, which may have been carried out.
+    BrokenOff,
+    /// There was no connection, and why.
+    NotConnected,
+    /// The server took too long.
+    TooSlow,
+    /// The server is there, and its tools are not known yet.
+    ToolsUnknown,
+    /// There is no such tool, or no longer.
+    NoSuchTool,
+    /// Something else, or nothing that can be understood.
+    Unclear,
+}
+
+/// Sentences by which a cause is known.
+const PHRASES: [(&str, FailureCause); 6] = [
+    ("broke before the answer came", FailureCause::BrokenOff),
+    ("is not connected: ", FailureCause::NotConnected),
+    ("did not answer within", FailureCause::TooSlow),
+    ("has not said yet which tools", FailureCause::ToolsUnknown),
+    ("there is no tool", FailureCause::NoSuchTool),
+    ("there is no server", FailureCause::NoSuchTool),
+];
+
+/// What this sentence says.
+pub fn classify(message: &str) -> FailureCause {
+    let known = PHRASES.iter().find(|(words, _)| message.contains(words));
+    known.map_or(FailureCause::Unclear, |(_, cause)| *cause)
+}
+
+/// What is missing before somebody who reads this knows which server failed and why.
+pub fn missing_detail(message: &str, server: &str) -> Option<&'static str> {
+    match (message.trim().is_empty(), message.contains(server), classify(message)) {
+        (true, _, _) => Some("says nothing"),
+        (false, false, _) => Some("does not name the server"),
+        (false, true, FailureCause::Unclear) => Some("does not say why"),
+        (false, true, _) => None,
+    }
+}
+
+impl fmt::Display for FailureCause {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            FailureCause::BrokenOff => "the connection broke under the call",
+            FailureCause::NotConnected => "not connected, with the reason",
+            FailureCause::TooSlow => "no answer in time",
+            FailureCause::ToolsUnknown => "tools not known yet",
+            FailureCause::NoSuchTool => "no such tool",
+            FailureCause::Unclear => "unclear",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_names_its_server_and_its_reason() {
+        let check = |message: &str, lack: Option<&str>| {
+            assert_eq!(missing_detail(message, "alpha"), lack, "{message}")
+        };
+        check("`alpha` did not answer within 2 s", None);
+        check("`alpha` is not connected: the program ended", None);
+        check("", Some("says nothing"));
+        check(" \n", Some("says nothing"));
+        check("`beta` did not answer within 2 s", Some("does not name the server"));
+        check("`alpha` is not connected", Some("does not say why"));
+        check("alpha: internal error", Some("does not say why"));
+    }
+}

@@ -1,0 +1,133 @@
+//! The official conformance suite, against our client and against our gateway, one scenario at a time.
+//! `suite` installs and starts it, `scenarios` says what there is to run, `score` what came of it, `page` how that is
+//! shown; `client` and `server` are the two halves.
+
+mod client;
+mod docs_page;
+mod scenarios;
+mod score;
+mod server;
+mod server_under_test;
+mod suite;
+
+use std::error::Error;
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::failure::Failure;
+use crate::workspace::Workspace;
+use scenarios::{Group, ScenarioRun};
+use score::Score;
+
+/// Where the tables are shown.
+const DOCS_PAGE: &str = "docs/conformance.md";
+
+/// The suite could not be run.
+#[derive(Debug)]
+pub enum SuiteError {
+    /// No node is new enough.
+    NodeMissing,
+    /// The suite does not list what it should.
+    ScenarioCount {
+        /// The group.
+        group: Group,
+        /// How many it lists.
+        listed: usize,
+        /// How many it should list.
+        expected: usize,
+    },
+    /// No scenario holds the words that were given.
+    NoMatch,
+    /// An option is not known, or its value is missing.
+    InvalidOption(String),
+    /// A server was started and did not say where it is.
+    NoAddress(String),
+    /// Something could not be read, written or started.
+    Io(PathBuf, io::Error),
+}
+
+impl fmt::Display for SuiteError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SuiteError::NodeMissing => {
+                out.write_str("the conformance suite needs node 22 or newer")
+            }
+            SuiteError::ScenarioCount { group, listed, expected: wanted } => write!(
+                out,
+                "the suite lists {listed} scenarios for {}, and should list {wanted}",
+                group.title(),
+            ),
+            SuiteError::NoMatch => out.write_str("no scenario or server has such a name"),
+            SuiteError::InvalidOption(word) => write!(
+                out,
+                "`{word}` is not an option, or lacks its value; there are --upstream-only, --url URL and --subject PART"
+            ),
+            SuiteError::NoAddress(program) => {
+                write!(out, "`{program}` did not say where it listens")
+            }
+            SuiteError::Io(path, _) => write!(out, "`{}` cannot be used", path.display()),
+        }
+    }
+}
+
+impl Error for SuiteError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            SuiteError::Io(_, error) => Some(error),
+            SuiteError::NodeMissing
+            | SuiteError::ScenarioCount { .. }
+            | SuiteError::NoMatch
+            | SuiteError::InvalidOption(_)
+            | SuiteError::NoAddress(_) => None,
+        }
+    }
+}
+
+/// Runs the half of the suite that the first word names, or the client's. A whole run is written to the docs.
+pub fn run(workspace: &Workspace, words: &[String]) -> Result<(), Failure> {
+    match words.split_first() {
+        Some((first, rest)) if first == "server" => server::run(workspace, rest),
+        Some((first, rest)) if first == "client" => client::run(workspace, rest),
+        Some(_) | None => client::run(workspace, words),
+    }
+}
+
+/// The scenarios whose names hold one of the words; without words, all.
+fn select_scenarios<'a>(
+    planned: &'a [ScenarioRun],
+    words: &[String],
+) -> Result<Vec<&'a ScenarioRun>, SuiteError> {
+    let is_wanted =
+        |it: &&ScenarioRun| words.is_empty() || words.iter().any(|word| it.scenario.contains(word));
+    let wanted: Vec<&ScenarioRun> = planned.iter().filter(is_wanted).collect();
+    match wanted.is_empty() {
+        true => Err(SuiteError::NoMatch),
+        false => Ok(wanted),
+    }
+}
+
+/// Writes a block of the docs again.
+fn write_docs_block(
+    workspace: &Workspace,
+    block: &docs_page::DocsBlock,
+    text: &str,
+) -> Result<(), SuiteError> {
+    let path = workspace.root.join(DOCS_PAGE);
+    let page = fs::read_to_string(&path).map_err(|error| io_error(&path, error))?;
+    let page = block.replace_in(&page, text);
+    fs::write(&path, page).map_err(|error| io_error(&path, error))
+}
+
+/// Fails where a scenario is not as it should be.
+fn check_scores<'a>(scores: impl Iterator<Item = &'a Score>) -> Result<(), Failure> {
+    match scores.filter(|it| !it.passed()).count() {
+        0 => Ok(()),
+        bad => Err(Failure::Conformance(bad)),
+    }
+}
+
+fn io_error(path: &Path, error: io::Error) -> SuiteError {
+    SuiteError::Io(path.to_owned(), error)
+}

@@ -1,0 +1,84 @@
+//! Wall: only cli prints, reads the environment or knows the home folder. Everyone else is told.
+
+use super::Finding;
+use super::source::LineKind;
+use super::tree::Tree;
+
+/// Crates with surroundings of their own: the program, and what stands in for the world in tests.
+const EXEMPT_CRATES: &[&str] = &["cli", "testkit"];
+
+const PRINTS: &str = "return it or send an event; only cli prints";
+const READS: &str = "take it as a parameter; only cli reads the environment and knows home";
+
+const FORBIDDEN: &[(&str, &str)] = &[
+    ("print!", PRINTS),
+    ("println!", PRINTS),
+    ("eprint!", PRINTS),
+    ("eprintln!", PRINTS),
+    ("io::stdout", PRINTS),
+    ("io::stderr", PRINTS),
+    // `env!` is not among them: what the compiler fills in is the same everywhere.
+    ("std::env", READS),
+    ("env::var", READS),
+    ("env::var_os", READS),
+    ("home_dir", READS),
+    ("etcetera", READS),
+];
+
+/// Finds library code that reaches for the terminal, the environment or home.
+pub fn find(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for file in &tree.sources {
+        let Some(folder) = file.product_crate() else {
+            continue;
+        };
+        if EXEMPT_CRATES.contains(&folder) {
+            continue;
+        }
+        for (phrase, advice) in FORBIDDEN {
+            let lines = file.source.mentions(phrase).filter(|line| line.kind == LineKind::Product);
+            findings.extend(lines.map(|line| Finding::new(&file.path, line.number, *advice)));
+        }
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::chores::tidy::fixture::check;
+
+    const BAD: &str = "//! A.\nuse std::{env, fs};\nuse std::io;\nfn f() {\n    println!();\n    \
+                       eprint!();\n    io::stdout();\n    std::env::var_os();\n    \
+                       dirs::home_dir();\n    etcetera::base();\n}\n";
+
+    #[test]
+    fn a_library_neither_prints_nor_looks_around() {
+        let expected: Vec<String> =
+            [2, 5, 6, 7, 8, 9, 10].map(|line| format!("crates/host/src/a.rs:{line}")).to_vec();
+        let expected: Vec<&str> = expected.iter().map(String::as_str).collect();
+        check("surroundings", &[("crates/host/src/a.rs", BAD)], &expected);
+    }
+
+    #[test]
+    fn cli_testkit_and_tests_may() {
+        let tests = "//! A.\n#[cfg(test)]\nmod tests {\n    fn f() { println!(); }\n}\n";
+        check(
+            "surroundings",
+            &[
+                ("crates/cli/src/a.rs", BAD),
+                ("crates/testkit/src/b.rs", BAD),
+                ("crates/host/tests/c.rs", BAD),
+                ("crates/host/src/d.rs", tests),
+                ("bench/src/main.rs", BAD),
+            ],
+            &[],
+        );
+    }
+
+    #[test]
+    fn comments_strings_and_compile_time_facts_are_fine() {
+        let text = "//! No println! here.\n/// Not `std::env`.\nconst A: &str = \"etcetera\";\n\
+                    const B: &str = env!(\"CARGO_PKG_VERSION\");\nfn f(g: &mut Formatter) { writeln!(g) }\n";
+        check("surroundings", &[("crates/host/src/a.rs", text)], &[]);
+    }
+}

@@ -1,0 +1,97 @@
+//! Wall: each command is one file, and so is its test, of the same name.
+
+use std::collections::BTreeSet;
+
+use super::Finding;
+use super::tree::Tree;
+
+const COMMANDS: &str = "crates/cli/src/commands/";
+const TESTS: &str = "crates/cli/tests/it/";
+/// Test files that belong to no single command.
+const SHARED_TESTS: &[&str] = &[
+    "main.rs",
+    "support.rs",
+    "adversity.rs",
+    "demo_server.rs",
+    "docs.rs",
+    "door.rs",
+    "edits.rs",
+    "hostile.rs",
+    "killed.rs",
+    "observed.rs",
+    "questions.rs",
+    "real_servers.rs",
+    "screen_calls.rs",
+    "screen_golden.rs",
+    "screen_panel.rs",
+    "screen_session.rs",
+    "screen_start.rs",
+    "screen_talk.rs",
+    "secrets.rs",
+    "serve_apart.rs",
+    "serve_pool.rs",
+    "sign_in_canaries.rs",
+    "sign_in_hostile.rs",
+    "sign_in_soak.rs",
+    "sign_in_ways.rs",
+    "signing_kit.rs",
+    "terminal_safety.rs",
+];
+
+/// Finds commands without a test file and test files without a command.
+pub fn find(tree: &Tree) -> Vec<Finding> {
+    let commands = names(tree, COMMANDS);
+    let tests = names(tree, TESTS);
+    let untested = commands.difference(&tests).map(|name| {
+        let advice = format!("test the command in {TESTS}{name}");
+        Finding::new(&format!("{COMMANDS}{name}"), 1, advice)
+    });
+    let orphaned =
+        tests.difference(&commands).filter(|name| !SHARED_TESTS.contains(name)).map(|name| {
+            let advice =
+                format!("name it after the command it tests: {COMMANDS}{name} does not exist");
+            Finding::new(&format!("{TESTS}{name}"), 1, advice)
+        });
+    untested.chain(orphaned).collect()
+}
+
+/// Files directly in the folder; deeper ones are parts of a command, not commands.
+fn names<'a>(tree: &'a Tree, folder: &str) -> BTreeSet<&'a str> {
+    let inside = tree.sources.iter().filter_map(|file| file.path.strip_prefix(folder));
+    inside.filter(|name| !name.contains('/')).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::chores::tidy::fixture::check;
+
+    #[test]
+    fn a_command_and_its_test_come_in_pairs() {
+        check(
+            "command-tests",
+            &[
+                ("crates/cli/src/commands/add.rs", "//! A."),
+                ("crates/cli/src/commands/list.rs", "//! A."),
+                ("crates/cli/tests/it/list.rs", "//! A."),
+                ("crates/cli/tests/it/remove.rs", "//! A."),
+            ],
+            &["crates/cli/src/commands/add.rs:1", "crates/cli/tests/it/remove.rs:1"],
+        );
+    }
+
+    #[test]
+    fn shared_test_files_and_parts_of_commands_stand_alone() {
+        check(
+            "command-tests",
+            &[
+                ("crates/cli/src/commands/list.rs", "//! A."),
+                ("crates/cli/src/commands/list/table.rs", "//! A."),
+                ("crates/cli/tests/it/list.rs", "//! A."),
+                ("crates/cli/tests/it/main.rs", "//! A."),
+                ("crates/cli/tests/it/secrets.rs", "//! A."),
+                ("crates/cli/tests/it/support.rs", "//! A."),
+            ],
+            &[],
+        );
+    }
+}

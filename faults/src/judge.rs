@@ -7,7 +7,7 @@ use crate::cause::{self, Cause};
 use crate::fault::{Excuse, Kind};
 use crate::history::{Call, Farewell, History, Hit, Manner, Outcome, Vitals};
 
-/// The pauses before a lost connection is made anew, as `docs/connections.md` states them.
+/// The pauses before a lost connection is made anew, as `docs/guide/connections.md` states them.
 const PAUSES: [u64; 5] = [1, 2, 4, 8, 16];
 /// A connection that stood this long begins the pauses anew.
 const STEADY: Duration = Duration::from_secs(30);

@@ -22,7 +22,7 @@ use scenarios::{Group, Planned};
 use score::Score;
 
 /// Where the tables are shown.
-const PAGE: &str = "docs/conformance.md";
+const PAGE: &str = "docs/development/conformance.md";
 
 /// The suite could not be run.
 #[derive(Debug)]

@@ -23,8 +23,8 @@ use crate::outcome::Failure;
 use crate::session::Session;
 
 /// What to type where no model is set.
-pub const HOW_TO_SET: &str =
-    "set ANTHROPIC_API_KEY or OPENAI_API_KEY, or `model` in your settings; docs/models.md says how";
+pub const HOW_TO_SET: &str = "set ANTHROPIC_API_KEY or OPENAI_API_KEY, or `model` in your settings; \
+                              docs/guide/models.md says how";
 /// Chooses a model for one run.
 const CHOOSES: &str = "SWB_MODEL";
 

@@ -70,7 +70,7 @@ Written by `cargo xtask bench`, which measures everything in turn. Machine: {}.
 
 {}
 How much each hot path takes in instructions is guarded by `cargo xtask instructions`, whose record is `bench/instructions.json`;
-what was learned is in [performance](../performance.md).
+what was learned is in [performance](../development/performance.md).
 
 ## Budgets
 

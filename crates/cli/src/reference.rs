@@ -115,7 +115,9 @@ fn commands() -> String {
         "{HEADER}# Commands\n\nEvery command also answers to `swb mcp …`.\n\n## Global options\n\n"
     );
     text.push_str(&options(&all, |arg| arg.is_global_set()));
-    text.push_str("\n## Conversation\n\nWithout a command. [Models](../models.md) says more.\n\n");
+    text.push_str(
+        "\n## Conversation\n\nWithout a command. [Models](../guide/models.md) says more.\n\n",
+    );
     text.push_str(&options(&all, |arg| !arg.is_global_set()));
     for command in all.get_subcommands().filter(|it| !matches!(it.get_name(), "help" | "mcp")) {
         text.push_str(&section(command, "swb", 2));

@@ -10,7 +10,7 @@ use crate::verdict::history::{
     Call, Expectation, History, InjectedFault, Outcome, ResourceUsage, Shutdown,
 };
 
-/// The pauses before a lost connection is made anew, as `docs/connections.md` states them.
+/// The pauses before a lost connection is made anew, as `docs/guide/connections.md` states them.
 const BACKOFF_SECONDS: [u64; 5] = [1, 2, 4, 8, 16];
 /// A connection that stood this long begins the pauses anew.
 const STABLE_AFTER: Duration = Duration::from_secs(30);

@@ -22,7 +22,7 @@ use scenarios::{Group, ScenarioRun};
 use score::Score;
 
 /// Where the tables are shown.
-const DOCS_PAGE: &str = "docs/conformance.md";
+const DOCS_PAGE: &str = "docs/development/conformance.md";
 
 /// The suite could not be run.
 #[derive(Debug)]

@@ -25,8 +25,10 @@ use documented_commands::Difference;
 /// The README's block of commands.
 const COMMANDS_HEADING: &str = "## Two commands";
 /// Pages whose `console` blocks are walked, each in a home of its own.
-const PAGES: &[(&str, &str)] =
-    &[("README.md", "/people/newcomer/readme"), ("docs/first-steps.md", "/people/newcomer/steps")];
+const PAGES: &[(&str, &str)] = &[
+    ("README.md", "/people/newcomer/readme"),
+    ("docs/guide/first-steps.md", "/people/newcomer/steps"),
+];
 /// What the README asks for, as packages: a C linker, and what a clone needs.
 const PREREQUISITES: &str = "gcc libc6-dev git ca-certificates";
 /// Where the commits lie in the root until they are cloned.

@@ -24,8 +24,7 @@ use crate::outcome::Failure;
 use crate::runtime::host;
 
 /// What to type where no model is set.
-pub const SETUP_HINT: &str =
-    "set ANTHROPIC_API_KEY or OPENAI_API_KEY, or `model` in your settings; docs/models.md says how";
+pub const SETUP_HINT: &str = "set ANTHROPIC_API_KEY or OPENAI_API_KEY, or `model` in your settings; docs/guide/models.md says how";
 /// Chooses a model for one run.
 const MODEL_VARIABLE: &str = "SWB_MODEL";
 

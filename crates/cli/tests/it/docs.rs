@@ -1,6 +1,7 @@
-//! The documentation says what the program does: reference pages are compared, and walks are walked.
+//! Checks the documentation against the program: reference pages, the output of `console` blocks, and links.
 //! With `SWB_BLESS=1` the files are written anew; look at what changed before you commit it.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -35,12 +36,12 @@ fn docs_reference_pages_are_what_the_program_says() {
 
 #[test]
 fn docs_walk_through_the_configuration_is_what_happens() {
-    check_page(&docs().join("configuration.md"));
+    check_page(&docs().join("guide/configuration.md"));
 }
 
 #[test]
 fn docs_first_steps_are_what_happens() {
-    check_page(&docs().join("first-steps.md"));
+    check_page(&docs().join("guide/first-steps.md"));
 }
 
 #[test]
@@ -50,17 +51,17 @@ fn docs_commands_of_the_readme_print_what_it_says() {
 
 #[test]
 fn docs_walk_through_permissions_is_what_happens() {
-    check_page(&docs().join("permissions.md"));
+    check_page(&docs().join("guide/permissions.md"));
 }
 
 #[test]
 fn docs_questions_without_a_person_are_what_happens() {
-    check_page(&docs().join("questions.md"));
+    check_page(&docs().join("guide/elicitation.md"));
 }
 
 #[test]
 fn docs_walk_through_the_workspace_is_what_happens() {
-    check_page(&docs().join("workspace.md"));
+    check_page(&docs().join("guide/workspace-server.md"));
 }
 
 /// Runs every command of the page's `console` blocks in order, in one home, and puts in what it really printed.
@@ -138,4 +139,108 @@ fn run(scene: &Sandbox, bin: &Path, command: &str) -> String {
         text.push_str(&format!("[exit code {}]\n", ran.code));
     }
     text
+}
+
+/// Pages outside `docs/` whose links are checked.
+const TOP_PAGES: [&str; 4] = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"];
+
+#[test]
+fn docs_links_resolve() {
+    let root = docs().join("..");
+    let mut pages: Vec<PathBuf> = TOP_PAGES.map(|name| root.join(name)).into();
+    pages.extend(pages_below(&docs()));
+    let broken: Vec<String> = pages
+        .iter()
+        .flat_map(|page| {
+            let text = std::fs::read_to_string(page).expect("the page can be read");
+            let shown = page.strip_prefix(&root).unwrap_or(page).display().to_string();
+            let at = move |(line, target)| format!("{shown}:{line}: {target}");
+            broken_links(page, &text).into_iter().map(at).collect::<Vec<_>>()
+        })
+        .collect();
+    assert!(broken.is_empty(), "broken links:\n{}", broken.join("\n"));
+}
+
+#[test]
+fn docs_links_in_code_do_not_count_and_headings_have_the_usual_anchors() {
+    let text = "# `swb call`: One *call*\n## A\n## A\n```\n# not a heading [x](gone.md)\n```\n\
+                `[y](gone.md)` [`z`](#a-1) [w](https://example.com) [v](gone.md) [u](#b)\n";
+    let anchors = ["a", "a-1", "swb-call-one-call"].map(str::to_owned);
+
+    assert_eq!(anchors_of(text), BTreeSet::from(anchors));
+    let broken = [(7, "gone.md".to_owned()), (7, "#b".to_owned())];
+    assert_eq!(broken_links(&docs().join("reference/commands.md"), text), broken);
+}
+
+/// Every Markdown file in a folder, recursively.
+fn pages_below(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).expect("the folder can be read");
+    let mut paths: Vec<PathBuf> =
+        entries.map(|entry| entry.expect("the entry can be read").path()).collect();
+    paths.sort();
+    let pages = paths.into_iter().flat_map(|path| match path.is_dir() {
+        true => pages_below(&path),
+        false => vec![path],
+    });
+    pages.filter(|path| path.extension().is_some_and(|it| it == "md")).collect()
+}
+
+/// The relative links of a page whose file or heading does not exist, with their line numbers.
+fn broken_links(page: &Path, text: &str) -> Vec<(usize, String)> {
+    let folder = page.parent().expect("a page is in a folder");
+    let resolves = |target: &str| {
+        let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
+        let path = if file.is_empty() { page.to_owned() } else { folder.join(file) };
+        let anchors = || match file.is_empty() {
+            true => anchors_of(text),
+            false => std::fs::read_to_string(&path).map(|it| anchors_of(&it)).unwrap_or_default(),
+        };
+        path.exists() && (anchor.is_empty() || anchors().contains(anchor))
+    };
+    let mut broken = Vec::new();
+    for (number, line) in prose(text) {
+        // Odd pieces are inline code.
+        for piece in line.split('`').step_by(2) {
+            let targets = piece.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+            let relative = targets.filter(|target| !target.contains("://"));
+            let unresolved = relative.filter(|target| !resolves(target));
+            broken.extend(unresolved.map(|target| (number, target.to_owned())));
+        }
+    }
+    broken
+}
+
+/// The anchors that GitHub generates for the headings of a page.
+fn anchors_of(text: &str) -> BTreeSet<String> {
+    let mut times: BTreeMap<String, usize> = BTreeMap::new();
+    let mut anchors = BTreeSet::new();
+    for (_, line) in prose(text) {
+        let Some((_, title)) = line.split_once("# ").filter(|(marks, _)| is_heading(marks)) else {
+            continue;
+        };
+        let kept = |it: &char| it.is_alphanumeric() || matches!(it, ' ' | '-' | '_');
+        let anchor: String =
+            title.trim().to_lowercase().chars().filter(kept).collect::<String>().replace(' ', "-");
+        let seen = times.entry(anchor.clone()).or_default();
+        anchors.insert(match *seen {
+            0 => anchor,
+            more => format!("{anchor}-{more}"),
+        });
+        *seen += 1;
+    }
+    anchors
+}
+
+fn is_heading(marks: &str) -> bool {
+    marks.len() < 6 && marks.bytes().all(|it| it == b'#')
+}
+
+/// The lines outside fenced code blocks, with their line numbers.
+fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut is_code = false;
+    text.lines().enumerate().filter_map(move |(index, line)| {
+        let is_fence = line.trim_start().starts_with("```");
+        is_code ^= is_fence;
+        (!is_code && !is_fence).then_some((index + 1, line))
+    })
 }

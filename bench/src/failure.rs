@@ -110,7 +110,7 @@ impl Failure {
     /// Tells the person.
     pub fn print(&self) {
         eprintln!("error: {self}");
-        if let Failure::Failed { stderr: stderr, .. } | Failure::NotCounted { stderr: stderr, .. } =
+        if let Failure::Failed { stderr, .. } | Failure::NotCounted { stderr, .. } =
             self
         {
             eprint!("{stderr}");
@@ -162,7 +162,7 @@ impl fmt::Display for Failure {
             ),
             Failure::BenchmarksFailed(names) => write!(out, "could not be measured: {names}"),
             Failure::Usage(_) => out.write_str("could not ask what processes used"),
-            Failure::ConfigMismatch { expected: expected, actual: actual } => {
+            Failure::ConfigMismatch { expected, actual } => {
                 write!(out, "built {expected}, but swb sees {actual}")
             }
             Failure::ServerNotListed { label, server } => {

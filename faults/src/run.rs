@@ -111,9 +111,9 @@ async fn run_with_faults(
 ) -> Result<(), Failure> {
     let RunSetup {
         sandbox: place,
-        network: network,
-        authorization_server: authorization_server,
-        servers: servers,
+        network,
+        authorization_server,
+        servers,
         entries,
     } = setup;
     let swb_process = SwbProcess::start(place)?;

@@ -309,7 +309,7 @@ mod tests {
 
     fn written(found: &ImportOutcome) -> String {
         let mut text = String::new();
-        for ImportedServer { name, scope: scope, entry, notes } in &found.servers {
+        for ImportedServer { name, scope, entry, notes } in &found.servers {
             text += &format!("{name} ({scope:?}) {}\n", Value::Object(entry.clone()));
             text.extend(notes.iter().map(|note| format!("  {note}\n")));
         }

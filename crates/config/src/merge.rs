@@ -179,8 +179,8 @@ pub fn resolve(inputs: MergeInputs) -> EffectiveConfig {
         disabled,
         approvals,
         environment,
-        exclusive_source: exclusive_source,
-        scope_filter: scope_filter,
+        exclusive_source,
+        scope_filter,
     } = inputs;
     let resolver =
         Resolver { policy, disabled, approvals, environment, exclusive_source, scope_filter };
@@ -218,7 +218,7 @@ impl Resolver {
         definition: ServerDefinition,
         environment: &Environment,
     ) -> ResolvedServer {
-        let ServerDefinition { name, server_name: server_name, origin, entry, mut problems } =
+        let ServerDefinition { name, server_name, origin, entry, mut problems } =
             definition;
         let mut missing = BTreeSet::new();
         let spec = match (&entry, server_name) {

@@ -242,7 +242,7 @@ impl Problem {
                 "known modes: {}",
                 PermissionMode::ALL.map(PermissionMode::id).join(", ")
             )),
-            ProblemKind::InvalidPermissionRule { error: error, .. } => {
+            ProblemKind::InvalidPermissionRule { error, .. } => {
                 error.hint().map(str::to_owned)
             }
             ProblemKind::UnknownTransport { nearest: None } => {
@@ -355,10 +355,10 @@ impl fmt::Display for ProblemKind {
             ProblemKind::InvalidPolicyEntry(PolicyList::Denied) => f.write_str(
                 "must be one of `serverName`, `serverCommand`, `serverUrl`; as it is, it denies nothing",
             ),
-            ProblemKind::InvalidPermissionRule { effect: PermissionEffect::Allow, error: error } => {
+            ProblemKind::InvalidPermissionRule { effect: PermissionEffect::Allow, error } => {
                 write!(f, "is no rule: {error}; as it is, it allows nothing")
             }
-            ProblemKind::InvalidPermissionRule { effect: PermissionEffect::Ask | PermissionEffect::Deny, error: error } => {
+            ProblemKind::InvalidPermissionRule { effect: PermissionEffect::Ask | PermissionEffect::Deny, error } => {
                 write!(f, "is no rule: {error}; until it is mended, calls to its server ask")
             }
             ProblemKind::UnknownMode { .. } => {

@@ -15,7 +15,7 @@ use crate::file::layer::{
     Layer, Naming, find_member, read_servers, read_top_level, report_unknown_keys,
 };
 use crate::pattern::url_pattern::UrlPattern;
-use crate::permission::{self, PermissionRules};
+use crate::permission::PermissionRules;
 use crate::policy::{AllowList, Authority, Matcher, MatcherKind, Policy, PolicyRule};
 use crate::problem::{PolicyList, Problem, ProblemKind, ProblemSubject, Reporter};
 use crate::settings::connector_account::ConnectorAccount;

@@ -551,7 +551,7 @@ impl fmt::Display for WalkError {
                 cause.fmt(out)?;
                 kept
             }
-            WalkError::Mismatch { step, mismatch: mismatch, kept } => {
+            WalkError::Mismatch { step, mismatch, kept } => {
                 write!(out, "the walk's step `{step}` went otherwise\n{mismatch}")?;
                 kept
             }

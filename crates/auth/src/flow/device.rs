@@ -90,7 +90,7 @@ impl Flow {
         event: Event,
         inputs: &mut TimeAndRandom<'_>,
     ) -> Result<Step, FlowError> {
-        let DeviceFlow { context: context, client, state: state } = at;
+        let DeviceFlow { context, client, state } = at;
         match (state, event) {
             (DeviceState::RequestingCode, Event::Fetched(fetched)) => {
                 let answer = fetched.map_err(FlowError::Fetch)?;

@@ -57,10 +57,10 @@ impl AgentLoop {
     ) -> AgentTask {
         let ConversationSetup {
             host,
-            call_context: call_context,
+            call_context,
             model,
             system_prompt: system,
-            history: history,
+            history,
             max_rounds: rounds,
         } = setup;
         let mut offered_tools = OfferedTools::default();
@@ -276,7 +276,7 @@ impl AgentTask {
         commands: mpsc::Receiver<Command>,
         events: mpsc::Sender<ConversationEvent>,
     ) {
-        let AgentTask { agent_loop: mut agent_loop, model } = self;
+        let AgentTask { mut agent_loop, model } = self;
         let mut channel = LoopChannel::new(commands, events, model);
         loop {
             match channel.stop_cause() {

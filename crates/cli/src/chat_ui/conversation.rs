@@ -79,7 +79,7 @@ pub async fn start(
     (configuration, start_options): (&Configuration, StartOptions<'_>),
     consent: Arc<dyn PermissionPrompt>,
 ) -> Result<StartedConversation, Failure> {
-    let StartOptions { flags, model_wait: model_wait, model: preset_model } = start_options;
+    let StartOptions { flags, model_wait, model: preset_model } = start_options;
     let (call_context, warning) =
         call_context::call_context_with_warning(session, configuration, host, None)?;
     let call_context = Arc::new(CallContext { prompt: consent, ..call_context });

@@ -73,7 +73,7 @@ pub fn run_demo(
     script: DemoScript,
     model: SharedModel,
 ) -> Result<(), Failure> {
-    let DemoScript { steps: steps, form_values: form_values, .. } = script;
+    let DemoScript { steps, form_values, .. } = script;
     let (order, requests) = QuestionOrder::new();
     let demo_answers = Arc::new(order.ordered(Arc::new(DemoAnswers::new(form_values))));
     let asker = demo_answers.clone();
@@ -416,7 +416,7 @@ impl PlainChat {
 
     async fn close(self) -> String {
         let PlainChat {
-            effects: mut effects, conversation_events: conversation_events, task, ..
+            mut effects, conversation_events, task, ..
         } = self;
         let status = effects.conversation.status();
         effects.tasks.shutdown().await;

@@ -359,11 +359,11 @@ impl Screen {
     /// Ends everything, and gives what is said on the ordinary screen.
     async fn close(self, outcome: Result<(), Failure>) -> Result<String, Failure> {
         let Screen {
-            effects: mut effects,
+            mut effects,
             terminal,
             keys,
             conversation_task: talking,
-            conversation_events: conversation_events,
+            conversation_events,
             ..
         } = self;
         drop(keys);

@@ -193,7 +193,7 @@ pub(super) struct TranslatedReference {
 impl<'t> Reference<'t> {
     fn from_translation(written: &'t str, known: Option<TranslatedReference>) -> Reference<'t> {
         match known {
-            Some(TranslatedReference { text, notes: notes }) => {
+            Some(TranslatedReference { text, notes }) => {
                 Reference::Translated { written, text, notes }
             }
             None => Reference::Unknown { written },

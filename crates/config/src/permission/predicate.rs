@@ -348,7 +348,7 @@ mod tests {
             pattern in "[aA/.%\\\\125*]{0,6}",
             arguments in value(),
         ) {
-            let predicate = Predicate { key, comparison: comparison, value: Glob::parse(&pattern) };
+            let predicate = Predicate { key, comparison, value: Glob::parse(&pattern) };
             if predicate.mismatch(&arguments, MatchMode::Strict).is_none() {
                 prop_assert_eq!(predicate.mismatch(&arguments, MatchMode::Broad), None);
             }
@@ -362,7 +362,7 @@ mod tests {
         ) {
             let held = [Comparison::Equal, Comparison::NotEqual].map(|comparison| {
                 let value = Glob::parse(&pattern);
-                let predicate = Predicate { key: vec!["k".to_owned()], comparison: comparison, value };
+                let predicate = Predicate { key: vec!["k".to_owned()], comparison, value };
                 predicate.mismatch(&arguments, MatchMode::Strict).is_none()
             });
             prop_assert_ne!(held, [true, true]);

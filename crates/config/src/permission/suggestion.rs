@@ -52,7 +52,7 @@ pub fn suggestions(request: &CallRequest<'_>) -> Vec<Suggestion> {
         .chain([tool, server])
         // Names that no rule can hold make rules that nobody could write down.
         .filter(|(_, rule)| allows_request(rule))
-        .map(|(coverage, rule)| Suggestion { coverage: coverage, rule })
+        .map(|(coverage, rule)| Suggestion { coverage, rule })
         .collect()
 }
 

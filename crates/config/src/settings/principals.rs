@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::document::{Member, Value};
 use crate::file::entry_decoder;
 use crate::file::layer::find_member;
-use crate::permission::{self, PermissionRules};
+use crate::permission::PermissionRules;
 use crate::policy::Authority;
 use crate::problem::{ProblemKind, ProblemSubject, Reporter};
 use crate::settings::{SettingsKey, settings_key};

@@ -110,7 +110,7 @@ impl Workers {
 
     /// Nobody comes any more. Waits until what is under way has ended, or its time is over.
     pub(crate) async fn shutdown(self) {
-        let Workers { workers: workers } = self;
+        let Workers { workers } = self;
         let (senders, all_finished): (Vec<_>, Vec<_>) =
             workers.into_iter().map(|it| (it.connections, it.finished)).unzip();
         drop(senders);
@@ -136,7 +136,7 @@ fn run_worker<ServeFuture>(
                 accepted = incoming.recv() => accepted,
                 _ = timer.tick() => continue,
             };
-            let Some(AcceptedConnection { stream, slot: slot }) = accepted else { break };
+            let Some(AcceptedConnection { stream, slot }) = accepted else { break };
             while connections.try_join_next().is_some() {}
             // It was one of tokio's a moment ago; where it cannot become one again, it is closed.
             let Ok(stream) = TcpStream::from_std(stream) else { continue };

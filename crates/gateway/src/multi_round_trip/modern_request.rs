@@ -78,7 +78,7 @@ impl Gateway {
         let Some(sealed) = request.params.get_string("requestState") else { return Ok(None) };
         let opened = self.relay.sealer.unseal(&request.client.principal, &sealed);
         match opened.map_err(|_| invalid_request_state())? {
-            RequestState::Suspended { id, digest: digest } => {
+            RequestState::Suspended { id, digest } => {
                 let is_same = digest == request_digest(&request.method, &request.params);
                 is_same.then_some(Some(id)).ok_or_else(invalid_request_state)
             }

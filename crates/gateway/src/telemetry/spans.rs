@@ -238,7 +238,7 @@ impl ActiveSpan {
 impl Drop for ActiveSpan {
     fn drop(&mut self) {
         let Some(recording) = self.0.take() else { return };
-        let RecordingSpan { recorder: recorder, started: started, mut span } = *recording;
+        let RecordingSpan { recorder, started, mut span } = *recording;
         span.duration = started.elapsed();
         if recorder.sender.try_send(Box::new(span)).is_err() {
             recorder.dropped.fetch_add(1, Ordering::Relaxed);

@@ -156,11 +156,11 @@ impl GatewayFixture {
             host,
             gateway,
             folder,
-            transports: mut transports,
+            mut transports,
             stop,
             http_task: door,
-            gateway_task: gateway_task,
-            host_task: host_task,
+            gateway_task,
+            host_task,
             ..
         } = self;
         stop.send_replace(true);

@@ -101,7 +101,7 @@ impl ToolExecutor for Authenticate {
 }
 
 async fn start_login(host: &Host, server: &str, wait: Duration) -> Payload {
-    let Some(LoginProgress { mut stage, previous_failure: previous_failure }) =
+    let Some(LoginProgress { mut stage, previous_failure }) =
         host.begin_login(server).await
     else {
         return logins_closed();

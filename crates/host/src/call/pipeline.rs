@@ -312,7 +312,7 @@ pub(crate) async fn obtain_permit(
     arguments: &Json,
     rule_verdict: &mut String,
 ) -> Result<Permit, ToolCallError> {
-    let PermissionCheck { caller, context: context, prompt: prompt } = check;
+    let PermissionCheck { caller, context, prompt } = check;
     let (server, name) = (tool.prefix.as_str(), naming::sanitise_borrowed(&tool.name));
     let rules = context.rules.current();
     match tool.kind {
@@ -359,7 +359,7 @@ pub(crate) async fn obtain_permit(
     let permission_request =
         PermissionRequest { caller, tool, arguments, because, suggestions, definition_diff };
     match prompt.decide(&permission_request).await {
-        PermissionDecision::Allow { decided_by: decided_by, scope: scope } => {
+        PermissionDecision::Allow { decided_by, scope } => {
             pin_definition(check, fingerprint, tool).await;
             record_grant(check, scope).await;
             Ok(Permit { because: decided_by })
@@ -395,7 +395,7 @@ fn useful_suggestions(
 
 /// A definition that cannot be remembered is asked about once more than needed, or not noticed when it changes.
 async fn pin_definition(
-    PermissionCheck { context: context, prompt: prompt, .. }: PermissionCheck<'_>,
+    PermissionCheck { context, prompt, .. }: PermissionCheck<'_>,
     fingerprint: Option<&Fingerprint>,
     tool: &Arc<Tool>,
 ) {
@@ -408,7 +408,7 @@ async fn pin_definition(
 }
 
 async fn record_grant(
-    PermissionCheck { context: context, prompt: prompt, .. }: PermissionCheck<'_>,
+    PermissionCheck { context, prompt, .. }: PermissionCheck<'_>,
     scope: GrantScope,
 ) {
     let rules = context.rules.clone();

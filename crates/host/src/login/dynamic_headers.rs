@@ -126,7 +126,7 @@ impl Authorize for DynamicHeaders {
     fn headers<'a>(
         &'a self,
         _: OutboundRequest<'a>,
-    ) -> Pin<std::boxed::Box<(dyn Future<Output = HeaderMap> + std::marker::Send + 'a)>> {
+    ) -> Pin<std::boxed::Box<dyn Future<Output = HeaderMap> + std::marker::Send + 'a>> {
         Box::pin(async move {
             let current = self.current.borrow().clone();
             match current.fetched_at {
@@ -169,7 +169,7 @@ impl Authorize for OriginBound {
     fn headers<'a>(
         &'a self,
         outbound: OutboundRequest<'a>,
-    ) -> Pin<std::boxed::Box<(dyn Future<Output = HeaderMap> + std::marker::Send + 'a)>> {
+    ) -> Pin<std::boxed::Box<dyn Future<Output = HeaderMap> + std::marker::Send + 'a>> {
         match self.is_for(outbound.url) {
             true => self.inner.headers(outbound),
             false => Box::pin(std::future::ready(HeaderMap::new())),

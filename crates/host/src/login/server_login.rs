@@ -389,7 +389,7 @@ impl ServerLogin {
         request: &LoginRequest,
     ) -> Result<LoginRecord, ServerLoginError> {
         let (challenge, held) = match self.token_provider.required_action() {
-            Some(RequiredAction::SignIn { challenge: challenge }) => (challenge, None),
+            Some(RequiredAction::SignIn { challenge }) => (challenge, None),
             Some(RequiredAction::GrantMoreScopes { challenge, granted: held }) => (challenge, held),
             None => (AuthChallenge::default(), None),
         };

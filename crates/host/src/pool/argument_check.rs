@@ -71,7 +71,7 @@ impl fmt::Display for ArgumentFault {
             ArgumentFaultKind::Unknown { nearest: Some(nearest) } => {
                 write!(f, " is not known, did you mean `{nearest}`?")
             }
-            ArgumentFaultKind::Type { expected, actual: actual } => {
+            ArgumentFaultKind::Type { expected, actual } => {
                 write!(f, " should be {expected}, not {actual}")
             }
             ArgumentFaultKind::NotListed { allowed } => write!(f, " should be one of {allowed}"),

@@ -93,7 +93,7 @@ async fn run(
                     let _reader_left = found.send(cache.get(&key, &mark, Instant::now()));
                 }
                 Some(CacheCommand::Put { key, mark, response, expires_at }) => {
-                    cache.insert(key, CachedResponse { mark: mark, response: response, expires_at: expires_at, last_used: 0 });
+                    cache.insert(key, CachedResponse { mark, response, expires_at, last_used: 0 });
                 }
                 None => return,
             },

@@ -317,7 +317,7 @@ impl<'a> OutputBuilder<'a> {
 
 fn text_of<'a>(block: &Block<'a>) -> Option<JsonStr<'a>> {
     match block {
-        Block::Text { text: text, .. } => Some(*text),
+        Block::Text { text, .. } => Some(*text),
         Block::Image { .. } | Block::Binary { .. } | Block::Link { .. } | Block::Unknown { .. } => {
             None
         }

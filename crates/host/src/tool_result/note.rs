@@ -68,7 +68,7 @@ impl fmt::Display for Note {
                 write!(f, "a picture of {w}x{h} pixels was made smaller, to {width}x{height}")
             }
             Note::AnimationFlattened => f.write_str("a moving picture is shown by its first frame"),
-            Note::MimeMismatch { actual: actual } => {
+            Note::MimeMismatch { actual } => {
                 write!(f, "a picture is {actual} and not what the server says")
             }
             Note::ImageNotShown(rejection) => {

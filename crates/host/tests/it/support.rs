@@ -167,7 +167,7 @@ impl TestHost {
 
     /// Makes a call that everybody permits, whether the server has listed the tool or not.
     pub async fn run_call(&self, name: &str, call: TestCall) -> Result<Json, RequestError> {
-        let TestCall { tool, arguments, idempotency: idempotency, timeout: timeout, progress } =
+        let TestCall { tool, arguments, idempotency, timeout, progress } =
             call;
         let pool = Arc::new(pool_of(name, tool, idempotency));
         let exposed = pool.tools()[0].exposed_name.clone();

@@ -297,7 +297,7 @@ mod tests {
                 Ok(TransportEvent::Message(_) | TransportEvent::RelatedMessage { .. }) => {
                     seen.push("message".to_owned());
                 }
-                Ok(TransportEvent::DeliveryFailed { id, error: error }) => {
+                Ok(TransportEvent::DeliveryFailed { id, error }) => {
                     seen.push(format!("{id:?}: {error}"))
                 }
                 Ok(TransportEvent::Malformed(malformed)) => seen.push(malformed.to_string()),

@@ -27,7 +27,7 @@ enum TestTarget {
 /// Installs the suite, builds what is tested, runs every scenario that holds one of the words, and prints a table. A
 /// whole run of the gateway is written to the docs as well.
 pub fn run(workspace: &Workspace, words: &[String]) -> Result<(), Failure> {
-    let ServerOptions { target: target, title_filter: title_filter, scenario_filters: words } =
+    let ServerOptions { target, title_filter, scenario_filters: words } =
         ServerOptions::parse(words)?;
     let (mut subjects, build) = match &target {
         TestTarget::Gateways => (all_gateways(), Some("--bin swb --example conformance_upstream")),

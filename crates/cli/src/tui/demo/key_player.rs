@@ -43,7 +43,7 @@ enum KeyTarget {
 impl KeyPlayer {
     /// Plays a performance.
     pub fn new(script: DemoScript) -> KeyPlayer {
-        let DemoScript { steps: steps, dialog_keys: answers, speed, .. } = script;
+        let DemoScript { steps, dialog_keys: answers, speed, .. } = script;
         KeyPlayer {
             steps: steps.into(),
             dialog_keys: answers.into(),

@@ -255,11 +255,11 @@ impl Overlay for ServerPanel {
         let inner = draw_frame(frame, area, theme, &self.title());
         let inner = self.draw_message(frame, inner, theme);
         let ServerPanel {
-            servers: servers,
+            servers,
             configured: configured_servers,
-            measurements: measurements,
+            measurements,
             list,
-            page: page,
+            page,
             ..
         } = self;
         match page {

@@ -207,9 +207,9 @@ fn split(area: Rect) -> [Rect; 2] {
 
 fn overview_text(known: PageContext<'_>) -> RichText {
     let PageContext {
-        details: details,
+        details,
         configured: configured_server,
-        measurements: measurements,
+        measurements,
         ..
     } = known;
     let mut content = RichText::default();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value as Json, json};
 use thiserror::Error;
 
-use crate::entry::server::Fingerprint;
+use crate::entry::Fingerprint;
 
 /// A person's word on one server of one project file.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,7 +1,8 @@
-//! Reads JSON with comments into a tree in which every value knows where it stands.
-//! What the values mean is left to `decode` and `settings`.
+//! Reads JSON with comments into a tree in which every value knows its position.
+//! What the values mean is left to `file` and `settings`.
 
-use std::cell::Cell;
+mod line_index;
+
 use std::sync::Arc;
 
 use jsonc_parser::ast;
@@ -10,7 +11,7 @@ use jsonc_parser::errors::{ParseError, ParseErrorKind};
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 use serde_json::Value as Json;
 
-use crate::source::Position;
+pub use line_index::LineIndex;
 
 /// The dialect that people's files are in: JSON, comments, trailing commas, and nothing looser.
 pub(crate) fn parse_options() -> ParseOptions {
@@ -119,59 +120,6 @@ impl From<ParseError> for SyntaxError {
     }
 }
 
-/// A text whose lines can be looked up, parsed or not.
-#[derive(Debug)]
-pub struct LineIndex<'t> {
-    text: &'t str,
-    starts: Vec<usize>,
-    /// The last place that was asked for: a whole file may be one line, and counting it again for
-    /// everything in it would take for ever.
-    cached: Cell<CachedPosition>,
-}
-
-#[derive(Debug, Clone, Copy, Default)]
-struct CachedPosition {
-    line: usize,
-    byte: usize,
-    column: usize,
-}
-
-impl<'t> LineIndex<'t> {
-    /// Indexes the lines of `text`.
-    pub fn new(text: &'t str) -> LineIndex<'t> {
-        let after_breaks =
-            text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(index, _)| index + 1);
-        let starts = std::iter::once(0).chain(after_breaks).collect();
-        LineIndex { text, starts, cached: Cell::default() }
-    }
-
-    /// The line and column of a byte.
-    pub fn position(&self, byte: usize) -> Position {
-        let byte = self.text.floor_char_boundary(byte);
-        let line = self.starts.partition_point(|start| *start <= byte).max(1);
-        let start = self.starts[line - 1];
-        let last = self.cached.get();
-        // From the last place that was asked for, on or back, unless the line's beginning is nearer.
-        let column = match last.line == line {
-            true if last.byte <= byte => last.column + self.text[last.byte..byte].chars().count(),
-            true if last.byte - byte < byte - start => {
-                last.column - self.text[byte..last.byte].chars().count()
-            }
-            true | false => 1 + self.text[start..byte].chars().count(),
-        };
-        self.cached.set(CachedPosition { line, byte, column });
-        Position { line, column }
-    }
-
-    /// The line's text without its ending; lines count from 1.
-    pub fn line(&self, line: usize) -> &'t str {
-        let start = line.checked_sub(1).and_then(|index| self.starts.get(index));
-        let Some(start) = start else { return "" };
-        let end = self.starts.get(line).copied().unwrap_or(self.text.len());
-        self.text[*start..end].trim_end_matches(['\n', '\r'])
-    }
-}
-
 /// The text without the byte order mark that some editors put in front.
 pub fn strip_bom(text: &str) -> &str {
     text.strip_prefix('\u{feff}').unwrap_or(text)
@@ -236,9 +184,15 @@ impl Node {
     }
 }
 
+/// Returns the member with this key; of a duplicate key the last one counts.
+pub(crate) fn find_member<'m>(members: &'m [Member], key: &str) -> Option<&'m Member> {
+    members.iter().rev().find(|member| member.key == key)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::source::Position;
 
     fn parsed(text: &str) -> Json {
         Document::parse(text).expect("the text is JSON").root.expect("it holds a value").to_json()
@@ -273,20 +227,6 @@ mod tests {
         let lines = LineIndex::new(text);
         assert_eq!(lines.position(error.span().start), Position { line: 2, column: 8 });
         assert_eq!(lines.line(2), "  \"é\": yes");
-    }
-
-    #[test]
-    fn positions_are_the_same_in_whatever_order_they_are_asked() {
-        let text = "aé\nbüc\n日本語 x";
-        let all: Vec<usize> = (0..=text.len()).collect();
-        let alone: Vec<Position> =
-            all.iter().map(|byte| LineIndex::new(text).position(*byte)).collect();
-        let lines = LineIndex::new(text);
-        let forwards: Vec<Position> = all.iter().map(|byte| lines.position(*byte)).collect();
-        let mut backwards: Vec<Position> =
-            all.iter().rev().map(|byte| lines.position(*byte)).collect();
-        backwards.reverse();
-        assert_eq!((&forwards, &backwards), (&alone, &alone));
     }
 
     #[test]

@@ -1,15 +1,17 @@
 //! Changes a configuration text and nothing else in it: comments, order, indentation, line endings,
 //! trailing commas and a byte order mark stay as the person left them.
 
-pub(crate) mod splice;
+mod splice;
+mod value_ref;
+
 use std::fmt;
 
 use serde_json::Value as Json;
 use thiserror::Error;
 
 use crate::approvals::CorruptApprovals;
-use crate::document::{Document, Member, Node, Span, SyntaxError, Value, strip_bom};
-use crate::edit::splice::{Container, EmptyLayout, Layout};
+use crate::document::{Document, Node, SyntaxError, Value, strip_bom};
+use value_ref::{ValueRef, add_to_list, elements, remove_from_list};
 
 /// One change. It prints no values: secrets may be among them.
 #[derive(Clone)]
@@ -79,18 +81,18 @@ pub enum Edit {
 impl fmt::Debug for Edit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Edit::SetServer { name, .. } => write!(f, "PutServer({name})"),
+            Edit::SetServer { name, .. } => write!(f, "SetServer({name})"),
             Edit::RemoveServer { name } => write!(f, "RemoveServer({name})"),
             Edit::SetKey { name, key, .. } => write!(f, "SetKey({name}, {key})"),
             Edit::AddToList { key, text } => write!(f, "AddToList({key}, {text})"),
             Edit::RemoveFromList { key, text } => write!(f, "RemoveFromList({key}, {text})"),
             Edit::AddToNestedList { object, key, text } => {
-                write!(f, "AddToListIn({object}, {key}, {text})")
+                write!(f, "AddToNestedList({object}, {key}, {text})")
             }
             Edit::RemoveFromNestedList { object, key, text } => {
-                write!(f, "RemoveFromListIn({object}, {key}, {text})")
+                write!(f, "RemoveFromNestedList({object}, {key}, {text})")
             }
-            Edit::SetIfAbsent { key, .. } => write!(f, "Initialise({key})"),
+            Edit::SetIfAbsent { key, .. } => write!(f, "SetIfAbsent({key})"),
         }
     }
 }
@@ -236,163 +238,6 @@ fn with_trailing_newline(text: &str) -> String {
     if text.ends_with('\n') { text.to_owned() } else { format!("{text}{newline}") }
 }
 
-/// A value in a text.
-#[derive(Clone, Copy)]
-struct ValueRef<'t> {
-    text: &'t str,
-    node: &'t Node,
-}
-
-impl<'t> ValueRef<'t> {
-    fn require_object(&self, key: &str) -> Result<(), EditError> {
-        match &self.node.value {
-            Value::Object(_) => Ok(()),
-            Value::Null
-            | Value::Bool(_)
-            | Value::Number(_)
-            | Value::String(_)
-            | Value::Array(_) => Err(wrong_type(key, "an object")),
-        }
-    }
-
-    fn members(&self) -> &'t [Member] {
-        match &self.node.value {
-            Value::Object(members) => members,
-            Value::Null
-            | Value::Bool(_)
-            | Value::Number(_)
-            | Value::String(_)
-            | Value::Array(_) => &[],
-        }
-    }
-
-    /// Of a doubled key the last counts, so that is the one to change.
-    fn index(&self, key: &str) -> Option<usize> {
-        self.members().iter().rposition(|member| member.key == key)
-    }
-
-    fn member(&self, key: &str) -> Option<ValueRef<'t>> {
-        let index = self.index(key)?;
-        Some(ValueRef { text: self.text, node: &self.members()[index].node })
-    }
-
-    /// The member of a key, unless it is `null`, which says nothing.
-    fn non_null_member(&self, key: &str) -> Option<ValueRef<'t>> {
-        self.member(key).filter(|it| it.node.value != Value::Null)
-    }
-
-    fn servers(&self) -> Result<Option<ValueRef<'t>>, EditError> {
-        let servers = self.member(SERVERS);
-        if let Some(servers) = &servers {
-            servers.require_object(SERVERS)?;
-        }
-        Ok(servers)
-    }
-
-    fn container(&self) -> Container<'t> {
-        let item =
-            |member: &Member| Span { start: member.key_span.start, end: member.node.span.end };
-        Container::new(self.text, self.node.span, self.members().iter().map(item).collect())
-    }
-
-    fn set(&self, key: &str, value: &Json) -> String {
-        match self.member(key) {
-            Some(old) => old.replace(value),
-            None => self.container().append(EmptyLayout::Expand, |layout| {
-                format!("{}: {}", Json::from(key), render(value, layout))
-            }),
-        }
-    }
-
-    fn remove(&self, key: &str) -> Option<String> {
-        self.index(key).map(|index| self.container().remove(index))
-    }
-
-    fn replace(&self, value: &Json) -> String {
-        let span = self.node.span;
-        let old = &self.text[span.start..span.end];
-        let line = self.text[..span.start].rsplit('\n').next().unwrap_or("");
-        let layout = if old.contains('\n') {
-            let indent = line.chars().take_while(|c| *c == ' ' || *c == '\t').collect();
-            Layout::Block {
-                indent,
-                unit: splice::indent_unit(self.text),
-                newline: splice::line_ending(self.text),
-            }
-        } else {
-            Layout::Inline
-        };
-        let value = render(value, &layout);
-        format!("{}{value}{}", &self.text[..span.start], &self.text[span.end..])
-    }
-}
-
-fn add_to_list(top: &ValueRef<'_>, key: &str, item: &str) -> Result<String, EditError> {
-    let Some(list) = top.non_null_member(key) else {
-        return Ok(top.set(key, &Json::from(vec![item])));
-    };
-    let elements = elements(&list, key)?;
-    if elements.iter().any(|element| is_string(element, item)) {
-        return Ok(top.text.to_owned());
-    }
-    let spans = elements.iter().map(|element| element.span).collect();
-    let container = Container::new(top.text, list.node.span, spans);
-    Ok(container.append(EmptyLayout::Inline, |_| Json::from(item).to_string()))
-}
-
-fn remove_from_list(top: &ValueRef<'_>, key: &str, item: &str) -> Result<String, EditError> {
-    let Some(list) = top.non_null_member(key) else { return Ok(top.text.to_owned()) };
-    let elements = elements(&list, key)?;
-    let Some(index) = elements.iter().position(|element| is_string(element, item)) else {
-        return Ok(top.text.to_owned());
-    };
-    let spans = elements.iter().map(|element| element.span).collect();
-    Ok(Container::new(top.text, list.node.span, spans).remove(index))
-}
-
-fn elements<'t>(list: &ValueRef<'t>, key: &str) -> Result<&'t [Node], EditError> {
-    match &list.node.value {
-        Value::Array(elements) => Ok(elements),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => {
-            Err(wrong_type(key, "a list"))
-        }
-    }
-}
-
-fn is_string(node: &Node, text: &str) -> bool {
-    matches!(&node.value, Value::String(found) if found == text)
-}
-
-/// A value as text; on lines of its own, objects open up and lists of plain values do not.
-fn render(value: &Json, layout: &Layout) -> String {
-    match (value, layout) {
-        (Json::Object(members), Layout::Block { indent, unit, newline }) if !members.is_empty() => {
-            let inner =
-                Layout::Block { indent: format!("{indent}{unit}"), unit: unit.clone(), newline };
-            let member = |(key, value): (&String, &Json)| {
-                format!("{indent}{unit}{}: {}", Json::from(key.as_str()), render(value, &inner))
-            };
-            let members: Vec<String> = members.iter().map(member).collect();
-            format!("{{{newline}{}{newline}{indent}}}", members.join(&format!(",{newline}")))
-        }
-        (Json::Object(members), _) => {
-            let member = |(key, value): (&String, &Json)| {
-                format!("{}: {}", Json::from(key.as_str()), render(value, layout))
-            };
-            format!("{{{}}}", members.iter().map(member).collect::<Vec<_>>().join(", "))
-        }
-        (Json::Array(elements), _) => {
-            let element = |element: &Json| render(element, &Layout::Inline);
-            format!("[{}]", elements.iter().map(element).collect::<Vec<_>>().join(", "))
-        }
-        (Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_), _) => value.to_string(),
-    }
-}
-
-fn wrong_type(key: &str, expected: &'static str) -> EditError {
-    EditError::WrongType { key: key.to_owned(), expected }
-}
-
 fn server_not_found(name: &str) -> EditError {
     EditError::ServerNotFound { name: name.to_owned() }
 }
@@ -403,7 +248,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::document::Document;
 
     fn set_server(name: &str, entry: Json) -> Edit {
         Edit::SetServer { name: name.to_owned(), entry }

@@ -1,4 +1,17 @@
-//! TODO facade
+//! Patterns with `*` as wildcard: [`Glob`] for names and argument values, [`UrlPattern`] for URLs.
+//! The rules that use them are in `policy` and `permission`.
 
-pub(crate) mod glob;
+mod glob;
 pub mod url_pattern;
+
+pub use glob::Glob;
+pub use url_pattern::UrlPattern;
+
+/// How a pattern is read where it says nothing: to allow, silence permits nothing more; to deny, it covers everything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MatchMode {
+    /// For allow lists.
+    Strict,
+    /// For deny lists.
+    Broad,
+}

@@ -1,58 +1,18 @@
-//! Which servers may run: allow and deny lists of administrators and of the person, decided by a pure function.
-//! Denial always wins; every verdict knows the line that made it.
+//! Which servers may run: allow and deny lists of administrators and users, decided by a pure function.
+//! Denial always wins, and every decision names the rule that made it.
 
-use std::collections::BTreeSet;
+mod lists;
+mod subject;
+
 use std::sync::Arc;
 
-use url::Url;
-
-use crate::entry::server::ServerSpec;
-use crate::entry::signature;
-use crate::pattern::url_pattern::{MatchMode, UrlPattern};
+use crate::entry::ServerSpec;
+pub use crate::source::Authority;
 use crate::source::{Origin, Source};
-use crate::template::{Environment, ExpandedText, Template};
+use crate::template::Environment;
+use subject::PolicySubject;
 
-/// What an entry of a list matches on.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Matcher {
-    /// The server's exact name.
-    Name(String),
-    /// The exact command and arguments.
-    Command(Vec<Template>),
-    /// A URL pattern.
-    Url(UrlPattern),
-    /// The entry could not be understood, and matches nothing. What it was about still counts.
-    Invalid(Vec<MatcherKind>),
-}
-
-/// One entry of a list, with the line it stands on.
-#[derive(Debug, Clone)]
-pub struct PolicyRule {
-    /// What it matches.
-    pub matcher: Matcher,
-    /// Where it stands.
-    pub origin: Origin,
-}
-
-/// An allow list of one file.
-#[derive(Debug, Clone)]
-pub struct AllowList {
-    /// Its entries; an empty list allows nothing.
-    pub rules: Vec<PolicyRule>,
-    /// Where the list stands.
-    pub origin: Origin,
-    /// Whose list it is.
-    pub authority: Authority,
-}
-
-/// Whose word a list is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Authority {
-    /// Managed settings.
-    Administrator,
-    /// User and local settings.
-    User,
-}
+pub use lists::{AllowList, Matcher, MatcherKind, PolicyRule};
 
 /// Everything that may refuse a server.
 #[derive(Debug, Clone, Default)]
@@ -95,17 +55,6 @@ pub enum Refusal {
     EmptyList(Origin),
     /// Managed settings cannot be read, so nothing may run.
     Unreadable(Arc<Source>),
-}
-
-/// The kind of allow entry that a server needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MatcherKind {
-    /// Any kind.
-    Any,
-    /// A `serverCommand`, because the lists hold one.
-    Command,
-    /// A `serverUrl`, because the lists hold one.
-    Url,
 }
 
 impl Policy {
@@ -159,99 +108,14 @@ impl Policy {
     }
 }
 
-struct PolicySubject<'a> {
-    name: &'a str,
-    argv: Option<Vec<String>>,
-    url: Option<Url>,
-    has_url: bool,
-    /// A named secret is part of the URL: nobody can see yet where exactly it leads.
-    is_partly_secret: bool,
-    environment: &'a Environment,
-}
-
-impl<'a> PolicySubject<'a> {
-    fn new(spec: &'a ServerSpec, environment: &'a Environment) -> PolicySubject<'a> {
-        let url = spec.transport.url();
-        PolicySubject {
-            name: spec.name.as_str(),
-            argv: signature::argv(&spec.transport),
-            url: url.and_then(|text| Url::parse(&text.to_unresolved_string()).ok()),
-            has_url: url.is_some(),
-            is_partly_secret: url.is_some_and(ExpandedText::has_secrets),
-            environment,
-        }
-    }
-
-    fn required_kind<'r>(&self, mut rules: impl Iterator<Item = &'r PolicyRule>) -> MatcherKind {
-        let is_program = self.argv.is_some();
-        let required = rules.find_map(|rule| match &rule.matcher {
-            Matcher::Command(_) if is_program => Some(MatcherKind::Command),
-            Matcher::Url(_) if self.has_url => Some(MatcherKind::Url),
-            Matcher::Invalid(about) if is_program && about.contains(&MatcherKind::Command) => {
-                Some(MatcherKind::Command)
-            }
-            Matcher::Invalid(about) if self.has_url && about.contains(&MatcherKind::Url) => {
-                Some(MatcherKind::Url)
-            }
-            Matcher::Name(_) | Matcher::Command(_) | Matcher::Url(_) | Matcher::Invalid(_) => None,
-        });
-        required.unwrap_or(MatcherKind::Any)
-    }
-
-    fn is_allowed_by(&self, matcher: &Matcher, needed: MatcherKind) -> bool {
-        match (matcher, needed) {
-            (Matcher::Name(name), MatcherKind::Any) => name == self.name,
-            (Matcher::Command(argv), MatcherKind::Any | MatcherKind::Command) => {
-                self.matches_command(argv)
-            }
-            (Matcher::Url(pattern), MatcherKind::Any | MatcherKind::Url) => {
-                let is_whole = !self.is_partly_secret;
-                is_whole
-                    && self.url.as_ref().is_some_and(|url| pattern.matches(url, MatchMode::Strict))
-            }
-            (Matcher::Name(_), MatcherKind::Command | MatcherKind::Url)
-            | (Matcher::Command(_), MatcherKind::Url)
-            | (Matcher::Url(_), MatcherKind::Command)
-            | (Matcher::Invalid(_), _) => false,
-        }
-    }
-
-    /// A proxied connector is denied by its own address and by the vendor's inside it.
-    fn is_denied_by(&self, matcher: &Matcher) -> bool {
-        match matcher {
-            Matcher::Name(name) => name == self.name,
-            Matcher::Command(argv) => self.matches_command(argv),
-            Matcher::Url(pattern) => self.url.as_ref().is_some_and(|url| {
-                pattern.matches(url, MatchMode::Broad)
-                    || (self.is_partly_secret && pattern.origin_matches(url, MatchMode::Broad))
-                    || signature::all_proxied_urls(url)
-                        .iter()
-                        .any(|inner| pattern.matches(inner, MatchMode::Broad))
-            }),
-            Matcher::Invalid(_) => false,
-        }
-    }
-
-    fn matches_command(&self, argv: &[Template]) -> bool {
-        let same = |own: &str, part: &Template| match part.as_literal() {
-            Some(text) => own == text,
-            None => {
-                let expanded = part.expand(self.environment, &mut BTreeSet::new());
-                own == expanded.to_unresolved_string()
-            }
-        };
-        self.argv.as_ref().is_some_and(|own| {
-            own.len() == argv.len() && own.iter().zip(argv).all(|(own, part)| same(own, part))
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use proptest::prelude::*;
 
     use super::*;
-    use crate::file::layer::{FileShape, Layer, Naming};
+    use crate::file::{FileShape, Layer, Naming};
     use crate::scope::Scope;
     use crate::settings::Settings;
 

@@ -110,3 +110,12 @@ impl fmt::Display for Origin {
         }
     }
 }
+
+/// Whose word a list is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Authority {
+    /// Managed settings.
+    Administrator,
+    /// User and local settings.
+    User,
+}

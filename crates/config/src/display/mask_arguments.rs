@@ -1,7 +1,9 @@
 //! Masks secrets in a command's arguments, word by word, so that what is not secret stays readable:
 //! a person who approves a command must see what it runs.
 
-use super::{MASK, is_reference, is_secret_name, looks_like_token, mask_url_parts};
+use super::MASK;
+use super::mask_url::{is_reference, mask_url_parts};
+use super::secret_names::{is_secret_name, looks_like_token};
 
 /// What the words so far say of the next one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,7 +5,8 @@ use std::fmt;
 use serde_json::Value as Json;
 use url::Url;
 
-use crate::entry::server::{ServerSpec, TransportConfig};
+use super::server::ServerSpec;
+use super::transport::TransportConfig;
 use crate::template::ExpandedText;
 
 /// `stdio:` and the argument vector as JSON, or `url:` and the URL.
@@ -87,7 +88,8 @@ fn inner_urls(url: &Url) -> Vec<Url> {
 mod tests {
     use super::*;
     use crate::entry::name::{ReservedNames, ServerName};
-    use crate::entry::server::{CommonOptions, RemoteConfig, StdioConfig};
+    use crate::entry::server::CommonOptions;
+    use crate::entry::transport::{RemoteConfig, StdioConfig};
 
     fn spec(transport: TransportConfig<ExpandedText>) -> ServerSpec {
         let name = ServerName::parse("s", ReservedNames::Refused).expect("a plain name");

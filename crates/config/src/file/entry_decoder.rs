@@ -1,100 +1,17 @@
 //! Turns one entry of `mcpServers` into a `ServerEntry`, reporting everything wrong with it at once.
 //! A problem of severity error means that this server is left out; the others are not touched.
 
-use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use url::Url;
-
-use crate::document::{Member, Node, Span, Value};
-use crate::entry::server::{
+use super::fields::Fields;
+use crate::document::{Node, Value};
+use crate::entry::{
     CommonOptions, IdeConfig, OAuthConfig, OAuthGrant, RawEntry, RemoteConfig, ServerEntry,
-    StdioConfig, TlsConfig, ToolFilter, TransportConfig, TransportKind,
+    StdioConfig, TlsConfig, ToolFilter, TransportConfig, TransportKind, is_https_url, is_valid_url,
 };
-use crate::problem::{ProblemKind, ProblemSubject, Reporter, Severity};
+use crate::problem::{ProblemKind, Reporter, Severity};
+pub use crate::schema::{ENTRY_KEYS, EntryKey, OAUTH_KEYS, TLS_KEYS, TOOLS_KEYS, nearest};
 use crate::template::Template;
-
-/// A key of a server entry, for decoding, for warnings and for the reference page.
-#[derive(Debug, Clone, Copy)]
-pub struct EntryKey {
-    /// The key.
-    pub name: &'static str,
-    /// What belongs there.
-    pub value: &'static str,
-    /// The transports it has an effect on; empty means all.
-    pub transports: &'static [TransportKind],
-    /// What it does.
-    pub description: &'static str,
-}
-
-const STDIO: &[TransportKind] = &[TransportKind::Stdio];
-const REMOTE: &[TransportKind] =
-    &[TransportKind::Http, TransportKind::Sse, TransportKind::Ws, TransportKind::ConnectorProxy];
-const WITH_OAUTH: &[TransportKind] =
-    &[TransportKind::Http, TransportKind::Sse, TransportKind::ConnectorProxy];
-const IDE: &[TransportKind] = &[TransportKind::SseIde, TransportKind::WsIde];
-const WITH_URL: &[TransportKind] = &[
-    TransportKind::Http,
-    TransportKind::Sse,
-    TransportKind::Ws,
-    TransportKind::ConnectorProxy,
-    TransportKind::SseIde,
-    TransportKind::WsIde,
-];
-
-macro_rules! keys {
-    ($($name:literal, $value:literal, $transports:expr, $about:literal;)*) => {
-        &[$(EntryKey { name: $name, value: $value, transports: $transports, description: $about }),*]
-    };
-}
-
-/// Every key of an entry.
-pub const ENTRY_KEYS: &[EntryKey] = keys! {
-    "type", "string", &[], "the transport; `stdio` when absent";
-    "command", "string", STDIO, "the program to start";
-    "args", "array of strings", STDIO, "its arguments";
-    "env", "object of strings", STDIO, "variables it gets besides ours";
-    "cwd", "string", STDIO, "the folder it starts in";
-    "url", "string", WITH_URL, "where the server is";
-    "headers", "object of strings", REMOTE, "headers sent with every request";
-    "headersHelper", "string", REMOTE, "a command that prints further headers as a JSON object";
-    "oauth", "object", WITH_OAUTH, "how to sign in";
-    "tls", "object", REMOTE, "certificates for this server";
-    "trust", "boolean", &[], "run its tools without asking; counts only from scopes that you or your administrator control";
-    "timeout", "number, milliseconds", &[], "how long connecting, and then each call, may take";
-    "tools", "object", &[], "which of its tools come into the pool: `allow`, `deny`";
-    "disabled", "boolean", &[], "switch the server off";
-    "description", "string", &[], "a note for people";
-    "ideName", "string", IDE, "the IDE's name";
-    "authToken", "string", IDE, "the token that the IDE wants";
-    "name", "string", &[TransportKind::Sdk], "the server's name inside the embedding program";
-};
-
-/// Every key of `oauth`.
-pub const OAUTH_KEYS: &[EntryKey] = keys! {
-    "clientId", "string", WITH_OAUTH, "a client that was registered beforehand";
-    "clientSecret", "string", WITH_OAUTH, "its secret; better named than written";
-    "callbackPort", "number", WITH_OAUTH, "the port of the redirect address";
-    "authServerMetadataUrl", "string", WITH_OAUTH, "where the authorization server's metadata is; https only";
-    "scopes", "array of strings, or one string", WITH_OAUTH, "scopes to ask for";
-    "xaa", "boolean", WITH_OAUTH, "sign in through the enterprise's identity provider";
-    "grant", "string", WITH_OAUTH, "how tokens are had: `authorization_code` (a person signs in), `client_credentials`, or `jwt_bearer` (a platform's token)";
-    "privateKey", "string", WITH_OAUTH, "a PEM key that the client signs with instead of a secret; better named than written";
-    "workloadToken", "string", WITH_OAUTH, "the platform's token for `jwt_bearer`; better named than written";
-};
-
-/// Every key of `tls`.
-pub const TLS_KEYS: &[EntryKey] = keys! {
-    "caFile", "string", REMOTE, "a PEM file with authorities to trust besides the system's";
-    "clientCertificate", "string", REMOTE, "a PEM file with our certificate, for servers that want one";
-    "clientKey", "string", REMOTE, "a PEM file with its key; absent where the certificate's file holds it";
-};
-
-/// Every key of `tools`.
-pub const TOOLS_KEYS: &[EntryKey] = keys! {
-    "allow", "array of strings", &[], "only these tools";
-    "deny", "array of strings", &[], "never these tools";
-};
 
 /// Decodes one entry. `None` where something in it is an error, which the reporter then holds.
 pub fn decode_entry(server: &str, node: &Node, reporter: &mut Reporter<'_>) -> Option<ServerEntry> {
@@ -216,11 +133,6 @@ fn url(fields: &mut Fields<'_, '_, '_>, kind: TransportKind) -> Option<Template>
     Some(text)
 }
 
-/// Is the text a URL with a host and a scheme that fits?
-pub fn is_valid_url(kind: TransportKind, text: &str) -> bool {
-    Url::parse(text).is_ok_and(|url| url.has_host() && kind.schemes().contains(&url.scheme()))
-}
-
 fn tls(fields: &mut Fields<'_, '_, '_>) -> Option<TlsConfig<Template>> {
     let member = fields.find("tls")?;
     let server = fields.server;
@@ -277,11 +189,6 @@ fn grant(fields: &mut Fields<'_, '_, '_>) -> OAuthGrant {
     known.map(|(_, grant)| *grant).unwrap_or_default()
 }
 
-/// Is the text an https URL with a host?
-pub fn is_https_url(text: &str) -> bool {
-    Url::parse(text).is_ok_and(|url| url.scheme() == "https" && url.has_host())
-}
-
 /// People write scopes as a list, or in one string as the protocol does.
 fn scopes(fields: &mut Fields<'_, '_, '_>) -> Vec<String> {
     match fields.find("scopes").map(|member| &member.node.value) {
@@ -333,187 +240,6 @@ fn is_variable_name(name: &str) -> bool {
 fn is_header_name(name: &str) -> bool {
     let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     !name.is_empty() && name.bytes().all(token)
-}
-
-/// The known word that a person probably meant.
-pub fn nearest<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
-    let word = word.to_lowercase();
-    known
-        .map(|candidate| (strsim::damerau_levenshtein(&word, &candidate.to_lowercase()), candidate))
-        .filter(|(distance, candidate)| *distance <= 1 + candidate.len() / 4)
-        .min()
-        .map(|(_, candidate)| candidate)
-}
-
-/// The members of an object, taken one by one with their types checked.
-struct Fields<'n, 'r, 'l> {
-    server: &'n str,
-    prefix: &'static str,
-    span: Span,
-    members: &'n [Member],
-    reporter: &'r mut Reporter<'l>,
-}
-
-impl<'n, 'r, 'l> Fields<'n, 'r, 'l> {
-    fn open(
-        server: &'n str,
-        prefix: &'static str,
-        node: &'n Node,
-        reporter: &'r mut Reporter<'l>,
-    ) -> Option<Fields<'n, 'r, 'l>> {
-        let Value::Object(members) = &node.value else {
-            let kind = ProblemKind::WrongType { expected: "an object", found: node.kind() };
-            reporter.report(node.span, ProblemSubject { server: Some(server), key: prefix }, kind);
-            return None;
-        };
-        let mut fields = Fields { server, prefix, span: node.span, members, reporter };
-        let mut seen = HashSet::new();
-        for member in members {
-            if !seen.insert(member.key.as_str()) {
-                fields.report(member.key_span, &member.key, ProblemKind::DuplicateKey);
-            }
-        }
-        Some(fields)
-    }
-
-    /// Of a doubled key the last counts, as in every JSON reader.
-    fn find(&self, key: &str) -> Option<&'n Member> {
-        self.members.iter().rev().find(|member| member.key == key)
-    }
-
-    fn report(&mut self, span: Span, key: &str, kind: ProblemKind) {
-        let key =
-            if self.prefix.is_empty() { key.to_owned() } else { format!("{}.{key}", self.prefix) };
-        self.reporter.report(span, ProblemSubject { server: Some(self.server), key: &key }, kind);
-    }
-
-    fn report_wrong_type(&mut self, node: &Node, key: &str, expected: &'static str) {
-        self.report(node.span, key, ProblemKind::WrongType { expected, found: node.kind() });
-    }
-
-    fn string(&mut self, key: &str) -> Option<String> {
-        let member = self.find(key)?;
-        let Value::String(text) = &member.node.value else {
-            self.report_wrong_type(&member.node, key, "a string");
-            return None;
-        };
-        Some(text.clone())
-    }
-
-    fn required(&mut self, key: &'static str, transport: TransportKind) -> Option<String> {
-        let Some(member) = self.find(key) else {
-            self.report(self.span, key, ProblemKind::MissingKey { key, transport });
-            return None;
-        };
-        let text = self.string(key)?;
-        if text.trim().is_empty() {
-            self.report(member.node.span, key, ProblemKind::Empty);
-            return None;
-        }
-        Some(text)
-    }
-
-    fn boolean(&mut self, key: &str) -> bool {
-        let Some(member) = self.find(key) else { return false };
-        let Value::Bool(value) = member.node.value else {
-            self.report_wrong_type(&member.node, key, "true or false");
-            return false;
-        };
-        value
-    }
-
-    fn number(&mut self, key: &str) -> Option<(String, Span)> {
-        let member = self.find(key)?;
-        let Value::Number(text) = &member.node.value else {
-            self.report_wrong_type(&member.node, key, "a number");
-            return None;
-        };
-        Some((text.clone(), member.node.span))
-    }
-
-    fn strings(&mut self, key: &str) -> Option<Vec<String>> {
-        let member = self.find(key)?;
-        let Value::Array(elements) = &member.node.value else {
-            self.report_wrong_type(&member.node, key, "an array of strings");
-            return None;
-        };
-        let mut strings = Vec::with_capacity(elements.len());
-        for (index, element) in elements.iter().enumerate() {
-            match &element.value {
-                Value::String(text) => strings.push(text.clone()),
-                Value::Null
-                | Value::Bool(_)
-                | Value::Number(_)
-                | Value::Array(_)
-                | Value::Object(_) => {
-                    self.report_wrong_type(element, &format!("{key}[{index}]"), "a string");
-                }
-            }
-        }
-        Some(strings)
-    }
-
-    /// An object of strings whose keys must be names of the right sort.
-    fn string_map(
-        &mut self,
-        key: &str,
-        of: &'static str,
-        is_name: fn(&str) -> bool,
-    ) -> Vec<(String, Template)> {
-        let Some(member) = self.find(key) else { return Vec::new() };
-        let Value::Object(members) = &member.node.value else {
-            self.report_wrong_type(&member.node, key, "an object of strings");
-            return Vec::new();
-        };
-        let mut pairs: Vec<(String, Template)> = Vec::with_capacity(members.len());
-        let last: HashMap<&str, usize> =
-            members.iter().enumerate().map(|(index, it)| (it.key.as_str(), index)).collect();
-        for (index, member) in members.iter().enumerate() {
-            // What is no name may hold a value that slipped into the key.
-            let label = match is_name(&member.key) {
-                true => member.key.as_str(),
-                false => member.key.split(['=', ':', ' ']).next().unwrap_or(""),
-            };
-            let full = format!("{key}.{label}");
-            let Value::String(text) = &member.node.value else {
-                self.report_wrong_type(&member.node, &full, "a string");
-                continue;
-            };
-            if !is_name(&member.key) {
-                self.report(member.key_span, &full, ProblemKind::InvalidName { of });
-            } else if text.contains(['\n', '\r', '\0']) && (key == "headers" || text.contains('\0'))
-            {
-                self.report(member.node.span, &full, ProblemKind::ControlCharacter);
-            } else if last.get(member.key.as_str()) == Some(&index) {
-                pairs.push((member.key.clone(), Template::parse(text)));
-            }
-        }
-        pairs
-    }
-
-    fn report_unknown_keys(&mut self, known: &'static [EntryKey]) -> Vec<String> {
-        let mut unknown = Vec::new();
-        for member in self.members {
-            if known.iter().any(|key| key.name == member.key) {
-                continue;
-            }
-            let nearest = nearest(&member.key, known.iter().map(|key| key.name));
-            self.report(member.key_span, &member.key, ProblemKind::UnknownKey { nearest });
-            unknown.push(member.key.clone());
-        }
-        unknown
-    }
-
-    fn report_ignored_keys(&mut self, transport: TransportKind) {
-        for member in self.members {
-            let key = ENTRY_KEYS.iter().find(|key| key.name == member.key);
-            if key.is_some_and(|key| {
-                !key.transports.is_empty() && !key.transports.contains(&transport)
-            }) {
-                self.report(member.key_span, &member.key, ProblemKind::NoEffect { transport });
-            }
-        }
-    }
 }
 
 #[cfg(test)]
@@ -714,17 +440,6 @@ mod tests {
         );
         let (entry, _) = decode_text(r#"{"command": "x", "alwaysLoad": true}"#);
         assert_eq!(entry.expect("kept").common.unknown_keys, ["alwaysLoad"]);
-    }
-
-    #[test]
-    fn a_near_miss_gets_the_right_word() {
-        assert_eq!(nearest("commands", ENTRY_KEYS.iter().map(|key| key.name)), Some("command"));
-        assert_eq!(nearest("Headers", ENTRY_KEYS.iter().map(|key| key.name)), Some("headers"));
-        assert_eq!(nearest("alwaysLoad", ENTRY_KEYS.iter().map(|key| key.name)), None);
-        assert_eq!(
-            nearest("streamablehttp", ["http", "streamable-http"].into_iter()),
-            Some("streamable-http")
-        );
     }
 
     #[test]

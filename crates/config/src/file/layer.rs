@@ -4,11 +4,13 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::document::{Document, LineIndex, Member, Node, Value, strip_bom};
-use crate::entry::name::{NameError, ReservedNames, ServerName};
-use crate::entry::server::{ServerEntry, TransportConfig, TransportKind};
-use crate::file::entry_decoder;
+use super::entry_decoder::decode_entry;
+use crate::document::{Document, LineIndex, Member, Node, Span, Value, find_member, strip_bom};
+use crate::entry::{
+    NameError, ReservedNames, ServerEntry, ServerName, TransportConfig, TransportKind,
+};
 use crate::problem::{Problem, ProblemKind, ProblemSubject, Reporter};
+use crate::schema::nearest;
 use crate::scope::Scope;
 use crate::source::{Origin, Source};
 
@@ -164,16 +166,10 @@ pub(crate) fn report_unknown_keys(
                 key: "mcp",
                 hint: "that is the shape of opencode: run `swb import opencode`",
             },
-            other => ProblemKind::UnknownKey {
-                nearest: entry_decoder::nearest(other, known.iter().copied()),
-            },
+            other => ProblemKind::UnknownKey { nearest: nearest(other, known.iter().copied()) },
         };
         reporter.report(member.key_span, ProblemSubject { server: None, key: &member.key }, kind);
     }
-}
-
-pub(crate) fn find_member<'m>(members: &'m [Member], key: &str) -> Option<&'m Member> {
-    members.iter().rev().find(|member| member.key == key)
 }
 
 fn has_member(members: &[Member], key: &str) -> bool {
@@ -210,7 +206,7 @@ fn read_definition(
     let before = reporter.problems.len();
     let origin = reporter.origin(member.key_span);
     let key = member.key.as_str();
-    let mut entry = entry_decoder::decode_entry(key, &member.node, reporter);
+    let mut entry = decode_entry(key, &member.node, reporter);
     let kind = entry.as_ref().map(|it| it.transport.kind());
     if let Some(kind) = kind
         && !is_transport_allowed(&origin, kind)
@@ -269,7 +265,7 @@ fn is_transport_allowed(origin: &Origin, kind: TransportKind) -> bool {
     }
 }
 
-fn span_of_type(node: &Node) -> Option<crate::document::Span> {
+fn span_of_type(node: &Node) -> Option<Span> {
     match &node.value {
         Value::Object(members) => find_member(members, "type").map(|member| member.node.span),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::FileScope;
-use super::variable_syntax::{TranslatedReference, TranslationNote, is_variable_name, variable};
+use super::host_app::FileScope;
+use super::reference::{TranslatedReference, TranslationNote, is_variable_name, variable};
 
 /// Stands for the folder that we run in.
 const WORKING_FOLDER: &str = "${PWD:-.}";
@@ -125,16 +125,21 @@ mod tests {
     #[test]
     fn an_editor_names_its_environment_and_its_inputs() {
         let syntax = editor(Workspace::CurrentFolder);
-        check(&syntax, "${env:TOKEN}", "${TOKEN}", "[Needs(\"TOKEN\")]");
+        check(&syntax, "${env:TOKEN}", "${TOKEN}", "[RequiresVariable(\"TOKEN\")]");
         check(
             &syntax,
             "${input:api-key}@${input:region}",
             "${API_KEY}@${REGION:-eu}",
-            "[Asks { input: \"api-key\", variable: \"API_KEY\" }, \
-             Asks { input: \"region\", variable: \"REGION\" }]",
+            "[RequiresInput { input: \"api-key\", variable: \"API_KEY\" }, \
+             RequiresInput { input: \"region\", variable: \"REGION\" }]",
         );
-        check(&syntax, "$TOKEN ${TOKEN}", "$$TOKEN $${TOKEN}", "[Doubled, Unknown]");
-        check(&syntax, "${command:x.y} ${file}", "$${command:x.y} $${file}", "[Unknown, Unknown]");
+        check(&syntax, "$TOKEN ${TOKEN}", "$$TOKEN $${TOKEN}", "[DollarEscaped, UnknownReference]");
+        check(
+            &syntax,
+            "${command:x.y} ${file}",
+            "$${command:x.y} $${file}",
+            "[UnknownReference, UnknownReference]",
+        );
     }
 
     #[test]
@@ -144,24 +149,29 @@ mod tests {
             &project,
             "${workspaceFolder}${/}x",
             "${PWD:-.}/x",
-            "[Rewrote { from: \"${workspaceFolder}\", to: \"${PWD:-.}\" }, \
-             Rewrote { from: \"${/}\", to: \"/\" }]",
+            "[Rewritten { from: \"${workspaceFolder}\", to: \"${PWD:-.}\" }, \
+             Rewritten { from: \"${/}\", to: \"/\" }]",
         );
         check(
             &project,
             "${workspaceFolderBasename}",
             "a$$b",
-            "[Rewrote { from: \"${workspaceFolderBasename}\", to: \"a$$b\" }]",
+            "[Rewritten { from: \"${workspaceFolderBasename}\", to: \"a$$b\" }]",
         );
         let open = editor(Workspace::CurrentFolder);
         check(
             &open,
             "${workspaceFolder} ${userHome}",
             "${PWD:-.} ${HOME:-${USERPROFILE}}",
-            "[Rewrote { from: \"${workspaceFolder}\", to: \"${PWD:-.}\" }, \
-             Rewrote { from: \"${userHome}\", to: \"${HOME:-${USERPROFILE}}\" }]",
+            "[Rewritten { from: \"${workspaceFolder}\", to: \"${PWD:-.}\" }, \
+             Rewritten { from: \"${userHome}\", to: \"${HOME:-${USERPROFILE}}\" }]",
         );
-        check(&open, "${workspaceFolderBasename}", "$${workspaceFolderBasename}", "[Unknown]");
+        check(
+            &open,
+            "${workspaceFolderBasename}",
+            "$${workspaceFolderBasename}",
+            "[UnknownReference]",
+        );
     }
 
     #[test]

@@ -4,7 +4,8 @@
 use serde_json::{Map, Value};
 
 use super::note::{ExpectedType, ImportNote, SkipReason};
-use super::variable_syntax::{TranslationNote, VariableSyntax, is_variable_name};
+use super::reference::{TranslationNote, is_variable_name};
+use super::variable_syntax::VariableSyntax;
 
 /// A server on its way.
 pub(super) struct EntryBuilder<'a> {

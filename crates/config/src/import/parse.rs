@@ -5,7 +5,7 @@ use jsonc_parser::ParseStringErrorKind;
 use jsonc_parser::errors::ParseErrorKind;
 use serde_json::{Map, Number, Value};
 
-use super::note::{ImportError, ImportErrorKind};
+use super::error::{ImportError, ImportErrorKind};
 use crate::document::{Document, LineIndex, strip_bom};
 
 /// Reads JSON with comments and trailing commas; nothing but white space is an empty object.

@@ -6,6 +6,9 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use super::editor_variables::EditorVariables;
+use super::reference::{
+    TranslatedReference, TranslatedText, TranslationNote, is_variable_name, variable,
+};
 use crate::template::closing_braces;
 
 /// Defaults that hold variables may nest this deep; our own limit is higher.
@@ -27,42 +30,6 @@ pub(super) enum VariableSyntax {
         /// The folder that relative paths start from.
         folder: PathBuf,
     },
-}
-
-/// A text in our spelling.
-#[derive(Debug, Default)]
-pub(super) struct TranslatedText {
-    /// The text.
-    pub text: String,
-    /// What happened to it.
-    pub notes: Vec<TranslationNote>,
-}
-
-/// What happened to a text. Holds references and their names, nothing else of the text.
-#[derive(Debug)]
-pub(super) enum TranslationNote {
-    /// A variable has to be set.
-    RequiresVariable(String),
-    /// An input became a variable.
-    RequiresInput {
-        /// The input.
-        input: String,
-        /// The variable.
-        variable: String,
-    },
-    /// A reference became something else.
-    Rewritten {
-        /// The reference.
-        from: String,
-        /// What it became.
-        to: String,
-    },
-    /// A file is named.
-    ReadsFile(String),
-    /// A dollar was doubled.
-    DollarEscaped,
-    /// A reference is unknown and became plain text.
-    UnknownReference,
 }
 
 impl VariableSyntax {
@@ -184,36 +151,15 @@ enum Reference<'t> {
     Translated { written: &'t str, text: String, notes: Vec<TranslationNote> },
 }
 
-/// A reference of a host, translated.
-pub(super) struct TranslatedReference {
-    pub text: String,
-    pub notes: Vec<TranslationNote>,
-}
-
 impl<'t> Reference<'t> {
     fn from_translation(written: &'t str, known: Option<TranslatedReference>) -> Reference<'t> {
         match known {
-            Some(TranslatedReference { text, notes: notes }) => {
+            Some(TranslatedReference { text, notes }) => {
                 Reference::Translated { written, text, notes }
             }
             None => Reference::Unknown { written },
         }
     }
-}
-
-/// Is it the name of a variable, as we read them?
-pub(super) fn is_variable_name(text: &str) -> bool {
-    !text.starts_with(|first: char| first.is_ascii_digit())
-        && !text.is_empty()
-        && text.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
-}
-
-/// A reference to a variable, if that is a name.
-pub(super) fn variable(name: &str) -> Option<TranslatedReference> {
-    is_variable_name(name).then(|| TranslatedReference {
-        text: format!("${{{name}}}"),
-        notes: vec![TranslationNote::RequiresVariable(name.to_owned())],
-    })
 }
 
 /// `{env:NAME}` or `{file:path}`.
@@ -285,32 +231,42 @@ mod tests {
             &VariableSyntax::None,
             "pa$$ ${HOME} $1",
             "pa$$$$ $${HOME} $$1",
-            "[Doubled, Doubled, Doubled, Doubled]",
+            "[DollarEscaped, DollarEscaped, DollarEscaped, DollarEscaped]",
         );
         check(&VariableSyntax::None, "{env:X}", "{env:X}", "[]");
     }
 
     #[test]
     fn braces_pass_and_bare_names_do_not() {
-        check(&VariableSyntax::Braces, "${A}/${B:-b:-c}", "${A}/${B:-b:-c}", "[Needs(\"A\")]");
-        check(&VariableSyntax::Braces, "$A ${open", "$$A $${open", "[Doubled, Doubled]");
-        check(&VariableSyntax::Braces, "${A:-${B}}", "${A:-${B}}", "[Needs(\"B\")]");
+        check(
+            &VariableSyntax::Braces,
+            "${A}/${B:-b:-c}",
+            "${A}/${B:-b:-c}",
+            "[RequiresVariable(\"A\")]",
+        );
+        check(
+            &VariableSyntax::Braces,
+            "$A ${open",
+            "$$A $${open",
+            "[DollarEscaped, DollarEscaped]",
+        );
+        check(&VariableSyntax::Braces, "${A:-${B}}", "${A:-${B}}", "[RequiresVariable(\"B\")]");
         check(&VariableSyntax::Braces, "${A:-{\"k\": 1}}", "${A:-{\"k\": 1}}", "[]");
-        check(&VariableSyntax::Braces, "${A:-$5}", "${A:-$$5}", "[Doubled]");
+        check(&VariableSyntax::Braces, "${A:-$5}", "${A:-$$5}", "[DollarEscaped]");
     }
 
     #[test]
     fn our_own_secret_references_are_plain_text_when_a_peer_wrote_them() {
         for syntax in [VariableSyntax::Braces, VariableSyntax::Shell, editor()] {
-            check(&syntax, "${cmd:rm -rf x}", "$${cmd:rm -rf x}", "[Unknown]");
-            check(&syntax, "${keychain:bank}", "$${keychain:bank}", "[Unknown]");
-            check(&syntax, "${file:/etc/passwd}", "$${file:/etc/passwd}", "[Unknown]");
+            check(&syntax, "${cmd:rm -rf x}", "$${cmd:rm -rf x}", "[UnknownReference]");
+            check(&syntax, "${keychain:bank}", "$${keychain:bank}", "[UnknownReference]");
+            check(&syntax, "${file:/etc/passwd}", "$${file:/etc/passwd}", "[UnknownReference]");
         }
-        check(&VariableSyntax::None, "${cmd:x}", "$${cmd:x}", "[Doubled]");
-        check(&substitution(), "${cmd:x}", "$${cmd:x}", "[Doubled]");
-        check(&VariableSyntax::Braces, "${A:-${cmd:x}}", "${A:-$${cmd:x}}", "[Unknown]");
-        check(&editor(), "${env:cmd:x}", "$${env:cmd:x}", "[Unknown]");
-        check(&substitution(), "{env:cmd:x}", "{env:cmd:x}", "[Unknown]");
+        check(&VariableSyntax::None, "${cmd:x}", "$${cmd:x}", "[DollarEscaped]");
+        check(&substitution(), "${cmd:x}", "$${cmd:x}", "[DollarEscaped]");
+        check(&VariableSyntax::Braces, "${A:-${cmd:x}}", "${A:-$${cmd:x}}", "[UnknownReference]");
+        check(&editor(), "${env:cmd:x}", "$${env:cmd:x}", "[UnknownReference]");
+        check(&substitution(), "{env:cmd:x}", "{env:cmd:x}", "[UnknownReference]");
     }
 
     #[test]
@@ -319,25 +275,30 @@ mod tests {
             &VariableSyntax::Shell,
             "Bearer $API_TOKEN",
             "Bearer $API_TOKEN",
-            "[Needs(\"API_TOKEN\")]",
+            "[RequiresVariable(\"API_TOKEN\")]",
         );
-        check(&VariableSyntax::Shell, "${A:-x}$$A_B", "${A:-x}$$$A_B", "[Doubled, Needs(\"A_B\")]");
-        check(&VariableSyntax::Shell, "$1 5$", "$$1 5$$", "[Doubled, Doubled]");
+        check(
+            &VariableSyntax::Shell,
+            "${A:-x}$$A_B",
+            "${A:-x}$$$A_B",
+            "[DollarEscaped, RequiresVariable(\"A_B\")]",
+        );
+        check(&VariableSyntax::Shell, "$1 5$", "$$1 5$$", "[DollarEscaped, DollarEscaped]");
         check(&VariableSyntax::Shell, "pa$word", "pa$word", "[]");
     }
 
     #[test]
     fn substitutions_become_variables_and_files() {
-        check(&substitution(), "Bearer {env:T}", "Bearer ${T}", "[Needs(\"T\")]");
-        check(&substitution(), "{file:/run/t}", "${file:/run/t}", "[Reads(\"/run/t\")]");
-        check(&substitution(), "{file:~/t}", "${file:~/t}", "[Reads(\"~/t\")]");
+        check(&substitution(), "Bearer {env:T}", "Bearer ${T}", "[RequiresVariable(\"T\")]");
+        check(&substitution(), "{file:/run/t}", "${file:/run/t}", "[ReadsFile(\"/run/t\")]");
+        check(&substitution(), "{file:~/t}", "${file:~/t}", "[ReadsFile(\"~/t\")]");
         check(
             &substitution(),
             "{file:./t}",
             "${file:/h/ada/.config/opencode/t}",
-            "[Reads(\"/h/ada/.config/opencode/t\")]",
+            "[ReadsFile(\"/h/ada/.config/opencode/t\")]",
         );
-        check(&substitution(), "{\"a\": \"$T\"}{env:", "{\"a\": \"$$T\"}{env:", "[Doubled]");
+        check(&substitution(), "{\"a\": \"$T\"}{env:", "{\"a\": \"$$T\"}{env:", "[DollarEscaped]");
     }
 
     #[test]

@@ -5,6 +5,8 @@ use std::fmt;
 
 use url::Url;
 
+pub use super::MatchMode;
+
 /// A pattern such as `https://*.example.com/mcp/*`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UrlPattern {
@@ -14,15 +16,6 @@ pub struct UrlPattern {
     port: Option<String>,
     path: Option<String>,
     query: Option<String>,
-}
-
-/// How a pattern is read where it says nothing: to allow, silence permits nothing more; to deny, it covers everything.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MatchMode {
-    /// For allow lists.
-    Strict,
-    /// For deny lists.
-    Broad,
 }
 
 impl UrlPattern {

@@ -1,6 +1,4 @@
-//! What is asked: a tool of a server, the arguments, and what the server says of the tool.
-
-use std::fmt;
+//! A tool call as the rules see it: the tool, its arguments and the server's hints about it.
 
 use serde_json::Value as Json;
 
@@ -59,53 +57,4 @@ pub enum Trust {
     /// They are not.
     #[default]
     Untrusted,
-}
-
-/// How much is asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
-pub enum PermissionMode {
-    /// Only tools that change nothing.
-    Plan,
-    /// What would ask is refused.
-    DontAsk,
-    /// What no rule allows asks.
-    #[default]
-    Default,
-    /// Edits that destroy nothing and stay inside do not ask.
-    AcceptEdits,
-    /// Nothing asks, unless an administrator wants it asked.
-    Bypass,
-}
-
-impl PermissionMode {
-    /// Every mode, the strictest first.
-    pub const ALL: [PermissionMode; 5] = [
-        PermissionMode::Plan,
-        PermissionMode::DontAsk,
-        PermissionMode::Default,
-        PermissionMode::AcceptEdits,
-        PermissionMode::Bypass,
-    ];
-
-    /// The word used in settings and flags.
-    pub fn id(self) -> &'static str {
-        match self {
-            PermissionMode::Plan => "plan",
-            PermissionMode::DontAsk => "dontAsk",
-            PermissionMode::Default => "default",
-            PermissionMode::AcceptEdits => "acceptEdits",
-            PermissionMode::Bypass => "bypass",
-        }
-    }
-
-    /// Reads a mode's word.
-    pub fn parse(text: &str) -> Option<PermissionMode> {
-        PermissionMode::ALL.into_iter().find(|mode| mode.id() == text)
-    }
-}
-
-impl fmt::Display for PermissionMode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.id())
-    }
 }

@@ -3,14 +3,12 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::call::{CallRequest, HintValue, PermissionMode, Trust};
-use super::rule::MatchResult;
-use super::rules::{
-    InvalidRule, PermissionEffect, PermissionRules, RuleEntry, by_precedence, invalid_by_origin,
-};
-use crate::pattern::url_pattern::MatchMode;
-use crate::policy::Authority;
-use crate::source::{Origin, Source};
+use super::call::{CallRequest, HintValue, Trust};
+use super::effect::PermissionEffect;
+use super::mode::PermissionMode;
+use super::rules::{InvalidRule, PermissionRules, RuleEntry, by_precedence};
+use crate::pattern::MatchMode;
+use crate::source::{Authority, Source};
 
 /// What is to happen with a call, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,6 +36,29 @@ pub enum DecisionReason {
     NoMatchingRule,
     /// It would ask, for the reason inside, but nothing may ask in this mode.
     PromptsDisabled(Box<DecisionReason>),
+}
+
+impl fmt::Display for DecisionReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DecisionReason::Rule(entry) => {
+                let RuleEntry { effect, rule, origin, .. } = entry;
+                write!(f, "the {effect} rule `{}` ({origin})", rule.to_printable())
+            }
+            DecisionReason::InvalidRule(invalid) => {
+                write!(f, "the {} rule in {} makes no sense", invalid.effect, invalid.origin)
+            }
+            DecisionReason::Unreadable(source) => {
+                write!(f, "the rules in {source} cannot be made out")
+            }
+            DecisionReason::Mode(mode) => write!(f, "the mode `{mode}`"),
+            DecisionReason::TrustedServer => f.write_str("the server is trusted"),
+            DecisionReason::NoMatchingRule => f.write_str("no rule is about it"),
+            DecisionReason::PromptsDisabled(inner) => {
+                write!(f, "{inner}, and nothing asks in the mode `{}`", PermissionMode::DontAsk)
+            }
+        }
+    }
 }
 
 /// Decides. Nothing that a person writes, chooses or trusts loosens what an administrator denies or wants asked.
@@ -135,84 +156,4 @@ fn unconditional_deny(
         .filter(|entry| is_about(entry))
         .min_by(|one, other| by_precedence(one, other))
         .map(|entry| DecisionReason::Rule(entry.clone()))
-}
-
-/// A decision, and everything that was looked at for it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Explanation {
-    /// What was decided.
-    pub decision: RuleDecision,
-    /// The mode that counted.
-    pub mode: PermissionMode,
-    /// Where an administrator forbade the mode that was chosen, where that is so.
-    pub mode_forbidden_by: Option<Origin>,
-    /// Files whose rules could not be made out.
-    pub unreadable: Vec<Arc<Source>>,
-    /// Entries of every list that are no rules and may have been about the server.
-    pub invalid: Vec<InvalidRule>,
-    /// Every rule: deny, ask, allow, and of each an administrator's first.
-    pub considered: Vec<ConsideredRule>,
-}
-
-/// A rule that was looked at.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ConsideredRule {
-    /// The rule and its place.
-    pub entry: RuleEntry,
-    /// Is it about the request, and if not, why?
-    pub result: MatchResult,
-}
-
-/// Decides, and tells of every rule whether it is about the request.
-pub fn explain(
-    rules: &PermissionRules,
-    request: &CallRequest<'_>,
-    chosen: PermissionMode,
-) -> Explanation {
-    let mode = rules.effective_mode(chosen);
-    let consider = |entry: &RuleEntry| ConsideredRule {
-        result: entry.rule.match_call(request, entry.effect.match_mode()),
-        entry: entry.clone(),
-    };
-    let mut considered: Vec<ConsideredRule> = rules.entries.iter().map(consider).collect();
-    considered.sort_by(|one, other| {
-        let by_effect = other.entry.effect.cmp(&one.entry.effect);
-        by_effect.then_with(|| by_precedence(&one.entry, &other.entry))
-    });
-    let is_about = |invalid: &&InvalidRule| invalid.affected.includes(request.server);
-    let mut invalid: Vec<InvalidRule> = rules.invalid.iter().filter(is_about).cloned().collect();
-    invalid.sort_by(invalid_by_origin);
-    let mut unreadable = rules.unreadable.clone();
-    unreadable.sort();
-    Explanation {
-        decision: decide(rules, request, chosen),
-        mode,
-        mode_forbidden_by: rules.bypass_disabled().filter(|_| mode != chosen).cloned(),
-        unreadable,
-        invalid,
-        considered,
-    }
-}
-
-impl fmt::Display for DecisionReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            DecisionReason::Rule(entry) => {
-                let RuleEntry { effect, rule, origin, .. } = entry;
-                write!(f, "the {effect} rule `{}` ({origin})", rule.to_printable())
-            }
-            DecisionReason::InvalidRule(invalid) => {
-                write!(f, "the {} rule in {} makes no sense", invalid.effect, invalid.origin)
-            }
-            DecisionReason::Unreadable(source) => {
-                write!(f, "the rules in {source} cannot be made out")
-            }
-            DecisionReason::Mode(mode) => write!(f, "the mode `{mode}`"),
-            DecisionReason::TrustedServer => f.write_str("the server is trusted"),
-            DecisionReason::NoMatchingRule => f.write_str("no rule is about it"),
-            DecisionReason::PromptsDisabled(inner) => {
-                write!(f, "{inner}, and nothing asks in the mode `{}`", PermissionMode::DontAsk)
-            }
-        }
-    }
 }

@@ -1,10 +1,12 @@
 //! What may be decided about a call whose arguments nobody knows any more: for asking of past calls what other
 //! rules would have said. Follows `decision` step by step; a test holds the two together.
 
-use super::call::{HintValue, PermissionMode, ToolHints, Trust};
+use super::call::{HintValue, ToolHints, Trust};
 use super::decision::{DecisionReason, RuleDecision, ask_or_deny};
-use super::rules::{PermissionEffect, PermissionRules, RuleEntry, by_precedence};
-use crate::policy::Authority;
+use super::effect::PermissionEffect;
+use super::mode::PermissionMode;
+use super::rules::{PermissionRules, RuleEntry, by_precedence};
+use crate::source::Authority;
 
 /// A call without its arguments.
 #[derive(Debug, Clone, Copy)]

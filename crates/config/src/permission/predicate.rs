@@ -6,8 +6,7 @@ use std::fmt;
 
 use serde_json::Value as Json;
 
-use crate::pattern::glob::Glob;
-use crate::pattern::url_pattern::MatchMode;
+use crate::pattern::{Glob, MatchMode};
 
 /// One condition on one argument: `path=/srv/*`, `options.mode!=fast`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -241,7 +240,7 @@ mod tests {
     #[track_caller]
     fn check(predicate: &str, arguments: Json, expected: &str) {
         let rule = ToolRule::parse(&format!("mcp__s__t({predicate})")).expect("a rule");
-        let [predicate] = rule.parse_predicates() else { panic!("one predicate") };
+        let [predicate] = rule.predicates() else { panic!("one predicate") };
         let strict = predicate.mismatch(&arguments, MatchMode::Strict).is_none();
         let broad = predicate.mismatch(&arguments, MatchMode::Broad).is_none();
         let found = match (strict, broad) {
@@ -348,7 +347,7 @@ mod tests {
             pattern in "[aA/.%\\\\125*]{0,6}",
             arguments in value(),
         ) {
-            let predicate = Predicate { key, comparison: comparison, value: Glob::parse(&pattern) };
+            let predicate = Predicate { key, comparison, value: Glob::parse(&pattern) };
             if predicate.mismatch(&arguments, MatchMode::Strict).is_none() {
                 prop_assert_eq!(predicate.mismatch(&arguments, MatchMode::Broad), None);
             }
@@ -362,7 +361,7 @@ mod tests {
         ) {
             let held = [Comparison::Equal, Comparison::NotEqual].map(|comparison| {
                 let value = Glob::parse(&pattern);
-                let predicate = Predicate { key: vec!["k".to_owned()], comparison: comparison, value };
+                let predicate = Predicate { key: vec!["k".to_owned()], comparison, value };
                 predicate.mismatch(&arguments, MatchMode::Strict).is_none()
             });
             prop_assert_ne!(held, [true, true]);

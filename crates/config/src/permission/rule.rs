@@ -1,24 +1,14 @@
-//! One permission rule: `mcp__server`, `mcp__server__tool`, each with predicates on arguments or without.
-//! Written and read here; where a rule stands and what it decides is left to `rules` and `decision`.
+//! One permission rule: `mcp__server` or `mcp__server__tool`, with or without predicates on arguments.
+//! Where a rule comes from and what it decides is left to `rules` and `decision`.
 
 use std::fmt;
 
-use thiserror::Error;
-
 use super::call::CallRequest;
-use super::predicate::{Comparison, Predicate, PredicateMismatch};
+use super::predicate::{Predicate, PredicateMismatch};
+use super::rule_error::RuleError;
+use super::rule_parser::{self, PREFIX, SEPARATOR, is_name_char};
 use crate::display;
-use crate::pattern::glob::Glob;
-use crate::pattern::url_pattern::MatchMode;
-
-/// What every rule begins with.
-const PREFIX: &str = "mcp__";
-/// What stands between a server and its tool.
-const SEPARATOR: &str = "__";
-/// A rule longer than this is none.
-const MAX_RULE_LENGTH: usize = 4096;
-/// A key with more names in it than this is none.
-const MAX_KEY_DEPTH: usize = 8;
+use crate::pattern::{Glob, MatchMode};
 
 /// A rule that was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,95 +53,10 @@ impl fmt::Display for MatchResult {
     }
 }
 
-/// Why a text is not a rule.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("{kind}")]
-pub struct RuleError {
-    /// The byte of the text at which it stops making sense.
-    pub at: usize,
-    /// What is wrong there.
-    pub kind: RuleErrorKind,
-}
-
-/// What is wrong with a rule.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum RuleErrorKind {
-    /// It does not begin with `mcp__`.
-    #[error("a rule begins with `mcp__`")]
-    Prefix,
-    /// No server behind the prefix.
-    #[error("it names no server")]
-    MissingServer,
-    /// `__` with nothing behind it.
-    #[error("it names no tool behind the `__`")]
-    MissingTool,
-    /// A character that no name holds.
-    #[error("names hold letters, digits, `-` and `_` only")]
-    Character,
-    /// A star where the server's name is.
-    #[error("a `*` may stand in the tool's name only")]
-    WildcardServer,
-    /// A predicate that is not `argument=value`.
-    #[error("a predicate is `argument=value` or `argument!=value`")]
-    Predicate,
-    /// Nothing behind the `=`.
-    #[error("a value is missing")]
-    MissingValue,
-    /// A quote without its end.
-    #[error("a quote is not closed")]
-    UnclosedQuote,
-    /// A backslash in front of something that needs none.
-    #[error("in quotes, only `\"`, `*` and `\\` follow a `\\`")]
-    Escape,
-    /// No `)`.
-    #[error("the `(` is not closed")]
-    UnclosedParenthesis,
-    /// Something behind the `)`.
-    #[error("nothing may follow the `)`")]
-    TrailingText,
-    /// Longer than a rule can be, or with a key that goes too deep.
-    #[error("it is too long")]
-    TooLong,
-}
-
-impl RuleErrorKind {
-    /// How to mend it, where that is not plain from the message.
-    pub fn hint(self) -> Option<&'static str> {
-        match self {
-            RuleErrorKind::Prefix | RuleErrorKind::MissingServer | RuleErrorKind::Character => {
-                Some(
-                    "write `mcp__server`, `mcp__server__tool` or `mcp__server__tool(argument=value)`",
-                )
-            }
-            RuleErrorKind::MissingTool => Some("for every tool of the server, write `mcp__server`"),
-            RuleErrorKind::WildcardServer => Some("write a rule for each server"),
-            RuleErrorKind::Predicate | RuleErrorKind::TrailingText => {
-                Some("put values with commas or parentheses into quotes: `(text=\"a, b\")`")
-            }
-            RuleErrorKind::MissingValue => Some("write `\"\"` for an empty value"),
-            RuleErrorKind::Escape => Some("double a backslash in quotes, or leave the quotes out"),
-            RuleErrorKind::UnclosedQuote
-            | RuleErrorKind::UnclosedParenthesis
-            | RuleErrorKind::TooLong => None,
-        }
-    }
-}
-
 impl ToolRule {
     /// Reads a rule.
     pub fn parse(text: &str) -> Result<ToolRule, RuleError> {
-        if text.len() > MAX_RULE_LENGTH {
-            return Err(RuleError {
-                at: text.floor_char_boundary(MAX_RULE_LENGTH),
-                kind: RuleErrorKind::TooLong,
-            });
-        }
-        let mut cursor = Cursor { text, at: 0 };
-        let target = parse_target(&mut cursor)?;
-        let predicates = match cursor.peek() {
-            None => Vec::new(),
-            Some(_) => predicates(&mut cursor)?,
-        };
+        let (target, predicates) = rule_parser::parse(text)?;
         Ok(ToolRule { target, predicates })
     }
 
@@ -170,7 +75,7 @@ impl ToolRule {
     }
 
     /// What it asks of the arguments.
-    pub fn parse_predicates(&self) -> &[Predicate] {
+    pub fn predicates(&self) -> &[Predicate] {
         &self.predicates
     }
 
@@ -225,6 +130,23 @@ impl ToolRule {
         }
         rest.strip_prefix(SEPARATOR).filter(|tool| !tool.is_empty()).map(Glob::parse)
     }
+
+    /// The rule for people to see, with nothing in it that a terminal acts on.
+    pub fn to_printable(&self) -> String {
+        display::printable(&self.to_string())
+    }
+}
+
+impl fmt::Display for ToolRule {
+    /// The text that reads back as this rule. Not for a terminal as it is: see [`ToolRule::shown`].
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{PREFIX}{}", self.target)?;
+        if self.predicates.is_empty() {
+            return Ok(());
+        }
+        let predicates: Vec<String> = self.predicates.iter().map(ToString::to_string).collect();
+        write!(f, "({})", predicates.join(","))
+    }
 }
 
 /// Which servers a text that is no rule may have been about.
@@ -259,184 +181,12 @@ impl AffectedServers {
     }
 }
 
-fn is_name_char(c: char) -> bool {
-    c.is_ascii_alphanumeric() || c == '-' || c == '_'
-}
-
-struct Cursor<'t> {
-    text: &'t str,
-    at: usize,
-}
-
-impl<'t> Cursor<'t> {
-    fn rest(&self) -> &'t str {
-        &self.text[self.at..]
-    }
-
-    fn peek(&self) -> Option<char> {
-        self.rest().chars().next()
-    }
-
-    fn next(&mut self) -> Option<char> {
-        let c = self.peek()?;
-        self.at += c.len_utf8();
-        Some(c)
-    }
-
-    /// Takes everything up to the first character that ends it.
-    fn take_until(&mut self, ends: impl Fn(char) -> bool) -> &'t str {
-        let rest = self.rest();
-        let taken = &rest[..rest.find(ends).unwrap_or(rest.len())];
-        self.at += taken.len();
-        taken
-    }
-
-    fn skip_spaces(&mut self) {
-        self.take_until(|c| c != ' ');
-    }
-
-    fn error(&self, kind: RuleErrorKind) -> RuleError {
-        RuleError { at: self.at, kind }
-    }
-}
-
-/// Reads up to the predicates.
-fn parse_target(cursor: &mut Cursor<'_>) -> Result<String, RuleError> {
-    if !cursor.text.starts_with(PREFIX) {
-        return Err(cursor.error(RuleErrorKind::Prefix));
-    }
-    cursor.at = PREFIX.len();
-    let start = cursor.at;
-    let target = cursor.take_until(|c| !is_name_char(c) && c != '*');
-    if cursor.peek().is_some_and(|c| c != '(') {
-        return Err(cursor.error(RuleErrorKind::Character));
-    }
-    let at = |offset: usize, kind| Err(RuleError { at: start + offset, kind });
-    let (server, tool) = match target.split_once(SEPARATOR) {
-        Some((server, tool)) => (server, Some(tool)),
-        None => (target, None),
-    };
-    if server.is_empty() {
-        return at(0, RuleErrorKind::MissingServer);
-    }
-    if let Some(star) = server.find('*') {
-        return at(star, RuleErrorKind::WildcardServer);
-    }
-    if tool.is_some_and(str::is_empty) {
-        return at(target.len(), RuleErrorKind::MissingTool);
-    }
-    Ok(Glob::parse(target).pieces().join("*"))
-}
-
-/// Reads `(…)` to the end of the text.
-fn predicates(cursor: &mut Cursor<'_>) -> Result<Vec<Predicate>, RuleError> {
-    cursor.next();
-    let mut predicates = Vec::new();
-    loop {
-        predicates.push(parse_predicate(cursor)?);
-        cursor.skip_spaces();
-        match cursor.peek() {
-            Some(',') => cursor.next(),
-            Some(')') => break,
-            Some(_) => return Err(cursor.error(RuleErrorKind::Predicate)),
-            None => return Err(cursor.error(RuleErrorKind::UnclosedParenthesis)),
-        };
-    }
-    cursor.next();
-    match cursor.peek() {
-        None => Ok(predicates),
-        Some(_) => Err(cursor.error(RuleErrorKind::TrailingText)),
-    }
-}
-
-fn parse_predicate(cursor: &mut Cursor<'_>) -> Result<Predicate, RuleError> {
-    cursor.skip_spaces();
-    let start = cursor.at;
-    let ends_key = |c: char| {
-        matches!(c, '=' | '!' | ',' | '(' | ')' | '"' | '*') || c.is_whitespace() || c.is_control()
-    };
-    let key: Vec<String> = cursor.take_until(ends_key).split('.').map(str::to_owned).collect();
-    let error_at = |kind| Err(RuleError { at: start, kind });
-    if key.len() > MAX_KEY_DEPTH {
-        return error_at(RuleErrorKind::TooLong);
-    }
-    if key.iter().any(String::is_empty) {
-        return error_at(RuleErrorKind::Predicate);
-    }
-    let comparison = match cursor.rest() {
-        rest if rest.starts_with("!=") => Comparison::NotEqual,
-        rest if rest.starts_with('=') => Comparison::Equal,
-        _ => return Err(cursor.error(RuleErrorKind::Predicate)),
-    };
-    cursor.at += match comparison {
-        Comparison::Equal => 1,
-        Comparison::NotEqual => 2,
-    };
-    Ok(Predicate { key, comparison, value: parse_value(cursor)? })
-}
-
-fn parse_value(cursor: &mut Cursor<'_>) -> Result<Glob, RuleError> {
-    if cursor.peek() == Some('"') {
-        return parse_quoted(cursor);
-    }
-    let start = cursor.at;
-    let text = cursor.take_until(|c| matches!(c, ',' | '(' | ')' | '"') || c.is_control());
-    let text = text.trim();
-    let error_at = |kind| Err(RuleError { at: start, kind });
-    match text {
-        "" => error_at(RuleErrorKind::MissingValue),
-        // Somebody meant `==`.
-        text if text.starts_with('=') => error_at(RuleErrorKind::Predicate),
-        text => Ok(Glob::parse(text)),
-    }
-}
-
-fn parse_quoted(cursor: &mut Cursor<'_>) -> Result<Glob, RuleError> {
-    let open = cursor.at;
-    cursor.next();
-    let mut pieces = Vec::new();
-    let mut piece = String::new();
-    loop {
-        let at = cursor.at;
-        match cursor.next() {
-            None => return Err(RuleError { at: open, kind: RuleErrorKind::UnclosedQuote }),
-            Some('"') => break,
-            Some('*') => pieces.push(std::mem::take(&mut piece)),
-            Some('\\') => match cursor.next() {
-                Some(c @ ('"' | '*' | '\\')) => piece.push(c),
-                Some(_) | None => return Err(RuleError { at, kind: RuleErrorKind::Escape }),
-            },
-            Some(c) => piece.push(c),
-        }
-    }
-    pieces.push(piece);
-    Ok(Glob::from_pieces(pieces))
-}
-
-impl fmt::Display for ToolRule {
-    /// The text that reads back as this rule. Not for a terminal as it is: see [`ToolRule::shown`].
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{PREFIX}{}", self.target)?;
-        if self.predicates.is_empty() {
-            return Ok(());
-        }
-        let predicates: Vec<String> = self.predicates.iter().map(ToString::to_string).collect();
-        write!(f, "({})", predicates.join(","))
-    }
-}
-
-impl ToolRule {
-    /// The rule for people to see, with nothing in it that a terminal acts on.
-    pub fn to_printable(&self) -> String {
-        display::printable(&self.to_string())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::permission::predicate::Comparison;
 
     /// Reads a rule and says how it is written, or what is wrong and where.
     #[track_caller]

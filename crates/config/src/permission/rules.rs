@@ -2,51 +2,14 @@
 //! Their order never matters: whoever looks for one gets the same one however they were put together.
 
 use std::cmp::Ordering;
-use std::fmt;
 use std::sync::Arc;
 
-use super::call::{CallRequest, PermissionMode};
+use super::call::CallRequest;
+use super::effect::PermissionEffect;
+use super::mode::PermissionMode;
 use super::rule::{AffectedServers, MatchResult, ToolRule};
-use crate::pattern::url_pattern::MatchMode;
-use crate::policy::Authority;
 use crate::scope::Scope;
-use crate::source::{Origin, Source};
-
-/// What a list of rules, and in the end a decision, says of a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum PermissionEffect {
-    /// It may be made.
-    Allow,
-    /// Somebody must say yes first.
-    Ask,
-    /// It may not be made.
-    Deny,
-}
-
-impl PermissionEffect {
-    /// The list's key in settings.
-    pub fn id(self) -> &'static str {
-        match self {
-            PermissionEffect::Allow => "allow",
-            PermissionEffect::Ask => "ask",
-            PermissionEffect::Deny => "deny",
-        }
-    }
-
-    /// How a list of this effect is read: a doubt never lets a call through.
-    pub(super) fn match_mode(self) -> MatchMode {
-        match self {
-            PermissionEffect::Allow => MatchMode::Strict,
-            PermissionEffect::Ask | PermissionEffect::Deny => MatchMode::Broad,
-        }
-    }
-}
-
-impl fmt::Display for PermissionEffect {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.id())
-    }
-}
+use crate::source::{Authority, Origin, Source};
 
 /// A rule in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,8 +6,7 @@ use super::call::CallRequest;
 use super::predicate::{Comparison, Predicate};
 use super::rule::{MatchResult, ToolRule};
 use crate::display;
-use crate::pattern::glob::Glob;
-use crate::pattern::url_pattern::MatchMode;
+use crate::pattern::{Glob, MatchMode};
 
 /// More arguments than this do not make a rule that anybody can read.
 const MAX_ARGUMENTS: usize = 2;
@@ -52,7 +51,7 @@ pub fn suggestions(request: &CallRequest<'_>) -> Vec<Suggestion> {
         .chain([tool, server])
         // Names that no rule can hold make rules that nobody could write down.
         .filter(|(_, rule)| allows_request(rule))
-        .map(|(coverage, rule)| Suggestion { coverage: coverage, rule })
+        .map(|(coverage, rule)| Suggestion { coverage, rule })
         .collect()
 }
 

@@ -4,10 +4,9 @@ use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 
 use super::*;
-use crate::policy::Authority;
 use crate::scope::Scope;
 use crate::settings::Settings;
-use crate::source::Source;
+use crate::source::{Authority, Source};
 
 const NO_HINTS: ToolHints = ToolHints {
     read_only: HintValue::Unspecified,
@@ -292,10 +291,10 @@ fn every_rule_that_was_looked_at_says_whether_it_is_about_the_request() {
     assert_eq!(
         found,
         [
-            "deny mcp__files__read(path=/etc/*) Predicate { predicate: \"path=/etc/*\", miss: Differs }",
+            "deny mcp__files__read(path=/etc/*) PredicateNotMet { predicate: \"path=/etc/*\", mismatch: Differs }",
             "ask mcp__web OtherServer",
             "allow mcp__files__write OtherTool",
-            "allow mcp__files__read(mode=x) Predicate { predicate: \"mode=x\", miss: Absent }",
+            "allow mcp__files__read(mode=x) PredicateNotMet { predicate: \"mode=x\", mismatch: Absent }",
             "allow mcp__files__read(path=/srv/*) Matches",
         ]
     );

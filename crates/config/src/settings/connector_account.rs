@@ -1,30 +1,14 @@
 //! Reads `connectorAccount` of a settings file: where an account's connectors are listed, and what to show there.
 
+use super::section::Section;
 use crate::document::Member;
 use crate::problem::Reporter;
-use crate::settings::section::Section;
-use crate::settings::{SettingsKey, settings_key};
+pub use crate::schema::CONNECTOR_ACCOUNT_KEYS;
 use crate::source::Origin;
 use crate::template::Template;
 
 /// The key of a settings file that holds all this.
 pub(crate) const KEY: &str = "connectorAccount";
-
-/// Every key of `connectorAccount`.
-pub const CONNECTOR_ACCOUNT_KEYS: &[SettingsKey] = &[
-    settings_key(
-        "apiUrl",
-        "string",
-        true,
-        "where its connectors are listed; https only, or this machine",
-    ),
-    settings_key(
-        "token",
-        "string",
-        true,
-        "what to show there, where no login is kept; better named",
-    ),
-];
 
 /// An account that has connectors.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,10 +30,9 @@ pub(crate) fn read(members: &[Member], reporter: &mut Reporter<'_>) -> Option<Co
 
 #[cfg(test)]
 mod tests {
-    use crate::policy::Authority;
     use crate::scope::Scope;
     use crate::settings::Settings;
-    use crate::source::Source;
+    use crate::source::{Authority, Source};
 
     fn read(text: &str) -> Settings {
         Settings::read(&Source::file(Scope::User, "settings.json"), text, Authority::User)

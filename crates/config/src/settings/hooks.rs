@@ -3,30 +3,19 @@
 
 use std::time::Duration;
 
-use crate::document::{Member, Node, Value};
-use crate::file::entry_decoder;
-use crate::file::layer::find_member;
-use crate::permission::Glob;
+use crate::document::{Member, Node, Value, find_member};
+use crate::pattern::Glob;
 use crate::problem::{ProblemKind, ProblemSubject, Reporter};
-use crate::settings::{SettingsKey, settings_key};
+pub use crate::schema::HOOKS_KEYS;
+use crate::schema::{ELICITATION, nearest};
 use crate::source::Origin;
 
 /// The key of a settings file that holds all this.
 pub(crate) const KEY: &str = "hooks";
-/// The one occasion there is.
-const ELICITATION: &str = "Elicitation";
 /// How long a command may take, unless it is said.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 /// The longest that can be said.
 const MAX_TIMEOUT: f64 = 24.0 * 3600.0;
-
-/// Every key of `hooks`.
-pub const HOOKS_KEYS: &[SettingsKey] = &[settings_key(
-    ELICITATION,
-    "array of groups",
-    true,
-    "commands that get a server's question as JSON, and may answer it; `matcher` names the servers",
-)];
 
 /// A command that may answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,7 +57,7 @@ impl Reader<'_, '_> {
         let Some(members) = self.object(node, KEY) else { return };
         for member in members {
             if member.key != ELICITATION {
-                let nearest = entry_decoder::nearest(&member.key, [ELICITATION].into_iter());
+                let nearest = nearest(&member.key, [ELICITATION].into_iter());
                 let key = format!("{KEY}.{}", member.key);
                 let subject = ProblemSubject { server: None, key: &key };
                 self.reporter.report(member.key_span, subject, ProblemKind::UnknownKey { nearest });
@@ -170,8 +159,7 @@ impl Reader<'_, '_> {
     }
 
     fn report_wrong_type(&mut self, node: &Node, key: &str, expected: &'static str) {
-        let kind = ProblemKind::WrongType { expected, found: node.kind() };
-        self.reporter.report(node.span, ProblemSubject { server: None, key }, kind);
+        self.reporter.report_wrong_type(node, ProblemSubject { server: None, key }, expected);
     }
 }
 
@@ -183,10 +171,9 @@ fn seconds(node: &Node) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
-    use crate::policy::Authority;
     use crate::scope::Scope;
     use crate::settings::Settings;
-    use crate::source::Source;
+    use crate::source::{Authority, Source};
 
     fn read(text: &str) -> Settings {
         Settings::read(&Source::file(Scope::User, "settings.json"), text, Authority::User)

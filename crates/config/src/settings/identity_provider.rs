@@ -1,44 +1,14 @@
 //! Reads `identityProvider` of a settings file: who vouches for people, set once for every server with `oauth.xaa`.
 
+use super::section::Section;
 use crate::document::Member;
 use crate::problem::Reporter;
-use crate::settings::section::Section;
-use crate::settings::{SettingsKey, settings_key};
+pub use crate::schema::IDENTITY_PROVIDER_KEYS;
 use crate::source::Origin;
 use crate::template::Template;
 
 /// The key of a settings file that holds all this.
 pub(crate) const KEY: &str = "identityProvider";
-
-/// Every key of `identityProvider`.
-pub const IDENTITY_PROVIDER_KEYS: &[SettingsKey] = &[
-    settings_key(
-        "issuer",
-        "string",
-        true,
-        "the identity provider's address; https only, or this machine",
-    ),
-    settings_key("clientId", "string", true, "who we are there"),
-    settings_key(
-        "clientSecret",
-        "string",
-        true,
-        "our secret there, where we have one; better named",
-    ),
-    settings_key("callbackPort", "number", true, "the port of the redirect address"),
-    settings_key(
-        "tokenEndpoint",
-        "string",
-        true,
-        "where its tokens are, where it does not say so itself",
-    ),
-    settings_key(
-        "identityToken",
-        "string",
-        true,
-        "who is signed in, where nobody can be; better named",
-    ),
-];
 
 /// Who vouches for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,10 +51,9 @@ pub(crate) fn read(members: &[Member], reporter: &mut Reporter<'_>) -> Option<Id
 
 #[cfg(test)]
 mod tests {
-    use crate::policy::Authority;
     use crate::scope::Scope;
     use crate::settings::Settings;
-    use crate::source::Source;
+    use crate::source::{Authority, Source};
 
     fn read(text: &str) -> Settings {
         Settings::read(&Source::file(Scope::User, "settings.json"), text, Authority::User)

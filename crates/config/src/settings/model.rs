@@ -1,51 +1,15 @@
 //! Reads `model` of a settings file: which language model answers, where it is and what to show there. Whoever can
 //! change a project must not send a person's words elsewhere, so no project file is asked.
 
+use super::section::Section;
 use crate::document::Member;
 use crate::problem::Reporter;
-use crate::settings::section::Section;
-use crate::settings::{SettingsKey, settings_key};
+pub use crate::schema::MODEL_KEYS;
 use crate::source::Origin;
 use crate::template::Template;
 
 /// The key of a settings file that holds all this.
 pub(crate) const KEY: &str = "model";
-
-/// Every key of `model`.
-pub const MODEL_KEYS: &[SettingsKey] = &[
-    settings_key(
-        "provider",
-        "string",
-        true,
-        "how it is spoken to: `anthropic`, `openai` (chat completions) or `openai-responses`",
-    ),
-    settings_key("name", "string", true, "what its provider calls it"),
-    settings_key(
-        "baseUrl",
-        "string",
-        true,
-        "where it is, if not at its provider's; https only, or this machine",
-    ),
-    settings_key(
-        "apiKey",
-        "string",
-        true,
-        "what to show there; better named. Without `baseUrl` and `apiKey` both are taken from the environment",
-    ),
-    settings_key("maxTokens", "number", true, "the longest answer, in tokens"),
-    settings_key(
-        "window",
-        "number",
-        true,
-        "how much it can look at, in tokens, where that is not known",
-    ),
-    settings_key(
-        "thinking",
-        "number",
-        true,
-        "how many tokens it may think with, where its provider wants to be told",
-    ),
-];
 
 /// How a model is spoken to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -127,10 +91,9 @@ pub(crate) fn read(members: &[Member], reporter: &mut Reporter<'_>) -> Option<Mo
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::Authority;
     use crate::scope::Scope;
     use crate::settings::Settings;
-    use crate::source::Source;
+    use crate::source::{Authority, Source};
 
     fn read(text: &str) -> Settings {
         Settings::read(&Source::file(Scope::User, "settings.json"), text, Authority::User)

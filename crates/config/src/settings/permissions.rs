@@ -3,43 +3,17 @@
 
 use std::collections::HashSet;
 
-use crate::document::{Member, Node, Span, Value};
-use crate::file::entry_decoder;
-use crate::file::layer::find_member;
-use crate::permission::call::PermissionMode;
-use crate::permission::rule::{AffectedServers, RuleError, ToolRule};
-use crate::permission::rules::{InvalidRule, PermissionEffect, PermissionRules, RuleEntry};
-use crate::policy::Authority;
+use crate::document::{Member, Node, Span, Value, find_member};
+use crate::permission::{
+    AffectedServers, InvalidRule, PermissionEffect, PermissionMode, PermissionRules, RuleEntry,
+    RuleError, ToolRule,
+};
 use crate::problem::{ProblemKind, ProblemSubject, Reporter};
-use crate::settings::{SettingsKey, settings_key};
-use crate::source::Origin;
+use crate::schema::{PERMISSIONS_KEYS, nearest};
+use crate::source::{Authority, Origin};
 
 /// The key of a settings file that holds all this.
 pub(crate) const KEY: &str = "permissions";
-
-/// Every key of `permissions`.
-pub const PERMISSIONS_KEYS: &[SettingsKey] = &[
-    settings_key("allow", "array of rules", true, "calls that are made without asking"),
-    settings_key("ask", "array of rules", true, "calls that ask, whatever allows them"),
-    settings_key(
-        "deny",
-        "array of rules",
-        true,
-        "calls that are never made, whatever else allows them",
-    ),
-    settings_key(
-        "defaultMode",
-        "string",
-        true,
-        "the mode to begin with: `default`, `plan`, `acceptEdits`, `dontAsk` or `bypass`",
-    ),
-    settings_key(
-        "disableBypass",
-        "boolean",
-        true,
-        "in managed settings: `bypass` acts as `default`",
-    ),
-];
 
 /// Reads `permissions` out of a settings file's members.
 pub(crate) fn read(
@@ -106,10 +80,7 @@ impl Reader<'_, '_> {
             let key = dotted(&member.key);
             let subject = ProblemSubject { server: None, key: &key };
             if !PERMISSIONS_KEYS.iter().any(|known| known.name == member.key) {
-                let nearest = entry_decoder::nearest(
-                    &member.key,
-                    PERMISSIONS_KEYS.iter().map(|known| known.name),
-                );
+                let nearest = nearest(&member.key, PERMISSIONS_KEYS.iter().map(|known| known.name));
                 let kind = ProblemKind::UnknownKey { nearest };
                 self.reporter.report(member.key_span, subject, kind);
             } else if !seen.insert(member.key.as_str()) {
@@ -176,8 +147,7 @@ impl Reader<'_, '_> {
         match PermissionMode::parse(text) {
             Some(mode) => self.rules.default_modes.push((mode, origin)),
             None => {
-                let nearest =
-                    entry_decoder::nearest(text, PermissionMode::ALL.iter().map(|mode| mode.id()));
+                let nearest = nearest(text, PermissionMode::ALL.iter().map(|mode| mode.id()));
                 let subject = ProblemSubject { server: None, key: &key };
                 let kind = ProblemKind::UnknownMode { nearest };
                 self.reporter.report(member.node.span, subject, kind);
@@ -217,8 +187,7 @@ impl Reader<'_, '_> {
     }
 
     fn report_wrong_type(&mut self, node: &Node, key: &str, expected: &'static str) {
-        let kind = ProblemKind::WrongType { expected, found: node.kind() };
-        self.reporter.report(node.span, ProblemSubject { server: None, key }, kind);
+        self.reporter.report_wrong_type(node, ProblemSubject { server: None, key }, expected);
     }
 }
 
@@ -238,10 +207,9 @@ fn span_of(error: &RuleError, node: Span, text: &str) -> Span {
 
 #[cfg(test)]
 mod tests {
-    use crate::policy::Authority;
     use crate::scope::Scope;
     use crate::settings::Settings;
-    use crate::source::Source;
+    use crate::source::{Authority, Source};
 
     /// Lists what was read and what is wrong with it, a line each.
     #[track_caller]

@@ -3,11 +3,10 @@
 
 use std::collections::HashSet;
 
-use crate::document::{Member, Node, Value};
-use crate::file::entry_decoder;
-use crate::file::layer::find_member;
+use crate::document::{Member, Node, Span, Value, find_member};
+use crate::entry::is_https_url;
 use crate::problem::{ProblemKind, ProblemSubject, Reporter};
-use crate::settings::SettingsKey;
+use crate::schema::{SettingsKey, nearest};
 use crate::source::Origin;
 use crate::template::Template;
 
@@ -29,8 +28,8 @@ impl<'m, 'r, 'l> Section<'m, 'r, 'l> {
     ) -> Option<Section<'m, 'r, 'l>> {
         let member = find_member(members, key).filter(|it| it.node.value != Value::Null)?;
         let Value::Object(inner) = &member.node.value else {
-            let kind = ProblemKind::WrongType { expected: "an object", found: member.node.kind() };
-            reporter.report(member.node.span, ProblemSubject { server: None, key }, kind);
+            let subject = ProblemSubject { server: None, key };
+            reporter.report_wrong_type(&member.node, subject, "an object");
             return None;
         };
         let mut section = Section { key, member, inner, reporter };
@@ -42,8 +41,7 @@ impl<'m, 'r, 'l> Section<'m, 'r, 'l> {
         let mut seen = HashSet::new();
         for member in self.inner {
             if !keys.iter().any(|known| known.name == member.key) {
-                let nearest =
-                    entry_decoder::nearest(&member.key, keys.iter().map(|known| known.name));
+                let nearest = nearest(&member.key, keys.iter().map(|known| known.name));
                 self.report(member.key_span, &member.key, ProblemKind::UnknownKey { nearest });
             } else if !seen.insert(member.key.as_str()) {
                 self.report(member.key_span, &member.key, ProblemKind::DuplicateKey);
@@ -166,7 +164,7 @@ impl<'m, 'r, 'l> Section<'m, 'r, 'l> {
         self.report(node.span, name, kind);
     }
 
-    fn report(&mut self, span: crate::document::Span, name: &str, kind: ProblemKind) {
+    fn report(&mut self, span: Span, name: &str, kind: ProblemKind) {
         let key = format!("{}.{name}", self.key);
         self.reporter.report(span, ProblemSubject { server: None, key: &key }, kind);
     }
@@ -177,5 +175,5 @@ fn is_https_or_loopback(text: &str) -> bool {
         url.scheme() == "http"
             && matches!(url.host_str(), Some("127.0.0.1" | "localhost" | "[::1]"))
     });
-    entry_decoder::is_https_url(text) || is_local
+    is_https_url(text) || is_local
 }

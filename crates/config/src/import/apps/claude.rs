@@ -10,8 +10,8 @@ use crate::import::entry_builder::{
 };
 use crate::import::note::{ImportNote, SkipReason};
 use crate::import::oauth::OauthKey;
+use crate::import::outcome::{ImportOutcome, ImportedScope};
 use crate::import::variable_syntax::VariableSyntax;
-use crate::import::{ImportOutcome, ImportedScope};
 
 const OAUTH: [(&str, OauthKey); 6] = [
     ("clientId", OauthKey::ClientId),

@@ -5,10 +5,11 @@ use serde_json::{Map, Value};
 use crate::import::entry_builder::{
     ConvertedEntry, EntryBuilder, FlagMeaning, TimeUnit, wrong_type,
 };
+use crate::import::host_app::FileScope;
 use crate::import::note::{ExpectedType, ImportNote, SkipReason};
 use crate::import::oauth::OauthKey;
+use crate::import::outcome::ImportOutcome;
 use crate::import::variable_syntax::VariableSyntax;
-use crate::import::{FileScope, ImportOutcome};
 
 const OAUTH: [(&str, OauthKey); 3] = [
     ("client_id", OauthKey::ClientId),

@@ -6,9 +6,10 @@ use serde_json::{Map, Value};
 
 use crate::import::editor_variables::{EditorVariables, Workspace};
 use crate::import::entry_builder::{EntryBuilder, FlagMeaning, ImportedTransport};
+use crate::import::host_app::FileScope;
 use crate::import::oauth::OauthKey;
+use crate::import::outcome::ImportOutcome;
 use crate::import::variable_syntax::VariableSyntax;
-use crate::import::{FileScope, ImportOutcome};
 
 const OAUTH: [(&str, OauthKey); 3] = [
     ("CLIENT_ID", OauthKey::ClientId),

@@ -3,10 +3,11 @@
 use serde_json::{Map, Value};
 
 use crate::import::entry_builder::{EntryBuilder, TimeUnit};
+use crate::import::host_app::FileScope;
 use crate::import::note::{ImportNote, SkipReason};
 use crate::import::oauth::OauthKey;
+use crate::import::outcome::ImportOutcome;
 use crate::import::variable_syntax::VariableSyntax;
-use crate::import::{FileScope, ImportOutcome};
 
 const OAUTH: [(&str, OauthKey); 3] = [
     ("clientId", OauthKey::ClientId),

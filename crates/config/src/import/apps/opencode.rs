@@ -5,10 +5,11 @@ use serde_json::{Map, Value};
 use crate::import::entry_builder::{
     ConvertedEntry, EntryBuilder, FlagMeaning, TimeUnit, to_millis, wrong_type,
 };
+use crate::import::host_app::HostAppFile;
 use crate::import::note::{ExpectedType, ImportNote, SkipReason};
 use crate::import::oauth::OauthKey;
+use crate::import::outcome::ImportOutcome;
 use crate::import::variable_syntax::VariableSyntax;
-use crate::import::{HostAppFile, ImportOutcome};
 
 /// The second version writes the same with underscores.
 const OAUTH: [(&str, OauthKey); 6] = [

@@ -7,10 +7,11 @@ use serde_json::{Map, Value};
 
 use crate::import::editor_variables::{EditorVariables, Input, Workspace, variable_name_for};
 use crate::import::entry_builder::{EntryBuilder, ImportedTransport};
+use crate::import::host_app::FileScope;
 use crate::import::note::ImportNote;
 use crate::import::oauth::OauthKey;
+use crate::import::outcome::ImportOutcome;
 use crate::import::variable_syntax::VariableSyntax;
-use crate::import::{FileScope, ImportOutcome};
 
 /// The servers of a file.
 pub(crate) fn read(

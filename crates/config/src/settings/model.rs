@@ -136,4 +136,11 @@ mod tests {
         let project = Settings::read_project(&source, r#"{"model": {"provider": "anthropic"}}"#);
         assert_eq!(project.model, None);
     }
+
+    #[test]
+    fn excerpts_show_the_keys_of_the_section() {
+        let bad = read(r#"{"model": {"provider": 1, "maxTokens": 5, "window": 9}}"#);
+        let excerpt = bad.layer.problems[0].excerpt.as_ref().expect("the problem has a line");
+        assert_eq!(excerpt.line, r#"{"model": {"provider": •, "maxTokens": •, "window": •}}"#);
+    }
 }

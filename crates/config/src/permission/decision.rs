@@ -53,7 +53,7 @@ impl fmt::Display for DecisionReason {
             }
             DecisionReason::Mode(mode) => write!(f, "the mode `{mode}`"),
             DecisionReason::TrustedServer => f.write_str("the server is trusted"),
-            DecisionReason::NoMatchingRule => f.write_str("no rule is about it"),
+            DecisionReason::NoMatchingRule => f.write_str("no matching rule"),
             DecisionReason::PromptsDisabled(inner) => {
                 write!(f, "{inner}, and nothing asks in the mode `{}`", PermissionMode::DontAsk)
             }

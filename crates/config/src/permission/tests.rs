@@ -69,7 +69,7 @@ fn check(lines: &str, mode: PermissionMode, call: &str, expected: &str) {
 
 #[test]
 fn without_rules_every_call_asks() {
-    check("", PermissionMode::Default, "files read", "ask: no rule is about it");
+    check("", PermissionMode::Default, "files read", "ask: no matching rule");
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn predicates_narrow_a_rule() {
     let denied = "deny: the deny rule `mcp__files(path=/srv/key*)` (user:1)";
     check(lines, PermissionMode::Default, r#"files read {"path": "/srv/key.pem"}"#, denied);
     check(lines, PermissionMode::Default, r#"files read {"path": "/srv/a/../key.pem"}"#, denied);
-    let asked = "ask: no rule is about it";
+    let asked = "ask: no matching rule";
     check(lines, PermissionMode::Default, r#"files read {"path": "/srv/../etc/x"}"#, asked);
     check(lines, PermissionMode::Default, "files read", asked);
 }
@@ -144,14 +144,14 @@ fn plan_denies_every_tool_that_does_not_say_it_only_reads() {
         "readonly: files read",
         "allow: the allow rule `mcp__files` (managed:1)",
     );
-    check("", PermissionMode::Plan, "readonly: files read", "ask: no rule is about it");
+    check("", PermissionMode::Plan, "readonly: files read", "ask: no matching rule");
 }
 
 #[test]
 fn accept_edits_allows_what_destroys_nothing_and_stays_inside() {
     check("", PermissionMode::AcceptEdits, "gentle: files write", "allow: the mode `acceptEdits`");
-    check("", PermissionMode::AcceptEdits, "files write", "ask: no rule is about it");
-    check("", PermissionMode::AcceptEdits, "readonly: web fetch", "ask: no rule is about it");
+    check("", PermissionMode::AcceptEdits, "files write", "ask: no matching rule");
+    check("", PermissionMode::AcceptEdits, "readonly: web fetch", "ask: no matching rule");
     check(
         "user ask mcp__files",
         PermissionMode::AcceptEdits,
@@ -166,7 +166,7 @@ fn dont_ask_denies_what_would_ask_and_says_why_it_would() {
         "",
         PermissionMode::DontAsk,
         "files read",
-        "deny: no rule is about it, and nothing asks in the mode `dontAsk`",
+        "deny: no matching rule, and nothing asks in the mode `dontAsk`",
     );
     check(
         "user ask mcp__files",
@@ -197,7 +197,7 @@ fn bypass_passes_by_what_asks_but_no_deny_and_nothing_of_an_administrator() {
         r#"managed: {"disableBypass": true}"#,
         PermissionMode::Bypass,
         "files read",
-        "ask: no rule is about it",
+        "ask: no matching rule",
     );
 }
 
@@ -224,7 +224,7 @@ fn an_allow_that_nobody_understands_allows_nothing() {
         "user allow mcp__files__read(",
         PermissionMode::Default,
         "files read",
-        "ask: no rule is about it",
+        "ask: no matching rule",
     );
 }
 

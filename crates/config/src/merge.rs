@@ -318,15 +318,15 @@ mod tests {
     fn manual_beats_plugin_and_the_first_plugin_beats_the_second() {
         let db = |name: &str| format!(r#""{name}": {{"command": "db", "args": ["1"]}}"#);
         Scenario::default()
-            .with("managed:a", &db("one"))
-            .with("managed:b", &db("two"))
+            .with("plugin:a", &db("one"))
+            .with("plugin:b", &db("two"))
             .check(&["plugin:a:one a ready", "plugin:b:two b duplicate of plugin:a:one"]);
         Scenario::default()
-            .with("managed:a", &db("one"))
+            .with("plugin:a", &db("one"))
             .with("user", &db("mine"))
             .check(&["mine user ready", "plugin:a:one a duplicate of mine"]);
         Scenario::default()
-            .with("managed:a", &db("one"))
+            .with("plugin:a", &db("one"))
             .with("project:p", &db("theirs"))
             .check(&["plugin:a:one a ready", "theirs p pending New"]);
         Scenario::default()
@@ -355,7 +355,7 @@ mod tests {
             .with("project:p", r#""c": {"command": "x"}"#)
             .with("local", r#""d": {"command": "x"}"#)
             .with("user", r#""e": {"command": "x"}"#)
-            .with("managed:f", r#""f": {"command": "x"}"#)
+            .with("plugin:f", r#""f": {"command": "x"}"#)
             .settings(r#"{"allowedMcpServers": []}"#)
             .check(&[
                 "a dynamic refused",

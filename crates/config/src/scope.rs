@@ -43,16 +43,17 @@ impl Scope {
             Scope::Project => "project",
             Scope::Local => "local",
             Scope::User => "user",
-            Scope::Plugin => "managed",
+            Scope::Plugin => "plugin",
         }
     }
 
-    /// Reads a scope's word, `claudeai` being another word for `connectors`.
+    /// Parses the word for a scope. `claudeai` also means `connectors`, and `managed`, the former word, `plugin`.
     pub fn parse(text: &str) -> Option<Scope> {
-        if text == "claudeai" {
-            return Some(Scope::Connectors);
+        match text {
+            "claudeai" => Some(Scope::Connectors),
+            "managed" => Some(Scope::Plugin),
+            _ => Scope::ALL.into_iter().find(|scope| scope.id() == text),
         }
-        Scope::ALL.into_iter().find(|scope| scope.id() == text)
     }
 
     /// A person or program wrote the entry on purpose, as opposed to an account or a plugin that brought it along.
@@ -109,6 +110,7 @@ mod tests {
             assert_eq!(Scope::parse(scope.id()), Some(scope));
         }
         assert_eq!(Scope::parse("claudeai"), Some(Scope::Connectors));
+        assert_eq!(Scope::parse("managed"), Some(Scope::Plugin));
         assert_eq!(Scope::parse("User"), None);
     }
 }

@@ -16,10 +16,10 @@ pub use mask_url::masked_url;
 pub use sanitize::{sanitize, sanitize_line};
 pub use secret_names::{is_secret_name, looks_like_token};
 
-/// What stands for a hidden value.
+/// Replaces a masked value.
 pub const MASK: &str = "•••";
 
-/// The text with everything that a terminal acts on, or that hides from the eye, written as an escape.
+/// Writes every character that a terminal acts on, or that is invisible, as an escape.
 pub fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
@@ -32,7 +32,7 @@ pub fn printable(text: &str) -> String {
     shown
 }
 
-/// Control characters, and those that reorder, join or vanish.
+/// Is it a control character, or one that reorders, joins or hides text?
 pub fn is_unprintable(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -42,13 +42,13 @@ pub fn is_unprintable(c: char) -> bool {
             | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// A command in one string, with what looks like a secret masked.
+/// Returns a command with everything masked that looks like a secret.
 pub fn masked_command(text: &str) -> String {
     printable(&mask_arguments(&[text.to_owned()]).concat())
 }
 
-/// Values that a tool is given, with what looks like a secret masked: by the name of the member, or by its shape. All
-/// the rest stays, because whoever allows a call must see what it does.
+/// Returns a tool's arguments with secrets masked, by the name of the member or by the shape of the value.
+/// Everything else stays visible, because the user who allows a call must see what it does.
 pub fn masked_json(json: &Json) -> Json {
     match json {
         Json::Object(members) => {

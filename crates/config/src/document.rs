@@ -13,7 +13,7 @@ use serde_json::Value as Json;
 
 pub use line_index::LineIndex;
 
-/// The dialect that people's files are in: JSON, comments, trailing commas, and nothing looser.
+/// The JSON dialect of configuration files: comments and trailing commas are allowed, nothing else.
 pub(crate) fn parse_options() -> ParseOptions {
     ParseOptions {
         allow_comments: true,
@@ -44,16 +44,16 @@ impl From<Range> for Span {
     }
 }
 
-/// A value and where it stands.
+/// A value and its position.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
-    /// Its bytes.
+    /// The bytes of the value.
     pub span: Span,
-    /// What it is.
+    /// The value itself.
     pub value: Value,
 }
 
-/// What a node holds.
+/// The content of a node.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
     /// `null`
@@ -66,7 +66,7 @@ pub enum Value {
     String(String),
     /// An array.
     Array(Vec<Node>),
-    /// An object, in order, doubled keys included.
+    /// An object, in the order of the text, with duplicate keys.
     Object(Vec<Member>),
 }
 
@@ -75,40 +75,40 @@ pub enum Value {
 pub struct Member {
     /// The key, unescaped.
     pub key: String,
-    /// Where the key stands.
+    /// The position of the key.
     pub key_span: Span,
     /// The value.
     pub node: Node,
 }
 
-/// A text that was parsed.
+/// A parsed text.
 #[derive(Debug)]
 pub struct Document<'t> {
-    /// Its lines, for telling people where something stands.
+    /// The lines of the text, for positions in messages.
     pub lines: LineIndex<'t>,
-    /// The value in it; none where the text holds only white space and comments.
+    /// The top-level value; `None` if the text contains only white space and comments.
     pub root: Option<Node>,
 }
 
 impl<'t> Document<'t> {
-    /// Parses a text that [`without_mark`] has been through.
+    /// Parses a text without byte order mark; see [`strip_bom`].
     pub fn parse(text: &'t str) -> Result<Document<'t>, SyntaxError> {
         let parsed = parse_to_ast(text, &CollectOptions::default(), &parse_options())?;
         Ok(Document { lines: LineIndex::new(text), root: parsed.value.map(node_from_ast) })
     }
 }
 
-/// Why a text is not JSON, and where.
+/// Why a text is not valid JSON, and where.
 #[derive(Debug, Clone)]
 pub struct SyntaxError(Arc<ParseError>);
 
 impl SyntaxError {
-    /// Where the text stops making sense.
+    /// The position of the error.
     pub fn span(&self) -> Span {
         self.0.range().into()
     }
 
-    /// What was found or missed there.
+    /// What is wrong there.
     pub fn kind(&self) -> &ParseErrorKind {
         self.0.kind()
     }
@@ -120,7 +120,7 @@ impl From<ParseError> for SyntaxError {
     }
 }
 
-/// The text without the byte order mark that some editors put in front.
+/// Returns the text without the byte order mark that some editors write.
 pub fn strip_bom(text: &str) -> &str {
     text.strip_prefix('\u{feff}').unwrap_or(text)
 }
@@ -155,7 +155,7 @@ fn member_from_ast(property: ast::ObjectProp<'_>) -> Member {
 }
 
 impl Node {
-    /// What kind of value it is, for error messages.
+    /// The type of the value, for error messages.
     pub fn kind(&self) -> &'static str {
         match &self.value {
             Value::Null => "null",
@@ -167,7 +167,7 @@ impl Node {
         }
     }
 
-    /// The same value as plain JSON; of doubled keys the last counts.
+    /// Converts to plain JSON; of a duplicate key the last value counts.
     pub fn to_json(&self) -> Json {
         match &self.value {
             Value::Null => Json::Null,

@@ -1,5 +1,5 @@
-//! Changes a configuration text and nothing else in it: comments, order, indentation, line endings,
-//! trailing commas and a byte order mark stay as the person left them.
+//! Edits a configuration file and changes nothing else in it: comments, order, indentation, line endings,
+//! trailing commas and a byte order mark stay.
 
 mod splice;
 mod value_ref;
@@ -13,63 +13,64 @@ use crate::approvals::CorruptApprovals;
 use crate::document::{Document, Node, SyntaxError, Value, strip_bom};
 use value_ref::{ValueRef, add_to_list, elements, remove_from_list};
 
-/// One change. It prints no values: secrets may be among them.
+/// One change. Its `Debug` output contains no values, because they may be secrets.
 #[derive(Clone)]
 pub enum Edit {
-    /// Defines a server, new or in place of the one of that name.
+    /// Adds a server, or replaces the one with that name.
     SetServer {
         /// Its name.
         name: String,
         /// Its entry.
         entry: Json,
     },
-    /// Takes a server out.
+    /// Removes a server.
     RemoveServer {
         /// Its name.
         name: String,
     },
-    /// Sets or, with nothing, takes out one key of a server's entry.
+    /// Sets one key of a server's entry, or removes it if there is no value.
     SetKey {
         /// The server's name.
         name: String,
         /// The key.
         key: String,
-        /// Its new value.
+        /// Its new value; `None` removes the key.
         value: Option<Json>,
     },
-    /// Adds a text to a list at the top level, unless it is there.
+    /// Adds a string to a top-level list, unless the list contains it.
     AddToList {
         /// The list's key.
         key: String,
-        /// The text.
+        /// The string.
         text: String,
     },
-    /// Takes a text out of a list at the top level.
+    /// Removes a string from a top-level list.
     RemoveFromList {
         /// The list's key.
         key: String,
-        /// The text.
+        /// The string.
         text: String,
     },
-    /// Adds a text to a list inside an object at the top level, unless it is there. Both are made where they are not.
+    /// Adds a string to a list in a top-level object, unless the list contains it. Creates the object and the
+    /// list if they are missing.
     AddToNestedList {
         /// The object's key.
         object: String,
-        /// The list's key in it.
+        /// The key of the list in it.
         key: String,
-        /// The text.
+        /// The string.
         text: String,
     },
-    /// Takes a text out of a list inside an object at the top level.
+    /// Removes a string from a list in a top-level object.
     RemoveFromNestedList {
         /// The object's key.
         object: String,
-        /// The list's key in it.
+        /// The key of the list in it.
         key: String,
-        /// The text.
+        /// The string.
         text: String,
     },
-    /// Sets a key at the top level, unless it is there.
+    /// Sets a top-level key, unless it exists.
     SetIfAbsent {
         /// The key.
         key: String,
@@ -97,34 +98,34 @@ impl fmt::Debug for Edit {
     }
 }
 
-/// Why a text could not be changed; it is left as it was.
+/// Why a text could not be changed. The text stays as it was.
 #[derive(Debug, Clone, Error)]
 pub enum EditError {
-    /// The text is not JSON, so a change might destroy something.
+    /// The text is not valid JSON, so an edit could destroy something.
     #[error("the file is not valid JSON, so it was left alone")]
     Syntax(SyntaxError),
-    /// Something that must be an object or a list is not.
+    /// A value that must be an object or a list has another type.
     #[error("`{key}` is not {expected}, so the file was left alone")]
     WrongType {
         /// The key.
         key: String,
-        /// What it would have to be.
+        /// The required type.
         expected: &'static str,
     },
-    /// Something that we keep for ourselves is damaged.
+    /// The approvals file is not valid.
     #[error(transparent)]
     CorruptApprovals(#[from] CorruptApprovals),
-    /// The server to change is not in the text.
+    /// The text does not define the server.
     #[error("there is no server `{name}` in the file")]
     ServerNotFound {
-        /// The name looked for.
+        /// The name of the server.
         name: String,
     },
 }
 
 const SERVERS: &str = "mcpServers";
 
-/// Applies the changes one after the other; on an error nothing is changed.
+/// Applies the changes in order. If one fails, none is applied.
 pub fn apply(text: &str, edits: &[Edit]) -> Result<String, EditError> {
     let body = strip_bom(text);
     let mark = &text[..text.len() - body.len()];
@@ -135,7 +136,7 @@ pub fn apply(text: &str, edits: &[Edit]) -> Result<String, EditError> {
     Ok(format!("{mark}{body}"))
 }
 
-/// Does the text define a server of that name? A text that makes no sense defines none.
+/// Does the text define a server with that name? A text that is not valid JSON defines none.
 pub fn has_server(text: &str, name: &str) -> bool {
     let text = strip_bom(text);
     let root = Document::parse(text).ok().and_then(|document| document.root);
@@ -145,7 +146,7 @@ pub fn has_server(text: &str, name: &str) -> bool {
     })
 }
 
-/// The texts of a list inside an object at the top level. A text that makes no sense has none.
+/// Returns the strings of a list in a top-level object; none if the text is not valid JSON.
 pub fn strings_in_list(text: &str, object: &str, key: &str) -> Vec<String> {
     let text = strip_bom(text);
     let Some(root) = Document::parse(text).ok().and_then(|document| document.root) else {
@@ -187,7 +188,7 @@ fn apply_one(text: String, edit: &Edit) -> Result<String, EditError> {
         Edit::RemoveServer { name } => {
             let servers = top.servers()?.ok_or_else(|| server_not_found(name))?;
             let removed = servers.remove(name).ok_or_else(|| server_not_found(name))?;
-            // A doubled name must not bring its older definition back to life.
+            // Otherwise an older definition of a duplicate name would apply again.
             if has_server(&removed, name) { apply_one(removed, edit) } else { Ok(removed) }
         }
         Edit::SetKey { name, key, value } => {
@@ -199,7 +200,7 @@ fn apply_one(text: String, edit: &Edit) -> Result<String, EditError> {
             Ok(match value {
                 Some(value) => entry.set(key, value),
                 None => match entry.remove(key) {
-                    // A doubled key must not come back with its older value.
+                    // Otherwise an older value of a duplicate key would apply again.
                     Some(removed) => apply_one(removed, edit)?,
                     None => text.clone(),
                 },
@@ -410,7 +411,7 @@ mod tests {
         );
     }
 
-    /// White space and comments as people leave them between two tokens.
+    /// White space and comments between two tokens.
     fn gap() -> impl Strategy<Value = String> {
         let newline = prop_oneof![Just("\n"), Just("\n  "), Just("\n\t\t"), Just("\n\n    ")];
         prop_oneof![
@@ -456,7 +457,7 @@ mod tests {
         format!("{open}{}{comma}{close}", items.join(","))
     }
 
-    /// A whole settings file with some servers named `s0`, `s1`, … among other things.
+    /// A whole settings file with servers named `s0`, `s1`, … and other keys.
     fn file() -> impl Strategy<Value = String> {
         let servers = prop::collection::vec((gap(), gap(), value(), gap()), 0..4);
         (
@@ -483,7 +484,7 @@ mod tests {
         Document::parse(strip_bom(text)).expect("still JSON").root.expect("a value").to_json()
     }
 
-    /// Every comment, in order.
+    /// Every comment of a text, in order.
     fn comments(text: &str) -> Vec<String> {
         let mut found = Vec::new();
         let mut rest = text;
@@ -512,7 +513,7 @@ mod tests {
         found
     }
 
-    /// Can `whole` be turned into `part` by taking characters out?
+    /// Can `whole` be turned into `part` by removing characters?
     fn is_subsequence(part: &str, whole: &str) -> bool {
         let mut rest = whole.chars();
         part.chars().all(|c| rest.any(|other| other == c))

@@ -1,4 +1,4 @@
-//! Turns other hosts' configuration text into server entries of our own shape.
+//! Converts configuration files of other MCP hosts into entries of our format.
 //! Pure: the caller finds and reads the files, checks the names, and writes the entries.
 
 mod apps;
@@ -20,10 +20,10 @@ pub use host_app::{ConfigDirs, FileScope, HostApp, HostAppFile, Platform, config
 pub use note::{ExpectedType, ImportNote, SkipReason};
 pub use outcome::{ImportOutcome, ImportedScope, ImportedServer};
 
-/// Reads the text of a peer's file.
+/// Reads the text of another host's file.
 ///
-/// `project` is the folder at hand: it picks the project's own servers out of a person's file, and
-/// it is what a project file means by its workspace folder.
+/// `project` is the current project: it selects the project's servers in a user's file, and it is the workspace
+/// folder of a project's file.
 pub fn read(file: &HostAppFile, text: &str, project: &Path) -> Result<ImportOutcome, ImportError> {
     match file.app {
         HostApp::ClaudeCode => Ok(apps::claude::read_code(parse::json(text)?, project)),
@@ -53,7 +53,7 @@ mod tests {
         }
     }
 
-    /// Reads a text as the first file of that reach, and writes down all that comes of it.
+    /// Reads a text as the first file of that scope and prints the result.
     pub(super) fn outcome(app: HostApp, scope: FileScope, text: &str) -> String {
         let files = config_files(app, &config_dirs());
         let file = files.iter().find(|file| file.scope == scope).expect("the peer has such a file");
@@ -73,7 +73,7 @@ mod tests {
         text
     }
 
-    /// Every place of every host that may hold a secret, holding one. `%` stands for the secret.
+    /// Files with a secret in every place that may contain one. `%` stands for the secret.
     const FILES_WITH_SECRETS: [(HostApp, &str); 7] = [
         (
             HostApp::ClaudeCode,
@@ -127,7 +127,7 @@ mod tests {
         ),
     ];
 
-    /// The same in files that do not parse.
+    /// Invalid files with secrets.
     const INVALID_FILES_WITH_SECRETS: [(HostApp, &str); 2] = [
         (HostApp::Gemini, r#"{"mcpServers": {"a": {"env": {"K": "%" "%"}}}}"#),
         (HostApp::Codex, "[mcp_servers.a]\nenv = { K = '%' '%' }\n"),

@@ -1,7 +1,7 @@
-//! Scopes, cascade, expansion, policy, approvals and edits of MCP server configuration.
+//! Scopes, merging, expansion, policy, permissions, approvals and edits of MCP server configuration.
 //!
 //! Pure: nothing here reads a file, a clock or the environment. `switchboard` (the host) reads and
-//! writes; this crate decides.
+//! writes files; this crate decides.
 //!
 //! ```
 //! use switchboard_config::merge::{MergeInputs, resolve};
@@ -18,7 +18,7 @@
 //! let effective = resolve(MergeInputs { layers: vec![user, local], ..MergeInputs::default() });
 //! let winner = effective.winner("files").expect("one of them wins");
 //! assert_eq!((winner.scope(), winner.is_ready()), (Scope::Local, true));
-//! assert_eq!(effective.servers.len(), 2, "the other is there too, with the reason why it lost");
+//! assert_eq!(effective.servers.len(), 2, "the other one stays visible, with the reason why it lost");
 //! ```
 
 pub mod approvals;

@@ -1,5 +1,5 @@
-//! From layers to servers: which definition of a name wins, what the policy says of it, whether a person
-//! approved it, and which are the same server under two names. Every loser stays visible with its reason.
+//! Merges layers into servers: which definition of a name wins, what the policy decides, whether the user
+//! approved it, and which definitions are the same server. Definitions that lose stay visible with the reason.
 
 mod duplicates;
 mod effective;
@@ -20,36 +20,36 @@ use resolver::Resolver;
 
 pub use effective::{EffectiveConfig, Exclusion, PendingReason, ResolvedServer, ServerState};
 
-/// Everything that decides what runs.
+/// Everything that decides which servers run.
 #[derive(Debug, Clone, Default)]
 pub struct MergeInputs {
-    /// What was read; of two layers of one scope the earlier wins.
+    /// The layers; of two layers of one scope the earlier wins.
     pub layers: Vec<Layer>,
     /// Allow and deny lists.
     pub policy: Policy,
-    /// Servers switched off in settings.
+    /// Servers that settings disable.
     pub disabled: Vec<DisabledServer>,
-    /// A person's decisions on project servers.
+    /// The user's decisions on project servers.
     pub approvals: Approvals,
-    /// The variables that entries may name.
+    /// The variables that entries may use.
     pub environment: Environment,
-    /// The managed server file, where one exists: then it is the only source.
+    /// The managed server file, if it exists: then it is the only source.
     pub exclusive_source: Option<Arc<Source>>,
-    /// Whether every scope counts.
+    /// Which scopes count.
     pub scope_filter: ScopeFilter,
 }
 
 /// Which scopes count.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ScopeFilter {
-    /// All of them.
+    /// All scopes.
     #[default]
     All,
-    /// `--strict-mcp-config`: the dynamic one alone.
+    /// `--strict-mcp-config`: only the dynamic scope.
     DynamicOnly,
 }
 
-/// Decides what becomes of every definition.
+/// Decides the state of every definition.
 pub fn resolve(inputs: MergeInputs) -> EffectiveConfig {
     let MergeInputs {
         layers,
@@ -120,7 +120,7 @@ mod tests {
             self
         }
 
-        /// Approves what the project file `file` defines now.
+        /// Approves the current definition in the project file `file`.
         fn approve(mut self, file: &str, name: &str) -> Scenario {
             let source = Source::file(Scope::Project, file).to_string();
             let decision = self.fingerprint(file, name).map(ApprovalDecision::Approved);

@@ -2,13 +2,12 @@
 
 use super::printable;
 
-/// How much of a line is shown around the place that is meant.
+/// How many characters are shown on each side of the column.
 const EXCERPT_CONTEXT: usize = 48;
 
-/// The part of a line around a column (from 0) for an error message, and the column in that part.
-/// Only `known` keys and punctuation are shown; everything else is covered character by character, so
-/// that columns still fit. Looks at characters alone, since a file that does not parse cannot say which
-/// of its words are secret.
+/// Returns the part of a line around a column (from 0) for an error message, and the column in that part. Only
+/// `known` keys and punctuation are shown; all other characters are masked one by one, so that columns still
+/// match. It looks at characters only: a file that does not parse does not tell which of its words are secret.
 pub fn masked_excerpt(line: &str, column: usize, known: impl Fn(&str) -> bool) -> (String, usize) {
     let start = column.saturating_sub(EXCERPT_CONTEXT);
     let part: String = line.chars().skip(start).take(2 * EXCERPT_CONTEXT).collect();

@@ -3,13 +3,14 @@
 use super::secret_names::looks_like_token;
 use super::{MASK, printable};
 
-/// A URL without user, password, query values and fragment. Its host is always the one it leads to.
+/// Returns a URL with its user, password, query values and fragment masked. The host that is shown is always
+/// the host that the URL leads to.
 pub fn masked_url(text: &str) -> String {
     printable(&mask_url_parts(text))
 }
 
-/// Cuts at the marks that a URL's parts begin with. Where it cannot be told what is a password and what a
-/// host, nothing but the scheme is shown: a mask must never make one host look like another.
+/// Splits the URL into its parts and masks them. Where a password cannot be told from a host, only the scheme
+/// is shown: a mask must never make one host look like another.
 pub(super) fn mask_url_parts(text: &str) -> String {
     let Some(at) = text.find("://") else {
         return if text.contains('@') { MASK.to_owned() } else { mask_after_authority("", text) };
@@ -28,7 +29,7 @@ pub(super) fn mask_url_parts(text: &str) -> String {
     mask_after_authority(&shown, behind)
 }
 
-/// The path, query and fragment behind what is shown already.
+/// Appends the masked path, query and fragment to `front`.
 fn mask_after_authority(front: &str, rest: &str) -> String {
     let (rest, fragment) = split_off(rest, '#');
     let (path, query) = split_off(rest, '?');
@@ -47,7 +48,7 @@ fn split_off(text: &str, mark: char) -> (&str, Option<&str>) {
     text.split_once(mark).map_or((text, None), |(front, back)| (front, Some(back)))
 }
 
-/// Path segments that look like keys are masked: some services put a token there.
+/// Masks path segments that look like tokens: some services put a token there.
 fn mask_path(path: &str) -> String {
     let segment = |segment: &str| {
         let (front, parameters) = split_off(segment, ';');
@@ -69,7 +70,7 @@ fn mask_query(query: &str) -> String {
     query.split('&').map(pair).collect::<Vec<_>>().join("&")
 }
 
-/// `${…}` and nothing else: a name is no secret.
+/// Is it a single `${…}`? The name of a variable is not secret.
 pub(super) fn is_reference(text: &str) -> bool {
     text.starts_with("${") && text.ends_with('}') && !text[2..text.len() - 1].contains("${")
 }

@@ -1,12 +1,12 @@
-//! Text of others made fit for the screen: nothing in it moves a cursor, changes a colour, reorders or hides letters.
-//! Lines stay lines; how they are wrapped is left to whoever draws them.
+//! Removes everything from untrusted text that moves the cursor, changes colours, or reorders or hides letters.
+//! Line breaks stay; wrapping is left to the caller that draws the text.
 
 use super::is_unprintable;
 
-/// How far apart tab stops are taken to be.
+/// What replaces a tab.
 const TAB_SPACES: &str = "    ";
 
-/// The text, line by line as it came, without anything that a terminal would act on.
+/// Returns the text without anything that a terminal acts on. Line breaks stay.
 pub fn sanitize(text: &str) -> String {
     if !text.contains(|c: char| c != '\n' && is_unprintable(c)) {
         return text.to_owned();
@@ -19,7 +19,7 @@ pub fn sanitize(text: &str) -> String {
             '\t' => shown.push_str(TAB_SPACES),
             '\r' if rest.peek() == Some(&'\n') => {}
             '\u{1b}' => skip_escape_sequence(&mut rest),
-            // They only join or colour pictures, and terminals disagree about their width.
+            // Emoji joiners and variation selectors: terminals disagree about their width.
             '\u{200d}' | '\u{fe0e}' | '\u{fe0f}' => {}
             c if is_unprintable(c) => shown.extend(c.escape_unicode()),
             c => shown.push(c),
@@ -28,7 +28,7 @@ pub fn sanitize(text: &str) -> String {
     shown
 }
 
-/// The same on one line.
+/// Returns the sanitized text on one line.
 pub fn sanitize_line(text: &str) -> String {
     let text = sanitize(text);
     if !text.contains('\n') {
@@ -37,7 +37,7 @@ pub fn sanitize_line(text: &str) -> String {
     text.split('\n').map(str::trim_end).collect::<Vec<_>>().join(" ")
 }
 
-/// Skips the rest of a sequence that begins with an escape. What is no sequence loses the escape only.
+/// Skips the rest of an escape sequence. If it is not a sequence, only the escape character is dropped.
 fn skip_escape_sequence(rest: &mut std::iter::Peekable<std::str::Chars<'_>>) {
     match rest.peek() {
         Some('[') => {

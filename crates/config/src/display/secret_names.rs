@@ -1,6 +1,6 @@
 //! Tells by name or by shape whether a text is a secret.
 
-/// Words that announce a secret, as they occur in flags, variables and headers.
+/// Words in flags, variables and headers that mean a secret.
 const SECRET_WORDS: [&str; 12] = [
     "token",
     "secret",
@@ -16,15 +16,15 @@ const SECRET_WORDS: [&str; 12] = [
     "accesskey",
 ];
 
-/// Names that hold such a word and announce no secret.
+/// Names that contain such a word and do not hold a secret.
 const NON_SECRET_NAMES: [&str; 6] =
     ["maxtokens", "tokenizer", "tokenizers", "oldpwd", "pwd", "stricthostkeychecking"];
 
-/// What such a name ends with when it speaks of a secret without holding it.
+/// Last words of names that describe a secret without holding it.
 const NON_SECRET_SUFFIXES: [&str; 10] =
     ["file", "path", "dir", "type", "mode", "url", "uri", "endpoint", "ttl", "limit"];
 
-/// Does a flag's, variable's or header's name announce a secret?
+/// Does the name of a flag, variable or header mean a secret?
 pub fn is_secret_name(name: &str) -> bool {
     let plain: String = name
         .chars()
@@ -43,7 +43,7 @@ pub fn is_secret_name(name: &str) -> bool {
         })
 }
 
-/// The words of a name, split at marks and where a capital begins.
+/// Splits a name into words, at punctuation and before capital letters.
 fn split_words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut after_small = false;
@@ -59,7 +59,7 @@ fn split_words(name: &str) -> Vec<String> {
     words
 }
 
-/// Prefixes that well-known services give their tokens.
+/// Prefixes of the tokens of well-known services.
 const TOKEN_PREFIXES: [&str; 36] = [
     "sk-",
     "sk_",
@@ -99,8 +99,8 @@ const TOKEN_PREFIXES: [&str; 36] = [
     "whsec_",
 ];
 
-/// Does a bare word have the shape of a token: a known prefix with digits behind, or long and random?
-/// A word that reads like a name is none, however it begins: people must see what they run.
+/// Does a word look like a token: a known prefix and digits, or long and random? A word that reads like a name
+/// does not, whatever its prefix: users must see what they run.
 pub fn looks_like_token(word: &str) -> bool {
     let digits = word.bytes().filter(u8::is_ascii_digit).count();
     let letters = word.bytes().filter(u8::is_ascii_alphabetic).count();

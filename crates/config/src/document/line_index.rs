@@ -4,13 +4,13 @@ use std::cell::Cell;
 
 use crate::source::Position;
 
-/// A text whose lines can be looked up, parsed or not.
+/// The line starts of a text.
 #[derive(Debug)]
 pub struct LineIndex<'t> {
     text: &'t str,
     starts: Vec<usize>,
-    /// The last place that was asked for: a whole file may be one line, and counting it again for
-    /// everything in it would take for ever.
+    /// The last position that was computed. A whole file may be one line, and counting its characters from the
+    /// start for every value would take quadratic time.
     cached: Cell<CachedPosition>,
 }
 
@@ -30,13 +30,13 @@ impl<'t> LineIndex<'t> {
         LineIndex { text, starts, cached: Cell::default() }
     }
 
-    /// The line and column of a byte.
+    /// Returns the line and column of a byte.
     pub fn position(&self, byte: usize) -> Position {
         let byte = self.text.floor_char_boundary(byte);
         let line = self.starts.partition_point(|start| *start <= byte).max(1);
         let start = self.starts[line - 1];
         let last = self.cached.get();
-        // From the last place that was asked for, on or back, unless the line's beginning is nearer.
+        // Counts from the last position, forwards or backwards, unless the start of the line is nearer.
         let column = match last.line == line {
             true if last.byte <= byte => last.column + self.text[last.byte..byte].chars().count(),
             true if last.byte - byte < byte - start => {
@@ -48,7 +48,7 @@ impl<'t> LineIndex<'t> {
         Position { line, column }
     }
 
-    /// The line's text without its ending; lines count from 1.
+    /// Returns a line without its line ending; lines count from 1.
     pub fn line(&self, line: usize) -> &'t str {
         let start = line.checked_sub(1).and_then(|index| self.starts.get(index));
         let Some(start) = start else { return "" };

@@ -6,7 +6,7 @@ use super::splice::{Container, EmptyLayout, Layout, indent_unit, line_ending};
 use super::{EditError, SERVERS};
 use crate::document::{Member, Node, Span, Value};
 
-/// A value in a text.
+/// A value and the text that it is part of.
 #[derive(Clone, Copy)]
 pub(super) struct ValueRef<'t> {
     pub(super) text: &'t str,
@@ -36,7 +36,7 @@ impl<'t> ValueRef<'t> {
         }
     }
 
-    /// Of a doubled key the last counts, so that is the one to change.
+    /// Of a duplicate key the last one counts, so that one is changed.
     pub(super) fn index(&self, key: &str) -> Option<usize> {
         self.members().iter().rposition(|member| member.key == key)
     }
@@ -46,7 +46,7 @@ impl<'t> ValueRef<'t> {
         Some(ValueRef { text: self.text, node: &self.members()[index].node })
     }
 
-    /// The member of a key, unless it is `null`, which says nothing.
+    /// Returns the member, unless its value is `null`, which counts as absent.
     pub(super) fn non_null_member(&self, key: &str) -> Option<ValueRef<'t>> {
         self.member(key).filter(|it| it.node.value != Value::Null)
     }
@@ -133,7 +133,7 @@ fn is_string(node: &Node, text: &str) -> bool {
     matches!(&node.value, Value::String(found) if found == text)
 }
 
-/// A value as text; on lines of its own, objects open up and lists of plain values do not.
+/// Renders a value. In a block, objects get lines of their own and arrays stay on one line.
 fn render(value: &Json, layout: &Layout) -> String {
     match (value, layout) {
         (Json::Object(members), Layout::Block { indent, unit, newline }) if !members.is_empty() => {

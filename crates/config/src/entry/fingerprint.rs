@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use super::transport::TransportConfig;
 use crate::template::{ExpandedText, TextSegment};
 
-/// A hash over the whole of what a server would run or reach; one changed byte changes it.
+/// A hash of everything that a server runs or connects to. Any changed byte changes it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Fingerprint(String);
 
@@ -21,12 +21,12 @@ impl Fingerprint {
         Fingerprint(format!("sha256:{}", to_hex(&hasher.0.finalize())))
     }
 
-    /// Takes a fingerprint that was stored.
+    /// Wraps a fingerprint that was read from a file.
     pub fn from_stored(text: &str) -> Fingerprint {
         Fingerprint(text.to_owned())
     }
 
-    /// As text, `sha256:` and 64 hexadecimal digits.
+    /// Returns the text: `sha256:` and 64 hexadecimal digits.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -38,7 +38,7 @@ impl fmt::Display for Fingerprint {
     }
 }
 
-/// Lower-case hexadecimal SHA-256.
+/// Returns the SHA-256 hash in lower-case hexadecimal.
 pub fn sha256(bytes: &[u8]) -> String {
     to_hex(&Sha256::digest(bytes))
 }
@@ -53,7 +53,7 @@ fn to_hex(bytes: &[u8]) -> String {
     text
 }
 
-/// Feeds a hash in such a way that two different servers never feed it alike: every text behind its length.
+/// Hashes every text after its length, so that two different servers never produce the same input.
 struct FingerprintHasher(Sha256);
 
 impl FingerprintHasher {
@@ -66,7 +66,7 @@ impl FingerprintHasher {
         self.0.update(count.to_le_bytes());
     }
 
-    /// A reference and a text that only looks like one must not hash alike.
+    /// A reference and a text that only looks like one must have different hashes.
     fn write_expanded(&mut self, text: &ExpandedText) {
         self.write_count(text.segments().len());
         for piece in text.segments() {
@@ -98,7 +98,7 @@ impl FingerprintHasher {
         }
     }
 
-    /// What variables are put into; the rest is covered by what is written.
+    /// Hashes the texts that contain variables; the raw entry covers the rest.
     fn write_transport(&mut self, transport: &TransportConfig<ExpandedText>) {
         self.write_str(transport.kind().id());
         match transport {
@@ -121,7 +121,8 @@ impl FingerprintHasher {
                 self.write_optional(
                     oauth.and_then(|oauth| oauth.auth_server_metadata_url.as_ref()),
                 );
-                // Later keys count only where they are there, so that what was approved before them still is.
+                // Newer keys are hashed only if they are set, so that approvals from before they existed stay
+                // valid.
                 for text in
                     oauth.iter().flat_map(|it| it.private_key.iter().chain(&it.workload_token))
                 {

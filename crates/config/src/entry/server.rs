@@ -14,31 +14,31 @@ pub use super::transport::{
 };
 use crate::template::{Environment, ExpandedText, SecretReference, Template};
 
-/// Which of a server's tools come into the pool.
+/// Which tools of a server are in the pool.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolFilter {
-    /// Only these; all where absent.
+    /// Only these tools; all if absent.
     pub allow: Option<Vec<String>>,
-    /// Never these.
+    /// Without these tools.
     pub deny: Vec<String>,
 }
 
-/// What every server has, whatever its transport.
+/// The options that servers of every transport have.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CommonOptions {
-    /// Tools run without asking, where the scope may say so.
+    /// Tools run without a prompt, if the scope may grant that.
     pub trust: bool,
-    /// How long a call may take.
+    /// The timeout of a call.
     pub timeout: Option<Duration>,
-    /// Which tools are wanted.
+    /// Which tools are in the pool.
     pub tools: ToolFilter,
-    /// Keys that nobody knows, kept.
+    /// Unknown keys of the entry, which are ignored.
     pub unknown_keys: Vec<String>,
-    /// The whole entry as it stands in the file, what people may change freely left out.
+    /// The whole entry as the file has it, without `disabled` and `description`.
     pub raw: RawEntry,
 }
 
-/// An entry's JSON. It prints nothing of itself: secrets are in it.
+/// The JSON of an entry. It has no `Debug` output, because it may contain secrets.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct RawEntry(pub Json);
 
@@ -48,32 +48,32 @@ impl fmt::Debug for RawEntry {
     }
 }
 
-/// An entry as written, checked for shape.
+/// An entry as a file has it, with its structure checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerEntry {
-    /// How the server is reached.
+    /// How to reach the server.
     pub transport: TransportConfig<Template>,
-    /// The rest.
+    /// The options of every transport.
     pub common: CommonOptions,
-    /// Switched off in the entry itself.
+    /// The entry itself disables the server.
     pub disabled: bool,
-    /// A note for people.
+    /// A description for users.
     pub description: Option<String>,
 }
 
-/// An entry ready to run: variables are in, the name is checked.
+/// An entry that is ready to run: variables are expanded and the name is valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerSpec {
     /// The server's name.
     pub name: ServerName,
-    /// How it is reached.
+    /// How to reach the server.
     pub transport: TransportConfig<ExpandedText>,
-    /// The rest.
+    /// The options of every transport.
     pub common: CommonOptions,
 }
 
 impl ServerEntry {
-    /// Puts the variables in. The names of missing ones are added to `missing`.
+    /// Expands the variables. Adds the names of missing ones to `missing`.
     pub fn expand(
         &self,
         name: ServerName,
@@ -84,7 +84,7 @@ impl ServerEntry {
         ServerSpec { name, transport, common: self.common.clone() }
     }
 
-    /// Every text of the entry that variables are put into.
+    /// Returns every text of the entry that may contain variables.
     pub fn templates(&self) -> Vec<&Template> {
         let mut texts: Vec<&Template> = Vec::new();
         match &self.transport {
@@ -124,7 +124,7 @@ impl ServerEntry {
 }
 
 impl ServerSpec {
-    /// The secrets that the entry names, now that its variables are in.
+    /// Returns the secret references of the expanded entry.
     pub fn secret_references(&self) -> Vec<SecretReference> {
         let mut found = Vec::new();
         self.transport
@@ -132,8 +132,8 @@ impl ServerSpec {
         found
     }
 
-    /// The hash that approvals and live reloads go by: everything that is written, and what it comes to.
-    /// Keys without effect count: they may mean something tomorrow.
+    /// Returns the hash that approvals and reloads compare: of the entry as written and of its expansion. It
+    /// includes keys without effect, because a later version may read them.
     pub fn fingerprint(&self) -> Fingerprint {
         Fingerprint::compute(&self.common.raw.0, &self.transport)
     }

@@ -7,27 +7,27 @@ use url::Url;
 
 use crate::template::Template;
 
-/// How a server is reached, with what each way needs. `T` is [`Template`] as written, [`Text`] once expanded.
+/// How to reach a server, with the settings of each transport.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TransportConfig<T> {
     /// A program that we start and talk to over its standard streams.
     Stdio(StdioConfig<T>),
-    /// The older HTTP transport with a separate event stream.
+    /// HTTP with a separate event stream (HTTP+SSE).
     Sse(RemoteConfig<T>),
     /// Streamable HTTP.
     Http(RemoteConfig<T>),
     /// WebSocket.
     Ws(RemoteConfig<T>),
-    /// An IDE's event stream.
+    /// The event stream of an IDE.
     SseIde(IdeConfig<T>),
-    /// An IDE's WebSocket.
+    /// The WebSocket of an IDE.
     WsIde(IdeConfig<T>),
-    /// A server inside the program that embeds us.
+    /// A server inside the embedding program.
     Sdk {
-        /// The name it goes by there.
+        /// Its name in that program.
         name: String,
     },
-    /// An account's connector, reached through a proxy.
+    /// A connector of an account, reached through a proxy.
     ConnectorProxy(RemoteConfig<T>),
 }
 
@@ -38,86 +38,86 @@ pub struct StdioConfig<T> {
     pub command: T,
     /// Its arguments.
     pub args: Vec<T>,
-    /// Variables it gets besides ours.
+    /// Environment variables that it gets in addition to ours.
     pub env: Vec<(String, T)>,
-    /// The folder it starts in.
+    /// Its working folder.
     pub cwd: Option<T>,
 }
 
 /// A server at a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RemoteConfig<T> {
-    /// Where.
+    /// The URL.
     pub url: T,
-    /// Headers on every request.
+    /// Headers of every request.
     pub headers: Vec<(String, T)>,
-    /// A command that prints more headers. Nothing is put into it, and it does not print.
+    /// A command that prints more headers. Variables in it are not expanded, and it has no `Debug` output.
     pub headers_helper: Option<Template>,
-    /// How to sign in.
+    /// The OAuth settings.
     pub oauth: Option<OAuthConfig<T>>,
-    /// Which certificates are used with it.
+    /// The certificates for this server.
     pub tls: Option<TlsConfig<T>>,
 }
 
-/// Certificates for one server, each a file in the PEM format.
+/// The certificates for one server, each a PEM file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsConfig<T> {
-    /// Authorities to trust besides the system's.
+    /// Certificate authorities to trust in addition to those of the system.
     pub ca_file: Option<T>,
-    /// Our own certificate, for servers that want one.
+    /// Our client certificate, for servers that require one.
     pub client_certificate: Option<T>,
-    /// Its key; absent where the certificate's file holds it.
+    /// Its key; absent if the file of the certificate contains it.
     pub client_key: Option<T>,
 }
 
 /// A server inside an IDE.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IdeConfig<T> {
-    /// Where.
+    /// The URL.
     pub url: T,
-    /// The IDE's name for people.
+    /// The name of the IDE, for users.
     pub ide_name: Option<String>,
-    /// The token it wants.
+    /// The token that the IDE requires.
     pub auth_token: Option<T>,
 }
 
-/// How to sign in to a server.
+/// How to log in to a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OAuthConfig<T> {
-    /// A client that was registered beforehand.
+    /// The id of a pre-registered client.
     pub client_id: Option<T>,
-    /// Its secret.
+    /// The secret of the client.
     pub client_secret: Option<T>,
-    /// The port of the redirect address.
+    /// The port of the redirect URL.
     pub callback_port: Option<u16>,
-    /// Where the authorization server's metadata is, https only.
+    /// The URL of the authorization server's metadata; https only.
     pub auth_server_metadata_url: Option<T>,
-    /// Scopes to ask for.
+    /// The scopes to request.
     pub scopes: Vec<String>,
-    /// Sign in through the enterprise's identity provider.
+    /// Log in through the identity provider of the enterprise.
     pub xaa: bool,
-    /// In which way tokens are had.
+    /// The OAuth grant.
     pub grant: OAuthGrant,
-    /// What the client signs with instead of a secret, as PEM.
+    /// The PEM key that the client signs with instead of a secret.
     pub private_key: Option<T>,
-    /// A platform's token that vouches for this machine.
+    /// The token of the platform that identifies this machine, for `jwt_bearer`.
     pub workload_token: Option<T>,
 }
 
-/// In which way tokens are had.
+/// How tokens are obtained.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum OAuthGrant {
-    /// A person signs in.
+    /// The user logs in.
     #[default]
     AuthorizationCode,
-    /// The client is known by itself.
+    /// The client authenticates itself.
     ClientCredentials,
-    /// A platform's token vouches for this machine.
+    /// A token of the platform identifies this machine.
     JwtBearer,
 }
 
 impl OAuthGrant {
-    /// Every way, as it is written.
+    /// Every grant and its name in `grant`.
     pub const NAMES: [(&'static str, OAuthGrant); 3] = [
         ("authorization_code", OAuthGrant::AuthorizationCode),
         ("client_credentials", OAuthGrant::ClientCredentials),
@@ -125,7 +125,7 @@ impl OAuthGrant {
     ];
 }
 
-/// The word for a transport.
+/// The name of a transport.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "each is the transport of the same name")]
 pub enum TransportKind {
@@ -152,7 +152,7 @@ impl TransportKind {
         TransportKind::ConnectorProxy,
     ];
 
-    /// The word in `type`.
+    /// The value of `type`.
     pub fn id(self) -> &'static str {
         match self {
             TransportKind::Stdio => "stdio",
@@ -166,7 +166,7 @@ impl TransportKind {
         }
     }
 
-    /// Reads `type`, other words for the same thing included.
+    /// Parses `type`, including its aliases.
     pub fn parse(text: &str) -> Option<TransportKind> {
         match text {
             "streamable-http" => Some(TransportKind::Http),
@@ -175,7 +175,7 @@ impl TransportKind {
         }
     }
 
-    /// The schemes that its URL may have, or none where it has no URL.
+    /// The URL schemes of the transport; empty if it has no URL.
     pub fn schemes(self) -> &'static [&'static str] {
         match self {
             TransportKind::Stdio | TransportKind::Sdk => &[],
@@ -187,7 +187,7 @@ impl TransportKind {
         }
     }
 
-    /// The same in words, for messages.
+    /// The same as text, for messages.
     pub fn schemes_text(self) -> &'static str {
         match self {
             TransportKind::Ws | TransportKind::WsIde => "`ws://` or `wss://`",
@@ -208,7 +208,7 @@ impl fmt::Display for TransportKind {
 }
 
 impl<T> TransportConfig<T> {
-    /// Which of the transports it is.
+    /// Returns the kind of transport.
     pub fn kind(&self) -> TransportKind {
         match self {
             TransportConfig::Stdio(_) => TransportKind::Stdio,
@@ -222,7 +222,7 @@ impl<T> TransportConfig<T> {
         }
     }
 
-    /// Its URL, where it has one.
+    /// Returns the URL, if the transport has one.
     pub fn url(&self) -> Option<&T> {
         match self {
             TransportConfig::Sse(remote)
@@ -234,7 +234,7 @@ impl<T> TransportConfig<T> {
         }
     }
 
-    /// How to sign in, where that can be said.
+    /// Returns the OAuth settings, if the transport has any.
     pub fn oauth(&self) -> Option<&OAuthConfig<T>> {
         match self {
             TransportConfig::Sse(remote)
@@ -248,7 +248,7 @@ impl<T> TransportConfig<T> {
         }
     }
 
-    /// The same transport with every text changed by `transform`.
+    /// Returns the same transport with every text transformed.
     pub fn map<U>(&self, transform: &mut impl FnMut(&T) -> U) -> TransportConfig<U> {
         match self {
             TransportConfig::Stdio(it) => TransportConfig::Stdio(StdioConfig {
@@ -316,7 +316,7 @@ fn map_values<T, U>(
     pairs.iter().map(|(key, value)| (key.clone(), transform(value))).collect()
 }
 
-/// Is the text a URL with a host and a scheme that fits?
+/// Is the text a URL with a host and a scheme of this transport?
 pub fn is_valid_url(kind: TransportKind, text: &str) -> bool {
     Url::parse(text).is_ok_and(|url| url.has_host() && kind.schemes().contains(&url.scheme()))
 }

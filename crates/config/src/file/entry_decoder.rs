@@ -1,5 +1,5 @@
-//! Turns one entry of `mcpServers` into a `ServerEntry`, reporting everything wrong with it at once.
-//! A problem of severity error means that this server is left out; the others are not touched.
+//! Decodes one entry of `mcpServers` into a `ServerEntry` and reports everything that is wrong with it.
+//! An error leaves out this server only.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::problem::{ProblemKind, Reporter, Severity};
 pub use crate::schema::{ENTRY_KEYS, EntryKey, OAUTH_KEYS, TLS_KEYS, TOOLS_KEYS, nearest};
 use crate::template::Template;
 
-/// Decodes one entry. `None` where something in it is an error, which the reporter then holds.
+/// Decodes one entry. Returns `None` if it contains an error, which is then in the reporter.
 pub fn decode_entry(server: &str, node: &Node, reporter: &mut Reporter<'_>) -> Option<ServerEntry> {
     let before = reporter.problems.len();
     let mut fields = Fields::open(server, "", node, reporter)?;
@@ -35,7 +35,7 @@ pub fn decode_entry(server: &str, node: &Node, reporter: &mut Reporter<'_>) -> O
     Some(ServerEntry { transport, common, disabled, description })
 }
 
-/// Switching a server off, or saying something about it, does not make it another one.
+/// Disabling or describing a server does not make it a different server.
 fn raw_entry(node: &Node) -> RawEntry {
     let mut json = node.to_json();
     if let Some(members) = json.as_object_mut() {
@@ -122,7 +122,7 @@ fn ide(fields: &mut Fields<'_, '_, '_>, kind: TransportKind) -> Option<IdeConfig
     Some(IdeConfig { url: url?, ide_name, auth_token })
 }
 
-/// A URL without variables is checked here and now; one with variables when they are in.
+/// Checks a URL without variables. One with variables is checked after expansion.
 fn url(fields: &mut Fields<'_, '_, '_>, kind: TransportKind) -> Option<Template> {
     let text = Template::parse(&fields.required("url", kind)?);
     if text.as_literal().is_some_and(|literal| !is_valid_url(kind, literal)) {
@@ -189,7 +189,7 @@ fn grant(fields: &mut Fields<'_, '_, '_>) -> OAuthGrant {
     known.map(|(_, grant)| *grant).unwrap_or_default()
 }
 
-/// People write scopes as a list, or in one string as the protocol does.
+/// Scopes are an array, or one string with spaces as in OAuth.
 fn scopes(fields: &mut Fields<'_, '_, '_>) -> Vec<String> {
     match fields.find("scopes").map(|member| &member.node.value) {
         Some(Value::String(text)) => text.split_whitespace().map(str::to_owned).collect(),
@@ -236,7 +236,7 @@ fn is_variable_name(name: &str) -> bool {
     !name.is_empty() && !name.contains(['=', '\0'])
 }
 
-/// A token as RFC 9110, 5.6.2 has it.
+/// A token as defined in RFC 9110, section 5.6.2.
 fn is_header_name(name: &str) -> bool {
     let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     !name.is_empty() && name.bytes().all(token)
@@ -249,7 +249,7 @@ mod tests {
     use crate::scope::Scope;
     use crate::source::Source;
 
-    /// Decodes `text` and lists what was said of it, a line a problem.
+    /// Decodes `text` and lists the problems, one per line.
     fn decode_text(text: &str) -> (Option<ServerEntry>, Vec<String>) {
         let document = Document::parse(text).expect("the text is JSON");
         let lines = LineIndex::new(text);

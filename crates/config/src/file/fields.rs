@@ -8,7 +8,7 @@ use crate::problem::{ProblemKind, ProblemSubject, Reporter};
 use crate::schema::{ENTRY_KEYS, EntryKey, nearest};
 use crate::template::Template;
 
-/// The members of an object, taken one by one with their types checked.
+/// The members of an object, read one by one with their types checked.
 pub(super) struct Fields<'n, 'r, 'l> {
     pub(super) server: &'n str,
     prefix: &'static str,
@@ -39,7 +39,7 @@ impl<'n, 'r, 'l> Fields<'n, 'r, 'l> {
         Some(fields)
     }
 
-    /// Of a doubled key the last counts, as in every JSON reader.
+    /// Of a duplicate key the last one counts, as in every JSON parser.
     pub(super) fn find(&self, key: &str) -> Option<&'n Member> {
         find_member(self.members, key)
     }
@@ -120,7 +120,7 @@ impl<'n, 'r, 'l> Fields<'n, 'r, 'l> {
         Some(strings)
     }
 
-    /// An object of strings whose keys must be names of the right sort.
+    /// Reads an object of strings whose keys must be valid names.
     pub(super) fn string_map(
         &mut self,
         key: &str,
@@ -136,7 +136,7 @@ impl<'n, 'r, 'l> Fields<'n, 'r, 'l> {
         let last: HashMap<&str, usize> =
             members.iter().enumerate().map(|(index, it)| (it.key.as_str(), index)).collect();
         for (index, member) in members.iter().enumerate() {
-            // What is no name may hold a value that slipped into the key.
+            // An invalid name may contain a value by mistake, so only its first part is shown.
             let label = match is_name(&member.key) {
                 true => member.key.as_str(),
                 false => member.key.split(['=', ':', ' ']).next().unwrap_or(""),

@@ -2,44 +2,44 @@
 
 use thiserror::Error;
 
-/// A file does not parse.
+/// A file could not be parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("cannot read line {line}, column {column}")]
 pub struct ImportError {
-    /// Where, from 1.
+    /// The line, from 1.
     pub line: usize,
-    /// Where in the line, in characters from 1.
+    /// The column in characters, from 1.
     pub column: usize,
     /// What is wrong there.
     #[source]
     pub kind: ImportErrorKind,
 }
 
-/// What is wrong with a file's text.
+/// What is wrong with the text of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum ImportErrorKind {
-    /// Two values stand side by side.
+    /// A comma between two values is missing.
     #[error("a comma is missing")]
     MissingComma,
-    /// Something ends too late, or never.
+    /// A string, comment, array or object has no end.
     #[error("a string, comment, array or object is not closed")]
     NotClosed,
-    /// A string holds what JSON does not allow.
+    /// A string contains an escape that is not valid JSON.
     #[error("a string has an escape that is not JSON")]
     BadString,
-    /// The value is over but the text is not.
+    /// There is text after the value.
     #[error("there is more text after the end")]
     TextAfterEnd,
-    /// It nests without reason.
+    /// Arrays or objects are nested too deeply.
     #[error("it is nested too deeply")]
     TooDeep,
-    /// Any other fault of JSON.
+    /// Any other JSON error.
     #[error("it is not JSON")]
     NotJson,
-    /// Any fault of TOML.
+    /// Any TOML error.
     #[error("it is not TOML")]
     NotToml,
-    /// It is JSON, but not settings.
+    /// The top-level value is not an object.
     #[error("it is not an object")]
     NotAnObject,
 }

@@ -1,8 +1,8 @@
-//! The applications whose servers can be imported, and where each keeps its files.
+//! The applications whose servers can be imported, and the paths of their files.
 
 use std::path::{Path, PathBuf};
 
-/// A host whose servers can be imported.
+/// An MCP host whose servers can be imported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum HostApp {
     /// Claude Code.
@@ -22,7 +22,7 @@ pub enum HostApp {
 }
 
 impl HostApp {
-    /// Every host, in the order they are listed to people.
+    /// Every application, in the order in which they are listed to users.
     pub const ALL: [HostApp; 7] = [
         HostApp::ClaudeCode,
         HostApp::ClaudeDesktop,
@@ -33,7 +33,7 @@ impl HostApp {
         HostApp::Opencode,
     ];
 
-    /// The word that names it on a command line.
+    /// The name on the command line.
     pub fn id(self) -> &'static str {
         match self {
             HostApp::ClaudeCode => "claude-code",
@@ -46,7 +46,7 @@ impl HostApp {
         }
     }
 
-    /// Its name as people know it.
+    /// The name for users.
     pub fn title(self) -> &'static str {
         match self {
             HostApp::ClaudeCode => "Claude Code",
@@ -59,7 +59,7 @@ impl HostApp {
         }
     }
 
-    /// Reads an id or a usual other spelling of it, in any case.
+    /// Parses an id or a common alias, in any case.
     pub fn parse(word: &str) -> Option<HostApp> {
         let word = word.trim().to_lowercase().replace([' ', '_'], "-");
         match word.as_str() {
@@ -75,7 +75,7 @@ impl HostApp {
     }
 }
 
-/// The system whose folders are meant.
+/// The operating system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Platform {
     /// Linux and the other Unixes.
@@ -86,46 +86,46 @@ pub enum Platform {
     Windows,
 }
 
-/// The folders that peers keep their files in.
+/// The folders in which applications keep their files.
 #[derive(Debug, Clone, Copy)]
 pub struct ConfigDirs<'a> {
-    /// The person's home.
+    /// The home folder of the user.
     pub home: &'a Path,
     /// The XDG configuration folder; on Windows the roaming application data. Not used on macOS.
     pub config: &'a Path,
-    /// The project at hand.
+    /// The current project.
     pub project: &'a Path,
-    /// The system.
+    /// The operating system.
     pub platform: Platform,
 }
 
-/// Whose file it is.
+/// Who a file belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileScope {
-    /// One person's, for every project.
+    /// A user, for every project.
     User,
-    /// A project's: it lies in the tree, so whoever wrote the tree wrote it.
+    /// A project: the file is in its tree, so the authors of the project wrote it.
     Project,
 }
 
-/// A file in which a peer may keep servers.
+/// A file in which an application may keep servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostAppFile {
-    /// The host.
+    /// The application.
     pub app: HostApp,
-    /// Where the file would be.
+    /// The path of the file.
     pub path: PathBuf,
-    /// Whose it is.
+    /// Who the file belongs to.
     pub scope: FileScope,
 }
 
-/// The files to look for, in the order in which the host lets a later one win.
+/// Returns the files of an application; a later one takes precedence.
 ///
-/// Named VS Code profiles (`User/profiles/<id>/mcp.json`) cannot be known without listing a folder,
-/// and `CODEX_HOME` or `CLAUDE_CONFIG_DIR` not without the environment; make a [`PeerFile`] of them.
+/// Named VS Code profiles (`User/profiles/<id>/mcp.json`) are found only by listing a folder, and `CODEX_HOME`
+/// or `CLAUDE_CONFIG_DIR` only in the environment; the caller builds a [`HostAppFile`] for them.
 pub fn config_files(app: HostApp, config_dirs: &ConfigDirs<'_>) -> Vec<HostAppFile> {
     let ConfigDirs { home, config, project, platform } = *config_dirs;
-    // Electron applications share one rule for where their data lies.
+    // Electron applications keep their data in one folder.
     let electron = match platform {
         Platform::Linux | Platform::Windows => config.to_owned(),
         Platform::MacOs => home.join("Library/Application Support"),

@@ -1,80 +1,80 @@
-//! What an import has to tell people: notes, reasons and errors.
-//! None of them can hold a value of the file. Names and keys are in them as the file wrote them,
-//! so whoever prints to a terminal escapes them.
+//! Notes of an import for the user, and the reasons why a server is skipped.
+//! They contain no values of the file, but names and keys as written, which the caller must escape for a
+//! terminal.
 
 use std::fmt;
 
-/// Something that people should know about an imported server or file.
+/// A note about an imported server or file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ImportNote {
-    /// The key has no counterpart here.
+    /// We have no such key.
     KeyDropped {
         /// Its path in the server.
         key: String,
     },
-    /// The key should hold servers, or a list of them, and holds something else.
+    /// The key has an unexpected type and was not read.
     KeyNotRead {
         /// Its path in the file.
         key: String,
     },
-    /// Part of a value had to change.
+    /// Part of a value was rewritten.
     Rewritten {
         /// The value's path in the server.
         key: String,
-        /// What stood there: a reference or a word, never the value around it.
+        /// What was there: a reference or a word, never the whole value.
         from: String,
-        /// What stands there now.
+        /// What is there now.
         to: String,
     },
-    /// A plain dollar was doubled: the peer does not expand it and we would.
+    /// A dollar sign was doubled: the other host does not expand it, and we would.
     DollarEscaped {
         /// The value's path in the server.
         key: String,
     },
-    /// A reference that we cannot translate became plain text.
+    /// A reference without equivalent became plain text.
     ReferenceNotTranslated {
         /// The value's path in the server.
         key: String,
     },
-    /// The file lies in a project's tree, where nobody may vouch for a server.
+    /// `trust` was dropped, because a project's file must not mark its servers as trusted.
     TrustDropped,
     /// The variable must be set for the server to work.
     VariableRequired {
         /// The variable.
         variable: String,
     },
-    /// The peer asks for this value; here it is a variable.
+    /// The other host prompts for this value; here it is a variable.
     InputBecameVariable {
-        /// The peer's name for it.
+        /// The id of the input.
         input: String,
         /// The variable to set.
         variable: String,
     },
-    /// The value comes out of a file.
+    /// The value is read from a file.
     FileReferenced {
         /// The value's path in the server.
         key: String,
         /// The file.
         path: String,
     },
-    /// The peer does not say which transport it is.
+    /// The other host does not state the transport.
     TransportAssumed {
-        /// The transport that was taken.
+        /// The transport that was chosen.
         transport: &'static str,
     },
-    /// A list elsewhere in the file turns the server off.
+    /// A list elsewhere in the file disables the server.
     DisabledBy {
         /// The list's path in the file.
         key: &'static str,
     },
-    /// A person's server that is off in this project only; the entry leaves it on.
+    /// A user's server that is disabled in this project only; the entry leaves it enabled.
     DisabledInProject,
-    /// The file has more servers, for other projects.
+    /// The file also has servers of other projects.
     OtherProjects {
         /// How many.
         servers: usize,
     },
-    /// A server that could not be taken.
+    /// A server was skipped.
     ServerSkipped {
         /// Its name.
         server: String,
@@ -125,24 +125,24 @@ impl fmt::Display for ImportNote {
     }
 }
 
-/// Why a server was not taken.
+/// Why a server was skipped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SkipReason {
     /// It is not an object.
     NotAnObject,
-    /// It says neither what to start nor where to connect.
+    /// It has neither a command nor a URL.
     NoTransport,
-    /// It says both, and the peer refuses that too.
+    /// It has both a command and a URL, which the other host rejects too.
     CommandAndUrl,
-    /// Its `type` is not one that can be imported.
+    /// Its `type` cannot be imported.
     UnknownType,
-    /// Its address is not one that we can connect to, such as a socket file.
+    /// Its URL has a scheme that is not supported, such as a socket file.
     UnsupportedUrl,
-    /// A key holds something else than it should.
+    /// A key has the wrong type.
     WrongType {
         /// The key's path in the server.
         key: String,
-        /// What belongs there.
+        /// The expected type.
         expected: ExpectedType,
     },
 }
@@ -160,18 +160,18 @@ impl fmt::Display for SkipReason {
     }
 }
 
-/// What belongs at a key.
+/// The expected type of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExpectedType {
     /// A string.
     String,
-    /// Strings in an array.
+    /// An array of strings.
     StringArray,
-    /// Strings by name.
+    /// An object of strings.
     StringMap,
     /// `true` or `false`.
     Boolean,
-    /// A time that is not negative.
+    /// A time of at least zero.
     Duration,
     /// A TCP port.
     Port,

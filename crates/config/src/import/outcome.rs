@@ -8,36 +8,36 @@ use super::entry_builder::ConvertedEntry;
 use super::host_app::FileScope;
 use super::note::{ImportNote, SkipReason};
 
-/// What a file held.
+/// The content of an imported file.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ImportOutcome {
     /// The servers, in the order of the file.
     pub servers: Vec<ImportedServer>,
-    /// What concerns the whole file, and the servers that could not be taken.
+    /// Notes about the whole file, and the servers that were skipped.
     pub notes: Vec<ImportNote>,
 }
 
-/// A server that was found and could be turned into an entry.
+/// A server that was converted.
 #[derive(Clone, PartialEq)]
 pub struct ImportedServer {
-    /// Its name as the peer has it; not checked against our rules.
+    /// Its name in the other host; not checked against our rules.
     pub name: String,
-    /// Whom it was for.
+    /// The scope that it had there.
     pub scope: ImportedScope,
-    /// The entry, in the shape of `mcpServers.<name>`.
+    /// The entry, in the format of `mcpServers.<name>`.
     pub entry: Map<String, Value>,
-    /// What changed on the way.
+    /// What changed in the conversion.
     pub notes: Vec<ImportNote>,
 }
 
-/// Whom an imported server was set up for.
+/// The scope of an imported server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ImportedScope {
-    /// One person, every project.
+    /// One user, every project.
     User,
-    /// Everyone who works on the project.
+    /// Everyone in the project.
     Project,
-    /// One person, in this project only.
+    /// One user, in this project only.
     Local,
 }
 
@@ -50,7 +50,7 @@ impl From<FileScope> for ImportedScope {
     }
 }
 
-/// Prints the entry's keys but none of its values: they may be secrets.
+/// Shows the keys of the entry but not its values, because they may be secrets.
 impl fmt::Debug for ImportedServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ImportedServer")
@@ -63,7 +63,7 @@ impl fmt::Debug for ImportedServer {
 }
 
 impl ImportOutcome {
-    /// Converts each server of a section; one that fails is noted and the rest go on.
+    /// Converts each server of a section. One that fails is noted, and the others are still converted.
     pub(super) fn add_servers(
         &mut self,
         section: &str,

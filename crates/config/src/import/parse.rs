@@ -1,5 +1,5 @@
-//! Parses a peer's file, JSON or TOML, into one kind of tree.
-//! What the keys mean is left to the file of each host.
+//! Parses a file, JSON or TOML, into one kind of tree.
+//! What the keys mean is left to the reader of each application.
 
 use jsonc_parser::ParseStringErrorKind;
 use jsonc_parser::errors::ParseErrorKind;
@@ -8,7 +8,7 @@ use serde_json::{Map, Number, Value};
 use super::error::{ImportError, ImportErrorKind};
 use crate::document::{Document, LineIndex, strip_bom};
 
-/// Reads JSON with comments and trailing commas; nothing but white space is an empty object.
+/// Parses JSON with comments and trailing commas; an empty text is an empty object.
 pub(super) fn json(text: &str) -> Result<Map<String, Value>, ImportError> {
     let text = strip_bom(text);
     let document = Document::parse(text)
@@ -22,7 +22,7 @@ pub(super) fn json(text: &str) -> Result<Map<String, Value>, ImportError> {
     }
 }
 
-/// Reads TOML. Dates become text.
+/// Parses TOML. Dates become strings.
 pub(super) fn toml(text: &str) -> Result<Map<String, Value>, ImportError> {
     let text = strip_bom(text);
     let table = text.parse::<toml::Table>().map_err(|error| {
@@ -36,7 +36,7 @@ fn from_toml(value: toml::Value) -> Value {
     match value {
         toml::Value::String(text) => Value::String(text),
         toml::Value::Integer(number) => Value::from(number),
-        // JSON has no word for what is not a number; as text it is still a wrong type.
+        // JSON has no NaN or infinity; as a string the value still has the wrong type.
         toml::Value::Float(number) => Number::from_f64(number)
             .map_or_else(|| Value::String(number.to_string()), Value::Number),
         toml::Value::Boolean(flag) => Value::Bool(flag),
@@ -48,7 +48,7 @@ fn from_toml(value: toml::Value) -> Value {
     }
 }
 
-/// The parser's own words may quote the text, so only the kind of fault is kept.
+/// The message of the parser may quote the text, so only the kind of error is kept.
 #[expect(
     clippy::wildcard_enum_match_arm,
     reason = "the parser's list of faults is long and not ours; the rest are all the same to people"

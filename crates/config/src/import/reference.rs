@@ -1,24 +1,24 @@
-//! References of another application, translated into our syntax.
+//! References of another host, translated into our syntax.
 
-/// A text in our spelling.
+/// A text in our syntax.
 #[derive(Debug, Default)]
 pub(super) struct TranslatedText {
     /// The text.
     pub text: String,
-    /// What happened to it.
+    /// What changed in it.
     pub notes: Vec<TranslationNote>,
 }
 
-/// A reference of a host, translated.
+/// A translated reference.
 pub(super) struct TranslatedReference {
     pub text: String,
     pub notes: Vec<TranslationNote>,
 }
 
-/// What happened to a text. Holds references and their names, nothing else of the text.
+/// What changed in a text. Contains only references and their names.
 #[derive(Debug)]
 pub(super) enum TranslationNote {
-    /// A variable has to be set.
+    /// The variable must be set.
     RequiresVariable(String),
     /// An input became a variable.
     RequiresInput {
@@ -27,29 +27,29 @@ pub(super) enum TranslationNote {
         /// The variable.
         variable: String,
     },
-    /// A reference became something else.
+    /// A reference was rewritten.
     Rewritten {
         /// The reference.
         from: String,
         /// What it became.
         to: String,
     },
-    /// A file is named.
+    /// The text is read from a file.
     ReadsFile(String),
-    /// A dollar was doubled.
+    /// A dollar sign was doubled.
     DollarEscaped,
-    /// A reference is unknown and became plain text.
+    /// A reference without equivalent became plain text.
     UnknownReference,
 }
 
-/// Is it the name of a variable, as we read them?
+/// Is it a valid variable name in our syntax?
 pub(super) fn is_variable_name(text: &str) -> bool {
     !text.starts_with(|first: char| first.is_ascii_digit())
         && !text.is_empty()
         && text.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
 }
 
-/// A reference to a variable, if that is a name.
+/// Translates a reference to a variable; `None` if the name is not valid.
 pub(super) fn variable(name: &str) -> Option<TranslatedReference> {
     is_variable_name(name).then(|| TranslatedReference {
         text: format!("${{{name}}}"),

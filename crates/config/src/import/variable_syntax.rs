@@ -1,6 +1,6 @@
-//! Translates the variables of each host into ours: `${NAME}`, `${NAME:-default}`, `${file:PATH}`.
-//! Nothing is expanded here, and a text that is no variable over there must be none here: a dollar
-//! that the host leaves alone is doubled, or an imported `${cmd:…}` would run.
+//! Translates the variables of other hosts into ours: `${NAME}`, `${NAME:-default}`, `${file:PATH}`.
+//! Nothing is expanded here. A dollar sign that the other host takes literally is doubled; otherwise an
+//! imported `${cmd:…}` would run a command.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -11,29 +11,29 @@ use super::reference::{
 };
 use crate::template::closing_braces;
 
-/// Defaults that hold variables may nest this deep; our own limit is higher.
+/// How deep defaults with variables may nest; the limit of our own templates is higher.
 const MAX_DEFAULT_DEPTH: usize = 8;
 
-/// How a host writes variables.
+/// How another host writes variables.
 #[derive(Debug)]
 pub(super) enum VariableSyntax {
-    /// Not at all.
+    /// No variables.
     None,
     /// `${NAME}` and `${NAME:-default}`.
     Braces,
-    /// The same, and `$NAME`.
+    /// `${NAME}`, `${NAME:-default}` and `$NAME`.
     Shell,
-    /// `${env:NAME}`, `${workspaceFolder}`, `${input:id}` and the like.
+    /// `${env:NAME}`, `${workspaceFolder}`, `${input:id}` and others.
     Editor(EditorVariables),
     /// `{env:NAME}` and `{file:path}`.
     Substitution {
-        /// The folder that relative paths start from.
+        /// The folder of relative paths.
         folder: PathBuf,
     },
 }
 
 impl VariableSyntax {
-    /// Writes a text of the host in our spelling.
+    /// Translates a text into our syntax.
     pub(super) fn translate(&self, text: &str) -> TranslatedText {
         self.translate_at(text, 0)
     }
@@ -73,7 +73,7 @@ impl VariableSyntax {
         out
     }
 
-    /// The characters that may begin a reference.
+    /// The characters that may start a reference.
     fn start_chars(&self) -> &'static [char] {
         match self {
             VariableSyntax::None
@@ -84,7 +84,7 @@ impl VariableSyntax {
         }
     }
 
-    /// What stands there.
+    /// Reads the reference that starts there.
     fn reference<'t>(&self, opening: &ReferenceStart<'t>, depth: usize) -> Reference<'t> {
         let braced = opening.braced.filter(|_| opening.rest.starts_with('$'));
         match (self, braced) {
@@ -117,7 +117,7 @@ impl VariableSyntax {
     }
 }
 
-/// A place in a text where a reference may begin.
+/// A position in a text where a reference may start.
 struct ReferenceStart<'t> {
     rest: &'t str,
     braced: Option<Braced<'t>>,
@@ -145,9 +145,9 @@ impl<'t> ReferenceStart<'t> {
 enum Reference<'t> {
     /// Not a reference.
     NotAReference,
-    /// One that we cannot translate.
+    /// A reference without equivalent in our syntax.
     Unknown { written: &'t str },
-    /// One that we can.
+    /// A translated reference.
     Translated { written: &'t str, text: String, notes: Vec<TranslationNote> },
 }
 
@@ -162,7 +162,7 @@ impl<'t> Reference<'t> {
     }
 }
 
-/// `{env:NAME}` or `{file:path}`.
+/// Translates `{env:NAME}` or `{file:path}`.
 fn substitution<'t>(folder: &Path, opening: &ReferenceStart<'t>) -> Reference<'t> {
     let Some(Braced { written, inside }) = opening.braced else {
         return Reference::NotAReference;
@@ -187,8 +187,8 @@ fn file(folder: &Path, path: &str) -> Option<TranslatedReference> {
     })
 }
 
-/// A `$NAME`. A dollar in a password looks like one too, so only what was clearly meant as a
-/// variable is called by its name.
+/// Translates a `$NAME`. Passwords may contain a dollar sign too, so only a name that is clearly a variable is
+/// put into a note.
 fn bare_variable(text: &str) -> Reference<'_> {
     let in_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
     let end = text[1..].find(|letter| !in_name(letter)).map_or(text.len(), |length| length + 1);

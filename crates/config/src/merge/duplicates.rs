@@ -7,7 +7,8 @@ use crate::entry::Signature;
 use crate::scope::Scope;
 use crate::source::Origin;
 
-/// The same content under two names: what a person configured beats what a plugin or an account brought along.
+/// Marks servers with the same signature: one that a user configured takes precedence over one of a plugin or
+/// an account.
 pub(super) fn mark_duplicates(servers: &mut [ResolvedServer]) {
     let mut manual: BTreeMap<Signature, (String, Origin)> = BTreeMap::new();
     let mut plugins: BTreeMap<Signature, (String, Origin)> = BTreeMap::new();

@@ -8,10 +8,10 @@ use crate::problem::Problem;
 use crate::scope::Scope;
 use crate::source::{Origin, Source};
 
-/// The result: every server of every layer, and what was wrong with the sources.
+/// Every server of every layer, and the problems of the sources.
 #[derive(Debug, Clone)]
 pub struct EffectiveConfig {
-    /// Servers by name, winners before losers of the same name.
+    /// The servers by name; the definition that wins a name comes first.
     pub servers: Vec<ResolvedServer>,
     /// Problems that belong to no server.
     pub problems: Vec<Problem>,
@@ -19,64 +19,64 @@ pub struct EffectiveConfig {
     pub exclusive_source: Option<Arc<Source>>,
 }
 
-/// One definition of a server and what became of it.
+/// One definition of a server and its state.
 #[derive(Debug, Clone)]
 pub struct ResolvedServer {
     /// Its name.
     pub name: String,
-    /// Where it is defined.
+    /// The position of the definition.
     pub origin: Origin,
     /// The entry as written, unless it is invalid.
     pub entry: Option<ServerEntry>,
-    /// The entry with its variables in, unless it is invalid.
+    /// The expanded entry, unless it is invalid.
     pub spec: Option<ServerSpec>,
-    /// The hash that approvals bind to.
+    /// The hash that approvals refer to.
     pub fingerprint: Option<Fingerprint>,
-    /// What it is by content.
+    /// Identifies the server by its content.
     pub signature: Option<Signature>,
-    /// What became of it.
+    /// The state of the definition.
     pub state: ServerState,
-    /// What is wrong or doubtful about it.
+    /// Its errors and warnings.
     pub problems: Vec<Problem>,
 }
 
-/// What became of a definition.
+/// The state of a definition.
 #[derive(Debug, Clone)]
 pub enum ServerState {
     /// It may start.
     Ready,
-    /// A project's server that nobody approved as it is now.
+    /// A project's server whose current definition is not approved.
     Pending(PendingReason),
-    /// A project's server that somebody said no to.
+    /// A project's server that the user rejected.
     Rejected,
     /// The policy refuses it.
     Refused(Refusal),
-    /// Switched off, and where.
+    /// It is disabled, at this position.
     Disabled(Origin),
     /// A higher scope defines the same name.
     Shadowed {
         /// The definition that wins.
         by: Origin,
     },
-    /// The same server is there under another name.
+    /// The same server exists under another name.
     Duplicate {
-        /// The name it has there.
+        /// The other name.
         of: String,
-        /// Where that one is defined.
+        /// The position of the other definition.
         by: Origin,
     },
     /// Its scope does not count.
     Excluded(Exclusion),
-    /// Something in the entry is an error.
+    /// The entry contains an error.
     Invalid,
 }
 
-/// Why a project's server waits.
+/// Why a project's server is pending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PendingReason {
-    /// Nobody decided yet.
+    /// There is no decision yet.
     New,
-    /// It changed since it was approved.
+    /// It has changed since it was approved.
     Changed,
 }
 
@@ -95,7 +95,7 @@ impl ResolvedServer {
         self.origin.scope()
     }
 
-    /// Did it win its name, or is it only shown to explain?
+    /// Is it the definition that counts for its name? Others are shown only to explain.
     pub fn is_selected(&self) -> bool {
         match self.state {
             ServerState::Ready
@@ -115,7 +115,7 @@ impl ResolvedServer {
         matches!(self.state, ServerState::Ready)
     }
 
-    /// May its tools run without asking? Only where somebody with a say in it said so.
+    /// May its tools run without a prompt? Only if the entry says so and the server may run.
     pub fn is_trusted(&self) -> bool {
         let asked = self.entry.as_ref().is_some_and(|entry| entry.common.trust);
         asked && self.is_ready()
@@ -123,7 +123,7 @@ impl ResolvedServer {
 }
 
 impl EffectiveConfig {
-    /// The definition that won a name.
+    /// Returns the definition that wins a name.
     pub fn winner(&self, name: &str) -> Option<&ResolvedServer> {
         let mut defined = self.servers.iter().filter(|it| it.name == name && it.is_selected());
         defined

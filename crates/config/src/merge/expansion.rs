@@ -7,7 +7,7 @@ use crate::problem::ProblemKind;
 use crate::scope::Scope;
 use crate::template::TextSegment;
 
-/// What comes to light only when the variables are in.
+/// Returns the problems that only show after expansion, each with its key.
 pub(super) fn expansion_problems(
     entry: &ServerEntry,
     spec: &ServerSpec,
@@ -37,7 +37,8 @@ pub(super) fn expansion_problems(
     found
 }
 
-/// A named secret may be part of a URL's path or query, never of its host: the policy must see where it leads.
+/// A secret may be part of the path or query of a URL, but not of its host: the policy must know where it
+/// leads.
 fn has_secret_host(pieces: &[TextSegment]) -> bool {
     let is_secret = |piece: &TextSegment| matches!(piece, TextSegment::Secret(_));
     if !pieces.iter().any(is_secret) {

@@ -27,7 +27,7 @@ pub(super) struct Resolver {
 }
 
 impl Resolver {
-    /// Puts the variables in and judges the definition as if it were alone.
+    /// Expands a definition and decides its state as if it were the only one.
     pub(super) fn resolve_definition(
         &self,
         definition: ServerDefinition,
@@ -98,7 +98,7 @@ impl Resolver {
         (!counts).then_some(Exclusion::Strict)
     }
 
-    /// Only a project's servers need a person's word.
+    /// Only the servers of a project need an approval.
     fn approval_status(
         &self,
         server: &ResolvedServer,
@@ -118,7 +118,7 @@ impl Resolver {
         }
     }
 
-    /// Under a managed server file, people's switches do not count either.
+    /// With a managed server file, `disabledMcpServers` of a user does not count.
     fn disabled_by(&self, server: &ResolvedServer) -> Option<Origin> {
         if server.entry.as_ref().is_some_and(|entry| entry.disabled) {
             return Some(server.origin.clone());
@@ -129,8 +129,8 @@ impl Resolver {
         self.disabled.iter().find(|it| it.name == server.name).map(|it| it.origin.clone())
     }
 
-    /// Of several definitions of one name the highest wins whole. What a person rejected, what makes no
-    /// sense and what does not count wins nothing.
+    /// Of several definitions of one name, the one of the highest scope wins. A definition that is rejected,
+    /// invalid or excluded does not win.
     pub(super) fn mark_shadowed(&self, servers: &mut [ResolvedServer]) {
         let mut winners: HashMap<String, Origin> = HashMap::new();
         for server in servers {

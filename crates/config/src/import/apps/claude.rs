@@ -22,7 +22,7 @@ const OAUTH: [(&str, OauthKey); 6] = [
     ("xaa", OauthKey::Xaa),
 ];
 
-/// A person's servers, and theirs in this project.
+/// Reads the servers of a user, and those of the user in this project.
 pub(crate) fn read_code(mut root: Map<String, Value>, project: &Path) -> ImportOutcome {
     let mut found = ImportOutcome::default();
     let mut here = Map::new();
@@ -67,7 +67,7 @@ pub(crate) fn read_code(mut root: Map<String, Value>, project: &Path) -> ImportO
     found
 }
 
-/// Claude Code ignores `cwd`, `trust` and `disabled` in a server, so they are left out.
+/// Claude Code ignores `cwd`, `trust` and `disabled` in a server, so they are dropped.
 fn convert_code_server(server: Value) -> Result<ConvertedEntry, SkipReason> {
     let mut builder = EntryBuilder::new(server, &VariableSyntax::Braces)?;
     let is_written = builder.has("type");
@@ -93,7 +93,7 @@ fn convert_code_server(server: Value) -> Result<ConvertedEntry, SkipReason> {
     Ok(builder.build())
 }
 
-/// A person's servers. Claude Desktop expands no variables.
+/// Reads the servers of a user. Claude Desktop expands no variables.
 pub(crate) fn read_desktop(mut root: Map<String, Value>) -> ImportOutcome {
     let mut found = ImportOutcome::default();
     let servers = root.shift_remove("mcpServers");
@@ -109,7 +109,7 @@ pub(crate) fn read_desktop(mut root: Map<String, Value>) -> ImportOutcome {
     found
 }
 
-/// Claude Code writes the folder with slashes on every system.
+/// Claude Code writes folders with slashes on every system.
 fn is_same_folder(written: &str, project: &Path) -> bool {
     let canonical = |folder: &str| {
         let is_windows = folder.as_bytes().get(1) == Some(&b':');

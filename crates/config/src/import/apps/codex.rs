@@ -1,4 +1,4 @@
-//! Codex's `config.toml`, a person's and a project's. It expands no variables; it names them.
+//! Codex's `config.toml` of a user or a project. Codex expands no variables in values; separate keys name them.
 
 use serde_json::{Map, Value};
 
@@ -17,7 +17,7 @@ const OAUTH: [(&str, OauthKey); 3] = [
     ("scopes", OauthKey::Scopes),
 ];
 
-/// The servers of a file.
+/// Reads the servers of a file.
 pub(crate) fn read(mut root: Map<String, Value>, scope: FileScope) -> ImportOutcome {
     let mut found = ImportOutcome::default();
     let servers = root.shift_remove("mcp_servers");
@@ -53,7 +53,7 @@ fn copy_stdio(builder: &mut EntryBuilder<'_>) -> Result<(), SkipReason> {
     builder.copy_string("cwd")
 }
 
-/// `env_vars` names variables of Codex's own environment; a value written in `env` beats them.
+/// Adds the variables of `env_vars`, which come from Codex's own environment; a value in `env` overrides them.
 fn add_env_vars(
     builder: &mut EntryBuilder<'_>,
     env: &mut Map<String, Value>,
@@ -66,7 +66,7 @@ fn add_env_vars(
     };
     for (index, name) in names.iter().enumerate() {
         let key = format!("env_vars[{index}]");
-        // It may also be `{ name, source }`, and a remote source is not this machine.
+        // An element may also be `{ name, source }`, and a remote source is not this machine.
         let source = name.get("source").and_then(Value::as_str);
         if source.is_some_and(|source| source != "local") {
             builder.note(ImportNote::KeyDropped { key });
@@ -106,7 +106,7 @@ fn copy_remote(builder: &mut EntryBuilder<'_>) -> Result<(), SkipReason> {
     builder.copy_oauth("oauth", &OAUTH)
 }
 
-/// Codex lets the later of two headers win, whatever their case.
+/// In Codex the later of two headers wins, whatever their case.
 fn set_header(headers: &mut Map<String, Value>, name: &str, value: String) {
     headers.retain(|other, _| !other.eq_ignore_ascii_case(name));
     headers.insert(name.to_owned(), value.into());

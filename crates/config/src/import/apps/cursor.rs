@@ -1,4 +1,4 @@
-//! Cursor's `mcp.json`, a person's and a project's.
+//! Cursor's `mcp.json` of a user or a project.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ const OAUTH: [(&str, OauthKey); 3] = [
     ("scopes", OauthKey::Scopes),
 ];
 
-/// The servers of a file.
+/// Reads the servers of a file.
 pub(crate) fn read(
     mut root: Map<String, Value>,
     scope: FileScope,

@@ -1,4 +1,4 @@
-//! Gemini CLI's `settings.json`, a person's and a project's.
+//! Gemini CLI's `settings.json` of a user or a project.
 
 use serde_json::{Map, Value};
 
@@ -15,7 +15,7 @@ const OAUTH: [(&str, OauthKey); 3] = [
     ("scopes", OauthKey::Scopes),
 ];
 
-/// The servers of a file.
+/// Reads the servers of a file.
 pub(crate) fn read(mut root: Map<String, Value>, scope: FileScope) -> ImportOutcome {
     let mut found = ImportOutcome::default();
     let lists = root.shift_remove("mcp").unwrap_or_default();
@@ -47,7 +47,7 @@ pub(crate) fn read(mut root: Map<String, Value>, scope: FileScope) -> ImportOutc
     found
 }
 
-/// Gemini has two lists of names: with the first only those start, with the second all others.
+/// Gemini has two lists of names: `allowed` starts only those servers, `excluded` all others.
 fn disabled_by(lists: &Value, name: &str) -> Option<&'static str> {
     let names = |key| lists.get(key).and_then(Value::as_array);
     let has = |names: &Vec<Value>| names.iter().any(|listed| listed == name);
@@ -57,7 +57,7 @@ fn disabled_by(lists: &Value, name: &str) -> Option<&'static str> {
     names("allowed").is_some_and(|names| !has(names)).then_some("mcp.allowed")
 }
 
-/// An address wins over a command, and of the two keys for it the older one wins.
+/// A URL takes precedence over a command, and `httpUrl` over `url`.
 fn copy_transport(builder: &mut EntryBuilder<'_>) -> Result<(), SkipReason> {
     let (transport, url) = if builder.has("httpUrl") {
         builder.take("type");
@@ -81,7 +81,7 @@ fn copy_transport(builder: &mut EntryBuilder<'_>) -> Result<(), SkipReason> {
     builder.copy_oauth("oauth", &OAUTH)
 }
 
-/// Whoever wrote a project's tree must not be the one who vouches for its servers.
+/// A project's file must not mark its own servers as trusted.
 fn copy_trust(builder: &mut EntryBuilder<'_>, scope: FileScope) -> Result<(), SkipReason> {
     match (builder.take_bool("trust")?, scope) {
         (None, _) => {}

@@ -1,4 +1,4 @@
-//! opencode's `opencode.json`, a person's and a project's, of its first and its second version.
+//! opencode's `opencode.json` of a user or a project, in its first and its second version.
 
 use serde_json::{Map, Value};
 
@@ -11,7 +11,7 @@ use crate::import::oauth::OauthKey;
 use crate::import::outcome::ImportOutcome;
 use crate::import::variable_syntax::VariableSyntax;
 
-/// The second version writes the same with underscores.
+/// The second version uses underscores.
 const OAUTH: [(&str, OauthKey); 6] = [
     ("clientId", OauthKey::ClientId),
     ("clientSecret", OauthKey::ClientSecret),
@@ -21,7 +21,7 @@ const OAUTH: [(&str, OauthKey); 6] = [
     ("callback_port", OauthKey::CallbackPort),
 ];
 
-/// The servers of a file.
+/// Reads the servers of a file.
 pub(crate) fn read(mut root: Map<String, Value>, file: &HostAppFile) -> ImportOutcome {
     let mut found = ImportOutcome::default();
     let folder = file.path.parent().unwrap_or(&file.path).to_owned();
@@ -33,8 +33,8 @@ pub(crate) fn read(mut root: Map<String, Value>, file: &HostAppFile) -> ImportOu
     found
 }
 
-/// The first version has servers right under `mcp`, the second under `mcp.servers`, with settings
-/// for all of them beside it.
+/// The first version has the servers directly under `mcp`, the second under `mcp.servers`, next to common
+/// settings.
 fn servers_of(mcp: Option<Value>, notes: &mut Vec<ImportNote>) -> (&'static str, Option<Value>) {
     let is_second = mcp
         .as_ref()
@@ -61,7 +61,7 @@ fn convert_server(server: Value, syntax: &VariableSyntax) -> Result<ConvertedEnt
         Some(_) => return Err(SkipReason::UnknownType),
         None if builder.has("command") => copy_stdio(&mut builder)?,
         None if builder.has("url") => copy_remote(&mut builder)?,
-        // Such an entry only turns a server of an organisation on or off.
+        // Such an entry only enables or disables a server of an organization.
         None => return Err(SkipReason::NoTransport),
     }
     copy_timeout(&mut builder)?;
@@ -70,7 +70,7 @@ fn convert_server(server: Value, syntax: &VariableSyntax) -> Result<ConvertedEnt
     Ok(builder.build())
 }
 
-/// The command is one array with its arguments.
+/// The command and its arguments are one array.
 fn copy_stdio(builder: &mut EntryBuilder<'_>) -> Result<(), SkipReason> {
     let words = builder.take_strings("command")?.unwrap_or_default();
     let words = builder.translate_each("command", &words);
@@ -88,14 +88,14 @@ fn copy_remote(builder: &mut EntryBuilder<'_>) -> Result<(), SkipReason> {
     let transport = builder.assume_transport();
     builder.copy_remote(transport, "url")?;
     if builder.get("oauth") == Some(&Value::Bool(false)) {
-        // Turns the search for a login off, which we have no word for.
+        // This disables OAuth discovery, for which we have no setting.
         builder.take("oauth");
         builder.note(ImportNote::KeyDropped { key: "oauth".to_owned() });
     }
     builder.copy_oauth("oauth", &OAUTH)
 }
 
-/// The second version tells the start from the requests after it.
+/// The second version has separate timeouts for the start and for requests.
 fn copy_timeout(builder: &mut EntryBuilder<'_>) -> Result<(), SkipReason> {
     match builder.take("timeout") {
         None => {}

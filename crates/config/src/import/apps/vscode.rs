@@ -1,5 +1,5 @@
-//! VS Code's `mcp.json`, a profile's and a workspace's.
-//! What it asks people for (`inputs`) becomes variables; the asking itself is left to the caller.
+//! VS Code's `mcp.json` of a profile or a workspace.
+//! Its `inputs`, which VS Code prompts for, become variables.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::import::oauth::OauthKey;
 use crate::import::outcome::ImportOutcome;
 use crate::import::variable_syntax::VariableSyntax;
 
-/// The servers of a file.
+/// Reads the servers of a file.
 pub(crate) fn read(
     mut root: Map<String, Value>,
     scope: FileScope,
@@ -47,7 +47,7 @@ pub(crate) fn read(
     found
 }
 
-/// Gives each input a variable of its own.
+/// Assigns each input a variable of its own.
 fn inputs_from(inputs: &[Value]) -> Vec<Input> {
     let mut made: Vec<Input> = Vec::new();
     for input in inputs {
@@ -66,7 +66,7 @@ fn inputs_from(inputs: &[Value]) -> Vec<Input> {
     made
 }
 
-/// The value offered, where it is no secret and cannot be taken for a reference.
+/// The default of an input, unless it is secret or could be read as a reference.
 fn default_of(input: &Value) -> Option<String> {
     let is_secret = input.get("password") == Some(&Value::Bool(true));
     let default = input.get("default").and_then(Value::as_str).filter(|_| !is_secret)?;

@@ -7,7 +7,8 @@ pub mod url_pattern;
 pub use glob::Glob;
 pub use url_pattern::UrlPattern;
 
-/// How a pattern is read where it says nothing: to allow, silence permits nothing more; to deny, it covers everything.
+/// How a pattern is matched where it leaves something open: an allow rule then matches only the default, a deny
+/// rule matches everything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MatchMode {
     /// For allow lists.

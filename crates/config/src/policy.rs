@@ -14,51 +14,51 @@ use subject::PolicySubject;
 
 pub use lists::{AllowList, Matcher, MatcherKind, PolicyRule};
 
-/// Everything that may refuse a server.
+/// The allow and deny lists of all settings files.
 #[derive(Debug, Clone, Default)]
 pub struct Policy {
-    /// Allow lists, a file each.
+    /// The allow lists, one per file.
     pub allow: Vec<AllowList>,
-    /// Deny entries of every file.
+    /// The deny rules of all files.
     pub deny: Vec<PolicyRule>,
-    /// `allowManagedMcpServersOnly`, and where it was said.
+    /// The position of `allowManagedMcpServersOnly`, if it is set.
     pub managed_only: Option<Origin>,
-    /// A managed settings file that cannot be read: everything is refused until it can.
+    /// A settings file that cannot be read: every server is refused until it can.
     pub unreadable: Option<Arc<Source>>,
 }
 
-/// What the policy says of a server.
+/// The decision about a server.
 #[derive(Debug, Clone)]
 pub enum PolicyDecision {
-    /// It may run. `by` is the allow entry, where there is an allow list.
+    /// The server may run. `by` is the matching allow rule, if there are allow lists.
     Allowed {
-        /// The entry that matched.
+        /// The rule that matches.
         by: Option<PolicyRule>,
     },
-    /// It may not.
+    /// The server may not run.
     Refused(Refusal),
 }
 
 /// Why a server may not run.
 #[derive(Debug, Clone)]
 pub enum Refusal {
-    /// A deny entry matches.
+    /// A deny rule matches.
     Denied(PolicyRule),
-    /// There are allow lists, and no entry of the sort that counts matches.
+    /// There are allow lists, and no rule of the required kind matches.
     NotAllowed {
-        /// The lists that were looked through.
+        /// The lists that were searched.
         lists: Vec<Origin>,
-        /// What kind of entry would have to match.
+        /// The kind of rule that would have to match.
         required: MatcherKind,
     },
     /// An allow list is empty.
     EmptyList(Origin),
-    /// Managed settings cannot be read, so nothing may run.
+    /// A settings file cannot be read, so no server may run.
     Unreadable(Arc<Source>),
 }
 
 impl Policy {
-    /// This policy and another one's lists together.
+    /// Merges two policies.
     pub fn merge(mut self, other: Policy) -> Policy {
         self.allow.extend(other.allow);
         self.deny.extend(other.deny);
@@ -67,7 +67,7 @@ impl Policy {
         self
     }
 
-    /// Decides. Variables in commands on either side are put in before they are compared.
+    /// Decides about a server. Variables in commands are expanded on both sides before they are compared.
     pub fn evaluate(&self, spec: &ServerSpec, environment: &Environment) -> PolicyDecision {
         if let Some(source) = &self.unreadable {
             return PolicyDecision::Refused(Refusal::Unreadable(source.clone()));
@@ -98,7 +98,7 @@ impl Policy {
         }
     }
 
-    /// With `allowManagedMcpServersOnly` the person's lists do not count, unless there is no managed one.
+    /// With `allowManagedMcpServersOnly` the lists of users do not count, unless there is no managed list.
     fn effective_lists(&self) -> Vec<&AllowList> {
         let managed = |list: &&AllowList| list.authority == Authority::Administrator;
         if self.managed_only.is_some() && self.allow.iter().any(|list| managed(&list)) {
@@ -133,7 +133,7 @@ mod tests {
         [("HOME".to_owned(), "/h".to_owned())].into_iter().collect()
     }
 
-    /// Merges managed and user settings the way the host does.
+    /// Merges managed and user settings as the host does.
     fn policy(managed: &str, user: &str) -> Policy {
         let managed = Settings::read(
             &Source::file(Scope::Enterprise, "managed"),
@@ -336,7 +336,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the person's settings say, what managed settings deny stays denied.
+        /// A server that managed settings deny stays denied, whatever the user's settings are.
         #[test]
         fn no_settings_of_a_person_lift_a_managed_deny(managed in settings(), user in settings(), server in server()) {
             let alone = policy(&managed, "{}").evaluate(&server, &environment());
@@ -346,7 +346,7 @@ mod tests {
             }
         }
 
-        /// With `allowManagedMcpServersOnly` nothing that a person writes allows more.
+        /// With `allowManagedMcpServersOnly` a user's settings never allow more.
         #[test]
         fn under_managed_only_a_person_can_only_take_away(managed in settings(), user in settings(), server in server()) {
             let locked = managed.replacen('{', r#"{"allowManagedMcpServersOnly": true, "#, 1).replace(", }", "}");
@@ -358,7 +358,7 @@ mod tests {
             }
         }
 
-        /// The order of entries never matters.
+        /// The order of entries has no effect.
         #[test]
         fn the_order_of_entries_decides_nothing(rules in prop::collection::vec(rule(), 1..5), server in server()) {
             let list = |rules: &[String]| format!(r#"{{"allowedMcpServers": [{}]}}"#, rules.join(","));

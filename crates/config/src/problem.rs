@@ -1,5 +1,5 @@
-//! What is wrong with a configuration: one value per fault, with its place, its line and the way to mend it.
-//! Values from files never appear in a message; an excerpt is covered by `display::excerpt`.
+//! The problems of a configuration: one value per problem, with its position, its line and a hint.
+//! Messages never contain values from files; `display` masks the values in an excerpt.
 
 mod hint;
 mod kind;
@@ -14,32 +14,32 @@ pub use kind::{PolicyList, ProblemKind};
 pub use read_failure::ReadFailure;
 pub use reporter::{Excerpt, ProblemSubject, Reporter};
 
-/// How bad a problem is.
+/// The severity of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Severity {
     /// Something is left out because of it.
     Error,
-    /// Everything works, but probably not as meant.
+    /// Everything works, but probably not as intended.
     Warning,
 }
 
-/// One thing wrong with a configuration.
+/// One problem of a configuration.
 #[derive(Debug, Clone)]
 pub struct Problem {
-    /// Where.
+    /// Its position.
     pub origin: Origin,
-    /// The server it belongs to, as the file names it.
+    /// The server that it belongs to, by its name in the file.
     pub server: Option<String>,
-    /// The key it belongs to, dotted: `oauth.callbackPort`, `args[2]`.
+    /// The dotted key that it belongs to: `oauth.callbackPort`, `args[2]`.
     pub key: Option<String>,
-    /// What.
+    /// What is wrong.
     pub kind: ProblemKind,
-    /// The line it stands on, covered, and how many columns are meant.
+    /// The line with its values masked, and the columns that are marked.
     pub excerpt: Option<Excerpt>,
 }
 
 impl Problem {
-    /// How bad it is; that follows from what it is.
+    /// Returns the severity, which follows from the kind.
     pub fn severity(&self) -> Severity {
         match &self.kind {
             ProblemKind::UnknownKey { .. }
@@ -73,7 +73,7 @@ impl Problem {
         }
     }
 
-    /// A problem of a source as a whole.
+    /// Creates a problem of a source as a whole.
     pub fn for_source(source: &Arc<Source>, kind: ProblemKind) -> Problem {
         let origin = Origin { source: source.clone(), position: None };
         Problem { origin, server: None, key: None, kind, excerpt: None }

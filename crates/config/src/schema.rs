@@ -13,7 +13,7 @@ pub use settings_keys::{
     PRINCIPAL_KEYS, SETTINGS_KEYS, SettingsKey,
 };
 
-/// The known word that a person probably meant.
+/// Returns the known word that is most similar, if it is similar enough.
 pub fn nearest<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
     let word = word.to_lowercase();
     known

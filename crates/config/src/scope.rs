@@ -1,22 +1,22 @@
-//! The seven places a server's configuration may come from, highest first.
-//! Order lives here alone; `cascade` compares, nobody else ranks scopes.
+//! The seven scopes that a server's configuration may come from, highest first.
+//! The order of precedence is defined only here; `merge` compares scopes.
 
 use std::fmt;
 
-/// Where a server's configuration came from. Declared highest first, so `<` means "wins over".
+/// The scope of a server's configuration. Declared highest first, so `<` means "takes precedence over".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope {
-    /// `managed-mcp.json`, kept by an administrator.
+    /// `managed-mcp.json` of an administrator.
     Enterprise,
     /// `--mcp-config`, a file or inline JSON.
     Dynamic,
-    /// An account's connectors.
+    /// The connectors of an account.
     Connectors,
     /// `.mcp.json` in the working folder or one of its parents.
     Project,
-    /// One person, one project, kept outside the tree.
+    /// One user in one project, stored outside of its tree.
     Local,
-    /// One person, every project.
+    /// One user in every project.
     User,
     /// Plugins.
     Plugin,
@@ -34,7 +34,7 @@ impl Scope {
         Scope::Plugin,
     ];
 
-    /// The word used in flags, tables and JSON.
+    /// The name in flags, tables and JSON.
     pub fn id(self) -> &'static str {
         match self {
             Scope::Enterprise => "enterprise",
@@ -47,7 +47,8 @@ impl Scope {
         }
     }
 
-    /// Parses the word for a scope. `claudeai` also means `connectors`, and `managed`, the former word, `plugin`.
+    /// Parses the name of a scope. `claudeai` also means `connectors`, and `managed`, the former name,
+    /// `plugin`.
     pub fn parse(text: &str) -> Option<Scope> {
         match text {
             "claudeai" => Some(Scope::Connectors),
@@ -56,7 +57,8 @@ impl Scope {
         }
     }
 
-    /// A person or program wrote the entry on purpose, as opposed to an account or a plugin that brought it along.
+    /// Did a user, administrator or program configure the server, as opposed to an account or a plugin that
+    /// provides it?
     pub fn is_manual(self) -> bool {
         match self {
             Scope::Enterprise | Scope::Dynamic | Scope::Project | Scope::Local | Scope::User => {
@@ -66,7 +68,8 @@ impl Scope {
         }
     }
 
-    /// May the scope name secrets (`${keychain:…}`, `${file:…}`, `${cmd:…}`)? Only files that nobody but this person writes.
+    /// May entries of the scope refer to secrets (`${keychain:…}`, `${file:…}`, `${cmd:…}`)? Only in files that
+    /// only the user writes.
     pub fn may_name_secrets(self) -> bool {
         match self {
             Scope::Local | Scope::User => true,

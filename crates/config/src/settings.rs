@@ -25,51 +25,51 @@ use identity_provider::IdentityProvider;
 use model::ModelSettings;
 use policy_lists::{POLICY_LIST_KEYS, is_list_unreadable};
 
-/// What a settings file says.
+/// The content of a settings file.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// Its servers, and the problems of the whole file.
     pub layer: Layer,
-    /// Its part of the policy.
+    /// Its policy lists.
     pub policy: Policy,
-    /// Servers it switches off.
+    /// The servers that it disables.
     pub disabled: Vec<DisabledServer>,
     /// Its permission rules.
     pub permissions: PermissionRules,
-    /// Rules for clients of a gateway.
+    /// Permission rules for the clients of a gateway.
     pub principals: Principals,
-    /// Commands that answer servers' questions.
+    /// Commands that answer elicitations.
     pub hooks: Vec<ElicitationHook>,
-    /// Who vouches for people.
+    /// The identity provider of the enterprise.
     pub identity_provider: Option<IdentityProvider>,
     /// The account whose connectors are used.
     pub connector_account: Option<ConnectorAccount>,
     /// The language model to use.
     pub model: Option<ModelSettings>,
-    /// The screen's colours.
+    /// The colours of the screen.
     pub theme: Option<Theme>,
 }
 
-/// A server's name in `disabledMcpServers`, and where it stands.
+/// A name in `disabledMcpServers` and its position.
 #[derive(Debug, Clone)]
 pub struct DisabledServer {
     /// The name.
     pub name: String,
-    /// Where.
+    /// The position of the name.
     pub origin: Origin,
 }
 
-/// What a screen's background is like.
+/// The colours of the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Theme {
-    /// Dark.
+    /// For a dark background.
     Dark,
-    /// Light.
+    /// For a light background.
     Light,
 }
 
 impl Settings {
-    /// Settings that say nothing.
+    /// Creates settings without content.
     pub fn empty(source: &Arc<Source>) -> Settings {
         Settings {
             layer: Layer::empty(source),
@@ -85,7 +85,8 @@ impl Settings {
         }
     }
 
-    /// Settings that could not be read: lists may be in there, so nothing may run until they can.
+    /// Creates settings that could not be read. They may contain policy lists, so no server may run until they
+    /// can be read.
     pub fn failed(source: &Arc<Source>, kind: ProblemKind) -> Settings {
         let mut settings = Settings::empty(source);
         settings.layer = Layer::failed(source, kind);
@@ -94,8 +95,8 @@ impl Settings {
         settings
     }
 
-    /// Reads a project's file: its servers, and of its rules those that restrict. Whoever wrote the project does
-    /// not decide what may be called on this machine, but may well say what may not.
+    /// Reads a project's file: its servers, and those of its rules that restrict. The authors of a project may
+    /// deny calls on this machine, but not allow them.
     pub fn read_project(source: &Arc<Source>, text: &str) -> Settings {
         let text = strip_bom(text);
         let lines = LineIndex::new(text);
@@ -121,8 +122,8 @@ impl Settings {
         settings
     }
 
-    /// Reads a settings file. Where its lists cannot be made out, nothing may run: a list that is not
-    /// understood must not be a list that is not there.
+    /// Reads a settings file. If its lists cannot be read, no server may run: an invalid list must not count as
+    /// a missing list.
     pub fn read(source: &Arc<Source>, text: &str, authority: Authority) -> Settings {
         let text = strip_bom(text);
         let lines = LineIndex::new(text);
@@ -184,7 +185,7 @@ fn read_theme(members: &[Member], reporter: &mut Reporter<'_>) -> Option<Theme> 
     None
 }
 
-/// The keys that count in settings of the given authority.
+/// Returns the keys that count in settings of this authority.
 fn known_keys(authority: Authority) -> Vec<&'static str> {
     let counts = |key: &&SettingsKey| match authority {
         Authority::User => true,

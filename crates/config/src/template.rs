@@ -16,7 +16,7 @@ pub use masked::{masked_arguments, masked_template, masked_url_template};
 pub(crate) use parser::closing_braces;
 pub use secret_reference::SecretReference;
 
-/// A text as people write it, parsed.
+/// A configured text, parsed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Template {
     raw: String,
@@ -31,12 +31,12 @@ enum TemplatePart {
 }
 
 impl Template {
-    /// Parses a text. Whatever is no variable stands for itself, so this cannot fail.
+    /// Parses a text. Everything that is not a variable is literal, so this cannot fail.
     pub fn parse(text: &str) -> Template {
         parser::parse_at(text, 0)
     }
 
-    /// A text in which nothing is a variable.
+    /// Creates a text without variables.
     pub fn from_literal(text: &str) -> Template {
         Template { raw: text.to_owned(), parts: vec![TemplatePart::Literal(text.to_owned())] }
     }
@@ -46,12 +46,12 @@ impl Template {
         &self.raw
     }
 
-    /// Is there nothing in it at all?
+    /// Is the text empty?
     pub fn is_empty(&self) -> bool {
         self.raw.is_empty()
     }
 
-    /// The secrets it names, those in defaults included.
+    /// Returns the secret references, including those in defaults.
     pub fn secrets(&self) -> Vec<&SecretReference> {
         let mut found = Vec::new();
         for part in &self.parts {
@@ -66,12 +66,12 @@ impl Template {
         found
     }
 
-    /// Is it all literal, naming nothing?
+    /// Does the text contain neither variables nor secret references?
     pub fn is_literal(&self) -> bool {
         self.as_literal().is_some()
     }
 
-    /// The whole text, where it names nothing.
+    /// Returns the whole text, if it is literal.
     pub fn as_literal(&self) -> Option<&str> {
         match &self.parts[..] {
             [] => Some(""),
@@ -80,7 +80,7 @@ impl Template {
         }
     }
 
-    /// Puts in what the variables hold. A missing one stays as written and is added to `missing`.
+    /// Expands the variables. A missing one stays as written, and its name is added to `missing`.
     pub fn expand(
         &self,
         environment: &Environment,
@@ -115,7 +115,7 @@ impl Template {
         }
     }
 
-    /// What people may see of it: variables by name, defaults left out, literals through `literal`.
+    /// Returns the text for users: variables by name, defaults left out, literals through `literal`.
     pub fn masked_with(&self, literal: impl Fn(&str) -> String) -> String {
         let show = |part: &TemplatePart| match part {
             TemplatePart::Literal(text) => literal(text),
@@ -132,14 +132,15 @@ impl Template {
     }
 }
 
-/// Prints nothing of the text: it may be a secret.
+/// Does not show the text, because it may be a secret.
 impl fmt::Debug for Template {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Template(…)")
     }
 }
 
-/// What may be said of a missing variable: `$word` in small letters may be the end of a password.
+/// Returns the name of a missing variable for messages; empty for `$word` in lower case, which may be part of a
+/// password.
 fn variable_label(name: &str, written: &str) -> String {
     let is_deliberate = written.starts_with("${") || !name.bytes().any(|b| b.is_ascii_lowercase());
     if is_deliberate { name.to_owned() } else { String::new() }

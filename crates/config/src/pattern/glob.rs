@@ -1,25 +1,25 @@
-//! Patterns in which `*` stands for any characters, `/` included, as rules use them.
-//! How surely a value fits one is left to `predicate`.
+//! Patterns in which `*` stands for any characters, including `/`.
+//! What counts as a match of an argument value is left to `permission`.
 
-/// A text with `*` in it, taken apart.
+/// A pattern with `*` wildcards.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Glob {
-    /// The texts between the stars: at least one, and none between two stars is empty.
+    /// The texts between the wildcards: at least one, and empty only at the start or the end.
     pieces: Vec<String>,
 }
 
 impl Glob {
-    /// A pattern that only this text fits, stars in it included.
+    /// Creates a pattern that matches exactly this text, even if it contains `*`.
     pub fn literal(text: &str) -> Glob {
         Glob { pieces: vec![text.to_owned()] }
     }
 
-    /// A pattern in which every `*` is a star.
+    /// Parses a pattern in which every `*` is a wildcard.
     pub fn parse(text: &str) -> Glob {
         Glob::from_pieces(text.split('*').map(str::to_owned).collect())
     }
 
-    /// Stars that follow each other are one star.
+    /// Creates a pattern from the texts between its wildcards. Consecutive wildcards count as one.
     pub(crate) fn from_pieces(pieces: Vec<String>) -> Glob {
         let last = pieces.len().saturating_sub(1);
         let is_edge = |index: usize| index == 0 || index == last;
@@ -28,24 +28,24 @@ impl Glob {
         Glob { pieces: kept.map(|(_, piece)| piece).collect() }
     }
 
-    /// The texts between the stars.
+    /// Returns the texts between the wildcards.
     pub(crate) fn pieces(&self) -> &[String] {
         &self.pieces
     }
 
-    /// Does the pattern hold a star?
+    /// Does the pattern contain a wildcard?
     pub fn has_wildcard(&self) -> bool {
         self.pieces.len() > 1
     }
 
-    /// Does the whole text fit?
+    /// Does the pattern match the whole text?
     pub fn matches(&self, text: &str) -> bool {
         let [first, inner @ .., last] = &self.pieces[..] else {
             return self.pieces.first().is_some_and(|only| only == text);
         };
         let between = text.strip_prefix(first.as_str()).and_then(|it| it.strip_suffix(&**last));
         let Some(mut rest) = between else { return false };
-        // The leftmost place for each piece leaves the most room for those behind it.
+        // The leftmost match of each piece leaves the most room for the next ones.
         for piece in inner {
             let Some(at) = rest.find(piece.as_str()) else { return false };
             rest = &rest[at + piece.len()..];

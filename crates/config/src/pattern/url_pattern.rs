@@ -1,5 +1,5 @@
-//! Matches URLs against policy patterns, component by component: a `*` never crosses from one
-//! component into the next, so a host in a path is never taken for a host.
+//! Matches URLs against patterns, component by component: a `*` never extends from one component into the next,
+//! so a host in a path is never taken for the host of the URL.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ pub struct UrlPattern {
 }
 
 impl UrlPattern {
-    /// Reads a pattern; none where it has no scheme or no host, or names a user.
+    /// Parses a pattern; `None` if it has no scheme or no host, or names a user.
     pub fn parse(text: &str) -> Option<UrlPattern> {
         let text = text.trim();
         let (scheme, rest) = text.split_once("://")?;
@@ -48,12 +48,12 @@ impl UrlPattern {
         })
     }
 
-    /// Does the URL match?
+    /// Does the pattern match the URL?
     pub fn matches(&self, url: &Url, match_mode: MatchMode) -> bool {
         self.origin_matches(url, match_mode) && self.path_and_query_match(url, match_mode)
     }
 
-    /// Do scheme, host and port match? For URLs of which nobody can see the rest yet.
+    /// Do scheme, host and port match? For URLs whose path contains a secret.
     pub fn origin_matches(&self, url: &Url, match_mode: MatchMode) -> bool {
         let Some(host) = url.host_str() else { return false };
         matches_wildcard(&self.scheme, url.scheme())
@@ -117,7 +117,7 @@ fn split_port(authority: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// A host in the one spelling that goes over the wire: lower case, ASCII, addresses in full, no last dot.
+/// Normalizes a host: lower case, ASCII, full IP addresses, no trailing dot.
 fn canonical_host(host: &str) -> String {
     let lower = host.to_lowercase();
     let lower = lower.strip_suffix('.').unwrap_or(&lower);
@@ -132,7 +132,7 @@ fn canonical_host(host: &str) -> String {
 fn ascii_host(host: &str) -> String {
     let Ok(url) = Url::parse(&format!("http://{host}/")) else { return host.to_owned() };
     match url.host() {
-        // An IPv4 address inside an IPv6 one is the same machine.
+        // An IPv4 address mapped into IPv6 is the same machine.
         Some(url::Host::Ipv6(address)) => match address.to_ipv4_mapped() {
             Some(address) => address.to_string(),
             None => format!("[{address}]"),
@@ -160,7 +160,8 @@ fn percent_decode(path: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// A path as the most careless server might read it: escapes undone, every slash alike, none doubled.
+/// Normalizes a path as the most lenient server might: escapes decoded, backslashes as slashes, no double
+/// slashes.
 fn normalize_path(path: &str) -> String {
     let mut flat = String::with_capacity(path.len());
     for c in percent_decode(&percent_decode(path)).chars() {
@@ -316,7 +317,7 @@ mod tests {
         }
     }
 
-    /// The definition, tried out in every way.
+    /// Matches by trying every possibility.
     fn naive_wildcard(pattern: &[u8], text: &[u8]) -> bool {
         match pattern.split_first() {
             None => text.is_empty(),

@@ -1,4 +1,4 @@
-//! May a call be made? Deny before ask before allow, whatever the scope and the order of the rules.
+//! Decides whether a call may be made: deny before ask before allow, whatever the scope and order of the rules.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,31 +10,31 @@ use super::rules::{InvalidRule, PermissionRules, RuleEntry, by_precedence};
 use crate::pattern::MatchMode;
 use crate::source::{Authority, Source};
 
-/// What is to happen with a call, and why.
+/// The decision about a call, and its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleDecision {
-    /// What.
+    /// Whether the call is allowed, needs a prompt, or is denied.
     pub effect: PermissionEffect,
-    /// Why.
+    /// The reason.
     pub reason: DecisionReason,
 }
 
-/// Why a call is allowed, asked about or denied.
+/// Why a call is allowed, needs a prompt, or is denied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DecisionReason {
-    /// A rule says so.
+    /// A rule matches.
     Rule(RuleEntry),
-    /// An entry of a deny or ask list makes no sense; it may have been about this server.
+    /// An entry of a deny or ask list is not a valid rule, and it may apply to this server.
     InvalidRule(InvalidRule),
-    /// The rules of a file could not be made out.
+    /// The rules of a file could not be read.
     Unreadable(Arc<Source>),
-    /// The mode says so.
+    /// The permission mode decides.
     Mode(PermissionMode),
-    /// The server's tools are approved beforehand.
+    /// The server is trusted.
     TrustedServer,
-    /// Nothing says anything, and then somebody is asked.
+    /// No rule matches, so the user is asked.
     NoMatchingRule,
-    /// It would ask, for the reason inside, but nothing may ask in this mode.
+    /// The user would be asked, for the inner reason, but the mode allows no prompts.
     PromptsDisabled(Box<DecisionReason>),
 }
 
@@ -61,7 +61,7 @@ impl fmt::Display for DecisionReason {
     }
 }
 
-/// Decides. Nothing that a person writes, chooses or trusts loosens what an administrator denies or wants asked.
+/// Decides about a call. No setting, mode or trust of a user weakens a deny or ask rule of an administrator.
 pub fn decide(
     rules: &PermissionRules,
     request: &CallRequest<'_>,
@@ -94,8 +94,8 @@ pub fn decide(
     }
 }
 
-/// What wants the call asked about, however much else allows it. A person who bypasses also bypasses the
-/// person's own ask rules; an administrator's hold, and so does what nobody can read.
+/// Returns why the user must be asked, even if something else allows the call. The mode `bypass` skips a user's
+/// own ask rules, but neither those of an administrator nor rules that could not be read.
 fn must_ask(
     rules: &PermissionRules,
     request: &CallRequest<'_>,
@@ -127,14 +127,14 @@ pub(super) fn ask_or_deny(reason: DecisionReason, mode: PermissionMode) -> RuleD
     }
 }
 
-/// Is the tool denied whatever its arguments are? Then it does not come into the pool.
+/// Is the tool denied whatever its arguments are? Then it is not in the pool.
 pub fn tool_hidden_by(rules: &PermissionRules, server: &str, tool: &str) -> Option<DecisionReason> {
     unconditional_deny(rules, |entry| {
         entry.rule.tools_of(server, MatchMode::Broad).is_some_and(|tools| tools.matches(tool))
     })
 }
 
-/// Is every tool of the server denied by one rule? Then none comes into the pool, whatever they are called.
+/// Does one rule deny every tool of the server? Then none of them is in the pool, whatever their names are.
 pub fn server_hidden_by(rules: &PermissionRules, server: &str) -> Option<DecisionReason> {
     let covers_every_tool = |entry: &RuleEntry| {
         let tools = entry.rule.tools_of(server, MatchMode::Broad);

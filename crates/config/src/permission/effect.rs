@@ -4,19 +4,19 @@ use std::fmt;
 
 use crate::pattern::MatchMode;
 
-/// What a list of rules, and in the end a decision, says of a call.
+/// The effect of a rule or of a decision, from the weakest to the strictest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PermissionEffect {
-    /// It may be made.
+    /// The call is made.
     Allow,
-    /// Somebody must say yes first.
+    /// The user is asked first.
     Ask,
-    /// It may not be made.
+    /// The call is not made.
     Deny,
 }
 
 impl PermissionEffect {
-    /// The list's key in settings.
+    /// The key of the list in settings.
     pub fn id(self) -> &'static str {
         match self {
             PermissionEffect::Allow => "allow",
@@ -25,7 +25,7 @@ impl PermissionEffect {
         }
     }
 
-    /// How a list of this effect is read: a doubt never lets a call through.
+    /// How rules of this effect are matched: in doubt, the call is not allowed.
     pub(super) fn match_mode(self) -> MatchMode {
         match self {
             PermissionEffect::Allow => MatchMode::Strict,

@@ -9,33 +9,33 @@ use super::rule::MatchResult;
 use super::rules::{InvalidRule, PermissionRules, RuleEntry, by_precedence, invalid_by_origin};
 use crate::source::{Origin, Source};
 
-/// A decision, and everything that was looked at for it.
+/// A decision and everything that was considered for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explanation {
-    /// What was decided.
+    /// The decision.
     pub decision: RuleDecision,
-    /// The mode that counted.
+    /// The effective mode.
     pub mode: PermissionMode,
-    /// Where an administrator forbade the mode that was chosen, where that is so.
+    /// Where an administrator disabled the chosen mode, if so.
     pub mode_forbidden_by: Option<Origin>,
-    /// Files whose rules could not be made out.
+    /// Files whose rules could not be read.
     pub unreadable: Vec<Arc<Source>>,
-    /// Entries of every list that are no rules and may have been about the server.
+    /// Entries of all lists that are not valid rules and may apply to the server.
     pub invalid: Vec<InvalidRule>,
-    /// Every rule: deny, ask, allow, and of each an administrator's first.
+    /// Every rule: deny, ask, allow, and in each group those of administrators first.
     pub considered: Vec<ConsideredRule>,
 }
 
-/// A rule that was looked at.
+/// A rule that was considered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConsideredRule {
-    /// The rule and its place.
+    /// The rule and its position.
     pub entry: RuleEntry,
-    /// Is it about the request, and if not, why?
+    /// Whether it matches the call, and if not, why.
     pub result: MatchResult,
 }
 
-/// Decides, and tells of every rule whether it is about the request.
+/// Decides about a call and says for every rule whether it matches.
 pub fn explain(
     rules: &PermissionRules,
     request: &CallRequest<'_>,

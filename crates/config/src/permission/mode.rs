@@ -2,24 +2,24 @@
 
 use std::fmt;
 
-/// How much is asked.
+/// The permission mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub enum PermissionMode {
-    /// Only tools that change nothing.
+    /// Only read-only tools are allowed.
     Plan,
-    /// What would ask is refused.
+    /// Calls that would need a prompt are denied.
     DontAsk,
-    /// What no rule allows asks.
+    /// Calls that no rule allows need a prompt.
     #[default]
     Default,
-    /// Edits that destroy nothing and stay inside do not ask.
+    /// Non-destructive edits without access to external systems need no prompt.
     AcceptEdits,
-    /// Nothing asks, unless an administrator wants it asked.
+    /// No call needs a prompt, unless an administrator requires one.
     Bypass,
 }
 
 impl PermissionMode {
-    /// Every mode, the strictest first.
+    /// Every mode, from the strictest to the weakest.
     pub const ALL: [PermissionMode; 5] = [
         PermissionMode::Plan,
         PermissionMode::DontAsk,
@@ -28,7 +28,7 @@ impl PermissionMode {
         PermissionMode::Bypass,
     ];
 
-    /// The word used in settings and flags.
+    /// The name in settings and flags.
     pub fn id(self) -> &'static str {
         match self {
             PermissionMode::Plan => "plan",
@@ -39,7 +39,7 @@ impl PermissionMode {
         }
     }
 
-    /// Reads a mode's word.
+    /// Parses the name of a mode.
     pub fn parse(text: &str) -> Option<PermissionMode> {
         PermissionMode::ALL.into_iter().find(|mode| mode.id() == text)
     }

@@ -1,5 +1,5 @@
-//! What may be decided about a call whose arguments nobody knows any more: for asking of past calls what other
-//! rules would have said. Follows `decision` step by step; a test holds the two together.
+//! The possible decisions about a call whose arguments are unknown, for simulating rules on past calls.
+//! The steps are those of `decision`; a property test compares the two.
 
 use super::call::{HintValue, ToolHints, Trust};
 use super::decision::{DecisionReason, RuleDecision, ask_or_deny};
@@ -11,18 +11,18 @@ use crate::source::Authority;
 /// A call without its arguments.
 #[derive(Debug, Clone, Copy)]
 pub struct CallWithoutArguments<'a> {
-    /// The server's name as tool names hold it.
+    /// The server's name as it is in tool names.
     pub server: &'a str,
-    /// The tool's name, likewise.
+    /// The tool's name, in the same form.
     pub tool: &'a str,
-    /// What the server says of the tool, where that is known.
+    /// The server's hints about the tool, if they are known.
     pub hints: Option<ToolHints>,
-    /// Are the server's tools approved beforehand?
+    /// Is the server trusted?
     pub trust: Trust,
 }
 
-/// Every decision that some arguments lead to, the strictest first; several of one verdict where several rules
-/// may be what decides. What `decide` says is always among them.
+/// Returns every decision that some arguments lead to, the strictest first; several with one effect if several
+/// rules may decide. The result of `decide` is always among them.
 pub fn possible_decisions(
     rules: &PermissionRules,
     call: &CallWithoutArguments<'_>,
@@ -116,7 +116,7 @@ fn with_hints(
 }
 
 impl PermissionRules {
-    /// The rules of a list that may be about the subject, and the weightiest that is about it in any case.
+    /// Returns the conditional rules that may match the call, and the first unconditional rule that does.
     fn split_by_condition(
         &self,
         effect: PermissionEffect,

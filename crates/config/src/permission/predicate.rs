@@ -1,5 +1,5 @@
-//! What a rule asks of a call's arguments, and whether they meet it.
-//! Deny and ask rules are read broadly, allow rules strictly: a doubt never lets a call through.
+//! Conditions of a rule on the arguments of a call.
+//! Deny and ask rules match broadly, allow rules strictly: in doubt, a call is not allowed.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,15 +11,15 @@ use crate::pattern::{Glob, MatchMode};
 /// One condition on one argument: `path=/srv/*`, `options.mode!=fast`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Predicate {
-    /// The argument's name, and names inside it.
+    /// The path of the argument: its name, and the names inside it.
     pub(super) key: Vec<String>,
-    /// Must the value fit, or must it not?
+    /// Must the value match, or must it not?
     pub(super) comparison: Comparison,
-    /// What it is compared with.
+    /// The pattern that the value is compared with.
     pub(super) value: Glob,
 }
 
-/// How an argument and a pattern must stand to each other.
+/// How an argument is compared with a pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Comparison {
     /// `=`
@@ -31,14 +31,14 @@ pub enum Comparison {
 /// Why a predicate does not hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PredicateMismatch {
-    /// The argument is not there.
+    /// The argument is absent.
     Absent,
-    /// It is there, and its value does not do.
+    /// The argument is present, but its value does not match.
     Differs,
 }
 
 impl Predicate {
-    /// Why the arguments do not meet the predicate; nothing where they do.
+    /// Returns why the arguments do not meet the predicate; `None` if they do.
     pub fn mismatch(&self, arguments: &Json, match_mode: MatchMode) -> Option<PredicateMismatch> {
         let mut leaves = Vec::new();
         collect_values(arguments, &self.key, &mut leaves);
@@ -59,7 +59,7 @@ impl Predicate {
 
     fn holds_strictly(&self, leaf: Option<&Json>) -> bool {
         match (leaf, self.comparison) {
-            // Most servers take null for an argument that is not there, and nobody sees what is inside an object.
+            // Most servers treat null as an absent argument, and the content of an object is not compared.
             (None | Some(Json::Null | Json::Object(_)), _) => false,
             (Some(value), Comparison::Equal) => matches_strictly(&self.value, value),
             (Some(value), Comparison::NotEqual) => !matches_broadly(&self.value, value),
@@ -76,8 +76,8 @@ impl Predicate {
     }
 }
 
-/// Every value that a dotted key may mean; `None` for each place where there is none. A list stands for
-/// each of its elements, and a name may itself hold dots.
+/// Collects every value that a dotted key may refer to; `None` for each place without a value. An array stands
+/// for each of its elements, and a name may itself contain dots.
 fn collect_values<'v>(value: &'v Json, key: &[String], leaves: &mut Vec<Option<&'v Json>>) {
     match value {
         Json::Array(elements) => {
@@ -107,7 +107,7 @@ fn collect_values<'v>(value: &'v Json, key: &[String], leaves: &mut Vec<Option<&
     }
 }
 
-/// Does the value fit however a server reads it?
+/// Does the value match, however a server interprets it?
 fn matches_strictly(glob: &Glob, value: &Json) -> bool {
     match value {
         Json::String(text) => glob.matches(text) && !leaves_directory(glob, text),
@@ -116,8 +116,8 @@ fn matches_strictly(glob: &Glob, value: &Json) -> bool {
     }
 }
 
-/// Is there a way to read the value in which it fits? Servers differ in what they make of capitals, of
-/// escapes and of `..`, and none of it may lead around a deny.
+/// Does the value match in some interpretation? Servers differ in how they treat case, escapes and `..`, and
+/// none of these may bypass a deny rule.
 fn matches_broadly(glob: &Glob, value: &Json) -> bool {
     let text = match value {
         Json::String(text) => Cow::Borrowed(text.as_str()),
@@ -136,14 +136,14 @@ fn matches_broadly(glob: &Glob, value: &Json) -> bool {
         || folded.matches(&normalize_path(&text, EmptySegments::Drop))
 }
 
-/// `1`, `1.0` and `1e0` are one number to a server.
+/// `1`, `1.0` and `1e0` are the same number.
 fn is_same_number(glob: &Glob, value: &Json) -> bool {
     let [text] = glob.pieces() else { return false };
     let number = text.parse::<f64>().ok();
     value.as_f64().is_some_and(|value| number == Some(value))
 }
 
-/// Does the text leave, with `..`, the folder that the pattern's star stands in?
+/// Does the text use `..` to leave the folder that the wildcard is in?
 fn leaves_directory(glob: &Glob, text: &str) -> bool {
     glob.has_wildcard()
         && count_parent_segments(text) > count_parent_segments(&glob.pieces().join("*"))
@@ -153,7 +153,7 @@ fn count_parent_segments(text: &str) -> usize {
     percent_decoded(text).split('/').filter(|segment| *segment == "..").count()
 }
 
-/// The text with `%2F` and the like put in, and every separator a `/`.
+/// Decodes percent escapes and replaces every separator with `/`.
 fn percent_decoded(text: &str) -> String {
     let mut plain = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -176,14 +176,14 @@ fn hex_digit(byte: u8) -> Option<u8> {
     char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }
 
-/// What becomes of empty segments: a URL has one behind its scheme, a path none that counts.
+/// What happens to empty segments: a URL has one after its scheme, in a path they have no meaning.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum EmptySegments {
     Keep,
     Drop,
 }
 
-/// The path with its `.` and `..` walked.
+/// Resolves `.` and `..` in a path.
 fn normalize_path(text: &str, empty: EmptySegments) -> String {
     let mut segments: Vec<&str> = Vec::new();
     for (index, segment) in text.split('/').enumerate() {
@@ -192,7 +192,7 @@ fn normalize_path(text: &str, empty: EmptySegments) -> String {
             ".." if segments.last().is_some_and(|last| !matches!(*last, "" | "..")) => {
                 segments.pop();
             }
-            // There is nothing above the root.
+            // The root has no parent.
             ".." if segments.len() == 1 && segments[0].is_empty() => {}
             "" if index > 0 && empty == EmptySegments::Drop => {}
             other => segments.push(other),
@@ -211,7 +211,7 @@ impl fmt::Display for Predicate {
     }
 }
 
-/// The value as a rule holds it, in quotes where it has to be.
+/// Returns the value as it is written in a rule, in quotes if necessary.
 fn quote_value(glob: &Glob) -> String {
     let pieces = glob.pieces();
     let bare = pieces.join("*");
@@ -236,7 +236,7 @@ mod tests {
     use super::*;
     use crate::permission::rule::ToolRule;
 
-    /// Says in which readings a predicate holds for the arguments.
+    /// Checks in which match modes a predicate holds for the arguments.
     #[track_caller]
     fn check(predicate: &str, arguments: Json, expected: &str) {
         let rule = ToolRule::parse(&format!("mcp__s__t({predicate})")).expect("a rule");
@@ -339,7 +339,7 @@ mod tests {
     }
 
     proptest! {
-        /// What allows would also deny: no value slips between the two readings.
+        /// A value that matches strictly also matches broadly.
         #[test]
         fn what_holds_strictly_holds_broadly(
             key in prop::collection::vec("[kl]", 1..3),
@@ -353,7 +353,7 @@ mod tests {
             }
         }
 
-        /// What `=` allows, `!=` does not, and the other way round.
+        /// No value is allowed both by `=` and by `!=` with the same pattern.
         #[test]
         fn nothing_is_allowed_both_for_being_and_for_not_being(
             pattern in "[aA/.%\\\\125*]{0,6}",

@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 
 use super::rules::PermissionRules;
 
-/// The name that stands for everybody.
+/// The name that applies to every client.
 pub(crate) const ANY_PRINCIPAL: &str = "*";
 
-/// Rules by name.
+/// Permission rules by client name.
 #[derive(Debug, Clone, Default)]
 pub struct Principals(BTreeMap<String, PermissionRules>);
 
 impl Principals {
-    /// The rules for one name, besides those for everybody: its own, and those of `*`.
+    /// Returns the additional rules of a client: its own, and those of `*`.
     pub fn rules(&self, name: &str) -> Option<PermissionRules> {
         let of = |name: &str| self.0.get(name).cloned();
         match (of(ANY_PRINCIPAL), of(name).filter(|_| name != ANY_PRINCIPAL)) {
@@ -22,7 +22,7 @@ impl Principals {
         }
     }
 
-    /// These and others together.
+    /// Merges two sets.
     pub fn merge(mut self, other: Principals) -> Principals {
         for (name, rules) in other.0 {
             self.insert(name, rules);
@@ -30,13 +30,13 @@ impl Principals {
         self
     }
 
-    /// Adds rules for a name, besides those that it has.
+    /// Adds rules for a name to those that it has.
     pub(crate) fn insert(&mut self, name: String, rules: PermissionRules) {
         let before = self.0.remove(&name).unwrap_or_default();
         self.0.insert(name, before.merge(rules));
     }
 
-    /// Only what restricts.
+    /// Keeps only rules that restrict.
     pub fn restrictions(self) -> Principals {
         let one = |(name, rules): (String, PermissionRules)| (name, rules.restrictions());
         Principals(self.0.into_iter().map(one).collect())

@@ -10,19 +10,19 @@ use super::rule_parser::{self, PREFIX, SEPARATOR, is_name_char};
 use crate::display;
 use crate::pattern::{Glob, MatchMode};
 
-/// A rule that was read.
+/// A parsed rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolRule {
-    /// Everything between the prefix and the predicates. It is not taken apart: a name may itself hold the
-    /// separator, and only a request knows where its server ends.
+    /// Everything between the prefix and the predicates. It is not split: a name may itself contain the
+    /// separator, and only a call knows where its server name ends.
     target: String,
     predicates: Vec<Predicate>,
 }
 
-/// Whether a rule is about a request, and if not, why.
+/// Whether a rule matches a call, and if not, why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MatchResult {
-    /// It is.
+    /// It matches.
     Matches,
     /// It names another server.
     OtherServer,
@@ -30,7 +30,7 @@ pub enum MatchResult {
     OtherTool,
     /// A predicate is not met.
     PredicateNotMet {
-        /// The predicate, as a rule holds it.
+        /// The predicate, as a rule contains it.
         predicate: String,
         /// Why not.
         mismatch: PredicateMismatch,
@@ -54,13 +54,13 @@ impl fmt::Display for MatchResult {
 }
 
 impl ToolRule {
-    /// Reads a rule.
+    /// Parses a rule.
     pub fn parse(text: &str) -> Result<ToolRule, RuleError> {
         let (target, predicates) = rule_parser::parse(text)?;
         Ok(ToolRule { target, predicates })
     }
 
-    /// The rule for every tool of a server.
+    /// Creates the rule for every tool of a server.
     pub(super) fn for_server(server: &str) -> ToolRule {
         let target = match server.contains(SEPARATOR) {
             true => format!("{server}{SEPARATOR}*"),
@@ -69,27 +69,28 @@ impl ToolRule {
         ToolRule { target, predicates: Vec::new() }
     }
 
-    /// The rule for one tool, with the given predicates.
+    /// Creates the rule for one tool, with the given predicates.
     pub(super) fn for_tool(server: &str, tool: &str, predicates: Vec<Predicate>) -> ToolRule {
         ToolRule { target: format!("{server}{SEPARATOR}{tool}"), predicates }
     }
 
-    /// What it asks of the arguments.
+    /// The conditions on the arguments.
     pub fn predicates(&self) -> &[Predicate] {
         &self.predicates
     }
 
-    /// Does it hold whatever the arguments are?
+    /// Does it apply whatever the arguments are?
     pub fn is_unconditional(&self) -> bool {
         self.predicates.is_empty()
     }
 
-    /// Is it about tools of a server of this name? A name may hold the separator, so several may be meant.
+    /// May it apply to tools of this server? Because a name may contain the separator, a rule may apply to
+    /// several servers.
     pub fn names_server(&self, server: &str) -> bool {
         self.tools_of(server, MatchMode::Broad).is_some()
     }
 
-    /// Is it about everything that the other is about, whatever the arguments?
+    /// Does it match every call that the other one matches?
     pub(super) fn covers(&self, other: &ToolRule) -> bool {
         let whole = |target: &str| match target.strip_suffix("__*") {
             Some(server) => server.to_owned(),
@@ -101,12 +102,12 @@ impl ToolRule {
             && (is_broader || mine == theirs || Glob::parse(&self.target).matches(&other.target))
     }
 
-    /// Is the rule about this tool, whatever the arguments are?
+    /// Does it apply to this tool, for some arguments?
     pub fn names_tool(&self, server: &str, tool: &str) -> bool {
         self.tools_of(server, MatchMode::Broad).is_some_and(|tools| tools.matches(tool))
     }
 
-    /// Is the rule about this request?
+    /// Does it match this call?
     pub fn match_call(&self, request: &CallRequest<'_>, match_mode: MatchMode) -> MatchResult {
         match self.tools_of(request.server, match_mode) {
             None => return MatchResult::OtherServer,
@@ -120,25 +121,25 @@ impl ToolRule {
         mismatched.unwrap_or(MatchResult::Matches)
     }
 
-    /// The tools of the server that the rule names; nothing where it names another server.
+    /// Returns the pattern for the tools of this server; `None` if the rule names another server.
     pub(super) fn tools_of(&self, server: &str, match_mode: MatchMode) -> Option<Glob> {
         let rest = self.target.strip_prefix(server)?;
         if rest.is_empty() {
-            // `mcp__a__b` was hardly written for a whole server `a__b`.
+            // `mcp__a__b` most likely means the tool `b` of `a`, not every tool of a server `a__b`.
             let is_plain = match_mode == MatchMode::Broad || !server.contains(SEPARATOR);
             return is_plain.then(|| Glob::parse("*"));
         }
         rest.strip_prefix(SEPARATOR).filter(|tool| !tool.is_empty()).map(Glob::parse)
     }
 
-    /// The rule for people to see, with nothing in it that a terminal acts on.
+    /// Returns the rule with everything escaped that a terminal acts on.
     pub fn to_printable(&self) -> String {
         display::printable(&self.to_string())
     }
 }
 
 impl fmt::Display for ToolRule {
-    /// The text that reads back as this rule. Not for a terminal as it is: see [`ToolRule::shown`].
+    /// Writes text that parses as this rule. For a terminal, use [`ToolRule::to_printable`].
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{PREFIX}{}", self.target)?;
         if self.predicates.is_empty() {
@@ -149,17 +150,17 @@ impl fmt::Display for ToolRule {
     }
 }
 
-/// Which servers a text that is no rule may have been about.
+/// The servers that an invalid rule may apply to.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AffectedServers {
-    /// Nobody can tell.
+    /// Unknown, so every server.
     EveryServer,
-    /// Those whose name the text begins with, behind the prefix.
+    /// Those whose name is at the start of the text, after the prefix.
     Named(String),
 }
 
 impl AffectedServers {
-    /// What a text that is no rule was about, as far as it can be made out.
+    /// Finds the servers that an invalid rule may apply to.
     pub(crate) fn of_invalid_rule(text: &str) -> AffectedServers {
         let Some(rest) = text.strip_prefix(PREFIX) else { return AffectedServers::EveryServer };
         let target = rest.split('(').next().unwrap_or_default();
@@ -170,7 +171,7 @@ impl AffectedServers {
         }
     }
 
-    /// May it have been about this server?
+    /// May it apply to this server?
     pub fn includes(&self, server: &str) -> bool {
         match self {
             AffectedServers::EveryServer => true,
@@ -188,7 +189,7 @@ mod tests {
     use super::*;
     use crate::permission::predicate::Comparison;
 
-    /// Reads a rule and says how it is written, or what is wrong and where.
+    /// Parses a rule and prints it, or prints what is wrong and where.
     #[track_caller]
     fn check(text: &str, expected: &str) {
         let found = match ToolRule::parse(text) {
@@ -292,13 +293,13 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a rule holds, its text reads back as the same rule.
+        /// The text of every rule parses as the same rule.
         #[test]
         fn every_rule_reads_back_from_its_text(rule in rule()) {
             prop_assert_eq!(ToolRule::parse(&rule.to_string()), Ok(rule));
         }
 
-        /// No text makes the reader stumble, and a fault always stands inside the text.
+        /// No text makes the parser panic, and an error position is always inside the text.
         #[test]
         fn any_text_is_a_rule_or_a_fault_in_it(text in "(mcp__)?([a-z_*(),=!.\"\\\\]|\\PC){0,24}") {
             match ToolRule::parse(&text) {

@@ -6,7 +6,7 @@ use thiserror::Error;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{kind}")]
 pub struct RuleError {
-    /// The byte of the text at which it stops making sense.
+    /// The byte of the text where the error is.
     pub at: usize,
     /// What is wrong there.
     pub kind: RuleErrorKind,
@@ -18,43 +18,43 @@ pub enum RuleErrorKind {
     /// It does not begin with `mcp__`.
     #[error("a rule begins with `mcp__`")]
     Prefix,
-    /// No server behind the prefix.
+    /// There is no server after the prefix.
     #[error("it names no server")]
     MissingServer,
-    /// `__` with nothing behind it.
+    /// There is nothing after `__`.
     #[error("it names no tool behind the `__`")]
     MissingTool,
-    /// A character that no name holds.
+    /// It contains a character that is not allowed in names.
     #[error("names hold letters, digits, `-` and `_` only")]
     Character,
-    /// A star where the server's name is.
+    /// There is a wildcard in the server's name.
     #[error("a `*` may stand in the tool's name only")]
     WildcardServer,
-    /// A predicate that is not `argument=value`.
+    /// A predicate is not `argument=value`.
     #[error("a predicate is `argument=value` or `argument!=value`")]
     Predicate,
-    /// Nothing behind the `=`.
+    /// There is nothing after `=`.
     #[error("a value is missing")]
     MissingValue,
-    /// A quote without its end.
+    /// A quote is not closed.
     #[error("a quote is not closed")]
     UnclosedQuote,
-    /// A backslash in front of something that needs none.
+    /// A backslash precedes a character that needs no escape.
     #[error("in quotes, only `\"`, `*` and `\\` follow a `\\`")]
     Escape,
-    /// No `)`.
+    /// There is no `)`.
     #[error("the `(` is not closed")]
     UnclosedParenthesis,
-    /// Something behind the `)`.
+    /// There is text after the `)`.
     #[error("nothing may follow the `)`")]
     TrailingText,
-    /// Longer than a rule can be, or with a key that goes too deep.
+    /// It is too long, or a key has too many segments.
     #[error("it is too long")]
     TooLong,
 }
 
 impl RuleErrorKind {
-    /// How to mend it, where that is not plain from the message.
+    /// Returns how to fix it, if the message does not say that.
     pub fn hint(self) -> Option<&'static str> {
         match self {
             RuleErrorKind::Prefix | RuleErrorKind::MissingServer | RuleErrorKind::Character => {

@@ -4,16 +4,16 @@ use super::predicate::{Comparison, Predicate};
 use super::rule_error::{RuleError, RuleErrorKind};
 use crate::pattern::Glob;
 
-/// What every rule begins with.
+/// The prefix of every rule.
 pub(super) const PREFIX: &str = "mcp__";
 
-/// What stands between a server and its tool.
+/// Separates a server from its tool.
 pub(super) const SEPARATOR: &str = "__";
 
-/// A rule longer than this is none.
+/// The maximum length of a rule, in bytes.
 const MAX_RULE_LENGTH: usize = 4096;
 
-/// A key with more names in it than this is none.
+/// The maximum number of segments of a key.
 const MAX_KEY_DEPTH: usize = 8;
 
 /// Parses a rule into its target and its predicates.
@@ -74,7 +74,7 @@ impl<'t> Cursor<'t> {
     }
 }
 
-/// Reads up to the predicates.
+/// Parses up to the predicates.
 fn parse_target(cursor: &mut Cursor<'_>) -> Result<String, RuleError> {
     if !cursor.text.starts_with(PREFIX) {
         return Err(cursor.error(RuleErrorKind::Prefix));
@@ -102,7 +102,7 @@ fn parse_target(cursor: &mut Cursor<'_>) -> Result<String, RuleError> {
     Ok(Glob::parse(target).pieces().join("*"))
 }
 
-/// Reads `(…)` to the end of the text.
+/// Parses `(…)` up to the end of the text.
 fn parse_predicates(cursor: &mut Cursor<'_>) -> Result<Vec<Predicate>, RuleError> {
     cursor.next();
     let mut predicates = Vec::new();
@@ -159,7 +159,7 @@ fn parse_value(cursor: &mut Cursor<'_>) -> Result<Glob, RuleError> {
     let error_at = |kind| Err(RuleError { at: start, kind });
     match text {
         "" => error_at(RuleErrorKind::MissingValue),
-        // Somebody meant `==`.
+        // `a==b` is most likely a mistake.
         text if text.starts_with('=') => error_at(RuleErrorKind::Predicate),
         text => Ok(Glob::parse(text)),
     }

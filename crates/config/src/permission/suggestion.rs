@@ -1,4 +1,4 @@
-//! Rules that would answer a request next time, for the person who is asked about it now.
+//! Suggests rules to a user who is asked about a call, so that the next such call needs no prompt.
 
 use serde_json::Value as Json;
 
@@ -8,21 +8,21 @@ use super::rule::{MatchResult, ToolRule};
 use crate::display;
 use crate::pattern::{Glob, MatchMode};
 
-/// More arguments than this do not make a rule that anybody can read.
+/// The maximum number of arguments in a suggested rule.
 const MAX_ARGUMENTS: usize = 2;
-/// Nor does a longer value, in characters.
+/// The maximum length of a value in a suggested rule, in characters.
 const MAX_VALUE_LENGTH: usize = 80;
 
-/// A rule that would allow the request next time. It does not help where a rule wants it asked or denied.
+/// A rule that allows the call next time, unless another rule asks or denies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Suggestion {
-    /// How much it covers.
+    /// How much the rule covers.
     pub coverage: RuleCoverage,
     /// The rule.
     pub rule: ToolRule,
 }
 
-/// How much a suggestion covers, narrowest first.
+/// How much a suggested rule covers, from the narrowest to the broadest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RuleCoverage {
     /// The tool with these arguments.
@@ -33,7 +33,7 @@ pub enum RuleCoverage {
     Server,
 }
 
-/// The rules that would answer the request next time, narrowest first.
+/// Returns the rules that allow the call next time, the narrowest first.
 pub fn suggestions(request: &CallRequest<'_>) -> Vec<Suggestion> {
     let CallRequest { server, tool, .. } = *request;
     let exact = argument_predicates(request.arguments)
@@ -49,13 +49,13 @@ pub fn suggestions(request: &CallRequest<'_>) -> Vec<Suggestion> {
     exact
         .into_iter()
         .chain([tool, server])
-        // Names that no rule can hold make rules that nobody could write down.
+        // Some names cannot be written in a rule.
         .filter(|(_, rule)| allows_request(rule))
         .map(|(coverage, rule)| Suggestion { coverage, rule })
         .collect()
 }
 
-/// Exactly these arguments, where there are few and all of them are short texts.
+/// Returns predicates for exactly these arguments, if they are few short strings.
 fn argument_predicates(arguments: &Json) -> Option<Vec<Predicate>> {
     let members = arguments.as_object()?;
     if members.is_empty() || members.len() > MAX_ARGUMENTS {
@@ -68,7 +68,7 @@ fn argument_predicate(name: &str, value: &Json) -> Option<Predicate> {
     let text = value.as_str()?;
     let is_plain_name = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
     let is_short = text.chars().take(MAX_VALUE_LENGTH + 1).count() <= MAX_VALUE_LENGTH;
-    // A rule is written to a file and shown: nothing goes in that hides, and nothing that is a secret.
+    // A rule is written to a file and shown, so it must contain no invisible characters and no secrets.
     let is_visible = display::printable(text) == text && !text.contains(char::is_control);
     let is_secret = display::is_secret_name(name) || display::looks_like_token(text);
     (is_plain_name && is_short && is_visible && !is_secret).then(|| Predicate {

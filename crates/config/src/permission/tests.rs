@@ -1,4 +1,4 @@
-//! What holds of every decision, whatever the rules: tests of `decision` through real settings files.
+//! Tests of decisions through settings files, and properties that hold for any rules.
 
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
@@ -14,8 +14,8 @@ const NO_HINTS: ToolHints = ToolHints {
     open_world: HintValue::Unspecified,
 };
 
-/// Reads settings, a line a file: `managed deny mcp__a` puts one rule into the managed file, and
-/// `user: {…}` is the text of `permissions`.
+/// Reads settings, one file per line: `managed deny mcp__a` puts one rule into the managed file, and `user:
+/// {…}` is the value of `permissions`.
 fn rules(lines: &str) -> PermissionRules {
     let mut rules = PermissionRules::default();
     for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -46,7 +46,7 @@ fn file(scope: &str, permissions: &str) -> PermissionRules {
     Settings::read(&Source::file(kind, scope), &text, authority).permissions
 }
 
-/// A call in words: `files read {"path": "/x"}`, and in front of it `trusted`, `readonly`, `gentle`.
+/// Checks a call such as `files read {"path": "/x"}`, with the prefixes `trusted`, `readonly` and `safe-edit`.
 #[track_caller]
 fn check(lines: &str, mode: PermissionMode, call: &str, expected: &str) {
     let (mut hints, mut trust, mut call) = (NO_HINTS, Trust::Untrusted, call);
@@ -54,7 +54,7 @@ fn check(lines: &str, mode: PermissionMode, call: &str, expected: &str) {
         match word {
             "trusted" => trust = Trust::Trusted,
             "readonly" => hints.read_only = HintValue::Yes,
-            "gentle" => (hints.destructive, hints.open_world) = (HintValue::No, HintValue::No),
+            "safe-edit" => (hints.destructive, hints.open_world) = (HintValue::No, HintValue::No),
             _ => break,
         }
         call = rest;
@@ -137,7 +137,7 @@ fn trust_allows_unless_a_rule_says_otherwise() {
 fn plan_denies_every_tool_that_does_not_say_it_only_reads() {
     let lines = "managed allow mcp__files";
     check(lines, PermissionMode::Plan, "trusted: files write", "deny: the mode `plan`");
-    check(lines, PermissionMode::Plan, "gentle: files write", "deny: the mode `plan`");
+    check(lines, PermissionMode::Plan, "safe-edit: files write", "deny: the mode `plan`");
     check(
         lines,
         PermissionMode::Plan,
@@ -149,13 +149,18 @@ fn plan_denies_every_tool_that_does_not_say_it_only_reads() {
 
 #[test]
 fn accept_edits_allows_what_destroys_nothing_and_stays_inside() {
-    check("", PermissionMode::AcceptEdits, "gentle: files write", "allow: the mode `acceptEdits`");
+    check(
+        "",
+        PermissionMode::AcceptEdits,
+        "safe-edit: files write",
+        "allow: the mode `acceptEdits`",
+    );
     check("", PermissionMode::AcceptEdits, "files write", "ask: no matching rule");
     check("", PermissionMode::AcceptEdits, "readonly: web fetch", "ask: no matching rule");
     check(
         "user ask mcp__files",
         PermissionMode::AcceptEdits,
-        "gentle: files write",
+        "safe-edit: files write",
         "ask: the ask rule `mcp__files` (user:1)",
     );
 }
@@ -368,7 +373,7 @@ const OWN: &[&str] = &["user", "local"];
 const ALL: &[&str] = &["managed", "user", "local"];
 
 proptest! {
-    /// What an administrator denies or wants asked, no file, mode or trust makes looser.
+    /// No file, mode or trust weakens a deny or ask rule of an administrator.
     #[test]
     fn nothing_of_a_person_loosens_managed_rules(
         managed in lines(&["managed"]), own in lines(OWN), call in a_call(), mode in a_mode(),
@@ -383,7 +388,7 @@ proptest! {
         }
     }
 
-    /// One more rule that denies or asks, good or bad, never makes anything looser.
+    /// Another deny or ask rule, valid or not, never makes a decision weaker.
     #[test]
     fn another_deny_or_ask_never_loosens(
         lines in lines(ALL), scope in prop::sample::select(ALL), list in prop::sample::select(vec!["deny", "ask"]),
@@ -395,7 +400,7 @@ proptest! {
         prop_assert!(after.effect >= before.effect, "{before:?} became {after:?}");
     }
 
-    /// What is decided is always among what is possible without the arguments, known hints or not.
+    /// The decision is among the possible decisions without arguments, with and without known hints.
     #[test]
     fn what_is_decided_was_possible(lines in lines(ALL), call in a_call(), mode in a_mode()) {
         let rules = rules(&lines.join("\n"));
@@ -415,7 +420,7 @@ proptest! {
         }
     }
 
-    /// A deny that matches wins over every other rule, mode and trust.
+    /// A matching deny rule takes precedence over every other rule, mode and trust.
     #[test]
     fn a_deny_that_matches_always_wins(
         lines in lines(ALL), scope in prop::sample::select(ALL), call in a_call(), mode in a_mode(),
@@ -426,7 +431,7 @@ proptest! {
         prop_assert!(matches!(decision.reason, DecisionReason::Rule(_)));
     }
 
-    /// Neither the order of rules nor that of files decides anything, not even which rule is named.
+    /// The order of rules and files has no effect, not even on which rule is named.
     #[test]
     fn order_decides_nothing(
         (lines, shuffled) in lines(ALL).prop_flat_map(|it| (Just(it.clone()), Just(it).prop_shuffle())),
@@ -437,7 +442,7 @@ proptest! {
         prop_assert_eq!(explain(&one, &call.request(), mode), explain(&other, &call.request(), mode));
     }
 
-    /// A suggestion that is taken answers the same request, where nothing denies it or wants it asked.
+    /// A suggested rule allows the same call, unless a rule denies it or asks.
     #[test]
     fn every_suggestion_reads_back_and_allows_its_request(
         server in "[a-zA-Z0-9_-]{1,8}",
@@ -455,7 +460,7 @@ proptest! {
         }
     }
 
-    /// What is hidden is denied, whatever the arguments and the mode.
+    /// A hidden tool is denied, whatever the arguments and the mode.
     #[test]
     fn what_is_hidden_is_denied(lines in lines(ALL), call in a_call(), mode in a_mode()) {
         let rules = rules(&lines.join("\n"));

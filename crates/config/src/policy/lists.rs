@@ -4,7 +4,7 @@ use crate::pattern::UrlPattern;
 use crate::source::{Authority, Origin};
 use crate::template::Template;
 
-/// What an entry of a list matches on.
+/// What a rule matches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Matcher {
     /// The server's exact name.
@@ -13,37 +13,37 @@ pub enum Matcher {
     Command(Vec<Template>),
     /// A URL pattern.
     Url(UrlPattern),
-    /// The entry could not be understood, and matches nothing. What it was about still counts.
+    /// The entry is not valid and matches nothing. The kinds that it was meant for still count.
     Invalid(Vec<MatcherKind>),
 }
 
-/// The kind of allow entry that a server needs.
+/// The kind of allow rule that a server requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MatcherKind {
     /// Any kind.
     Any,
-    /// A `serverCommand`, because the lists hold one.
+    /// A `serverCommand`, because the lists contain one.
     Command,
-    /// A `serverUrl`, because the lists hold one.
+    /// A `serverUrl`, because the lists contain one.
     Url,
 }
 
-/// One entry of a list, with the line it stands on.
+/// One rule of a list.
 #[derive(Debug, Clone)]
 pub struct PolicyRule {
     /// What it matches.
     pub matcher: Matcher,
-    /// Where it stands.
+    /// The position of the rule.
     pub origin: Origin,
 }
 
-/// An allow list of one file.
+/// The allow list of one file.
 #[derive(Debug, Clone)]
 pub struct AllowList {
-    /// Its entries; an empty list allows nothing.
+    /// Its rules; an empty list allows nothing.
     pub rules: Vec<PolicyRule>,
-    /// Where the list stands.
+    /// The position of the list.
     pub origin: Origin,
-    /// Whose list it is.
+    /// Who wrote the list.
     pub authority: Authority,
 }

@@ -1,4 +1,4 @@
-//! A server as the lists see it: its name, its command line, its URL.
+//! A server as the lists see it: its name, its command and its URL.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ pub(super) struct PolicySubject<'a> {
     argv: Option<Vec<String>>,
     url: Option<Url>,
     has_url: bool,
-    /// A named secret is part of the URL: nobody can see yet where exactly it leads.
+    /// The URL contains a secret, so its full text is not known yet.
     is_partly_secret: bool,
     environment: &'a Environment,
 }
@@ -69,7 +69,7 @@ impl<'a> PolicySubject<'a> {
         }
     }
 
-    /// A proxied connector is denied by its own address and by the vendor's inside it.
+    /// A proxied connector is denied by its own URL and by the vendor's URL inside it.
     pub(super) fn is_denied_by(&self, matcher: &Matcher) -> bool {
         match matcher {
             Matcher::Name(name) => name == self.name,

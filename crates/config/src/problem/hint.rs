@@ -1,4 +1,4 @@
-//! The hint under a problem: what a user can type or change to fix it.
+//! The hint of a problem: what a user can type or change to fix it.
 
 use super::Problem;
 use super::kind::ProblemKind;
@@ -7,7 +7,7 @@ use crate::entry::{NameError, ServerName};
 use crate::permission::PermissionMode;
 
 impl Problem {
-    /// How to mend it, where that is not plain from the message.
+    /// Returns how to fix it, if the message does not say that.
     pub fn hint(&self) -> Option<String> {
         match &self.kind {
             ProblemKind::UnknownTransport { nearest: Some(nearest) }

@@ -12,109 +12,109 @@ use crate::scope::Scope;
 /// What is wrong.
 #[derive(Debug, Clone)]
 pub enum ProblemKind {
-    /// The text is not JSON.
+    /// The text is not valid JSON.
     Syntax(SyntaxError),
     /// The file could not be read.
     Unreadable(ReadFailure),
-    /// A value is of the wrong type.
+    /// A value has the wrong type.
     WrongType {
-        /// What belongs there.
+        /// The expected type.
         expected: &'static str,
-        /// What stands there.
+        /// The actual type.
         found: &'static str,
     },
-    /// A key that must be there is not.
+    /// A required key is missing.
     MissingKey {
         /// The key.
         key: &'static str,
-        /// The transport that needs it.
+        /// The transport that requires it.
         transport: TransportKind,
     },
-    /// A value is there but empty.
+    /// A value is empty.
     Empty,
-    /// `command` and `url` in one entry.
+    /// An entry has both `command` and `url`.
     CommandAndUrl,
-    /// A `url` without a `type`, which would mean stdio.
+    /// An entry has a `url` without a `type`, which would mean stdio.
     UrlWithoutType,
-    /// `type` is none that we know.
+    /// The `type` is unknown.
     UnknownTransport {
-        /// The nearest one that we know.
+        /// The most similar known one.
         nearest: Option<&'static str>,
     },
     /// A transport that only a running program may register.
     RuntimeOnlyTransport(TransportKind),
-    /// A key nobody knows; it is kept.
+    /// A key is unknown; it is kept and ignored.
     UnknownKey {
-        /// The nearest known one.
+        /// The most similar known one.
         nearest: Option<&'static str>,
     },
-    /// A key that does nothing with this transport.
+    /// A key has no effect with this transport.
     NoEffect {
         /// The entry's transport.
         transport: TransportKind,
     },
-    /// A key that stands twice; the last one counts.
+    /// A key is there twice; the last one counts.
     DuplicateKey,
-    /// The server's name is no name.
+    /// The name of the server is not valid.
     InvalidServerName(NameError),
-    /// A number outside its range.
+    /// A number is out of range.
     OutOfRange {
-        /// The range in words.
+        /// The range as text.
         range: &'static str,
     },
-    /// A URL that is none, or of a scheme that does not fit.
+    /// A URL is not valid, or has another scheme.
     InvalidUrl {
-        /// The schemes that fit.
+        /// The allowed schemes.
         schemes: &'static str,
     },
-    /// A name that cannot be a variable's or header's.
+    /// A name is not valid for a variable or header.
     InvalidName {
-        /// What it should be a name of.
+        /// What it should be the name of.
         of: &'static str,
     },
-    /// A line break or other control character in a header.
+    /// A header contains a line break or another control character.
     ControlCharacter,
-    /// A variable that is not set; the text stays as it is.
+    /// A variable is not set; the text stays as it is.
     MissingVariable(String),
-    /// A named secret in a scope that may not name any.
+    /// An entry refers to a secret, which is not allowed in its scope.
     SecretNotAllowed(Scope),
-    /// A named secret in the command itself: nobody could see what would run.
+    /// The command refers to a secret; users must see what runs.
     SecretInCommand,
-    /// The top level is not an object with `mcpServers` in it.
+    /// The file has the format of another application.
     ForeignFormat {
-        /// The key that gives the shape away.
+        /// The key by which the format is recognized.
         key: &'static str,
-        /// Whose shape it is, in words, and the command that reads it.
+        /// The name of the application and the command that imports the file.
         hint: &'static str,
     },
-    /// A policy entry that is not exactly one of `serverName`, `serverCommand`, `serverUrl`.
+    /// A policy entry is not exactly one of `serverName`, `serverCommand`, `serverUrl`.
     InvalidPolicyEntry(PolicyList),
-    /// A permission rule that is none.
+    /// A permission rule is not valid.
     InvalidPermissionRule {
-        /// The list it stands in.
+        /// The list that it is in.
         effect: PermissionEffect,
         /// What is wrong with it.
         error: RuleErrorKind,
     },
-    /// `defaultMode` is none that we know.
+    /// The `defaultMode` is unknown.
     UnknownMode {
-        /// The nearest one that we know.
+        /// The most similar known one.
         nearest: Option<&'static str>,
     },
-    /// A key that counts in managed settings only.
+    /// A key counts in managed settings only.
     ManagedOnly,
-    /// A key that counts in a person's own settings, and not in a project's file.
+    /// A key counts in a user's own settings, but not in a project's file.
     UserOnly,
-    /// The store of approvals makes no sense.
+    /// The approvals file is not valid.
     CorruptApprovals(CorruptApprovals),
 }
 
-/// Which list a policy entry stands in; a bad one weighs differently.
+/// The list of a policy entry, which decides how serious an invalid entry is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PolicyList {
-    /// `allowedMcpServers`: a bad entry matches nothing.
+    /// `allowedMcpServers`: an invalid entry allows nothing.
     Allowed,
-    /// `deniedMcpServers`: a bad entry denies nothing, which somebody must hear of.
+    /// `deniedMcpServers`: an invalid entry denies nothing, so it is an error.
     Denied,
 }
 

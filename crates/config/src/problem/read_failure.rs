@@ -1,4 +1,4 @@
-//! Why a file could not be read, in words.
+//! Why a file could not be read.
 
 use std::fmt;
 
@@ -11,20 +11,20 @@ pub enum ReadFailure {
     NotRegularFile,
     /// It should be a folder and is not.
     NotADirectory,
-    /// It does not exist although somebody named it.
+    /// It was named explicitly and does not exist.
     NotFound,
-    /// It links to itself.
+    /// It is a symbolic link to itself.
     SymlinkLoop,
-    /// Its permissions do not let us.
+    /// The user may not read it.
     PermissionDenied,
-    /// It is larger than a configuration can be.
+    /// It is larger than the limit.
     TooLarge {
-        /// The most that is read, in bytes.
+        /// The limit in bytes.
         limit: u64,
     },
     /// It is not UTF-8.
     NotUtf8,
-    /// Anything else that the system said.
+    /// Any other error of the system.
     Other(std::io::ErrorKind),
 }
 

@@ -9,40 +9,40 @@ use crate::document::{LineIndex, Node, Span};
 use crate::schema::is_known_key;
 use crate::source::{Origin, Source};
 
-/// A file with more problems than this is not read line by line any more.
+/// The maximum number of excerpts per file.
 const MAX_EXCERPTS: usize = 100;
 
-/// Collects the problems of one source, each with its line.
+/// Collects the problems of one source, with excerpts.
 #[derive(Debug)]
 pub struct Reporter<'a> {
     source: Arc<Source>,
     lines: &'a LineIndex<'a>,
-    /// What was found so far.
+    /// The problems so far.
     pub problems: Vec<Problem>,
     excerpts: usize,
 }
 
 impl<'a> Reporter<'a> {
-    /// Starts with nothing found.
+    /// Creates a reporter without problems.
     pub fn new(source: &Arc<Source>, lines: &'a LineIndex<'a>) -> Reporter<'a> {
         Reporter { source: source.clone(), lines, problems: Vec::new(), excerpts: 0 }
     }
 
-    /// Where a span of this source stands.
+    /// Returns the position of a span.
     pub fn origin(&self, span: Span) -> Origin {
         Origin { source: self.source.clone(), position: Some(self.lines.position(span.start)) }
     }
 
-    /// Notes a problem at `span`.
+    /// Reports a problem at `span`.
     pub fn report(&mut self, span: Span, subject: ProblemSubject<'_>, kind: ProblemKind) {
         let origin = self.origin(span);
-        // Counted by itself: problems are taken away with the servers they belong to.
+        // Has its own counter, because problems are moved out to the servers they belong to.
         let has_room = self.excerpts < MAX_EXCERPTS;
         self.excerpts += usize::from(has_room);
         let excerpt = origin.position.filter(|_| has_room).map(|position| {
             let end = self.lines.position(span.end);
             let line = self.lines.line(position.line);
-            // What the message names anyway may be shown in the line too.
+            // Names that the message contains may also be shown in the line.
             let key = subject.key.rsplit('.').next();
             let is_named = |word: &str| subject.server == Some(word) || key == Some(word);
             let known = |word: &str| is_known_key(word) || is_named(word);
@@ -71,23 +71,23 @@ impl<'a> Reporter<'a> {
     }
 }
 
-/// Whom a problem belongs to.
+/// What a problem belongs to.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ProblemSubject<'a> {
     /// The server's name in the file.
     pub server: Option<&'a str>,
-    /// The dotted key, or nothing.
+    /// The dotted key, or an empty string.
     pub key: &'a str,
 }
 
-/// The offending line.
+/// The line of a problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Excerpt {
-    /// The part of the line around the place, values covered.
+    /// The part of the line around the problem, with values masked.
     pub line: String,
     /// The column in that part, from 0.
     pub column: usize,
-    /// How many characters from there on are meant, at least 1.
+    /// The number of marked characters, at least 1.
     pub width: usize,
 }
 

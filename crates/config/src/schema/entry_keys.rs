@@ -7,9 +7,9 @@ use crate::entry::TransportKind;
 pub struct EntryKey {
     /// The key.
     pub name: &'static str,
-    /// What belongs there.
+    /// The type of its value.
     pub value: &'static str,
-    /// The transports it has an effect on; empty means all.
+    /// The transports on which it has an effect; empty means all.
     pub transports: &'static [TransportKind],
     /// What it does.
     pub description: &'static str,

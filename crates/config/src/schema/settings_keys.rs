@@ -5,7 +5,7 @@
 pub struct SettingsKey {
     /// The key.
     pub name: &'static str,
-    /// What belongs there.
+    /// The type of its value.
     pub value: &'static str,
     /// Does it count in managed settings?
     pub managed: bool,
@@ -119,7 +119,7 @@ pub const PERMISSIONS_KEYS: &[SettingsKey] = &[
     ),
 ];
 
-/// Every key of one of the `principals`.
+/// Every key of one principal in `principals`.
 pub const PRINCIPAL_KEYS: &[SettingsKey] = &[settings_key(
     "permissions",
     "object",
@@ -127,7 +127,7 @@ pub const PRINCIPAL_KEYS: &[SettingsKey] = &[settings_key(
     "rules for this one, besides those for everybody",
 )];
 
-/// The one occasion there is.
+/// The only hook event.
 pub(crate) const ELICITATION: &str = "Elicitation";
 
 /// Every key of `hooks`.

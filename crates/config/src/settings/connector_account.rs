@@ -1,4 +1,4 @@
-//! Reads `connectorAccount` of a settings file: where an account's connectors are listed, and what to show there.
+//! Reads `connectorAccount` of a settings file: the API that lists an account's connectors, and its token.
 
 use super::section::Section;
 use crate::document::Member;
@@ -7,21 +7,21 @@ pub use crate::schema::CONNECTOR_ACCOUNT_KEYS;
 use crate::source::Origin;
 use crate::template::Template;
 
-/// The key of a settings file that holds all this.
+/// The key of the section.
 pub(crate) const KEY: &str = "connectorAccount";
 
 /// An account that has connectors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConnectorAccount {
-    /// Where they are listed.
+    /// The URL of the API that lists them.
     pub api_url: String,
-    /// What to show there, where no login is kept.
+    /// The token for the API, if there is no stored login.
     pub token: Option<Template>,
-    /// Where it stands.
+    /// The position of the section.
     pub origin: Origin,
 }
 
-/// Reads it out of a settings file's members.
+/// Reads the section from the members of a settings file.
 pub(crate) fn read(members: &[Member], reporter: &mut Reporter<'_>) -> Option<ConnectorAccount> {
     let mut section = Section::open(members, KEY, CONNECTOR_ACCOUNT_KEYS, reporter)?;
     let (api_url, token) = (section.required_https_url("apiUrl"), section.template("token"));

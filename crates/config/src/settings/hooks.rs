@@ -1,5 +1,5 @@
-//! Reads the `hooks` of a settings file: commands that answer a server's question before a person is asked.
-//! Running them is the host's part.
+//! Reads `hooks` of a settings file: commands that answer an elicitation before the user is asked.
+//! Running them is left to `host`.
 
 use std::time::Duration;
 
@@ -10,35 +10,35 @@ pub use crate::schema::HOOKS_KEYS;
 use crate::schema::{ELICITATION, nearest};
 use crate::source::Origin;
 
-/// The key of a settings file that holds all this.
+/// The key of the section.
 pub(crate) const KEY: &str = "hooks";
-/// How long a command may take, unless it is said.
+/// The default timeout of a command.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
-/// The longest that can be said.
+/// The maximum timeout of a command, in seconds.
 const MAX_TIMEOUT: f64 = 24.0 * 3600.0;
 
-/// A command that may answer.
+/// A command that may answer an elicitation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ElicitationHook {
-    /// The servers whose questions it gets: names with `*`, and `|` between them. Empty for all.
+    /// The servers whose elicitations it gets: names with `*`, separated by `|`. Empty means all.
     pub matcher: String,
     /// The command, for the shell.
     pub command: String,
-    /// How long it may take.
+    /// The timeout of the command.
     pub timeout: Duration,
-    /// Where it stands.
+    /// The position of the hook.
     pub origin: Origin,
 }
 
 impl ElicitationHook {
-    /// Does it get the questions of this server?
+    /// Does it get the elicitations of this server?
     pub fn matches_server(&self, server: &str) -> bool {
         let matches = |pattern: &str| Glob::parse(pattern.trim()).matches(server);
         self.matcher.is_empty() || self.matcher.split('|').any(matches)
     }
 }
 
-/// Reads `hooks` out of a settings file's members.
+/// Reads the section from the members of a settings file.
 pub(crate) fn read(members: &[Member], reporter: &mut Reporter<'_>) -> Vec<ElicitationHook> {
     let mut reader = Reader { reporter, hooks: Vec::new() };
     if let Some(member) = find_member(members, KEY).filter(|it| it.node.value != Value::Null) {

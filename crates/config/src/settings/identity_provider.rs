@@ -1,4 +1,4 @@
-//! Reads `identityProvider` of a settings file: who vouches for people, set once for every server with `oauth.xaa`.
+//! Reads `identityProvider` of a settings file: the identity provider for every server with `oauth.xaa`.
 
 use super::section::Section;
 use crate::document::Member;
@@ -7,29 +7,29 @@ pub use crate::schema::IDENTITY_PROVIDER_KEYS;
 use crate::source::Origin;
 use crate::template::Template;
 
-/// The key of a settings file that holds all this.
+/// The key of the section.
 pub(crate) const KEY: &str = "identityProvider";
 
-/// Who vouches for people.
+/// The identity provider of the enterprise.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IdentityProvider {
-    /// Its address.
+    /// The issuer URL.
     pub issuer: String,
-    /// Who we are there.
+    /// Our client id.
     pub client_id: Template,
-    /// Our secret there.
+    /// Our client secret.
     pub client_secret: Option<Template>,
-    /// The port of the redirect address.
+    /// The port of the redirect URL.
     pub callback_port: Option<u16>,
-    /// Where its tokens are, where it does not say so itself.
+    /// The token endpoint, if the metadata does not contain it.
     pub token_endpoint: Option<String>,
-    /// Who is signed in, where nobody can be.
+    /// The identity token, for machines where no user can log in.
     pub identity_token: Option<Template>,
-    /// Where it stands.
+    /// The position of the section.
     pub origin: Origin,
 }
 
-/// Reads it out of a settings file's members.
+/// Reads the section from the members of a settings file.
 pub(crate) fn read(members: &[Member], reporter: &mut Reporter<'_>) -> Option<IdentityProvider> {
     let mut section = Section::open(members, KEY, IDENTITY_PROVIDER_KEYS, reporter)?;
     let (issuer, client_id) =

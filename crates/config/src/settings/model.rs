@@ -1,5 +1,5 @@
-//! Reads `model` of a settings file: which language model answers, where it is and what to show there. Whoever can
-//! change a project must not send a person's words elsewhere, so no project file is asked.
+//! Reads `model` of a settings file: which language model to use, its URL and its API key.
+//! It is not read from a project's file: the authors of a project must not redirect a user's conversations.
 
 use super::section::Section;
 use crate::document::Member;
@@ -8,26 +8,26 @@ pub use crate::schema::MODEL_KEYS;
 use crate::source::Origin;
 use crate::template::Template;
 
-/// The key of a settings file that holds all this.
+/// The key of the section.
 pub(crate) const KEY: &str = "model";
 
-/// How a model is spoken to.
+/// The API of a language model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ModelProvider {
-    /// Anthropic's messages.
+    /// Anthropic's Messages API.
     Anthropic,
-    /// OpenAI's chat completions, which many others speak too.
+    /// OpenAI's Chat Completions API, which many other providers implement.
     OpenAi,
-    /// OpenAI's responses.
+    /// OpenAI's Responses API.
     OpenAiResponses,
 }
 
 impl ModelProvider {
-    /// Every one.
+    /// Every provider.
     pub const ALL: [ModelProvider; 3] =
         [ModelProvider::Anthropic, ModelProvider::OpenAi, ModelProvider::OpenAiResponses];
 
-    /// The word for it.
+    /// The name in settings.
     pub fn id(self) -> &'static str {
         match self {
             ModelProvider::Anthropic => "anthropic",
@@ -36,34 +36,34 @@ impl ModelProvider {
         }
     }
 
-    /// The provider that this is the word for.
+    /// Parses the name of a provider.
     pub fn parse(word: &str) -> Option<ModelProvider> {
         ModelProvider::ALL.into_iter().find(|it| it.id() == word)
     }
 }
 
-/// What a person says of the model to use.
+/// The language model to use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelSettings {
-    /// How it is spoken to.
+    /// The API of the provider.
     pub provider: ModelProvider,
-    /// What it is called there.
+    /// The model's name at the provider.
     pub name: Option<String>,
-    /// Where it is.
+    /// The base URL of the API.
     pub base_url: Option<String>,
-    /// What to show there.
+    /// The API key.
     pub api_key: Option<Template>,
-    /// The longest answer, in tokens.
+    /// The maximum length of a response, in tokens.
     pub max_tokens: Option<u64>,
-    /// How much it can look at, in tokens.
+    /// The context window, in tokens.
     pub context_window: Option<u64>,
-    /// How many tokens it may think with.
+    /// The token budget for thinking.
     pub thinking_tokens: Option<u64>,
-    /// Where it stands.
+    /// The position of the section.
     pub origin: Origin,
 }
 
-/// Reads it out of a settings file's members.
+/// Reads the section from the members of a settings file.
 pub(crate) fn read(members: &[Member], reporter: &mut Reporter<'_>) -> Option<ModelSettings> {
     let mut section = Section::open(members, KEY, MODEL_KEYS, reporter)?;
     let provider = section.one_of(

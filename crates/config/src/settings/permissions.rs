@@ -1,5 +1,5 @@
-//! Reads the `permissions` of a settings file. What is not understood is reported, and then asks: a deny
-//! that nobody understood must not be a deny that is not there.
+//! Reads `permissions` of a settings file. An invalid rule is reported, and calls that it may apply to need a
+//! prompt: an invalid deny rule must not count as a missing one.
 
 use std::collections::HashSet;
 
@@ -12,10 +12,10 @@ use crate::problem::{ProblemKind, ProblemSubject, Reporter};
 use crate::schema::{PERMISSIONS_KEYS, nearest};
 use crate::source::{Authority, Origin};
 
-/// The key of a settings file that holds all this.
+/// The key of the section.
 pub(crate) const KEY: &str = "permissions";
 
-/// Reads `permissions` out of a settings file's members.
+/// Reads the section from the members of a settings file.
 pub(crate) fn read(
     members: &[Member],
     authority: Authority,
@@ -24,7 +24,7 @@ pub(crate) fn read(
     let Some(member) = find_member(members, KEY) else { return PermissionRules::default() };
     let mut reader = Reader { authority, reporter, rules: PermissionRules::default() };
     if members.iter().filter(|member| member.key == KEY).count() > 1 {
-        reader.mark_unreadable(member.key_span); // The reader of the whole file has said so.
+        reader.mark_unreadable(member.key_span); // `read_top_level` has reported it.
     }
     match &member.node.value {
         Value::Object(members) => reader.read_members(members),
@@ -37,7 +37,7 @@ pub(crate) fn read(
     reader.rules
 }
 
-/// Reads `permissions` out of a project's file, where only what restricts counts.
+/// Reads the section of a project's file, where only rules that restrict count.
 pub(crate) fn read_project(members: &[Member], reporter: &mut Reporter<'_>) -> PermissionRules {
     let rules = read(members, Authority::User, reporter).restrictions();
     if let Some(Value::Object(members)) = find_member(members, KEY).map(|member| &member.node.value)
@@ -92,7 +92,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// The member of this key, unless a person wrote `null` there.
+    /// Returns the member, unless a user wrote `null` there.
     fn non_null_member<'m>(&self, members: &'m [Member], key: &str) -> Option<&'m Member> {
         let is_user_null = |member: &&Member| {
             self.authority == Authority::User && member.node.value == Value::Null
@@ -178,7 +178,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// Something in this file cannot be made out that may have denied or asked.
+    /// Marks the file as one with deny or ask rules that could not be read.
     fn mark_unreadable(&mut self, span: Span) {
         let source = self.reporter.origin(span).source;
         if !self.rules.unreadable.contains(&source) {
@@ -195,8 +195,8 @@ fn dotted(key: &str) -> String {
     format!("{KEY}.{key}")
 }
 
-/// Where a fault stands in the file. A string with escapes in it is longer there than what it says, and
-/// then the whole string is meant.
+/// Returns the position of an error in the file. A string with escapes is longer in the file than its value, so
+/// then the whole string is marked.
 fn span_of(error: &RuleError, node: Span, text: &str) -> Span {
     let is_as_written = node.end - node.start == text.len() + 2;
     match is_as_written {
@@ -211,7 +211,7 @@ mod tests {
     use crate::settings::Settings;
     use crate::source::{Authority, Source};
 
-    /// Lists what was read and what is wrong with it, a line each.
+    /// Lists the rules and the problems, one per line.
     #[track_caller]
     fn check(authority: Authority, text: &str, expected: &[&str]) {
         let source = Source::file(Scope::User, "s");

@@ -9,11 +9,11 @@ use crate::problem::{PolicyList, Problem, ProblemKind, ProblemSubject, Reporter}
 use crate::source::{Authority, Origin};
 use crate::template::Template;
 
-/// The keys whose loss would let something run that should not.
+/// Keys that must be valid, because otherwise a server might run that should not.
 pub(super) const POLICY_LIST_KEYS: [&str; 4] =
     ["allowedMcpServers", "deniedMcpServers", "allowManagedMcpServersOnly", "disabledMcpServers"];
 
-/// Is a whole list lost? A single bad entry is not: the others still count.
+/// Is a whole list unreadable? A single invalid entry does not count: the others still apply.
 pub(super) fn is_list_unreadable(problem: &Problem) -> bool {
     let is_list = problem.key.as_deref().is_some_and(|key| POLICY_LIST_KEYS.contains(&key));
     is_list && matches!(problem.kind, ProblemKind::WrongType { .. } | ProblemKind::DuplicateKey)
@@ -131,7 +131,7 @@ impl Reader<'_, '_> {
     }
 }
 
-/// What an entry that makes no sense was about.
+/// Returns the kinds of matcher that an invalid entry was meant for.
 fn intended_kinds(node: &Node) -> Vec<MatcherKind> {
     let Value::Object(members) = &node.value else { return Vec::new() };
     let about = |member: &Member| match member.key.as_str() {
@@ -142,7 +142,7 @@ fn intended_kinds(node: &Node) -> Vec<MatcherKind> {
     members.iter().filter_map(about).collect()
 }
 
-/// Reads one policy entry, or says what part of it makes no sense.
+/// Parses one policy entry, or returns the position of the error.
 fn parse_matcher(node: &Node) -> Result<Matcher, Span> {
     let Value::Object(members) = &node.value else { return Err(node.span) };
     let [member] = &members[..] else { return Err(node.span) };

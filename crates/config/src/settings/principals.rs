@@ -1,5 +1,4 @@
-//! Reads `principals` of a settings file: what clients of a gateway may do, each by the name that it shows itself with.
-//! Rules that hold for everybody hold for them too; these are added.
+//! Reads `principals` of a settings file: permission rules for the clients of a gateway, by name.
 
 use super::permissions;
 use crate::document::{Member, Value, find_member};
@@ -10,10 +9,11 @@ pub use crate::schema::PRINCIPAL_KEYS;
 use crate::schema::nearest;
 use crate::source::Authority;
 
-/// The key of a settings file that holds all this.
+/// The key of the section.
 pub(crate) const KEY: &str = "principals";
 
-/// Reads it out of a settings file's members. A principal of whom nothing can be made out is asked about everything.
+/// Reads the section from the members of a settings file. If the rules of a client cannot be read, all of its
+/// calls need a prompt.
 pub(crate) fn read(
     members: &[Member],
     authority: Authority,

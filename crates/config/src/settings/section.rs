@@ -1,5 +1,5 @@
-//! One object of a settings file with keys of its own: its keys are checked when it is opened, and each value is read
-//! or reported.
+//! One object of a settings file. Its keys are checked when it is opened; each value is read, or reported if it
+//! is not valid.
 
 use std::collections::HashSet;
 
@@ -19,7 +19,7 @@ pub(crate) struct Section<'m, 'r, 'l> {
 }
 
 impl<'m, 'r, 'l> Section<'m, 'r, 'l> {
-    /// The object under a key; none where there is none, which is reported if there is something else.
+    /// Opens the object under a key; `None` if it is absent, or reported if it is not an object.
     pub(crate) fn open(
         members: &'m [Member],
         key: &'static str,
@@ -49,7 +49,7 @@ impl<'m, 'r, 'l> Section<'m, 'r, 'l> {
         }
     }
 
-    /// A text.
+    /// Reads a string.
     pub(crate) fn string(&mut self, name: &str) -> Option<String> {
         let member = find_member(self.inner, name)?;
         match &member.node.value {
@@ -65,7 +65,7 @@ impl<'m, 'r, 'l> Section<'m, 'r, 'l> {
         }
     }
 
-    /// A text that must be there.
+    /// Reads a required string.
     pub(crate) fn required_string(&mut self, name: &str) -> Option<String> {
         if find_member(self.inner, name).is_none() {
             self.report_wrong_type(&self.member.node, name, "a string");
@@ -73,12 +73,12 @@ impl<'m, 'r, 'l> Section<'m, 'r, 'l> {
         self.string(name)
     }
 
-    /// A text that may name a secret.
+    /// Reads a string that may refer to a secret.
     pub(crate) fn template(&mut self, name: &str) -> Option<Template> {
         self.string(name).map(|text| Template::parse(&text))
     }
 
-    /// An https address, or one on this machine.
+    /// Reads an https URL, or a URL of this machine.
     pub(crate) fn https_url(&mut self, name: &str) -> Option<String> {
         let text = self.string(name)?;
         if is_https_or_loopback(&text) {
@@ -89,7 +89,7 @@ impl<'m, 'r, 'l> Section<'m, 'r, 'l> {
         None
     }
 
-    /// Such an address, which must be there.
+    /// Reads a required https URL, or a URL of this machine.
     pub(crate) fn required_https_url(&mut self, name: &str) -> Option<String> {
         if find_member(self.inner, name).is_none() {
             let kind = ProblemKind::InvalidUrl { schemes: "`https://`" };
@@ -98,7 +98,7 @@ impl<'m, 'r, 'l> Section<'m, 'r, 'l> {
         self.https_url(name)
     }
 
-    /// A port.
+    /// Reads a port.
     pub(crate) fn port(&mut self, name: &str) -> Option<u16> {
         let member = find_member(self.inner, name)?;
         let number = match &member.node.value {
@@ -115,7 +115,7 @@ impl<'m, 'r, 'l> Section<'m, 'r, 'l> {
         number
     }
 
-    /// A whole number above nought.
+    /// Reads an integer above zero.
     pub(crate) fn positive_integer(&mut self, name: &str) -> Option<u64> {
         let member = find_member(self.inner, name)?;
         let number = match &member.node.value {
@@ -132,7 +132,7 @@ impl<'m, 'r, 'l> Section<'m, 'r, 'l> {
         number
     }
 
-    /// A word that must be there and mean something.
+    /// Reads a required string that `parse` accepts.
     pub(crate) fn one_of<T>(
         &mut self,
         name: &str,
@@ -154,7 +154,7 @@ impl<'m, 'r, 'l> Section<'m, 'r, 'l> {
         word
     }
 
-    /// Where it stands.
+    /// Returns the position of the section.
     pub(crate) fn origin(&self) -> Origin {
         self.reporter.origin(self.member.key_span)
     }

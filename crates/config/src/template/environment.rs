@@ -3,19 +3,19 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The variables that a text may name.
+/// The variables that a text may use.
 #[derive(Clone, Default)]
 pub struct Environment(BTreeMap<String, String>);
 
 impl Environment {
-    /// The same variables and one more, which hides one of the same name.
+    /// Returns the variables with one added or replaced.
     pub fn with(&self, name: &str, value: &str) -> Environment {
         let mut more = self.clone();
         more.0.insert(name.to_owned(), value.to_owned());
         more
     }
 
-    /// A variable's value.
+    /// Returns the value of a variable.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }

@@ -4,36 +4,36 @@ use std::fmt;
 
 use super::secret_reference::SecretReference;
 
-/// A text with its variables put in; named secrets are still names.
+/// A text after expansion; secrets are still references.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct ExpandedText(Vec<TextSegment>);
 
-/// A stretch of a [`Text`].
+/// A segment of an [`ExpandedText`].
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub enum TextSegment {
-    /// Characters.
+    /// Plain text.
     Plain(String),
-    /// A secret to fetch when the text is used.
+    /// A secret that is fetched when the text is used.
     Secret(SecretReference),
 }
 
 impl ExpandedText {
-    /// A text with nothing left to fetch.
+    /// Creates a text without secrets.
     pub fn plain(text: &str) -> ExpandedText {
         ExpandedText(vec![TextSegment::Plain(text.to_owned())])
     }
 
-    /// The stretches in order.
+    /// Returns the segments in order.
     pub fn segments(&self) -> &[TextSegment] {
         &self.0
     }
 
-    /// Is there anything left to fetch?
+    /// Does the text contain secret references?
     pub fn has_secrets(&self) -> bool {
         self.0.iter().any(|piece| matches!(piece, TextSegment::Secret(_)))
     }
 
-    /// The secrets that are left to fetch.
+    /// Returns the secret references.
     pub fn secrets(&self) -> Vec<&SecretReference> {
         self.0
             .iter()
@@ -44,7 +44,7 @@ impl ExpandedText {
             .collect()
     }
 
-    /// The whole text, secrets written as references.
+    /// Returns the whole text, with secrets as references.
     pub fn to_unresolved_string(&self) -> String {
         let piece = |piece: &TextSegment| match piece {
             TextSegment::Plain(text) => text.clone(),
@@ -65,7 +65,7 @@ impl ExpandedText {
     }
 }
 
-/// Prints nothing of the text: it may be a secret.
+/// Does not show the text, because it may be a secret.
 impl fmt::Debug for ExpandedText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("ExpandedText(…)")

@@ -3,8 +3,8 @@
 use super::Template;
 use crate::display::{MASK, mask_arguments, masked_url, printable};
 
-/// A value that is secret unless it only names variables: names are shown, literals are masked.
-/// The scheme in front of a credential is no secret.
+/// Returns a value that may be secret: names of variables and authentication schemes are shown, literals are
+/// masked.
 pub fn masked_template(template: &Template) -> String {
     let literal = |text: &str| match text {
         "Bearer " | "Basic " | "Token " => text.to_owned(),
@@ -13,12 +13,12 @@ pub fn masked_template(template: &Template) -> String {
     printable(&template.masked_with(literal))
 }
 
-/// Like [`masked_url`], for text that still holds variables.
+/// Like [`masked_url`], for text with variables.
 pub fn masked_url_template(template: &Template) -> String {
     masked_url(&template.masked_with(str::to_owned))
 }
 
-/// A command's arguments, with what looks like a secret masked.
+/// Returns the arguments of a command with everything masked that looks like a secret.
 pub fn masked_arguments(arguments: &[Template]) -> Vec<String> {
     let texts: Vec<String> = arguments.iter().map(|it| it.masked_with(str::to_owned)).collect();
     mask_arguments(&texts).iter().map(|text| printable(text)).collect()

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::secret_reference::SecretReference;
 use super::{Template, TemplatePart};
 
-/// Defaults may hold variables in turn, this deep; anything deeper is taken literally.
+/// How deep defaults may nest; deeper ones are literal.
 const MAX_DEFAULT_DEPTH: usize = 16;
 
 pub(super) fn parse_at(text: &str, depth: usize) -> Template {
@@ -35,7 +35,7 @@ pub(super) fn parse_at(text: &str, depth: usize) -> Template {
     Template { raw: text.to_owned(), parts }
 }
 
-/// Reads what begins with the `$` at `dollar`; says where it ends.
+/// Parses what starts with the `$` at `dollar`, and returns its end.
 fn parse_dollar(
     text: &str,
     dollar: usize,
@@ -90,7 +90,7 @@ fn leading_name(text: &str) -> &str {
     &text[..end]
 }
 
-/// Where each `{` is closed, found in one pass; braces inside must balance.
+/// Finds the closing brace of each `{` in one pass; braces inside must balance.
 pub(crate) fn closing_braces(text: &str) -> HashMap<usize, usize> {
     let mut open = Vec::new();
     let mut closings = HashMap::new();

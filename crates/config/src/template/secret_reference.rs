@@ -4,19 +4,19 @@ use std::fmt;
 
 use crate::display;
 
-/// A secret that is named instead of written.
+/// A reference to a secret.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum SecretReference {
     /// `${keychain:NAME}`: an entry of the system's keychain.
     Keychain(String),
     /// `${file:PATH}`: the content of a file.
     File(String),
-    /// `${cmd:COMMAND}`: what a command prints.
+    /// `${cmd:COMMAND}`: the output of a command.
     Command(String),
 }
 
 impl SecretReference {
-    /// What people may see of it: a command may hold a secret to get at a secret.
+    /// Returns the reference for users. The command is masked, because it may itself contain a secret.
     pub fn masked(&self) -> String {
         match self {
             SecretReference::Command(command) => {
@@ -46,7 +46,7 @@ impl fmt::Debug for SecretReference {
     }
 }
 
-/// The whole of it, as it is written and hashed; for people there is [`SecretReference::shown`].
+/// The full reference, as it is written and hashed. For users, see [`SecretReference::masked`].
 impl fmt::Display for SecretReference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

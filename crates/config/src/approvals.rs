@@ -35,7 +35,7 @@ pub struct Approvals(BTreeMap<String, BTreeMap<String, ApprovalDecision>>);
 
 /// The approvals file is not valid, so no server counts as approved.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("the list of approvals is damaged")]
+#[error("the approvals file is not valid")]
 pub struct CorruptApprovals;
 
 impl Approvals {

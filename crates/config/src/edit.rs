@@ -102,10 +102,10 @@ impl fmt::Debug for Edit {
 #[derive(Debug, Clone, Error)]
 pub enum EditError {
     /// The text is not valid JSON, so an edit could destroy something.
-    #[error("the file is not valid JSON, so it was left alone")]
+    #[error("the file is not valid JSON, so it was not changed")]
     Syntax(SyntaxError),
     /// A value that must be an object or a list has another type.
-    #[error("`{key}` is not {expected}, so the file was left alone")]
+    #[error("`{key}` is not {expected}, so the file was not changed")]
     WrongType {
         /// The key.
         key: String,
@@ -385,9 +385,9 @@ mod tests {
     #[test]
     fn a_text_that_makes_no_sense_is_left_alone() {
         for (text, message) in [
-            ("{", "the file is not valid JSON, so it was left alone"),
-            ("[]", "`the top level` is not an object, so the file was left alone"),
-            ("{\"mcpServers\": 5}", "`mcpServers` is not an object, so the file was left alone"),
+            ("{", "the file is not valid JSON, so it was not changed"),
+            ("[]", "`the top level` is not an object, so the file was not changed"),
+            ("{\"mcpServers\": 5}", "`mcpServers` is not an object, so the file was not changed"),
         ] {
             let error = apply(text, &[set_server("a", json!({}))]).expect_err("it makes no sense");
             assert_eq!(error.to_string(), message);

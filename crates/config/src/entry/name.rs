@@ -24,13 +24,13 @@ pub enum ReservedNames {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NameError {
     /// It is empty.
-    #[error("a server's name cannot be empty")]
+    #[error("a server name must not be empty")]
     Empty,
     /// It contains a character other than letters, digits, `-` and `_`.
-    #[error("a server's name may hold letters, digits, `-` and `_` only")]
+    #[error("a server name may contain only letters, digits, `-` and `_`")]
     Character(char),
     /// It contains `__`, which separates server and tool in tool names.
-    #[error("`__` in a server's name is reserved: it separates server and tool in tool names")]
+    #[error("`__` is not allowed in a server name: it separates server and tool in tool names")]
     Separator,
     /// It is one of [`RESERVED`].
     #[error("the name is reserved for a built-in server")]

@@ -372,12 +372,12 @@ mod tests {
         check(
             r#"{"command": "x", "url": "https://h/"}"#,
             "left out",
-            &["E 18 url: has both `command` and `url`; a server is either started or reached"],
+            &["E 18 url: has both `command` and `url`; a server needs exactly one of them"],
         );
         check(
             r#"{"url": "https://h/"}"#,
             "left out",
-            &["E 2 url: has a `url` but no `type`; without a type a server is `stdio`"],
+            &["E 2 url: has a `url` but no `type`; the default type is `stdio`"],
         );
         check(
             r#"{"type": "htp", "url": "https://h/"}"#,
@@ -422,7 +422,7 @@ mod tests {
             "left out",
             &[
                 "E 51 headers.A: is not the name of a header",
-                "E 68 headers.C: holds a control character",
+                "E 68 headers.C: contains a control character",
             ],
         );
     }
@@ -433,7 +433,7 @@ mod tests {
             r#"{"command": "x", "arg": [], "headers": {}, "command": "y"}"#,
             "kept",
             &[
-                "W 44 command: stands here twice; the last one counts",
+                "W 44 command: duplicate key; the last one counts",
                 "W 18 arg: unknown key, kept but without effect",
                 "W 29 headers: has no effect on a server of type `stdio`",
             ],

@@ -160,11 +160,11 @@ pub(crate) fn report_unknown_keys(
         let kind = match member.key.as_str() {
             "servers" if !wrapped => ProblemKind::ForeignFormat {
                 key: "servers",
-                hint: "that is the shape of VS Code: run `swb import vscode`",
+                hint: "this is the format of VS Code: run `swb import vscode`",
             },
             "mcp" if !wrapped => ProblemKind::ForeignFormat {
                 key: "mcp",
-                hint: "that is the shape of opencode: run `swb import opencode`",
+                hint: "this is the format of opencode: run `swb import opencode`",
             },
             other => ProblemKind::UnknownKey { nearest: nearest(other, known.iter().copied()) },
         };
@@ -309,7 +309,7 @@ mod tests {
                 "b bad",
                 "  .mcp.json:3: expected a string, found a number",
                 "c d bad",
-                "  .mcp.json:4: a server's name may hold letters, digits, `-` and `_` only",
+                "  .mcp.json:4: a server name may contain only letters, digits, `-` and `_`",
                 "e ok",
             ],
         );
@@ -324,7 +324,7 @@ mod tests {
                 "browser bad",
                 "  .mcp.json:1: the name is reserved for a built-in server",
                 "a__b bad",
-                "  .mcp.json:1: `__` in a server's name is reserved: it separates server and tool in tool names",
+                "  .mcp.json:1: `__` is not allowed in a server name: it separates server and tool in tool names",
             ],
         );
         check(
@@ -369,18 +369,14 @@ mod tests {
         let layer = layer(Scope::Project, r#"{"servers": {"a": {"command": "x"}}}"#);
         assert_eq!(
             layer.problems[0].hint().as_deref(),
-            Some("that is the shape of VS Code: run `swb import vscode`")
+            Some("this is the format of VS Code: run `swb import vscode`")
         );
     }
 
     #[test]
     fn of_a_doubled_name_the_last_counts_and_it_is_said() {
         let text = "{\"mcpServers\": {\"a\": {\"command\": \"1\"},\n\"a\": {\"command\": \"2\"}}}";
-        check(
-            Scope::User,
-            text,
-            &["  .mcp.json:2: stands here twice; the last one counts", "a ok"],
-        );
+        check(Scope::User, text, &["  .mcp.json:2: duplicate key; the last one counts", "a ok"]);
         let layer = layer(Scope::User, text);
         let entry = layer.definitions[0].entry.as_ref().expect("it is whole");
         assert_eq!(entry.templates()[0].as_str(), "2");

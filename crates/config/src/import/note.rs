@@ -90,17 +90,17 @@ impl fmt::Display for ImportNote {
                 write!(f, "`{key}` has no counterpart and was left out")
             }
             ImportNote::KeyNotRead { key } => {
-                write!(f, "`{key}` has another shape and was not read")
+                write!(f, "`{key}` has an unexpected type and was not read")
             }
             ImportNote::Rewritten { key, from, to } => write!(f, "`{key}`: {from} became {to}"),
             ImportNote::DollarEscaped { key } => {
-                write!(f, "`{key}`: `$` became `$$` so that it keeps meaning a dollar")
+                write!(f, "`{key}`: `$` became `$$` to stay a literal dollar sign")
             }
             ImportNote::ReferenceNotTranslated { key } => {
                 write!(f, "`{key}`: a reference has no counterpart and is plain text now")
             }
             ImportNote::TrustDropped => {
-                write!(f, "`trust` was left out because the file lies in a project")
+                write!(f, "`trust` was left out because the file belongs to a project")
             }
             ImportNote::VariableRequired { variable } => write!(f, "`{variable}` must be set"),
             ImportNote::InputBecameVariable { input, variable } => {
@@ -108,9 +108,9 @@ impl fmt::Display for ImportNote {
             }
             ImportNote::FileReferenced { key, path } => write!(f, "`{key}` is read from `{path}`"),
             ImportNote::TransportAssumed { transport } => {
-                write!(f, "no transport is written: taken as `{transport}`")
+                write!(f, "no transport is given: assumed `{transport}`")
             }
-            ImportNote::DisabledBy { key } => write!(f, "disabled, as `{key}` says"),
+            ImportNote::DisabledBy { key } => write!(f, "disabled by `{key}`"),
             ImportNote::DisabledInProject => {
                 write!(f, "disabled in this project, but not elsewhere")
             }
@@ -151,10 +151,10 @@ impl fmt::Display for SkipReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SkipReason::NotAnObject => write!(f, "it is not an object"),
-            SkipReason::NoTransport => write!(f, "it has neither a command nor an address"),
-            SkipReason::CommandAndUrl => write!(f, "it has both a command and an address"),
+            SkipReason::NoTransport => write!(f, "it has neither a command nor a URL"),
+            SkipReason::CommandAndUrl => write!(f, "it has both a command and a URL"),
             SkipReason::UnknownType => write!(f, "its `type` cannot be imported"),
-            SkipReason::UnsupportedUrl => write!(f, "its address is not a web address"),
+            SkipReason::UnsupportedUrl => write!(f, "the scheme of its URL is not supported"),
             SkipReason::WrongType { key, expected } => write!(f, "`{key}` should be {expected}"),
         }
     }
@@ -186,7 +186,7 @@ impl fmt::Display for ExpectedType {
             ExpectedType::StringArray => "an array of strings",
             ExpectedType::StringMap => "an object of strings",
             ExpectedType::Boolean => "true or false",
-            ExpectedType::Duration => "a time",
+            ExpectedType::Duration => "a duration",
             ExpectedType::Port => "a port",
             ExpectedType::VariableName => "the name of a variable",
         })

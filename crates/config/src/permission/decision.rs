@@ -46,16 +46,16 @@ impl fmt::Display for DecisionReason {
                 write!(f, "the {effect} rule `{}` ({origin})", rule.to_printable())
             }
             DecisionReason::InvalidRule(invalid) => {
-                write!(f, "the {} rule in {} makes no sense", invalid.effect, invalid.origin)
+                write!(f, "the {} rule in {} is not valid", invalid.effect, invalid.origin)
             }
             DecisionReason::Unreadable(source) => {
-                write!(f, "the rules in {source} cannot be made out")
+                write!(f, "the rules in {source} cannot be read")
             }
             DecisionReason::Mode(mode) => write!(f, "the mode `{mode}`"),
             DecisionReason::TrustedServer => f.write_str("the server is trusted"),
             DecisionReason::NoMatchingRule => f.write_str("no matching rule"),
             DecisionReason::PromptsDisabled(inner) => {
-                write!(f, "{inner}, and nothing asks in the mode `{}`", PermissionMode::DontAsk)
+                write!(f, "{inner}, and the mode `{}` allows no prompts", PermissionMode::DontAsk)
             }
         }
     }

@@ -44,7 +44,7 @@ impl fmt::Display for MatchResult {
             MatchResult::OtherServer => f.write_str("it names another server"),
             MatchResult::OtherTool => f.write_str("it names another tool"),
             MatchResult::PredicateNotMet { predicate, mismatch: PredicateMismatch::Absent } => {
-                write!(f, "`{predicate}` speaks of an argument that is not there")
+                write!(f, "`{predicate}` refers to an argument that is missing")
             }
             MatchResult::PredicateNotMet { predicate, mismatch: PredicateMismatch::Differs } => {
                 write!(f, "`{predicate}` does not hold")
@@ -227,25 +227,25 @@ mod tests {
 
     #[test]
     fn what_is_no_rule_says_where_and_why() {
-        check("", "0: a rule begins with `mcp__`");
-        check("Bash(ls)", "0: a rule begins with `mcp__`");
-        check("mcp__", "5: it names no server");
-        check("mcp____read", "5: it names no server");
-        check("mcp__*", "5: a `*` may stand in the tool's name only");
-        check("mcp__fi*es__read", "7: a `*` may stand in the tool's name only");
-        check("mcp__files__", "12: it names no tool behind the `__`");
-        check("mcp__my files", "7: names hold letters, digits, `-` and `_` only");
-        check("mcp__files__read ", "16: names hold letters, digits, `-` and `_` only");
-        check("mcp__f()", "7: a predicate is `argument=value` or `argument!=value`");
-        check("mcp__f(a)", "8: a predicate is `argument=value` or `argument!=value`");
-        check("mcp__f(a==1)", "9: a predicate is `argument=value` or `argument!=value`");
-        check("mcp__f(a.=1)", "7: a predicate is `argument=value` or `argument!=value`");
-        check("mcp__f(a=1,)", "11: a predicate is `argument=value` or `argument!=value`");
-        check("mcp__f(a=x(1))", "10: a predicate is `argument=value` or `argument!=value`");
+        check("", "0: a rule must begin with `mcp__`");
+        check("Bash(ls)", "0: a rule must begin with `mcp__`");
+        check("mcp__", "5: the server is missing");
+        check("mcp____read", "5: the server is missing");
+        check("mcp__*", "5: `*` is allowed in the tool's name only");
+        check("mcp__fi*es__read", "7: `*` is allowed in the tool's name only");
+        check("mcp__files__", "12: the tool after `__` is missing");
+        check("mcp__my files", "7: names may contain only letters, digits, `-` and `_`");
+        check("mcp__files__read ", "16: names may contain only letters, digits, `-` and `_`");
+        check("mcp__f()", "7: a predicate must be `argument=value` or `argument!=value`");
+        check("mcp__f(a)", "8: a predicate must be `argument=value` or `argument!=value`");
+        check("mcp__f(a==1)", "9: a predicate must be `argument=value` or `argument!=value`");
+        check("mcp__f(a.=1)", "7: a predicate must be `argument=value` or `argument!=value`");
+        check("mcp__f(a=1,)", "11: a predicate must be `argument=value` or `argument!=value`");
+        check("mcp__f(a=x(1))", "10: a predicate must be `argument=value` or `argument!=value`");
         check("mcp__f(a=)", "9: a value is missing");
         check("mcp__f(a=1", "10: the `(` is not closed");
         check("mcp__f(a=\"1", "9: a quote is not closed");
-        check(r#"mcp__f(a="\n")"#, "10: in quotes, only `\"`, `*` and `\\` follow a `\\`");
+        check(r#"mcp__f(a="\n")"#, "10: in quotes, `\\` may precede only `\"`, `*` and `\\`");
         check("mcp__f(a=1)x", "11: nothing may follow the `)`");
         check("mcp__f(a.b.c.d.e.f.g.h.i=1)", "7: it is too long");
     }

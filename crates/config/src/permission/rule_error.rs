@@ -16,22 +16,22 @@ pub struct RuleError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum RuleErrorKind {
     /// It does not begin with `mcp__`.
-    #[error("a rule begins with `mcp__`")]
+    #[error("a rule must begin with `mcp__`")]
     Prefix,
     /// There is no server after the prefix.
-    #[error("it names no server")]
+    #[error("the server is missing")]
     MissingServer,
     /// There is nothing after `__`.
-    #[error("it names no tool behind the `__`")]
+    #[error("the tool after `__` is missing")]
     MissingTool,
     /// It contains a character that is not allowed in names.
-    #[error("names hold letters, digits, `-` and `_` only")]
+    #[error("names may contain only letters, digits, `-` and `_`")]
     Character,
     /// There is a wildcard in the server's name.
-    #[error("a `*` may stand in the tool's name only")]
+    #[error("`*` is allowed in the tool's name only")]
     WildcardServer,
     /// A predicate is not `argument=value`.
-    #[error("a predicate is `argument=value` or `argument!=value`")]
+    #[error("a predicate must be `argument=value` or `argument!=value`")]
     Predicate,
     /// There is nothing after `=`.
     #[error("a value is missing")]
@@ -40,7 +40,7 @@ pub enum RuleErrorKind {
     #[error("a quote is not closed")]
     UnclosedQuote,
     /// A backslash precedes a character that needs no escape.
-    #[error("in quotes, only `\"`, `*` and `\\` follow a `\\`")]
+    #[error("in quotes, `\\` may precede only `\"`, `*` and `\\`")]
     Escape,
     /// There is no `)`.
     #[error("the `(` is not closed")]

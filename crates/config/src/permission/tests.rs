@@ -171,13 +171,13 @@ fn dont_ask_denies_what_would_ask_and_says_why_it_would() {
         "",
         PermissionMode::DontAsk,
         "files read",
-        "deny: no matching rule, and nothing asks in the mode `dontAsk`",
+        "deny: no matching rule, and the mode `dontAsk` allows no prompts",
     );
     check(
         "user ask mcp__files",
         PermissionMode::DontAsk,
         "trusted: files read",
-        "deny: the ask rule `mcp__files` (user:1), and nothing asks in the mode `dontAsk`",
+        "deny: the ask rule `mcp__files` (user:1), and the mode `dontAsk` allows no prompts",
     );
     check("", PermissionMode::DontAsk, "trusted: files read", "allow: the server is trusted");
 }
@@ -209,18 +209,18 @@ fn bypass_passes_by_what_asks_but_no_deny_and_nothing_of_an_administrator() {
 #[test]
 fn a_deny_or_ask_that_nobody_understands_asks_for_its_server_in_every_mode() {
     let lines = "user allow mcp__files\nuser allow mcp__web\nlocal deny mcp__files__read(";
-    let asked = "ask: the deny rule in local:1 makes no sense";
+    let asked = "ask: the deny rule in local:1 is not valid";
     check(lines, PermissionMode::Default, "trusted: files write", asked);
     check(lines, PermissionMode::Bypass, "files write", asked);
     check(
         lines,
         PermissionMode::DontAsk,
         "files write",
-        "deny: the deny rule in local:1 makes no sense, and nothing asks in the mode `dontAsk`",
+        "deny: the deny rule in local:1 is not valid, and the mode `dontAsk` allows no prompts",
     );
     check(lines, PermissionMode::Default, "web get", "allow: the allow rule `mcp__web` (user:1)");
     let every = "user allow mcp__web\nlocal ask Web(x)";
-    check(every, PermissionMode::Default, "web get", "ask: the ask rule in local:1 makes no sense");
+    check(every, PermissionMode::Default, "web get", "ask: the ask rule in local:1 is not valid");
 }
 
 #[test]
@@ -239,7 +239,7 @@ fn a_list_that_nobody_understands_asks_for_everything() {
         "user allow mcp__files\nlocal: {\"deny\": \"mcp__web\"}",
         PermissionMode::Bypass,
         "files read",
-        "ask: the rules in local cannot be made out",
+        "ask: the rules in local cannot be read",
     );
 }
 

@@ -26,11 +26,11 @@ impl Problem {
             ProblemKind::UrlWithoutType => {
                 Some("add `\"type\": \"http\"` (or `sse`, `ws`) to the entry".to_owned())
             }
-            ProblemKind::CommandAndUrl => {
-                Some("keep `command` for a program to start, `url` for a remote server".to_owned())
-            }
+            ProblemKind::CommandAndUrl => Some(
+                "use `command` for a program to start, or `url` for a remote server".to_owned(),
+            ),
             ProblemKind::MissingVariable(name) if name.is_empty() => {
-                Some("write `$$` for a dollar that is no variable".to_owned())
+                Some("write `$$` for a literal dollar sign".to_owned())
             }
             ProblemKind::MissingVariable(name) => {
                 Some(format!("set {name}, or give it a default: ${{{name}:-value}}"))
@@ -41,13 +41,13 @@ impl Problem {
             ProblemKind::ForeignFormat { hint: whose, .. } => Some((*whose).to_owned()),
             ProblemKind::InvalidServerName(error) => self.name_hint(error),
             ProblemKind::UserOnly => {
-                Some("write it to your own settings: swb permissions add".to_owned())
+                Some("add it to your own settings: swb permissions add".to_owned())
             }
             ProblemKind::Unreadable(ReadFailure::PermissionDenied) => {
-                Some("make the file readable for you, or remove it".to_owned())
+                Some("make the file readable, or remove it".to_owned())
             }
             ProblemKind::CorruptApprovals(_) => {
-                Some("run `swb reset-project-choices`, then approve again what you want".to_owned())
+                Some("run `swb reset-project-choices`, then approve the servers again".to_owned())
             }
             ProblemKind::Unreadable(_)
             | ProblemKind::Syntax(_)

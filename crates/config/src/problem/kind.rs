@@ -101,7 +101,7 @@ pub enum ProblemKind {
         /// The most similar known one.
         nearest: Option<&'static str>,
     },
-    /// A key counts in managed settings only.
+    /// A key has an effect in managed settings only.
     ManagedOnly,
     /// A key counts in a user's own settings, but not in a project's file.
     UserOnly,
@@ -131,10 +131,10 @@ impl fmt::Display for ProblemKind {
             }
             ProblemKind::Empty => f.write_str("must not be empty"),
             ProblemKind::CommandAndUrl => {
-                f.write_str("has both `command` and `url`; a server is either started or reached")
+                f.write_str("has both `command` and `url`; a server needs exactly one of them")
             }
             ProblemKind::UrlWithoutType => {
-                f.write_str("has a `url` but no `type`; without a type a server is `stdio`")
+                f.write_str("has a `url` but no `type`; the default type is `stdio`")
             }
             ProblemKind::UnknownTransport { .. } => f.write_str("unknown transport type"),
             ProblemKind::RuntimeOnlyTransport(kind) => write!(
@@ -145,43 +145,55 @@ impl fmt::Display for ProblemKind {
             ProblemKind::NoEffect { transport } => {
                 write!(f, "has no effect on a server of type `{transport}`")
             }
-            ProblemKind::DuplicateKey => f.write_str("stands here twice; the last one counts"),
+            ProblemKind::DuplicateKey => f.write_str("duplicate key; the last one counts"),
             ProblemKind::InvalidServerName(error) => write!(f, "{error}"),
             ProblemKind::OutOfRange { range } => write!(f, "must be {range}"),
-            ProblemKind::InvalidUrl { schemes } => write!(f, "must be a URL that begins with {schemes}"),
+            ProblemKind::InvalidUrl { schemes } => {
+                write!(f, "must be a URL that begins with {schemes}")
+            }
             ProblemKind::InvalidName { of } => write!(f, "is not the name of {of}"),
-            ProblemKind::ControlCharacter => f.write_str("holds a control character"),
+            ProblemKind::ControlCharacter => f.write_str("contains a control character"),
             ProblemKind::MissingVariable(name) if name.is_empty() => {
                 f.write_str("a variable is not set")
             }
             ProblemKind::MissingVariable(name) => write!(f, "the variable {name} is not set"),
             ProblemKind::SecretNotAllowed(scope) => {
-                write!(f, "names a secret, which the {scope} scope may not")
+                write!(f, "refers to a secret, which the {scope} scope does not allow")
             }
-            ProblemKind::SecretInCommand => f.write_str("may not name a secret: what runs must be visible"),
+            ProblemKind::SecretInCommand => {
+                f.write_str("must not refer to a secret: the command that runs must be visible")
+            }
             ProblemKind::ForeignFormat { key, .. } => {
-                write!(f, "has `{key}` at the top but no `mcpServers`")
+                write!(f, "has `{key}` at the top level but no `mcpServers`")
             }
             ProblemKind::InvalidPolicyEntry(PolicyList::Allowed) => f.write_str(
-                "must be one of `serverName`, `serverCommand`, `serverUrl`; as it is, it allows nothing",
+                "must be one of `serverName`, `serverCommand`, `serverUrl`; it allows nothing",
             ),
             ProblemKind::InvalidPolicyEntry(PolicyList::Denied) => f.write_str(
-                "must be one of `serverName`, `serverCommand`, `serverUrl`; as it is, it denies nothing",
+                "must be one of `serverName`, `serverCommand`, `serverUrl`; it denies nothing",
             ),
             ProblemKind::InvalidPermissionRule { effect: PermissionEffect::Allow, error } => {
-                write!(f, "is no rule: {error}; as it is, it allows nothing")
+                write!(f, "is not a valid rule: {error}; it allows nothing")
             }
-            ProblemKind::InvalidPermissionRule { effect: PermissionEffect::Ask | PermissionEffect::Deny, error } => {
-                write!(f, "is no rule: {error}; until it is mended, calls to its server ask")
+            ProblemKind::InvalidPermissionRule {
+                effect: PermissionEffect::Ask | PermissionEffect::Deny,
+                error,
+            } => {
+                write!(
+                    f,
+                    "is not a valid rule: {error}; until it is fixed, calls to its server ask"
+                )
             }
             ProblemKind::UnknownMode { .. } => {
-                f.write_str("unknown mode; until it is mended, every call asks")
+                f.write_str("unknown mode; until it is fixed, every call asks")
             }
-            ProblemKind::ManagedOnly => f.write_str("counts in managed settings only"),
+            ProblemKind::ManagedOnly => f.write_str("has an effect in managed settings only"),
             ProblemKind::UserOnly => f.write_str(
-                "does not count in a project's file, which may deny and ask but not allow",
+                "has no effect in a project's file, which may deny and ask but not allow",
             ),
-            ProblemKind::CorruptApprovals(damaged) => write!(f, "{damaged}; nothing in it counts"),
+            ProblemKind::CorruptApprovals(damaged) => {
+                write!(f, "{damaged}; no approval in it counts")
+            }
         }
     }
 }

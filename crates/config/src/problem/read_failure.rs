@@ -35,7 +35,7 @@ impl fmt::Display for ReadFailure {
             ReadFailure::NotRegularFile => f.write_str("is not a regular file"),
             ReadFailure::NotADirectory => f.write_str("is not a folder"),
             ReadFailure::NotFound => f.write_str("does not exist"),
-            ReadFailure::SymlinkLoop => f.write_str("is a link that leads back to itself"),
+            ReadFailure::SymlinkLoop => f.write_str("is a symbolic link to itself"),
             ReadFailure::PermissionDenied => f.write_str("may not be read by this user"),
             ReadFailure::TooLarge { limit } => {
                 write!(f, "is larger than {} MB", limit / 1_000_000)

@@ -45,45 +45,45 @@ pub const ENTRY_KEYS: &[EntryKey] = keys! {
     "type", "string", &[], "the transport; `stdio` when absent";
     "command", "string", STDIO, "the program to start";
     "args", "array of strings", STDIO, "its arguments";
-    "env", "object of strings", STDIO, "variables it gets besides ours";
-    "cwd", "string", STDIO, "the folder it starts in";
-    "url", "string", WITH_URL, "where the server is";
+    "env", "object of strings", STDIO, "environment variables that it gets in addition to ours";
+    "cwd", "string", STDIO, "its working folder";
+    "url", "string", WITH_URL, "the URL of the server";
     "headers", "object of strings", REMOTE, "headers sent with every request";
-    "headersHelper", "string", REMOTE, "a command that prints further headers as a JSON object";
-    "oauth", "object", WITH_OAUTH, "how to sign in";
+    "headersHelper", "string", REMOTE, "a command that prints more headers as a JSON object";
+    "oauth", "object", WITH_OAUTH, "how to log in";
     "tls", "object", REMOTE, "certificates for this server";
-    "trust", "boolean", &[], "run its tools without asking; counts only from scopes that you or your administrator control";
-    "timeout", "number, milliseconds", &[], "how long connecting, and then each call, may take";
-    "tools", "object", &[], "which of its tools come into the pool: `allow`, `deny`";
-    "disabled", "boolean", &[], "switch the server off";
-    "description", "string", &[], "a note for people";
+    "trust", "boolean", &[], "run its tools without a prompt; has an effect only in scopes that you or your administrator control";
+    "timeout", "number, milliseconds", &[], "the timeout for connecting, and for each call";
+    "tools", "object", &[], "which of its tools are in the pool: `allow`, `deny`";
+    "disabled", "boolean", &[], "disable the server";
+    "description", "string", &[], "a description for users";
     "ideName", "string", IDE, "the IDE's name";
-    "authToken", "string", IDE, "the token that the IDE wants";
+    "authToken", "string", IDE, "the token that the IDE requires";
     "name", "string", &[TransportKind::Sdk], "the server's name inside the embedding program";
 };
 
 /// Every key of `oauth`.
 pub const OAUTH_KEYS: &[EntryKey] = keys! {
-    "clientId", "string", WITH_OAUTH, "a client that was registered beforehand";
-    "clientSecret", "string", WITH_OAUTH, "its secret; better named than written";
-    "callbackPort", "number", WITH_OAUTH, "the port of the redirect address";
-    "authServerMetadataUrl", "string", WITH_OAUTH, "where the authorization server's metadata is; https only";
-    "scopes", "array of strings, or one string", WITH_OAUTH, "scopes to ask for";
-    "xaa", "boolean", WITH_OAUTH, "sign in through the enterprise's identity provider";
-    "grant", "string", WITH_OAUTH, "how tokens are had: `authorization_code` (a person signs in), `client_credentials`, or `jwt_bearer` (a platform's token)";
-    "privateKey", "string", WITH_OAUTH, "a PEM key that the client signs with instead of a secret; better named than written";
-    "workloadToken", "string", WITH_OAUTH, "the platform's token for `jwt_bearer`; better named than written";
+    "clientId", "string", WITH_OAUTH, "the id of a pre-registered client";
+    "clientSecret", "string", WITH_OAUTH, "the secret of the client; preferably a reference";
+    "callbackPort", "number", WITH_OAUTH, "the port of the redirect URL";
+    "authServerMetadataUrl", "string", WITH_OAUTH, "the URL of the authorization server's metadata; https only";
+    "scopes", "array of strings, or one string", WITH_OAUTH, "the scopes to request";
+    "xaa", "boolean", WITH_OAUTH, "log in through the identity provider of the enterprise";
+    "grant", "string", WITH_OAUTH, "how tokens are obtained: `authorization_code` (a user logs in), `client_credentials`, or `jwt_bearer` (a token of the platform)";
+    "privateKey", "string", WITH_OAUTH, "the PEM key that the client signs with instead of a secret; preferably a reference";
+    "workloadToken", "string", WITH_OAUTH, "the token of the platform for `jwt_bearer`; preferably a reference";
 };
 
 /// Every key of `tls`.
 pub const TLS_KEYS: &[EntryKey] = keys! {
-    "caFile", "string", REMOTE, "a PEM file with authorities to trust besides the system's";
-    "clientCertificate", "string", REMOTE, "a PEM file with our certificate, for servers that want one";
-    "clientKey", "string", REMOTE, "a PEM file with its key; absent where the certificate's file holds it";
+    "caFile", "string", REMOTE, "a PEM file with certificate authorities to trust in addition to those of the system";
+    "clientCertificate", "string", REMOTE, "a PEM file with our client certificate, for servers that require one";
+    "clientKey", "string", REMOTE, "a PEM file with its key; not needed if the file of the certificate contains it";
 };
 
 /// Every key of `tools`.
 pub const TOOLS_KEYS: &[EntryKey] = keys! {
     "allow", "array of strings", &[], "only these tools";
-    "deny", "array of strings", &[], "never these tools";
+    "deny", "array of strings", &[], "all tools but these";
 };

@@ -34,82 +34,77 @@ pub const SETTINGS_KEYS: &[SettingsKey] = &[
         "allowedMcpServers",
         "array",
         true,
-        "only servers that an entry matches may run; an empty list allows nothing",
+        "only servers that match an entry may run; an empty list allows nothing",
     ),
     settings_key(
         "deniedMcpServers",
         "array",
         true,
-        "servers that an entry matches may not run, whatever else allows them",
+        "servers that match an entry may not run, whatever else allows them",
     ),
     settings_key(
         "allowManagedMcpServersOnly",
         "boolean",
         true,
-        "in managed settings: of the allow lists, only the managed one counts",
+        "in managed settings: only the managed allow list counts",
     ),
+    settings_key("disabledMcpServers", "array of strings", false, "the names of disabled servers"),
     settings_key(
-        "disabledMcpServers",
-        "array of strings",
-        false,
-        "names of servers that are switched off",
+        "permissions",
+        "object",
+        true,
+        "which tools may be called, and which need a prompt",
     ),
-    settings_key("permissions", "object", true, "which tools may be called, and which ask first"),
     settings_key(
         "principals",
         "object",
         true,
-        "what clients of `swb serve --pool` may do besides, by their names; `*` is everybody",
+        "additional permissions for clients of `swb serve --pool`, by name; `*` means every client",
     ),
-    settings_key(
-        "hooks",
-        "object",
-        true,
-        "commands that answer servers' questions before you are asked",
-    ),
+    settings_key("hooks", "object", true, "commands that answer elicitations before you are asked"),
     settings_key(
         "identityProvider",
         "object",
         true,
-        "who vouches for you at servers with `oauth.xaa`",
+        "the identity provider for servers with `oauth.xaa`",
     ),
     settings_key("connectorAccount", "object", true, "the account whose connectors you use"),
     settings_key(
         "model",
         "object",
         true,
-        "the language model that answers you, and servers that ask for one",
+        "the language model for conversations and for servers that request sampling",
     ),
     settings_key(
         "theme",
         "string",
         false,
-        "the screen's colours: `dark` or `light`; else what the terminal says",
+        "the colours of the screen: `dark` or `light`; by default those of the terminal",
     ),
     settings_key(
         "project",
         "string",
         false,
-        "in local settings: the project they belong to, for people; written by `swb`",
+        "in local settings: the project that they belong to, for information; written by `swb`",
     ),
     settings_key("$schema", "string", true, "ignored"),
 ];
 
 /// Every key of `permissions`.
 pub const PERMISSIONS_KEYS: &[SettingsKey] = &[
-    settings_key("allow", "array of rules", true, "calls that are made without asking"),
-    settings_key("ask", "array of rules", true, "calls that ask, whatever allows them"),
+    settings_key("allow", "array of rules", true, "calls that need no prompt"),
     settings_key(
-        "deny",
+        "ask",
         "array of rules",
         true,
-        "calls that are never made, whatever else allows them",
+        "calls that always need a prompt, whatever allows them",
     ),
+    settings_key("deny", "array of rules", true, "calls that are never made, whatever allows them"),
     settings_key(
         "defaultMode",
         "string",
         true,
-        "the mode to begin with: `default`, `plan`, `acceptEdits`, `dontAsk` or `bypass`",
+        "the initial mode: `default`, `plan`, `acceptEdits`, `dontAsk` or `bypass`",
     ),
     settings_key(
         "disableBypass",
@@ -124,7 +119,7 @@ pub const PRINCIPAL_KEYS: &[SettingsKey] = &[settings_key(
     "permissions",
     "object",
     true,
-    "rules for this one, besides those for everybody",
+    "rules for this client, in addition to those for every client",
 )];
 
 /// The only hook event.
@@ -135,36 +130,31 @@ pub const HOOKS_KEYS: &[SettingsKey] = &[settings_key(
     ELICITATION,
     "array of groups",
     true,
-    "commands that get a server's question as JSON, and may answer it; `matcher` names the servers",
+    "commands that get an elicitation as JSON and may answer it; `matcher` names the servers",
 )];
 
 /// Every key of `identityProvider`.
 pub const IDENTITY_PROVIDER_KEYS: &[SettingsKey] = &[
-    settings_key(
-        "issuer",
-        "string",
-        true,
-        "the identity provider's address; https only, or this machine",
-    ),
-    settings_key("clientId", "string", true, "who we are there"),
+    settings_key("issuer", "string", true, "the issuer URL; https, or a URL of this machine"),
+    settings_key("clientId", "string", true, "our client id"),
     settings_key(
         "clientSecret",
         "string",
         true,
-        "our secret there, where we have one; better named",
+        "our client secret, if we have one; preferably a reference",
     ),
-    settings_key("callbackPort", "number", true, "the port of the redirect address"),
+    settings_key("callbackPort", "number", true, "the port of the redirect URL"),
     settings_key(
         "tokenEndpoint",
         "string",
         true,
-        "where its tokens are, where it does not say so itself",
+        "the token endpoint, if the metadata does not contain it",
     ),
     settings_key(
         "identityToken",
         "string",
         true,
-        "who is signed in, where nobody can be; better named",
+        "the identity token, for machines where no user can log in; preferably a reference",
     ),
 ];
 
@@ -174,13 +164,13 @@ pub const CONNECTOR_ACCOUNT_KEYS: &[SettingsKey] = &[
         "apiUrl",
         "string",
         true,
-        "where its connectors are listed; https only, or this machine",
+        "the URL of the API that lists its connectors; https, or a URL of this machine",
     ),
     settings_key(
         "token",
         "string",
         true,
-        "what to show there, where no login is kept; better named",
+        "the token for the API, if there is no stored login; preferably a reference",
     ),
 ];
 
@@ -190,32 +180,27 @@ pub const MODEL_KEYS: &[SettingsKey] = &[
         "provider",
         "string",
         true,
-        "how it is spoken to: `anthropic`, `openai` (chat completions) or `openai-responses`",
+        "the API: `anthropic`, `openai` (chat completions) or `openai-responses`",
     ),
-    settings_key("name", "string", true, "what its provider calls it"),
+    settings_key("name", "string", true, "the name of the model at its provider"),
     settings_key(
         "baseUrl",
         "string",
         true,
-        "where it is, if not at its provider's; https only, or this machine",
+        "the base URL of the API, if not that of the provider; https, or a URL of this machine",
     ),
     settings_key(
         "apiKey",
         "string",
         true,
-        "what to show there; better named. Without `baseUrl` and `apiKey` both are taken from the environment",
+        "the API key; preferably a reference. Without `baseUrl` and `apiKey`, both are taken from the environment",
     ),
-    settings_key("maxTokens", "number", true, "the longest answer, in tokens"),
-    settings_key(
-        "window",
-        "number",
-        true,
-        "how much it can look at, in tokens, where that is not known",
-    ),
+    settings_key("maxTokens", "number", true, "the maximum length of a response, in tokens"),
+    settings_key("window", "number", true, "the context window, in tokens, if it is not known"),
     settings_key(
         "thinking",
         "number",
         true,
-        "how many tokens it may think with, where its provider wants to be told",
+        "the token budget for thinking, if the provider requires one",
     ),
 ];

@@ -257,8 +257,8 @@ mod tests {
                 "broken allow EveryServer",
                 "broken deny Named(\"a__b\")",
                 "broken deny EveryServer",
-                "Error 67 permissions.allow[0]: is no rule: a rule begins with `mcp__`; as it is, it allows nothing",
-                "Error 39 permissions.deny[0]: is no rule: a predicate is `argument=value` or `argument!=value`; until it is mended, calls to its server ask",
+                "Error 67 permissions.allow[0]: is not a valid rule: a rule must begin with `mcp__`; it allows nothing",
+                "Error 39 permissions.deny[0]: is not a valid rule: a predicate must be `argument=value` or `argument!=value`; until it is fixed, calls to its server ask",
                 "Error 52 permissions.deny[2]: expected a string, found a number",
             ],
         );
@@ -271,7 +271,7 @@ mod tests {
             r#"{"permissions": {"allow": ["mcp__a(b=\"c)"]}}"#,
             &[
                 "broken allow Named(\"a\")",
-                "Error 28 permissions.allow[0]: is no rule: a quote is not closed; as it is, it allows nothing",
+                "Error 28 permissions.allow[0]: is not a valid rule: a quote is not closed; it allows nothing",
             ],
         );
     }
@@ -286,12 +286,12 @@ mod tests {
         check(
             Authority::User,
             r#"{"permissions": {"ask": [], "ask": []}}"#,
-            &["lost", "Warning 29 permissions.ask: stands here twice; the last one counts"],
+            &["lost", "Warning 29 permissions.ask: duplicate key; the last one counts"],
         );
         check(
             Authority::User,
             r#"{"permissions": {}, "permissions": {}}"#,
-            &["lost", "Warning 21 permissions: stands here twice; the last one counts"],
+            &["lost", "Warning 21 permissions: duplicate key; the last one counts"],
         );
         check(
             Authority::User,
@@ -303,7 +303,7 @@ mod tests {
             r#"{"permissions": {"defaultMode": "Plan"}}"#,
             &[
                 "lost",
-                "Error 33 permissions.defaultMode: unknown mode; until it is mended, every call asks",
+                "Error 33 permissions.defaultMode: unknown mode; until it is fixed, every call asks",
             ],
         );
         check(
@@ -346,7 +346,7 @@ mod tests {
             r#"{"permissions": {"disableBypass": true, "denny": []}}"#,
             &[
                 "Warning 41 permissions.denny: unknown key, kept but without effect",
-                "Warning 18 permissions.disableBypass: counts in managed settings only",
+                "Warning 18 permissions.disableBypass: has an effect in managed settings only",
             ],
         );
     }

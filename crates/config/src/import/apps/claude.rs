@@ -164,7 +164,7 @@ mod tests {
   `GITHUB_TOKEN` must be set
   `alwaysLoad` has no counterpart and was left out
 files (User) {"type":"stdio","command":"npx","args":["-y","files","$$HOME"],"env":{}}
-  `args[2]`: `$` became `$$` so that it keeps meaning a dollar
+  `args[2]`: `$` became `$$` to stay a literal dollar sign
   disabled in this project, but not elsewhere
 events (User) {"type":"http","url":"https://e.example.com"}
 db (Local) {"type":"stdio","command":"pg-mcp","env":{"URL":"${DB_URL}"}}
@@ -201,23 +201,23 @@ old (Local) {"type":"sse","url":"https://old.example.com/sse","disabled":true}
   "untyped": {"url": "https://x"}, "good": {"command": "x"}
 }}"#,
             r#"untyped (User) {"type":"http","url":"https://x"}
-  no transport is written: taken as `http`
+  no transport is given: assumed `http`
 good (User) {"type":"stdio","command":"x"}
 `text` was skipped: it is not an object
-`empty` was skipped: it has neither a command nor an address
+`empty` was skipped: it has neither a command nor a URL
 `ide` was skipped: its `type` cannot be imported
 `args` was skipped: `args` should be an array of strings
 `env` was skipped: `env.A` should be a string
 `port` was skipped: `oauth.callbackPort` should be a port
-`time` was skipped: `timeout` should be a time
-`nowhere` was skipped: it has neither a command nor an address
-`socket` was skipped: its address is not a web address
+`time` was skipped: `timeout` should be a duration
+`nowhere` was skipped: it has neither a command nor a URL
+`socket` was skipped: the scheme of its URL is not supported
 "#,
         );
         check(
             HostApp::ClaudeCode,
             r#"{"mcpServers": []}"#,
-            "`mcpServers` has another shape and was not read\n",
+            "`mcpServers` has an unexpected type and was not read\n",
         );
         check(HostApp::ClaudeCode, "{}", "");
     }
@@ -234,7 +234,7 @@ good (User) {"type":"stdio","command":"x"}
   },
 }"#,
             r#"My Files (User) {"type":"stdio","command":"npx","args":["-y","files","C:\\Users\\ada"],"env":{"A":"$${B}","N":"1"}}
-  `env.A`: `$` became `$$` so that it keeps meaning a dollar
+  `env.A`: `$` became `$$` to stay a literal dollar sign
   `env.N`: a number became a string
 off (User) {"type":"stdio","command":"x","disabled":true}
   `autoApprove` has no counterpart and was left out

@@ -160,8 +160,8 @@ oauth_resource = "https://mcp.example.com"
 enabled = true
 "#,
             r#"docs (User) {"type":"stdio","command":"docs-server","args":["--price","5$$","$${HOME}"],"env":{"MODE":"fast","TOKEN":"${TOKEN}","REGION":"${REGION}"},"cwd":"/srv","timeout":1500,"tools":{"allow":["search","read"],"deny":["write"]},"disabled":true}
-  `args[1]`: `$` became `$$` so that it keeps meaning a dollar
-  `args[2]`: `$` became `$$` so that it keeps meaning a dollar
+  `args[1]`: `$` became `$$` to stay a literal dollar sign
+  `args[2]`: `$` became `$$` to stay a literal dollar sign
   `TOKEN` must be set
   `REGION` must be set
   `env_vars[2]` has no counterpart and was left out
@@ -170,7 +170,7 @@ enabled = true
   `default_tools_approval_mode` has no counterpart and was left out
   `tools` has no counterpart and was left out
 figma (User) {"type":"http","url":"https://mcp.example.com/mcp","headers":{"X-Region":"us$$east","X-Team":"${TEAM}","Authorization":"Bearer ${FIGMA_TOKEN}"},"headersHelper":"print-headers $X","oauth":{"clientId":"abc","callbackPort":4321,"scopes":"read write"}}
-  `http_headers.X-Region`: `$` became `$$` so that it keeps meaning a dollar
+  `http_headers.X-Region`: `$` became `$$` to stay a literal dollar sign
   `TEAM` must be set
   `FIGMA_TOKEN` must be set
   `oauth.callback_url` has no counterpart and was left out
@@ -224,11 +224,11 @@ oauth = "yes"
 scopes = []
 "#,
             r#"a.b/c (User) {"type":"stdio","command":"x"}
-`both` was skipped: it has both a command and an address
-`neither` was skipped: it has neither a command nor an address
+`both` was skipped: it has both a command and a URL
+`neither` was skipped: it has neither a command nor a URL
 `variable` was skipped: `bearer_token_env_var` should be the name of a variable
 `vars` was skipped: `env_vars[0]` should be the name of a variable
-`time` was skipped: `tool_timeout_sec` should be a time
+`time` was skipped: `tool_timeout_sec` should be a duration
 `oauth` was skipped: `oauth` should be an object of strings
 "#,
         );

@@ -75,14 +75,14 @@ mod tests {
             r#"notes (User) {"type":"stdio","command":"python","args":["${PWD:-.}/tools/server.py"],"env":{"API_KEY":"${API_KEY}","PRICE":"5$$","DATA":"${HOME:-${USERPROFILE}}/notes"}}
   `args[0]`: ${workspaceFolder} became ${PWD:-.}
   `API_KEY` must be set
-  `env.PRICE`: `$` became `$$` so that it keeps meaning a dollar
+  `env.PRICE`: `$` became `$$` to stay a literal dollar sign
   `env.DATA`: ${userHome} became ${HOME:-${USERPROFILE}}
   `envFile` has no counterpart and was left out
 tickets (User) {"type":"http","url":"https://tickets.example.com/mcp","headers":{"Authorization":"Bearer ${TICKETS}"},"oauth":{"clientId":"id","clientSecret":"${SECRET}","scopes":"read write"}}
   `TICKETS` must be set
   `SECRET` must be set
 legacy (User) {"type":"sse","url":"http://localhost:8000/sse?x=1"}
-  no transport is written: taken as `sse`
+  no transport is given: assumed `sse`
 "#,
         );
     }

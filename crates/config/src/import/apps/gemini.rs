@@ -128,9 +128,9 @@ mod tests {
   },
 }"#,
             r#"python (User) {"type":"stdio","command":"python","args":["-m","server","$$1"],"env":{"KEY":"$MY_API_KEY","URL":"${DB_URL:-local}","COST":"$$$$5"},"cwd":"./mcp","trust":true,"timeout":15000,"tools":{"allow":["safe","read"],"deny":["drop"]},"description":"For $5"}
-  `args[2]`: `$` became `$$` so that it keeps meaning a dollar
+  `args[2]`: `$` became `$$` to stay a literal dollar sign
   `MY_API_KEY` must be set
-  `env.COST`: `$` became `$$` so that it keeps meaning a dollar
+  `env.COST`: `$` became `$$` to stay a literal dollar sign
   `includeTools`: safe(…) became safe
 http (User) {"type":"http","url":"https://h.example.com/mcp","headers":{"Authorization":"Bearer $TOKEN"},"oauth":{"clientId":"id","clientSecret":"$SECRET","scopes":"a b"},"trust":false}
   `TOKEN` must be set
@@ -139,12 +139,12 @@ http (User) {"type":"http","url":"https://h.example.com/mcp","headers":{"Authori
   `oauth.tokenUrl` has no counterpart and was left out
   `url` has no counterpart and was left out
 cloud (User) {"type":"sse","url":"https://c.example.com","disabled":true}
-  disabled, as `mcp.excluded` says
+  disabled by `mcp.excluded`
   `authProviderType` has no counterpart and was left out
 typed (User) {"type":"http","url":"https://t.example.com/sse"}
 bare (User) {"type":"http","url":"https://b.example.com"}
 old (User) {"type":"sse","url":"https://o.example.com/sse/"}
-  no transport is written: taken as `sse`
+  no transport is given: assumed `sse`
 "#,
         );
     }
@@ -155,7 +155,7 @@ old (User) {"type":"sse","url":"https://o.example.com/sse/"}
             FileScope::Project,
             r#"{"mcpServers": {"a": {"command": "x", "trust": true}, "b": {"command": "x", "trust": false}}}"#,
             r#"a (Project) {"type":"stdio","command":"x"}
-  `trust` was left out because the file lies in a project
+  `trust` was left out because the file belongs to a project
 b (Project) {"type":"stdio","command":"x","trust":false}
 "#,
         );
@@ -168,9 +168,9 @@ b (Project) {"type":"stdio","command":"x","trust":false}
             r#"{"mcp": {"allowed": ["a"], "excluded": "b"}, "mcpServers": {"a": {"command": "x"}, "b": {"command": "x"}, "c": {"tcp": "x"}}}"#,
             r#"a (User) {"type":"stdio","command":"x"}
 b (User) {"type":"stdio","command":"x","disabled":true}
-  disabled, as `mcp.allowed` says
-`mcp.excluded` has another shape and was not read
-`c` was skipped: it has neither a command nor an address
+  disabled by `mcp.allowed`
+`mcp.excluded` has an unexpected type and was not read
+`c` was skipped: it has neither a command nor a URL
 "#,
         );
     }

@@ -153,7 +153,7 @@ mod tests {
   },
 }"#,
             r#"local (User) {"type":"stdio","command":"bun","args":["x","server","$$HOME"],"env":{"KEY":"${API_KEY}","CERT":"${file:/h/ada/.xdg/opencode/cert.pem}","JSON":"{\"a\": 1}"},"timeout":5000,"disabled":true}
-  `command[3]`: `$` became `$$` so that it keeps meaning a dollar
+  `command[3]`: `$` became `$$` to stay a literal dollar sign
   `API_KEY` must be set
   `environment.CERT` is read from `/h/ada/.xdg/opencode/cert.pem`
 remote (User) {"type":"http","url":"https://${HOST}/mcp","headers":{"Authorization":"Bearer ${file:~/.token}"},"oauth":{"clientId":"${ID}","clientSecret":"${SECRET}","scopes":"a b"}}
@@ -163,10 +163,10 @@ remote (User) {"type":"http","url":"https://${HOST}/mcp","headers":{"Authorizati
   `SECRET` must be set
   `oauth.redirectUri` has no counterpart and was left out
 open (User) {"type":"sse","url":"https://o.example.com/sse"}
-  no transport is written: taken as `sse`
+  no transport is given: assumed `sse`
   `oauth` has no counterpart and was left out
-`override` was skipped: it has neither a command nor an address
-`empty` was skipped: it has neither a command nor an address
+`override` was skipped: it has neither a command nor a URL
+`empty` was skipped: it has neither a command nor a URL
 `strange` was skipped: its `type` cannot be imported
 `shell` was skipped: `command` should be an array of strings
 "#,
@@ -185,7 +185,7 @@ open (User) {"type":"sse","url":"https://o.example.com/sse"}
   `timeout.startup` has no counterpart and was left out
 b (User) {"type":"http","url":"https://b","oauth":{"clientId":"i","clientSecret":"s","callbackPort":99}}
 `mcp.timeout` has no counterpart and was left out
-`c` was skipped: `timeout` should be a time
+`c` was skipped: `timeout` should be a duration
 "#,
         );
     }
@@ -198,6 +198,6 @@ b (User) {"type":"http","url":"https://b","oauth":{"clientId":"i","clientSecret"
 a (User) {"type":"stdio","command":"y","args":[]}
 "#,
         );
-        check(r#"{"mcp": 1}"#, "`mcp` has another shape and was not read\n");
+        check(r#"{"mcp": 1}"#, "`mcp` has an unexpected type and was not read\n");
     }
 }

@@ -135,10 +135,10 @@ remote (Project) {"type":"http","url":"https://${HOST}/mcp","headers":{"X-Key":"
             FileScope::User,
             r#"{"servers": {"a": {"command": "sh", "args": ["-c", "echo $PATH ${command:pick}"]}, "pipe": {"url": "pipe://./x"}}, "inputs": {}}"#,
             r#"a (User) {"type":"stdio","command":"sh","args":["-c","echo $$PATH $${command:pick}"]}
-  `args[1]`: `$` became `$$` so that it keeps meaning a dollar
+  `args[1]`: `$` became `$$` to stay a literal dollar sign
   `args[1]`: a reference has no counterpart and is plain text now
-`inputs` has another shape and was not read
-`pipe` was skipped: its address is not a web address
+`inputs` has an unexpected type and was not read
+`pipe` was skipped: the scheme of its URL is not supported
 "#,
         );
     }

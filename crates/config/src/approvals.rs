@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_approval_holds_for_one_definition_and_a_rejection_for_all() {
+    fn an_approval_applies_to_one_definition_and_a_rejection_to_all() {
         let (one, other) =
             (Fingerprint::from_stored("sha256:1"), Fingerprint::from_stored("sha256:2"));
         let mut approvals = Approvals::default();
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn the_store_reads_back_what_it_wrote() {
+    fn the_text_of_approvals_parses_as_the_same_approvals() {
         let mut approvals = Approvals::default();
         approvals.record(
             "/p/.mcp.json",
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_store_approves_nothing() {
+    fn an_invalid_file_approves_nothing() {
         for text in ["", "{}", "{\"projects\": []}", "{\"projects\": {\"f\": {\"s\": true}}}"] {
             assert_eq!(Approvals::parse(text), Err(CorruptApprovals), "{text}");
         }

@@ -79,8 +79,8 @@ mod tests {
     }
 
     #[test]
-    fn values_show_what_a_call_does_and_no_secrets() {
-        let given = serde_json::json!({
+    fn masked_arguments_show_what_a_call_does_and_no_secrets() {
+        let arguments = serde_json::json!({
             "path": "/srv/a b", "apiKey": "canary", "pin": {"password": 1234}, "list": [1, null],
             "command": "curl -H ghp_canary0123456789 host", "maxTokens": 5,
         });
@@ -88,6 +88,6 @@ mod tests {
             "path": "/srv/a b", "apiKey": "•••", "pin": {"password": "•••"}, "list": [1, null],
             "command": "curl -H ••• host", "maxTokens": 5,
         });
-        assert_eq!(masked_json(&given), shown);
+        assert_eq!(masked_json(&arguments), shown);
     }
 }

@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn white_space_alone_holds_no_value() {
+    fn white_space_alone_has_no_value() {
         assert_eq!(Document::parse(" // nothing\n").expect("it parses").root, None);
     }
 }

@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_file_is_laid_out_for_people() {
+    fn a_new_file_is_indented() {
         check(
             "",
             set_server("a", json!({"command": "x", "args": ["-y"]})),
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_can_be_set_and_taken_out_again() {
+    fn a_key_can_be_set_and_removed_again() {
         let set = |value| Edit::SetKey { name: "a".to_owned(), key: "disabled".to_owned(), value };
         check(
             "{\"mcpServers\": {\"a\": {\"command\": \"x\"}}}",
@@ -373,23 +373,25 @@ mod tests {
             key: "disabledMcpServers".to_owned(),
             text: text.to_owned(),
         };
-        let take = |text: &str| Edit::RemoveFromList {
+        let remove_text = |text: &str| Edit::RemoveFromList {
             key: "disabledMcpServers".to_owned(),
             text: text.to_owned(),
         };
         let text =
-            apply("{}\n", &[add("a"), add("a"), add("b"), take("a"), take("zzz")]).expect("a list");
+            apply("{}\n", &[add("a"), add("a"), add("b"), remove_text("a"), remove_text("zzz")])
+                .expect("a list");
         assert_eq!(text, "{\n  \"disabledMcpServers\": [\"b\"]\n}\n");
     }
 
     #[test]
-    fn a_text_that_makes_no_sense_is_left_alone() {
+    fn an_invalid_text_is_not_changed() {
         for (text, message) in [
             ("{", "the file is not valid JSON, so it was not changed"),
             ("[]", "`the top level` is not an object, so the file was not changed"),
             ("{\"mcpServers\": 5}", "`mcpServers` is not an object, so the file was not changed"),
         ] {
-            let error = apply(text, &[set_server("a", json!({}))]).expect_err("it makes no sense");
+            let error =
+                apply(text, &[set_server("a", json!({}))]).expect_err("the text is not valid");
             assert_eq!(error.to_string(), message);
         }
         let error = apply("{}", &[remove_server("a")]).expect_err("it is not there");
@@ -397,13 +399,13 @@ mod tests {
     }
 
     #[test]
-    fn of_a_doubled_server_every_copy_is_removed() {
+    fn every_copy_of_a_duplicate_server_is_removed() {
         let text = "{\"mcpServers\": {\"a\": 1, \"b\": 2, \"a\": 3}}";
         check(text, remove_server("a"), "{\"mcpServers\": {\"b\": 2}}");
     }
 
     #[test]
-    fn of_a_doubled_server_the_one_that_counts_is_changed() {
+    fn the_last_copy_of_a_duplicate_server_is_changed() {
         check(
             "{\"mcpServers\": {\"a\": {\"k\": 1}, \"a\": {\"k\": 2}}}",
             set_server("a", json!(3)),

@@ -56,14 +56,15 @@ mod tests {
     /// Reads a text as the first file of that scope and prints the result.
     pub(super) fn outcome(app: HostApp, scope: FileScope, text: &str) -> String {
         let files = config_files(app, &config_dirs());
-        let file = files.iter().find(|file| file.scope == scope).expect("the peer has such a file");
+        let file =
+            files.iter().find(|file| file.scope == scope).expect("the application has such a file");
         match read(file, text, Path::new(PROJECT)) {
-            Ok(found) => written(&found),
+            Ok(found) => summary(&found),
             Err(error) => format!("{error}: {}\n", error.kind),
         }
     }
 
-    fn written(found: &ImportOutcome) -> String {
+    fn summary(found: &ImportOutcome) -> String {
         let mut text = String::new();
         for ImportedServer { name, scope, entry, notes } in &found.servers {
             text += &format!("{name} ({scope:?}) {}\n", Value::Object(entry.clone()));
@@ -134,13 +135,13 @@ mod tests {
     ];
 
     #[test]
-    fn nothing_that_people_see_holds_a_secret() {
+    fn notes_and_errors_contain_no_secrets() {
         const CANARY: &str = "c4naryHunter2";
         for (app, text) in FILES_WITH_SECRETS.into_iter().chain(INVALID_FILES_WITH_SECRETS) {
             for file in config_files(app, &config_dirs()) {
                 let outcome = read(&file, &text.replace('%', CANARY), Path::new(PROJECT));
-                let is_broken = INVALID_FILES_WITH_SECRETS.contains(&(app, text));
-                assert_eq!(outcome.is_err(), is_broken, "{app:?}");
+                let is_invalid = INVALID_FILES_WITH_SECRETS.contains(&(app, text));
+                assert_eq!(outcome.is_err(), is_invalid, "{app:?}");
                 let mut seen = format!("{outcome:?}");
                 match outcome {
                     Ok(ImportOutcome { servers, notes }) => {
@@ -155,8 +156,8 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_does_not_parse_says_where() {
-        let broken = "{\n  \"mcpServers\": {\n    \"a\": { \"command\" }\n  }\n}";
+    fn an_invalid_file_is_an_error_with_its_position() {
+        let invalid = "{\n  \"mcpServers\": {\n    \"a\": { \"command\" }\n  }\n}";
         for app in HostApp::ALL {
             let expected = match app {
                 HostApp::Codex => "cannot read line 1, column 1: it is not TOML\n",
@@ -167,7 +168,7 @@ mod tests {
                 | HostApp::Gemini
                 | HostApp::Opencode => "cannot read line 3, column 22: it is not JSON\n",
             };
-            assert_eq!(outcome(app, FileScope::User, broken), expected);
+            assert_eq!(outcome(app, FileScope::User, invalid), expected);
         }
     }
 }

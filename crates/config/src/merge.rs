@@ -157,8 +157,10 @@ mod tests {
                     ServerState::Disabled(by) => format!("disabled by {}", by.source),
                     ServerState::Shadowed { by } => format!("shadowed by {}", by.source),
                     ServerState::Duplicate { of, .. } => format!("duplicate of {of}"),
-                    ServerState::Excluded(Exclusion::ManagedFile(_)) => "locked out".to_owned(),
-                    ServerState::Excluded(Exclusion::Strict) => "not dynamic".to_owned(),
+                    ServerState::Excluded(Exclusion::ManagedFile(_)) => {
+                        "excluded by the managed file".to_owned()
+                    }
+                    ServerState::Excluded(Exclusion::Strict) => "excluded by strict".to_owned(),
                     ServerState::Invalid => "invalid".to_owned(),
                 };
                 format!("{} {} {state}", server.name, server.origin.source)
@@ -170,7 +172,7 @@ mod tests {
     const X: &str = r#""s": {"command": "x"}"#;
 
     #[test]
-    fn the_highest_scope_wins_whole_and_losers_stay_visible() {
+    fn the_highest_scope_wins_and_the_others_stay_visible() {
         Scenario::default()
             .with("user", X)
             .with("project:p", X)
@@ -217,27 +219,27 @@ mod tests {
             .settings(r#"{"disabledMcpServers": ["corp"]}"#)
             .check(&[
                 "corp enterprise ready",
-                "own dynamic locked out",
-                "s user locked out",
+                "own dynamic excluded by the managed file",
+                "s user excluded by the managed file",
                 "tool dynamic ready",
             ]);
     }
 
     #[test]
-    fn strict_leaves_the_dynamic_scope_alone_and_never_lifts_the_lock() {
+    fn strict_excludes_all_but_the_dynamic_scope_and_keeps_exclusive_control() {
         let mut strict =
             Scenario::default().with("dynamic", X).with("user", r#""u": {"command": "x"}"#);
         strict.inputs.scope_filter = ScopeFilter::DynamicOnly;
-        strict.check(&["s dynamic ready", "u user not dynamic"]);
+        strict.check(&["s dynamic ready", "u user excluded by strict"]);
         let mut locked = Scenario::default()
             .with("enterprise", r#""corp": {"command": "c"}"#)
             .with("dynamic", X);
         locked.inputs.scope_filter = ScopeFilter::DynamicOnly;
-        locked.check(&["corp enterprise ready", "s dynamic locked out"]);
+        locked.check(&["corp enterprise ready", "s dynamic excluded by the managed file"]);
     }
 
     #[test]
-    fn a_project_server_waits_for_a_person_and_again_after_any_change() {
+    fn a_project_server_needs_an_approval_and_again_after_any_change() {
         let scenario =
             |entry: &str| Scenario::default().with("project:p", &format!("\"s\": {entry}"));
         let first = r#"{"command": "x", "args": ["a"], "env": {"K": "$V"}}"#;
@@ -270,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn remote_entries_are_bound_to_url_headers_and_sign_in() {
+    fn approvals_of_remote_entries_cover_url_headers_and_oauth() {
         let scenario =
             |entry: &str| Scenario::default().with("project:p", &format!("\"s\": {entry}"));
         let first = r#"{"type": "http", "url": "https://h/a", "headers": {"A": "b"}}"#;
@@ -289,14 +291,14 @@ mod tests {
     }
 
     #[test]
-    fn a_rejected_project_server_gives_the_name_back() {
+    fn a_rejected_project_server_does_not_shadow_others() {
         let mut scenario = Scenario::default().with("project:p", X).with("user", X);
         scenario.inputs.approvals.record("p", "s", ApprovalDecision::Rejected);
         scenario.check(&["s p rejected", "s user ready"]);
     }
 
     #[test]
-    fn an_approval_in_one_project_file_says_nothing_of_another() {
+    fn an_approval_in_one_project_file_does_not_apply_to_another() {
         let mut scenario = Scenario::default()
             .with("project:p", X)
             .approve("p", "s")
@@ -307,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn switched_off_servers_say_where() {
+    fn disabled_servers_name_the_source() {
         Scenario::default()
             .with("user", X)
             .settings(r#"{"disabledMcpServers": ["s"]}"#)
@@ -335,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn an_enabled_manual_server_hides_its_connector_twin_and_a_disabled_one_does_not() {
+    fn an_enabled_manual_server_hides_a_duplicate_connector_and_a_disabled_one_does_not() {
         let connector = r#""claude.ai Vendor": {"type": "claudeai-proxy", "url": "https://proxy.example/?mcp_url=https%3A%2F%2Fmcp.vendor.example%2F"}"#;
         Scenario::default()
             .with("connectors", connector)
@@ -372,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_variable_warns_and_blocks_nothing() {
+    fn a_missing_variable_is_only_a_warning() {
         let effective = resolve(
             Scenario::default()
                 .with("user", r#""s": {"type": "http", "url": "https://$HOST/"}"#)
@@ -388,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_may_be_named_by_a_persons_own_files_only_and_never_hide_the_host() {
+    fn only_a_users_own_files_may_refer_to_secrets_and_never_in_the_host() {
         let header = r#""s": {"type": "http", "url": "https://h/", "headers": {"A": "${cmd:id}"}}"#;
         Scenario::default().with("user", header).check(&["s user ready"]);
         Scenario::default().with("local", header).check(&["s local ready"]);
@@ -403,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_it_prints_a_secret() {
+    fn debug_output_contains_no_secrets() {
         let scenario = Scenario::default()
             .with(
                 "user",

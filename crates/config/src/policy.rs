@@ -88,12 +88,12 @@ impl Policy {
             return PolicyDecision::Refused(Refusal::EmptyList(empty.origin.clone()));
         }
         let rules = || lists.iter().flat_map(|list| &list.rules);
-        let needed = server.required_kind(rules());
-        match rules().find(|rule| server.is_allowed_by(&rule.matcher, needed)) {
+        let required = server.required_kind(rules());
+        match rules().find(|rule| server.is_allowed_by(&rule.matcher, required)) {
             Some(rule) => PolicyDecision::Allowed { by: Some(rule.clone()) },
             None => {
                 let lists = lists.iter().map(|list| list.origin.clone()).collect();
-                PolicyDecision::Refused(Refusal::NotAllowed { lists, required: needed })
+                PolicyDecision::Refused(Refusal::NotAllowed { lists, required })
             }
         }
     }
@@ -151,8 +151,8 @@ mod tests {
             PolicyDecision::Allowed { by: None } => "allowed".to_owned(),
             PolicyDecision::Allowed { by: Some(rule) } => format!("allowed by {}", rule.origin),
             PolicyDecision::Refused(Refusal::Denied(rule)) => format!("denied by {}", rule.origin),
-            PolicyDecision::Refused(Refusal::NotAllowed { required: needed, .. }) => {
-                format!("needs {needed:?}")
+            PolicyDecision::Refused(Refusal::NotAllowed { required, .. }) => {
+                format!("needs {required:?}")
             }
             PolicyDecision::Refused(Refusal::EmptyList(origin)) => format!("empty {origin}"),
             PolicyDecision::Refused(Refusal::Unreadable(source)) => format!("unreadable {source}"),
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_of_all_files_add_up_unless_only_the_managed_one_counts() {
+    fn lists_of_all_files_are_merged_unless_only_the_managed_one_counts() {
         let user = r#"{"allowedMcpServers": [{"serverName": "fs"}]}"#;
         check(r#"{"allowedMcpServers": [{"serverName": "x"}]}"#, user, NPX, "allowed by user:1");
         let managed =
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_that_make_no_sense_refuse_everything() {
+    fn unreadable_lists_refuse_everything() {
         for broken in
             ["{", r#"{"deniedMcpServers": {}}"#, r#"{"allowManagedMcpServersOnly": "yes"}"#, "[]"]
         {
@@ -338,7 +338,7 @@ mod tests {
     proptest! {
         /// A server that managed settings deny stays denied, whatever the user's settings are.
         #[test]
-        fn no_settings_of_a_person_lift_a_managed_deny(managed in settings(), user in settings(), server in server()) {
+        fn no_settings_of_a_user_override_a_managed_deny(managed in settings(), user in settings(), server in server()) {
             let alone = policy(&managed, "{}").evaluate(&server, &environment());
             let together = policy(&managed, &user).evaluate(&server, &environment());
             if matches!(alone, PolicyDecision::Refused(Refusal::Denied(_) | Refusal::EmptyList(_))) {
@@ -348,7 +348,7 @@ mod tests {
 
         /// With `allowManagedMcpServersOnly` a user's settings never allow more.
         #[test]
-        fn under_managed_only_a_person_can_only_take_away(managed in settings(), user in settings(), server in server()) {
+        fn under_managed_only_a_user_cannot_allow_more(managed in settings(), user in settings(), server in server()) {
             let locked = managed.replacen('{', r#"{"allowManagedMcpServersOnly": true, "#, 1).replace(", }", "}");
             let has_list = managed.contains("allowedMcpServers");
             let alone = policy(&locked, "{}").evaluate(&server, &environment());
@@ -360,7 +360,7 @@ mod tests {
 
         /// The order of entries has no effect.
         #[test]
-        fn the_order_of_entries_decides_nothing(rules in prop::collection::vec(rule(), 1..5), server in server()) {
+        fn the_order_of_entries_has_no_effect(rules in prop::collection::vec(rule(), 1..5), server in server()) {
             let list = |rules: &[String]| format!(r#"{{"allowedMcpServers": [{}]}}"#, rules.join(","));
             let reversed: Vec<String> = rules.iter().rev().cloned().collect();
             let one = policy(&list(&rules), "{}").evaluate(&server, &environment());

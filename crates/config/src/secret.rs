@@ -29,7 +29,7 @@ mod tests {
     use super::Secret;
 
     #[test]
-    fn a_secret_does_not_print() {
+    fn debug_output_contains_no_secret() {
         let secret = Secret::new("canary".to_owned());
         assert_eq!(format!("{secret:?} {:?}", Some(&secret)), "Secret(…) Some(Secret(…))");
         assert_eq!(secret.reveal(), "canary");

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn all_three_spellings_are_expanded() {
+    fn all_three_forms_are_expanded() {
         check("$HOST:${PORT}/${DB:-main}", "db.internal:5432/main", &[]);
         check("a$HOST.b", "adb.internal.b", &[]);
     }
@@ -189,13 +189,13 @@ mod tests {
     }
 
     #[test]
-    fn a_doubled_dollar_is_a_dollar_and_shields_what_follows() {
+    fn a_double_dollar_sign_is_a_literal_one() {
         check("$$HOST costs 5$$", "$HOST costs 5$", &[]);
         check("$${HOST}", "${HOST}", &[]);
     }
 
     #[test]
-    fn what_is_no_variable_stands_for_itself() {
+    fn everything_else_is_literal() {
         for text in
             ["$", "5$", "$1", "${}", "${1A}", "${A-b}", "${open", "${a b}", "^x$|y", "${user.key}"]
         {
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn named_secrets_stay_names() {
+    fn secrets_stay_references() {
         check("Bearer ${keychain:github}", "Bearer ${keychain:github}", &[]);
         let template = Template::parse("${T:-${cmd:pass show x | head -1}}${file:/run/t}");
         assert_eq!(
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn people_see_names_but_no_defaults_and_no_literals() {
+    fn masked_text_shows_names_but_no_defaults_and_no_literals() {
         let template = Template::parse("Bearer ${TOKEN:-hunter2} $HOST ${cmd:x}");
         assert_eq!(template.masked_with(|_| "•".to_owned()), "•${TOKEN:-…}•${HOST}•${cmd:x}");
         assert_eq!(format!("{template:?}"), "Template(…)");
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tower_of_defaults_neither_crashes_nor_hangs() {
+    fn deeply_nested_defaults_are_literal() {
         let open = "${A:-".repeat(50_000);
         for tower in [open.clone() + &"}".repeat(50_000), open] {
             let mut missing = BTreeSet::new();
@@ -247,7 +247,7 @@ mod tests {
         }
 
         #[test]
-        fn any_text_can_be_shielded(text in ".*") {
+        fn any_text_can_be_escaped(text in ".*") {
             check(&text.replace('$', "$$"), &text, &[]);
         }
 

@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn an_excerpt_shows_known_keys_and_covers_everything_else_even_of_broken_json() {
+    fn an_excerpt_masks_everything_but_known_keys_even_in_invalid_json() {
         check_excerpt(r#"  "args": "oops","#, r#"  "args": "••••","#);
         check_excerpt(r#"  "command": ["x"]"#, r#"  "command": ["•"]"#);
         check_excerpt(r#"  "TOKEN": canary,"#, r#"  "•••••": ••••••,"#);
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_long_line_the_part_around_the_place_is_shown() {
+    fn only_the_part_around_the_column_of_a_long_line_is_shown() {
         let line = format!("{}\"args\": 5{}", " ".repeat(500), " ".repeat(500));
         let (shown, column) = masked_excerpt(&line, 508, |key| key == "args");
         assert!(

@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn telling_flags_and_assignments_hide_their_values_only() {
+    fn secret_flags_and_assignments_hide_only_their_values() {
         check(&["--api-key", "canary", "x"], &["--api-key", "•••", "x"]);
         check(&["--token=canary", "-e", "FOO=canary"], &["--token=•••", "-e", "FOO=•••"]);
         check(

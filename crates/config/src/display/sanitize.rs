@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_titles_and_links_of_others_are_dropped() {
+    fn colours_titles_and_links_are_removed() {
         check("a\u{1b}[31mred\u{1b}[0m b", "ared b");
         check("\u{1b}]0;title\u{7}x\u{1b}]8;;http://e\u{1b}\\y", "xy");
         check("\u{1b}]52;c;never ends\nnext", "\nnext");
@@ -81,13 +81,13 @@ mod tests {
     }
 
     #[test]
-    fn what_reorders_or_hides_is_made_visible() {
+    fn characters_that_reorder_or_hide_text_are_escaped() {
         check("safe\u{202e}evil", "safe\\u{202e}evil");
         check("zero\u{200b}width\u{8}", "zero\\u{200b}width\\u{8}");
     }
 
     #[test]
-    fn lines_tabs_and_pictures_stay() {
+    fn lines_tabs_and_emoji_stay() {
         check("a\r\n\tb", "a\n    b");
         check("⚠\u{fe0f} 日本 e\u{301}", "⚠ 日本 e\u{301}");
         assert_eq!(sanitize_line("a  \nb"), "a b");

@@ -33,8 +33,9 @@ pub fn is_secret_name(name: &str) -> bool {
         .collect();
     let is_negation = name.trim_start_matches('-').starts_with("no-");
     let words = split_words(name);
-    let is_about = words.last().is_some_and(|last| NON_SECRET_SUFFIXES.contains(&last.as_str()));
-    if NON_SECRET_NAMES.iter().any(|word| plain == *word) || is_negation || is_about {
+    let only_describes =
+        words.last().is_some_and(|last| NON_SECRET_SUFFIXES.contains(&last.as_str()));
+    if NON_SECRET_NAMES.iter().any(|word| plain == *word) || is_negation || only_describes {
         return false;
     }
     SECRET_WORDS.iter().any(|word| plain.contains(word))

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn positions_are_the_same_in_whatever_order_they_are_asked() {
+    fn positions_do_not_depend_on_the_order_of_requests() {
         let text = "aé\nbüc\n日本語 x";
         let all: Vec<usize> = (0..=text.len()).collect();
         let alone: Vec<Position> =

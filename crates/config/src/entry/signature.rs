@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_is_known_by_its_arguments_not_by_its_environment() {
+    fn a_program_is_identified_by_its_arguments_not_by_its_environment() {
         let stdio = |env: &[(&str, &str)]| {
             spec(TransportConfig::Stdio(StdioConfig {
                 command: ExpandedText::plain("npx"),
@@ -131,8 +131,8 @@ mod tests {
             Signature::of(&remote(proxied)),
             Signature::of(&remote("https://mcp.vendor.example/sse"))
         );
-        let broken = "https://proxy.example/v1?mcp_url=nonsense";
-        assert_eq!(Signature::of(&remote(broken)).map(|it| it.0), Some(format!("url:{broken}")));
+        let invalid = "https://proxy.example/v1?mcp_url=nonsense";
+        assert_eq!(Signature::of(&remote(invalid)).map(|it| it.0), Some(format!("url:{invalid}")));
     }
 
     #[test]

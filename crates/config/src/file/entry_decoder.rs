@@ -268,11 +268,11 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(text: &str, is_there: &str, messages: &[&str]) {
+    fn check(text: &str, expected_entry: &str, messages: &[&str]) {
         let (entry, found) = decode_text(text);
         assert_eq!(
-            (if entry.is_some() { "kept" } else { "left out" }, found),
-            (is_there, messages.iter().map(|s| (*s).to_owned()).collect())
+            (if entry.is_some() { "valid" } else { "invalid" }, found),
+            (expected_entry, messages.iter().map(|s| (*s).to_owned()).collect())
         );
     }
 
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn sign_in_settings_are_read() {
+    fn oauth_settings_are_read() {
         let (entry, messages) = decode_text(
             r#"{"type": "http", "url": "https://h/", "oauth": {"clientId": "c", "clientSecret": "$S", "callbackPort": 3118,
                 "authServerMetadataUrl": "https://as/.well-known", "scopes": "a b", "xaa": true}}"#,
@@ -337,29 +337,25 @@ mod tests {
 
     #[test]
     fn wrong_types_are_errors_that_name_the_key_and_place() {
-        check(
-            r#"{"command": 5}"#,
-            "left out",
-            &["E 13 command: expected a string, found a number"],
-        );
+        check(r#"{"command": 5}"#, "invalid", &["E 13 command: expected a string, found a number"]);
         check(
             r#"{"command": "x", "args": "-y"}"#,
-            "left out",
+            "invalid",
             &["E 26 args: expected an array of strings, found a string"],
         );
         check(
             r#"{"command": "x", "args": ["a", 1, null], "env": {"A": 1}}"#,
-            "left out",
+            "invalid",
             &[
                 "E 32 args[1]: expected a string, found a number",
                 "E 35 args[2]: expected a string, found null",
                 "E 55 env.A: expected a string, found a number",
             ],
         );
-        check("[]", "left out", &["E 1 -: expected an object, found an array"]);
+        check("[]", "invalid", &["E 1 -: expected an object, found an array"]);
         check(
             r#"{"command": "x", "trust": "yes", "timeout": "5"}"#,
-            "left out",
+            "invalid",
             &[
                 "E 27 trust: expected true or false, found a string",
                 "E 45 timeout: expected a number, found a string",
@@ -371,28 +367,28 @@ mod tests {
     fn contradictions_are_errors() {
         check(
             r#"{"command": "x", "url": "https://h/"}"#,
-            "left out",
+            "invalid",
             &["E 18 url: has both `command` and `url`; a server needs exactly one of them"],
         );
         check(
             r#"{"url": "https://h/"}"#,
-            "left out",
+            "invalid",
             &["E 2 url: has a `url` but no `type`; the default type is `stdio`"],
         );
         check(
             r#"{"type": "htp", "url": "https://h/"}"#,
-            "left out",
+            "invalid",
             &["E 10 type: unknown transport type"],
         );
         check(
             r#"{"type": "http"}"#,
-            "left out",
+            "invalid",
             &["E 1 url: `url` is missing; a server of type `http` needs it"],
         );
-        check(r#"{"command": " "}"#, "left out", &["E 13 command: must not be empty"]);
+        check(r#"{"command": " "}"#, "invalid", &["E 13 command: must not be empty"]);
         check(
             "{}",
-            "left out",
+            "invalid",
             &["E 1 command: `command` is missing; a server of type `stdio` needs it"],
         );
     }
@@ -401,12 +397,12 @@ mod tests {
     fn values_outside_their_range_are_errors() {
         check(
             r#"{"command": "x", "timeout": 0}"#,
-            "left out",
+            "invalid",
             &["E 29 timeout: must be a whole number of milliseconds, from 1 to 4294967295"],
         );
         check(
             r#"{"type": "http", "url": "https://h/", "oauth": {"callbackPort": 70000, "authServerMetadataUrl": "http://as/"}}"#,
-            "left out",
+            "invalid",
             &[
                 "E 97 oauth.authServerMetadataUrl: must be a URL that begins with `https://`",
                 "E 65 oauth.callbackPort: must be a whole number from 1 to 65535",
@@ -414,12 +410,12 @@ mod tests {
         );
         check(
             r#"{"type": "ws", "url": "https://h/"}"#,
-            "left out",
+            "invalid",
             &["E 23 url: must be a URL that begins with `ws://` or `wss://`"],
         );
         check(
             r#"{"type": "http", "url": "https://h/", "headers": {"A b": "x", "C": "d\r\nE: f"}}"#,
-            "left out",
+            "invalid",
             &[
                 "E 51 headers.A: is not the name of a header",
                 "E 68 headers.C: contains a control character",
@@ -428,10 +424,10 @@ mod tests {
     }
 
     #[test]
-    fn unknown_idle_and_doubled_keys_are_kept_with_a_warning() {
+    fn unknown_ineffective_and_duplicate_keys_are_warnings() {
         check(
             r#"{"command": "x", "arg": [], "headers": {}, "command": "y"}"#,
-            "kept",
+            "valid",
             &[
                 "W 44 command: duplicate key; the last one counts",
                 "W 18 arg: unknown key, kept but without effect",
@@ -439,11 +435,11 @@ mod tests {
             ],
         );
         let (entry, _) = decode_text(r#"{"command": "x", "alwaysLoad": true}"#);
-        assert_eq!(entry.expect("kept").common.unknown_keys, ["alwaysLoad"]);
+        assert_eq!(entry.expect("valid").common.unknown_keys, ["alwaysLoad"]);
     }
 
     #[test]
-    fn a_url_with_variables_waits_for_them() {
-        check(r#"{"type": "http", "url": "${BASE:-https://h}/mcp"}"#, "kept", &[]);
+    fn a_url_with_variables_is_checked_after_expansion() {
+        check(r#"{"type": "http", "url": "${BASE:-https://h}/mcp"}"#, "valid", &[]);
     }
 }

@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shape_of_another_host_is_recognised() {
+    fn the_format_of_another_host_is_recognised() {
         let layer = layer(Scope::Project, r#"{"servers": {"a": {"command": "x"}}}"#);
         assert_eq!(
             layer.problems[0].hint().as_deref(),
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_doubled_name_the_last_counts_and_it_is_said() {
+    fn of_a_duplicate_name_the_last_counts_with_a_warning() {
         let text = "{\"mcpServers\": {\"a\": {\"command\": \"1\"},\n\"a\": {\"command\": \"2\"}}}";
         check(Scope::User, text, &["  .mcp.json:2: duplicate key; the last one counts", "a ok"]);
         let layer = layer(Scope::User, text);

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn an_editor_names_its_environment_and_its_inputs() {
+    fn environment_variables_and_inputs_are_translated() {
         let syntax = editor(Workspace::CurrentFolder);
         check(&syntax, "${env:TOKEN}", "${TOKEN}", "[RequiresVariable(\"TOKEN\")]");
         check(
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn an_editors_folders_are_the_projects_or_ours() {
+    fn folders_are_translated() {
         let project = editor(Workspace::Project(PathBuf::from("/src/a$b")));
         check(
             &project,
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn an_input_never_takes_the_name_of_a_variable_that_everyone_has() {
+    fn an_input_never_gets_the_name_of_a_common_variable() {
         for (input, expected) in [
             ("github_token", "GITHUB_TOKEN"),
             ("path", "INPUT_PATH"),

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn each_host_keeps_its_files_where_it_does_on_linux() {
+    fn the_files_of_each_application_on_linux() {
         use FileScope::*;
         use HostApp::*;
         let linux = Platform::Linux;
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn desktop_applications_have_a_folder_of_their_own_on_each_system() {
+    fn desktop_applications_use_the_folder_of_the_system() {
         use FileScope::User;
         let desktop = "Claude/claude_desktop_config.json";
         check(
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_answers_to_its_id_and_to_what_people_call_it() {
+    fn an_application_is_parsed_from_its_id_its_title_and_its_aliases() {
         for app in HostApp::ALL {
             assert_eq!(HostApp::parse(app.id()), Some(app));
             assert_eq!(HostApp::parse(app.title()), Some(app));

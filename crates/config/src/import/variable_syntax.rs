@@ -196,9 +196,13 @@ fn bare_variable(text: &str) -> Reference<'_> {
     if !is_variable_name(name) {
         return Reference::NotAReference;
     }
-    let meant = name.len() > 2 && !name.contains(|letter: char| letter.is_ascii_lowercase());
-    let notes =
-        if meant { vec![TranslationNote::RequiresVariable(name.to_owned())] } else { Vec::new() };
+    let is_clearly_a_variable =
+        name.len() > 2 && !name.contains(|letter: char| letter.is_ascii_lowercase());
+    let notes = if is_clearly_a_variable {
+        vec![TranslationNote::RequiresVariable(name.to_owned())]
+    } else {
+        Vec::new()
+    };
     Reference::Translated { written, text: written.to_owned(), notes }
 }
 
@@ -256,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn our_own_secret_references_are_plain_text_when_a_peer_wrote_them() {
+    fn our_secret_references_are_plain_text_in_files_of_other_hosts() {
         for syntax in [VariableSyntax::Braces, VariableSyntax::Shell, editor()] {
             check(&syntax, "${cmd:rm -rf x}", "$${cmd:rm -rf x}", "[UnknownReference]");
             check(&syntax, "${keychain:bank}", "$${keychain:bank}", "[UnknownReference]");
@@ -302,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tower_of_defaults_neither_crashes_nor_hangs_nor_becomes_a_variable() {
+    fn deeply_nested_defaults_are_literal() {
         let open = "${A:-".repeat(50_000);
         for tower in [open.clone() + &"}".repeat(50_000), open] {
             assert!(VariableSyntax::Braces.translate(&tower).text.contains("$${A:-"));

@@ -15,8 +15,8 @@ pub(super) fn mark_duplicates(servers: &mut [ResolvedServer]) {
     let ready = |server: &ResolvedServer| matches!(server.state, ServerState::Ready);
     for server in servers.iter().filter(|it| ready(it) && it.scope().is_manual()) {
         if let Some(signature) = &server.signature {
-            let here = (server.name.clone(), server.origin.clone());
-            manual.entry(signature.clone()).or_insert(here);
+            let first = (server.name.clone(), server.origin.clone());
+            manual.entry(signature.clone()).or_insert(first);
         }
     }
     for server in servers.iter_mut().filter(|it| ready(it) && !it.scope().is_manual()) {

@@ -117,8 +117,8 @@ impl ResolvedServer {
 
     /// May its tools run without a prompt? Only if the entry says so and the server may run.
     pub fn is_trusted(&self) -> bool {
-        let asked = self.entry.as_ref().is_some_and(|entry| entry.common.trust);
-        asked && self.is_ready()
+        let wants_trust = self.entry.as_ref().is_some_and(|entry| entry.common.trust);
+        wants_trust && self.is_ready()
     }
 }
 

@@ -23,9 +23,9 @@ impl Glob {
     pub(crate) fn from_pieces(pieces: Vec<String>) -> Glob {
         let last = pieces.len().saturating_sub(1);
         let is_edge = |index: usize| index == 0 || index == last;
-        let kept = pieces.into_iter().enumerate();
-        let kept = kept.filter(|(index, piece)| is_edge(*index) || !piece.is_empty());
-        Glob { pieces: kept.map(|(_, piece)| piece).collect() }
+        let pieces = pieces.into_iter().enumerate();
+        let pieces = pieces.filter(|(index, piece)| is_edge(*index) || !piece.is_empty());
+        Glob { pieces: pieces.map(|(_, piece)| piece).collect() }
     }
 
     /// Returns the texts between the wildcards.
@@ -62,21 +62,21 @@ mod tests {
     fn check(pattern: &str, matching: &[&str], others: &[&str]) {
         let glob = Glob::parse(pattern);
         for text in matching {
-            assert!(glob.matches(text), "{pattern} should fit {text}");
+            assert!(glob.matches(text), "{pattern} should match {text}");
         }
         for text in others {
-            assert!(!glob.matches(text), "{pattern} should not fit {text}");
+            assert!(!glob.matches(text), "{pattern} should not match {text}");
         }
     }
 
     #[test]
-    fn a_pattern_without_a_star_is_the_text_itself() {
+    fn a_pattern_without_a_wildcard_matches_only_itself() {
         check("read", &["read"], &["", "rea", "reads", "Read"]);
         check("", &[""], &["x"]);
     }
 
     #[test]
-    fn a_star_is_any_characters_and_pieces_never_overlap() {
+    fn a_wildcard_matches_any_characters_and_pieces_never_overlap() {
         check("*", &["", "x", "a/b"], &[]);
         check("/srv/*", &["/srv/", "/srv/a/b"], &["/srv", "x/srv/a"]);
         check("a*a", &["aa", "aba"], &["a", "ab"]);
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_star_in_a_literal_is_a_star() {
+    fn a_star_in_a_literal_is_not_a_wildcard() {
         let glob = Glob::literal("a*");
         assert!(glob.matches("a*") && !glob.matches("ab"));
     }

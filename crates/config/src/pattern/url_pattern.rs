@@ -228,13 +228,13 @@ mod tests {
     }
 
     #[test]
-    fn dots_in_a_path_cannot_climb_out_of_an_allowed_folder() {
+    fn dot_segments_cannot_leave_an_allowed_folder() {
         check("https://h.example/api/*", "https://h.example/api/../admin", false, false);
         check("https://h.example/api/*", "https://h.example/api/%2e%2e/admin", false, false);
     }
 
     #[test]
-    fn silence_allows_nothing_more_and_denies_everything() {
+    fn an_omitted_component_allows_only_the_default_and_denies_everything() {
         check("https://h.example/mcp", "https://h.example:8443/mcp", false, true);
         check("https://h.example/mcp", "https://h.example:443/mcp", true, true);
         check("https://h.example:*/mcp", "https://h.example:8443/mcp", true, true);
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_scheme_or_host_is_no_pattern() {
+    fn a_pattern_needs_a_scheme_and_a_host() {
         for text in [
             "*127.0.0.1:9/mcp",
             "h.example/mcp",
@@ -302,12 +302,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_pattern_without_stars_matches_itself_alone(a in "[a-z/?\\[{.]{0,12}", b in "[a-z/?\\[{.]{0,12}") {
+        fn a_pattern_without_wildcards_matches_only_itself(a in "[a-z/?\\[{.]{0,12}", b in "[a-z/?\\[{.]{0,12}") {
             prop_assert_eq!(matches_wildcard(&a, &b), a == b);
         }
 
         #[test]
-        fn stars_put_into_a_text_still_match_it(parts in prop::collection::vec("[a-c]{0,3}", 1..5)) {
+        fn wildcards_inserted_into_a_text_match_it(parts in prop::collection::vec("[a-c]{0,3}", 1..5)) {
             prop_assert!(matches_wildcard(&parts.join("*"), &parts.join("bb")));
         }
 

@@ -101,12 +101,12 @@ fn must_ask(
     request: &CallRequest<'_>,
     mode: PermissionMode,
 ) -> Option<DecisionReason> {
-    let counts = |entry: &&RuleEntry| {
+    let applies = |entry: &&RuleEntry| {
         mode != PermissionMode::Bypass || entry.authority == Authority::Administrator
     };
     let rule = rules
         .first_match(PermissionEffect::Ask, request)
-        .filter(counts)
+        .filter(applies)
         .cloned()
         .map(DecisionReason::Rule);
     let unreadable = || rules.first_unreadable().cloned().map(DecisionReason::Unreadable);
@@ -147,13 +147,13 @@ pub fn server_hidden_by(rules: &PermissionRules, server: &str) -> Option<Decisio
 
 fn unconditional_deny(
     rules: &PermissionRules,
-    is_about: impl Fn(&RuleEntry) -> bool,
+    matches: impl Fn(&RuleEntry) -> bool,
 ) -> Option<DecisionReason> {
     rules
         .entries
         .iter()
         .filter(|entry| entry.effect == PermissionEffect::Deny && entry.rule.is_unconditional())
-        .filter(|entry| is_about(entry))
+        .filter(|entry| matches(entry))
         .min_by(|one, other| by_precedence(one, other))
         .map(|entry| DecisionReason::Rule(entry.clone()))
 }

@@ -51,8 +51,9 @@ pub fn explain(
         let by_effect = other.entry.effect.cmp(&one.entry.effect);
         by_effect.then_with(|| by_precedence(&one.entry, &other.entry))
     });
-    let is_about = |invalid: &&InvalidRule| invalid.affected.includes(request.server);
-    let mut invalid: Vec<InvalidRule> = rules.invalid.iter().filter(is_about).cloned().collect();
+    let affects_server = |invalid: &&InvalidRule| invalid.affected.includes(request.server);
+    let mut invalid: Vec<InvalidRule> =
+        rules.invalid.iter().filter(affects_server).cloned().collect();
     invalid.sort_by(invalid_by_origin);
     let mut unreadable = rules.unreadable.clone();
     unreadable.sort();

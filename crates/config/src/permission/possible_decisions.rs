@@ -1,4 +1,4 @@
-//! The possible decisions about a call whose arguments are unknown, for simulating rules on past calls.
+//! The possible decisions matching a call whose arguments are unknown, for simulating rules on past calls.
 //! The steps are those of `decision`; a property test compares the two.
 
 use super::call::{HintValue, ToolHints, Trust};
@@ -15,7 +15,7 @@ pub struct CallWithoutArguments<'a> {
     pub server: &'a str,
     /// The tool's name, in the same form.
     pub tool: &'a str,
-    /// The server's hints about the tool, if they are known.
+    /// The server's hints matching the tool, if they are known.
     pub hints: Option<ToolHints>,
     /// Is the server trusted?
     pub trust: Trust,
@@ -62,8 +62,8 @@ fn with_hints(
     mode: PermissionMode,
 ) -> Vec<RuleDecision> {
     let mut decisions = Vec::new();
-    let rule = |verdict, entry: &RuleEntry| RuleDecision {
-        effect: verdict,
+    let rule = |effect, entry: &RuleEntry| RuleDecision {
+        effect,
         reason: DecisionReason::Rule(entry.clone()),
     };
     let (conditional, unconditional) = rules.split_by_condition(PermissionEffect::Deny, call, mode);
@@ -123,18 +123,18 @@ impl PermissionRules {
         call: &CallWithoutArguments<'_>,
         mode: PermissionMode,
     ) -> (Vec<&RuleEntry>, Option<&RuleEntry>) {
-        let counts = |entry: &&RuleEntry| {
+        let applies = |entry: &&RuleEntry| {
             effect != PermissionEffect::Ask
                 || mode != PermissionMode::Bypass
                 || entry.authority == Authority::Administrator
         };
-        let is_about = |entry: &&RuleEntry| {
+        let matches = |entry: &&RuleEntry| {
             let tools = entry.rule.tools_of(call.server, effect.match_mode());
             entry.effect == effect && tools.is_some_and(|tools| tools.matches(call.tool))
         };
-        let about = self.entries.iter().filter(is_about).filter(counts);
+        let matching = self.entries.iter().filter(matches).filter(applies);
         let (unconditional, mut conditional): (Vec<&RuleEntry>, Vec<&RuleEntry>) =
-            about.partition(|entry| entry.rule.is_unconditional());
+            matching.partition(|entry| entry.rule.is_unconditional());
         conditional.sort_by(|one, other| by_precedence(one, other));
         (conditional, unconditional.into_iter().min_by(|one, other| by_precedence(one, other)))
     }

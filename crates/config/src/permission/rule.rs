@@ -114,11 +114,11 @@ impl ToolRule {
             Some(tools) if !tools.matches(request.tool) => return MatchResult::OtherTool,
             Some(_) => {}
         }
-        let mismatched = self.predicates.iter().find_map(|predicate| {
-            let miss = predicate.mismatch(request.arguments, match_mode)?;
-            Some(MatchResult::PredicateNotMet { predicate: predicate.to_string(), mismatch: miss })
+        let failed = self.predicates.iter().find_map(|predicate| {
+            let mismatch = predicate.mismatch(request.arguments, match_mode)?;
+            Some(MatchResult::PredicateNotMet { predicate: predicate.to_string(), mismatch })
         });
-        mismatched.unwrap_or(MatchResult::Matches)
+        failed.unwrap_or(MatchResult::Matches)
     }
 
     /// Returns the pattern for the tools of this server; `None` if the rule names another server.
@@ -194,7 +194,7 @@ mod tests {
     fn check(text: &str, expected: &str) {
         let found = match ToolRule::parse(text) {
             Ok(rule) => rule.to_string(),
-            Err(error_at) => format!("{}: {error_at}", error_at.at),
+            Err(error) => format!("{}: {error}", error.at),
         };
         assert_eq!(found, expected, "{text}");
     }
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_rule_says_where_and_why() {
+    fn an_invalid_rule_is_an_error_with_its_position() {
         check("", "0: a rule must begin with `mcp__`");
         check("Bash(ls)", "0: a rule must begin with `mcp__`");
         check("mcp__", "5: the server is missing");
@@ -251,24 +251,24 @@ mod tests {
     }
 
     #[track_caller]
-    fn check_concern(text: &str, server: &str, expected: &str) {
+    fn check_affected(text: &str, server: &str, expected: &str) {
         let found = match AffectedServers::of_invalid_rule(text).includes(server) {
-            true => "about",
-            false => "not about",
+            true => "affected",
+            false => "not affected",
         };
         assert_eq!(found, expected, "{text} and {server}");
     }
 
     #[test]
-    fn a_broken_rule_is_about_its_server_or_where_none_can_be_made_out_about_all() {
-        check_concern("mcp__files__read(path", "files", "about");
-        check_concern("mcp__files(path", "files", "about");
-        check_concern("mcp__files__re ad", "files", "about");
-        check_concern("mcp__files__read(path", "other", "not about");
-        check_concern("mcp__files__read(path", "file", "not about");
-        check_concern("mcp__fi les__read", "other", "about");
-        check_concern("mcp__*", "other", "about");
-        check_concern("mpc__files__read", "other", "about");
+    fn an_invalid_rule_affects_its_server_or_every_server_if_none_is_recognizable() {
+        check_affected("mcp__files__read(path", "files", "affected");
+        check_affected("mcp__files(path", "files", "affected");
+        check_affected("mcp__files__re ad", "files", "affected");
+        check_affected("mcp__files__read(path", "other", "not affected");
+        check_affected("mcp__files__read(path", "file", "not affected");
+        check_affected("mcp__fi les__read", "other", "affected");
+        check_affected("mcp__*", "other", "affected");
+        check_affected("mpc__files__read", "other", "affected");
     }
 
     fn predicate() -> impl Strategy<Value = Predicate> {
@@ -295,16 +295,16 @@ mod tests {
     proptest! {
         /// The text of every rule parses as the same rule.
         #[test]
-        fn every_rule_reads_back_from_its_text(rule in rule()) {
+        fn every_rule_parses_from_its_text(rule in rule()) {
             prop_assert_eq!(ToolRule::parse(&rule.to_string()), Ok(rule));
         }
 
         /// No text makes the parser panic, and an error position is always inside the text.
         #[test]
-        fn any_text_is_a_rule_or_a_fault_in_it(text in "(mcp__)?([a-z_*(),=!.\"\\\\]|\\PC){0,24}") {
+        fn any_text_is_a_rule_or_an_error(text in "(mcp__)?([a-z_*(),=!.\"\\\\]|\\PC){0,24}") {
             match ToolRule::parse(&text) {
                 Ok(rule) => prop_assert_eq!(ToolRule::parse(&rule.to_string()), Ok(rule)),
-                Err(error_at) => prop_assert!(text.is_char_boundary(error_at.at)),
+                Err(error) => prop_assert!(text.is_char_boundary(error.at)),
             }
         }
     }

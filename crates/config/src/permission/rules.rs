@@ -164,9 +164,9 @@ impl PermissionRules {
 /// Rules of administrators first, then by position, so that the rule that is named does not depend on the order
 /// of rules.
 pub(super) fn by_precedence(one: &RuleEntry, other: &RuleEntry) -> Ordering {
-    let is_person = |entry: &RuleEntry| entry.authority == Authority::User;
-    is_person(one)
-        .cmp(&is_person(other))
+    let is_user = |entry: &RuleEntry| entry.authority == Authority::User;
+    is_user(one)
+        .cmp(&is_user(other))
         .then_with(|| by_origin(&one.origin, &other.origin))
         .then_with(|| one.rule.to_string().cmp(&other.rule.to_string()))
 }

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_that_are_many_long_no_texts_or_secret_make_no_rule() {
+    fn many_long_secret_or_non_string_arguments_are_not_suggested() {
         for arguments in [
             json!({}),
             json!({"a": "1", "b": "2", "c": "3"}),
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_star_in_an_argument_is_no_pattern() {
+    fn a_star_in_an_argument_is_escaped() {
         check(
             ("sql", "run"),
             json!({"query": "select *"}),
@@ -130,12 +130,12 @@ mod tests {
     }
 
     #[test]
-    fn a_server_whose_name_holds_the_separator_is_named_with_a_star() {
+    fn a_rule_for_a_server_with_the_separator_in_its_name_ends_with_a_wildcard() {
         check(("plugin_x__y", "run"), json!({}), &["mcp__plugin_x__y__run", "mcp__plugin_x__y__*"]);
     }
 
     #[test]
-    fn names_that_no_rule_can_hold_get_no_suggestion() {
+    fn names_that_a_rule_cannot_contain_get_no_suggestion() {
         check(("files", "read me"), json!({}), &["mcp__files"]);
         check(("", ""), json!({}), &[]);
     }

@@ -63,8 +63,8 @@ fn check(lines: &str, mode: PermissionMode, call: &str, expected: &str) {
     let (server, tool) = (words.next().expect("a server"), words.next().expect("a tool"));
     let arguments: Json = serde_json::from_str(words.next().unwrap_or("{}")).expect("JSON");
     let request = CallRequest { server, tool, arguments: &arguments, hints, trust };
-    let RuleDecision { effect: verdict, reason: because } = decide(&rules(lines), &request, mode);
-    assert_eq!(format!("{verdict}: {because}"), expected);
+    let RuleDecision { effect, reason } = decide(&rules(lines), &request, mode);
+    assert_eq!(format!("{effect}: {reason}"), expected);
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn predicates_narrow_a_rule() {
 }
 
 #[test]
-fn trust_allows_unless_a_rule_says_otherwise() {
+fn trust_allows_unless_a_rule_asks_or_denies() {
     check("", PermissionMode::Default, "trusted: files read", "allow: the server is trusted");
     for scope in ["managed", "user", "local", "session"] {
         let place = match scope {
@@ -134,7 +134,7 @@ fn trust_allows_unless_a_rule_says_otherwise() {
 }
 
 #[test]
-fn plan_denies_every_tool_that_does_not_say_it_only_reads() {
+fn plan_denies_every_tool_that_is_not_read_only() {
     let lines = "managed allow mcp__files";
     check(lines, PermissionMode::Plan, "trusted: files write", "deny: the mode `plan`");
     check(lines, PermissionMode::Plan, "safe-edit: files write", "deny: the mode `plan`");
@@ -148,7 +148,7 @@ fn plan_denies_every_tool_that_does_not_say_it_only_reads() {
 }
 
 #[test]
-fn accept_edits_allows_what_destroys_nothing_and_stays_inside() {
+fn accept_edits_allows_non_destructive_tools_without_external_access() {
     check(
         "",
         PermissionMode::AcceptEdits,
@@ -166,7 +166,7 @@ fn accept_edits_allows_what_destroys_nothing_and_stays_inside() {
 }
 
 #[test]
-fn dont_ask_denies_what_would_ask_and_says_why_it_would() {
+fn dont_ask_denies_instead_of_asking_and_names_the_reason() {
     check(
         "",
         PermissionMode::DontAsk,
@@ -183,7 +183,7 @@ fn dont_ask_denies_what_would_ask_and_says_why_it_would() {
 }
 
 #[test]
-fn bypass_passes_by_what_asks_but_no_deny_and_nothing_of_an_administrator() {
+fn bypass_skips_ask_rules_but_neither_deny_rules_nor_rules_of_an_administrator() {
     check("", PermissionMode::Bypass, "files read", "allow: the mode `bypass`");
     check("user ask mcp__files", PermissionMode::Bypass, "files read", "allow: the mode `bypass`");
     check(
@@ -207,7 +207,7 @@ fn bypass_passes_by_what_asks_but_no_deny_and_nothing_of_an_administrator() {
 }
 
 #[test]
-fn a_deny_or_ask_that_nobody_understands_asks_for_its_server_in_every_mode() {
+fn an_invalid_deny_or_ask_rule_asks_for_its_server_in_every_mode() {
     let lines = "user allow mcp__files\nuser allow mcp__web\nlocal deny mcp__files__read(";
     let asked = "ask: the deny rule in local:1 is not valid";
     check(lines, PermissionMode::Default, "trusted: files write", asked);
@@ -224,7 +224,7 @@ fn a_deny_or_ask_that_nobody_understands_asks_for_its_server_in_every_mode() {
 }
 
 #[test]
-fn an_allow_that_nobody_understands_allows_nothing() {
+fn an_invalid_allow_rule_allows_nothing() {
     check(
         "user allow mcp__files__read(",
         PermissionMode::Default,
@@ -234,7 +234,7 @@ fn an_allow_that_nobody_understands_allows_nothing() {
 }
 
 #[test]
-fn a_list_that_nobody_understands_asks_for_everything() {
+fn an_unreadable_list_asks_for_every_call() {
     check(
         "user allow mcp__files\nlocal: {\"deny\": \"mcp__web\"}",
         PermissionMode::Bypass,
@@ -244,7 +244,7 @@ fn a_list_that_nobody_understands_asks_for_everything() {
 }
 
 #[test]
-fn the_mode_to_begin_with_is_that_of_the_highest_scope() {
+fn the_default_mode_is_that_of_the_highest_scope() {
     let rules = rules(
         "user: {\"defaultMode\": \"bypass\"}\nmanaged: {\"defaultMode\": \"acceptEdits\"}\nlocal: {\"defaultMode\": \"plan\"}",
     );
@@ -256,12 +256,12 @@ fn the_mode_to_begin_with_is_that_of_the_highest_scope() {
 fn check_hidden_by(lines: &str, server: &str, tool: &str, expected: [Option<&str>; 2]) {
     let rules = rules(lines);
     let found = [tool_hidden_by(&rules, server, tool), server_hidden_by(&rules, server)];
-    let found = found.map(|because| because.map(|because| because.to_string()));
+    let found = found.map(|reason| reason.map(|it| it.to_string()));
     assert_eq!(found.each_ref().map(Option::as_deref), expected, "{lines}");
 }
 
 #[test]
-fn only_an_unconditional_deny_takes_a_tool_out_of_the_pool() {
+fn only_an_unconditional_deny_hides_a_tool() {
     let by = "the deny rule `mcp__files` (user:1)";
     check_hidden_by("user deny mcp__files", "files", "read", [Some(by), Some(by)]);
     let by = "the deny rule `mcp__files__*` (user:1)";
@@ -275,7 +275,7 @@ fn only_an_unconditional_deny_takes_a_tool_out_of_the_pool() {
 }
 
 #[test]
-fn every_rule_that_was_looked_at_says_whether_it_is_about_the_request() {
+fn an_explanation_says_for_every_rule_whether_it_matches() {
     let rules = rules(
         "user allow mcp__files__read(path=/srv/*)\nlocal allow mcp__files__read(mode=x)\nmanaged allow mcp__files__write\nuser ask mcp__web\nuser deny mcp__files__read(path=/etc/*)\nlocal allow mcp__files(",
     );
@@ -344,7 +344,7 @@ impl Call {
     }
 }
 
-fn a_claim() -> impl Strategy<Value = HintValue> {
+fn a_hint() -> impl Strategy<Value = HintValue> {
     prop::sample::select(vec![HintValue::Yes, HintValue::No, HintValue::Unspecified])
 }
 
@@ -352,10 +352,9 @@ fn a_call() -> impl Strategy<Value = Call> {
     let value =
         prop_oneof!["[xy]{1,2}".prop_map(Json::String), Just(Json::Null), Just(json!(["x"]))];
     let arguments = prop::collection::hash_map("[pq]", value, 0..3);
-    let hints =
-        (a_claim(), a_claim(), a_claim()).prop_map(|(read_only, destructive, open_world)| {
-            ToolHints { read_only, destructive, open_world }
-        });
+    let hints = (a_hint(), a_hint(), a_hint()).prop_map(|(read_only, destructive, open_world)| {
+        ToolHints { read_only, destructive, open_world }
+    });
     let trust = prop::sample::select(vec![Trust::Trusted, Trust::Untrusted]);
     ("[ab]", "[cd]{1,2}", arguments, hints, trust).prop_map(
         |(server, tool, arguments, hints, trust)| {
@@ -375,7 +374,7 @@ const ALL: &[&str] = &["managed", "user", "local"];
 proptest! {
     /// No file, mode or trust weakens a deny or ask rule of an administrator.
     #[test]
-    fn nothing_of_a_person_loosens_managed_rules(
+    fn no_setting_of_a_user_weakens_managed_rules(
         managed in lines(&["managed"]), own in lines(OWN), call in a_call(), mode in a_mode(),
     ) {
         let alone = rules(&managed.join("\n"));
@@ -390,7 +389,7 @@ proptest! {
 
     /// Another deny or ask rule, valid or not, never makes a decision weaker.
     #[test]
-    fn another_deny_or_ask_never_loosens(
+    fn another_deny_or_ask_rule_never_weakens_a_decision(
         lines in lines(ALL), scope in prop::sample::select(ALL), list in prop::sample::select(vec!["deny", "ask"]),
         rule in a_rule(), (call, mode) in (a_call(), a_mode()),
     ) {
@@ -402,7 +401,7 @@ proptest! {
 
     /// The decision is among the possible decisions without arguments, with and without known hints.
     #[test]
-    fn what_is_decided_was_possible(lines in lines(ALL), call in a_call(), mode in a_mode()) {
+    fn the_decision_is_among_the_possible_ones(lines in lines(ALL), call in a_call(), mode in a_mode()) {
         let rules = rules(&lines.join("\n"));
         let request = call.request();
         let decided = decide(&rules, &request, mode);
@@ -433,7 +432,7 @@ proptest! {
 
     /// The order of rules and files has no effect, not even on which rule is named.
     #[test]
-    fn order_decides_nothing(
+    fn order_has_no_effect(
         (lines, shuffled) in lines(ALL).prop_flat_map(|it| (Just(it.clone()), Just(it).prop_shuffle())),
         call in a_call(),
         mode in a_mode(),
@@ -462,7 +461,7 @@ proptest! {
 
     /// A hidden tool is denied, whatever the arguments and the mode.
     #[test]
-    fn what_is_hidden_is_denied(lines in lines(ALL), call in a_call(), mode in a_mode()) {
+    fn a_hidden_tool_is_denied(lines in lines(ALL), call in a_call(), mode in a_mode()) {
         let rules = rules(&lines.join("\n"));
         if tool_hidden_by(&rules, &call.server, &call.tool).is_some() {
             prop_assert_eq!(decide(&rules, &call.request(), mode).effect, PermissionEffect::Deny);

@@ -40,10 +40,10 @@ impl<'a> PolicySubject<'a> {
         let required = rules.find_map(|rule| match &rule.matcher {
             Matcher::Command(_) if is_program => Some(MatcherKind::Command),
             Matcher::Url(_) if self.has_url => Some(MatcherKind::Url),
-            Matcher::Invalid(about) if is_program && about.contains(&MatcherKind::Command) => {
+            Matcher::Invalid(kinds) if is_program && kinds.contains(&MatcherKind::Command) => {
                 Some(MatcherKind::Command)
             }
-            Matcher::Invalid(about) if self.has_url && about.contains(&MatcherKind::Url) => {
+            Matcher::Invalid(kinds) if self.has_url && kinds.contains(&MatcherKind::Url) => {
                 Some(MatcherKind::Url)
             }
             Matcher::Name(_) | Matcher::Command(_) | Matcher::Url(_) | Matcher::Invalid(_) => None,
@@ -51,8 +51,8 @@ impl<'a> PolicySubject<'a> {
         required.unwrap_or(MatcherKind::Any)
     }
 
-    pub(super) fn is_allowed_by(&self, matcher: &Matcher, needed: MatcherKind) -> bool {
-        match (matcher, needed) {
+    pub(super) fn is_allowed_by(&self, matcher: &Matcher, required: MatcherKind) -> bool {
+        match (matcher, required) {
             (Matcher::Name(name), MatcherKind::Any) => name == self.name,
             (Matcher::Command(argv), MatcherKind::Any | MatcherKind::Command) => {
                 self.matches_command(argv)

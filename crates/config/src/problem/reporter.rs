@@ -48,11 +48,11 @@ impl<'a> Reporter<'a> {
             let known = |word: &str| is_known_key(word) || is_named(word);
             let (line, column) = display::masked_excerpt(line, position.column - 1, known);
             let room = line.chars().count().saturating_sub(column);
-            let meant = match end.line == position.line {
+            let width = match end.line == position.line {
                 true => end.column.saturating_sub(position.column),
                 false => room,
             };
-            Excerpt { line, column, width: meant.min(room).max(1) }
+            Excerpt { line, column, width: width.min(room).max(1) }
         });
         let server = subject.server.map(str::to_owned);
         let key = (!subject.key.is_empty()).then(|| subject.key.to_owned());
@@ -98,7 +98,7 @@ mod tests {
     use crate::scope::Scope;
 
     #[test]
-    fn a_syntax_fault_is_shown_with_its_covered_line() {
+    fn a_syntax_error_is_shown_with_its_masked_line() {
         let text = "{\n  \"K\": \"canary\" \"x\"\n}";
         let source = Source::file(Scope::User, "settings.json");
         let error = Document::parse(text).expect_err("a comma is missing");

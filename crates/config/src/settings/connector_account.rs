@@ -39,7 +39,7 @@ mod tests {
     }
 
     #[test]
-    fn an_account_is_read_and_what_makes_no_sense_is_reported() {
+    fn an_account_is_read_and_invalid_values_are_reported() {
         let good =
             read(r#"{"connectorAccount": {"apiUrl": "https://api.example/v1", "token": "${T}"}}"#);
         assert!(good.layer.problems.is_empty(), "{:?}", good.layer.problems);

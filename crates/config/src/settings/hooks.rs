@@ -94,11 +94,11 @@ impl Reader<'_, '_> {
         if let Some(kind) = kind.filter(|it| it.value != Value::String("command".to_owned())) {
             return self.report_wrong_type(kind, &format!("{key}.type"), "`command`");
         }
-        let place = format!("{key}.command");
+        let command_key = format!("{key}.command");
         let Some(command) = find_member(members, "command") else {
-            return self.report_wrong_type(node, &place, "a string");
+            return self.report_wrong_type(node, &command_key, "a string");
         };
-        let Some(command) = self.text(&command.node, &place) else { return };
+        let Some(command) = self.text(&command.node, &command_key) else { return };
         let timeout = match find_member(members, "timeout") {
             None => DEFAULT_TIMEOUT,
             Some(member) => match seconds(&member.node) {
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_of_commands_is_read_with_the_servers_it_is_about() {
+    fn a_group_of_commands_is_read_with_its_matcher() {
         let settings = read(
             r#"{"hooks": {"Elicitation": [
                 {"matcher": "files|git*", "hooks": [{"type": "command", "command": "one", "timeout": 2.5}]},
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_reported_with_its_place_and_runs_nothing() {
+    fn invalid_hooks_are_reported_with_their_keys_and_not_run() {
         for (text, key) in [
             (r#"{"hooks": []}"#, "hooks"),
             (r#"{"hooks": {"PreToolUse": []}}"#, "hooks.PreToolUse"),

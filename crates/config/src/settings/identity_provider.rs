@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn who_vouches_is_read_and_what_makes_no_sense_is_reported() {
+    fn an_identity_provider_is_read_and_invalid_values_are_reported() {
         let good = read(
             r#"{"identityProvider": {"issuer": "https://idp.example.com", "clientId": "c", "callbackPort": 3118}}"#,
         );
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_misspelt_and_an_address_that_is_none_are_said_and_cost_nothing_else() {
+    fn unknown_keys_and_invalid_optional_urls_are_reported_and_ignored() {
         let odd = read(
             r#"{"identityProvider": {"issuer": "https://x", "clientId": "c", "callbckPort": 1, "tokenEndpoint": "x"}}"#, // misspelt on purpose
         );

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_is_read_and_what_makes_no_sense_is_reported() {
+    fn a_model_is_read_and_invalid_values_are_reported() {
         let good = read(
             r#"{"model": {"provider": "openai", "name": "m", "baseUrl": "http://localhost:1/v1", "apiKey": "${K}", "maxTokens": 9, "window": 10}}"#,
         );
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_misspelt_and_a_number_that_is_none_are_said_and_cost_nothing_else() {
+    fn unknown_keys_and_invalid_optional_values_are_reported_and_ignored() {
         let odd = read(
             r#"{"model": {"provider": "anthropic", "nmae": "m", "maxTokens": -1, "baseUrl": "http://example.com"}}"#, // misspelt on purpose
         );

@@ -222,11 +222,11 @@ mod tests {
             found.push(format!("{} {}", it.effect, it.rule));
         }
         found.extend(
-            rules.invalid.iter().map(|it| format!("broken {} {:?}", it.effect, it.affected)),
+            rules.invalid.iter().map(|it| format!("invalid {} {:?}", it.effect, it.affected)),
         );
         found.extend(rules.default_modes.iter().map(|(mode, _)| format!("mode {mode}")));
         found.extend(rules.bypass_disabled.iter().map(|_| "no bypass".to_owned()));
-        found.extend(rules.unreadable.iter().map(|_| "lost".to_owned()));
+        found.extend(rules.unreadable.iter().map(|_| "unreadable".to_owned()));
         for problem in &settings.layer.problems {
             let column = problem.origin.position.map_or(0, |position| position.column);
             let key = problem.key.as_deref().unwrap_or_default();
@@ -248,15 +248,15 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_that_is_none_is_an_error_with_its_column_and_drops_no_other() {
+    fn an_invalid_rule_is_an_error_with_its_column_and_drops_no_other() {
         check(
             Authority::User,
             r#"{"permissions": {"deny": ["mcp__a__b(c", "mcp__d", 5], "allow": ["x"]}}"#,
             &[
                 "deny mcp__d",
-                "broken allow EveryServer",
-                "broken deny Named(\"a__b\")",
-                "broken deny EveryServer",
+                "invalid allow EveryServer",
+                "invalid deny Named(\"a__b\")",
+                "invalid deny EveryServer",
                 "Error 67 permissions.allow[0]: is not a valid rule: a rule must begin with `mcp__`; it allows nothing",
                 "Error 39 permissions.deny[0]: is not a valid rule: a predicate must be `argument=value` or `argument!=value`; until it is fixed, calls to its server ask",
                 "Error 52 permissions.deny[2]: expected a string, found a number",
@@ -265,53 +265,63 @@ mod tests {
     }
 
     #[test]
-    fn where_the_string_has_escapes_the_whole_of_it_is_meant() {
+    fn in_a_string_with_escapes_the_whole_string_is_marked() {
         check(
             Authority::User,
             r#"{"permissions": {"allow": ["mcp__a(b=\"c)"]}}"#,
             &[
-                "broken allow Named(\"a\")",
+                "invalid allow Named(\"a\")",
                 "Error 28 permissions.allow[0]: is not a valid rule: a quote is not closed; it allows nothing",
             ],
         );
     }
 
     #[test]
-    fn what_may_have_denied_and_is_not_understood_is_lost() {
+    fn unreadable_deny_and_ask_lists_are_marked() {
         check(
             Authority::User,
             r#"{"permissions": {"deny": "mcp__a"}}"#,
-            &["lost", "Error 26 permissions.deny: expected an array of rules, found a string"],
+            &[
+                "unreadable",
+                "Error 26 permissions.deny: expected an array of rules, found a string",
+            ],
         );
         check(
             Authority::User,
             r#"{"permissions": {"ask": [], "ask": []}}"#,
-            &["lost", "Warning 29 permissions.ask: duplicate key; the last one counts"],
+            &["unreadable", "Warning 29 permissions.ask: duplicate key; the last one counts"],
         );
         check(
             Authority::User,
             r#"{"permissions": {}, "permissions": {}}"#,
-            &["lost", "Warning 21 permissions: duplicate key; the last one counts"],
+            &["unreadable", "Warning 21 permissions: duplicate key; the last one counts"],
         );
         check(
             Authority::User,
             r#"{"permissions": []}"#,
-            &["lost", "Error 17 permissions: expected an object, found an array"],
+            &["unreadable", "Error 17 permissions: expected an object, found an array"],
         );
         check(
             Authority::User,
             r#"{"permissions": {"defaultMode": "Plan"}}"#,
             &[
-                "lost",
+                "unreadable",
                 "Error 33 permissions.defaultMode: unknown mode; until it is fixed, every call asks",
             ],
         );
         check(
             Authority::Administrator,
             r#"{"permissions": {"disableBypass": "yes"}}"#,
-            &["lost", "Error 35 permissions.disableBypass: expected true or false, found a string"],
+            &[
+                "unreadable",
+                "Error 35 permissions.disableBypass: expected true or false, found a string",
+            ],
         );
-        check(Authority::User, "{", &["lost", "Error 1 : not valid JSON: unterminated object"]);
+        check(
+            Authority::User,
+            "{",
+            &["unreadable", "Error 1 : not valid JSON: unterminated object"],
+        );
         check(
             Authority::User,
             r#"{"permissions": {"allow": {}}}"#,
@@ -334,13 +344,13 @@ mod tests {
         let keys: Vec<_> =
             settings.layer.problems.iter().filter_map(|it| it.key.as_deref()).collect();
         assert_eq!(keys, ["permissions.deny[1]", "permissions.allow", "permissions.defaultMode"]);
-        let lost = Settings::read_project(&source, r#"{"permissions": "#);
-        assert_eq!(lost.permissions.unreadable.len(), 1);
+        let unreadable = Settings::read_project(&source, r#"{"permissions": "#);
+        assert_eq!(unreadable.permissions.unreadable.len(), 1);
         assert_eq!(Settings::read_project(&source, "{").permissions.unreadable.len(), 0);
     }
 
     #[test]
-    fn a_person_cannot_forbid_bypass_and_unknown_keys_are_named() {
+    fn a_user_cannot_disable_bypass_and_unknown_keys_are_reported() {
         check(
             Authority::User,
             r#"{"permissions": {"disableBypass": true, "denny": []}}"#,

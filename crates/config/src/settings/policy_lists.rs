@@ -134,12 +134,12 @@ impl Reader<'_, '_> {
 /// Returns the kinds of matcher that an invalid entry was meant for.
 fn intended_kinds(node: &Node) -> Vec<MatcherKind> {
     let Value::Object(members) = &node.value else { return Vec::new() };
-    let about = |member: &Member| match member.key.as_str() {
+    let intended_kind = |member: &Member| match member.key.as_str() {
         "serverCommand" => Some(MatcherKind::Command),
         "serverUrl" => Some(MatcherKind::Url),
         _ => None,
     };
-    members.iter().filter_map(about).collect()
+    members.iter().filter_map(intended_kind).collect()
 }
 
 /// Parses one policy entry, or returns the position of the error.

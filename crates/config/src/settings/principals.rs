@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn everybody_has_the_rules_of_all_and_their_own() {
+    fn a_client_has_its_own_rules_and_those_of_every_client() {
         let text = r#"{"principals": {
             "*": {"permissions": {"deny": ["mcp__git__push"]}},
             "ci": {"permissions": {"allow": ["mcp__git"]}}
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_made_out_is_said_and_asks() {
+    fn unreadable_rules_are_reported_and_need_a_prompt() {
         let text = r#"{"principals": {
             "ci": {"permissions": {"allow": ["mcp__git"], "deny": 5}, "permission": {}},
             "ada": 7
@@ -121,6 +121,6 @@ mod tests {
         check(&settings.principals, "ada", "status", PermissionEffect::Ask);
         let whole = read(r#"{"principals": [], "permissions": {"allow": ["mcp__git"]}}"#);
         assert_eq!(whole.layer.problems.len(), 1);
-        check(&whole.principals, "anybody", "status", PermissionEffect::Ask);
+        check(&whole.principals, "eve", "status", PermissionEffect::Ask);
     }
 }

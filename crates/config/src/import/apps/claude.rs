@@ -25,22 +25,22 @@ const OAUTH: [(&str, OauthKey); 6] = [
 /// Reads the servers of a user, and those of the user in this project.
 pub(crate) fn read_code(mut root: Map<String, Value>, project: &Path) -> ImportOutcome {
     let mut found = ImportOutcome::default();
-    let mut here = Map::new();
-    let mut elsewhere = 0;
+    let mut project_settings = Map::new();
+    let mut other_project_servers = 0;
     if let Some(Value::Object(projects)) = root.shift_remove("projects") {
         for (folder, settings) in projects {
             let Value::Object(settings) = settings else {
                 continue;
             };
             if is_same_folder(&folder, project) {
-                here = settings;
+                project_settings = settings;
             } else {
                 let servers = settings.get("mcpServers").and_then(Value::as_object);
-                elsewhere += servers.map_or(0, Map::len);
+                other_project_servers += servers.map_or(0, Map::len);
             }
         }
     }
-    let disabled = here.shift_remove("disabledMcpServers");
+    let disabled = project_settings.shift_remove("disabledMcpServers");
     let is_disabled = |name: &str| {
         let names = disabled.as_ref().and_then(Value::as_array);
         names.is_some_and(|names| names.iter().any(|disabled| disabled == name))
@@ -53,7 +53,7 @@ pub(crate) fn read_code(mut root: Map<String, Value>, project: &Path) -> ImportO
         }
         Ok(converted)
     });
-    let local = here.shift_remove("mcpServers");
+    let local = project_settings.shift_remove("mcpServers");
     found.add_servers("projects.mcpServers", local, ImportedScope::Local, |name, server| {
         let mut converted = convert_code_server(server)?;
         if is_disabled(name) {
@@ -61,8 +61,8 @@ pub(crate) fn read_code(mut root: Map<String, Value>, project: &Path) -> ImportO
         }
         Ok(converted)
     });
-    if elsewhere > 0 {
-        found.notes.push(ImportNote::OtherProjects { servers: elsewhere });
+    if other_project_servers > 0 {
+        found.notes.push(ImportNote::OtherProjects { servers: other_project_servers });
     }
     found
 }
@@ -132,11 +132,11 @@ mod tests {
     }
 
     #[test]
-    fn a_persons_servers_and_those_of_this_project_are_taken() {
+    fn servers_of_the_user_and_of_this_project_are_imported() {
         check(
             HostApp::ClaudeCode,
             r#"{
-  "numStartups": 12, // all the rest of the file is Claude Code's own business
+  "numStartups": 12, // the rest of the file is not imported
   "mcpServers": {
     "github": {
       "type": "http", "url": "https://api.example.com/mcp?org=${ORG:-acme}",
@@ -165,7 +165,7 @@ mod tests {
   `alwaysLoad` has no counterpart and was left out
 files (User) {"type":"stdio","command":"npx","args":["-y","files","$$HOME"],"env":{}}
   `args[2]`: `$` became `$$` to stay a literal dollar sign
-  disabled in this project, but not elsewhere
+  disabled in this project, but not other_project_servers
 events (User) {"type":"http","url":"https://e.example.com"}
 db (Local) {"type":"stdio","command":"pg-mcp","env":{"URL":"${DB_URL}"}}
   `DB_URL` must be set
@@ -176,7 +176,7 @@ old (Local) {"type":"sse","url":"https://old.example.com/sse","disabled":true}
     }
 
     #[test]
-    fn what_claude_code_ignores_in_a_server_is_left_out() {
+    fn keys_that_claude_code_ignores_are_dropped() {
         check(
             HostApp::ClaudeCode,
             r#"{"mcpServers": {"a": {"command": "x", "cwd": "/", "trust": true, "disabled": true, "url": null}}}"#,

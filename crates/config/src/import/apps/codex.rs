@@ -180,7 +180,7 @@ figma (User) {"type":"http","url":"https://mcp.example.com/mcp","headers":{"X-Re
     }
 
     #[test]
-    fn what_does_not_belong_to_the_transport_is_noted() {
+    fn keys_of_another_transport_are_noted() {
         check(
             "[mcp_servers.a]\ncommand = 'x'\nscopes = ['s']\nheaders = {}\nenv = {}\n",
             r#"a (User) {"type":"stdio","command":"x","env":{}}

@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn a_persons_file_follows_whatever_project_is_open() {
+    fn in_a_users_file_the_workspace_is_the_current_folder() {
         check(
             FileScope::User,
             r#"{
@@ -88,7 +88,7 @@ legacy (User) {"type":"sse","url":"http://localhost:8000/sse?x=1"}
     }
 
     #[test]
-    fn a_projects_file_means_its_own_project() {
+    fn in_a_projects_file_the_workspace_is_the_project() {
         check(
             FileScope::Project,
             r#"{"mcpServers": {"a": {"command": "${workspaceFolder}/x", "args": ["${input:key} ${TOKEN}"], "disabled": true}}}"#,

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_persons_file_may_vouch_for_its_servers() {
+    fn a_users_file_may_trust_its_servers() {
         check(
             FileScope::User,
             r#"{
@@ -150,7 +150,7 @@ old (User) {"type":"sse","url":"https://o.example.com/sse/"}
     }
 
     #[test]
-    fn a_projects_file_may_not() {
+    fn a_projects_file_may_not_trust_its_servers() {
         check(
             FileScope::Project,
             r#"{"mcpServers": {"a": {"command": "x", "trust": true}, "b": {"command": "x", "trust": false}}}"#,

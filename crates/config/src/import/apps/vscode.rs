@@ -54,12 +54,12 @@ fn inputs_from(inputs: &[Value]) -> Vec<Input> {
         let Some(id) = input.get("id").and_then(Value::as_str) else {
             continue;
         };
-        let wanted = variable_name_for(id);
-        let mut variable = wanted.clone();
+        let preferred = variable_name_for(id);
+        let mut variable = preferred.clone();
         let mut count = 1;
         while made.iter().any(|other| other.variable == variable) {
             count += 1;
-            variable = format!("{wanted}_{count}");
+            variable = format!("{preferred}_{count}");
         }
         made.push(Input { id: id.to_owned(), variable, default: default_of(input) });
     }
@@ -130,7 +130,7 @@ remote (Project) {"type":"http","url":"https://${HOST}/mcp","headers":{"X-Key":"
     }
 
     #[test]
-    fn a_persons_file_is_read_the_same_way() {
+    fn a_users_file_is_read_the_same_way() {
         check(
             FileScope::User,
             r#"{"servers": {"a": {"command": "sh", "args": ["-c", "echo $PATH ${command:pick}"]}, "pipe": {"url": "pipe://./x"}}, "inputs": {}}"#,

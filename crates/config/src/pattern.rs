@@ -2,9 +2,11 @@
 //! The rules that use them are in `policy` and `permission`.
 
 mod glob;
+mod percent;
 pub mod url_pattern;
 
 pub use glob::Glob;
+pub(crate) use percent::percent_decode;
 pub use url_pattern::UrlPattern;
 
 /// How a pattern is matched where it leaves something open: an allow rule then matches only the default, a deny

@@ -6,6 +6,8 @@ use std::fmt;
 use url::Url;
 
 pub use super::MatchMode;
+use super::glob::Glob;
+use super::percent::percent_decode;
 
 /// A pattern such as `https://*.example.com/mcp/*`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,7 +82,7 @@ impl UrlPattern {
                 let has_escaped_separator =
                     ["%2f", "%5c", "%25", ".."].iter().any(|escape| lower.contains(escape));
                 !has_escaped_separator
-                    && matches_wildcard(&percent_decode(pattern), &percent_decode(url.path()))
+                    && matches_wildcard(&decode_path(pattern), &decode_path(url.path()))
             }
             (Some(pattern), MatchMode::Broad) => {
                 let (pattern, path) = (normalize_path(pattern), normalize_path(url.path()));
@@ -143,28 +145,15 @@ fn ascii_host(host: &str) -> String {
     }
 }
 
-/// A path with every escape undone.
-fn percent_decode(path: &str) -> String {
-    let mut bytes = Vec::with_capacity(path.len());
-    let mut rest = path.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        let escaped = match (first, after) {
-            (b'%', [high, low, ..]) => {
-                hex_digit(*high).zip(hex_digit(*low)).map(|(high, low)| high * 16 + low)
-            }
-            _ => None,
-        };
-        bytes.push(escaped.unwrap_or(*first));
-        rest = if escaped.is_some() { &after[2..] } else { after };
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+fn decode_path(path: &str) -> String {
+    String::from_utf8_lossy(&percent_decode(path)).into_owned()
 }
 
 /// Normalizes a path as the most lenient server might: escapes decoded, backslashes as slashes, no double
 /// slashes.
 fn normalize_path(path: &str) -> String {
     let mut flat = String::with_capacity(path.len());
-    for c in percent_decode(&percent_decode(path)).chars() {
+    for c in decode_path(&decode_path(path)).chars() {
         let c = if c == '\\' { '/' } else { c };
         if c != '/' || !flat.ends_with('/') {
             flat.push(c);
@@ -173,22 +162,8 @@ fn normalize_path(path: &str) -> String {
     flat
 }
 
-fn hex_digit(digit: u8) -> Option<u8> {
-    char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
-}
-
-/// Matches a text against a pattern in which only `*` is special and stands for any characters.
-pub fn matches_wildcard(pattern: &str, text: &str) -> bool {
-    let mut pieces = pattern.split('*');
-    let first = pieces.next().unwrap_or("");
-    let Some(mut rest) = text.strip_prefix(first) else { return false };
-    let Some(mut last) = pieces.next() else { return rest.is_empty() };
-    for next in pieces {
-        let Some(at) = rest.find(last) else { return false };
-        rest = &rest[at + last.len()..];
-        last = next;
-    }
-    rest.ends_with(last)
+fn matches_wildcard(pattern: &str, text: &str) -> bool {
+    Glob::parse(pattern).matches(text)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde_json::Value as Json;
 
-use crate::pattern::{Glob, MatchMode};
+use crate::pattern::{Glob, MatchMode, percent_decode};
 
 /// One condition on one argument: `path=/srv/*`, `options.mode!=fast`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -128,7 +128,7 @@ fn matches_broadly(glob: &Glob, value: &Json) -> bool {
     if glob.matches(&text) || is_same_number(glob, value) {
         return true;
     }
-    let fold = |text: &str| percent_decoded(text).to_lowercase();
+    let fold = |text: &str| normalize_separators(text).to_lowercase();
     let folded = Glob::from_pieces(glob.pieces().iter().map(|piece| fold(piece)).collect());
     let text = fold(text.trim());
     folded.matches(&text)
@@ -150,30 +150,18 @@ fn leaves_directory(glob: &Glob, text: &str) -> bool {
 }
 
 fn count_parent_segments(text: &str) -> usize {
-    percent_decoded(text).split('/').filter(|segment| *segment == "..").count()
+    normalize_separators(text).split('/').filter(|segment| *segment == "..").count()
 }
 
 /// Decodes percent escapes and replaces every separator with `/`.
-fn percent_decoded(text: &str) -> String {
-    let mut plain = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, behind @ ..] = rest {
-        let escape = match rest {
-            [b'%', high, low, ..] => hex_digit(*high).zip(hex_digit(*low)),
-            _ => None,
-        };
-        let (byte, behind) = match escape {
-            Some((high, low)) => (high * 16 + low, &rest[3..]),
-            None => (*first, behind),
-        };
-        plain.push(if byte == b'\\' { b'/' } else { byte });
-        rest = behind;
+fn normalize_separators(text: &str) -> String {
+    let mut plain = percent_decode(text);
+    for byte in &mut plain {
+        if *byte == b'\\' {
+            *byte = b'/';
+        }
     }
     String::from_utf8_lossy(&plain).into_owned()
-}
-
-fn hex_digit(byte: u8) -> Option<u8> {
-    char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }
 
 /// What happens to empty segments: a URL has one after its scheme, in a path they have no meaning.

@@ -165,7 +165,7 @@ mod tests {
   `alwaysLoad` has no counterpart and was left out
 files (User) {"type":"stdio","command":"npx","args":["-y","files","$$HOME"],"env":{}}
   `args[2]`: `$` became `$$` to stay a literal dollar sign
-  disabled in this project, but not other_project_servers
+  disabled in this project, but not elsewhere
 events (User) {"type":"http","url":"https://e.example.com"}
 db (Local) {"type":"stdio","command":"pg-mcp","env":{"URL":"${DB_URL}"}}
   `DB_URL` must be set

@@ -57,12 +57,12 @@ impl VariableSyntax {
                     out.notes.push(TranslationNote::UnknownReference);
                     written
                 }
-                Reference::NotAReference if opening.rest.starts_with('$') => {
+                Reference::Literal if opening.rest.starts_with('$') => {
                     out.text.push_str("$$");
                     out.notes.push(TranslationNote::DollarEscaped);
                     "$"
                 }
-                Reference::NotAReference => {
+                Reference::Literal => {
                     out.text.push('{');
                     "{"
                 }
@@ -88,7 +88,7 @@ impl VariableSyntax {
     fn reference<'t>(&self, opening: &ReferenceStart<'t>, depth: usize) -> Reference<'t> {
         let braced = opening.braced.filter(|_| opening.rest.starts_with('$'));
         match (self, braced) {
-            (VariableSyntax::None, _) => Reference::NotAReference,
+            (VariableSyntax::None, _) => Reference::Literal,
             (VariableSyntax::Shell, None) => bare_variable(opening.rest),
             (VariableSyntax::Braces | VariableSyntax::Shell, Some(Braced { written, inside })) => {
                 Reference::from_translation(written, self.with_default(inside, depth))
@@ -96,9 +96,9 @@ impl VariableSyntax {
             (VariableSyntax::Editor(editor), Some(Braced { written, inside })) => {
                 Reference::from_translation(written, editor.translate(inside))
             }
-            (VariableSyntax::Braces | VariableSyntax::Editor(_), None) => Reference::NotAReference,
+            (VariableSyntax::Braces | VariableSyntax::Editor(_), None) => Reference::Literal,
             (VariableSyntax::Substitution { folder }, None) => substitution(folder, opening),
-            (VariableSyntax::Substitution { .. }, Some(_)) => Reference::NotAReference,
+            (VariableSyntax::Substitution { .. }, Some(_)) => Reference::Literal,
         }
     }
 
@@ -144,7 +144,7 @@ impl<'t> ReferenceStart<'t> {
 
 enum Reference<'t> {
     /// Not a reference.
-    NotAReference,
+    Literal,
     /// A reference without equivalent in our syntax.
     Unknown { written: &'t str },
     /// A translated reference.
@@ -165,12 +165,12 @@ impl<'t> Reference<'t> {
 /// Translates `{env:NAME}` or `{file:path}`.
 fn substitution<'t>(folder: &Path, opening: &ReferenceStart<'t>) -> Reference<'t> {
     let Some(Braced { written, inside }) = opening.braced else {
-        return Reference::NotAReference;
+        return Reference::Literal;
     };
     match inside.split_once(':') {
         Some(("env", name)) => Reference::from_translation(written, variable(name)),
         Some(("file", path)) => Reference::from_translation(written, file(folder, path)),
-        Some(_) | None => Reference::NotAReference,
+        Some(_) | None => Reference::Literal,
     }
 }
 
@@ -194,7 +194,7 @@ fn bare_variable(text: &str) -> Reference<'_> {
     let end = text[1..].find(|letter| !in_name(letter)).map_or(text.len(), |length| length + 1);
     let (written, name) = (&text[..end], &text[1..end]);
     if !is_variable_name(name) {
-        return Reference::NotAReference;
+        return Reference::Literal;
     }
     let is_clearly_a_variable =
         name.len() > 2 && !name.contains(|letter: char| letter.is_ascii_lowercase());

@@ -1,4 +1,4 @@
-//! The possible decisions matching a call whose arguments are unknown, for simulating rules on past calls.
+//! The possible decisions about a call whose arguments are unknown, for simulating rules on past calls.
 //! The steps are those of `decision`; a property test compares the two.
 
 use super::call::{HintValue, ToolHints, Trust};
@@ -15,7 +15,7 @@ pub struct CallWithoutArguments<'a> {
     pub server: &'a str,
     /// The tool's name, in the same form.
     pub tool: &'a str,
-    /// The server's hints matching the tool, if they are known.
+    /// The server's hints about the tool, if they are known.
     pub hints: Option<ToolHints>,
     /// Is the server trusted?
     pub trust: Trust,

@@ -1,45 +1,45 @@
-//! What a person said of a project's servers. An approval holds for one exact definition only.
+//! A user's decisions on the servers of a project. An approval applies to one exact definition.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value as Json, json};
 use thiserror::Error;
 
-use crate::entry::server::Fingerprint;
+use crate::entry::Fingerprint;
 
-/// A person's word on one server of one project file.
+/// A user's decision on one server of one project file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ApprovalDecision {
-    /// Yes, to exactly this definition.
+    /// The user approved exactly this definition.
     Approved(Fingerprint),
-    /// No, whatever the definition becomes.
+    /// The user rejected the server, whatever its definition becomes.
     Rejected,
 }
 
-/// What the decisions say of a server as it is now.
+/// The approval status of a server with its current definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ApprovalStatus {
-    /// Approved as it is.
+    /// The current definition is approved.
     Approved,
-    /// Nobody decided yet.
+    /// There is no decision yet.
     New,
-    /// Approved once, but the definition is another one now.
+    /// A previous definition was approved, but it has changed.
     Changed,
-    /// Rejected.
+    /// The server is rejected.
     Rejected,
 }
 
-/// All decisions of one person, by project file and server.
+/// All decisions of one user, by project file and server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Approvals(BTreeMap<String, BTreeMap<String, ApprovalDecision>>);
 
-/// The store of decisions makes no sense, so nothing counts as approved.
+/// The approvals file is not valid, so no server counts as approved.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("the list of approvals is damaged")]
+#[error("the approvals file is not valid")]
 pub struct CorruptApprovals;
 
 impl Approvals {
-    /// How a server stands that `file` defines.
+    /// Returns the status of a server that `file` defines.
     pub fn status(&self, file: &str, server: &str, now: &Fingerprint) -> ApprovalStatus {
         match self.0.get(file).and_then(|servers| servers.get(server)) {
             None => ApprovalStatus::New,
@@ -49,17 +49,17 @@ impl Approvals {
         }
     }
 
-    /// Notes a decision.
+    /// Records a decision.
     pub fn record(&mut self, file: &str, server: &str, decision: ApprovalDecision) {
         self.0.entry(file.to_owned()).or_default().insert(server.to_owned(), decision);
     }
 
-    /// Forgets everything decided on the servers of `file`; says how many decisions that were.
+    /// Removes all decisions on the servers of `file` and returns how many there were.
     pub fn forget(&mut self, file: &str) -> usize {
         self.0.remove(file).map_or(0, |servers| servers.len())
     }
 
-    /// Reads the store's text.
+    /// Parses the text of the approvals file.
     pub fn parse(text: &str) -> Result<Approvals, CorruptApprovals> {
         let json: Json = serde_json::from_str(text).map_err(|_| CorruptApprovals)?;
         let files = json.get("projects").and_then(Json::as_object).ok_or(CorruptApprovals)?;
@@ -72,7 +72,7 @@ impl Approvals {
         Ok(approvals)
     }
 
-    /// The store's text.
+    /// Returns the text of the approvals file.
     pub fn to_text(&self) -> String {
         let decision = |decision: &ApprovalDecision| match decision {
             ApprovalDecision::Approved(fingerprint) => json!({"approved": fingerprint.as_str()}),
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_approval_holds_for_one_definition_and_a_rejection_for_all() {
+    fn an_approval_applies_to_one_definition_and_a_rejection_to_all() {
         let (one, other) =
             (Fingerprint::from_stored("sha256:1"), Fingerprint::from_stored("sha256:2"));
         let mut approvals = Approvals::default();
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn the_store_reads_back_what_it_wrote() {
+    fn the_text_of_approvals_parses_as_the_same_approvals() {
         let mut approvals = Approvals::default();
         approvals.record(
             "/p/.mcp.json",
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_store_approves_nothing() {
+    fn an_invalid_file_approves_nothing() {
         for text in ["", "{}", "{\"projects\": []}", "{\"projects\": {\"f\": {\"s\": true}}}"] {
             assert_eq!(Approvals::parse(text), Err(CorruptApprovals), "{text}");
         }

@@ -1,7 +1,8 @@
-//! Reads JSON with comments into a tree in which every value knows where it stands.
-//! What the values mean is left to `decode` and `settings`.
+//! Reads JSON with comments into a tree in which every value knows its position.
+//! What the values mean is left to `file` and `settings`.
 
-use std::cell::Cell;
+mod line_index;
+
 use std::sync::Arc;
 
 use jsonc_parser::ast;
@@ -10,9 +11,9 @@ use jsonc_parser::errors::{ParseError, ParseErrorKind};
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 use serde_json::Value as Json;
 
-use crate::source::Position;
+pub use line_index::LineIndex;
 
-/// The dialect that people's files are in: JSON, comments, trailing commas, and nothing looser.
+/// The JSON dialect of configuration files: comments and trailing commas are allowed, nothing else.
 pub(crate) fn parse_options() -> ParseOptions {
     ParseOptions {
         allow_comments: true,
@@ -43,16 +44,16 @@ impl From<Range> for Span {
     }
 }
 
-/// A value and where it stands.
+/// A value and its position.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
-    /// Its bytes.
+    /// The bytes of the value.
     pub span: Span,
-    /// What it is.
+    /// The value itself.
     pub value: Value,
 }
 
-/// What a node holds.
+/// The content of a node.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
     /// `null`
@@ -65,7 +66,7 @@ pub enum Value {
     String(String),
     /// An array.
     Array(Vec<Node>),
-    /// An object, in order, doubled keys included.
+    /// An object, in the order of the text, with duplicate keys.
     Object(Vec<Member>),
 }
 
@@ -74,40 +75,40 @@ pub enum Value {
 pub struct Member {
     /// The key, unescaped.
     pub key: String,
-    /// Where the key stands.
+    /// The position of the key.
     pub key_span: Span,
     /// The value.
     pub node: Node,
 }
 
-/// A text that was parsed.
+/// A parsed text.
 #[derive(Debug)]
 pub struct Document<'t> {
-    /// Its lines, for telling people where something stands.
+    /// The lines of the text, for positions in messages.
     pub lines: LineIndex<'t>,
-    /// The value in it; none where the text holds only white space and comments.
+    /// The top-level value; `None` if the text contains only white space and comments.
     pub root: Option<Node>,
 }
 
 impl<'t> Document<'t> {
-    /// Parses a text that [`without_mark`] has been through.
+    /// Parses a text without byte order mark; see [`strip_bom`].
     pub fn parse(text: &'t str) -> Result<Document<'t>, SyntaxError> {
         let parsed = parse_to_ast(text, &CollectOptions::default(), &parse_options())?;
         Ok(Document { lines: LineIndex::new(text), root: parsed.value.map(node_from_ast) })
     }
 }
 
-/// Why a text is not JSON, and where.
+/// Why a text is not valid JSON, and where.
 #[derive(Debug, Clone)]
 pub struct SyntaxError(Arc<ParseError>);
 
 impl SyntaxError {
-    /// Where the text stops making sense.
+    /// The position of the error.
     pub fn span(&self) -> Span {
         self.0.range().into()
     }
 
-    /// What was found or missed there.
+    /// What is wrong there.
     pub fn kind(&self) -> &ParseErrorKind {
         self.0.kind()
     }
@@ -119,60 +120,7 @@ impl From<ParseError> for SyntaxError {
     }
 }
 
-/// A text whose lines can be looked up, parsed or not.
-#[derive(Debug)]
-pub struct LineIndex<'t> {
-    text: &'t str,
-    starts: Vec<usize>,
-    /// The last place that was asked for: a whole file may be one line, and counting it again for
-    /// everything in it would take for ever.
-    cached: Cell<CachedPosition>,
-}
-
-#[derive(Debug, Clone, Copy, Default)]
-struct CachedPosition {
-    line: usize,
-    byte: usize,
-    column: usize,
-}
-
-impl<'t> LineIndex<'t> {
-    /// Indexes the lines of `text`.
-    pub fn new(text: &'t str) -> LineIndex<'t> {
-        let after_breaks =
-            text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(index, _)| index + 1);
-        let starts = std::iter::once(0).chain(after_breaks).collect();
-        LineIndex { text, starts, cached: Cell::default() }
-    }
-
-    /// The line and column of a byte.
-    pub fn position(&self, byte: usize) -> Position {
-        let byte = self.text.floor_char_boundary(byte);
-        let line = self.starts.partition_point(|start| *start <= byte).max(1);
-        let start = self.starts[line - 1];
-        let last = self.cached.get();
-        // From the last place that was asked for, on or back, unless the line's beginning is nearer.
-        let column = match last.line == line {
-            true if last.byte <= byte => last.column + self.text[last.byte..byte].chars().count(),
-            true if last.byte - byte < byte - start => {
-                last.column - self.text[byte..last.byte].chars().count()
-            }
-            true | false => 1 + self.text[start..byte].chars().count(),
-        };
-        self.cached.set(CachedPosition { line, byte, column });
-        Position { line, column }
-    }
-
-    /// The line's text without its ending; lines count from 1.
-    pub fn line(&self, line: usize) -> &'t str {
-        let start = line.checked_sub(1).and_then(|index| self.starts.get(index));
-        let Some(start) = start else { return "" };
-        let end = self.starts.get(line).copied().unwrap_or(self.text.len());
-        self.text[*start..end].trim_end_matches(['\n', '\r'])
-    }
-}
-
-/// The text without the byte order mark that some editors put in front.
+/// Returns the text without the byte order mark that some editors write.
 pub fn strip_bom(text: &str) -> &str {
     text.strip_prefix('\u{feff}').unwrap_or(text)
 }
@@ -207,7 +155,7 @@ fn member_from_ast(property: ast::ObjectProp<'_>) -> Member {
 }
 
 impl Node {
-    /// What kind of value it is, for error messages.
+    /// The type of the value, for error messages.
     pub fn kind(&self) -> &'static str {
         match &self.value {
             Value::Null => "null",
@@ -219,7 +167,7 @@ impl Node {
         }
     }
 
-    /// The same value as plain JSON; of doubled keys the last counts.
+    /// Converts to plain JSON; of a duplicate key the last value counts.
     pub fn to_json(&self) -> Json {
         match &self.value {
             Value::Null => Json::Null,
@@ -236,9 +184,15 @@ impl Node {
     }
 }
 
+/// Returns the member with this key; of a duplicate key the last one counts.
+pub(crate) fn find_member<'m>(members: &'m [Member], key: &str) -> Option<&'m Member> {
+    members.iter().rev().find(|member| member.key == key)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::source::Position;
 
     fn parsed(text: &str) -> Json {
         Document::parse(text).expect("the text is JSON").root.expect("it holds a value").to_json()
@@ -276,20 +230,6 @@ mod tests {
     }
 
     #[test]
-    fn positions_are_the_same_in_whatever_order_they_are_asked() {
-        let text = "aé\nbüc\n日本語 x";
-        let all: Vec<usize> = (0..=text.len()).collect();
-        let alone: Vec<Position> =
-            all.iter().map(|byte| LineIndex::new(text).position(*byte)).collect();
-        let lines = LineIndex::new(text);
-        let forwards: Vec<Position> = all.iter().map(|byte| lines.position(*byte)).collect();
-        let mut backwards: Vec<Position> =
-            all.iter().rev().map(|byte| lines.position(*byte)).collect();
-        backwards.reverse();
-        assert_eq!((&forwards, &backwards), (&alone, &alone));
-    }
-
-    #[test]
     fn deep_nesting_is_an_error_not_a_crash() {
         let text = "[".repeat(100_000);
         let error = Document::parse(&text).expect_err("no end in sight");
@@ -302,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn white_space_alone_holds_no_value() {
+    fn white_space_alone_has_no_value() {
         assert_eq!(Document::parse(" // nothing\n").expect("it parses").root, None);
     }
 }

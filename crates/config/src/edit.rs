@@ -1,73 +1,76 @@
-//! Changes a configuration text and nothing else in it: comments, order, indentation, line endings,
-//! trailing commas and a byte order mark stay as the person left them.
+//! Edits a configuration file and changes nothing else in it: comments, order, indentation, line endings,
+//! trailing commas and a byte order mark stay.
 
-pub(crate) mod splice;
+mod splice;
+mod value_ref;
+
 use std::fmt;
 
 use serde_json::Value as Json;
 use thiserror::Error;
 
 use crate::approvals::CorruptApprovals;
-use crate::document::{Document, Member, Node, Span, SyntaxError, Value, strip_bom};
-use crate::edit::splice::{Container, EmptyLayout, Layout};
+use crate::document::{Document, Node, SyntaxError, Value, strip_bom};
+use value_ref::{ValueRef, add_to_list, elements, remove_from_list};
 
-/// One change. It prints no values: secrets may be among them.
+/// One change. Its `Debug` output contains no values, because they may be secrets.
 #[derive(Clone)]
 pub enum Edit {
-    /// Defines a server, new or in place of the one of that name.
+    /// Adds a server, or replaces the one with that name.
     SetServer {
         /// Its name.
         name: String,
         /// Its entry.
         entry: Json,
     },
-    /// Takes a server out.
+    /// Removes a server.
     RemoveServer {
         /// Its name.
         name: String,
     },
-    /// Sets or, with nothing, takes out one key of a server's entry.
+    /// Sets one key of a server's entry, or removes it if there is no value.
     SetKey {
         /// The server's name.
         name: String,
         /// The key.
         key: String,
-        /// Its new value.
+        /// Its new value; `None` removes the key.
         value: Option<Json>,
     },
-    /// Adds a text to a list at the top level, unless it is there.
+    /// Adds a string to a top-level list, unless the list contains it.
     AddToList {
         /// The list's key.
         key: String,
-        /// The text.
+        /// The string.
         text: String,
     },
-    /// Takes a text out of a list at the top level.
+    /// Removes a string from a top-level list.
     RemoveFromList {
         /// The list's key.
         key: String,
-        /// The text.
+        /// The string.
         text: String,
     },
-    /// Adds a text to a list inside an object at the top level, unless it is there. Both are made where they are not.
+    /// Adds a string to a list in a top-level object, unless the list contains it. Creates the object and the
+    /// list if they are missing.
     AddToNestedList {
         /// The object's key.
         object: String,
-        /// The list's key in it.
+        /// The key of the list in it.
         key: String,
-        /// The text.
+        /// The string.
         text: String,
     },
-    /// Takes a text out of a list inside an object at the top level.
+    /// Removes a string from a list in a top-level object.
     RemoveFromNestedList {
         /// The object's key.
         object: String,
-        /// The list's key in it.
+        /// The key of the list in it.
         key: String,
-        /// The text.
+        /// The string.
         text: String,
     },
-    /// Sets a key at the top level, unless it is there.
+    /// Sets a top-level key, unless it exists.
     SetIfAbsent {
         /// The key.
         key: String,
@@ -79,50 +82,50 @@ pub enum Edit {
 impl fmt::Debug for Edit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Edit::SetServer { name, .. } => write!(f, "PutServer({name})"),
+            Edit::SetServer { name, .. } => write!(f, "SetServer({name})"),
             Edit::RemoveServer { name } => write!(f, "RemoveServer({name})"),
             Edit::SetKey { name, key, .. } => write!(f, "SetKey({name}, {key})"),
             Edit::AddToList { key, text } => write!(f, "AddToList({key}, {text})"),
             Edit::RemoveFromList { key, text } => write!(f, "RemoveFromList({key}, {text})"),
             Edit::AddToNestedList { object, key, text } => {
-                write!(f, "AddToListIn({object}, {key}, {text})")
+                write!(f, "AddToNestedList({object}, {key}, {text})")
             }
             Edit::RemoveFromNestedList { object, key, text } => {
-                write!(f, "RemoveFromListIn({object}, {key}, {text})")
+                write!(f, "RemoveFromNestedList({object}, {key}, {text})")
             }
-            Edit::SetIfAbsent { key, .. } => write!(f, "Initialise({key})"),
+            Edit::SetIfAbsent { key, .. } => write!(f, "SetIfAbsent({key})"),
         }
     }
 }
 
-/// Why a text could not be changed; it is left as it was.
+/// Why a text could not be changed. The text stays as it was.
 #[derive(Debug, Clone, Error)]
 pub enum EditError {
-    /// The text is not JSON, so a change might destroy something.
-    #[error("the file is not valid JSON, so it was left alone")]
+    /// The text is not valid JSON, so an edit could destroy something.
+    #[error("the file is not valid JSON, so it was not changed")]
     Syntax(SyntaxError),
-    /// Something that must be an object or a list is not.
-    #[error("`{key}` is not {expected}, so the file was left alone")]
+    /// A value that must be an object or a list has another type.
+    #[error("`{key}` is not {expected}, so the file was not changed")]
     WrongType {
         /// The key.
         key: String,
-        /// What it would have to be.
+        /// The required type.
         expected: &'static str,
     },
-    /// Something that we keep for ourselves is damaged.
+    /// The approvals file is not valid.
     #[error(transparent)]
     CorruptApprovals(#[from] CorruptApprovals),
-    /// The server to change is not in the text.
+    /// The text does not define the server.
     #[error("there is no server `{name}` in the file")]
     ServerNotFound {
-        /// The name looked for.
+        /// The name of the server.
         name: String,
     },
 }
 
 const SERVERS: &str = "mcpServers";
 
-/// Applies the changes one after the other; on an error nothing is changed.
+/// Applies the changes in order. If one fails, none is applied.
 pub fn apply(text: &str, edits: &[Edit]) -> Result<String, EditError> {
     let body = strip_bom(text);
     let mark = &text[..text.len() - body.len()];
@@ -133,7 +136,7 @@ pub fn apply(text: &str, edits: &[Edit]) -> Result<String, EditError> {
     Ok(format!("{mark}{body}"))
 }
 
-/// Does the text define a server of that name? A text that makes no sense defines none.
+/// Does the text define a server with that name? A text that is not valid JSON defines none.
 pub fn has_server(text: &str, name: &str) -> bool {
     let text = strip_bom(text);
     let root = Document::parse(text).ok().and_then(|document| document.root);
@@ -143,7 +146,7 @@ pub fn has_server(text: &str, name: &str) -> bool {
     })
 }
 
-/// The texts of a list inside an object at the top level. A text that makes no sense has none.
+/// Returns the strings of a list in a top-level object; none if the text is not valid JSON.
 pub fn strings_in_list(text: &str, object: &str, key: &str) -> Vec<String> {
     let text = strip_bom(text);
     let Some(root) = Document::parse(text).ok().and_then(|document| document.root) else {
@@ -185,7 +188,7 @@ fn apply_one(text: String, edit: &Edit) -> Result<String, EditError> {
         Edit::RemoveServer { name } => {
             let servers = top.servers()?.ok_or_else(|| server_not_found(name))?;
             let removed = servers.remove(name).ok_or_else(|| server_not_found(name))?;
-            // A doubled name must not bring its older definition back to life.
+            // Otherwise an older definition of a duplicate name would apply again.
             if has_server(&removed, name) { apply_one(removed, edit) } else { Ok(removed) }
         }
         Edit::SetKey { name, key, value } => {
@@ -197,7 +200,7 @@ fn apply_one(text: String, edit: &Edit) -> Result<String, EditError> {
             Ok(match value {
                 Some(value) => entry.set(key, value),
                 None => match entry.remove(key) {
-                    // A doubled key must not come back with its older value.
+                    // Otherwise an older value of a duplicate key would apply again.
                     Some(removed) => apply_one(removed, edit)?,
                     None => text.clone(),
                 },
@@ -236,163 +239,6 @@ fn with_trailing_newline(text: &str) -> String {
     if text.ends_with('\n') { text.to_owned() } else { format!("{text}{newline}") }
 }
 
-/// A value in a text.
-#[derive(Clone, Copy)]
-struct ValueRef<'t> {
-    text: &'t str,
-    node: &'t Node,
-}
-
-impl<'t> ValueRef<'t> {
-    fn require_object(&self, key: &str) -> Result<(), EditError> {
-        match &self.node.value {
-            Value::Object(_) => Ok(()),
-            Value::Null
-            | Value::Bool(_)
-            | Value::Number(_)
-            | Value::String(_)
-            | Value::Array(_) => Err(wrong_type(key, "an object")),
-        }
-    }
-
-    fn members(&self) -> &'t [Member] {
-        match &self.node.value {
-            Value::Object(members) => members,
-            Value::Null
-            | Value::Bool(_)
-            | Value::Number(_)
-            | Value::String(_)
-            | Value::Array(_) => &[],
-        }
-    }
-
-    /// Of a doubled key the last counts, so that is the one to change.
-    fn index(&self, key: &str) -> Option<usize> {
-        self.members().iter().rposition(|member| member.key == key)
-    }
-
-    fn member(&self, key: &str) -> Option<ValueRef<'t>> {
-        let index = self.index(key)?;
-        Some(ValueRef { text: self.text, node: &self.members()[index].node })
-    }
-
-    /// The member of a key, unless it is `null`, which says nothing.
-    fn non_null_member(&self, key: &str) -> Option<ValueRef<'t>> {
-        self.member(key).filter(|it| it.node.value != Value::Null)
-    }
-
-    fn servers(&self) -> Result<Option<ValueRef<'t>>, EditError> {
-        let servers = self.member(SERVERS);
-        if let Some(servers) = &servers {
-            servers.require_object(SERVERS)?;
-        }
-        Ok(servers)
-    }
-
-    fn container(&self) -> Container<'t> {
-        let item =
-            |member: &Member| Span { start: member.key_span.start, end: member.node.span.end };
-        Container::new(self.text, self.node.span, self.members().iter().map(item).collect())
-    }
-
-    fn set(&self, key: &str, value: &Json) -> String {
-        match self.member(key) {
-            Some(old) => old.replace(value),
-            None => self.container().append(EmptyLayout::Expand, |layout| {
-                format!("{}: {}", Json::from(key), render(value, layout))
-            }),
-        }
-    }
-
-    fn remove(&self, key: &str) -> Option<String> {
-        self.index(key).map(|index| self.container().remove(index))
-    }
-
-    fn replace(&self, value: &Json) -> String {
-        let span = self.node.span;
-        let old = &self.text[span.start..span.end];
-        let line = self.text[..span.start].rsplit('\n').next().unwrap_or("");
-        let layout = if old.contains('\n') {
-            let indent = line.chars().take_while(|c| *c == ' ' || *c == '\t').collect();
-            Layout::Block {
-                indent,
-                unit: splice::indent_unit(self.text),
-                newline: splice::line_ending(self.text),
-            }
-        } else {
-            Layout::Inline
-        };
-        let value = render(value, &layout);
-        format!("{}{value}{}", &self.text[..span.start], &self.text[span.end..])
-    }
-}
-
-fn add_to_list(top: &ValueRef<'_>, key: &str, item: &str) -> Result<String, EditError> {
-    let Some(list) = top.non_null_member(key) else {
-        return Ok(top.set(key, &Json::from(vec![item])));
-    };
-    let elements = elements(&list, key)?;
-    if elements.iter().any(|element| is_string(element, item)) {
-        return Ok(top.text.to_owned());
-    }
-    let spans = elements.iter().map(|element| element.span).collect();
-    let container = Container::new(top.text, list.node.span, spans);
-    Ok(container.append(EmptyLayout::Inline, |_| Json::from(item).to_string()))
-}
-
-fn remove_from_list(top: &ValueRef<'_>, key: &str, item: &str) -> Result<String, EditError> {
-    let Some(list) = top.non_null_member(key) else { return Ok(top.text.to_owned()) };
-    let elements = elements(&list, key)?;
-    let Some(index) = elements.iter().position(|element| is_string(element, item)) else {
-        return Ok(top.text.to_owned());
-    };
-    let spans = elements.iter().map(|element| element.span).collect();
-    Ok(Container::new(top.text, list.node.span, spans).remove(index))
-}
-
-fn elements<'t>(list: &ValueRef<'t>, key: &str) -> Result<&'t [Node], EditError> {
-    match &list.node.value {
-        Value::Array(elements) => Ok(elements),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => {
-            Err(wrong_type(key, "a list"))
-        }
-    }
-}
-
-fn is_string(node: &Node, text: &str) -> bool {
-    matches!(&node.value, Value::String(found) if found == text)
-}
-
-/// A value as text; on lines of its own, objects open up and lists of plain values do not.
-fn render(value: &Json, layout: &Layout) -> String {
-    match (value, layout) {
-        (Json::Object(members), Layout::Block { indent, unit, newline }) if !members.is_empty() => {
-            let inner =
-                Layout::Block { indent: format!("{indent}{unit}"), unit: unit.clone(), newline };
-            let member = |(key, value): (&String, &Json)| {
-                format!("{indent}{unit}{}: {}", Json::from(key.as_str()), render(value, &inner))
-            };
-            let members: Vec<String> = members.iter().map(member).collect();
-            format!("{{{newline}{}{newline}{indent}}}", members.join(&format!(",{newline}")))
-        }
-        (Json::Object(members), _) => {
-            let member = |(key, value): (&String, &Json)| {
-                format!("{}: {}", Json::from(key.as_str()), render(value, layout))
-            };
-            format!("{{{}}}", members.iter().map(member).collect::<Vec<_>>().join(", "))
-        }
-        (Json::Array(elements), _) => {
-            let element = |element: &Json| render(element, &Layout::Inline);
-            format!("[{}]", elements.iter().map(element).collect::<Vec<_>>().join(", "))
-        }
-        (Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_), _) => value.to_string(),
-    }
-}
-
-fn wrong_type(key: &str, expected: &'static str) -> EditError {
-    EditError::WrongType { key: key.to_owned(), expected }
-}
-
 fn server_not_found(name: &str) -> EditError {
     EditError::ServerNotFound { name: name.to_owned() }
 }
@@ -403,7 +249,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::document::Document;
 
     fn set_server(name: &str, entry: Json) -> Edit {
         Edit::SetServer { name: name.to_owned(), entry }
@@ -419,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_file_is_laid_out_for_people() {
+    fn a_new_file_is_indented() {
         check(
             "",
             set_server("a", json!({"command": "x", "args": ["-y"]})),
@@ -469,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_can_be_set_and_taken_out_again() {
+    fn a_key_can_be_set_and_removed_again() {
         let set = |value| Edit::SetKey { name: "a".to_owned(), key: "disabled".to_owned(), value };
         check(
             "{\"mcpServers\": {\"a\": {\"command\": \"x\"}}}",
@@ -528,23 +373,25 @@ mod tests {
             key: "disabledMcpServers".to_owned(),
             text: text.to_owned(),
         };
-        let take = |text: &str| Edit::RemoveFromList {
+        let remove_text = |text: &str| Edit::RemoveFromList {
             key: "disabledMcpServers".to_owned(),
             text: text.to_owned(),
         };
         let text =
-            apply("{}\n", &[add("a"), add("a"), add("b"), take("a"), take("zzz")]).expect("a list");
+            apply("{}\n", &[add("a"), add("a"), add("b"), remove_text("a"), remove_text("zzz")])
+                .expect("a list");
         assert_eq!(text, "{\n  \"disabledMcpServers\": [\"b\"]\n}\n");
     }
 
     #[test]
-    fn a_text_that_makes_no_sense_is_left_alone() {
+    fn an_invalid_text_is_not_changed() {
         for (text, message) in [
-            ("{", "the file is not valid JSON, so it was left alone"),
-            ("[]", "`the top level` is not an object, so the file was left alone"),
-            ("{\"mcpServers\": 5}", "`mcpServers` is not an object, so the file was left alone"),
+            ("{", "the file is not valid JSON, so it was not changed"),
+            ("[]", "`the top level` is not an object, so the file was not changed"),
+            ("{\"mcpServers\": 5}", "`mcpServers` is not an object, so the file was not changed"),
         ] {
-            let error = apply(text, &[set_server("a", json!({}))]).expect_err("it makes no sense");
+            let error =
+                apply(text, &[set_server("a", json!({}))]).expect_err("the text is not valid");
             assert_eq!(error.to_string(), message);
         }
         let error = apply("{}", &[remove_server("a")]).expect_err("it is not there");
@@ -552,13 +399,13 @@ mod tests {
     }
 
     #[test]
-    fn of_a_doubled_server_every_copy_is_removed() {
+    fn every_copy_of_a_duplicate_server_is_removed() {
         let text = "{\"mcpServers\": {\"a\": 1, \"b\": 2, \"a\": 3}}";
         check(text, remove_server("a"), "{\"mcpServers\": {\"b\": 2}}");
     }
 
     #[test]
-    fn of_a_doubled_server_the_one_that_counts_is_changed() {
+    fn the_last_copy_of_a_duplicate_server_is_changed() {
         check(
             "{\"mcpServers\": {\"a\": {\"k\": 1}, \"a\": {\"k\": 2}}}",
             set_server("a", json!(3)),
@@ -566,7 +413,7 @@ mod tests {
         );
     }
 
-    /// White space and comments as people leave them between two tokens.
+    /// White space and comments between two tokens.
     fn gap() -> impl Strategy<Value = String> {
         let newline = prop_oneof![Just("\n"), Just("\n  "), Just("\n\t\t"), Just("\n\n    ")];
         prop_oneof![
@@ -612,7 +459,7 @@ mod tests {
         format!("{open}{}{comma}{close}", items.join(","))
     }
 
-    /// A whole settings file with some servers named `s0`, `s1`, … among other things.
+    /// A whole settings file with servers named `s0`, `s1`, … and other keys.
     fn file() -> impl Strategy<Value = String> {
         let servers = prop::collection::vec((gap(), gap(), value(), gap()), 0..4);
         (
@@ -639,7 +486,7 @@ mod tests {
         Document::parse(strip_bom(text)).expect("still JSON").root.expect("a value").to_json()
     }
 
-    /// Every comment, in order.
+    /// Every comment of a text, in order.
     fn comments(text: &str) -> Vec<String> {
         let mut found = Vec::new();
         let mut rest = text;
@@ -668,7 +515,7 @@ mod tests {
         found
     }
 
-    /// Can `whole` be turned into `part` by taking characters out?
+    /// Can `whole` be turned into `part` by removing characters?
     fn is_subsequence(part: &str, whole: &str) -> bool {
         let mut rest = whole.chars();
         part.chars().all(|c| rest.any(|other| other == c))

@@ -1,4 +1,9 @@
-//! TODO facade
+//! Reads files that hold servers: `.mcp.json`, `managed-mcp.json`, plugin manifests, `--mcp-config`.
+//! Settings files are read by `settings`, which uses this module for the servers in them.
 
 pub mod entry_decoder;
+mod fields;
 pub mod layer;
+
+pub use layer::{FileShape, Layer, Naming, ServerDefinition};
+pub(crate) use layer::{read_servers, read_top_level, report_unknown_keys};

@@ -1,25 +1,34 @@
 //! Which calls may be made: rules of settings and session, modes and trust, decided by a pure function.
-//! Who is asked, and what becomes of the answer, is left to the host.
+//! Reading rules from files is left to `settings`, asking a user to `host`.
 
-pub(crate) mod call;
+mod call;
 mod decision;
+mod effect;
+mod explanation;
+mod mode;
 mod possible_decisions;
 mod predicate;
-pub(crate) mod rule;
-pub(crate) mod rules;
+mod principals;
+mod rule;
+mod rule_error;
+mod rule_parser;
+mod rules;
 mod suggestion;
 #[cfg(test)]
 mod tests;
 
-pub use crate::pattern::glob::Glob;
-pub use crate::settings::permissions::PERMISSIONS_KEYS;
-pub use call::{CallRequest, HintValue, PermissionMode, ToolHints, Trust};
-pub use decision::{
-    ConsideredRule, DecisionReason, Explanation, RuleDecision, decide, explain, server_hidden_by,
-    tool_hidden_by,
-};
+pub use crate::pattern::Glob;
+pub use crate::schema::PERMISSIONS_KEYS;
+pub use call::{CallRequest, HintValue, ToolHints, Trust};
+pub use decision::{DecisionReason, RuleDecision, decide, server_hidden_by, tool_hidden_by};
+pub use effect::PermissionEffect;
+pub use explanation::{ConsideredRule, Explanation, explain};
+pub use mode::PermissionMode;
 pub use possible_decisions::{CallWithoutArguments, possible_decisions};
 pub use predicate::{Comparison, Predicate, PredicateMismatch};
-pub use rule::{AffectedServers, MatchResult, RuleError, RuleErrorKind, ToolRule};
-pub use rules::{InvalidRule, PermissionEffect, PermissionRules, RuleEntry};
+pub(crate) use principals::ANY_PRINCIPAL;
+pub use principals::Principals;
+pub use rule::{AffectedServers, MatchResult, ToolRule};
+pub use rule_error::{RuleError, RuleErrorKind};
+pub use rules::{InvalidRule, PermissionRules, RuleEntry};
 pub use suggestion::{RuleCoverage, Suggestion, suggestions};

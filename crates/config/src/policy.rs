@@ -1,115 +1,64 @@
-//! Which servers may run: allow and deny lists of administrators and of the person, decided by a pure function.
-//! Denial always wins; every verdict knows the line that made it.
+//! Which servers may run: allow and deny lists of administrators and users, decided by a pure function.
+//! Denial always wins, and every decision names the rule that made it.
 
-use std::collections::BTreeSet;
+mod lists;
+mod subject;
+
 use std::sync::Arc;
 
-use url::Url;
-
-use crate::entry::server::ServerSpec;
-use crate::entry::signature;
-use crate::pattern::url_pattern::{MatchMode, UrlPattern};
+use crate::entry::ServerSpec;
+pub use crate::source::Authority;
 use crate::source::{Origin, Source};
-use crate::template::{Environment, ExpandedText, Template};
+use crate::template::Environment;
+use subject::PolicySubject;
 
-/// What an entry of a list matches on.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Matcher {
-    /// The server's exact name.
-    Name(String),
-    /// The exact command and arguments.
-    Command(Vec<Template>),
-    /// A URL pattern.
-    Url(UrlPattern),
-    /// The entry could not be understood, and matches nothing. What it was about still counts.
-    Invalid(Vec<MatcherKind>),
-}
+pub use lists::{AllowList, Matcher, MatcherKind, PolicyRule};
 
-/// One entry of a list, with the line it stands on.
-#[derive(Debug, Clone)]
-pub struct PolicyRule {
-    /// What it matches.
-    pub matcher: Matcher,
-    /// Where it stands.
-    pub origin: Origin,
-}
-
-/// An allow list of one file.
-#[derive(Debug, Clone)]
-pub struct AllowList {
-    /// Its entries; an empty list allows nothing.
-    pub rules: Vec<PolicyRule>,
-    /// Where the list stands.
-    pub origin: Origin,
-    /// Whose list it is.
-    pub authority: Authority,
-}
-
-/// Whose word a list is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Authority {
-    /// Managed settings.
-    Administrator,
-    /// User and local settings.
-    User,
-}
-
-/// Everything that may refuse a server.
+/// The allow and deny lists of all settings files.
 #[derive(Debug, Clone, Default)]
 pub struct Policy {
-    /// Allow lists, a file each.
+    /// The allow lists, one per file.
     pub allow: Vec<AllowList>,
-    /// Deny entries of every file.
+    /// The deny rules of all files.
     pub deny: Vec<PolicyRule>,
-    /// `allowManagedMcpServersOnly`, and where it was said.
+    /// The position of `allowManagedMcpServersOnly`, if it is set.
     pub managed_only: Option<Origin>,
-    /// A managed settings file that cannot be read: everything is refused until it can.
+    /// A settings file that cannot be read: every server is refused until it can.
     pub unreadable: Option<Arc<Source>>,
 }
 
-/// What the policy says of a server.
+/// The decision about a server.
 #[derive(Debug, Clone)]
 pub enum PolicyDecision {
-    /// It may run. `by` is the allow entry, where there is an allow list.
+    /// The server may run. `by` is the matching allow rule, if there are allow lists.
     Allowed {
-        /// The entry that matched.
+        /// The rule that matches.
         by: Option<PolicyRule>,
     },
-    /// It may not.
+    /// The server may not run.
     Refused(Refusal),
 }
 
 /// Why a server may not run.
 #[derive(Debug, Clone)]
 pub enum Refusal {
-    /// A deny entry matches.
+    /// A deny rule matches.
     Denied(PolicyRule),
-    /// There are allow lists, and no entry of the sort that counts matches.
+    /// There are allow lists, and no rule of the required kind matches.
     NotAllowed {
-        /// The lists that were looked through.
+        /// The lists that were searched.
         lists: Vec<Origin>,
-        /// What kind of entry would have to match.
+        /// The kind of rule that would have to match.
         required: MatcherKind,
     },
     /// An allow list is empty.
     EmptyList(Origin),
-    /// Managed settings cannot be read, so nothing may run.
+    /// A settings file cannot be read, so no server may run.
     Unreadable(Arc<Source>),
 }
 
-/// The kind of allow entry that a server needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MatcherKind {
-    /// Any kind.
-    Any,
-    /// A `serverCommand`, because the lists hold one.
-    Command,
-    /// A `serverUrl`, because the lists hold one.
-    Url,
-}
-
 impl Policy {
-    /// This policy and another one's lists together.
+    /// Merges two policies.
     pub fn merge(mut self, other: Policy) -> Policy {
         self.allow.extend(other.allow);
         self.deny.extend(other.deny);
@@ -118,7 +67,7 @@ impl Policy {
         self
     }
 
-    /// Decides. Variables in commands on either side are put in before they are compared.
+    /// Decides about a server. Variables in commands are expanded on both sides before they are compared.
     pub fn evaluate(&self, spec: &ServerSpec, environment: &Environment) -> PolicyDecision {
         if let Some(source) = &self.unreadable {
             return PolicyDecision::Refused(Refusal::Unreadable(source.clone()));
@@ -139,17 +88,17 @@ impl Policy {
             return PolicyDecision::Refused(Refusal::EmptyList(empty.origin.clone()));
         }
         let rules = || lists.iter().flat_map(|list| &list.rules);
-        let needed = server.required_kind(rules());
-        match rules().find(|rule| server.is_allowed_by(&rule.matcher, needed)) {
+        let required = server.required_kind(rules());
+        match rules().find(|rule| server.is_allowed_by(&rule.matcher, required)) {
             Some(rule) => PolicyDecision::Allowed { by: Some(rule.clone()) },
             None => {
                 let lists = lists.iter().map(|list| list.origin.clone()).collect();
-                PolicyDecision::Refused(Refusal::NotAllowed { lists, required: needed })
+                PolicyDecision::Refused(Refusal::NotAllowed { lists, required })
             }
         }
     }
 
-    /// With `allowManagedMcpServersOnly` the person's lists do not count, unless there is no managed one.
+    /// With `allowManagedMcpServersOnly` the lists of users do not count, unless there is no managed list.
     fn effective_lists(&self) -> Vec<&AllowList> {
         let managed = |list: &&AllowList| list.authority == Authority::Administrator;
         if self.managed_only.is_some() && self.allow.iter().any(|list| managed(&list)) {
@@ -159,99 +108,14 @@ impl Policy {
     }
 }
 
-struct PolicySubject<'a> {
-    name: &'a str,
-    argv: Option<Vec<String>>,
-    url: Option<Url>,
-    has_url: bool,
-    /// A named secret is part of the URL: nobody can see yet where exactly it leads.
-    is_partly_secret: bool,
-    environment: &'a Environment,
-}
-
-impl<'a> PolicySubject<'a> {
-    fn new(spec: &'a ServerSpec, environment: &'a Environment) -> PolicySubject<'a> {
-        let url = spec.transport.url();
-        PolicySubject {
-            name: spec.name.as_str(),
-            argv: signature::argv(&spec.transport),
-            url: url.and_then(|text| Url::parse(&text.to_unresolved_string()).ok()),
-            has_url: url.is_some(),
-            is_partly_secret: url.is_some_and(ExpandedText::has_secrets),
-            environment,
-        }
-    }
-
-    fn required_kind<'r>(&self, mut rules: impl Iterator<Item = &'r PolicyRule>) -> MatcherKind {
-        let is_program = self.argv.is_some();
-        let required = rules.find_map(|rule| match &rule.matcher {
-            Matcher::Command(_) if is_program => Some(MatcherKind::Command),
-            Matcher::Url(_) if self.has_url => Some(MatcherKind::Url),
-            Matcher::Invalid(about) if is_program && about.contains(&MatcherKind::Command) => {
-                Some(MatcherKind::Command)
-            }
-            Matcher::Invalid(about) if self.has_url && about.contains(&MatcherKind::Url) => {
-                Some(MatcherKind::Url)
-            }
-            Matcher::Name(_) | Matcher::Command(_) | Matcher::Url(_) | Matcher::Invalid(_) => None,
-        });
-        required.unwrap_or(MatcherKind::Any)
-    }
-
-    fn is_allowed_by(&self, matcher: &Matcher, needed: MatcherKind) -> bool {
-        match (matcher, needed) {
-            (Matcher::Name(name), MatcherKind::Any) => name == self.name,
-            (Matcher::Command(argv), MatcherKind::Any | MatcherKind::Command) => {
-                self.matches_command(argv)
-            }
-            (Matcher::Url(pattern), MatcherKind::Any | MatcherKind::Url) => {
-                let is_whole = !self.is_partly_secret;
-                is_whole
-                    && self.url.as_ref().is_some_and(|url| pattern.matches(url, MatchMode::Strict))
-            }
-            (Matcher::Name(_), MatcherKind::Command | MatcherKind::Url)
-            | (Matcher::Command(_), MatcherKind::Url)
-            | (Matcher::Url(_), MatcherKind::Command)
-            | (Matcher::Invalid(_), _) => false,
-        }
-    }
-
-    /// A proxied connector is denied by its own address and by the vendor's inside it.
-    fn is_denied_by(&self, matcher: &Matcher) -> bool {
-        match matcher {
-            Matcher::Name(name) => name == self.name,
-            Matcher::Command(argv) => self.matches_command(argv),
-            Matcher::Url(pattern) => self.url.as_ref().is_some_and(|url| {
-                pattern.matches(url, MatchMode::Broad)
-                    || (self.is_partly_secret && pattern.origin_matches(url, MatchMode::Broad))
-                    || signature::all_proxied_urls(url)
-                        .iter()
-                        .any(|inner| pattern.matches(inner, MatchMode::Broad))
-            }),
-            Matcher::Invalid(_) => false,
-        }
-    }
-
-    fn matches_command(&self, argv: &[Template]) -> bool {
-        let same = |own: &str, part: &Template| match part.as_literal() {
-            Some(text) => own == text,
-            None => {
-                let expanded = part.expand(self.environment, &mut BTreeSet::new());
-                own == expanded.to_unresolved_string()
-            }
-        };
-        self.argv.as_ref().is_some_and(|own| {
-            own.len() == argv.len() && own.iter().zip(argv).all(|(own, part)| same(own, part))
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use proptest::prelude::*;
 
     use super::*;
-    use crate::file::layer::{FileShape, Layer, Naming};
+    use crate::file::{FileShape, Layer, Naming};
     use crate::scope::Scope;
     use crate::settings::Settings;
 
@@ -269,7 +133,7 @@ mod tests {
         [("HOME".to_owned(), "/h".to_owned())].into_iter().collect()
     }
 
-    /// Merges managed and user settings the way the host does.
+    /// Merges managed and user settings as the host does.
     fn policy(managed: &str, user: &str) -> Policy {
         let managed = Settings::read(
             &Source::file(Scope::Enterprise, "managed"),
@@ -287,8 +151,8 @@ mod tests {
             PolicyDecision::Allowed { by: None } => "allowed".to_owned(),
             PolicyDecision::Allowed { by: Some(rule) } => format!("allowed by {}", rule.origin),
             PolicyDecision::Refused(Refusal::Denied(rule)) => format!("denied by {}", rule.origin),
-            PolicyDecision::Refused(Refusal::NotAllowed { required: needed, .. }) => {
-                format!("needs {needed:?}")
+            PolicyDecision::Refused(Refusal::NotAllowed { required, .. }) => {
+                format!("needs {required:?}")
             }
             PolicyDecision::Refused(Refusal::EmptyList(origin)) => format!("empty {origin}"),
             PolicyDecision::Refused(Refusal::Unreadable(source)) => format!("unreadable {source}"),
@@ -397,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_of_all_files_add_up_unless_only_the_managed_one_counts() {
+    fn lists_of_all_files_are_merged_unless_only_the_managed_one_counts() {
         let user = r#"{"allowedMcpServers": [{"serverName": "fs"}]}"#;
         check(r#"{"allowedMcpServers": [{"serverName": "x"}]}"#, user, NPX, "allowed by user:1");
         let managed =
@@ -427,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_that_make_no_sense_refuse_everything() {
+    fn unreadable_lists_refuse_everything() {
         for broken in
             ["{", r#"{"deniedMcpServers": {}}"#, r#"{"allowManagedMcpServersOnly": "yes"}"#, "[]"]
         {
@@ -472,9 +336,9 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the person's settings say, what managed settings deny stays denied.
+        /// A server that managed settings deny stays denied, whatever the user's settings are.
         #[test]
-        fn no_settings_of_a_person_lift_a_managed_deny(managed in settings(), user in settings(), server in server()) {
+        fn no_settings_of_a_user_override_a_managed_deny(managed in settings(), user in settings(), server in server()) {
             let alone = policy(&managed, "{}").evaluate(&server, &environment());
             let together = policy(&managed, &user).evaluate(&server, &environment());
             if matches!(alone, PolicyDecision::Refused(Refusal::Denied(_) | Refusal::EmptyList(_))) {
@@ -482,9 +346,9 @@ mod tests {
             }
         }
 
-        /// With `allowManagedMcpServersOnly` nothing that a person writes allows more.
+        /// With `allowManagedMcpServersOnly` a user's settings never allow more.
         #[test]
-        fn under_managed_only_a_person_can_only_take_away(managed in settings(), user in settings(), server in server()) {
+        fn under_managed_only_a_user_cannot_allow_more(managed in settings(), user in settings(), server in server()) {
             let locked = managed.replacen('{', r#"{"allowManagedMcpServersOnly": true, "#, 1).replace(", }", "}");
             let has_list = managed.contains("allowedMcpServers");
             let alone = policy(&locked, "{}").evaluate(&server, &environment());
@@ -494,9 +358,9 @@ mod tests {
             }
         }
 
-        /// The order of entries never matters.
+        /// The order of entries has no effect.
         #[test]
-        fn the_order_of_entries_decides_nothing(rules in prop::collection::vec(rule(), 1..5), server in server()) {
+        fn the_order_of_entries_has_no_effect(rules in prop::collection::vec(rule(), 1..5), server in server()) {
             let list = |rules: &[String]| format!(r#"{{"allowedMcpServers": [{}]}}"#, rules.join(","));
             let reversed: Vec<String> = rules.iter().rev().cloned().collect();
             let one = policy(&list(&rules), "{}").evaluate(&server, &environment());

@@ -1,22 +1,22 @@
-//! The seven places a server's configuration may come from, highest first.
-//! Order lives here alone; `cascade` compares, nobody else ranks scopes.
+//! The seven scopes that a server's configuration may come from, highest first.
+//! The order of precedence is defined only here; `merge` compares scopes.
 
 use std::fmt;
 
-/// Where a server's configuration came from. Declared highest first, so `<` means "wins over".
+/// The scope of a server's configuration. Declared highest first, so `<` means "takes precedence over".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope {
-    /// `managed-mcp.json`, kept by an administrator.
+    /// `managed-mcp.json` of an administrator.
     Enterprise,
     /// `--mcp-config`, a file or inline JSON.
     Dynamic,
-    /// An account's connectors.
+    /// The connectors of an account.
     Connectors,
     /// `.mcp.json` in the working folder or one of its parents.
     Project,
-    /// One person, one project, kept outside the tree.
+    /// One user in one project, stored outside of its tree.
     Local,
-    /// One person, every project.
+    /// One user in every project.
     User,
     /// Plugins.
     Plugin,
@@ -34,7 +34,7 @@ impl Scope {
         Scope::Plugin,
     ];
 
-    /// The word used in flags, tables and JSON.
+    /// The name in flags, tables and JSON.
     pub fn id(self) -> &'static str {
         match self {
             Scope::Enterprise => "enterprise",
@@ -43,19 +43,22 @@ impl Scope {
             Scope::Project => "project",
             Scope::Local => "local",
             Scope::User => "user",
-            Scope::Plugin => "managed",
+            Scope::Plugin => "plugin",
         }
     }
 
-    /// Reads a scope's word, `claudeai` being another word for `connectors`.
+    /// Parses the name of a scope. `claudeai` also means `connectors`, and `managed`, the former name,
+    /// `plugin`.
     pub fn parse(text: &str) -> Option<Scope> {
-        if text == "claudeai" {
-            return Some(Scope::Connectors);
+        match text {
+            "claudeai" => Some(Scope::Connectors),
+            "managed" => Some(Scope::Plugin),
+            _ => Scope::ALL.into_iter().find(|scope| scope.id() == text),
         }
-        Scope::ALL.into_iter().find(|scope| scope.id() == text)
     }
 
-    /// A person or program wrote the entry on purpose, as opposed to an account or a plugin that brought it along.
+    /// Did a user, administrator or program configure the server, as opposed to an account or a plugin that
+    /// provides it?
     pub fn is_manual(self) -> bool {
         match self {
             Scope::Enterprise | Scope::Dynamic | Scope::Project | Scope::Local | Scope::User => {
@@ -65,7 +68,8 @@ impl Scope {
         }
     }
 
-    /// May the scope name secrets (`${keychain:…}`, `${file:…}`, `${cmd:…}`)? Only files that nobody but this person writes.
+    /// May entries of the scope refer to secrets (`${keychain:…}`, `${file:…}`, `${cmd:…}`)? Only in files that
+    /// only the user writes.
     pub fn may_name_secrets(self) -> bool {
         match self {
             Scope::Local | Scope::User => true,
@@ -109,6 +113,7 @@ mod tests {
             assert_eq!(Scope::parse(scope.id()), Some(scope));
         }
         assert_eq!(Scope::parse("claudeai"), Some(Scope::Connectors));
+        assert_eq!(Scope::parse("managed"), Some(Scope::Plugin));
         assert_eq!(Scope::parse("User"), None);
     }
 }

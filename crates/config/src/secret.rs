@@ -2,17 +2,17 @@
 
 use std::fmt;
 
-/// A secret. It prints as `Secret(…)`; [`Secret::reveal`] is the one way to its text.
+/// A secret. Its `Debug` output is `Secret(…)`; only [`Secret::reveal`] returns the text.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Takes a text into keeping.
+    /// Wraps a text.
     pub fn new(text: String) -> Secret {
         Secret(text)
     }
 
-    /// The text itself. Every use is a place to look at twice.
+    /// Returns the text. Review every use with care.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -29,7 +29,7 @@ mod tests {
     use super::Secret;
 
     #[test]
-    fn a_secret_does_not_print() {
+    fn debug_output_contains_no_secret() {
         let secret = Secret::new("canary".to_owned());
         assert_eq!(format!("{secret:?} {:?}", Some(&secret)), "Secret(…) Some(Secret(…))");
         assert_eq!(secret.reveal(), "canary");

@@ -1,4 +1,4 @@
-//! Where a value was written: the source it stands in, and the line and column there.
+//! Where a value comes from: its source, and the line and column in it.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -6,43 +6,43 @@ use std::sync::Arc;
 
 use crate::scope::Scope;
 
-/// One file, argument or program that configuration was read from.
+/// A file, argument or program that configuration comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Source {
-    /// The scope it feeds.
+    /// Its scope.
     pub scope: Scope,
-    /// What was read.
+    /// The kind of source.
     pub kind: SourceKind,
 }
 
-/// What a source is.
+/// The kind of a source.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum SourceKind {
-    /// A file, by the path it was found at.
+    /// A file, by its path.
     File(PathBuf),
     /// The n-th inline JSON given on the command line, from 1.
     Inline(usize),
-    /// An embedding program, by the name it gave itself.
+    /// An embedding program, by its own name.
     Program(String),
 }
 
 impl Source {
-    /// A file of the given scope.
+    /// Creates a source for a file.
     pub fn file(scope: Scope, path: impl Into<PathBuf>) -> Arc<Source> {
         Arc::new(Source { scope, kind: SourceKind::File(path.into()) })
     }
 
-    /// Inline JSON from the command line.
+    /// Creates a source for inline JSON of the command line.
     pub fn inline(ordinal: usize) -> Arc<Source> {
         Arc::new(Source { scope: Scope::Dynamic, kind: SourceKind::Inline(ordinal) })
     }
 
-    /// Entries handed over by an embedding program.
+    /// Creates a source for the entries of an embedding program.
     pub fn program(scope: Scope, name: &str) -> Arc<Source> {
         Arc::new(Source { scope, kind: SourceKind::Program(name.to_owned()) })
     }
 
-    /// A text that names this source and no other, for keys in files of our own.
+    /// Returns a text that identifies the source, for keys in our own files.
     pub fn key(&self) -> String {
         match &self.kind {
             SourceKind::File(path) => path_key(path),
@@ -50,7 +50,7 @@ impl Source {
         }
     }
 
-    /// The file's path, where the source is a file.
+    /// Returns the path, if the source is a file.
     pub fn path(&self) -> Option<&Path> {
         match &self.kind {
             SourceKind::File(path) => Some(path),
@@ -59,7 +59,7 @@ impl Source {
     }
 }
 
-/// A text that names this path and no other: itself, or, where it is no text, its bytes escaped.
+/// Returns a text that identifies the path: the path itself, or its escaped bytes if it is not UTF-8.
 pub fn path_key(path: &Path) -> String {
     match path.to_str() {
         Some(text) => text.to_owned(),
@@ -86,12 +86,12 @@ pub struct Position {
     pub column: usize,
 }
 
-/// A source and, where it is text, the position in it.
+/// A source and, if it is text, the position in it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Origin {
-    /// What was read.
+    /// The source.
     pub source: Arc<Source>,
-    /// Where in it.
+    /// The position in it.
     pub position: Option<Position>,
 }
 
@@ -109,4 +109,13 @@ impl fmt::Display for Origin {
             None => write!(f, "{}", self.source),
         }
     }
+}
+
+/// Who wrote a list or rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Authority {
+    /// An administrator: managed settings.
+    Administrator,
+    /// The user: user and local settings.
+    User,
 }

@@ -25,7 +25,7 @@ pub struct ListArgs {
     /// Also what lost or was hidden, and why
     #[arg(long, short)]
     pub all: bool,
-    /// Only servers of this scope: enterprise, dynamic, connectors, project, local, user, managed
+    /// Only servers of this scope: enterprise, dynamic, connectors, project, local, user, plugin
     #[arg(long, short, value_parser = parse_scope)]
     pub scope: Option<Scope>,
     /// Fail unless this server is ready to start; may be repeated

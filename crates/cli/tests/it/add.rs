@@ -199,7 +199,7 @@ fn what_makes_no_sense_is_refused_before_anything_is_written() {
         (
             &["add", "s", "https://h/${cmd:id}", "-s", "project"],
             3,
-            "names a secret, which the project scope may not",
+            "refers to a secret, which the project scope does not allow",
         ),
     ] {
         let ran = scene.swb(arguments);

@@ -120,14 +120,14 @@ fn a_damaged_store_approves_nothing_and_says_so() {
     scene.write("~/.local/state/switchboard/approvals.json", "{\"projects\": {");
     let ran = scene.swb(&["list"]);
     assert!(
-        ran.stderr.contains("the list of approvals is damaged; nothing in it counts"),
+        ran.stderr.contains("the approvals file is not valid; no approval in it counts"),
         "{}",
         ran.to_snapshot()
     );
     assert_eq!(states(&scene, &[]), ["s project pending"]);
     let ran = scene.swb(&["approve", "s"]);
     assert!(
-        ran.expect_failure(3).contains("the list of approvals is damaged"),
+        ran.expect_failure(3).contains("the approvals file is not valid"),
         "{}",
         ran.to_snapshot()
     );

@@ -112,7 +112,7 @@ fn a_file_that_makes_no_sense_is_left_alone() {
     scene.write(USER, "{\"mcpServers\": {");
     let ran = scene.swb(&["add", "-s", "user", "s", "--", "x"]);
     assert!(
-        ran.expect_failure(3).contains("the file is not valid JSON, so it was left alone"),
+        ran.expect_failure(3).contains("the file is not valid JSON, so it was not changed"),
         "{}",
         ran.to_snapshot()
     );

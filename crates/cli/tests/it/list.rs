@@ -35,7 +35,7 @@ fn every_scope_is_found_and_the_highest_wins() {
             "a user shadowed",
             "b project ready",
             "c user ready",
-            "plugin:tools:a managed ready",
+            "plugin:tools:a plugin ready",
         ]
     );
 }
@@ -172,6 +172,6 @@ fn duplicates_by_content_are_hidden_and_explained() {
     insta::assert_snapshot!(scene.swb(&["list", "--all"]).to_snapshot());
     let switched_off = r#""mine": {"command": "db", "args": ["1"], "disabled": true}"#;
     scene.write_servers(USER, switched_off);
-    assert_eq!(states(&scene, &[])[1], "plugin:one:twin managed ready");
+    assert_eq!(states(&scene, &[])[1], "plugin:one:twin plugin ready");
     assert!(local_settings(&scene).starts_with(scene.home()));
 }

@@ -51,7 +51,7 @@ fn what_is_no_file_is_named_and_never_waited_for() {
     check(&scene, "is a folder, not a file\n  --> .mcp.json");
     fs::remove_dir(&file).expect("an empty folder");
     symlink(".mcp.json", &file).expect("a link");
-    check(&scene, "is a link that leads back to itself");
+    check(&scene, "is a symbolic link to itself");
     fs::remove_file(&file).expect("a link");
     symlink("/dev/zero", &file).expect("a link");
     check(&scene, "is not a regular file");
@@ -142,7 +142,7 @@ fn a_terminal_is_told_nothing_by_names_and_paths() {
 fn one_entry_may_lack_nothing_that_another_has() {
     let scene = scene();
     scene.write_servers(USER, &format!("{GOOD}, \"\": {{\"command\": \"x\"}}, \"null\": null, \"nested\": {{\"mcpServers\": {{}}}}"));
-    check(&scene, "a server's name cannot be empty");
+    check(&scene, "a server name must not be empty");
 }
 
 #[test]

@@ -1,27 +1,29 @@
-//! Masks secrets in a command's arguments, word by word, so that what is not secret stays readable:
-//! a person who approves a command must see what it runs.
+//! Masks secrets in the arguments of a command, word by word. Everything else stays readable: the user who
+//! approves a command must see what it runs.
 
-use super::{MASK, is_reference, is_secret_name, looks_like_token, mask_url_parts};
+use super::MASK;
+use super::mask_url::{is_reference, mask_url_parts};
+use super::secret_names::{is_secret_name, looks_like_token};
 
-/// What the words so far say of the next one.
+/// What the previous words say about the next one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ExpectedWord {
     Nothing,
     /// A secret.
     Secret,
-    /// A secret, perhaps behind the word for its scheme.
+    /// A secret, possibly after the word for its authentication scheme.
     Credential,
-    /// `KEY=VALUE`, whose value is nobody's business.
+    /// `KEY=VALUE`, whose value is always masked.
     Assignment,
     /// `user:password`
     User,
     /// `Name: value`
     Header,
-    /// The rest of a header, up to a quotation mark or the argument's end.
+    /// The rest of a header, up to a quotation mark or the end of the argument.
     HeaderValue,
 }
 
-/// The arguments with secrets masked.
+/// Returns the arguments with secrets masked.
 pub(crate) fn mask_arguments(arguments: &[String]) -> Vec<String> {
     let mut masker = ArgumentMasker { expected: ExpectedWord::Nothing };
     arguments.iter().map(|argument| masker.mask_argument(argument)).collect()
@@ -53,7 +55,7 @@ impl ArgumentMasker {
                 rest = &rest[word.len()..];
             }
         }
-        // A header's value ends with its argument, unless nothing but the name stood in it.
+        // The value of a header ends with its argument, unless the argument contained only the name.
         if self.expected == ExpectedWord::HeaderValue {
             self.expected =
                 if was_header_value { ExpectedWord::Nothing } else { ExpectedWord::Credential };
@@ -61,7 +63,8 @@ impl ArgumentMasker {
         shown
     }
 
-    /// Takes note of what stands between words; says whether what came before is over and done with.
+    /// Reads a character between two words. Returns whether it separates what comes before from what comes
+    /// after.
     fn separator(&mut self, mark: &str) -> bool {
         let quoted = matches!(mark, "\"" | "'" | "`");
         if self.expected == ExpectedWord::HeaderValue && quoted {
@@ -109,9 +112,9 @@ impl ArgumentMasker {
         }
     }
 
-    /// A word that nothing announced.
+    /// Masks a word that no previous word gives a meaning.
     fn mask_unannounced(&mut self, word: &str, previous: &str) -> String {
-        // `"token": "…"`, as JSON has it.
+        // `"token": "…"` in JSON.
         if word == ":" && is_name(previous) && is_secret_name(previous) {
             self.expected = ExpectedWord::Secret;
             return word.to_owned();
@@ -158,7 +161,7 @@ impl ArgumentMasker {
             (_, Some(value)) if is_secret_name(name) || looks_like_token(value) => {
                 return format!("{front}{}", mask_value(value));
             }
-            // `-eKEY=VALUE` and `-uuser:password`, written together.
+            // `-eKEY=VALUE` and `-uuser:password`, without a space.
             (name, Some(value)) if name.starts_with('e') && !word.starts_with("--") => {
                 return format!("{front}{}", mask_value(value));
             }
@@ -170,7 +173,7 @@ impl ArgumentMasker {
         word.to_owned()
     }
 
-    /// `name:value`, which may be a header, an image with its tag, or a name and a password in front of a host.
+    /// Masks `name:value`: a header, an image with a tag, or a user and password before a host.
     fn mask_labelled(&mut self, word: &str, key: &str, value: &str) -> String {
         const PACKAGES: [&str; 5] = ["npm", "jsr", "file", "git", "github"];
         if is_secret_name(key) {
@@ -190,8 +193,8 @@ impl ArgumentMasker {
     }
 }
 
-/// The word at the front of a text: up to white space or a mark that a shell, JSON or a list ends words with.
-/// References stay whole, and a URL goes on to the next white space or double quotation mark.
+/// Returns the first word of a text, up to white space or a character that ends words in a shell, in JSON or in
+/// a list. References stay whole, and a URL continues up to the next white space or double quotation mark.
 fn leading_word(text: &str) -> &str {
     let ends = |c: char| {
         c.is_whitespace()
@@ -216,7 +219,7 @@ fn leading_word(text: &str) -> &str {
     &text[..at]
 }
 
-/// A word with a URL in it, perhaps behind `--flag=` or `KEY=`.
+/// Masks a word that contains a URL, possibly after `--flag=` or `KEY=`.
 fn mask_embedded_url(word: &str) -> String {
     let mark = word.find("://").unwrap_or(0);
     let is_scheme = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
@@ -239,7 +242,7 @@ fn mask_assignment(word: &str, key: &str) -> String {
     }
 }
 
-/// `KEY=VALUE` with the value hidden, whatever the key says.
+/// Masks the value of `KEY=VALUE`, whatever the key is.
 fn mask_after(word: &str, mark: char) -> String {
     match word.split_once(mark) {
         Some((key, value)) => format!("{key}{mark}{}", mask_value(value)),
@@ -247,7 +250,7 @@ fn mask_after(word: &str, mark: char) -> String {
     }
 }
 
-/// `user:password`; two numbers are a user and a group.
+/// Masks the password of `user:password`; two numbers are a user and a group.
 fn mask_user(word: &str) -> String {
     let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     match word.split_once(':') {
@@ -258,7 +261,7 @@ fn mask_user(word: &str) -> String {
     }
 }
 
-/// A secret's place: names of variables, switches and numbers are no secrets.
+/// Masks the value of a secret. References, booleans and short numbers are not secret.
 fn mask_value(value: &str) -> String {
     let is_plain = matches!(value, "" | "true" | "false" | "yes" | "no" | "none" | "null")
         || (value.len() < 6 && value.bytes().all(|byte| byte.is_ascii_digit()));
@@ -269,7 +272,7 @@ fn is_auth_scheme(word: &str) -> bool {
     ["bearer", "basic", "token"].contains(&word.to_ascii_lowercase().as_str())
 }
 
-/// Could it be the name of a variable, a setting or a header?
+/// Can it be the name of a variable, a setting or a header?
 fn is_name(word: &str) -> bool {
     !word.is_empty()
         && word
@@ -335,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn telling_flags_and_assignments_hide_their_values_only() {
+    fn secret_flags_and_assignments_hide_only_their_values() {
         check(&["--api-key", "canary", "x"], &["--api-key", "•••", "x"]);
         check(&["--token=canary", "-e", "FOO=canary"], &["--token=•••", "-e", "FOO=•••"]);
         check(

@@ -1,12 +1,12 @@
-//! Text of others made fit for the screen: nothing in it moves a cursor, changes a colour, reorders or hides letters.
-//! Lines stay lines; how they are wrapped is left to whoever draws them.
+//! Removes everything from untrusted text that moves the cursor, changes colours, or reorders or hides letters.
+//! Line breaks stay; wrapping is left to the caller that draws the text.
 
 use super::is_unprintable;
 
-/// How far apart tab stops are taken to be.
+/// What replaces a tab.
 const TAB_SPACES: &str = "    ";
 
-/// The text, line by line as it came, without anything that a terminal would act on.
+/// Returns the text without anything that a terminal acts on. Line breaks stay.
 pub fn sanitize(text: &str) -> String {
     if !text.contains(|c: char| c != '\n' && is_unprintable(c)) {
         return text.to_owned();
@@ -19,7 +19,7 @@ pub fn sanitize(text: &str) -> String {
             '\t' => shown.push_str(TAB_SPACES),
             '\r' if rest.peek() == Some(&'\n') => {}
             '\u{1b}' => skip_escape_sequence(&mut rest),
-            // They only join or colour pictures, and terminals disagree about their width.
+            // Emoji joiners and variation selectors: terminals disagree about their width.
             '\u{200d}' | '\u{fe0e}' | '\u{fe0f}' => {}
             c if is_unprintable(c) => shown.extend(c.escape_unicode()),
             c => shown.push(c),
@@ -28,7 +28,7 @@ pub fn sanitize(text: &str) -> String {
     shown
 }
 
-/// The same on one line.
+/// Returns the sanitized text on one line.
 pub fn sanitize_line(text: &str) -> String {
     let text = sanitize(text);
     if !text.contains('\n') {
@@ -37,7 +37,7 @@ pub fn sanitize_line(text: &str) -> String {
     text.split('\n').map(str::trim_end).collect::<Vec<_>>().join(" ")
 }
 
-/// Skips the rest of a sequence that begins with an escape. What is no sequence loses the escape only.
+/// Skips the rest of an escape sequence. If it is not a sequence, only the escape character is dropped.
 fn skip_escape_sequence(rest: &mut std::iter::Peekable<std::str::Chars<'_>>) {
     match rest.peek() {
         Some('[') => {
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_titles_and_links_of_others_are_dropped() {
+    fn colours_titles_and_links_are_removed() {
         check("a\u{1b}[31mred\u{1b}[0m b", "ared b");
         check("\u{1b}]0;title\u{7}x\u{1b}]8;;http://e\u{1b}\\y", "xy");
         check("\u{1b}]52;c;never ends\nnext", "\nnext");
@@ -81,13 +81,13 @@ mod tests {
     }
 
     #[test]
-    fn what_reorders_or_hides_is_made_visible() {
+    fn characters_that_reorder_or_hide_text_are_escaped() {
         check("safe\u{202e}evil", "safe\\u{202e}evil");
         check("zero\u{200b}width\u{8}", "zero\\u{200b}width\\u{8}");
     }
 
     #[test]
-    fn lines_tabs_and_pictures_stay() {
+    fn lines_tabs_and_emoji_stay() {
         check("a\r\n\tb", "a\n    b");
         check("⚠\u{fe0f} 日本 e\u{301}", "⚠ 日本 e\u{301}");
         assert_eq!(sanitize_line("a  \nb"), "a b");

@@ -1,27 +1,27 @@
-//! Puts items into and takes items out of a `{…}` or `[…]` in a text, byte by byte, in the style that stands there.
+//! Inserts items into an object or array in a text, and removes them, in the formatting of that text.
 //! What the items mean is left to `edit`.
 
 use crate::document::Span;
 
-/// An object or array in a text, and where its items stand.
+/// An object or array in a text, and the positions of its items.
 #[derive(Debug)]
 pub struct Container<'t> {
     text: &'t str,
-    /// The opening bracket.
+    /// The position of the opening bracket.
     open: usize,
-    /// The closing bracket.
+    /// The position of the closing bracket.
     close: usize,
     items: Vec<Span>,
 }
 
-/// How a new item is to be written.
+/// How a new item is formatted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Layout {
-    /// On the line that is there.
+    /// On the same line.
     Inline,
-    /// On lines of its own.
+    /// On its own lines.
     Block {
-        /// What its lines begin with.
+        /// The indentation of its lines.
         indent: String,
         /// One step of indentation.
         unit: String,
@@ -30,22 +30,22 @@ pub enum Layout {
     },
 }
 
-/// What an empty container becomes when something is put in.
+/// How the first item of an empty container is formatted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EmptyLayout {
-    /// Objects open up, unless the whole text is one line.
+    /// On its own lines, unless the whole text is one line (objects).
     Expand,
-    /// Lists stay on their line.
+    /// On the same line (arrays).
     Inline,
 }
 
 impl<'t> Container<'t> {
-    /// A container that spans `span`, brackets included.
+    /// Creates a container for `span`, which includes the brackets.
     pub fn new(text: &'t str, span: Span, items: Vec<Span>) -> Container<'t> {
         Container { text, open: span.start, close: span.end - 1, items }
     }
 
-    /// The text with one more item at the end.
+    /// Returns the text with one more item at the end.
     pub fn append(&self, empty_layout: EmptyLayout, item: impl Fn(&Layout) -> String) -> String {
         match self.items.last() {
             None => self.insert_first(empty_layout, item),
@@ -90,7 +90,7 @@ impl<'t> Container<'t> {
         }
     }
 
-    /// The text without the item at `index`, and without the comma that nothing follows any more.
+    /// Returns the text without the item at `index` and without the comma that is no longer needed.
     pub fn remove(&self, index: usize) -> String {
         let item = self.items[index];
         let next = self.items.get(index + 1).map_or(self.close, |next| next.start);
@@ -112,7 +112,8 @@ impl<'t> Container<'t> {
         text
     }
 
-    /// What to cut for an item and its comma: whole lines where it has them for itself, else the spaces around it too.
+    /// The range to remove for an item and its comma: whole lines if nothing else is on them, otherwise also
+    /// the adjacent spaces.
     fn removal_range(&self, start: usize, end: usize) -> (usize, usize) {
         let line = line_start(self.text, start);
         let starts_line = self.text[line..start].trim().is_empty() && line > self.open;
@@ -138,7 +139,7 @@ impl<'t> Container<'t> {
         Layout::Block { indent, unit: indent_unit(self.text), newline: line_ending(self.text) }
     }
 
-    /// Do the items stand on lines of their own?
+    /// Are the items on their own lines?
     fn is_block(&self) -> bool {
         let mut from = self.open + 1;
         for item in &self.items {
@@ -185,7 +186,7 @@ pub fn line_ending(text: &str) -> &'static str {
     if text.contains("\r\n") { "\r\n" } else { "\n" }
 }
 
-/// One step of the text's indentation: that of its first indented line, or two spaces.
+/// One level of the text's indentation: that of its first indented line, or two spaces.
 pub fn indent_unit(text: &str) -> String {
     let indented =
         text.lines().map(|line| &line[..leading_blanks(line)]).find(|blanks| !blanks.is_empty());
@@ -196,7 +197,7 @@ pub fn indent_unit(text: &str) -> String {
     }
 }
 
-/// The comma between `from` and `to`, comments passed over.
+/// Finds the comma between `from` and `to`, outside of comments.
 fn comma_in(text: &str, from: usize, to: usize) -> Option<usize> {
     let mut at = from;
     while at < to {
@@ -209,7 +210,7 @@ fn comma_in(text: &str, from: usize, to: usize) -> Option<usize> {
     None
 }
 
-/// Past the comments that stand on the same line, or `from` where there are none.
+/// Returns the end of the comments that follow on the same line, or `from` if there are none.
 fn after_comments_on_line(text: &str, from: usize, to: usize) -> usize {
     let mut end = from;
     loop {
@@ -221,7 +222,7 @@ fn after_comments_on_line(text: &str, from: usize, to: usize) -> usize {
     }
 }
 
-/// Where the comment that begins at `at` ends, its line ending not included.
+/// Returns the end of the comment that starts at `at`, without its line ending.
 fn comment_at(text: &str, at: usize) -> Option<usize> {
     let rest = &text[at..];
     if rest.starts_with("//") {

@@ -1,44 +1,44 @@
-//! Server names: what may be one, and which are kept for servers of our own.
+//! Server names: which are valid, and which are reserved for built-in servers.
 
 use std::fmt;
 
 use thiserror::Error;
 
-/// Names of servers that run inside Switchboard; nobody else may use them.
+/// Names that are reserved for servers that run inside Switchboard.
 pub const RESERVED: [&str; 4] = ["browser", "computer", "ide", "switchboard"];
 
-/// The name of a server, checked.
+/// The valid name of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ServerName(String);
 
-/// Whether a reserved name is fine, as it is for servers of an embedding program.
+/// Whether reserved names are allowed, as they are for servers of an embedding program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReservedNames {
-    /// The entry is of type `sdk`.
+    /// Allowed: the entry is of type `sdk`.
     Allowed,
-    /// Anything else.
+    /// Refused.
     Refused,
 }
 
 /// Why a text is not a server name.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NameError {
-    /// Nothing there.
-    #[error("a server's name cannot be empty")]
+    /// It is empty.
+    #[error("a server name must not be empty")]
     Empty,
-    /// A character outside letters, digits, `-` and `_`.
-    #[error("a server's name may hold letters, digits, `-` and `_` only")]
+    /// It contains a character other than letters, digits, `-` and `_`.
+    #[error("a server name may contain only letters, digits, `-` and `_`")]
     Character(char),
-    /// `__` separates server and tool in tool names.
-    #[error("`__` in a server's name is reserved: it separates server and tool in tool names")]
+    /// It contains `__`, which separates server and tool in tool names.
+    #[error("`__` is not allowed in a server name: it separates server and tool in tool names")]
     Separator,
-    /// One of [`RESERVED`].
+    /// It is one of [`RESERVED`].
     #[error("the name is reserved for a built-in server")]
     Reserved,
 }
 
 impl ServerName {
-    /// Checks the name of a server that a person configured.
+    /// Parses the name of a server that a user configured.
     pub fn parse(text: &str, reserved: ReservedNames) -> Result<ServerName, NameError> {
         check_characters(text)?;
         if reserved == ReservedNames::Refused && RESERVED.contains(&text) {
@@ -47,14 +47,14 @@ impl ServerName {
         Ok(ServerName(text.to_owned()))
     }
 
-    /// The name of a plugin's server: `plugin:<plugin>:<server>`, which no manual name can equal.
+    /// Builds the name of a plugin's server, `plugin:<plugin>:<server>`, which no configured name can equal.
     pub fn for_plugin(plugin: &str, server: &str) -> Result<ServerName, NameError> {
         check_characters(plugin)?;
         check_characters(server)?;
         Ok(ServerName(format!("plugin:{plugin}:{server}")))
     }
 
-    /// The name of an account's connector, which may hold spaces and dots but nothing that a terminal would act on.
+    /// Parses the name of a connector, which may contain spaces and dots but no control characters.
     pub fn for_connector(text: &str) -> Result<ServerName, NameError> {
         if text.trim().is_empty() {
             return Err(NameError::Empty);
@@ -73,7 +73,7 @@ impl ServerName {
         &self.0
     }
 
-    /// A manual name close to `text`, for people to use instead.
+    /// Suggests a valid name that is similar to `text`.
     pub fn suggestion(text: &str) -> Option<ServerName> {
         let mut name = String::new();
         for c in text.chars() {

@@ -1,15 +1,17 @@
-//! What a server is, by content: the command it runs or the URL it reaches. Two names may hide the same server.
+//! Identifies a server by the command it runs or the URL it connects to, because two names may stand for the
+//! same server.
 
 use std::fmt;
 
 use serde_json::Value as Json;
 use url::Url;
 
-use crate::entry::server::{ServerSpec, TransportConfig};
+use super::server::ServerSpec;
+use super::transport::TransportConfig;
 use crate::template::ExpandedText;
 
-/// `stdio:` and the argument vector as JSON, or `url:` and the URL.
-/// It does not print: arguments and URLs may hold secrets.
+/// `stdio:` and the arguments as JSON, or `url:` and the URL. It has no `Debug` output, because arguments and
+/// URLs may contain secrets.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Signature(String);
 
@@ -20,7 +22,7 @@ impl fmt::Debug for Signature {
 }
 
 impl Signature {
-    /// The signature of a server; none for one inside the embedding program.
+    /// Returns the signature of a server; `None` for one inside the embedding program.
     pub fn of(spec: &ServerSpec) -> Option<Signature> {
         if let Some(argv) = argv(&spec.transport) {
             let argv: Json = argv.into();
@@ -34,13 +36,13 @@ impl Signature {
         Some(Signature(format!("url:{url}")))
     }
 
-    /// As text.
+    /// Returns the text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// The command and its arguments, where a program is started.
+/// Returns the command and its arguments, if the transport starts a program.
 pub fn argv(transport: &TransportConfig<ExpandedText>) -> Option<Vec<String>> {
     match transport {
         TransportConfig::Stdio(stdio) => Some(
@@ -59,12 +61,12 @@ pub fn argv(transport: &TransportConfig<ExpandedText>) -> Option<Vec<String>> {
     }
 }
 
-/// The vendor's URL inside a proxied connector's: the value of `mcp_url`.
+/// Returns the vendor's URL in the URL of a proxied connector: the value of `mcp_url`.
 pub fn proxied_url(url: &Url) -> Option<Url> {
     inner_urls(url).into_iter().next()
 }
 
-/// Every URL inside a URL, those inside them included: whoever denies one of them means this one too.
+/// Returns every URL inside a URL, recursively: a rule that denies one of them also denies this URL.
 pub fn all_proxied_urls(url: &Url) -> Vec<Url> {
     const MAX_DEPTH: usize = 4;
     let mut found = Vec::new();
@@ -87,7 +89,8 @@ fn inner_urls(url: &Url) -> Vec<Url> {
 mod tests {
     use super::*;
     use crate::entry::name::{ReservedNames, ServerName};
-    use crate::entry::server::{CommonOptions, RemoteConfig, StdioConfig};
+    use crate::entry::server::CommonOptions;
+    use crate::entry::transport::{RemoteConfig, StdioConfig};
 
     fn spec(transport: TransportConfig<ExpandedText>) -> ServerSpec {
         let name = ServerName::parse("s", ReservedNames::Refused).expect("a plain name");
@@ -106,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_is_known_by_its_arguments_not_by_its_environment() {
+    fn a_program_is_identified_by_its_arguments_not_by_its_environment() {
         let stdio = |env: &[(&str, &str)]| {
             spec(TransportConfig::Stdio(StdioConfig {
                 command: ExpandedText::plain("npx"),
@@ -128,8 +131,8 @@ mod tests {
             Signature::of(&remote(proxied)),
             Signature::of(&remote("https://mcp.vendor.example/sse"))
         );
-        let broken = "https://proxy.example/v1?mcp_url=nonsense";
-        assert_eq!(Signature::of(&remote(broken)).map(|it| it.0), Some(format!("url:{broken}")));
+        let invalid = "https://proxy.example/v1?mcp_url=nonsense";
+        assert_eq!(Signature::of(&remote(invalid)).map(|it| it.0), Some(format!("url:{invalid}")));
     }
 
     #[test]

@@ -1,102 +1,19 @@
-//! Turns one entry of `mcpServers` into a `ServerEntry`, reporting everything wrong with it at once.
-//! A problem of severity error means that this server is left out; the others are not touched.
+//! Decodes one entry of `mcpServers` into a `ServerEntry` and reports everything that is wrong with it.
+//! An error leaves out this server only.
 
-use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use url::Url;
-
-use crate::document::{Member, Node, Span, Value};
-use crate::entry::server::{
+use super::fields::Fields;
+use crate::document::{Node, Value};
+use crate::entry::{
     CommonOptions, IdeConfig, OAuthConfig, OAuthGrant, RawEntry, RemoteConfig, ServerEntry,
-    StdioConfig, TlsConfig, ToolFilter, TransportConfig, TransportKind,
+    StdioConfig, TlsConfig, ToolFilter, TransportConfig, TransportKind, is_https_url, is_valid_url,
 };
-use crate::problem::{ProblemKind, ProblemSubject, Reporter, Severity};
+use crate::problem::{ProblemKind, Reporter, Severity};
+pub use crate::schema::{ENTRY_KEYS, EntryKey, OAUTH_KEYS, TLS_KEYS, TOOLS_KEYS, nearest};
 use crate::template::Template;
 
-/// A key of a server entry, for decoding, for warnings and for the reference page.
-#[derive(Debug, Clone, Copy)]
-pub struct EntryKey {
-    /// The key.
-    pub name: &'static str,
-    /// What belongs there.
-    pub value: &'static str,
-    /// The transports it has an effect on; empty means all.
-    pub transports: &'static [TransportKind],
-    /// What it does.
-    pub description: &'static str,
-}
-
-const STDIO: &[TransportKind] = &[TransportKind::Stdio];
-const REMOTE: &[TransportKind] =
-    &[TransportKind::Http, TransportKind::Sse, TransportKind::Ws, TransportKind::ConnectorProxy];
-const WITH_OAUTH: &[TransportKind] =
-    &[TransportKind::Http, TransportKind::Sse, TransportKind::ConnectorProxy];
-const IDE: &[TransportKind] = &[TransportKind::SseIde, TransportKind::WsIde];
-const WITH_URL: &[TransportKind] = &[
-    TransportKind::Http,
-    TransportKind::Sse,
-    TransportKind::Ws,
-    TransportKind::ConnectorProxy,
-    TransportKind::SseIde,
-    TransportKind::WsIde,
-];
-
-macro_rules! keys {
-    ($($name:literal, $value:literal, $transports:expr, $about:literal;)*) => {
-        &[$(EntryKey { name: $name, value: $value, transports: $transports, description: $about }),*]
-    };
-}
-
-/// Every key of an entry.
-pub const ENTRY_KEYS: &[EntryKey] = keys! {
-    "type", "string", &[], "the transport; `stdio` when absent";
-    "command", "string", STDIO, "the program to start";
-    "args", "array of strings", STDIO, "its arguments";
-    "env", "object of strings", STDIO, "variables it gets besides ours";
-    "cwd", "string", STDIO, "the folder it starts in";
-    "url", "string", WITH_URL, "where the server is";
-    "headers", "object of strings", REMOTE, "headers sent with every request";
-    "headersHelper", "string", REMOTE, "a command that prints further headers as a JSON object";
-    "oauth", "object", WITH_OAUTH, "how to sign in";
-    "tls", "object", REMOTE, "certificates for this server";
-    "trust", "boolean", &[], "run its tools without asking; counts only from scopes that you or your administrator control";
-    "timeout", "number, milliseconds", &[], "how long connecting, and then each call, may take";
-    "tools", "object", &[], "which of its tools come into the pool: `allow`, `deny`";
-    "disabled", "boolean", &[], "switch the server off";
-    "description", "string", &[], "a note for people";
-    "ideName", "string", IDE, "the IDE's name";
-    "authToken", "string", IDE, "the token that the IDE wants";
-    "name", "string", &[TransportKind::Sdk], "the server's name inside the embedding program";
-};
-
-/// Every key of `oauth`.
-pub const OAUTH_KEYS: &[EntryKey] = keys! {
-    "clientId", "string", WITH_OAUTH, "a client that was registered beforehand";
-    "clientSecret", "string", WITH_OAUTH, "its secret; better named than written";
-    "callbackPort", "number", WITH_OAUTH, "the port of the redirect address";
-    "authServerMetadataUrl", "string", WITH_OAUTH, "where the authorization server's metadata is; https only";
-    "scopes", "array of strings, or one string", WITH_OAUTH, "scopes to ask for";
-    "xaa", "boolean", WITH_OAUTH, "sign in through the enterprise's identity provider";
-    "grant", "string", WITH_OAUTH, "how tokens are had: `authorization_code` (a person signs in), `client_credentials`, or `jwt_bearer` (a platform's token)";
-    "privateKey", "string", WITH_OAUTH, "a PEM key that the client signs with instead of a secret; better named than written";
-    "workloadToken", "string", WITH_OAUTH, "the platform's token for `jwt_bearer`; better named than written";
-};
-
-/// Every key of `tls`.
-pub const TLS_KEYS: &[EntryKey] = keys! {
-    "caFile", "string", REMOTE, "a PEM file with authorities to trust besides the system's";
-    "clientCertificate", "string", REMOTE, "a PEM file with our certificate, for servers that want one";
-    "clientKey", "string", REMOTE, "a PEM file with its key; absent where the certificate's file holds it";
-};
-
-/// Every key of `tools`.
-pub const TOOLS_KEYS: &[EntryKey] = keys! {
-    "allow", "array of strings", &[], "only these tools";
-    "deny", "array of strings", &[], "never these tools";
-};
-
-/// Decodes one entry. `None` where something in it is an error, which the reporter then holds.
+/// Decodes one entry. Returns `None` if it contains an error, which is then in the reporter.
 pub fn decode_entry(server: &str, node: &Node, reporter: &mut Reporter<'_>) -> Option<ServerEntry> {
     let before = reporter.problems.len();
     let mut fields = Fields::open(server, "", node, reporter)?;
@@ -118,7 +35,7 @@ pub fn decode_entry(server: &str, node: &Node, reporter: &mut Reporter<'_>) -> O
     Some(ServerEntry { transport, common, disabled, description })
 }
 
-/// Switching a server off, or saying something about it, does not make it another one.
+/// Disabling or describing a server does not make it a different server.
 fn raw_entry(node: &Node) -> RawEntry {
     let mut json = node.to_json();
     if let Some(members) = json.as_object_mut() {
@@ -205,7 +122,7 @@ fn ide(fields: &mut Fields<'_, '_, '_>, kind: TransportKind) -> Option<IdeConfig
     Some(IdeConfig { url: url?, ide_name, auth_token })
 }
 
-/// A URL without variables is checked here and now; one with variables when they are in.
+/// Checks a URL without variables. One with variables is checked after expansion.
 fn url(fields: &mut Fields<'_, '_, '_>, kind: TransportKind) -> Option<Template> {
     let text = Template::parse(&fields.required("url", kind)?);
     if text.as_literal().is_some_and(|literal| !is_valid_url(kind, literal)) {
@@ -214,11 +131,6 @@ fn url(fields: &mut Fields<'_, '_, '_>, kind: TransportKind) -> Option<Template>
         return None;
     }
     Some(text)
-}
-
-/// Is the text a URL with a host and a scheme that fits?
-pub fn is_valid_url(kind: TransportKind, text: &str) -> bool {
-    Url::parse(text).is_ok_and(|url| url.has_host() && kind.schemes().contains(&url.scheme()))
 }
 
 fn tls(fields: &mut Fields<'_, '_, '_>) -> Option<TlsConfig<Template>> {
@@ -277,12 +189,7 @@ fn grant(fields: &mut Fields<'_, '_, '_>) -> OAuthGrant {
     known.map(|(_, grant)| *grant).unwrap_or_default()
 }
 
-/// Is the text an https URL with a host?
-pub fn is_https_url(text: &str) -> bool {
-    Url::parse(text).is_ok_and(|url| url.scheme() == "https" && url.has_host())
-}
-
-/// People write scopes as a list, or in one string as the protocol does.
+/// Scopes are an array, or one string with spaces as in OAuth.
 fn scopes(fields: &mut Fields<'_, '_, '_>) -> Vec<String> {
     match fields.find("scopes").map(|member| &member.node.value) {
         Some(Value::String(text)) => text.split_whitespace().map(str::to_owned).collect(),
@@ -329,191 +236,10 @@ fn is_variable_name(name: &str) -> bool {
     !name.is_empty() && !name.contains(['=', '\0'])
 }
 
-/// A token as RFC 9110, 5.6.2 has it.
+/// A token as defined in RFC 9110, section 5.6.2.
 fn is_header_name(name: &str) -> bool {
     let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     !name.is_empty() && name.bytes().all(token)
-}
-
-/// The known word that a person probably meant.
-pub fn nearest<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
-    let word = word.to_lowercase();
-    known
-        .map(|candidate| (strsim::damerau_levenshtein(&word, &candidate.to_lowercase()), candidate))
-        .filter(|(distance, candidate)| *distance <= 1 + candidate.len() / 4)
-        .min()
-        .map(|(_, candidate)| candidate)
-}
-
-/// The members of an object, taken one by one with their types checked.
-struct Fields<'n, 'r, 'l> {
-    server: &'n str,
-    prefix: &'static str,
-    span: Span,
-    members: &'n [Member],
-    reporter: &'r mut Reporter<'l>,
-}
-
-impl<'n, 'r, 'l> Fields<'n, 'r, 'l> {
-    fn open(
-        server: &'n str,
-        prefix: &'static str,
-        node: &'n Node,
-        reporter: &'r mut Reporter<'l>,
-    ) -> Option<Fields<'n, 'r, 'l>> {
-        let Value::Object(members) = &node.value else {
-            let kind = ProblemKind::WrongType { expected: "an object", found: node.kind() };
-            reporter.report(node.span, ProblemSubject { server: Some(server), key: prefix }, kind);
-            return None;
-        };
-        let mut fields = Fields { server, prefix, span: node.span, members, reporter };
-        let mut seen = HashSet::new();
-        for member in members {
-            if !seen.insert(member.key.as_str()) {
-                fields.report(member.key_span, &member.key, ProblemKind::DuplicateKey);
-            }
-        }
-        Some(fields)
-    }
-
-    /// Of a doubled key the last counts, as in every JSON reader.
-    fn find(&self, key: &str) -> Option<&'n Member> {
-        self.members.iter().rev().find(|member| member.key == key)
-    }
-
-    fn report(&mut self, span: Span, key: &str, kind: ProblemKind) {
-        let key =
-            if self.prefix.is_empty() { key.to_owned() } else { format!("{}.{key}", self.prefix) };
-        self.reporter.report(span, ProblemSubject { server: Some(self.server), key: &key }, kind);
-    }
-
-    fn report_wrong_type(&mut self, node: &Node, key: &str, expected: &'static str) {
-        self.report(node.span, key, ProblemKind::WrongType { expected, found: node.kind() });
-    }
-
-    fn string(&mut self, key: &str) -> Option<String> {
-        let member = self.find(key)?;
-        let Value::String(text) = &member.node.value else {
-            self.report_wrong_type(&member.node, key, "a string");
-            return None;
-        };
-        Some(text.clone())
-    }
-
-    fn required(&mut self, key: &'static str, transport: TransportKind) -> Option<String> {
-        let Some(member) = self.find(key) else {
-            self.report(self.span, key, ProblemKind::MissingKey { key, transport });
-            return None;
-        };
-        let text = self.string(key)?;
-        if text.trim().is_empty() {
-            self.report(member.node.span, key, ProblemKind::Empty);
-            return None;
-        }
-        Some(text)
-    }
-
-    fn boolean(&mut self, key: &str) -> bool {
-        let Some(member) = self.find(key) else { return false };
-        let Value::Bool(value) = member.node.value else {
-            self.report_wrong_type(&member.node, key, "true or false");
-            return false;
-        };
-        value
-    }
-
-    fn number(&mut self, key: &str) -> Option<(String, Span)> {
-        let member = self.find(key)?;
-        let Value::Number(text) = &member.node.value else {
-            self.report_wrong_type(&member.node, key, "a number");
-            return None;
-        };
-        Some((text.clone(), member.node.span))
-    }
-
-    fn strings(&mut self, key: &str) -> Option<Vec<String>> {
-        let member = self.find(key)?;
-        let Value::Array(elements) = &member.node.value else {
-            self.report_wrong_type(&member.node, key, "an array of strings");
-            return None;
-        };
-        let mut strings = Vec::with_capacity(elements.len());
-        for (index, element) in elements.iter().enumerate() {
-            match &element.value {
-                Value::String(text) => strings.push(text.clone()),
-                Value::Null
-                | Value::Bool(_)
-                | Value::Number(_)
-                | Value::Array(_)
-                | Value::Object(_) => {
-                    self.report_wrong_type(element, &format!("{key}[{index}]"), "a string");
-                }
-            }
-        }
-        Some(strings)
-    }
-
-    /// An object of strings whose keys must be names of the right sort.
-    fn string_map(
-        &mut self,
-        key: &str,
-        of: &'static str,
-        is_name: fn(&str) -> bool,
-    ) -> Vec<(String, Template)> {
-        let Some(member) = self.find(key) else { return Vec::new() };
-        let Value::Object(members) = &member.node.value else {
-            self.report_wrong_type(&member.node, key, "an object of strings");
-            return Vec::new();
-        };
-        let mut pairs: Vec<(String, Template)> = Vec::with_capacity(members.len());
-        let last: HashMap<&str, usize> =
-            members.iter().enumerate().map(|(index, it)| (it.key.as_str(), index)).collect();
-        for (index, member) in members.iter().enumerate() {
-            // What is no name may hold a value that slipped into the key.
-            let label = match is_name(&member.key) {
-                true => member.key.as_str(),
-                false => member.key.split(['=', ':', ' ']).next().unwrap_or(""),
-            };
-            let full = format!("{key}.{label}");
-            let Value::String(text) = &member.node.value else {
-                self.report_wrong_type(&member.node, &full, "a string");
-                continue;
-            };
-            if !is_name(&member.key) {
-                self.report(member.key_span, &full, ProblemKind::InvalidName { of });
-            } else if text.contains(['\n', '\r', '\0']) && (key == "headers" || text.contains('\0'))
-            {
-                self.report(member.node.span, &full, ProblemKind::ControlCharacter);
-            } else if last.get(member.key.as_str()) == Some(&index) {
-                pairs.push((member.key.clone(), Template::parse(text)));
-            }
-        }
-        pairs
-    }
-
-    fn report_unknown_keys(&mut self, known: &'static [EntryKey]) -> Vec<String> {
-        let mut unknown = Vec::new();
-        for member in self.members {
-            if known.iter().any(|key| key.name == member.key) {
-                continue;
-            }
-            let nearest = nearest(&member.key, known.iter().map(|key| key.name));
-            self.report(member.key_span, &member.key, ProblemKind::UnknownKey { nearest });
-            unknown.push(member.key.clone());
-        }
-        unknown
-    }
-
-    fn report_ignored_keys(&mut self, transport: TransportKind) {
-        for member in self.members {
-            let key = ENTRY_KEYS.iter().find(|key| key.name == member.key);
-            if key.is_some_and(|key| {
-                !key.transports.is_empty() && !key.transports.contains(&transport)
-            }) {
-                self.report(member.key_span, &member.key, ProblemKind::NoEffect { transport });
-            }
-        }
-    }
 }
 
 #[cfg(test)]
@@ -523,7 +249,7 @@ mod tests {
     use crate::scope::Scope;
     use crate::source::Source;
 
-    /// Decodes `text` and lists what was said of it, a line a problem.
+    /// Decodes `text` and lists the problems, one per line.
     fn decode_text(text: &str) -> (Option<ServerEntry>, Vec<String>) {
         let document = Document::parse(text).expect("the text is JSON");
         let lines = LineIndex::new(text);
@@ -542,11 +268,11 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(text: &str, is_there: &str, messages: &[&str]) {
+    fn check(text: &str, expected_entry: &str, messages: &[&str]) {
         let (entry, found) = decode_text(text);
         assert_eq!(
-            (if entry.is_some() { "kept" } else { "left out" }, found),
-            (is_there, messages.iter().map(|s| (*s).to_owned()).collect())
+            (if entry.is_some() { "valid" } else { "invalid" }, found),
+            (expected_entry, messages.iter().map(|s| (*s).to_owned()).collect())
         );
     }
 
@@ -595,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn sign_in_settings_are_read() {
+    fn oauth_settings_are_read() {
         let (entry, messages) = decode_text(
             r#"{"type": "http", "url": "https://h/", "oauth": {"clientId": "c", "clientSecret": "$S", "callbackPort": 3118,
                 "authServerMetadataUrl": "https://as/.well-known", "scopes": "a b", "xaa": true}}"#,
@@ -611,29 +337,25 @@ mod tests {
 
     #[test]
     fn wrong_types_are_errors_that_name_the_key_and_place() {
-        check(
-            r#"{"command": 5}"#,
-            "left out",
-            &["E 13 command: expected a string, found a number"],
-        );
+        check(r#"{"command": 5}"#, "invalid", &["E 13 command: expected a string, found a number"]);
         check(
             r#"{"command": "x", "args": "-y"}"#,
-            "left out",
+            "invalid",
             &["E 26 args: expected an array of strings, found a string"],
         );
         check(
             r#"{"command": "x", "args": ["a", 1, null], "env": {"A": 1}}"#,
-            "left out",
+            "invalid",
             &[
                 "E 32 args[1]: expected a string, found a number",
                 "E 35 args[2]: expected a string, found null",
                 "E 55 env.A: expected a string, found a number",
             ],
         );
-        check("[]", "left out", &["E 1 -: expected an object, found an array"]);
+        check("[]", "invalid", &["E 1 -: expected an object, found an array"]);
         check(
             r#"{"command": "x", "trust": "yes", "timeout": "5"}"#,
-            "left out",
+            "invalid",
             &[
                 "E 27 trust: expected true or false, found a string",
                 "E 45 timeout: expected a number, found a string",
@@ -645,28 +367,28 @@ mod tests {
     fn contradictions_are_errors() {
         check(
             r#"{"command": "x", "url": "https://h/"}"#,
-            "left out",
-            &["E 18 url: has both `command` and `url`; a server is either started or reached"],
+            "invalid",
+            &["E 18 url: has both `command` and `url`; a server needs exactly one of them"],
         );
         check(
             r#"{"url": "https://h/"}"#,
-            "left out",
-            &["E 2 url: has a `url` but no `type`; without a type a server is `stdio`"],
+            "invalid",
+            &["E 2 url: has a `url` but no `type`; the default type is `stdio`"],
         );
         check(
             r#"{"type": "htp", "url": "https://h/"}"#,
-            "left out",
+            "invalid",
             &["E 10 type: unknown transport type"],
         );
         check(
             r#"{"type": "http"}"#,
-            "left out",
+            "invalid",
             &["E 1 url: `url` is missing; a server of type `http` needs it"],
         );
-        check(r#"{"command": " "}"#, "left out", &["E 13 command: must not be empty"]);
+        check(r#"{"command": " "}"#, "invalid", &["E 13 command: must not be empty"]);
         check(
             "{}",
-            "left out",
+            "invalid",
             &["E 1 command: `command` is missing; a server of type `stdio` needs it"],
         );
     }
@@ -675,12 +397,12 @@ mod tests {
     fn values_outside_their_range_are_errors() {
         check(
             r#"{"command": "x", "timeout": 0}"#,
-            "left out",
+            "invalid",
             &["E 29 timeout: must be a whole number of milliseconds, from 1 to 4294967295"],
         );
         check(
             r#"{"type": "http", "url": "https://h/", "oauth": {"callbackPort": 70000, "authServerMetadataUrl": "http://as/"}}"#,
-            "left out",
+            "invalid",
             &[
                 "E 97 oauth.authServerMetadataUrl: must be a URL that begins with `https://`",
                 "E 65 oauth.callbackPort: must be a whole number from 1 to 65535",
@@ -688,47 +410,36 @@ mod tests {
         );
         check(
             r#"{"type": "ws", "url": "https://h/"}"#,
-            "left out",
+            "invalid",
             &["E 23 url: must be a URL that begins with `ws://` or `wss://`"],
         );
         check(
             r#"{"type": "http", "url": "https://h/", "headers": {"A b": "x", "C": "d\r\nE: f"}}"#,
-            "left out",
+            "invalid",
             &[
                 "E 51 headers.A: is not the name of a header",
-                "E 68 headers.C: holds a control character",
+                "E 68 headers.C: contains a control character",
             ],
         );
     }
 
     #[test]
-    fn unknown_idle_and_doubled_keys_are_kept_with_a_warning() {
+    fn unknown_ineffective_and_duplicate_keys_are_warnings() {
         check(
             r#"{"command": "x", "arg": [], "headers": {}, "command": "y"}"#,
-            "kept",
+            "valid",
             &[
-                "W 44 command: stands here twice; the last one counts",
+                "W 44 command: duplicate key; the last one counts",
                 "W 18 arg: unknown key, kept but without effect",
                 "W 29 headers: has no effect on a server of type `stdio`",
             ],
         );
         let (entry, _) = decode_text(r#"{"command": "x", "alwaysLoad": true}"#);
-        assert_eq!(entry.expect("kept").common.unknown_keys, ["alwaysLoad"]);
+        assert_eq!(entry.expect("valid").common.unknown_keys, ["alwaysLoad"]);
     }
 
     #[test]
-    fn a_near_miss_gets_the_right_word() {
-        assert_eq!(nearest("commands", ENTRY_KEYS.iter().map(|key| key.name)), Some("command"));
-        assert_eq!(nearest("Headers", ENTRY_KEYS.iter().map(|key| key.name)), Some("headers"));
-        assert_eq!(nearest("alwaysLoad", ENTRY_KEYS.iter().map(|key| key.name)), None);
-        assert_eq!(
-            nearest("streamablehttp", ["http", "streamable-http"].into_iter()),
-            Some("streamable-http")
-        );
-    }
-
-    #[test]
-    fn a_url_with_variables_waits_for_them() {
-        check(r#"{"type": "http", "url": "${BASE:-https://h}/mcp"}"#, "kept", &[]);
+    fn a_url_with_variables_is_checked_after_expansion() {
+        check(r#"{"type": "http", "url": "${BASE:-https://h}/mcp"}"#, "valid", &[]);
     }
 }

@@ -1,67 +1,69 @@
-//! Reads one source's text into a layer: the servers it defines, each whole or with what is wrong with it.
-//! One bad entry never hides the good ones.
+//! Reads the text of one source into a layer: the servers it defines, each with its problems.
+//! An invalid entry never hides the valid ones.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::document::{Document, LineIndex, Member, Node, Value, strip_bom};
-use crate::entry::name::{NameError, ReservedNames, ServerName};
-use crate::entry::server::{ServerEntry, TransportConfig, TransportKind};
-use crate::file::entry_decoder;
+use super::entry_decoder::decode_entry;
+use crate::document::{Document, LineIndex, Member, Node, Span, Value, find_member, strip_bom};
+use crate::entry::{
+    NameError, ReservedNames, ServerEntry, ServerName, TransportConfig, TransportKind,
+};
 use crate::problem::{Problem, ProblemKind, ProblemSubject, Reporter};
+use crate::schema::nearest;
 use crate::scope::Scope;
 use crate::source::{Origin, Source};
 
 /// The servers of one source.
 #[derive(Debug, Clone)]
 pub struct Layer {
-    /// What was read.
+    /// The source.
     pub source: Arc<Source>,
-    /// Its servers, in order.
+    /// Its servers, in the order of the text.
     pub definitions: Vec<ServerDefinition>,
-    /// What is wrong with the source as a whole.
+    /// Problems of the source as a whole.
     pub problems: Vec<Problem>,
-    /// Variables that exist for this source alone, such as a plugin's folder.
+    /// Variables of this source only, such as the folder of a plugin.
     pub variables: Vec<(String, String)>,
 }
 
 /// One server as a source defines it.
 #[derive(Debug, Clone)]
 pub struct ServerDefinition {
-    /// The name as people see it; a plugin's is already prefixed.
+    /// The name as users see it; for a plugin's server, with the prefix.
     pub name: String,
-    /// The same, where it is a name at all.
+    /// The same name, if it is valid.
     pub server_name: Result<ServerName, NameError>,
-    /// Where it stands.
+    /// The position of its key.
     pub origin: Origin,
-    /// The entry, unless something is wrong with it.
+    /// The entry, unless it contains an error.
     pub entry: Option<ServerEntry>,
-    /// What is wrong with it.
+    /// The problems of the entry.
     pub problems: Vec<Problem>,
 }
 
-/// How names of a source are to be read.
+/// How the names of a source are read.
 #[derive(Debug, Clone, Copy)]
 pub enum Naming<'a> {
-    /// As they stand.
+    /// As written.
     Plain,
-    /// With the plugin's name in front.
+    /// With the name of the plugin as prefix.
     Plugin(&'a str),
 }
 
-/// Where in the text the servers stand.
+/// Where in the text the servers are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileShape {
     /// Under `mcpServers`.
     Wrapped,
-    /// Under `mcpServers`, or the whole text is the table of servers.
+    /// Under `mcpServers`, or at the top level.
     WrappedOrBare,
-    /// Under `mcpServers`, among keys that are somebody else's business.
+    /// Under `mcpServers`, next to keys of another application.
     Manifest,
 }
 
 impl Layer {
-    /// A layer with nothing in it.
+    /// Creates an empty layer.
     pub fn empty(source: &Arc<Source>) -> Layer {
         Layer {
             source: source.clone(),
@@ -71,13 +73,13 @@ impl Layer {
         }
     }
 
-    /// A layer whose source could not be read.
+    /// Creates a layer for a source that could not be read.
     pub fn failed(source: &Arc<Source>, kind: ProblemKind) -> Layer {
         let problems = vec![Problem::for_source(source, kind)];
         Layer { problems, ..Layer::empty(source) }
     }
 
-    /// Reads a file that holds servers and nothing else.
+    /// Reads a file that contains only servers.
     pub fn read(source: &Arc<Source>, text: &str, naming: Naming<'_>, shape: FileShape) -> Layer {
         let text = strip_bom(text);
         let lines = LineIndex::new(text);
@@ -98,7 +100,7 @@ impl Layer {
     }
 }
 
-/// The members of the text's top-level object; reports what keeps it from being one.
+/// Returns the members of the top-level object, or reports why there are none.
 pub(crate) fn read_top_level(text: &str, reporter: &mut Reporter<'_>) -> Option<Vec<Member>> {
     let root = match Document::parse(text) {
         Ok(document) => document.root?,
@@ -128,7 +130,7 @@ pub(crate) fn read_top_level(text: &str, reporter: &mut Reporter<'_>) -> Option<
     }
 }
 
-/// Reads the servers under `mcpServers`, where that key is there.
+/// Reads the servers under `mcpServers`, if the key exists.
 pub(crate) fn read_servers(
     members: &[Member],
     naming: Naming<'_>,
@@ -147,7 +149,7 @@ pub(crate) fn read_servers(
     }
 }
 
-/// Warns of keys that nobody knows, and says whose they probably are.
+/// Warns about unknown keys, and names the application that a foreign format belongs to.
 pub(crate) fn report_unknown_keys(
     members: &[Member],
     known: &[&'static str],
@@ -158,22 +160,16 @@ pub(crate) fn report_unknown_keys(
         let kind = match member.key.as_str() {
             "servers" if !wrapped => ProblemKind::ForeignFormat {
                 key: "servers",
-                hint: "that is the shape of VS Code: run `swb import vscode`",
+                hint: "this is the format of VS Code: run `swb import vscode`",
             },
             "mcp" if !wrapped => ProblemKind::ForeignFormat {
                 key: "mcp",
-                hint: "that is the shape of opencode: run `swb import opencode`",
+                hint: "this is the format of opencode: run `swb import opencode`",
             },
-            other => ProblemKind::UnknownKey {
-                nearest: entry_decoder::nearest(other, known.iter().copied()),
-            },
+            other => ProblemKind::UnknownKey { nearest: nearest(other, known.iter().copied()) },
         };
         reporter.report(member.key_span, ProblemSubject { server: None, key: &member.key }, kind);
     }
-}
-
-pub(crate) fn find_member<'m>(members: &'m [Member], key: &str) -> Option<&'m Member> {
-    members.iter().rev().find(|member| member.key == key)
 }
 
 fn has_member(members: &[Member], key: &str) -> bool {
@@ -201,7 +197,7 @@ fn read_definitions(
     definitions
 }
 
-/// Reads one server; its problems go with it, not with the file.
+/// Reads one server. Its problems are stored with it, not with the file.
 fn read_definition(
     member: &Member,
     naming: Naming<'_>,
@@ -210,7 +206,7 @@ fn read_definition(
     let before = reporter.problems.len();
     let origin = reporter.origin(member.key_span);
     let key = member.key.as_str();
-    let mut entry = entry_decoder::decode_entry(key, &member.node, reporter);
+    let mut entry = decode_entry(key, &member.node, reporter);
     let kind = entry.as_ref().map(|it| it.transport.kind());
     if let Some(kind) = kind
         && !is_transport_allowed(&origin, kind)
@@ -257,7 +253,7 @@ fn parse_name(
     }
 }
 
-/// Some transports exist only while a program runs, so only the scopes of running programs may hold them.
+/// Some transports exist only while a program runs, so only scopes of running programs may contain them.
 fn is_transport_allowed(origin: &Origin, kind: TransportKind) -> bool {
     let scope = origin.scope();
     match kind {
@@ -269,7 +265,7 @@ fn is_transport_allowed(origin: &Origin, kind: TransportKind) -> bool {
     }
 }
 
-fn span_of_type(node: &Node) -> Option<crate::document::Span> {
+fn span_of_type(node: &Node) -> Option<Span> {
     match &node.value {
         Value::Object(members) => find_member(members, "type").map(|member| member.node.span),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
@@ -286,7 +282,7 @@ mod tests {
         Layer::read(&Source::file(scope, ".mcp.json"), text, Naming::Plain, FileShape::Wrapped)
     }
 
-    /// Lists servers with their state and problems, a line each.
+    /// Lists servers with their state and problems, one per line.
     fn summary(layer: &Layer) -> Vec<String> {
         let problem = |it: &Problem| format!("  {}: {}", it.origin, it.kind);
         let mut lines: Vec<String> = layer.problems.iter().map(problem).collect();
@@ -313,7 +309,7 @@ mod tests {
                 "b bad",
                 "  .mcp.json:3: expected a string, found a number",
                 "c d bad",
-                "  .mcp.json:4: a server's name may hold letters, digits, `-` and `_` only",
+                "  .mcp.json:4: a server name may contain only letters, digits, `-` and `_`",
                 "e ok",
             ],
         );
@@ -328,7 +324,7 @@ mod tests {
                 "browser bad",
                 "  .mcp.json:1: the name is reserved for a built-in server",
                 "a__b bad",
-                "  .mcp.json:1: `__` in a server's name is reserved: it separates server and tool in tool names",
+                "  .mcp.json:1: `__` is not allowed in a server name: it separates server and tool in tool names",
             ],
         );
         check(
@@ -369,22 +365,18 @@ mod tests {
     }
 
     #[test]
-    fn the_shape_of_another_host_is_recognised() {
+    fn the_format_of_another_host_is_recognised() {
         let layer = layer(Scope::Project, r#"{"servers": {"a": {"command": "x"}}}"#);
         assert_eq!(
             layer.problems[0].hint().as_deref(),
-            Some("that is the shape of VS Code: run `swb import vscode`")
+            Some("this is the format of VS Code: run `swb import vscode`")
         );
     }
 
     #[test]
-    fn of_a_doubled_name_the_last_counts_and_it_is_said() {
+    fn of_a_duplicate_name_the_last_counts_with_a_warning() {
         let text = "{\"mcpServers\": {\"a\": {\"command\": \"1\"},\n\"a\": {\"command\": \"2\"}}}";
-        check(
-            Scope::User,
-            text,
-            &["  .mcp.json:2: stands here twice; the last one counts", "a ok"],
-        );
+        check(Scope::User, text, &["  .mcp.json:2: duplicate key; the last one counts", "a ok"]);
         let layer = layer(Scope::User, text);
         let entry = layer.definitions[0].entry.as_ref().expect("it is whole");
         assert_eq!(entry.templates()[0].as_str(), "2");

@@ -1,4 +1,4 @@
-//! TODO facade
+//! One reader for each application: which of its keys go where in our entries.
 
 pub(crate) mod claude;
 pub(crate) mod codex;

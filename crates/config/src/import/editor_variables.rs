@@ -1,35 +1,35 @@
-//! What the variables of editors stand for: their folders, and the values they ask people for.
+//! Translates the variables of editors: folders and inputs.
 
 use std::path::{Path, PathBuf};
 
-use super::FileScope;
-use super::variable_syntax::{TranslatedReference, TranslationNote, is_variable_name, variable};
+use super::host_app::FileScope;
+use super::reference::{TranslatedReference, TranslationNote, is_variable_name, variable};
 
-/// Stands for the folder that we run in.
+/// Our spelling of the working folder.
 const WORKING_FOLDER: &str = "${PWD:-.}";
-/// Stands for a person's home on every system.
+/// Our spelling of the home folder, on every system.
 const HOME_FOLDER: &str = "${HOME:-${USERPROFILE}}";
 
-/// What an editor's variables stand for.
+/// What the variables of an editor stand for.
 #[derive(Debug)]
 pub(super) struct EditorVariables {
     /// The workspace folder.
     pub workspace: Workspace,
-    /// What the editor asks people for.
+    /// The values that the editor prompts for.
     pub inputs: Vec<Input>,
 }
 
-/// What an editor's workspace folder is.
+/// The workspace folder of an editor.
 #[derive(Debug)]
 pub(super) enum Workspace {
-    /// The project that the file lies in.
+    /// The project that contains the file.
     Project(PathBuf),
-    /// Whatever is open: the file serves every project.
+    /// The current folder: the file applies to every project.
     CurrentFolder,
 }
 
 impl Workspace {
-    /// The workspace of a file.
+    /// Returns the workspace that a file refers to.
     pub(super) fn for_file(scope: FileScope, project: &Path) -> Workspace {
         match scope {
             FileScope::User => Workspace::CurrentFolder,
@@ -38,19 +38,19 @@ impl Workspace {
     }
 }
 
-/// A value that an editor asks for.
+/// A value that an editor prompts for.
 #[derive(Debug)]
 pub(super) struct Input {
-    /// The editor's name for it.
+    /// The id in the editor's file.
     pub id: String,
-    /// Ours.
+    /// The environment variable that replaces it.
     pub variable: String,
-    /// The value offered, where it is no secret.
+    /// The default, unless it is secret.
     pub default: Option<String>,
 }
 
 impl EditorVariables {
-    /// What a `${…}` stands for.
+    /// Translates the inside of a `${…}`.
     pub(super) fn translate(&self, inside: &str) -> Option<TranslatedReference> {
         if let Some(name) = inside.strip_prefix("env:") {
             return variable(name);
@@ -61,7 +61,7 @@ impl EditorVariables {
         let text = match (inside, &self.workspace) {
             ("userHome", _) => HOME_FOLDER.to_owned(),
             ("pathSeparator" | "/", _) => "/".to_owned(),
-            // Also from a project's file: an absolute path would be wrong for everybody else.
+            // Also in a project's file: an absolute path would be wrong for other users.
             ("workspaceFolder" | "cwd", _) => WORKING_FOLDER.to_owned(),
             ("workspaceFolderBasename", Workspace::Project(folder)) => {
                 folder.file_name()?.to_string_lossy().replace('$', "$$")
@@ -84,14 +84,14 @@ impl EditorVariables {
     }
 }
 
-/// The environment variable that takes the place of an input.
+/// Returns the name of the environment variable that replaces an input.
 pub(super) fn variable_name_for(input: &str) -> String {
     let letter = |letter: char| match letter {
         'a'..='z' | 'A'..='Z' | '0'..='9' => letter.to_ascii_uppercase(),
         _ => '_',
     };
     let name: String = input.chars().map(letter).collect();
-    // These are set on most systems and mean something else.
+    // Most systems set these variables with another meaning.
     let taken = ["HOME", "LANG", "PATH", "PWD", "SHELL", "TEMP", "TERM", "TMP", "USER", "USERNAME"];
     if is_variable_name(&name) && !taken.contains(&name.as_str()) {
         name
@@ -123,49 +123,59 @@ mod tests {
     }
 
     #[test]
-    fn an_editor_names_its_environment_and_its_inputs() {
+    fn environment_variables_and_inputs_are_translated() {
         let syntax = editor(Workspace::CurrentFolder);
-        check(&syntax, "${env:TOKEN}", "${TOKEN}", "[Needs(\"TOKEN\")]");
+        check(&syntax, "${env:TOKEN}", "${TOKEN}", "[RequiresVariable(\"TOKEN\")]");
         check(
             &syntax,
             "${input:api-key}@${input:region}",
             "${API_KEY}@${REGION:-eu}",
-            "[Asks { input: \"api-key\", variable: \"API_KEY\" }, \
-             Asks { input: \"region\", variable: \"REGION\" }]",
+            "[RequiresInput { input: \"api-key\", variable: \"API_KEY\" }, \
+             RequiresInput { input: \"region\", variable: \"REGION\" }]",
         );
-        check(&syntax, "$TOKEN ${TOKEN}", "$$TOKEN $${TOKEN}", "[Doubled, Unknown]");
-        check(&syntax, "${command:x.y} ${file}", "$${command:x.y} $${file}", "[Unknown, Unknown]");
+        check(&syntax, "$TOKEN ${TOKEN}", "$$TOKEN $${TOKEN}", "[DollarEscaped, UnknownReference]");
+        check(
+            &syntax,
+            "${command:x.y} ${file}",
+            "$${command:x.y} $${file}",
+            "[UnknownReference, UnknownReference]",
+        );
     }
 
     #[test]
-    fn an_editors_folders_are_the_projects_or_ours() {
+    fn folders_are_translated() {
         let project = editor(Workspace::Project(PathBuf::from("/src/a$b")));
         check(
             &project,
             "${workspaceFolder}${/}x",
             "${PWD:-.}/x",
-            "[Rewrote { from: \"${workspaceFolder}\", to: \"${PWD:-.}\" }, \
-             Rewrote { from: \"${/}\", to: \"/\" }]",
+            "[Rewritten { from: \"${workspaceFolder}\", to: \"${PWD:-.}\" }, \
+             Rewritten { from: \"${/}\", to: \"/\" }]",
         );
         check(
             &project,
             "${workspaceFolderBasename}",
             "a$$b",
-            "[Rewrote { from: \"${workspaceFolderBasename}\", to: \"a$$b\" }]",
+            "[Rewritten { from: \"${workspaceFolderBasename}\", to: \"a$$b\" }]",
         );
         let open = editor(Workspace::CurrentFolder);
         check(
             &open,
             "${workspaceFolder} ${userHome}",
             "${PWD:-.} ${HOME:-${USERPROFILE}}",
-            "[Rewrote { from: \"${workspaceFolder}\", to: \"${PWD:-.}\" }, \
-             Rewrote { from: \"${userHome}\", to: \"${HOME:-${USERPROFILE}}\" }]",
+            "[Rewritten { from: \"${workspaceFolder}\", to: \"${PWD:-.}\" }, \
+             Rewritten { from: \"${userHome}\", to: \"${HOME:-${USERPROFILE}}\" }]",
         );
-        check(&open, "${workspaceFolderBasename}", "$${workspaceFolderBasename}", "[Unknown]");
+        check(
+            &open,
+            "${workspaceFolderBasename}",
+            "$${workspaceFolderBasename}",
+            "[UnknownReference]",
+        );
     }
 
     #[test]
-    fn an_input_never_takes_the_name_of_a_variable_that_everyone_has() {
+    fn an_input_never_gets_the_name_of_a_common_variable() {
         for (input, expected) in [
             ("github_token", "GITHUB_TOKEN"),
             ("path", "INPUT_PATH"),

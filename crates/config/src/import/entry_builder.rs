@@ -1,12 +1,13 @@
-//! Moves a peer's server key by key into an entry of ours, and notes what stays behind.
-//! Which key goes where is said in the file of each host.
+//! Converts a server of another host, key by key, into an entry of our format, and notes what is dropped.
+//! The reader of each application says which key goes where.
 
 use serde_json::{Map, Value};
 
 use super::note::{ExpectedType, ImportNote, SkipReason};
-use super::variable_syntax::{TranslationNote, VariableSyntax, is_variable_name};
+use super::reference::{TranslationNote, is_variable_name};
+use super::variable_syntax::VariableSyntax;
 
-/// A server on its way.
+/// A server that is being converted.
 pub(super) struct EntryBuilder<'a> {
     input: Map<String, Value>,
     entry: Map<String, Value>,
@@ -14,28 +15,28 @@ pub(super) struct EntryBuilder<'a> {
     syntax: &'a VariableSyntax,
 }
 
-/// A server that arrived.
+/// A converted server.
 #[derive(Debug)]
 pub(super) struct ConvertedEntry {
     pub entry: Map<String, Value>,
     pub notes: Vec<ImportNote>,
 }
 
-/// How a server is reached.
+/// The transport of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ImportedTransport {
     Stdio,
     Remote(&'static str),
 }
 
-/// What `true` does to a server.
+/// What `true` means for a flag.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum FlagMeaning {
     Enables,
     Disables,
 }
 
-/// What a peer counts time in.
+/// The unit of a timeout.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum TimeUnit {
     Milliseconds,
@@ -59,7 +60,7 @@ impl<'a> EntryBuilder<'a> {
         }
     }
 
-    /// The entry, with a note for each key that nobody took.
+    /// Returns the entry, with a note for each key that was not read.
     pub(super) fn build(mut self) -> ConvertedEntry {
         for (key, value) in std::mem::take(&mut self.input) {
             if !value.is_null() {
@@ -69,14 +70,14 @@ impl<'a> EntryBuilder<'a> {
         ConvertedEntry { entry: self.entry, notes: self.notes }
     }
 
-    /// Adds a note, once.
+    /// Adds a note, unless it is there.
     pub(super) fn note(&mut self, note: ImportNote) {
         if !self.notes.contains(&note) {
             self.notes.push(note);
         }
     }
 
-    /// What the peer wrote at a key; `null` is the same as nothing.
+    /// Returns the value of a key; `null` counts as absent.
     pub(super) fn get(&self, key: &str) -> Option<&Value> {
         self.input.get(key).filter(|value| !value.is_null())
     }
@@ -89,12 +90,12 @@ impl<'a> EntryBuilder<'a> {
         self.entry.insert(key.to_owned(), value.into());
     }
 
-    /// Takes a key out; `null` is the same as nothing.
+    /// Removes and returns a key; `null` counts as absent.
     pub(super) fn take(&mut self, key: &str) -> Option<Value> {
         self.input.shift_remove(key).filter(|value| !value.is_null())
     }
 
-    /// Takes a string as it is.
+    /// Takes a string without translating it.
     pub(super) fn take_string(&mut self, key: &str) -> Result<Option<String>, SkipReason> {
         self.take(key).map(|value| expect_string(key, value)).transpose()
     }
@@ -105,7 +106,7 @@ impl<'a> EntryBuilder<'a> {
         self.take(key).map(flag).transpose()
     }
 
-    /// Takes an array of strings as they are.
+    /// Takes an array of strings without translating them.
     pub(super) fn take_strings(&mut self, key: &str) -> Result<Option<Vec<String>>, SkipReason> {
         self.take(key).map(|value| expect_strings(key, value)).transpose()
     }
@@ -122,7 +123,7 @@ impl<'a> EntryBuilder<'a> {
         }
     }
 
-    /// Writes a text of the peer in our spelling and keeps what there is to say about it.
+    /// Translates a text into our syntax and keeps the notes about it.
     pub(super) fn translate(&mut self, key: &str, text: &str) -> String {
         let translated = self.syntax.translate(text);
         let key = || key.to_owned();
@@ -147,7 +148,7 @@ impl<'a> EntryBuilder<'a> {
         translated.text
     }
 
-    /// Which transport `type`, `command` and `url` speak of. Takes `type`.
+    /// Finds the transport from `type`, `command` and `url`. Takes `type`.
     pub(super) fn transport(&mut self) -> Result<ImportedTransport, SkipReason> {
         let transport = match self.take_string("type")?.as_deref() {
             Some("stdio") => ImportedTransport::Stdio,
@@ -167,8 +168,8 @@ impl<'a> EntryBuilder<'a> {
         if self.has(needed) { Ok(transport) } else { Err(SkipReason::NoTransport) }
     }
 
-    /// The transport behind an address that says none. The peers try `http` first and fall back to
-    /// `sse`; we do not, so an address that ends in `/sse` is believed.
+    /// Chooses the transport for a URL without `type`. The other hosts try `http` first and fall back to `sse`;
+    /// we do not, so a URL that ends in `/sse` is taken as `sse`.
     pub(super) fn assume_transport(&mut self) -> &'static str {
         let address = self.get("url").and_then(Value::as_str).unwrap_or_default();
         let path = address.split(['?', '#']).next().unwrap_or_default();
@@ -180,7 +181,7 @@ impl<'a> EntryBuilder<'a> {
         }
     }
 
-    /// `type`, `command`, `args`, `env` (under the name the peer has for it) and `cwd`.
+    /// Copies `command`, `args`, `env` (under its name in the other host) and `cwd`, and sets `type`.
     pub(super) fn copy_stdio(&mut self, env: &str) -> Result<(), SkipReason> {
         self.set("type", "stdio");
         self.copy_string("command")?;
@@ -189,7 +190,7 @@ impl<'a> EntryBuilder<'a> {
         self.copy_string("cwd")
     }
 
-    /// `type`, `url` (under the name the peer has for it) and `headers`.
+    /// Copies `url` (under its name in the other host) and `headers`, and sets `type`.
     pub(super) fn copy_remote(
         &mut self,
         transport: &'static str,
@@ -199,7 +200,7 @@ impl<'a> EntryBuilder<'a> {
         self.copy_string_map("headers", "headers")
     }
 
-    /// `type` and `url`.
+    /// Copies `url` and sets `type`.
     pub(super) fn copy_url(
         &mut self,
         transport: &'static str,
@@ -215,7 +216,7 @@ impl<'a> EntryBuilder<'a> {
         Ok(())
     }
 
-    /// A string, translated.
+    /// Copies a string, translated.
     pub(super) fn copy_string(&mut self, key: &str) -> Result<(), SkipReason> {
         if let Some(text) = self.take_string(key)? {
             let text = self.translate(key, &text);
@@ -224,7 +225,7 @@ impl<'a> EntryBuilder<'a> {
         Ok(())
     }
 
-    /// An array of strings, translated.
+    /// Copies an array of strings, translated.
     pub(super) fn copy_strings(&mut self, key: &str) -> Result<(), SkipReason> {
         if let Some(texts) = self.take_strings(key)? {
             let texts = self.translate_each(key, &texts);
@@ -239,7 +240,7 @@ impl<'a> EntryBuilder<'a> {
         texts.iter().enumerate().map(one).collect()
     }
 
-    /// An object of strings, translated.
+    /// Copies an object of strings, translated.
     pub(super) fn copy_string_map(&mut self, from: &str, to: &str) -> Result<(), SkipReason> {
         if let Some(table) = self.take_object(from)? {
             let table = self.translate_string_map(from, table)?;
@@ -248,7 +249,7 @@ impl<'a> EntryBuilder<'a> {
         Ok(())
     }
 
-    /// Numbers and flags become strings, as they do when a peer hands them to a process.
+    /// Numbers and booleans become strings, as they do when another host passes them to a process.
     pub(super) fn translate_string_map(
         &mut self,
         key: &str,
@@ -281,7 +282,7 @@ impl<'a> EntryBuilder<'a> {
         text
     }
 
-    /// A name of an environment variable, as a reference to it.
+    /// Returns a reference to an environment variable.
     pub(super) fn variable_reference(
         &mut self,
         key: &str,
@@ -294,7 +295,7 @@ impl<'a> EntryBuilder<'a> {
         Ok(format!("${{{variable}}}"))
     }
 
-    /// How long a call may take.
+    /// Copies the timeout of calls.
     pub(super) fn copy_timeout(&mut self, key: &str, unit: TimeUnit) -> Result<(), SkipReason> {
         let Some(value) = self.take(key) else {
             return Ok(());
@@ -304,7 +305,7 @@ impl<'a> EntryBuilder<'a> {
         Ok(())
     }
 
-    /// Lists of tools that are let through and kept out. A tool may stand there with its arguments.
+    /// Copies the lists of allowed and denied tools. A name may be followed by arguments in parentheses.
     pub(super) fn copy_tools(&mut self, allow: &str, deny: &str) -> Result<(), SkipReason> {
         let mut tools = Map::new();
         for (from, to) in [(allow, "allow"), (deny, "deny")] {
@@ -337,7 +338,7 @@ impl<'a> EntryBuilder<'a> {
         }
     }
 
-    /// A flag that turns the server on or off.
+    /// Copies a flag that enables or disables the server.
     pub(super) fn copy_enabled_flag(
         &mut self,
         key: &str,
@@ -358,7 +359,7 @@ pub(super) fn wrong_type(key: &str, expected: ExpectedType) -> SkipReason {
     SkipReason::WrongType { key: key.to_owned(), expected }
 }
 
-/// A time as whole milliseconds.
+/// Converts a time to whole milliseconds.
 pub(super) fn to_millis(key: &str, value: &Value, unit: TimeUnit) -> Result<u64, SkipReason> {
     let factor = match unit {
         TimeUnit::Milliseconds => 1.0,
@@ -388,8 +389,7 @@ pub(super) fn expect_strings(key: &str, value: Value) -> Result<Vec<String>, Ski
     values.into_iter().map(one).collect()
 }
 
-/// An address with a scheme must have one that goes over the web; one without may begin with a
-/// variable.
+/// A URL with a scheme must have a web scheme; one without may begin with a variable.
 fn is_web_address(address: &str) -> bool {
     match address.split_once(':') {
         Some((scheme, _)) if scheme.chars().all(|letter| letter.is_ascii_alphanumeric()) => {

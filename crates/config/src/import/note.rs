@@ -1,82 +1,80 @@
-//! What an import has to tell people: notes, reasons and errors.
-//! None of them can hold a value of the file. Names and keys are in them as the file wrote them,
-//! so whoever prints to a terminal escapes them.
+//! Notes of an import for the user, and the reasons why a server is skipped.
+//! They contain no values of the file, but names and keys as written, which the caller must escape for a
+//! terminal.
 
 use std::fmt;
 
-use thiserror::Error;
-
-/// Something that people should know about an imported server or file.
+/// A note about an imported server or file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ImportNote {
-    /// The key has no counterpart here.
+    /// We have no such key.
     KeyDropped {
         /// Its path in the server.
         key: String,
     },
-    /// The key should hold servers, or a list of them, and holds something else.
+    /// The key has an unexpected type and was not read.
     KeyNotRead {
         /// Its path in the file.
         key: String,
     },
-    /// Part of a value had to change.
+    /// Part of a value was rewritten.
     Rewritten {
         /// The value's path in the server.
         key: String,
-        /// What stood there: a reference or a word, never the value around it.
+        /// What was there: a reference or a word, never the whole value.
         from: String,
-        /// What stands there now.
+        /// What is there now.
         to: String,
     },
-    /// A plain dollar was doubled: the peer does not expand it and we would.
+    /// A dollar sign was doubled: the other host does not expand it, and we would.
     DollarEscaped {
         /// The value's path in the server.
         key: String,
     },
-    /// A reference that we cannot translate became plain text.
+    /// A reference without equivalent became plain text.
     ReferenceNotTranslated {
         /// The value's path in the server.
         key: String,
     },
-    /// The file lies in a project's tree, where nobody may vouch for a server.
+    /// `trust` was dropped, because a project's file must not mark its servers as trusted.
     TrustDropped,
     /// The variable must be set for the server to work.
     VariableRequired {
         /// The variable.
         variable: String,
     },
-    /// The peer asks for this value; here it is a variable.
+    /// The other host prompts for this value; here it is a variable.
     InputBecameVariable {
-        /// The peer's name for it.
+        /// The id of the input.
         input: String,
         /// The variable to set.
         variable: String,
     },
-    /// The value comes out of a file.
+    /// The value is read from a file.
     FileReferenced {
         /// The value's path in the server.
         key: String,
         /// The file.
         path: String,
     },
-    /// The peer does not say which transport it is.
+    /// The other host does not state the transport.
     TransportAssumed {
-        /// The transport that was taken.
+        /// The transport that was chosen.
         transport: &'static str,
     },
-    /// A list elsewhere in the file turns the server off.
+    /// A list elsewhere in the file disables the server.
     DisabledBy {
         /// The list's path in the file.
         key: &'static str,
     },
-    /// A person's server that is off in this project only; the entry leaves it on.
+    /// A user's server that is disabled in this project only; the entry leaves it enabled.
     DisabledInProject,
-    /// The file has more servers, for other projects.
+    /// The file also has servers of other projects.
     OtherProjects {
         /// How many.
         servers: usize,
     },
-    /// A server that could not be taken.
+    /// A server was skipped.
     ServerSkipped {
         /// Its name.
         server: String,
@@ -92,17 +90,17 @@ impl fmt::Display for ImportNote {
                 write!(f, "`{key}` has no counterpart and was left out")
             }
             ImportNote::KeyNotRead { key } => {
-                write!(f, "`{key}` has another shape and was not read")
+                write!(f, "`{key}` has an unexpected type and was not read")
             }
             ImportNote::Rewritten { key, from, to } => write!(f, "`{key}`: {from} became {to}"),
             ImportNote::DollarEscaped { key } => {
-                write!(f, "`{key}`: `$` became `$$` so that it keeps meaning a dollar")
+                write!(f, "`{key}`: `$` became `$$` to stay a literal dollar sign")
             }
             ImportNote::ReferenceNotTranslated { key } => {
                 write!(f, "`{key}`: a reference has no counterpart and is plain text now")
             }
             ImportNote::TrustDropped => {
-                write!(f, "`trust` was left out because the file lies in a project")
+                write!(f, "`trust` was left out because the file belongs to a project")
             }
             ImportNote::VariableRequired { variable } => write!(f, "`{variable}` must be set"),
             ImportNote::InputBecameVariable { input, variable } => {
@@ -110,9 +108,9 @@ impl fmt::Display for ImportNote {
             }
             ImportNote::FileReferenced { key, path } => write!(f, "`{key}` is read from `{path}`"),
             ImportNote::TransportAssumed { transport } => {
-                write!(f, "no transport is written: taken as `{transport}`")
+                write!(f, "no transport is given: assumed `{transport}`")
             }
-            ImportNote::DisabledBy { key } => write!(f, "disabled, as `{key}` says"),
+            ImportNote::DisabledBy { key } => write!(f, "disabled by `{key}`"),
             ImportNote::DisabledInProject => {
                 write!(f, "disabled in this project, but not elsewhere")
             }
@@ -127,24 +125,24 @@ impl fmt::Display for ImportNote {
     }
 }
 
-/// Why a server was not taken.
+/// Why a server was skipped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SkipReason {
     /// It is not an object.
     NotAnObject,
-    /// It says neither what to start nor where to connect.
+    /// It has neither a command nor a URL.
     NoTransport,
-    /// It says both, and the peer refuses that too.
+    /// It has both a command and a URL, which the other host rejects too.
     CommandAndUrl,
-    /// Its `type` is not one that can be imported.
+    /// Its `type` cannot be imported.
     UnknownType,
-    /// Its address is not one that we can connect to, such as a socket file.
+    /// Its URL has a scheme that is not supported, such as a socket file.
     UnsupportedUrl,
-    /// A key holds something else than it should.
+    /// A key has the wrong type.
     WrongType {
         /// The key's path in the server.
         key: String,
-        /// What belongs there.
+        /// The expected type.
         expected: ExpectedType,
     },
 }
@@ -153,27 +151,27 @@ impl fmt::Display for SkipReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SkipReason::NotAnObject => write!(f, "it is not an object"),
-            SkipReason::NoTransport => write!(f, "it has neither a command nor an address"),
-            SkipReason::CommandAndUrl => write!(f, "it has both a command and an address"),
+            SkipReason::NoTransport => write!(f, "it has neither a command nor a URL"),
+            SkipReason::CommandAndUrl => write!(f, "it has both a command and a URL"),
             SkipReason::UnknownType => write!(f, "its `type` cannot be imported"),
-            SkipReason::UnsupportedUrl => write!(f, "its address is not a web address"),
+            SkipReason::UnsupportedUrl => write!(f, "the scheme of its URL is not supported"),
             SkipReason::WrongType { key, expected } => write!(f, "`{key}` should be {expected}"),
         }
     }
 }
 
-/// What belongs at a key.
+/// The expected type of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExpectedType {
     /// A string.
     String,
-    /// Strings in an array.
+    /// An array of strings.
     StringArray,
-    /// Strings by name.
+    /// An object of strings.
     StringMap,
     /// `true` or `false`.
     Boolean,
-    /// A time that is not negative.
+    /// A time of at least zero.
     Duration,
     /// A TCP port.
     Port,
@@ -188,51 +186,9 @@ impl fmt::Display for ExpectedType {
             ExpectedType::StringArray => "an array of strings",
             ExpectedType::StringMap => "an object of strings",
             ExpectedType::Boolean => "true or false",
-            ExpectedType::Duration => "a time",
+            ExpectedType::Duration => "a duration",
             ExpectedType::Port => "a port",
             ExpectedType::VariableName => "the name of a variable",
         })
     }
-}
-
-/// A file does not parse.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("cannot read line {line}, column {column}")]
-pub struct ImportError {
-    /// Where, from 1.
-    pub line: usize,
-    /// Where in the line, in characters from 1.
-    pub column: usize,
-    /// What is wrong there.
-    #[source]
-    pub kind: ImportErrorKind,
-}
-
-/// What is wrong with a file's text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum ImportErrorKind {
-    /// Two values stand side by side.
-    #[error("a comma is missing")]
-    MissingComma,
-    /// Something ends too late, or never.
-    #[error("a string, comment, array or object is not closed")]
-    NotClosed,
-    /// A string holds what JSON does not allow.
-    #[error("a string has an escape that is not JSON")]
-    BadString,
-    /// The value is over but the text is not.
-    #[error("there is more text after the end")]
-    TextAfterEnd,
-    /// It nests without reason.
-    #[error("it is nested too deeply")]
-    TooDeep,
-    /// Any other fault of JSON.
-    #[error("it is not JSON")]
-    NotJson,
-    /// Any fault of TOML.
-    #[error("it is not TOML")]
-    NotToml,
-    /// It is JSON, but not settings.
-    #[error("it is not an object")]
-    NotAnObject,
 }

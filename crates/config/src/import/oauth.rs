@@ -1,4 +1,4 @@
-//! The OAuth settings of a server, which every host has under names of its own.
+//! Converts the OAuth settings of a server, whose keys are different in every host.
 
 use serde_json::{Map, Value};
 
@@ -17,7 +17,7 @@ pub(super) enum OauthKey {
 }
 
 impl EntryBuilder<'_> {
-    /// An object of OAuth settings, by the names the peer has for them.
+    /// Copies an object of OAuth settings; `names` maps the keys of the other host to ours.
     pub(super) fn copy_oauth(
         &mut self,
         key: &str,

@@ -1,18 +1,18 @@
-//! Parses a peer's file, JSON or TOML, into one kind of tree.
-//! What the keys mean is left to the file of each host.
+//! Parses a file, JSON or TOML, into one kind of tree.
+//! What the keys mean is left to the reader of each application.
 
 use jsonc_parser::ParseStringErrorKind;
 use jsonc_parser::errors::ParseErrorKind;
 use serde_json::{Map, Number, Value};
 
-use super::note::{ImportError, ImportErrorKind};
+use super::error::{ImportError, ImportErrorKind};
 use crate::document::{Document, LineIndex, strip_bom};
 
-/// Reads JSON with comments and trailing commas; nothing but white space is an empty object.
+/// Parses JSON with comments and trailing commas; an empty text is an empty object.
 pub(super) fn json(text: &str) -> Result<Map<String, Value>, ImportError> {
     let text = strip_bom(text);
     let document = Document::parse(text)
-        .map_err(|fault| error_at(text, fault.span().start, json_kind(fault.kind())))?;
+        .map_err(|error| error_at(text, error.span().start, json_kind(error.kind())))?;
     let Some(root) = document.root else { return Ok(Map::new()) };
     match root.to_json() {
         Value::Object(map) => Ok(map),
@@ -22,7 +22,7 @@ pub(super) fn json(text: &str) -> Result<Map<String, Value>, ImportError> {
     }
 }
 
-/// Reads TOML. Dates become text.
+/// Parses TOML. Dates become strings.
 pub(super) fn toml(text: &str) -> Result<Map<String, Value>, ImportError> {
     let text = strip_bom(text);
     let table = text.parse::<toml::Table>().map_err(|error| {
@@ -36,7 +36,7 @@ fn from_toml(value: toml::Value) -> Value {
     match value {
         toml::Value::String(text) => Value::String(text),
         toml::Value::Integer(number) => Value::from(number),
-        // JSON has no word for what is not a number; as text it is still a wrong type.
+        // JSON has no NaN or infinity; as a string the value still has the wrong type.
         toml::Value::Float(number) => Number::from_f64(number)
             .map_or_else(|| Value::String(number.to_string()), Value::Number),
         toml::Value::Boolean(flag) => Value::Bool(flag),
@@ -48,10 +48,10 @@ fn from_toml(value: toml::Value) -> Value {
     }
 }
 
-/// The parser's own words may quote the text, so only the kind of fault is kept.
+/// The message of the parser may quote the text, so only the kind of error is kept.
 #[expect(
     clippy::wildcard_enum_match_arm,
-    reason = "the parser's list of faults is long and not ours; the rest are all the same to people"
+    reason = "the enum of the parser is long; users need no distinction between the rest"
 )]
 fn json_kind(kind: &ParseErrorKind) -> ImportErrorKind {
     match kind {
@@ -101,18 +101,18 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_an_empty_object() {
+    fn an_empty_text_is_an_empty_object() {
         check(json, " \n// nothing yet\n", "{}");
         check(toml, "# nothing yet\n", "{}");
     }
 
     #[test]
-    fn of_a_doubled_key_the_last_counts() {
+    fn of_a_duplicate_key_the_last_counts() {
         check(json, r#"{"a": 1, "b": 2, "a": 3}"#, r#"{"a":3,"b":2}"#);
     }
 
     #[test]
-    fn whatever_is_looser_than_that_is_refused_with_its_place() {
+    fn looser_dialects_are_errors_with_their_position() {
         check(json, "{\n  \"a\": 1\n  \"b\": 2\n}", "2:9 a comma is missing");
         check(json, "{\n  \"é\": 'x'\n}", "2:8 it is not JSON");
         check(json, "{a: 1}", "1:2 it is not JSON");
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tower_of_brackets_is_refused() {
+    fn deep_nesting_is_an_error() {
         check(json, &"[".repeat(100_000), "1:513 it is nested too deeply");
     }
 
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_toml_is_refused_with_its_place() {
+    fn invalid_toml_is_an_error_with_its_position() {
         check(toml, "[a]\nb = = 1\n", "2:5 it is not TOML");
         check(toml, "a = 1\na = 2\n", "2:1 it is not TOML");
     }

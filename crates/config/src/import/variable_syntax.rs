@@ -1,72 +1,39 @@
-//! Translates the variables of each host into ours: `${NAME}`, `${NAME:-default}`, `${file:PATH}`.
-//! Nothing is expanded here, and a text that is no variable over there must be none here: a dollar
-//! that the host leaves alone is doubled, or an imported `${cmd:…}` would run.
+//! Translates the variables of other hosts into ours: `${NAME}`, `${NAME:-default}`, `${file:PATH}`.
+//! Nothing is expanded here. A dollar sign that the other host takes literally is doubled; otherwise an
+//! imported `${cmd:…}` would run a command.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use super::editor_variables::EditorVariables;
+use super::reference::{
+    TranslatedReference, TranslatedText, TranslationNote, is_variable_name, variable,
+};
 use crate::template::closing_braces;
 
-/// Defaults that hold variables may nest this deep; our own limit is higher.
+/// How deep defaults with variables may nest; the limit of our own templates is higher.
 const MAX_DEFAULT_DEPTH: usize = 8;
 
-/// How a host writes variables.
+/// How another host writes variables.
 #[derive(Debug)]
 pub(super) enum VariableSyntax {
-    /// Not at all.
+    /// No variables.
     None,
     /// `${NAME}` and `${NAME:-default}`.
     Braces,
-    /// The same, and `$NAME`.
+    /// `${NAME}`, `${NAME:-default}` and `$NAME`.
     Shell,
-    /// `${env:NAME}`, `${workspaceFolder}`, `${input:id}` and the like.
+    /// `${env:NAME}`, `${workspaceFolder}`, `${input:id}` and others.
     Editor(EditorVariables),
     /// `{env:NAME}` and `{file:path}`.
     Substitution {
-        /// The folder that relative paths start from.
+        /// The folder of relative paths.
         folder: PathBuf,
     },
 }
 
-/// A text in our spelling.
-#[derive(Debug, Default)]
-pub(super) struct TranslatedText {
-    /// The text.
-    pub text: String,
-    /// What happened to it.
-    pub notes: Vec<TranslationNote>,
-}
-
-/// What happened to a text. Holds references and their names, nothing else of the text.
-#[derive(Debug)]
-pub(super) enum TranslationNote {
-    /// A variable has to be set.
-    RequiresVariable(String),
-    /// An input became a variable.
-    RequiresInput {
-        /// The input.
-        input: String,
-        /// The variable.
-        variable: String,
-    },
-    /// A reference became something else.
-    Rewritten {
-        /// The reference.
-        from: String,
-        /// What it became.
-        to: String,
-    },
-    /// A file is named.
-    ReadsFile(String),
-    /// A dollar was doubled.
-    DollarEscaped,
-    /// A reference is unknown and became plain text.
-    UnknownReference,
-}
-
 impl VariableSyntax {
-    /// Writes a text of the host in our spelling.
+    /// Translates a text into our syntax.
     pub(super) fn translate(&self, text: &str) -> TranslatedText {
         self.translate_at(text, 0)
     }
@@ -90,12 +57,12 @@ impl VariableSyntax {
                     out.notes.push(TranslationNote::UnknownReference);
                     written
                 }
-                Reference::NotAReference if opening.rest.starts_with('$') => {
+                Reference::Literal if opening.rest.starts_with('$') => {
                     out.text.push_str("$$");
                     out.notes.push(TranslationNote::DollarEscaped);
                     "$"
                 }
-                Reference::NotAReference => {
+                Reference::Literal => {
                     out.text.push('{');
                     "{"
                 }
@@ -106,7 +73,7 @@ impl VariableSyntax {
         out
     }
 
-    /// The characters that may begin a reference.
+    /// The characters that may start a reference.
     fn start_chars(&self) -> &'static [char] {
         match self {
             VariableSyntax::None
@@ -117,11 +84,11 @@ impl VariableSyntax {
         }
     }
 
-    /// What stands there.
+    /// Reads the reference that starts there.
     fn reference<'t>(&self, opening: &ReferenceStart<'t>, depth: usize) -> Reference<'t> {
         let braced = opening.braced.filter(|_| opening.rest.starts_with('$'));
         match (self, braced) {
-            (VariableSyntax::None, _) => Reference::NotAReference,
+            (VariableSyntax::None, _) => Reference::Literal,
             (VariableSyntax::Shell, None) => bare_variable(opening.rest),
             (VariableSyntax::Braces | VariableSyntax::Shell, Some(Braced { written, inside })) => {
                 Reference::from_translation(written, self.with_default(inside, depth))
@@ -129,9 +96,9 @@ impl VariableSyntax {
             (VariableSyntax::Editor(editor), Some(Braced { written, inside })) => {
                 Reference::from_translation(written, editor.translate(inside))
             }
-            (VariableSyntax::Braces | VariableSyntax::Editor(_), None) => Reference::NotAReference,
+            (VariableSyntax::Braces | VariableSyntax::Editor(_), None) => Reference::Literal,
             (VariableSyntax::Substitution { folder }, None) => substitution(folder, opening),
-            (VariableSyntax::Substitution { .. }, Some(_)) => Reference::NotAReference,
+            (VariableSyntax::Substitution { .. }, Some(_)) => Reference::Literal,
         }
     }
 
@@ -150,7 +117,7 @@ impl VariableSyntax {
     }
 }
 
-/// A place in a text where a reference may begin.
+/// A position in a text where a reference may start.
 struct ReferenceStart<'t> {
     rest: &'t str,
     braced: Option<Braced<'t>>,
@@ -177,17 +144,11 @@ impl<'t> ReferenceStart<'t> {
 
 enum Reference<'t> {
     /// Not a reference.
-    NotAReference,
-    /// One that we cannot translate.
+    Literal,
+    /// A reference without equivalent in our syntax.
     Unknown { written: &'t str },
-    /// One that we can.
+    /// A translated reference.
     Translated { written: &'t str, text: String, notes: Vec<TranslationNote> },
-}
-
-/// A reference of a host, translated.
-pub(super) struct TranslatedReference {
-    pub text: String,
-    pub notes: Vec<TranslationNote>,
 }
 
 impl<'t> Reference<'t> {
@@ -201,30 +162,15 @@ impl<'t> Reference<'t> {
     }
 }
 
-/// Is it the name of a variable, as we read them?
-pub(super) fn is_variable_name(text: &str) -> bool {
-    !text.starts_with(|first: char| first.is_ascii_digit())
-        && !text.is_empty()
-        && text.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
-}
-
-/// A reference to a variable, if that is a name.
-pub(super) fn variable(name: &str) -> Option<TranslatedReference> {
-    is_variable_name(name).then(|| TranslatedReference {
-        text: format!("${{{name}}}"),
-        notes: vec![TranslationNote::RequiresVariable(name.to_owned())],
-    })
-}
-
-/// `{env:NAME}` or `{file:path}`.
+/// Translates `{env:NAME}` or `{file:path}`.
 fn substitution<'t>(folder: &Path, opening: &ReferenceStart<'t>) -> Reference<'t> {
     let Some(Braced { written, inside }) = opening.braced else {
-        return Reference::NotAReference;
+        return Reference::Literal;
     };
     match inside.split_once(':') {
         Some(("env", name)) => Reference::from_translation(written, variable(name)),
         Some(("file", path)) => Reference::from_translation(written, file(folder, path)),
-        Some(_) | None => Reference::NotAReference,
+        Some(_) | None => Reference::Literal,
     }
 }
 
@@ -241,18 +187,22 @@ fn file(folder: &Path, path: &str) -> Option<TranslatedReference> {
     })
 }
 
-/// A `$NAME`. A dollar in a password looks like one too, so only what was clearly meant as a
-/// variable is called by its name.
+/// Translates a `$NAME`. Passwords may contain a dollar sign too, so only a name that is clearly a variable is
+/// put into a note.
 fn bare_variable(text: &str) -> Reference<'_> {
     let in_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
     let end = text[1..].find(|letter| !in_name(letter)).map_or(text.len(), |length| length + 1);
     let (written, name) = (&text[..end], &text[1..end]);
     if !is_variable_name(name) {
-        return Reference::NotAReference;
+        return Reference::Literal;
     }
-    let meant = name.len() > 2 && !name.contains(|letter: char| letter.is_ascii_lowercase());
-    let notes =
-        if meant { vec![TranslationNote::RequiresVariable(name.to_owned())] } else { Vec::new() };
+    let is_clearly_a_variable =
+        name.len() > 2 && !name.contains(|letter: char| letter.is_ascii_lowercase());
+    let notes = if is_clearly_a_variable {
+        vec![TranslationNote::RequiresVariable(name.to_owned())]
+    } else {
+        Vec::new()
+    };
     Reference::Translated { written, text: written.to_owned(), notes }
 }
 
@@ -285,32 +235,42 @@ mod tests {
             &VariableSyntax::None,
             "pa$$ ${HOME} $1",
             "pa$$$$ $${HOME} $$1",
-            "[Doubled, Doubled, Doubled, Doubled]",
+            "[DollarEscaped, DollarEscaped, DollarEscaped, DollarEscaped]",
         );
         check(&VariableSyntax::None, "{env:X}", "{env:X}", "[]");
     }
 
     #[test]
     fn braces_pass_and_bare_names_do_not() {
-        check(&VariableSyntax::Braces, "${A}/${B:-b:-c}", "${A}/${B:-b:-c}", "[Needs(\"A\")]");
-        check(&VariableSyntax::Braces, "$A ${open", "$$A $${open", "[Doubled, Doubled]");
-        check(&VariableSyntax::Braces, "${A:-${B}}", "${A:-${B}}", "[Needs(\"B\")]");
+        check(
+            &VariableSyntax::Braces,
+            "${A}/${B:-b:-c}",
+            "${A}/${B:-b:-c}",
+            "[RequiresVariable(\"A\")]",
+        );
+        check(
+            &VariableSyntax::Braces,
+            "$A ${open",
+            "$$A $${open",
+            "[DollarEscaped, DollarEscaped]",
+        );
+        check(&VariableSyntax::Braces, "${A:-${B}}", "${A:-${B}}", "[RequiresVariable(\"B\")]");
         check(&VariableSyntax::Braces, "${A:-{\"k\": 1}}", "${A:-{\"k\": 1}}", "[]");
-        check(&VariableSyntax::Braces, "${A:-$5}", "${A:-$$5}", "[Doubled]");
+        check(&VariableSyntax::Braces, "${A:-$5}", "${A:-$$5}", "[DollarEscaped]");
     }
 
     #[test]
-    fn our_own_secret_references_are_plain_text_when_a_peer_wrote_them() {
+    fn our_secret_references_are_plain_text_in_files_of_other_hosts() {
         for syntax in [VariableSyntax::Braces, VariableSyntax::Shell, editor()] {
-            check(&syntax, "${cmd:rm -rf x}", "$${cmd:rm -rf x}", "[Unknown]");
-            check(&syntax, "${keychain:bank}", "$${keychain:bank}", "[Unknown]");
-            check(&syntax, "${file:/etc/passwd}", "$${file:/etc/passwd}", "[Unknown]");
+            check(&syntax, "${cmd:rm -rf x}", "$${cmd:rm -rf x}", "[UnknownReference]");
+            check(&syntax, "${keychain:bank}", "$${keychain:bank}", "[UnknownReference]");
+            check(&syntax, "${file:/etc/passwd}", "$${file:/etc/passwd}", "[UnknownReference]");
         }
-        check(&VariableSyntax::None, "${cmd:x}", "$${cmd:x}", "[Doubled]");
-        check(&substitution(), "${cmd:x}", "$${cmd:x}", "[Doubled]");
-        check(&VariableSyntax::Braces, "${A:-${cmd:x}}", "${A:-$${cmd:x}}", "[Unknown]");
-        check(&editor(), "${env:cmd:x}", "$${env:cmd:x}", "[Unknown]");
-        check(&substitution(), "{env:cmd:x}", "{env:cmd:x}", "[Unknown]");
+        check(&VariableSyntax::None, "${cmd:x}", "$${cmd:x}", "[DollarEscaped]");
+        check(&substitution(), "${cmd:x}", "$${cmd:x}", "[DollarEscaped]");
+        check(&VariableSyntax::Braces, "${A:-${cmd:x}}", "${A:-$${cmd:x}}", "[UnknownReference]");
+        check(&editor(), "${env:cmd:x}", "$${env:cmd:x}", "[UnknownReference]");
+        check(&substitution(), "{env:cmd:x}", "{env:cmd:x}", "[UnknownReference]");
     }
 
     #[test]
@@ -319,29 +279,34 @@ mod tests {
             &VariableSyntax::Shell,
             "Bearer $API_TOKEN",
             "Bearer $API_TOKEN",
-            "[Needs(\"API_TOKEN\")]",
+            "[RequiresVariable(\"API_TOKEN\")]",
         );
-        check(&VariableSyntax::Shell, "${A:-x}$$A_B", "${A:-x}$$$A_B", "[Doubled, Needs(\"A_B\")]");
-        check(&VariableSyntax::Shell, "$1 5$", "$$1 5$$", "[Doubled, Doubled]");
+        check(
+            &VariableSyntax::Shell,
+            "${A:-x}$$A_B",
+            "${A:-x}$$$A_B",
+            "[DollarEscaped, RequiresVariable(\"A_B\")]",
+        );
+        check(&VariableSyntax::Shell, "$1 5$", "$$1 5$$", "[DollarEscaped, DollarEscaped]");
         check(&VariableSyntax::Shell, "pa$word", "pa$word", "[]");
     }
 
     #[test]
     fn substitutions_become_variables_and_files() {
-        check(&substitution(), "Bearer {env:T}", "Bearer ${T}", "[Needs(\"T\")]");
-        check(&substitution(), "{file:/run/t}", "${file:/run/t}", "[Reads(\"/run/t\")]");
-        check(&substitution(), "{file:~/t}", "${file:~/t}", "[Reads(\"~/t\")]");
+        check(&substitution(), "Bearer {env:T}", "Bearer ${T}", "[RequiresVariable(\"T\")]");
+        check(&substitution(), "{file:/run/t}", "${file:/run/t}", "[ReadsFile(\"/run/t\")]");
+        check(&substitution(), "{file:~/t}", "${file:~/t}", "[ReadsFile(\"~/t\")]");
         check(
             &substitution(),
             "{file:./t}",
             "${file:/h/ada/.config/opencode/t}",
-            "[Reads(\"/h/ada/.config/opencode/t\")]",
+            "[ReadsFile(\"/h/ada/.config/opencode/t\")]",
         );
-        check(&substitution(), "{\"a\": \"$T\"}{env:", "{\"a\": \"$$T\"}{env:", "[Doubled]");
+        check(&substitution(), "{\"a\": \"$T\"}{env:", "{\"a\": \"$$T\"}{env:", "[DollarEscaped]");
     }
 
     #[test]
-    fn a_tower_of_defaults_neither_crashes_nor_hangs_nor_becomes_a_variable() {
+    fn deeply_nested_defaults_are_literal() {
         let open = "${A:-".repeat(50_000);
         for tower in [open.clone() + &"}".repeat(50_000), open] {
             assert!(VariableSyntax::Braces.translate(&tower).text.contains("$${A:-"));

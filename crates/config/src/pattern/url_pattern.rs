@@ -1,9 +1,13 @@
-//! Matches URLs against policy patterns, component by component: a `*` never crosses from one
-//! component into the next, so a host in a path is never taken for a host.
+//! Matches URLs against patterns, component by component: a `*` never extends from one component into the next,
+//! so a host in a path is never taken for the host of the URL.
 
 use std::fmt;
 
 use url::Url;
+
+pub use super::MatchMode;
+use super::glob::Glob;
+use super::percent::percent_decode;
 
 /// A pattern such as `https://*.example.com/mcp/*`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,17 +20,8 @@ pub struct UrlPattern {
     query: Option<String>,
 }
 
-/// How a pattern is read where it says nothing: to allow, silence permits nothing more; to deny, it covers everything.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MatchMode {
-    /// For allow lists.
-    Strict,
-    /// For deny lists.
-    Broad,
-}
-
 impl UrlPattern {
-    /// Reads a pattern; none where it has no scheme or no host, or names a user.
+    /// Parses a pattern; `None` if it has no scheme or no host, or names a user.
     pub fn parse(text: &str) -> Option<UrlPattern> {
         let text = text.trim();
         let (scheme, rest) = text.split_once("://")?;
@@ -55,12 +50,12 @@ impl UrlPattern {
         })
     }
 
-    /// Does the URL match?
+    /// Does the pattern match the URL?
     pub fn matches(&self, url: &Url, match_mode: MatchMode) -> bool {
         self.origin_matches(url, match_mode) && self.path_and_query_match(url, match_mode)
     }
 
-    /// Do scheme, host and port match? For URLs of which nobody can see the rest yet.
+    /// Do scheme, host and port match? For URLs whose path contains a secret.
     pub fn origin_matches(&self, url: &Url, match_mode: MatchMode) -> bool {
         let Some(host) = url.host_str() else { return false };
         matches_wildcard(&self.scheme, url.scheme())
@@ -87,7 +82,7 @@ impl UrlPattern {
                 let has_escaped_separator =
                     ["%2f", "%5c", "%25", ".."].iter().any(|escape| lower.contains(escape));
                 !has_escaped_separator
-                    && matches_wildcard(&percent_decode(pattern), &percent_decode(url.path()))
+                    && matches_wildcard(&decode_path(pattern), &decode_path(url.path()))
             }
             (Some(pattern), MatchMode::Broad) => {
                 let (pattern, path) = (normalize_path(pattern), normalize_path(url.path()));
@@ -124,7 +119,7 @@ fn split_port(authority: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// A host in the one spelling that goes over the wire: lower case, ASCII, addresses in full, no last dot.
+/// Normalizes a host: lower case, ASCII, full IP addresses, no trailing dot.
 fn canonical_host(host: &str) -> String {
     let lower = host.to_lowercase();
     let lower = lower.strip_suffix('.').unwrap_or(&lower);
@@ -139,7 +134,7 @@ fn canonical_host(host: &str) -> String {
 fn ascii_host(host: &str) -> String {
     let Ok(url) = Url::parse(&format!("http://{host}/")) else { return host.to_owned() };
     match url.host() {
-        // An IPv4 address inside an IPv6 one is the same machine.
+        // An IPv4 address mapped into IPv6 is the same machine.
         Some(url::Host::Ipv6(address)) => match address.to_ipv4_mapped() {
             Some(address) => address.to_string(),
             None => format!("[{address}]"),
@@ -150,27 +145,15 @@ fn ascii_host(host: &str) -> String {
     }
 }
 
-/// A path with every escape undone.
-fn percent_decode(path: &str) -> String {
-    let mut bytes = Vec::with_capacity(path.len());
-    let mut rest = path.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        let escaped = match (first, after) {
-            (b'%', [high, low, ..]) => {
-                hex_digit(*high).zip(hex_digit(*low)).map(|(high, low)| high * 16 + low)
-            }
-            _ => None,
-        };
-        bytes.push(escaped.unwrap_or(*first));
-        rest = if escaped.is_some() { &after[2..] } else { after };
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+fn decode_path(path: &str) -> String {
+    String::from_utf8_lossy(&percent_decode(path)).into_owned()
 }
 
-/// A path as the most careless server might read it: escapes undone, every slash alike, none doubled.
+/// Normalizes a path as the most lenient server might: escapes decoded, backslashes as slashes, no double
+/// slashes.
 fn normalize_path(path: &str) -> String {
     let mut flat = String::with_capacity(path.len());
-    for c in percent_decode(&percent_decode(path)).chars() {
+    for c in decode_path(&decode_path(path)).chars() {
         let c = if c == '\\' { '/' } else { c };
         if c != '/' || !flat.ends_with('/') {
             flat.push(c);
@@ -179,22 +162,8 @@ fn normalize_path(path: &str) -> String {
     flat
 }
 
-fn hex_digit(digit: u8) -> Option<u8> {
-    char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
-}
-
-/// Matches a text against a pattern in which only `*` is special and stands for any characters.
-pub fn matches_wildcard(pattern: &str, text: &str) -> bool {
-    let mut pieces = pattern.split('*');
-    let first = pieces.next().unwrap_or("");
-    let Some(mut rest) = text.strip_prefix(first) else { return false };
-    let Some(mut last) = pieces.next() else { return rest.is_empty() };
-    for next in pieces {
-        let Some(at) = rest.find(last) else { return false };
-        rest = &rest[at + last.len()..];
-        last = next;
-    }
-    rest.ends_with(last)
+fn matches_wildcard(pattern: &str, text: &str) -> bool {
+    Glob::parse(pattern).matches(text)
 }
 
 #[cfg(test)]
@@ -234,13 +203,13 @@ mod tests {
     }
 
     #[test]
-    fn dots_in_a_path_cannot_climb_out_of_an_allowed_folder() {
+    fn dot_segments_cannot_leave_an_allowed_folder() {
         check("https://h.example/api/*", "https://h.example/api/../admin", false, false);
         check("https://h.example/api/*", "https://h.example/api/%2e%2e/admin", false, false);
     }
 
     #[test]
-    fn silence_allows_nothing_more_and_denies_everything() {
+    fn an_omitted_component_allows_only_the_default_and_denies_everything() {
         check("https://h.example/mcp", "https://h.example:8443/mcp", false, true);
         check("https://h.example/mcp", "https://h.example:443/mcp", true, true);
         check("https://h.example:*/mcp", "https://h.example:8443/mcp", true, true);
@@ -291,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_scheme_or_host_is_no_pattern() {
+    fn a_pattern_needs_a_scheme_and_a_host() {
         for text in [
             "*127.0.0.1:9/mcp",
             "h.example/mcp",
@@ -308,12 +277,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_pattern_without_stars_matches_itself_alone(a in "[a-z/?\\[{.]{0,12}", b in "[a-z/?\\[{.]{0,12}") {
+        fn a_pattern_without_wildcards_matches_only_itself(a in "[a-z/?\\[{.]{0,12}", b in "[a-z/?\\[{.]{0,12}") {
             prop_assert_eq!(matches_wildcard(&a, &b), a == b);
         }
 
         #[test]
-        fn stars_put_into_a_text_still_match_it(parts in prop::collection::vec("[a-c]{0,3}", 1..5)) {
+        fn wildcards_inserted_into_a_text_match_it(parts in prop::collection::vec("[a-c]{0,3}", 1..5)) {
             prop_assert!(matches_wildcard(&parts.join("*"), &parts.join("bb")));
         }
 
@@ -323,7 +292,7 @@ mod tests {
         }
     }
 
-    /// The definition, tried out in every way.
+    /// Matches by trying every possibility.
     fn naive_wildcard(pattern: &[u8], text: &[u8]) -> bool {
         match pattern.split_first() {
             None => text.is_empty(),

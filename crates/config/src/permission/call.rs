@@ -1,49 +1,47 @@
-//! What is asked: a tool of a server, the arguments, and what the server says of the tool.
-
-use std::fmt;
+//! A tool call as the rules see it: the tool, its arguments and the server's hints about it.
 
 use serde_json::Value as Json;
 
-/// One call that wants to be made.
+/// A call that needs a decision.
 #[derive(Debug, Clone, Copy)]
 pub struct CallRequest<'a> {
-    /// The server's name as tool names hold it: every character that they cannot hold is `_`.
+    /// The server's name as it is in tool names, where `_` replaces every other character.
     pub server: &'a str,
-    /// The tool's name, likewise.
+    /// The tool's name, in the same form.
     pub tool: &'a str,
     /// The arguments.
     pub arguments: &'a Json,
-    /// What the server says of the tool.
+    /// The server's hints about the tool.
     pub hints: ToolHints,
-    /// Are the server's tools approved beforehand?
+    /// Is the server trusted?
     pub trust: Trust,
 }
 
-/// What a server says of a tool. Nobody checks it.
+/// The hints of a server about a tool. They are not verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ToolHints {
-    /// It changes nothing.
+    /// `readOnlyHint`: the tool changes nothing.
     pub read_only: HintValue,
-    /// It may destroy something. Means nothing for a tool that changes nothing.
+    /// `destructiveHint`: the tool may destroy something. It has no meaning for a read-only tool.
     pub destructive: HintValue,
-    /// It reaches things outside, such as the web.
+    /// `openWorldHint`: the tool accesses external systems, such as the web.
     pub open_world: HintValue,
 }
 
-/// What a server claims, if anything.
+/// The value of a hint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum HintValue {
-    /// It says yes.
+    /// The hint is `true`.
     Yes,
-    /// It says no.
+    /// The hint is `false`.
     No,
-    /// It says nothing, which is never taken for the harmless answer.
+    /// The hint is absent, which is never taken for the harmless value.
     #[default]
     Unspecified,
 }
 
 impl ToolHints {
-    /// Is it an edit at most, that destroys nothing and stays inside?
+    /// Is the tool read-only or a non-destructive edit, without access to external systems?
     pub(super) fn is_safe_edit(self) -> bool {
         let is_non_destructive =
             self.read_only == HintValue::Yes || self.destructive == HintValue::No;
@@ -51,61 +49,12 @@ impl ToolHints {
     }
 }
 
-/// Whether a server's tools are approved beforehand (`trust: true`, from a scope where that counts).
+/// Whether a server is trusted (`trust: true`, from a scope where that counts).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Trust {
-    /// They are.
+    /// Its tools run without a prompt.
     Trusted,
-    /// They are not.
+    /// Its tools need a permission.
     #[default]
     Untrusted,
-}
-
-/// How much is asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
-pub enum PermissionMode {
-    /// Only tools that change nothing.
-    Plan,
-    /// What would ask is refused.
-    DontAsk,
-    /// What no rule allows asks.
-    #[default]
-    Default,
-    /// Edits that destroy nothing and stay inside do not ask.
-    AcceptEdits,
-    /// Nothing asks, unless an administrator wants it asked.
-    Bypass,
-}
-
-impl PermissionMode {
-    /// Every mode, the strictest first.
-    pub const ALL: [PermissionMode; 5] = [
-        PermissionMode::Plan,
-        PermissionMode::DontAsk,
-        PermissionMode::Default,
-        PermissionMode::AcceptEdits,
-        PermissionMode::Bypass,
-    ];
-
-    /// The word used in settings and flags.
-    pub fn id(self) -> &'static str {
-        match self {
-            PermissionMode::Plan => "plan",
-            PermissionMode::DontAsk => "dontAsk",
-            PermissionMode::Default => "default",
-            PermissionMode::AcceptEdits => "acceptEdits",
-            PermissionMode::Bypass => "bypass",
-        }
-    }
-
-    /// Reads a mode's word.
-    pub fn parse(text: &str) -> Option<PermissionMode> {
-        PermissionMode::ALL.into_iter().find(|mode| mode.id() == text)
-    }
-}
-
-impl fmt::Display for PermissionMode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.id())
-    }
 }

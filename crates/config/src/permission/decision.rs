@@ -1,46 +1,67 @@
-//! May a call be made? Deny before ask before allow, whatever the scope and the order of the rules.
+//! Decides whether a call may be made: deny before ask before allow, whatever the scope and order of the rules.
 
 use std::fmt;
 use std::sync::Arc;
 
-use super::call::{CallRequest, HintValue, PermissionMode, Trust};
-use super::rule::MatchResult;
-use super::rules::{
-    InvalidRule, PermissionEffect, PermissionRules, RuleEntry, by_precedence, invalid_by_origin,
-};
-use crate::pattern::url_pattern::MatchMode;
-use crate::policy::Authority;
-use crate::source::{Origin, Source};
+use super::call::{CallRequest, HintValue, Trust};
+use super::effect::PermissionEffect;
+use super::mode::PermissionMode;
+use super::rules::{InvalidRule, PermissionRules, RuleEntry, by_precedence};
+use crate::pattern::MatchMode;
+use crate::source::{Authority, Source};
 
-/// What is to happen with a call, and why.
+/// The decision about a call, and its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleDecision {
-    /// What.
+    /// Whether the call is allowed, needs a prompt, or is denied.
     pub effect: PermissionEffect,
-    /// Why.
+    /// The reason.
     pub reason: DecisionReason,
 }
 
-/// Why a call is allowed, asked about or denied.
+/// Why a call is allowed, needs a prompt, or is denied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DecisionReason {
-    /// A rule says so.
+    /// A rule matches.
     Rule(RuleEntry),
-    /// An entry of a deny or ask list makes no sense; it may have been about this server.
+    /// An entry of a deny or ask list is not a valid rule, and it may apply to this server.
     InvalidRule(InvalidRule),
-    /// The rules of a file could not be made out.
+    /// The rules of a file could not be read.
     Unreadable(Arc<Source>),
-    /// The mode says so.
+    /// The permission mode decides.
     Mode(PermissionMode),
-    /// The server's tools are approved beforehand.
+    /// The server is trusted.
     TrustedServer,
-    /// Nothing says anything, and then somebody is asked.
+    /// No rule matches, so the user is asked.
     NoMatchingRule,
-    /// It would ask, for the reason inside, but nothing may ask in this mode.
+    /// The user would be asked, for the inner reason, but the mode allows no prompts.
     PromptsDisabled(Box<DecisionReason>),
 }
 
-/// Decides. Nothing that a person writes, chooses or trusts loosens what an administrator denies or wants asked.
+impl fmt::Display for DecisionReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DecisionReason::Rule(entry) => {
+                let RuleEntry { effect, rule, origin, .. } = entry;
+                write!(f, "the {effect} rule `{}` ({origin})", rule.to_printable())
+            }
+            DecisionReason::InvalidRule(invalid) => {
+                write!(f, "the {} rule in {} is not valid", invalid.effect, invalid.origin)
+            }
+            DecisionReason::Unreadable(source) => {
+                write!(f, "the rules in {source} cannot be read")
+            }
+            DecisionReason::Mode(mode) => write!(f, "the mode `{mode}`"),
+            DecisionReason::TrustedServer => f.write_str("the server is trusted"),
+            DecisionReason::NoMatchingRule => f.write_str("no matching rule"),
+            DecisionReason::PromptsDisabled(inner) => {
+                write!(f, "{inner}, and the mode `{}` allows no prompts", PermissionMode::DontAsk)
+            }
+        }
+    }
+}
+
+/// Decides about a call. No setting, mode or trust of a user weakens a deny or ask rule of an administrator.
 pub fn decide(
     rules: &PermissionRules,
     request: &CallRequest<'_>,
@@ -73,19 +94,19 @@ pub fn decide(
     }
 }
 
-/// What wants the call asked about, however much else allows it. A person who bypasses also bypasses the
-/// person's own ask rules; an administrator's hold, and so does what nobody can read.
+/// Returns why the user must be asked, even if something else allows the call. The mode `bypass` skips a user's
+/// own ask rules, but neither those of an administrator nor rules that could not be read.
 fn must_ask(
     rules: &PermissionRules,
     request: &CallRequest<'_>,
     mode: PermissionMode,
 ) -> Option<DecisionReason> {
-    let counts = |entry: &&RuleEntry| {
+    let applies = |entry: &&RuleEntry| {
         mode != PermissionMode::Bypass || entry.authority == Authority::Administrator
     };
     let rule = rules
         .first_match(PermissionEffect::Ask, request)
-        .filter(counts)
+        .filter(applies)
         .cloned()
         .map(DecisionReason::Rule);
     let unreadable = || rules.first_unreadable().cloned().map(DecisionReason::Unreadable);
@@ -106,14 +127,14 @@ pub(super) fn ask_or_deny(reason: DecisionReason, mode: PermissionMode) -> RuleD
     }
 }
 
-/// Is the tool denied whatever its arguments are? Then it does not come into the pool.
+/// Is the tool denied whatever its arguments are? Then it is not in the pool.
 pub fn tool_hidden_by(rules: &PermissionRules, server: &str, tool: &str) -> Option<DecisionReason> {
     unconditional_deny(rules, |entry| {
         entry.rule.tools_of(server, MatchMode::Broad).is_some_and(|tools| tools.matches(tool))
     })
 }
 
-/// Is every tool of the server denied by one rule? Then none comes into the pool, whatever they are called.
+/// Does one rule deny every tool of the server? Then none of them is in the pool, whatever their names are.
 pub fn server_hidden_by(rules: &PermissionRules, server: &str) -> Option<DecisionReason> {
     let covers_every_tool = |entry: &RuleEntry| {
         let tools = entry.rule.tools_of(server, MatchMode::Broad);
@@ -126,93 +147,13 @@ pub fn server_hidden_by(rules: &PermissionRules, server: &str) -> Option<Decisio
 
 fn unconditional_deny(
     rules: &PermissionRules,
-    is_about: impl Fn(&RuleEntry) -> bool,
+    matches: impl Fn(&RuleEntry) -> bool,
 ) -> Option<DecisionReason> {
     rules
         .entries
         .iter()
         .filter(|entry| entry.effect == PermissionEffect::Deny && entry.rule.is_unconditional())
-        .filter(|entry| is_about(entry))
+        .filter(|entry| matches(entry))
         .min_by(|one, other| by_precedence(one, other))
         .map(|entry| DecisionReason::Rule(entry.clone()))
-}
-
-/// A decision, and everything that was looked at for it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Explanation {
-    /// What was decided.
-    pub decision: RuleDecision,
-    /// The mode that counted.
-    pub mode: PermissionMode,
-    /// Where an administrator forbade the mode that was chosen, where that is so.
-    pub mode_forbidden_by: Option<Origin>,
-    /// Files whose rules could not be made out.
-    pub unreadable: Vec<Arc<Source>>,
-    /// Entries of every list that are no rules and may have been about the server.
-    pub invalid: Vec<InvalidRule>,
-    /// Every rule: deny, ask, allow, and of each an administrator's first.
-    pub considered: Vec<ConsideredRule>,
-}
-
-/// A rule that was looked at.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ConsideredRule {
-    /// The rule and its place.
-    pub entry: RuleEntry,
-    /// Is it about the request, and if not, why?
-    pub result: MatchResult,
-}
-
-/// Decides, and tells of every rule whether it is about the request.
-pub fn explain(
-    rules: &PermissionRules,
-    request: &CallRequest<'_>,
-    chosen: PermissionMode,
-) -> Explanation {
-    let mode = rules.effective_mode(chosen);
-    let consider = |entry: &RuleEntry| ConsideredRule {
-        result: entry.rule.match_call(request, entry.effect.match_mode()),
-        entry: entry.clone(),
-    };
-    let mut considered: Vec<ConsideredRule> = rules.entries.iter().map(consider).collect();
-    considered.sort_by(|one, other| {
-        let by_effect = other.entry.effect.cmp(&one.entry.effect);
-        by_effect.then_with(|| by_precedence(&one.entry, &other.entry))
-    });
-    let is_about = |invalid: &&InvalidRule| invalid.affected.includes(request.server);
-    let mut invalid: Vec<InvalidRule> = rules.invalid.iter().filter(is_about).cloned().collect();
-    invalid.sort_by(invalid_by_origin);
-    let mut unreadable = rules.unreadable.clone();
-    unreadable.sort();
-    Explanation {
-        decision: decide(rules, request, chosen),
-        mode,
-        mode_forbidden_by: rules.bypass_disabled().filter(|_| mode != chosen).cloned(),
-        unreadable,
-        invalid,
-        considered,
-    }
-}
-
-impl fmt::Display for DecisionReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            DecisionReason::Rule(entry) => {
-                let RuleEntry { effect, rule, origin, .. } = entry;
-                write!(f, "the {effect} rule `{}` ({origin})", rule.to_printable())
-            }
-            DecisionReason::InvalidRule(invalid) => {
-                write!(f, "the {} rule in {} makes no sense", invalid.effect, invalid.origin)
-            }
-            DecisionReason::Unreadable(source) => {
-                write!(f, "the rules in {source} cannot be made out")
-            }
-            DecisionReason::Mode(mode) => write!(f, "the mode `{mode}`"),
-            DecisionReason::TrustedServer => f.write_str("the server is trusted"),
-            DecisionReason::NoMatchingRule => f.write_str("no rule is about it"),
-            DecisionReason::PromptsDisabled(inner) => {
-                write!(f, "{inner}, and nothing asks in the mode `{}`", PermissionMode::DontAsk)
-            }
-        }
-    }
 }

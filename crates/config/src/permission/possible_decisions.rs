@@ -1,26 +1,28 @@
-//! What may be decided about a call whose arguments nobody knows any more: for asking of past calls what other
-//! rules would have said. Follows `decision` step by step; a test holds the two together.
+//! The possible decisions about a call whose arguments are unknown, for simulating rules on past calls.
+//! The steps are those of `decision`; a property test compares the two.
 
-use super::call::{HintValue, PermissionMode, ToolHints, Trust};
+use super::call::{HintValue, ToolHints, Trust};
 use super::decision::{DecisionReason, RuleDecision, ask_or_deny};
-use super::rules::{PermissionEffect, PermissionRules, RuleEntry, by_precedence};
-use crate::policy::Authority;
+use super::effect::PermissionEffect;
+use super::mode::PermissionMode;
+use super::rules::{PermissionRules, RuleEntry, by_precedence};
+use crate::source::Authority;
 
 /// A call without its arguments.
 #[derive(Debug, Clone, Copy)]
 pub struct CallWithoutArguments<'a> {
-    /// The server's name as tool names hold it.
+    /// The server's name as it is in tool names.
     pub server: &'a str,
-    /// The tool's name, likewise.
+    /// The tool's name, in the same form.
     pub tool: &'a str,
-    /// What the server says of the tool, where that is known.
+    /// The server's hints about the tool, if they are known.
     pub hints: Option<ToolHints>,
-    /// Are the server's tools approved beforehand?
+    /// Is the server trusted?
     pub trust: Trust,
 }
 
-/// Every decision that some arguments lead to, the strictest first; several of one verdict where several rules
-/// may be what decides. What `decide` says is always among them.
+/// Returns every decision that some arguments lead to, the strictest first; several with one effect if several
+/// rules may decide. The result of `decide` is always among them.
 pub fn possible_decisions(
     rules: &PermissionRules,
     call: &CallWithoutArguments<'_>,
@@ -60,8 +62,8 @@ fn with_hints(
     mode: PermissionMode,
 ) -> Vec<RuleDecision> {
     let mut decisions = Vec::new();
-    let rule = |verdict, entry: &RuleEntry| RuleDecision {
-        effect: verdict,
+    let rule = |effect, entry: &RuleEntry| RuleDecision {
+        effect,
         reason: DecisionReason::Rule(entry.clone()),
     };
     let (conditional, unconditional) = rules.split_by_condition(PermissionEffect::Deny, call, mode);
@@ -114,25 +116,25 @@ fn with_hints(
 }
 
 impl PermissionRules {
-    /// The rules of a list that may be about the subject, and the weightiest that is about it in any case.
+    /// Returns the conditional rules that may match the call, and the first unconditional rule that does.
     fn split_by_condition(
         &self,
         effect: PermissionEffect,
         call: &CallWithoutArguments<'_>,
         mode: PermissionMode,
     ) -> (Vec<&RuleEntry>, Option<&RuleEntry>) {
-        let counts = |entry: &&RuleEntry| {
+        let applies = |entry: &&RuleEntry| {
             effect != PermissionEffect::Ask
                 || mode != PermissionMode::Bypass
                 || entry.authority == Authority::Administrator
         };
-        let is_about = |entry: &&RuleEntry| {
+        let matches = |entry: &&RuleEntry| {
             let tools = entry.rule.tools_of(call.server, effect.match_mode());
             entry.effect == effect && tools.is_some_and(|tools| tools.matches(call.tool))
         };
-        let about = self.entries.iter().filter(is_about).filter(counts);
+        let matching = self.entries.iter().filter(matches).filter(applies);
         let (unconditional, mut conditional): (Vec<&RuleEntry>, Vec<&RuleEntry>) =
-            about.partition(|entry| entry.rule.is_unconditional());
+            matching.partition(|entry| entry.rule.is_unconditional());
         conditional.sort_by(|one, other| by_precedence(one, other));
         (conditional, unconditional.into_iter().min_by(|one, other| by_precedence(one, other)))
     }

@@ -1,26 +1,25 @@
-//! What a rule asks of a call's arguments, and whether they meet it.
-//! Deny and ask rules are read broadly, allow rules strictly: a doubt never lets a call through.
+//! Conditions of a rule on the arguments of a call.
+//! Deny and ask rules match broadly, allow rules strictly: in doubt, a call is not allowed.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use serde_json::Value as Json;
 
-use crate::pattern::glob::Glob;
-use crate::pattern::url_pattern::MatchMode;
+use crate::pattern::{Glob, MatchMode, percent_decode};
 
 /// One condition on one argument: `path=/srv/*`, `options.mode!=fast`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Predicate {
-    /// The argument's name, and names inside it.
+    /// The path of the argument: its name, and the names inside it.
     pub(super) key: Vec<String>,
-    /// Must the value fit, or must it not?
+    /// Must the value match, or must it not?
     pub(super) comparison: Comparison,
-    /// What it is compared with.
+    /// The pattern that the value is compared with.
     pub(super) value: Glob,
 }
 
-/// How an argument and a pattern must stand to each other.
+/// How an argument is compared with a pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Comparison {
     /// `=`
@@ -32,14 +31,14 @@ pub enum Comparison {
 /// Why a predicate does not hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PredicateMismatch {
-    /// The argument is not there.
+    /// The argument is absent.
     Absent,
-    /// It is there, and its value does not do.
+    /// The argument is present, but its value does not match.
     Differs,
 }
 
 impl Predicate {
-    /// Why the arguments do not meet the predicate; nothing where they do.
+    /// Returns why the arguments do not meet the predicate; `None` if they do.
     pub fn mismatch(&self, arguments: &Json, match_mode: MatchMode) -> Option<PredicateMismatch> {
         let mut leaves = Vec::new();
         collect_values(arguments, &self.key, &mut leaves);
@@ -60,7 +59,7 @@ impl Predicate {
 
     fn holds_strictly(&self, leaf: Option<&Json>) -> bool {
         match (leaf, self.comparison) {
-            // Most servers take null for an argument that is not there, and nobody sees what is inside an object.
+            // Most servers treat null as an absent argument, and the content of an object is not compared.
             (None | Some(Json::Null | Json::Object(_)), _) => false,
             (Some(value), Comparison::Equal) => matches_strictly(&self.value, value),
             (Some(value), Comparison::NotEqual) => !matches_broadly(&self.value, value),
@@ -77,8 +76,8 @@ impl Predicate {
     }
 }
 
-/// Every value that a dotted key may mean; `None` for each place where there is none. A list stands for
-/// each of its elements, and a name may itself hold dots.
+/// Collects every value that a dotted key may refer to; `None` for each place without a value. An array stands
+/// for each of its elements, and a name may itself contain dots.
 fn collect_values<'v>(value: &'v Json, key: &[String], leaves: &mut Vec<Option<&'v Json>>) {
     match value {
         Json::Array(elements) => {
@@ -108,7 +107,7 @@ fn collect_values<'v>(value: &'v Json, key: &[String], leaves: &mut Vec<Option<&
     }
 }
 
-/// Does the value fit however a server reads it?
+/// Does the value match, however a server interprets it?
 fn matches_strictly(glob: &Glob, value: &Json) -> bool {
     match value {
         Json::String(text) => glob.matches(text) && !leaves_directory(glob, text),
@@ -117,8 +116,8 @@ fn matches_strictly(glob: &Glob, value: &Json) -> bool {
     }
 }
 
-/// Is there a way to read the value in which it fits? Servers differ in what they make of capitals, of
-/// escapes and of `..`, and none of it may lead around a deny.
+/// Does the value match in some interpretation? Servers differ in how they treat case, escapes and `..`, and
+/// none of these may bypass a deny rule.
 fn matches_broadly(glob: &Glob, value: &Json) -> bool {
     let text = match value {
         Json::String(text) => Cow::Borrowed(text.as_str()),
@@ -129,7 +128,7 @@ fn matches_broadly(glob: &Glob, value: &Json) -> bool {
     if glob.matches(&text) || is_same_number(glob, value) {
         return true;
     }
-    let fold = |text: &str| percent_decoded(text).to_lowercase();
+    let fold = |text: &str| normalize_separators(text).to_lowercase();
     let folded = Glob::from_pieces(glob.pieces().iter().map(|piece| fold(piece)).collect());
     let text = fold(text.trim());
     folded.matches(&text)
@@ -137,54 +136,42 @@ fn matches_broadly(glob: &Glob, value: &Json) -> bool {
         || folded.matches(&normalize_path(&text, EmptySegments::Drop))
 }
 
-/// `1`, `1.0` and `1e0` are one number to a server.
+/// `1`, `1.0` and `1e0` are the same number.
 fn is_same_number(glob: &Glob, value: &Json) -> bool {
     let [text] = glob.pieces() else { return false };
     let number = text.parse::<f64>().ok();
     value.as_f64().is_some_and(|value| number == Some(value))
 }
 
-/// Does the text leave, with `..`, the folder that the pattern's star stands in?
+/// Does the text use `..` to leave the folder that the wildcard is in?
 fn leaves_directory(glob: &Glob, text: &str) -> bool {
     glob.has_wildcard()
         && count_parent_segments(text) > count_parent_segments(&glob.pieces().join("*"))
 }
 
 fn count_parent_segments(text: &str) -> usize {
-    percent_decoded(text).split('/').filter(|segment| *segment == "..").count()
+    normalize_separators(text).split('/').filter(|segment| *segment == "..").count()
 }
 
-/// The text with `%2F` and the like put in, and every separator a `/`.
-fn percent_decoded(text: &str) -> String {
-    let mut plain = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, behind @ ..] = rest {
-        let escape = match rest {
-            [b'%', high, low, ..] => hex_digit(*high).zip(hex_digit(*low)),
-            _ => None,
-        };
-        let (byte, behind) = match escape {
-            Some((high, low)) => (high * 16 + low, &rest[3..]),
-            None => (*first, behind),
-        };
-        plain.push(if byte == b'\\' { b'/' } else { byte });
-        rest = behind;
+/// Decodes percent escapes and replaces every separator with `/`.
+fn normalize_separators(text: &str) -> String {
+    let mut plain = percent_decode(text);
+    for byte in &mut plain {
+        if *byte == b'\\' {
+            *byte = b'/';
+        }
     }
     String::from_utf8_lossy(&plain).into_owned()
 }
 
-fn hex_digit(byte: u8) -> Option<u8> {
-    char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
-}
-
-/// What becomes of empty segments: a URL has one behind its scheme, a path none that counts.
+/// What happens to empty segments: a URL has one after its scheme, in a path they have no meaning.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum EmptySegments {
     Keep,
     Drop,
 }
 
-/// The path with its `.` and `..` walked.
+/// Resolves `.` and `..` in a path.
 fn normalize_path(text: &str, empty: EmptySegments) -> String {
     let mut segments: Vec<&str> = Vec::new();
     for (index, segment) in text.split('/').enumerate() {
@@ -193,7 +180,7 @@ fn normalize_path(text: &str, empty: EmptySegments) -> String {
             ".." if segments.last().is_some_and(|last| !matches!(*last, "" | "..")) => {
                 segments.pop();
             }
-            // There is nothing above the root.
+            // The root has no parent.
             ".." if segments.len() == 1 && segments[0].is_empty() => {}
             "" if index > 0 && empty == EmptySegments::Drop => {}
             other => segments.push(other),
@@ -212,7 +199,7 @@ impl fmt::Display for Predicate {
     }
 }
 
-/// The value as a rule holds it, in quotes where it has to be.
+/// Returns the value as it is written in a rule, in quotes if necessary.
 fn quote_value(glob: &Glob) -> String {
     let pieces = glob.pieces();
     let bare = pieces.join("*");
@@ -237,11 +224,11 @@ mod tests {
     use super::*;
     use crate::permission::rule::ToolRule;
 
-    /// Says in which readings a predicate holds for the arguments.
+    /// Checks in which match modes a predicate holds for the arguments.
     #[track_caller]
     fn check(predicate: &str, arguments: Json, expected: &str) {
         let rule = ToolRule::parse(&format!("mcp__s__t({predicate})")).expect("a rule");
-        let [predicate] = rule.parse_predicates() else { panic!("one predicate") };
+        let [predicate] = rule.predicates() else { panic!("one predicate") };
         let strict = predicate.mismatch(&arguments, MatchMode::Strict).is_none();
         let broad = predicate.mismatch(&arguments, MatchMode::Broad).is_none();
         let found = match (strict, broad) {
@@ -264,13 +251,13 @@ mod tests {
     }
 
     #[test]
-    fn one_number_written_in_two_ways_is_denied_in_both_and_allowed_in_one() {
+    fn different_spellings_of_a_number_match_only_broadly() {
         check("count=1", json!({"count": 1.0}), "broadly");
         check("count!=1", json!({"count": 1.0}), "broadly");
     }
 
     #[test]
-    fn an_absent_argument_meets_nothing_but_a_broad_inequality() {
+    fn an_absent_argument_matches_only_a_broad_inequality() {
         check("path=/srv/*", json!({}), "never");
         check("path!=/srv/*", json!({}), "broadly");
         check("path=*", json!({"path": null}), "broadly");
@@ -280,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn dotted_keys_go_inside_and_a_name_may_hold_the_dot_itself() {
+    fn dotted_keys_refer_to_nested_values_and_to_names_with_dots() {
         check("options.mode=fast", json!({"options": {"mode": "fast"}}), "always");
         check("options.mode=fast", json!({"options.mode": "fast"}), "always");
         check("a.b=x", json!({"a.b": "x", "a": {"b": "y"}}), "broadly");
@@ -288,20 +275,20 @@ mod tests {
     }
 
     #[test]
-    fn of_a_list_every_element_is_allowed_or_none_and_one_is_enough_to_deny() {
+    fn every_element_of_an_array_must_be_allowed_and_one_is_enough_to_deny() {
         check("paths=/srv/*", json!({"paths": ["/srv/a", "/srv/b"]}), "always");
         check("paths=/srv/*", json!({"paths": ["/srv/a", "/etc/b"]}), "broadly");
         check("files.path=/srv/*", json!({"files": [{"path": "/srv/a"}, {}]}), "broadly");
     }
 
     #[test]
-    fn an_object_is_never_allowed_by_its_text() {
+    fn an_object_never_matches_strictly() {
         check("options=*secret*", json!({"options": {"a": "secret"}}), "broadly");
         check("options!=x", json!({"options": {"a": 1}}), "broadly");
     }
 
     #[test]
-    fn a_path_is_allowed_as_it_is_written_and_denied_where_it_may_arrive() {
+    fn a_path_is_allowed_as_written_and_denied_wherever_it_may_lead() {
         for path in ["/srv/../etc/x", "/srv/a/../../etc/x", "/srv/..%2Fetc/x", "/srv/%2e%2e/etc/x"]
         {
             check("path=/srv/*", json!({"path": path}), "broadly");
@@ -340,9 +327,9 @@ mod tests {
     }
 
     proptest! {
-        /// What allows would also deny: no value slips between the two readings.
+        /// A value that matches strictly also matches broadly.
         #[test]
-        fn what_holds_strictly_holds_broadly(
+        fn a_strict_match_is_also_a_broad_match(
             key in prop::collection::vec("[kl]", 1..3),
             comparison in prop::sample::select(vec![Comparison::Equal, Comparison::NotEqual]),
             pattern in "[aA/.%\\\\125*]{0,6}",
@@ -354,9 +341,9 @@ mod tests {
             }
         }
 
-        /// What `=` allows, `!=` does not, and the other way round.
+        /// No value is allowed both by `=` and by `!=` with the same pattern.
         #[test]
-        fn nothing_is_allowed_both_for_being_and_for_not_being(
+        fn no_value_matches_both_equal_and_not_equal(
             pattern in "[aA/.%\\\\125*]{0,6}",
             arguments in value(),
         ) {

@@ -1,38 +1,28 @@
-//! One permission rule: `mcp__server`, `mcp__server__tool`, each with predicates on arguments or without.
-//! Written and read here; where a rule stands and what it decides is left to `rules` and `decision`.
+//! One permission rule: `mcp__server` or `mcp__server__tool`, with or without predicates on arguments.
+//! Where a rule comes from and what it decides is left to `rules` and `decision`.
 
 use std::fmt;
 
-use thiserror::Error;
-
 use super::call::CallRequest;
-use super::predicate::{Comparison, Predicate, PredicateMismatch};
+use super::predicate::{Predicate, PredicateMismatch};
+use super::rule_error::RuleError;
+use super::rule_parser::{self, PREFIX, SEPARATOR, is_name_char};
 use crate::display;
-use crate::pattern::glob::Glob;
-use crate::pattern::url_pattern::MatchMode;
+use crate::pattern::{Glob, MatchMode};
 
-/// What every rule begins with.
-const PREFIX: &str = "mcp__";
-/// What stands between a server and its tool.
-const SEPARATOR: &str = "__";
-/// A rule longer than this is none.
-const MAX_RULE_LENGTH: usize = 4096;
-/// A key with more names in it than this is none.
-const MAX_KEY_DEPTH: usize = 8;
-
-/// A rule that was read.
+/// A parsed rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolRule {
-    /// Everything between the prefix and the predicates. It is not taken apart: a name may itself hold the
-    /// separator, and only a request knows where its server ends.
+    /// Everything between the prefix and the predicates. It is not split: a name may itself contain the
+    /// separator, and only a call knows where its server name ends.
     target: String,
     predicates: Vec<Predicate>,
 }
 
-/// Whether a rule is about a request, and if not, why.
+/// Whether a rule matches a call, and if not, why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MatchResult {
-    /// It is.
+    /// It matches.
     Matches,
     /// It names another server.
     OtherServer,
@@ -40,7 +30,7 @@ pub enum MatchResult {
     OtherTool,
     /// A predicate is not met.
     PredicateNotMet {
-        /// The predicate, as a rule holds it.
+        /// The predicate, as a rule contains it.
         predicate: String,
         /// Why not.
         mismatch: PredicateMismatch,
@@ -54,7 +44,7 @@ impl fmt::Display for MatchResult {
             MatchResult::OtherServer => f.write_str("it names another server"),
             MatchResult::OtherTool => f.write_str("it names another tool"),
             MatchResult::PredicateNotMet { predicate, mismatch: PredicateMismatch::Absent } => {
-                write!(f, "`{predicate}` speaks of an argument that is not there")
+                write!(f, "`{predicate}` refers to an argument that is missing")
             }
             MatchResult::PredicateNotMet { predicate, mismatch: PredicateMismatch::Differs } => {
                 write!(f, "`{predicate}` does not hold")
@@ -63,99 +53,14 @@ impl fmt::Display for MatchResult {
     }
 }
 
-/// Why a text is not a rule.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("{kind}")]
-pub struct RuleError {
-    /// The byte of the text at which it stops making sense.
-    pub at: usize,
-    /// What is wrong there.
-    pub kind: RuleErrorKind,
-}
-
-/// What is wrong with a rule.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum RuleErrorKind {
-    /// It does not begin with `mcp__`.
-    #[error("a rule begins with `mcp__`")]
-    Prefix,
-    /// No server behind the prefix.
-    #[error("it names no server")]
-    MissingServer,
-    /// `__` with nothing behind it.
-    #[error("it names no tool behind the `__`")]
-    MissingTool,
-    /// A character that no name holds.
-    #[error("names hold letters, digits, `-` and `_` only")]
-    Character,
-    /// A star where the server's name is.
-    #[error("a `*` may stand in the tool's name only")]
-    WildcardServer,
-    /// A predicate that is not `argument=value`.
-    #[error("a predicate is `argument=value` or `argument!=value`")]
-    Predicate,
-    /// Nothing behind the `=`.
-    #[error("a value is missing")]
-    MissingValue,
-    /// A quote without its end.
-    #[error("a quote is not closed")]
-    UnclosedQuote,
-    /// A backslash in front of something that needs none.
-    #[error("in quotes, only `\"`, `*` and `\\` follow a `\\`")]
-    Escape,
-    /// No `)`.
-    #[error("the `(` is not closed")]
-    UnclosedParenthesis,
-    /// Something behind the `)`.
-    #[error("nothing may follow the `)`")]
-    TrailingText,
-    /// Longer than a rule can be, or with a key that goes too deep.
-    #[error("it is too long")]
-    TooLong,
-}
-
-impl RuleErrorKind {
-    /// How to mend it, where that is not plain from the message.
-    pub fn hint(self) -> Option<&'static str> {
-        match self {
-            RuleErrorKind::Prefix | RuleErrorKind::MissingServer | RuleErrorKind::Character => {
-                Some(
-                    "write `mcp__server`, `mcp__server__tool` or `mcp__server__tool(argument=value)`",
-                )
-            }
-            RuleErrorKind::MissingTool => Some("for every tool of the server, write `mcp__server`"),
-            RuleErrorKind::WildcardServer => Some("write a rule for each server"),
-            RuleErrorKind::Predicate | RuleErrorKind::TrailingText => {
-                Some("put values with commas or parentheses into quotes: `(text=\"a, b\")`")
-            }
-            RuleErrorKind::MissingValue => Some("write `\"\"` for an empty value"),
-            RuleErrorKind::Escape => Some("double a backslash in quotes, or leave the quotes out"),
-            RuleErrorKind::UnclosedQuote
-            | RuleErrorKind::UnclosedParenthesis
-            | RuleErrorKind::TooLong => None,
-        }
-    }
-}
-
 impl ToolRule {
-    /// Reads a rule.
+    /// Parses a rule.
     pub fn parse(text: &str) -> Result<ToolRule, RuleError> {
-        if text.len() > MAX_RULE_LENGTH {
-            return Err(RuleError {
-                at: text.floor_char_boundary(MAX_RULE_LENGTH),
-                kind: RuleErrorKind::TooLong,
-            });
-        }
-        let mut cursor = Cursor { text, at: 0 };
-        let target = parse_target(&mut cursor)?;
-        let predicates = match cursor.peek() {
-            None => Vec::new(),
-            Some(_) => predicates(&mut cursor)?,
-        };
+        let (target, predicates) = rule_parser::parse(text)?;
         Ok(ToolRule { target, predicates })
     }
 
-    /// The rule for every tool of a server.
+    /// Creates the rule for every tool of a server.
     pub(super) fn for_server(server: &str) -> ToolRule {
         let target = match server.contains(SEPARATOR) {
             true => format!("{server}{SEPARATOR}*"),
@@ -164,27 +69,28 @@ impl ToolRule {
         ToolRule { target, predicates: Vec::new() }
     }
 
-    /// The rule for one tool, with the given predicates.
+    /// Creates the rule for one tool, with the given predicates.
     pub(super) fn for_tool(server: &str, tool: &str, predicates: Vec<Predicate>) -> ToolRule {
         ToolRule { target: format!("{server}{SEPARATOR}{tool}"), predicates }
     }
 
-    /// What it asks of the arguments.
-    pub fn parse_predicates(&self) -> &[Predicate] {
+    /// The conditions on the arguments.
+    pub fn predicates(&self) -> &[Predicate] {
         &self.predicates
     }
 
-    /// Does it hold whatever the arguments are?
+    /// Does it apply whatever the arguments are?
     pub fn is_unconditional(&self) -> bool {
         self.predicates.is_empty()
     }
 
-    /// Is it about tools of a server of this name? A name may hold the separator, so several may be meant.
+    /// May it apply to tools of this server? Because a name may contain the separator, a rule may apply to
+    /// several servers.
     pub fn names_server(&self, server: &str) -> bool {
         self.tools_of(server, MatchMode::Broad).is_some()
     }
 
-    /// Is it about everything that the other is about, whatever the arguments?
+    /// Does it match every call that the other one matches?
     pub(super) fn covers(&self, other: &ToolRule) -> bool {
         let whole = |target: &str| match target.strip_suffix("__*") {
             Some(server) => server.to_owned(),
@@ -196,225 +102,44 @@ impl ToolRule {
             && (is_broader || mine == theirs || Glob::parse(&self.target).matches(&other.target))
     }
 
-    /// Is the rule about this tool, whatever the arguments are?
+    /// Does it apply to this tool, for some arguments?
     pub fn names_tool(&self, server: &str, tool: &str) -> bool {
         self.tools_of(server, MatchMode::Broad).is_some_and(|tools| tools.matches(tool))
     }
 
-    /// Is the rule about this request?
+    /// Does it match this call?
     pub fn match_call(&self, request: &CallRequest<'_>, match_mode: MatchMode) -> MatchResult {
         match self.tools_of(request.server, match_mode) {
             None => return MatchResult::OtherServer,
             Some(tools) if !tools.matches(request.tool) => return MatchResult::OtherTool,
             Some(_) => {}
         }
-        let mismatched = self.predicates.iter().find_map(|predicate| {
-            let miss = predicate.mismatch(request.arguments, match_mode)?;
-            Some(MatchResult::PredicateNotMet { predicate: predicate.to_string(), mismatch: miss })
+        let failed = self.predicates.iter().find_map(|predicate| {
+            let mismatch = predicate.mismatch(request.arguments, match_mode)?;
+            Some(MatchResult::PredicateNotMet { predicate: predicate.to_string(), mismatch })
         });
-        mismatched.unwrap_or(MatchResult::Matches)
+        failed.unwrap_or(MatchResult::Matches)
     }
 
-    /// The tools of the server that the rule names; nothing where it names another server.
+    /// Returns the pattern for the tools of this server; `None` if the rule names another server.
     pub(super) fn tools_of(&self, server: &str, match_mode: MatchMode) -> Option<Glob> {
         let rest = self.target.strip_prefix(server)?;
         if rest.is_empty() {
-            // `mcp__a__b` was hardly written for a whole server `a__b`.
+            // `mcp__a__b` most likely means the tool `b` of `a`, not every tool of a server `a__b`.
             let is_plain = match_mode == MatchMode::Broad || !server.contains(SEPARATOR);
             return is_plain.then(|| Glob::parse("*"));
         }
         rest.strip_prefix(SEPARATOR).filter(|tool| !tool.is_empty()).map(Glob::parse)
     }
-}
 
-/// Which servers a text that is no rule may have been about.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum AffectedServers {
-    /// Nobody can tell.
-    EveryServer,
-    /// Those whose name the text begins with, behind the prefix.
-    Named(String),
-}
-
-impl AffectedServers {
-    /// What a text that is no rule was about, as far as it can be made out.
-    pub(crate) fn of_invalid_rule(text: &str) -> AffectedServers {
-        let Some(rest) = text.strip_prefix(PREFIX) else { return AffectedServers::EveryServer };
-        let target = rest.split('(').next().unwrap_or_default();
-        let server = target.split(SEPARATOR).next().unwrap_or_default();
-        match !server.is_empty() && server.chars().all(is_name_char) {
-            true => AffectedServers::Named(target.to_owned()),
-            false => AffectedServers::EveryServer,
-        }
+    /// Returns the rule with everything escaped that a terminal acts on.
+    pub fn to_printable(&self) -> String {
+        display::printable(&self.to_string())
     }
-
-    /// May it have been about this server?
-    pub fn includes(&self, server: &str) -> bool {
-        match self {
-            AffectedServers::EveryServer => true,
-            AffectedServers::Named(target) => target
-                .strip_prefix(server)
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with(SEPARATOR)),
-        }
-    }
-}
-
-fn is_name_char(c: char) -> bool {
-    c.is_ascii_alphanumeric() || c == '-' || c == '_'
-}
-
-struct Cursor<'t> {
-    text: &'t str,
-    at: usize,
-}
-
-impl<'t> Cursor<'t> {
-    fn rest(&self) -> &'t str {
-        &self.text[self.at..]
-    }
-
-    fn peek(&self) -> Option<char> {
-        self.rest().chars().next()
-    }
-
-    fn next(&mut self) -> Option<char> {
-        let c = self.peek()?;
-        self.at += c.len_utf8();
-        Some(c)
-    }
-
-    /// Takes everything up to the first character that ends it.
-    fn take_until(&mut self, ends: impl Fn(char) -> bool) -> &'t str {
-        let rest = self.rest();
-        let taken = &rest[..rest.find(ends).unwrap_or(rest.len())];
-        self.at += taken.len();
-        taken
-    }
-
-    fn skip_spaces(&mut self) {
-        self.take_until(|c| c != ' ');
-    }
-
-    fn error(&self, kind: RuleErrorKind) -> RuleError {
-        RuleError { at: self.at, kind }
-    }
-}
-
-/// Reads up to the predicates.
-fn parse_target(cursor: &mut Cursor<'_>) -> Result<String, RuleError> {
-    if !cursor.text.starts_with(PREFIX) {
-        return Err(cursor.error(RuleErrorKind::Prefix));
-    }
-    cursor.at = PREFIX.len();
-    let start = cursor.at;
-    let target = cursor.take_until(|c| !is_name_char(c) && c != '*');
-    if cursor.peek().is_some_and(|c| c != '(') {
-        return Err(cursor.error(RuleErrorKind::Character));
-    }
-    let at = |offset: usize, kind| Err(RuleError { at: start + offset, kind });
-    let (server, tool) = match target.split_once(SEPARATOR) {
-        Some((server, tool)) => (server, Some(tool)),
-        None => (target, None),
-    };
-    if server.is_empty() {
-        return at(0, RuleErrorKind::MissingServer);
-    }
-    if let Some(star) = server.find('*') {
-        return at(star, RuleErrorKind::WildcardServer);
-    }
-    if tool.is_some_and(str::is_empty) {
-        return at(target.len(), RuleErrorKind::MissingTool);
-    }
-    Ok(Glob::parse(target).pieces().join("*"))
-}
-
-/// Reads `(…)` to the end of the text.
-fn predicates(cursor: &mut Cursor<'_>) -> Result<Vec<Predicate>, RuleError> {
-    cursor.next();
-    let mut predicates = Vec::new();
-    loop {
-        predicates.push(parse_predicate(cursor)?);
-        cursor.skip_spaces();
-        match cursor.peek() {
-            Some(',') => cursor.next(),
-            Some(')') => break,
-            Some(_) => return Err(cursor.error(RuleErrorKind::Predicate)),
-            None => return Err(cursor.error(RuleErrorKind::UnclosedParenthesis)),
-        };
-    }
-    cursor.next();
-    match cursor.peek() {
-        None => Ok(predicates),
-        Some(_) => Err(cursor.error(RuleErrorKind::TrailingText)),
-    }
-}
-
-fn parse_predicate(cursor: &mut Cursor<'_>) -> Result<Predicate, RuleError> {
-    cursor.skip_spaces();
-    let start = cursor.at;
-    let ends_key = |c: char| {
-        matches!(c, '=' | '!' | ',' | '(' | ')' | '"' | '*') || c.is_whitespace() || c.is_control()
-    };
-    let key: Vec<String> = cursor.take_until(ends_key).split('.').map(str::to_owned).collect();
-    let error_at = |kind| Err(RuleError { at: start, kind });
-    if key.len() > MAX_KEY_DEPTH {
-        return error_at(RuleErrorKind::TooLong);
-    }
-    if key.iter().any(String::is_empty) {
-        return error_at(RuleErrorKind::Predicate);
-    }
-    let comparison = match cursor.rest() {
-        rest if rest.starts_with("!=") => Comparison::NotEqual,
-        rest if rest.starts_with('=') => Comparison::Equal,
-        _ => return Err(cursor.error(RuleErrorKind::Predicate)),
-    };
-    cursor.at += match comparison {
-        Comparison::Equal => 1,
-        Comparison::NotEqual => 2,
-    };
-    Ok(Predicate { key, comparison, value: parse_value(cursor)? })
-}
-
-fn parse_value(cursor: &mut Cursor<'_>) -> Result<Glob, RuleError> {
-    if cursor.peek() == Some('"') {
-        return parse_quoted(cursor);
-    }
-    let start = cursor.at;
-    let text = cursor.take_until(|c| matches!(c, ',' | '(' | ')' | '"') || c.is_control());
-    let text = text.trim();
-    let error_at = |kind| Err(RuleError { at: start, kind });
-    match text {
-        "" => error_at(RuleErrorKind::MissingValue),
-        // Somebody meant `==`.
-        text if text.starts_with('=') => error_at(RuleErrorKind::Predicate),
-        text => Ok(Glob::parse(text)),
-    }
-}
-
-fn parse_quoted(cursor: &mut Cursor<'_>) -> Result<Glob, RuleError> {
-    let open = cursor.at;
-    cursor.next();
-    let mut pieces = Vec::new();
-    let mut piece = String::new();
-    loop {
-        let at = cursor.at;
-        match cursor.next() {
-            None => return Err(RuleError { at: open, kind: RuleErrorKind::UnclosedQuote }),
-            Some('"') => break,
-            Some('*') => pieces.push(std::mem::take(&mut piece)),
-            Some('\\') => match cursor.next() {
-                Some(c @ ('"' | '*' | '\\')) => piece.push(c),
-                Some(_) | None => return Err(RuleError { at, kind: RuleErrorKind::Escape }),
-            },
-            Some(c) => piece.push(c),
-        }
-    }
-    pieces.push(piece);
-    Ok(Glob::from_pieces(pieces))
 }
 
 impl fmt::Display for ToolRule {
-    /// The text that reads back as this rule. Not for a terminal as it is: see [`ToolRule::shown`].
+    /// Writes text that parses as this rule. For a terminal, use [`ToolRule::to_printable`].
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{PREFIX}{}", self.target)?;
         if self.predicates.is_empty() {
@@ -425,10 +150,35 @@ impl fmt::Display for ToolRule {
     }
 }
 
-impl ToolRule {
-    /// The rule for people to see, with nothing in it that a terminal acts on.
-    pub fn to_printable(&self) -> String {
-        display::printable(&self.to_string())
+/// The servers that an invalid rule may apply to.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum AffectedServers {
+    /// Unknown, so every server.
+    EveryServer,
+    /// Those whose name is at the start of the text, after the prefix.
+    Named(String),
+}
+
+impl AffectedServers {
+    /// Finds the servers that an invalid rule may apply to.
+    pub(crate) fn of_invalid_rule(text: &str) -> AffectedServers {
+        let Some(rest) = text.strip_prefix(PREFIX) else { return AffectedServers::EveryServer };
+        let target = rest.split('(').next().unwrap_or_default();
+        let server = target.split(SEPARATOR).next().unwrap_or_default();
+        match !server.is_empty() && server.chars().all(is_name_char) {
+            true => AffectedServers::Named(target.to_owned()),
+            false => AffectedServers::EveryServer,
+        }
+    }
+
+    /// May it apply to this server?
+    pub fn includes(&self, server: &str) -> bool {
+        match self {
+            AffectedServers::EveryServer => true,
+            AffectedServers::Named(target) => target
+                .strip_prefix(server)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with(SEPARATOR)),
+        }
     }
 }
 
@@ -437,13 +187,14 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::permission::predicate::Comparison;
 
-    /// Reads a rule and says how it is written, or what is wrong and where.
+    /// Parses a rule and prints it, or prints what is wrong and where.
     #[track_caller]
     fn check(text: &str, expected: &str) {
         let found = match ToolRule::parse(text) {
             Ok(rule) => rule.to_string(),
-            Err(error_at) => format!("{}: {error_at}", error_at.at),
+            Err(error) => format!("{}: {error}", error.at),
         };
         assert_eq!(found, expected, "{text}");
     }
@@ -475,49 +226,49 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_rule_says_where_and_why() {
-        check("", "0: a rule begins with `mcp__`");
-        check("Bash(ls)", "0: a rule begins with `mcp__`");
-        check("mcp__", "5: it names no server");
-        check("mcp____read", "5: it names no server");
-        check("mcp__*", "5: a `*` may stand in the tool's name only");
-        check("mcp__fi*es__read", "7: a `*` may stand in the tool's name only");
-        check("mcp__files__", "12: it names no tool behind the `__`");
-        check("mcp__my files", "7: names hold letters, digits, `-` and `_` only");
-        check("mcp__files__read ", "16: names hold letters, digits, `-` and `_` only");
-        check("mcp__f()", "7: a predicate is `argument=value` or `argument!=value`");
-        check("mcp__f(a)", "8: a predicate is `argument=value` or `argument!=value`");
-        check("mcp__f(a==1)", "9: a predicate is `argument=value` or `argument!=value`");
-        check("mcp__f(a.=1)", "7: a predicate is `argument=value` or `argument!=value`");
-        check("mcp__f(a=1,)", "11: a predicate is `argument=value` or `argument!=value`");
-        check("mcp__f(a=x(1))", "10: a predicate is `argument=value` or `argument!=value`");
+    fn an_invalid_rule_is_an_error_with_its_position() {
+        check("", "0: a rule must begin with `mcp__`");
+        check("Bash(ls)", "0: a rule must begin with `mcp__`");
+        check("mcp__", "5: the server is missing");
+        check("mcp____read", "5: the server is missing");
+        check("mcp__*", "5: `*` is allowed in the tool's name only");
+        check("mcp__fi*es__read", "7: `*` is allowed in the tool's name only");
+        check("mcp__files__", "12: the tool after `__` is missing");
+        check("mcp__my files", "7: names may contain only letters, digits, `-` and `_`");
+        check("mcp__files__read ", "16: names may contain only letters, digits, `-` and `_`");
+        check("mcp__f()", "7: a predicate must be `argument=value` or `argument!=value`");
+        check("mcp__f(a)", "8: a predicate must be `argument=value` or `argument!=value`");
+        check("mcp__f(a==1)", "9: a predicate must be `argument=value` or `argument!=value`");
+        check("mcp__f(a.=1)", "7: a predicate must be `argument=value` or `argument!=value`");
+        check("mcp__f(a=1,)", "11: a predicate must be `argument=value` or `argument!=value`");
+        check("mcp__f(a=x(1))", "10: a predicate must be `argument=value` or `argument!=value`");
         check("mcp__f(a=)", "9: a value is missing");
         check("mcp__f(a=1", "10: the `(` is not closed");
         check("mcp__f(a=\"1", "9: a quote is not closed");
-        check(r#"mcp__f(a="\n")"#, "10: in quotes, only `\"`, `*` and `\\` follow a `\\`");
+        check(r#"mcp__f(a="\n")"#, "10: in quotes, `\\` may precede only `\"`, `*` and `\\`");
         check("mcp__f(a=1)x", "11: nothing may follow the `)`");
         check("mcp__f(a.b.c.d.e.f.g.h.i=1)", "7: it is too long");
     }
 
     #[track_caller]
-    fn check_concern(text: &str, server: &str, expected: &str) {
+    fn check_affected(text: &str, server: &str, expected: &str) {
         let found = match AffectedServers::of_invalid_rule(text).includes(server) {
-            true => "about",
-            false => "not about",
+            true => "affected",
+            false => "not affected",
         };
         assert_eq!(found, expected, "{text} and {server}");
     }
 
     #[test]
-    fn a_broken_rule_is_about_its_server_or_where_none_can_be_made_out_about_all() {
-        check_concern("mcp__files__read(path", "files", "about");
-        check_concern("mcp__files(path", "files", "about");
-        check_concern("mcp__files__re ad", "files", "about");
-        check_concern("mcp__files__read(path", "other", "not about");
-        check_concern("mcp__files__read(path", "file", "not about");
-        check_concern("mcp__fi les__read", "other", "about");
-        check_concern("mcp__*", "other", "about");
-        check_concern("mpc__files__read", "other", "about");
+    fn an_invalid_rule_affects_its_server_or_every_server_if_none_is_recognizable() {
+        check_affected("mcp__files__read(path", "files", "affected");
+        check_affected("mcp__files(path", "files", "affected");
+        check_affected("mcp__files__re ad", "files", "affected");
+        check_affected("mcp__files__read(path", "other", "not affected");
+        check_affected("mcp__files__read(path", "file", "not affected");
+        check_affected("mcp__fi les__read", "other", "affected");
+        check_affected("mcp__*", "other", "affected");
+        check_affected("mpc__files__read", "other", "affected");
     }
 
     fn predicate() -> impl Strategy<Value = Predicate> {
@@ -542,18 +293,18 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a rule holds, its text reads back as the same rule.
+        /// The text of every rule parses as the same rule.
         #[test]
-        fn every_rule_reads_back_from_its_text(rule in rule()) {
+        fn every_rule_parses_from_its_text(rule in rule()) {
             prop_assert_eq!(ToolRule::parse(&rule.to_string()), Ok(rule));
         }
 
-        /// No text makes the reader stumble, and a fault always stands inside the text.
+        /// No text makes the parser panic, and an error position is always inside the text.
         #[test]
-        fn any_text_is_a_rule_or_a_fault_in_it(text in "(mcp__)?([a-z_*(),=!.\"\\\\]|\\PC){0,24}") {
+        fn any_text_is_a_rule_or_an_error(text in "(mcp__)?([a-z_*(),=!.\"\\\\]|\\PC){0,24}") {
             match ToolRule::parse(&text) {
                 Ok(rule) => prop_assert_eq!(ToolRule::parse(&rule.to_string()), Ok(rule)),
-                Err(error_at) => prop_assert!(text.is_char_boundary(error_at.at)),
+                Err(error) => prop_assert!(text.is_char_boundary(error.at)),
             }
         }
     }

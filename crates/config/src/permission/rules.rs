@@ -1,100 +1,63 @@
-//! The rules of every settings file and of the session, each with the line it stands on.
-//! Their order never matters: whoever looks for one gets the same one however they were put together.
+//! The rules of every settings file and of the session, each with its position.
+//! Their order has no meaning: a search returns the same rule in whatever order they were merged.
 
 use std::cmp::Ordering;
-use std::fmt;
 use std::sync::Arc;
 
-use super::call::{CallRequest, PermissionMode};
+use super::call::CallRequest;
+use super::effect::PermissionEffect;
+use super::mode::PermissionMode;
 use super::rule::{AffectedServers, MatchResult, ToolRule};
-use crate::pattern::url_pattern::MatchMode;
-use crate::policy::Authority;
 use crate::scope::Scope;
-use crate::source::{Origin, Source};
-
-/// What a list of rules, and in the end a decision, says of a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum PermissionEffect {
-    /// It may be made.
-    Allow,
-    /// Somebody must say yes first.
-    Ask,
-    /// It may not be made.
-    Deny,
-}
-
-impl PermissionEffect {
-    /// The list's key in settings.
-    pub fn id(self) -> &'static str {
-        match self {
-            PermissionEffect::Allow => "allow",
-            PermissionEffect::Ask => "ask",
-            PermissionEffect::Deny => "deny",
-        }
-    }
-
-    /// How a list of this effect is read: a doubt never lets a call through.
-    pub(super) fn match_mode(self) -> MatchMode {
-        match self {
-            PermissionEffect::Allow => MatchMode::Strict,
-            PermissionEffect::Ask | PermissionEffect::Deny => MatchMode::Broad,
-        }
-    }
-}
-
-impl fmt::Display for PermissionEffect {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.id())
-    }
-}
+use crate::source::{Authority, Origin, Source};
 
 /// A rule in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleEntry {
-    /// The list it stands in.
+    /// The list that it is in.
     pub effect: PermissionEffect,
     /// The rule.
     pub rule: ToolRule,
-    /// Where it stands.
+    /// The position of the rule.
     pub origin: Origin,
-    /// Whose word it is.
+    /// Who wrote the rule.
     pub authority: Authority,
 }
 
-/// An entry of a list that is no rule.
+/// An entry of a list that is not a valid rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvalidRule {
-    /// The list it stands in.
+    /// The list that it is in.
     pub effect: PermissionEffect,
-    /// The servers it may have been about.
+    /// The servers that it may apply to.
     pub affected: AffectedServers,
-    /// Where it stands.
+    /// The position of the entry.
     pub origin: Origin,
 }
 
-/// Everything that settings and the session say of permissions.
+/// The permission settings of all files and of the session.
 #[derive(Debug, Clone, Default)]
 pub struct PermissionRules {
     pub(crate) entries: Vec<RuleEntry>,
     pub(crate) invalid: Vec<InvalidRule>,
-    /// Files whose rules could not all be made out.
+    /// Files with rules that could not be read.
     pub(crate) unreadable: Vec<Arc<Source>>,
     pub(crate) default_modes: Vec<(PermissionMode, Origin)>,
     pub(crate) bypass_disabled: Vec<Origin>,
 }
 
 impl PermissionRules {
-    /// The rules of a file that cannot be read: nobody knows what they were, so every call asks.
+    /// Creates the rules of a file that cannot be read: they are unknown, so every call needs a prompt.
     pub fn unreadable(source: &Arc<Source>) -> PermissionRules {
         PermissionRules { unreadable: vec![source.clone()], ..PermissionRules::default() }
     }
 
-    /// Every rule there is.
+    /// Returns every rule.
     pub fn entries(&self) -> &[RuleEntry] {
         &self.entries
     }
 
-    /// These rules and others together.
+    /// Merges two sets of rules.
     pub fn merge(mut self, other: PermissionRules) -> PermissionRules {
         self.entries.extend(other.entries);
         self.invalid.extend(other.invalid);
@@ -104,14 +67,15 @@ impl PermissionRules {
         self
     }
 
-    /// Only what restricts: for settings of a project around this one, which loosen nothing here.
+    /// Keeps only rules that restrict, for settings of an enclosing project, which must not allow anything
+    /// here.
     pub fn restrictions(mut self) -> PermissionRules {
         self.entries.retain(|entry| entry.effect != PermissionEffect::Allow);
         self.default_modes.clear();
         self
     }
 
-    /// Only what an administrator said: for asking what other rules of a person's own would do.
+    /// Keeps only the rules of administrators, for simulating other rules of the user.
     pub fn administrator_only(mut self) -> PermissionRules {
         let is_administrators = |origin: &Origin| origin.scope() == Scope::Enterprise;
         self.entries.retain(|entry| entry.authority == Authority::Administrator);
@@ -121,8 +85,8 @@ impl PermissionRules {
         self
     }
 
-    /// A rule that decides wherever this one would: a stronger one about at least as much, or the same said
-    /// more broadly.
+    /// Finds a rule that makes this one redundant: one with a stricter effect that covers it, or a broader one
+    /// with the same effect.
     pub fn find_overriding(&self, effect: PermissionEffect, rule: &ToolRule) -> Option<&RuleEntry> {
         self.entries
             .iter()
@@ -131,14 +95,14 @@ impl PermissionRules {
             .min_by(|one, other| other.effect.cmp(&one.effect).then(by_precedence(one, other)))
     }
 
-    /// Adds a rule that holds as long as the session does.
+    /// Adds a rule that applies until the session ends.
     pub fn add_for_session(&mut self, effect: PermissionEffect, rule: ToolRule) {
         let source = Source::program(Scope::Dynamic, "this session");
         let origin = Origin { source, position: None };
         self.entries.push(RuleEntry { effect, rule, origin, authority: Authority::User });
     }
 
-    /// The mode to begin with, and where it was said; the highest scope counts.
+    /// Returns the initial mode and its position; that of the highest scope counts.
     pub fn default_mode(&self) -> Option<(PermissionMode, &Origin)> {
         let rank = |(mode, origin): &(PermissionMode, Origin)| (origin.scope(), *mode);
         let (mode, origin) = self
@@ -148,12 +112,12 @@ impl PermissionRules {
         Some((*mode, origin))
     }
 
-    /// Where an administrator forbade `bypass`.
+    /// Returns where an administrator disabled `bypass`.
     pub fn bypass_disabled(&self) -> Option<&Origin> {
         self.bypass_disabled.iter().min_by(|one, other| by_origin(one, other))
     }
 
-    /// The mode that counts where this one was chosen.
+    /// Returns the effective mode for a chosen one.
     pub fn effective_mode(&self, chosen: PermissionMode) -> PermissionMode {
         match chosen {
             PermissionMode::Bypass if !self.bypass_disabled.is_empty() => PermissionMode::Default,
@@ -165,7 +129,7 @@ impl PermissionRules {
         }
     }
 
-    /// Of the rules in lists of this effect that are about the request, the weightiest.
+    /// Returns the rule with the highest precedence among those of this effect that match the call.
     pub(super) fn first_match(
         &self,
         effect: PermissionEffect,
@@ -180,7 +144,7 @@ impl PermissionRules {
             .min_by(|one, other| by_precedence(one, other))
     }
 
-    /// Of the entries that are no rules and may have been about this server, the first that matters.
+    /// Returns the first invalid deny or ask rule that may apply to this server.
     pub(super) fn first_invalid(&self, server: &str) -> Option<&InvalidRule> {
         self.invalid
             .iter()
@@ -191,17 +155,18 @@ impl PermissionRules {
             .min_by(|one, other| invalid_by_origin(one, other))
     }
 
-    /// Of the files whose rules could not be made out, the first.
+    /// Returns the first file with rules that could not be read.
     pub(super) fn first_unreadable(&self) -> Option<&Arc<Source>> {
         self.unreadable.iter().min()
     }
 }
 
-/// Administrators first, then by place: which of several rules is named must not depend on their order.
+/// Rules of administrators first, then by position, so that the rule that is named does not depend on the order
+/// of rules.
 pub(super) fn by_precedence(one: &RuleEntry, other: &RuleEntry) -> Ordering {
-    let is_person = |entry: &RuleEntry| entry.authority == Authority::User;
-    is_person(one)
-        .cmp(&is_person(other))
+    let is_user = |entry: &RuleEntry| entry.authority == Authority::User;
+    is_user(one)
+        .cmp(&is_user(other))
         .then_with(|| by_origin(&one.origin, &other.origin))
         .then_with(|| one.rule.to_string().cmp(&other.rule.to_string()))
 }

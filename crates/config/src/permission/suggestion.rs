@@ -1,4 +1,4 @@
-//! Rules that would answer a request next time, for the person who is asked about it now.
+//! Suggests rules to a user who is asked about a call, so that the next such call needs no prompt.
 
 use serde_json::Value as Json;
 
@@ -6,24 +6,23 @@ use super::call::CallRequest;
 use super::predicate::{Comparison, Predicate};
 use super::rule::{MatchResult, ToolRule};
 use crate::display;
-use crate::pattern::glob::Glob;
-use crate::pattern::url_pattern::MatchMode;
+use crate::pattern::{Glob, MatchMode};
 
-/// More arguments than this do not make a rule that anybody can read.
+/// The maximum number of arguments in a suggested rule.
 const MAX_ARGUMENTS: usize = 2;
-/// Nor does a longer value, in characters.
+/// The maximum length of a value in a suggested rule, in characters.
 const MAX_VALUE_LENGTH: usize = 80;
 
-/// A rule that would allow the request next time. It does not help where a rule wants it asked or denied.
+/// A rule that allows the call next time, unless another rule asks or denies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Suggestion {
-    /// How much it covers.
+    /// How much the rule covers.
     pub coverage: RuleCoverage,
     /// The rule.
     pub rule: ToolRule,
 }
 
-/// How much a suggestion covers, narrowest first.
+/// How much a suggested rule covers, from the narrowest to the broadest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RuleCoverage {
     /// The tool with these arguments.
@@ -34,7 +33,7 @@ pub enum RuleCoverage {
     Server,
 }
 
-/// The rules that would answer the request next time, narrowest first.
+/// Returns the rules that allow the call next time, the narrowest first.
 pub fn suggestions(request: &CallRequest<'_>) -> Vec<Suggestion> {
     let CallRequest { server, tool, .. } = *request;
     let exact = argument_predicates(request.arguments)
@@ -50,13 +49,13 @@ pub fn suggestions(request: &CallRequest<'_>) -> Vec<Suggestion> {
     exact
         .into_iter()
         .chain([tool, server])
-        // Names that no rule can hold make rules that nobody could write down.
+        // Some names cannot be written in a rule.
         .filter(|(_, rule)| allows_request(rule))
         .map(|(coverage, rule)| Suggestion { coverage, rule })
         .collect()
 }
 
-/// Exactly these arguments, where there are few and all of them are short texts.
+/// Returns predicates for exactly these arguments, if they are few short strings.
 fn argument_predicates(arguments: &Json) -> Option<Vec<Predicate>> {
     let members = arguments.as_object()?;
     if members.is_empty() || members.len() > MAX_ARGUMENTS {
@@ -69,7 +68,7 @@ fn argument_predicate(name: &str, value: &Json) -> Option<Predicate> {
     let text = value.as_str()?;
     let is_plain_name = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
     let is_short = text.chars().take(MAX_VALUE_LENGTH + 1).count() <= MAX_VALUE_LENGTH;
-    // A rule is written to a file and shown: nothing goes in that hides, and nothing that is a secret.
+    // A rule is written to a file and shown, so it must contain no invisible characters and no secrets.
     let is_visible = display::printable(text) == text && !text.contains(char::is_control);
     let is_secret = display::is_secret_name(name) || display::looks_like_token(text);
     (is_plain_name && is_short && is_visible && !is_secret).then(|| Predicate {
@@ -105,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_that_are_many_long_no_texts_or_secret_make_no_rule() {
+    fn many_long_secret_or_non_string_arguments_are_not_suggested() {
         for arguments in [
             json!({}),
             json!({"a": "1", "b": "2", "c": "3"}),
@@ -122,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_star_in_an_argument_is_no_pattern() {
+    fn a_star_in_an_argument_is_escaped() {
         check(
             ("sql", "run"),
             json!({"query": "select *"}),
@@ -131,12 +130,12 @@ mod tests {
     }
 
     #[test]
-    fn a_server_whose_name_holds_the_separator_is_named_with_a_star() {
+    fn a_rule_for_a_server_with_the_separator_in_its_name_ends_with_a_wildcard() {
         check(("plugin_x__y", "run"), json!({}), &["mcp__plugin_x__y__run", "mcp__plugin_x__y__*"]);
     }
 
     #[test]
-    fn names_that_no_rule_can_hold_get_no_suggestion() {
+    fn names_that_a_rule_cannot_contain_get_no_suggestion() {
         check(("files", "read me"), json!({}), &["mcp__files"]);
         check(("", ""), json!({}), &[]);
     }

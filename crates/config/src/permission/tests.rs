@@ -1,13 +1,12 @@
-//! What holds of every decision, whatever the rules: tests of `decision` through real settings files.
+//! Tests of decisions through settings files, and properties that hold for any rules.
 
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 
 use super::*;
-use crate::policy::Authority;
 use crate::scope::Scope;
 use crate::settings::Settings;
-use crate::source::Source;
+use crate::source::{Authority, Source};
 
 const NO_HINTS: ToolHints = ToolHints {
     read_only: HintValue::Unspecified,
@@ -15,8 +14,8 @@ const NO_HINTS: ToolHints = ToolHints {
     open_world: HintValue::Unspecified,
 };
 
-/// Reads settings, a line a file: `managed deny mcp__a` puts one rule into the managed file, and
-/// `user: {…}` is the text of `permissions`.
+/// Reads settings, one file per line: `managed deny mcp__a` puts one rule into the managed file, and `user:
+/// {…}` is the value of `permissions`.
 fn rules(lines: &str) -> PermissionRules {
     let mut rules = PermissionRules::default();
     for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -47,7 +46,7 @@ fn file(scope: &str, permissions: &str) -> PermissionRules {
     Settings::read(&Source::file(kind, scope), &text, authority).permissions
 }
 
-/// A call in words: `files read {"path": "/x"}`, and in front of it `trusted`, `readonly`, `gentle`.
+/// Checks a call such as `files read {"path": "/x"}`, with the prefixes `trusted`, `readonly` and `safe-edit`.
 #[track_caller]
 fn check(lines: &str, mode: PermissionMode, call: &str, expected: &str) {
     let (mut hints, mut trust, mut call) = (NO_HINTS, Trust::Untrusted, call);
@@ -55,7 +54,7 @@ fn check(lines: &str, mode: PermissionMode, call: &str, expected: &str) {
         match word {
             "trusted" => trust = Trust::Trusted,
             "readonly" => hints.read_only = HintValue::Yes,
-            "gentle" => (hints.destructive, hints.open_world) = (HintValue::No, HintValue::No),
+            "safe-edit" => (hints.destructive, hints.open_world) = (HintValue::No, HintValue::No),
             _ => break,
         }
         call = rest;
@@ -64,13 +63,13 @@ fn check(lines: &str, mode: PermissionMode, call: &str, expected: &str) {
     let (server, tool) = (words.next().expect("a server"), words.next().expect("a tool"));
     let arguments: Json = serde_json::from_str(words.next().unwrap_or("{}")).expect("JSON");
     let request = CallRequest { server, tool, arguments: &arguments, hints, trust };
-    let RuleDecision { effect: verdict, reason: because } = decide(&rules(lines), &request, mode);
-    assert_eq!(format!("{verdict}: {because}"), expected);
+    let RuleDecision { effect, reason } = decide(&rules(lines), &request, mode);
+    assert_eq!(format!("{effect}: {reason}"), expected);
 }
 
 #[test]
 fn without_rules_every_call_asks() {
-    check("", PermissionMode::Default, "files read", "ask: no rule is about it");
+    check("", PermissionMode::Default, "files read", "ask: no matching rule");
 }
 
 #[test]
@@ -111,13 +110,13 @@ fn predicates_narrow_a_rule() {
     let denied = "deny: the deny rule `mcp__files(path=/srv/key*)` (user:1)";
     check(lines, PermissionMode::Default, r#"files read {"path": "/srv/key.pem"}"#, denied);
     check(lines, PermissionMode::Default, r#"files read {"path": "/srv/a/../key.pem"}"#, denied);
-    let asked = "ask: no rule is about it";
+    let asked = "ask: no matching rule";
     check(lines, PermissionMode::Default, r#"files read {"path": "/srv/../etc/x"}"#, asked);
     check(lines, PermissionMode::Default, "files read", asked);
 }
 
 #[test]
-fn trust_allows_unless_a_rule_says_otherwise() {
+fn trust_allows_unless_a_rule_asks_or_denies() {
     check("", PermissionMode::Default, "trusted: files read", "allow: the server is trusted");
     for scope in ["managed", "user", "local", "session"] {
         let place = match scope {
@@ -135,51 +134,56 @@ fn trust_allows_unless_a_rule_says_otherwise() {
 }
 
 #[test]
-fn plan_denies_every_tool_that_does_not_say_it_only_reads() {
+fn plan_denies_every_tool_that_is_not_read_only() {
     let lines = "managed allow mcp__files";
     check(lines, PermissionMode::Plan, "trusted: files write", "deny: the mode `plan`");
-    check(lines, PermissionMode::Plan, "gentle: files write", "deny: the mode `plan`");
+    check(lines, PermissionMode::Plan, "safe-edit: files write", "deny: the mode `plan`");
     check(
         lines,
         PermissionMode::Plan,
         "readonly: files read",
         "allow: the allow rule `mcp__files` (managed:1)",
     );
-    check("", PermissionMode::Plan, "readonly: files read", "ask: no rule is about it");
+    check("", PermissionMode::Plan, "readonly: files read", "ask: no matching rule");
 }
 
 #[test]
-fn accept_edits_allows_what_destroys_nothing_and_stays_inside() {
-    check("", PermissionMode::AcceptEdits, "gentle: files write", "allow: the mode `acceptEdits`");
-    check("", PermissionMode::AcceptEdits, "files write", "ask: no rule is about it");
-    check("", PermissionMode::AcceptEdits, "readonly: web fetch", "ask: no rule is about it");
+fn accept_edits_allows_non_destructive_tools_without_external_access() {
+    check(
+        "",
+        PermissionMode::AcceptEdits,
+        "safe-edit: files write",
+        "allow: the mode `acceptEdits`",
+    );
+    check("", PermissionMode::AcceptEdits, "files write", "ask: no matching rule");
+    check("", PermissionMode::AcceptEdits, "readonly: web fetch", "ask: no matching rule");
     check(
         "user ask mcp__files",
         PermissionMode::AcceptEdits,
-        "gentle: files write",
+        "safe-edit: files write",
         "ask: the ask rule `mcp__files` (user:1)",
     );
 }
 
 #[test]
-fn dont_ask_denies_what_would_ask_and_says_why_it_would() {
+fn dont_ask_denies_instead_of_asking_and_names_the_reason() {
     check(
         "",
         PermissionMode::DontAsk,
         "files read",
-        "deny: no rule is about it, and nothing asks in the mode `dontAsk`",
+        "deny: no matching rule, and the mode `dontAsk` allows no prompts",
     );
     check(
         "user ask mcp__files",
         PermissionMode::DontAsk,
         "trusted: files read",
-        "deny: the ask rule `mcp__files` (user:1), and nothing asks in the mode `dontAsk`",
+        "deny: the ask rule `mcp__files` (user:1), and the mode `dontAsk` allows no prompts",
     );
     check("", PermissionMode::DontAsk, "trusted: files read", "allow: the server is trusted");
 }
 
 #[test]
-fn bypass_passes_by_what_asks_but_no_deny_and_nothing_of_an_administrator() {
+fn bypass_skips_ask_rules_but_neither_deny_rules_nor_rules_of_an_administrator() {
     check("", PermissionMode::Bypass, "files read", "allow: the mode `bypass`");
     check("user ask mcp__files", PermissionMode::Bypass, "files read", "allow: the mode `bypass`");
     check(
@@ -198,49 +202,49 @@ fn bypass_passes_by_what_asks_but_no_deny_and_nothing_of_an_administrator() {
         r#"managed: {"disableBypass": true}"#,
         PermissionMode::Bypass,
         "files read",
-        "ask: no rule is about it",
+        "ask: no matching rule",
     );
 }
 
 #[test]
-fn a_deny_or_ask_that_nobody_understands_asks_for_its_server_in_every_mode() {
+fn an_invalid_deny_or_ask_rule_asks_for_its_server_in_every_mode() {
     let lines = "user allow mcp__files\nuser allow mcp__web\nlocal deny mcp__files__read(";
-    let asked = "ask: the deny rule in local:1 makes no sense";
+    let asked = "ask: the deny rule in local:1 is not valid";
     check(lines, PermissionMode::Default, "trusted: files write", asked);
     check(lines, PermissionMode::Bypass, "files write", asked);
     check(
         lines,
         PermissionMode::DontAsk,
         "files write",
-        "deny: the deny rule in local:1 makes no sense, and nothing asks in the mode `dontAsk`",
+        "deny: the deny rule in local:1 is not valid, and the mode `dontAsk` allows no prompts",
     );
     check(lines, PermissionMode::Default, "web get", "allow: the allow rule `mcp__web` (user:1)");
     let every = "user allow mcp__web\nlocal ask Web(x)";
-    check(every, PermissionMode::Default, "web get", "ask: the ask rule in local:1 makes no sense");
+    check(every, PermissionMode::Default, "web get", "ask: the ask rule in local:1 is not valid");
 }
 
 #[test]
-fn an_allow_that_nobody_understands_allows_nothing() {
+fn an_invalid_allow_rule_allows_nothing() {
     check(
         "user allow mcp__files__read(",
         PermissionMode::Default,
         "files read",
-        "ask: no rule is about it",
+        "ask: no matching rule",
     );
 }
 
 #[test]
-fn a_list_that_nobody_understands_asks_for_everything() {
+fn an_unreadable_list_asks_for_every_call() {
     check(
         "user allow mcp__files\nlocal: {\"deny\": \"mcp__web\"}",
         PermissionMode::Bypass,
         "files read",
-        "ask: the rules in local cannot be made out",
+        "ask: the rules in local cannot be read",
     );
 }
 
 #[test]
-fn the_mode_to_begin_with_is_that_of_the_highest_scope() {
+fn the_default_mode_is_that_of_the_highest_scope() {
     let rules = rules(
         "user: {\"defaultMode\": \"bypass\"}\nmanaged: {\"defaultMode\": \"acceptEdits\"}\nlocal: {\"defaultMode\": \"plan\"}",
     );
@@ -252,12 +256,12 @@ fn the_mode_to_begin_with_is_that_of_the_highest_scope() {
 fn check_hidden_by(lines: &str, server: &str, tool: &str, expected: [Option<&str>; 2]) {
     let rules = rules(lines);
     let found = [tool_hidden_by(&rules, server, tool), server_hidden_by(&rules, server)];
-    let found = found.map(|because| because.map(|because| because.to_string()));
+    let found = found.map(|reason| reason.map(|it| it.to_string()));
     assert_eq!(found.each_ref().map(Option::as_deref), expected, "{lines}");
 }
 
 #[test]
-fn only_an_unconditional_deny_takes_a_tool_out_of_the_pool() {
+fn only_an_unconditional_deny_hides_a_tool() {
     let by = "the deny rule `mcp__files` (user:1)";
     check_hidden_by("user deny mcp__files", "files", "read", [Some(by), Some(by)]);
     let by = "the deny rule `mcp__files__*` (user:1)";
@@ -271,7 +275,7 @@ fn only_an_unconditional_deny_takes_a_tool_out_of_the_pool() {
 }
 
 #[test]
-fn every_rule_that_was_looked_at_says_whether_it_is_about_the_request() {
+fn an_explanation_says_for_every_rule_whether_it_matches() {
     let rules = rules(
         "user allow mcp__files__read(path=/srv/*)\nlocal allow mcp__files__read(mode=x)\nmanaged allow mcp__files__write\nuser ask mcp__web\nuser deny mcp__files__read(path=/etc/*)\nlocal allow mcp__files(",
     );
@@ -292,10 +296,10 @@ fn every_rule_that_was_looked_at_says_whether_it_is_about_the_request() {
     assert_eq!(
         found,
         [
-            "deny mcp__files__read(path=/etc/*) Predicate { predicate: \"path=/etc/*\", miss: Differs }",
+            "deny mcp__files__read(path=/etc/*) PredicateNotMet { predicate: \"path=/etc/*\", mismatch: Differs }",
             "ask mcp__web OtherServer",
             "allow mcp__files__write OtherTool",
-            "allow mcp__files__read(mode=x) Predicate { predicate: \"mode=x\", miss: Absent }",
+            "allow mcp__files__read(mode=x) PredicateNotMet { predicate: \"mode=x\", mismatch: Absent }",
             "allow mcp__files__read(path=/srv/*) Matches",
         ]
     );
@@ -340,7 +344,7 @@ impl Call {
     }
 }
 
-fn a_claim() -> impl Strategy<Value = HintValue> {
+fn a_hint() -> impl Strategy<Value = HintValue> {
     prop::sample::select(vec![HintValue::Yes, HintValue::No, HintValue::Unspecified])
 }
 
@@ -348,10 +352,9 @@ fn a_call() -> impl Strategy<Value = Call> {
     let value =
         prop_oneof!["[xy]{1,2}".prop_map(Json::String), Just(Json::Null), Just(json!(["x"]))];
     let arguments = prop::collection::hash_map("[pq]", value, 0..3);
-    let hints =
-        (a_claim(), a_claim(), a_claim()).prop_map(|(read_only, destructive, open_world)| {
-            ToolHints { read_only, destructive, open_world }
-        });
+    let hints = (a_hint(), a_hint(), a_hint()).prop_map(|(read_only, destructive, open_world)| {
+        ToolHints { read_only, destructive, open_world }
+    });
     let trust = prop::sample::select(vec![Trust::Trusted, Trust::Untrusted]);
     ("[ab]", "[cd]{1,2}", arguments, hints, trust).prop_map(
         |(server, tool, arguments, hints, trust)| {
@@ -369,9 +372,9 @@ const OWN: &[&str] = &["user", "local"];
 const ALL: &[&str] = &["managed", "user", "local"];
 
 proptest! {
-    /// What an administrator denies or wants asked, no file, mode or trust makes looser.
+    /// No file, mode or trust weakens a deny or ask rule of an administrator.
     #[test]
-    fn nothing_of_a_person_loosens_managed_rules(
+    fn no_setting_of_a_user_weakens_managed_rules(
         managed in lines(&["managed"]), own in lines(OWN), call in a_call(), mode in a_mode(),
     ) {
         let alone = rules(&managed.join("\n"));
@@ -384,9 +387,9 @@ proptest! {
         }
     }
 
-    /// One more rule that denies or asks, good or bad, never makes anything looser.
+    /// Another deny or ask rule, valid or not, never makes a decision weaker.
     #[test]
-    fn another_deny_or_ask_never_loosens(
+    fn another_deny_or_ask_rule_never_weakens_a_decision(
         lines in lines(ALL), scope in prop::sample::select(ALL), list in prop::sample::select(vec!["deny", "ask"]),
         rule in a_rule(), (call, mode) in (a_call(), a_mode()),
     ) {
@@ -396,9 +399,9 @@ proptest! {
         prop_assert!(after.effect >= before.effect, "{before:?} became {after:?}");
     }
 
-    /// What is decided is always among what is possible without the arguments, known hints or not.
+    /// The decision is among the possible decisions without arguments, with and without known hints.
     #[test]
-    fn what_is_decided_was_possible(lines in lines(ALL), call in a_call(), mode in a_mode()) {
+    fn the_decision_is_among_the_possible_ones(lines in lines(ALL), call in a_call(), mode in a_mode()) {
         let rules = rules(&lines.join("\n"));
         let request = call.request();
         let decided = decide(&rules, &request, mode);
@@ -416,7 +419,7 @@ proptest! {
         }
     }
 
-    /// A deny that matches wins over every other rule, mode and trust.
+    /// A matching deny rule takes precedence over every other rule, mode and trust.
     #[test]
     fn a_deny_that_matches_always_wins(
         lines in lines(ALL), scope in prop::sample::select(ALL), call in a_call(), mode in a_mode(),
@@ -427,9 +430,9 @@ proptest! {
         prop_assert!(matches!(decision.reason, DecisionReason::Rule(_)));
     }
 
-    /// Neither the order of rules nor that of files decides anything, not even which rule is named.
+    /// The order of rules and files has no effect, not even on which rule is named.
     #[test]
-    fn order_decides_nothing(
+    fn order_has_no_effect(
         (lines, shuffled) in lines(ALL).prop_flat_map(|it| (Just(it.clone()), Just(it).prop_shuffle())),
         call in a_call(),
         mode in a_mode(),
@@ -438,7 +441,7 @@ proptest! {
         prop_assert_eq!(explain(&one, &call.request(), mode), explain(&other, &call.request(), mode));
     }
 
-    /// A suggestion that is taken answers the same request, where nothing denies it or wants it asked.
+    /// A suggested rule allows the same call, unless a rule denies it or asks.
     #[test]
     fn every_suggestion_reads_back_and_allows_its_request(
         server in "[a-zA-Z0-9_-]{1,8}",
@@ -456,9 +459,9 @@ proptest! {
         }
     }
 
-    /// What is hidden is denied, whatever the arguments and the mode.
+    /// A hidden tool is denied, whatever the arguments and the mode.
     #[test]
-    fn what_is_hidden_is_denied(lines in lines(ALL), call in a_call(), mode in a_mode()) {
+    fn a_hidden_tool_is_denied(lines in lines(ALL), call in a_call(), mode in a_mode()) {
         let rules = rules(&lines.join("\n"));
         if tool_hidden_by(&rules, &call.server, &call.tool).is_some() {
             prop_assert_eq!(decide(&rules, &call.request(), mode).effect, PermissionEffect::Deny);

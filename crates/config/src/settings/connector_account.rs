@@ -1,43 +1,27 @@
-//! Reads `connectorAccount` of a settings file: where an account's connectors are listed, and what to show there.
+//! Reads `connectorAccount` of a settings file: the API that lists an account's connectors, and its token.
 
+use super::section::Section;
 use crate::document::Member;
 use crate::problem::Reporter;
-use crate::settings::section::Section;
-use crate::settings::{SettingsKey, settings_key};
+pub use crate::schema::CONNECTOR_ACCOUNT_KEYS;
 use crate::source::Origin;
 use crate::template::Template;
 
-/// The key of a settings file that holds all this.
+/// The key of the section.
 pub(crate) const KEY: &str = "connectorAccount";
-
-/// Every key of `connectorAccount`.
-pub const CONNECTOR_ACCOUNT_KEYS: &[SettingsKey] = &[
-    settings_key(
-        "apiUrl",
-        "string",
-        true,
-        "where its connectors are listed; https only, or this machine",
-    ),
-    settings_key(
-        "token",
-        "string",
-        true,
-        "what to show there, where no login is kept; better named",
-    ),
-];
 
 /// An account that has connectors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConnectorAccount {
-    /// Where they are listed.
+    /// The URL of the API that lists them.
     pub api_url: String,
-    /// What to show there, where no login is kept.
+    /// The token for the API, if there is no stored login.
     pub token: Option<Template>,
-    /// Where it stands.
+    /// The position of the section.
     pub origin: Origin,
 }
 
-/// Reads it out of a settings file's members.
+/// Reads the section from the members of a settings file.
 pub(crate) fn read(members: &[Member], reporter: &mut Reporter<'_>) -> Option<ConnectorAccount> {
     let mut section = Section::open(members, KEY, CONNECTOR_ACCOUNT_KEYS, reporter)?;
     let (api_url, token) = (section.required_https_url("apiUrl"), section.template("token"));
@@ -46,17 +30,16 @@ pub(crate) fn read(members: &[Member], reporter: &mut Reporter<'_>) -> Option<Co
 
 #[cfg(test)]
 mod tests {
-    use crate::policy::Authority;
     use crate::scope::Scope;
     use crate::settings::Settings;
-    use crate::source::Source;
+    use crate::source::{Authority, Source};
 
     fn read(text: &str) -> Settings {
         Settings::read(&Source::file(Scope::User, "settings.json"), text, Authority::User)
     }
 
     #[test]
-    fn an_account_is_read_and_what_makes_no_sense_is_reported() {
+    fn an_account_is_read_and_invalid_values_are_reported() {
         let good =
             read(r#"{"connectorAccount": {"apiUrl": "https://api.example/v1", "token": "${T}"}}"#);
         assert!(good.layer.problems.is_empty(), "{:?}", good.layer.problems);

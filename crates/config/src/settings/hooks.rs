@@ -1,55 +1,44 @@
-//! Reads the `hooks` of a settings file: commands that answer a server's question before a person is asked.
-//! Running them is the host's part.
+//! Reads `hooks` of a settings file: commands that answer an elicitation before the user is asked.
+//! Running them is left to `host`.
 
 use std::time::Duration;
 
-use crate::document::{Member, Node, Value};
-use crate::file::entry_decoder;
-use crate::file::layer::find_member;
-use crate::permission::Glob;
+use crate::document::{Member, Node, Value, find_member};
+use crate::pattern::Glob;
 use crate::problem::{ProblemKind, ProblemSubject, Reporter};
-use crate::settings::{SettingsKey, settings_key};
+pub use crate::schema::HOOKS_KEYS;
+use crate::schema::{ELICITATION, nearest};
 use crate::source::Origin;
 
-/// The key of a settings file that holds all this.
+/// The key of the section.
 pub(crate) const KEY: &str = "hooks";
-/// The one occasion there is.
-const ELICITATION: &str = "Elicitation";
-/// How long a command may take, unless it is said.
+/// The default timeout of a command.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
-/// The longest that can be said.
+/// The maximum timeout of a command, in seconds.
 const MAX_TIMEOUT: f64 = 24.0 * 3600.0;
 
-/// Every key of `hooks`.
-pub const HOOKS_KEYS: &[SettingsKey] = &[settings_key(
-    ELICITATION,
-    "array of groups",
-    true,
-    "commands that get a server's question as JSON, and may answer it; `matcher` names the servers",
-)];
-
-/// A command that may answer.
+/// A command that may answer an elicitation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ElicitationHook {
-    /// The servers whose questions it gets: names with `*`, and `|` between them. Empty for all.
+    /// The servers whose elicitations it gets: names with `*`, separated by `|`. Empty means all.
     pub matcher: String,
     /// The command, for the shell.
     pub command: String,
-    /// How long it may take.
+    /// The timeout of the command.
     pub timeout: Duration,
-    /// Where it stands.
+    /// The position of the hook.
     pub origin: Origin,
 }
 
 impl ElicitationHook {
-    /// Does it get the questions of this server?
+    /// Does it get the elicitations of this server?
     pub fn matches_server(&self, server: &str) -> bool {
         let matches = |pattern: &str| Glob::parse(pattern.trim()).matches(server);
         self.matcher.is_empty() || self.matcher.split('|').any(matches)
     }
 }
 
-/// Reads `hooks` out of a settings file's members.
+/// Reads the section from the members of a settings file.
 pub(crate) fn read(members: &[Member], reporter: &mut Reporter<'_>) -> Vec<ElicitationHook> {
     let mut reader = Reader { reporter, hooks: Vec::new() };
     if let Some(member) = find_member(members, KEY).filter(|it| it.node.value != Value::Null) {
@@ -68,7 +57,7 @@ impl Reader<'_, '_> {
         let Some(members) = self.object(node, KEY) else { return };
         for member in members {
             if member.key != ELICITATION {
-                let nearest = entry_decoder::nearest(&member.key, [ELICITATION].into_iter());
+                let nearest = nearest(&member.key, [ELICITATION].into_iter());
                 let key = format!("{KEY}.{}", member.key);
                 let subject = ProblemSubject { server: None, key: &key };
                 self.reporter.report(member.key_span, subject, ProblemKind::UnknownKey { nearest });
@@ -105,11 +94,11 @@ impl Reader<'_, '_> {
         if let Some(kind) = kind.filter(|it| it.value != Value::String("command".to_owned())) {
             return self.report_wrong_type(kind, &format!("{key}.type"), "`command`");
         }
-        let place = format!("{key}.command");
+        let command_key = format!("{key}.command");
         let Some(command) = find_member(members, "command") else {
-            return self.report_wrong_type(node, &place, "a string");
+            return self.report_wrong_type(node, &command_key, "a string");
         };
-        let Some(command) = self.text(&command.node, &place) else { return };
+        let Some(command) = self.text(&command.node, &command_key) else { return };
         let timeout = match find_member(members, "timeout") {
             None => DEFAULT_TIMEOUT,
             Some(member) => match seconds(&member.node) {
@@ -170,8 +159,7 @@ impl Reader<'_, '_> {
     }
 
     fn report_wrong_type(&mut self, node: &Node, key: &str, expected: &'static str) {
-        let kind = ProblemKind::WrongType { expected, found: node.kind() };
-        self.reporter.report(node.span, ProblemSubject { server: None, key }, kind);
+        self.reporter.report_wrong_type(node, ProblemSubject { server: None, key }, expected);
     }
 }
 
@@ -183,17 +171,16 @@ fn seconds(node: &Node) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
-    use crate::policy::Authority;
     use crate::scope::Scope;
     use crate::settings::Settings;
-    use crate::source::Source;
+    use crate::source::{Authority, Source};
 
     fn read(text: &str) -> Settings {
         Settings::read(&Source::file(Scope::User, "settings.json"), text, Authority::User)
     }
 
     #[test]
-    fn a_group_of_commands_is_read_with_the_servers_it_is_about() {
+    fn a_group_of_commands_is_read_with_its_matcher() {
         let settings = read(
             r#"{"hooks": {"Elicitation": [
                 {"matcher": "files|git*", "hooks": [{"type": "command", "command": "one", "timeout": 2.5}]},
@@ -216,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_reported_with_its_place_and_runs_nothing() {
+    fn invalid_hooks_are_reported_with_their_keys_and_not_run() {
         for (text, key) in [
             (r#"{"hooks": []}"#, "hooks"),
             (r#"{"hooks": {"PreToolUse": []}}"#, "hooks.PreToolUse"),

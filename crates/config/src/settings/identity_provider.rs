@@ -1,65 +1,35 @@
-//! Reads `identityProvider` of a settings file: who vouches for people, set once for every server with `oauth.xaa`.
+//! Reads `identityProvider` of a settings file: the identity provider for every server with `oauth.xaa`.
 
+use super::section::Section;
 use crate::document::Member;
 use crate::problem::Reporter;
-use crate::settings::section::Section;
-use crate::settings::{SettingsKey, settings_key};
+pub use crate::schema::IDENTITY_PROVIDER_KEYS;
 use crate::source::Origin;
 use crate::template::Template;
 
-/// The key of a settings file that holds all this.
+/// The key of the section.
 pub(crate) const KEY: &str = "identityProvider";
 
-/// Every key of `identityProvider`.
-pub const IDENTITY_PROVIDER_KEYS: &[SettingsKey] = &[
-    settings_key(
-        "issuer",
-        "string",
-        true,
-        "the identity provider's address; https only, or this machine",
-    ),
-    settings_key("clientId", "string", true, "who we are there"),
-    settings_key(
-        "clientSecret",
-        "string",
-        true,
-        "our secret there, where we have one; better named",
-    ),
-    settings_key("callbackPort", "number", true, "the port of the redirect address"),
-    settings_key(
-        "tokenEndpoint",
-        "string",
-        true,
-        "where its tokens are, where it does not say so itself",
-    ),
-    settings_key(
-        "identityToken",
-        "string",
-        true,
-        "who is signed in, where nobody can be; better named",
-    ),
-];
-
-/// Who vouches for people.
+/// The identity provider of the enterprise.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IdentityProvider {
-    /// Its address.
+    /// The issuer URL.
     pub issuer: String,
-    /// Who we are there.
+    /// Our client id.
     pub client_id: Template,
-    /// Our secret there.
+    /// Our client secret.
     pub client_secret: Option<Template>,
-    /// The port of the redirect address.
+    /// The port of the redirect URL.
     pub callback_port: Option<u16>,
-    /// Where its tokens are, where it does not say so itself.
+    /// The token endpoint, if the metadata does not contain it.
     pub token_endpoint: Option<String>,
-    /// Who is signed in, where nobody can be.
+    /// The identity token, for machines where no user can log in.
     pub identity_token: Option<Template>,
-    /// Where it stands.
+    /// The position of the section.
     pub origin: Origin,
 }
 
-/// Reads it out of a settings file's members.
+/// Reads the section from the members of a settings file.
 pub(crate) fn read(members: &[Member], reporter: &mut Reporter<'_>) -> Option<IdentityProvider> {
     let mut section = Section::open(members, KEY, IDENTITY_PROVIDER_KEYS, reporter)?;
     let (issuer, client_id) =
@@ -81,17 +51,16 @@ pub(crate) fn read(members: &[Member], reporter: &mut Reporter<'_>) -> Option<Id
 
 #[cfg(test)]
 mod tests {
-    use crate::policy::Authority;
     use crate::scope::Scope;
     use crate::settings::Settings;
-    use crate::source::Source;
+    use crate::source::{Authority, Source};
 
     fn read(text: &str) -> Settings {
         Settings::read(&Source::file(Scope::User, "settings.json"), text, Authority::User)
     }
 
     #[test]
-    fn who_vouches_is_read_and_what_makes_no_sense_is_reported() {
+    fn an_identity_provider_is_read_and_invalid_values_are_reported() {
         let good = read(
             r#"{"identityProvider": {"issuer": "https://idp.example.com", "clientId": "c", "callbackPort": 3118}}"#,
         );
@@ -122,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_misspelt_and_an_address_that_is_none_are_said_and_cost_nothing_else() {
+    fn unknown_keys_and_invalid_optional_urls_are_reported_and_ignored() {
         let odd = read(
             r#"{"identityProvider": {"issuer": "https://x", "clientId": "c", "callbckPort": 1, "tokenEndpoint": "x"}}"#, // misspelt on purpose
         );

@@ -1,69 +1,33 @@
-//! Reads `model` of a settings file: which language model answers, where it is and what to show there. Whoever can
-//! change a project must not send a person's words elsewhere, so no project file is asked.
+//! Reads `model` of a settings file: which language model to use, its URL and its API key.
+//! It is not read from a project's file: the authors of a project must not redirect a user's conversations.
 
+use super::section::Section;
 use crate::document::Member;
 use crate::problem::Reporter;
-use crate::settings::section::Section;
-use crate::settings::{SettingsKey, settings_key};
+pub use crate::schema::MODEL_KEYS;
 use crate::source::Origin;
 use crate::template::Template;
 
-/// The key of a settings file that holds all this.
+/// The key of the section.
 pub(crate) const KEY: &str = "model";
 
-/// Every key of `model`.
-pub const MODEL_KEYS: &[SettingsKey] = &[
-    settings_key(
-        "provider",
-        "string",
-        true,
-        "how it is spoken to: `anthropic`, `openai` (chat completions) or `openai-responses`",
-    ),
-    settings_key("name", "string", true, "what its provider calls it"),
-    settings_key(
-        "baseUrl",
-        "string",
-        true,
-        "where it is, if not at its provider's; https only, or this machine",
-    ),
-    settings_key(
-        "apiKey",
-        "string",
-        true,
-        "what to show there; better named. Without `baseUrl` and `apiKey` both are taken from the environment",
-    ),
-    settings_key("maxTokens", "number", true, "the longest answer, in tokens"),
-    settings_key(
-        "window",
-        "number",
-        true,
-        "how much it can look at, in tokens, where that is not known",
-    ),
-    settings_key(
-        "thinking",
-        "number",
-        true,
-        "how many tokens it may think with, where its provider wants to be told",
-    ),
-];
-
-/// How a model is spoken to.
+/// The API of a language model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ModelProvider {
-    /// Anthropic's messages.
+    /// Anthropic's Messages API.
     Anthropic,
-    /// OpenAI's chat completions, which many others speak too.
+    /// OpenAI's Chat Completions API, which many other providers implement.
     OpenAi,
-    /// OpenAI's responses.
+    /// OpenAI's Responses API.
     OpenAiResponses,
 }
 
 impl ModelProvider {
-    /// Every one.
+    /// Every provider.
     pub const ALL: [ModelProvider; 3] =
         [ModelProvider::Anthropic, ModelProvider::OpenAi, ModelProvider::OpenAiResponses];
 
-    /// The word for it.
+    /// The name in settings.
     pub fn id(self) -> &'static str {
         match self {
             ModelProvider::Anthropic => "anthropic",
@@ -72,34 +36,34 @@ impl ModelProvider {
         }
     }
 
-    /// The provider that this is the word for.
+    /// Parses the name of a provider.
     pub fn parse(word: &str) -> Option<ModelProvider> {
         ModelProvider::ALL.into_iter().find(|it| it.id() == word)
     }
 }
 
-/// What a person says of the model to use.
+/// The language model to use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelSettings {
-    /// How it is spoken to.
+    /// The API of the provider.
     pub provider: ModelProvider,
-    /// What it is called there.
+    /// The model's name at the provider.
     pub name: Option<String>,
-    /// Where it is.
+    /// The base URL of the API.
     pub base_url: Option<String>,
-    /// What to show there.
+    /// The API key.
     pub api_key: Option<Template>,
-    /// The longest answer, in tokens.
+    /// The maximum length of a response, in tokens.
     pub max_tokens: Option<u64>,
-    /// How much it can look at, in tokens.
+    /// The context window, in tokens.
     pub context_window: Option<u64>,
-    /// How many tokens it may think with.
+    /// The token budget for thinking.
     pub thinking_tokens: Option<u64>,
-    /// Where it stands.
+    /// The position of the section.
     pub origin: Origin,
 }
 
-/// Reads it out of a settings file's members.
+/// Reads the section from the members of a settings file.
 pub(crate) fn read(members: &[Member], reporter: &mut Reporter<'_>) -> Option<ModelSettings> {
     let mut section = Section::open(members, KEY, MODEL_KEYS, reporter)?;
     let provider = section.one_of(
@@ -127,17 +91,16 @@ pub(crate) fn read(members: &[Member], reporter: &mut Reporter<'_>) -> Option<Mo
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::Authority;
     use crate::scope::Scope;
     use crate::settings::Settings;
-    use crate::source::Source;
+    use crate::source::{Authority, Source};
 
     fn read(text: &str) -> Settings {
         Settings::read(&Source::file(Scope::User, "settings.json"), text, Authority::User)
     }
 
     #[test]
-    fn a_model_is_read_and_what_makes_no_sense_is_reported() {
+    fn a_model_is_read_and_invalid_values_are_reported() {
         let good = read(
             r#"{"model": {"provider": "openai", "name": "m", "baseUrl": "http://localhost:1/v1", "apiKey": "${K}", "maxTokens": 9, "window": 10}}"#,
         );
@@ -158,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_misspelt_and_a_number_that_is_none_are_said_and_cost_nothing_else() {
+    fn unknown_keys_and_invalid_optional_values_are_reported_and_ignored() {
         let odd = read(
             r#"{"model": {"provider": "anthropic", "nmae": "m", "maxTokens": -1, "baseUrl": "http://example.com"}}"#, // misspelt on purpose
         );
@@ -172,5 +135,12 @@ mod tests {
         let source = Source::file(Scope::Project, ".mcp.json");
         let project = Settings::read_project(&source, r#"{"model": {"provider": "anthropic"}}"#);
         assert_eq!(project.model, None);
+    }
+
+    #[test]
+    fn excerpts_show_the_keys_of_the_section() {
+        let bad = read(r#"{"model": {"provider": 1, "maxTokens": 5, "window": 9}}"#);
+        let excerpt = bad.layer.problems[0].excerpt.as_ref().expect("the problem has a line");
+        assert_eq!(excerpt.line, r#"{"model": {"provider": •, "maxTokens": •, "window": •}}"#);
     }
 }

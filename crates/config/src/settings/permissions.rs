@@ -1,47 +1,21 @@
-//! Reads the `permissions` of a settings file. What is not understood is reported, and then asks: a deny
-//! that nobody understood must not be a deny that is not there.
+//! Reads `permissions` of a settings file. An invalid rule is reported, and calls that it may apply to need a
+//! prompt: an invalid deny rule must not count as a missing one.
 
 use std::collections::HashSet;
 
-use crate::document::{Member, Node, Span, Value};
-use crate::file::entry_decoder;
-use crate::file::layer::find_member;
-use crate::permission::call::PermissionMode;
-use crate::permission::rule::{AffectedServers, RuleError, ToolRule};
-use crate::permission::rules::{InvalidRule, PermissionEffect, PermissionRules, RuleEntry};
-use crate::policy::Authority;
+use crate::document::{Member, Node, Span, Value, find_member};
+use crate::permission::{
+    AffectedServers, InvalidRule, PermissionEffect, PermissionMode, PermissionRules, RuleEntry,
+    RuleError, ToolRule,
+};
 use crate::problem::{ProblemKind, ProblemSubject, Reporter};
-use crate::settings::{SettingsKey, settings_key};
-use crate::source::Origin;
+use crate::schema::{PERMISSIONS_KEYS, nearest};
+use crate::source::{Authority, Origin};
 
-/// The key of a settings file that holds all this.
+/// The key of the section.
 pub(crate) const KEY: &str = "permissions";
 
-/// Every key of `permissions`.
-pub const PERMISSIONS_KEYS: &[SettingsKey] = &[
-    settings_key("allow", "array of rules", true, "calls that are made without asking"),
-    settings_key("ask", "array of rules", true, "calls that ask, whatever allows them"),
-    settings_key(
-        "deny",
-        "array of rules",
-        true,
-        "calls that are never made, whatever else allows them",
-    ),
-    settings_key(
-        "defaultMode",
-        "string",
-        true,
-        "the mode to begin with: `default`, `plan`, `acceptEdits`, `dontAsk` or `bypass`",
-    ),
-    settings_key(
-        "disableBypass",
-        "boolean",
-        true,
-        "in managed settings: `bypass` acts as `default`",
-    ),
-];
-
-/// Reads `permissions` out of a settings file's members.
+/// Reads the section from the members of a settings file.
 pub(crate) fn read(
     members: &[Member],
     authority: Authority,
@@ -50,7 +24,7 @@ pub(crate) fn read(
     let Some(member) = find_member(members, KEY) else { return PermissionRules::default() };
     let mut reader = Reader { authority, reporter, rules: PermissionRules::default() };
     if members.iter().filter(|member| member.key == KEY).count() > 1 {
-        reader.mark_unreadable(member.key_span); // The reader of the whole file has said so.
+        reader.mark_unreadable(member.key_span); // `read_top_level` has reported it.
     }
     match &member.node.value {
         Value::Object(members) => reader.read_members(members),
@@ -63,7 +37,7 @@ pub(crate) fn read(
     reader.rules
 }
 
-/// Reads `permissions` out of a project's file, where only what restricts counts.
+/// Reads the section of a project's file, where only rules that restrict count.
 pub(crate) fn read_project(members: &[Member], reporter: &mut Reporter<'_>) -> PermissionRules {
     let rules = read(members, Authority::User, reporter).restrictions();
     if let Some(Value::Object(members)) = find_member(members, KEY).map(|member| &member.node.value)
@@ -106,10 +80,7 @@ impl Reader<'_, '_> {
             let key = dotted(&member.key);
             let subject = ProblemSubject { server: None, key: &key };
             if !PERMISSIONS_KEYS.iter().any(|known| known.name == member.key) {
-                let nearest = entry_decoder::nearest(
-                    &member.key,
-                    PERMISSIONS_KEYS.iter().map(|known| known.name),
-                );
+                let nearest = nearest(&member.key, PERMISSIONS_KEYS.iter().map(|known| known.name));
                 let kind = ProblemKind::UnknownKey { nearest };
                 self.reporter.report(member.key_span, subject, kind);
             } else if !seen.insert(member.key.as_str()) {
@@ -121,7 +92,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// The member of this key, unless a person wrote `null` there.
+    /// Returns the member, unless a user wrote `null` there.
     fn non_null_member<'m>(&self, members: &'m [Member], key: &str) -> Option<&'m Member> {
         let is_user_null = |member: &&Member| {
             self.authority == Authority::User && member.node.value == Value::Null
@@ -176,8 +147,7 @@ impl Reader<'_, '_> {
         match PermissionMode::parse(text) {
             Some(mode) => self.rules.default_modes.push((mode, origin)),
             None => {
-                let nearest =
-                    entry_decoder::nearest(text, PermissionMode::ALL.iter().map(|mode| mode.id()));
+                let nearest = nearest(text, PermissionMode::ALL.iter().map(|mode| mode.id()));
                 let subject = ProblemSubject { server: None, key: &key };
                 let kind = ProblemKind::UnknownMode { nearest };
                 self.reporter.report(member.node.span, subject, kind);
@@ -208,7 +178,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// Something in this file cannot be made out that may have denied or asked.
+    /// Marks the file as one with deny or ask rules that could not be read.
     fn mark_unreadable(&mut self, span: Span) {
         let source = self.reporter.origin(span).source;
         if !self.rules.unreadable.contains(&source) {
@@ -217,8 +187,7 @@ impl Reader<'_, '_> {
     }
 
     fn report_wrong_type(&mut self, node: &Node, key: &str, expected: &'static str) {
-        let kind = ProblemKind::WrongType { expected, found: node.kind() };
-        self.reporter.report(node.span, ProblemSubject { server: None, key }, kind);
+        self.reporter.report_wrong_type(node, ProblemSubject { server: None, key }, expected);
     }
 }
 
@@ -226,8 +195,8 @@ fn dotted(key: &str) -> String {
     format!("{KEY}.{key}")
 }
 
-/// Where a fault stands in the file. A string with escapes in it is longer there than what it says, and
-/// then the whole string is meant.
+/// Returns the position of an error in the file. A string with escapes is longer in the file than its value, so
+/// then the whole string is marked.
 fn span_of(error: &RuleError, node: Span, text: &str) -> Span {
     let is_as_written = node.end - node.start == text.len() + 2;
     match is_as_written {
@@ -238,12 +207,11 @@ fn span_of(error: &RuleError, node: Span, text: &str) -> Span {
 
 #[cfg(test)]
 mod tests {
-    use crate::policy::Authority;
     use crate::scope::Scope;
     use crate::settings::Settings;
-    use crate::source::Source;
+    use crate::source::{Authority, Source};
 
-    /// Lists what was read and what is wrong with it, a line each.
+    /// Lists the rules and the problems, one per line.
     #[track_caller]
     fn check(authority: Authority, text: &str, expected: &[&str]) {
         let source = Source::file(Scope::User, "s");
@@ -254,11 +222,11 @@ mod tests {
             found.push(format!("{} {}", it.effect, it.rule));
         }
         found.extend(
-            rules.invalid.iter().map(|it| format!("broken {} {:?}", it.effect, it.affected)),
+            rules.invalid.iter().map(|it| format!("invalid {} {:?}", it.effect, it.affected)),
         );
         found.extend(rules.default_modes.iter().map(|(mode, _)| format!("mode {mode}")));
         found.extend(rules.bypass_disabled.iter().map(|_| "no bypass".to_owned()));
-        found.extend(rules.unreadable.iter().map(|_| "lost".to_owned()));
+        found.extend(rules.unreadable.iter().map(|_| "unreadable".to_owned()));
         for problem in &settings.layer.problems {
             let column = problem.origin.position.map_or(0, |position| position.column);
             let key = problem.key.as_deref().unwrap_or_default();
@@ -280,70 +248,80 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_that_is_none_is_an_error_with_its_column_and_drops_no_other() {
+    fn an_invalid_rule_is_an_error_with_its_column_and_drops_no_other() {
         check(
             Authority::User,
             r#"{"permissions": {"deny": ["mcp__a__b(c", "mcp__d", 5], "allow": ["x"]}}"#,
             &[
                 "deny mcp__d",
-                "broken allow EveryServer",
-                "broken deny Named(\"a__b\")",
-                "broken deny EveryServer",
-                "Error 67 permissions.allow[0]: is no rule: a rule begins with `mcp__`; as it is, it allows nothing",
-                "Error 39 permissions.deny[0]: is no rule: a predicate is `argument=value` or `argument!=value`; until it is mended, calls to its server ask",
+                "invalid allow EveryServer",
+                "invalid deny Named(\"a__b\")",
+                "invalid deny EveryServer",
+                "Error 67 permissions.allow[0]: is not a valid rule: a rule must begin with `mcp__`; it allows nothing",
+                "Error 39 permissions.deny[0]: is not a valid rule: a predicate must be `argument=value` or `argument!=value`; until it is fixed, calls to its server ask",
                 "Error 52 permissions.deny[2]: expected a string, found a number",
             ],
         );
     }
 
     #[test]
-    fn where_the_string_has_escapes_the_whole_of_it_is_meant() {
+    fn in_a_string_with_escapes_the_whole_string_is_marked() {
         check(
             Authority::User,
             r#"{"permissions": {"allow": ["mcp__a(b=\"c)"]}}"#,
             &[
-                "broken allow Named(\"a\")",
-                "Error 28 permissions.allow[0]: is no rule: a quote is not closed; as it is, it allows nothing",
+                "invalid allow Named(\"a\")",
+                "Error 28 permissions.allow[0]: is not a valid rule: a quote is not closed; it allows nothing",
             ],
         );
     }
 
     #[test]
-    fn what_may_have_denied_and_is_not_understood_is_lost() {
+    fn unreadable_deny_and_ask_lists_are_marked() {
         check(
             Authority::User,
             r#"{"permissions": {"deny": "mcp__a"}}"#,
-            &["lost", "Error 26 permissions.deny: expected an array of rules, found a string"],
+            &[
+                "unreadable",
+                "Error 26 permissions.deny: expected an array of rules, found a string",
+            ],
         );
         check(
             Authority::User,
             r#"{"permissions": {"ask": [], "ask": []}}"#,
-            &["lost", "Warning 29 permissions.ask: stands here twice; the last one counts"],
+            &["unreadable", "Warning 29 permissions.ask: duplicate key; the last one counts"],
         );
         check(
             Authority::User,
             r#"{"permissions": {}, "permissions": {}}"#,
-            &["lost", "Warning 21 permissions: stands here twice; the last one counts"],
+            &["unreadable", "Warning 21 permissions: duplicate key; the last one counts"],
         );
         check(
             Authority::User,
             r#"{"permissions": []}"#,
-            &["lost", "Error 17 permissions: expected an object, found an array"],
+            &["unreadable", "Error 17 permissions: expected an object, found an array"],
         );
         check(
             Authority::User,
             r#"{"permissions": {"defaultMode": "Plan"}}"#,
             &[
-                "lost",
-                "Error 33 permissions.defaultMode: unknown mode; until it is mended, every call asks",
+                "unreadable",
+                "Error 33 permissions.defaultMode: unknown mode; until it is fixed, every call asks",
             ],
         );
         check(
             Authority::Administrator,
             r#"{"permissions": {"disableBypass": "yes"}}"#,
-            &["lost", "Error 35 permissions.disableBypass: expected true or false, found a string"],
+            &[
+                "unreadable",
+                "Error 35 permissions.disableBypass: expected true or false, found a string",
+            ],
         );
-        check(Authority::User, "{", &["lost", "Error 1 : not valid JSON: unterminated object"]);
+        check(
+            Authority::User,
+            "{",
+            &["unreadable", "Error 1 : not valid JSON: unterminated object"],
+        );
         check(
             Authority::User,
             r#"{"permissions": {"allow": {}}}"#,
@@ -366,19 +344,19 @@ mod tests {
         let keys: Vec<_> =
             settings.layer.problems.iter().filter_map(|it| it.key.as_deref()).collect();
         assert_eq!(keys, ["permissions.deny[1]", "permissions.allow", "permissions.defaultMode"]);
-        let lost = Settings::read_project(&source, r#"{"permissions": "#);
-        assert_eq!(lost.permissions.unreadable.len(), 1);
+        let unreadable = Settings::read_project(&source, r#"{"permissions": "#);
+        assert_eq!(unreadable.permissions.unreadable.len(), 1);
         assert_eq!(Settings::read_project(&source, "{").permissions.unreadable.len(), 0);
     }
 
     #[test]
-    fn a_person_cannot_forbid_bypass_and_unknown_keys_are_named() {
+    fn a_user_cannot_disable_bypass_and_unknown_keys_are_reported() {
         check(
             Authority::User,
             r#"{"permissions": {"disableBypass": true, "denny": []}}"#,
             &[
                 "Warning 41 permissions.denny: unknown key, kept but without effect",
-                "Warning 18 permissions.disableBypass: counts in managed settings only",
+                "Warning 18 permissions.disableBypass: has an effect in managed settings only",
             ],
         );
     }

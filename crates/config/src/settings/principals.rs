@@ -1,95 +1,53 @@
-//! Reads `principals` of a settings file: what clients of a gateway may do, each by the name that it shows itself with.
-//! Rules that hold for everybody hold for them too; these are added.
+//! Reads `principals` of a settings file: permission rules for the clients of a gateway, by name.
 
-use std::collections::BTreeMap;
-
-use crate::document::{Member, Value};
-use crate::file::entry_decoder;
-use crate::file::layer::find_member;
-use crate::permission::PermissionRules;
-use crate::policy::Authority;
+use super::permissions;
+use crate::document::{Member, Value, find_member};
+pub use crate::permission::Principals;
+use crate::permission::{ANY_PRINCIPAL, PermissionRules};
 use crate::problem::{ProblemKind, ProblemSubject, Reporter};
-use crate::settings::{SettingsKey, settings_key};
+pub use crate::schema::PRINCIPAL_KEYS;
+use crate::schema::nearest;
+use crate::source::Authority;
 
-/// The key of a settings file that holds all this.
+/// The key of the section.
 pub(crate) const KEY: &str = "principals";
-/// The name that stands for everybody.
-const ANY_PRINCIPAL: &str = "*";
 
-/// Every key of one of the `principals`.
-pub const PRINCIPAL_KEYS: &[SettingsKey] = &[settings_key(
-    "permissions",
-    "object",
-    true,
-    "rules for this one, besides those for everybody",
-)];
-
-/// Rules by name.
-#[derive(Debug, Clone, Default)]
-pub struct Principals(BTreeMap<String, PermissionRules>);
-
-impl Principals {
-    /// The rules for one name, besides those for everybody: its own, and those of `*`.
-    pub fn rules(&self, name: &str) -> Option<PermissionRules> {
-        let of = |name: &str| self.0.get(name).cloned();
-        match (of(ANY_PRINCIPAL), of(name).filter(|_| name != ANY_PRINCIPAL)) {
-            (Some(all), Some(own)) => Some(all.merge(own)),
-            (all, own) => all.or(own),
-        }
-    }
-
-    /// These and others together.
-    pub fn merge(mut self, other: Principals) -> Principals {
-        for (name, rules) in other.0 {
-            let before = self.0.remove(&name).unwrap_or_default();
-            self.0.insert(name, before.merge(rules));
-        }
-        self
-    }
-
-    /// Only what restricts.
-    pub fn restrictions(self) -> Principals {
-        let one = |(name, rules): (String, PermissionRules)| (name, rules.restrictions());
-        Principals(self.0.into_iter().map(one).collect())
-    }
-}
-
-/// Reads it out of a settings file's members. A principal of whom nothing can be made out is asked about everything.
+/// Reads the section from the members of a settings file. If the rules of a client cannot be read, all of its
+/// calls need a prompt.
 pub(crate) fn read(
     members: &[Member],
     authority: Authority,
     reporter: &mut Reporter<'_>,
 ) -> Principals {
+    let mut principals = Principals::default();
     let Some(member) = find_member(members, KEY).filter(|it| it.node.value != Value::Null) else {
-        return Principals::default();
+        return principals;
     };
-    let wrong_type = |kind| ProblemKind::WrongType { expected: "an object", found: kind };
     let Value::Object(all) = &member.node.value else {
         let subject = ProblemSubject { server: None, key: KEY };
-        reporter.report(member.node.span, subject, wrong_type(member.node.kind()));
+        reporter.report_wrong_type(&member.node, subject, "an object");
         let unreadable = PermissionRules::unreadable(&reporter.origin(member.node.span).source);
-        return Principals(BTreeMap::from([(ANY_PRINCIPAL.to_owned(), unreadable)]));
+        principals.insert(ANY_PRINCIPAL.to_owned(), unreadable);
+        return principals;
     };
-    let mut principals = Principals::default();
     for one in all {
         let key = format!("{KEY}.{}", one.key);
         let subject = ProblemSubject { server: None, key: &key };
         let rules = match &one.node.value {
             Value::Object(inner) => {
                 report_unknown_keys(inner, &key, reporter);
-                crate::settings::permissions::read(inner, authority, reporter)
+                permissions::read(inner, authority, reporter)
             }
             Value::Null
             | Value::Bool(_)
             | Value::Number(_)
             | Value::String(_)
             | Value::Array(_) => {
-                reporter.report(one.node.span, subject, wrong_type(one.node.kind()));
+                reporter.report_wrong_type(&one.node, subject, "an object");
                 PermissionRules::unreadable(&reporter.origin(one.node.span).source)
             }
         };
-        let named = Principals(BTreeMap::from([(one.key.clone(), rules)]));
-        principals = principals.merge(named);
+        principals.insert(one.key.clone(), rules);
     }
     principals
 }
@@ -98,8 +56,7 @@ fn report_unknown_keys(members: &[Member], key: &str, reporter: &mut Reporter<'_
     for member in
         members.iter().filter(|it| !PRINCIPAL_KEYS.iter().any(|known| known.name == it.key))
     {
-        let nearest =
-            entry_decoder::nearest(&member.key, PRINCIPAL_KEYS.iter().map(|known| known.name));
+        let nearest = nearest(&member.key, PRINCIPAL_KEYS.iter().map(|known| known.name));
         let key = format!("{key}.{}", member.key);
         let subject = ProblemSubject { server: None, key: &key };
         reporter.report(member.key_span, subject, ProblemKind::UnknownKey { nearest });
@@ -137,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn everybody_has_the_rules_of_all_and_their_own() {
+    fn a_client_has_its_own_rules_and_those_of_every_client() {
         let text = r#"{"principals": {
             "*": {"permissions": {"deny": ["mcp__git__push"]}},
             "ci": {"permissions": {"allow": ["mcp__git"]}}
@@ -153,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_made_out_is_said_and_asks() {
+    fn unreadable_rules_are_reported_and_need_a_prompt() {
         let text = r#"{"principals": {
             "ci": {"permissions": {"allow": ["mcp__git"], "deny": 5}, "permission": {}},
             "ada": 7
@@ -164,6 +121,6 @@ mod tests {
         check(&settings.principals, "ada", "status", PermissionEffect::Ask);
         let whole = read(r#"{"principals": [], "permissions": {"allow": ["mcp__git"]}}"#);
         assert_eq!(whole.layer.problems.len(), 1);
-        check(&whole.principals, "anybody", "status", PermissionEffect::Ask);
+        check(&whole.principals, "eve", "status", PermissionEffect::Ask);
     }
 }

@@ -1,13 +1,12 @@
-//! One object of a settings file with keys of its own: its keys are checked when it is opened, and each value is read
-//! or reported.
+//! One object of a settings file. Its keys are checked when it is opened; each value is read, or reported if it
+//! is not valid.
 
 use std::collections::HashSet;
 
-use crate::document::{Member, Node, Value};
-use crate::file::entry_decoder;
-use crate::file::layer::find_member;
+use crate::document::{Member, Node, Span, Value, find_member};
+use crate::entry::is_https_url;
 use crate::problem::{ProblemKind, ProblemSubject, Reporter};
-use crate::settings::SettingsKey;
+use crate::schema::{SettingsKey, nearest};
 use crate::source::Origin;
 use crate::template::Template;
 
@@ -20,7 +19,7 @@ pub(crate) struct Section<'m, 'r, 'l> {
 }
 
 impl<'m, 'r, 'l> Section<'m, 'r, 'l> {
-    /// The object under a key; none where there is none, which is reported if there is something else.
+    /// Opens the object under a key; `None` if it is absent, or reported if it is not an object.
     pub(crate) fn open(
         members: &'m [Member],
         key: &'static str,
@@ -29,8 +28,8 @@ impl<'m, 'r, 'l> Section<'m, 'r, 'l> {
     ) -> Option<Section<'m, 'r, 'l>> {
         let member = find_member(members, key).filter(|it| it.node.value != Value::Null)?;
         let Value::Object(inner) = &member.node.value else {
-            let kind = ProblemKind::WrongType { expected: "an object", found: member.node.kind() };
-            reporter.report(member.node.span, ProblemSubject { server: None, key }, kind);
+            let subject = ProblemSubject { server: None, key };
+            reporter.report_wrong_type(&member.node, subject, "an object");
             return None;
         };
         let mut section = Section { key, member, inner, reporter };
@@ -42,8 +41,7 @@ impl<'m, 'r, 'l> Section<'m, 'r, 'l> {
         let mut seen = HashSet::new();
         for member in self.inner {
             if !keys.iter().any(|known| known.name == member.key) {
-                let nearest =
-                    entry_decoder::nearest(&member.key, keys.iter().map(|known| known.name));
+                let nearest = nearest(&member.key, keys.iter().map(|known| known.name));
                 self.report(member.key_span, &member.key, ProblemKind::UnknownKey { nearest });
             } else if !seen.insert(member.key.as_str()) {
                 self.report(member.key_span, &member.key, ProblemKind::DuplicateKey);
@@ -51,7 +49,7 @@ impl<'m, 'r, 'l> Section<'m, 'r, 'l> {
         }
     }
 
-    /// A text.
+    /// Reads a string.
     pub(crate) fn string(&mut self, name: &str) -> Option<String> {
         let member = find_member(self.inner, name)?;
         match &member.node.value {
@@ -67,7 +65,7 @@ impl<'m, 'r, 'l> Section<'m, 'r, 'l> {
         }
     }
 
-    /// A text that must be there.
+    /// Reads a required string.
     pub(crate) fn required_string(&mut self, name: &str) -> Option<String> {
         if find_member(self.inner, name).is_none() {
             self.report_wrong_type(&self.member.node, name, "a string");
@@ -75,12 +73,12 @@ impl<'m, 'r, 'l> Section<'m, 'r, 'l> {
         self.string(name)
     }
 
-    /// A text that may name a secret.
+    /// Reads a string that may refer to a secret.
     pub(crate) fn template(&mut self, name: &str) -> Option<Template> {
         self.string(name).map(|text| Template::parse(&text))
     }
 
-    /// An https address, or one on this machine.
+    /// Reads an https URL, or a URL of this machine.
     pub(crate) fn https_url(&mut self, name: &str) -> Option<String> {
         let text = self.string(name)?;
         if is_https_or_loopback(&text) {
@@ -91,7 +89,7 @@ impl<'m, 'r, 'l> Section<'m, 'r, 'l> {
         None
     }
 
-    /// Such an address, which must be there.
+    /// Reads a required https URL, or a URL of this machine.
     pub(crate) fn required_https_url(&mut self, name: &str) -> Option<String> {
         if find_member(self.inner, name).is_none() {
             let kind = ProblemKind::InvalidUrl { schemes: "`https://`" };
@@ -100,7 +98,7 @@ impl<'m, 'r, 'l> Section<'m, 'r, 'l> {
         self.https_url(name)
     }
 
-    /// A port.
+    /// Reads a port.
     pub(crate) fn port(&mut self, name: &str) -> Option<u16> {
         let member = find_member(self.inner, name)?;
         let number = match &member.node.value {
@@ -117,7 +115,7 @@ impl<'m, 'r, 'l> Section<'m, 'r, 'l> {
         number
     }
 
-    /// A whole number above nought.
+    /// Reads an integer above zero.
     pub(crate) fn positive_integer(&mut self, name: &str) -> Option<u64> {
         let member = find_member(self.inner, name)?;
         let number = match &member.node.value {
@@ -134,7 +132,7 @@ impl<'m, 'r, 'l> Section<'m, 'r, 'l> {
         number
     }
 
-    /// A word that must be there and mean something.
+    /// Reads a required string that `parse` accepts.
     pub(crate) fn one_of<T>(
         &mut self,
         name: &str,
@@ -156,7 +154,7 @@ impl<'m, 'r, 'l> Section<'m, 'r, 'l> {
         word
     }
 
-    /// Where it stands.
+    /// Returns the position of the section.
     pub(crate) fn origin(&self) -> Origin {
         self.reporter.origin(self.member.key_span)
     }
@@ -166,7 +164,7 @@ impl<'m, 'r, 'l> Section<'m, 'r, 'l> {
         self.report(node.span, name, kind);
     }
 
-    fn report(&mut self, span: crate::document::Span, name: &str, kind: ProblemKind) {
+    fn report(&mut self, span: Span, name: &str, kind: ProblemKind) {
         let key = format!("{}.{name}", self.key);
         self.reporter.report(span, ProblemSubject { server: None, key: &key }, kind);
     }
@@ -177,5 +175,5 @@ fn is_https_or_loopback(text: &str) -> bool {
         url.scheme() == "http"
             && matches!(url.host_str(), Some("127.0.0.1" | "localhost" | "[::1]"))
     });
-    entry_decoder::is_https_url(text) || is_local
+    is_https_url(text) || is_local
 }

@@ -343,7 +343,7 @@ pub(crate) async fn obtain_permit(
                 PermissionMode::Bypass => return Ok(Permit { because }),
                 PermissionMode::DontAsk => {
                     return Err(denied(format!(
-                        "{CHANGED_SINCE_APPROVAL}, and nothing asks in the mode `dontAsk`"
+                        "{CHANGED_SINCE_APPROVAL}, and the mode `dontAsk` allows no prompts"
                     )));
                 }
                 PermissionMode::Plan | PermissionMode::Default | PermissionMode::AcceptEdits => {}

@@ -236,7 +236,7 @@ mod tests {
             PermissionMode::Default,
             "read allow drop deny",
             &[
-                "read allow -> ask/allow by arguments x1: no rule is about it; the allow rule `mcp__s__read(path=/srv/*)` (s:1)",
+                "read allow -> ask/allow by arguments x1: no matching rule; the allow rule `mcp__s__read(path=/srv/*)` (s:1)",
                 "same 1",
             ],
         );
@@ -248,7 +248,7 @@ mod tests {
             "{}",
             PermissionMode::Plan,
             "read allow",
-            &["read allow -> deny/ask by hints x1: the mode `plan`; no rule is about it", "same 0"],
+            &["read allow -> deny/ask by hints x1: the mode `plan`; no matching rule", "same 0"],
         );
     }
 

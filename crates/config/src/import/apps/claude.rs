@@ -10,8 +10,8 @@ use crate::import::entry_builder::{
 };
 use crate::import::note::{ImportNote, SkipReason};
 use crate::import::oauth::OauthKey;
+use crate::import::outcome::{ImportOutcome, ImportedScope};
 use crate::import::variable_syntax::VariableSyntax;
-use crate::import::{ImportOutcome, ImportedScope};
 
 const OAUTH: [(&str, OauthKey); 6] = [
     ("clientId", OauthKey::ClientId),
@@ -22,25 +22,25 @@ const OAUTH: [(&str, OauthKey); 6] = [
     ("xaa", OauthKey::Xaa),
 ];
 
-/// A person's servers, and theirs in this project.
+/// Reads the servers of a user, and those of the user in this project.
 pub(crate) fn read_code(mut root: Map<String, Value>, project: &Path) -> ImportOutcome {
     let mut found = ImportOutcome::default();
-    let mut here = Map::new();
-    let mut elsewhere = 0;
+    let mut project_settings = Map::new();
+    let mut other_project_servers = 0;
     if let Some(Value::Object(projects)) = root.shift_remove("projects") {
         for (folder, settings) in projects {
             let Value::Object(settings) = settings else {
                 continue;
             };
             if is_same_folder(&folder, project) {
-                here = settings;
+                project_settings = settings;
             } else {
                 let servers = settings.get("mcpServers").and_then(Value::as_object);
-                elsewhere += servers.map_or(0, Map::len);
+                other_project_servers += servers.map_or(0, Map::len);
             }
         }
     }
-    let disabled = here.shift_remove("disabledMcpServers");
+    let disabled = project_settings.shift_remove("disabledMcpServers");
     let is_disabled = |name: &str| {
         let names = disabled.as_ref().and_then(Value::as_array);
         names.is_some_and(|names| names.iter().any(|disabled| disabled == name))
@@ -53,7 +53,7 @@ pub(crate) fn read_code(mut root: Map<String, Value>, project: &Path) -> ImportO
         }
         Ok(converted)
     });
-    let local = here.shift_remove("mcpServers");
+    let local = project_settings.shift_remove("mcpServers");
     found.add_servers("projects.mcpServers", local, ImportedScope::Local, |name, server| {
         let mut converted = convert_code_server(server)?;
         if is_disabled(name) {
@@ -61,13 +61,13 @@ pub(crate) fn read_code(mut root: Map<String, Value>, project: &Path) -> ImportO
         }
         Ok(converted)
     });
-    if elsewhere > 0 {
-        found.notes.push(ImportNote::OtherProjects { servers: elsewhere });
+    if other_project_servers > 0 {
+        found.notes.push(ImportNote::OtherProjects { servers: other_project_servers });
     }
     found
 }
 
-/// Claude Code ignores `cwd`, `trust` and `disabled` in a server, so they are left out.
+/// Claude Code ignores `cwd`, `trust` and `disabled` in a server, so they are dropped.
 fn convert_code_server(server: Value) -> Result<ConvertedEntry, SkipReason> {
     let mut builder = EntryBuilder::new(server, &VariableSyntax::Braces)?;
     let is_written = builder.has("type");
@@ -93,7 +93,7 @@ fn convert_code_server(server: Value) -> Result<ConvertedEntry, SkipReason> {
     Ok(builder.build())
 }
 
-/// A person's servers. Claude Desktop expands no variables.
+/// Reads the servers of a user. Claude Desktop expands no variables.
 pub(crate) fn read_desktop(mut root: Map<String, Value>) -> ImportOutcome {
     let mut found = ImportOutcome::default();
     let servers = root.shift_remove("mcpServers");
@@ -109,7 +109,7 @@ pub(crate) fn read_desktop(mut root: Map<String, Value>) -> ImportOutcome {
     found
 }
 
-/// Claude Code writes the folder with slashes on every system.
+/// Claude Code writes folders with slashes on every system.
 fn is_same_folder(written: &str, project: &Path) -> bool {
     let canonical = |folder: &str| {
         let is_windows = folder.as_bytes().get(1) == Some(&b':');
@@ -132,11 +132,11 @@ mod tests {
     }
 
     #[test]
-    fn a_persons_servers_and_those_of_this_project_are_taken() {
+    fn servers_of_the_user_and_of_this_project_are_imported() {
         check(
             HostApp::ClaudeCode,
             r#"{
-  "numStartups": 12, // all the rest of the file is Claude Code's own business
+  "numStartups": 12, // the rest of the file is not imported
   "mcpServers": {
     "github": {
       "type": "http", "url": "https://api.example.com/mcp?org=${ORG:-acme}",
@@ -164,7 +164,7 @@ mod tests {
   `GITHUB_TOKEN` must be set
   `alwaysLoad` has no counterpart and was left out
 files (User) {"type":"stdio","command":"npx","args":["-y","files","$$HOME"],"env":{}}
-  `args[2]`: `$` became `$$` so that it keeps meaning a dollar
+  `args[2]`: `$` became `$$` to stay a literal dollar sign
   disabled in this project, but not elsewhere
 events (User) {"type":"http","url":"https://e.example.com"}
 db (Local) {"type":"stdio","command":"pg-mcp","env":{"URL":"${DB_URL}"}}
@@ -176,7 +176,7 @@ old (Local) {"type":"sse","url":"https://old.example.com/sse","disabled":true}
     }
 
     #[test]
-    fn what_claude_code_ignores_in_a_server_is_left_out() {
+    fn keys_that_claude_code_ignores_are_dropped() {
         check(
             HostApp::ClaudeCode,
             r#"{"mcpServers": {"a": {"command": "x", "cwd": "/", "trust": true, "disabled": true, "url": null}}}"#,
@@ -201,23 +201,23 @@ old (Local) {"type":"sse","url":"https://old.example.com/sse","disabled":true}
   "untyped": {"url": "https://x"}, "good": {"command": "x"}
 }}"#,
             r#"untyped (User) {"type":"http","url":"https://x"}
-  no transport is written: taken as `http`
+  no transport is given: assumed `http`
 good (User) {"type":"stdio","command":"x"}
 `text` was skipped: it is not an object
-`empty` was skipped: it has neither a command nor an address
+`empty` was skipped: it has neither a command nor a URL
 `ide` was skipped: its `type` cannot be imported
 `args` was skipped: `args` should be an array of strings
 `env` was skipped: `env.A` should be a string
 `port` was skipped: `oauth.callbackPort` should be a port
-`time` was skipped: `timeout` should be a time
-`nowhere` was skipped: it has neither a command nor an address
-`socket` was skipped: its address is not a web address
+`time` was skipped: `timeout` should be a duration
+`nowhere` was skipped: it has neither a command nor a URL
+`socket` was skipped: the scheme of its URL is not supported
 "#,
         );
         check(
             HostApp::ClaudeCode,
             r#"{"mcpServers": []}"#,
-            "`mcpServers` has another shape and was not read\n",
+            "`mcpServers` has an unexpected type and was not read\n",
         );
         check(HostApp::ClaudeCode, "{}", "");
     }
@@ -234,7 +234,7 @@ good (User) {"type":"stdio","command":"x"}
   },
 }"#,
             r#"My Files (User) {"type":"stdio","command":"npx","args":["-y","files","C:\\Users\\ada"],"env":{"A":"$${B}","N":"1"}}
-  `env.A`: `$` became `$$` so that it keeps meaning a dollar
+  `env.A`: `$` became `$$` to stay a literal dollar sign
   `env.N`: a number became a string
 off (User) {"type":"stdio","command":"x","disabled":true}
   `autoApprove` has no counterpart and was left out

@@ -1,14 +1,15 @@
-//! Codex's `config.toml`, a person's and a project's. It expands no variables; it names them.
+//! Codex's `config.toml` of a user or a project. Codex expands no variables in values; separate keys name them.
 
 use serde_json::{Map, Value};
 
 use crate::import::entry_builder::{
     ConvertedEntry, EntryBuilder, FlagMeaning, TimeUnit, wrong_type,
 };
+use crate::import::host_app::FileScope;
 use crate::import::note::{ExpectedType, ImportNote, SkipReason};
 use crate::import::oauth::OauthKey;
+use crate::import::outcome::ImportOutcome;
 use crate::import::variable_syntax::VariableSyntax;
-use crate::import::{FileScope, ImportOutcome};
 
 const OAUTH: [(&str, OauthKey); 3] = [
     ("client_id", OauthKey::ClientId),
@@ -16,7 +17,7 @@ const OAUTH: [(&str, OauthKey); 3] = [
     ("scopes", OauthKey::Scopes),
 ];
 
-/// The servers of a file.
+/// Reads the servers of a file.
 pub(crate) fn read(mut root: Map<String, Value>, scope: FileScope) -> ImportOutcome {
     let mut found = ImportOutcome::default();
     let servers = root.shift_remove("mcp_servers");
@@ -52,7 +53,7 @@ fn copy_stdio(builder: &mut EntryBuilder<'_>) -> Result<(), SkipReason> {
     builder.copy_string("cwd")
 }
 
-/// `env_vars` names variables of Codex's own environment; a value written in `env` beats them.
+/// Adds the variables of `env_vars`, which come from Codex's own environment; a value in `env` overrides them.
 fn add_env_vars(
     builder: &mut EntryBuilder<'_>,
     env: &mut Map<String, Value>,
@@ -65,7 +66,7 @@ fn add_env_vars(
     };
     for (index, name) in names.iter().enumerate() {
         let key = format!("env_vars[{index}]");
-        // It may also be `{ name, source }`, and a remote source is not this machine.
+        // An element may also be `{ name, source }`, and a remote source is not this machine.
         let source = name.get("source").and_then(Value::as_str);
         if source.is_some_and(|source| source != "local") {
             builder.note(ImportNote::KeyDropped { key });
@@ -105,7 +106,7 @@ fn copy_remote(builder: &mut EntryBuilder<'_>) -> Result<(), SkipReason> {
     builder.copy_oauth("oauth", &OAUTH)
 }
 
-/// Codex lets the later of two headers win, whatever their case.
+/// In Codex the later of two headers wins, whatever their case.
 fn set_header(headers: &mut Map<String, Value>, name: &str, value: String) {
     headers.retain(|other, _| !other.eq_ignore_ascii_case(name));
     headers.insert(name.to_owned(), value.into());
@@ -159,8 +160,8 @@ oauth_resource = "https://mcp.example.com"
 enabled = true
 "#,
             r#"docs (User) {"type":"stdio","command":"docs-server","args":["--price","5$$","$${HOME}"],"env":{"MODE":"fast","TOKEN":"${TOKEN}","REGION":"${REGION}"},"cwd":"/srv","timeout":1500,"tools":{"allow":["search","read"],"deny":["write"]},"disabled":true}
-  `args[1]`: `$` became `$$` so that it keeps meaning a dollar
-  `args[2]`: `$` became `$$` so that it keeps meaning a dollar
+  `args[1]`: `$` became `$$` to stay a literal dollar sign
+  `args[2]`: `$` became `$$` to stay a literal dollar sign
   `TOKEN` must be set
   `REGION` must be set
   `env_vars[2]` has no counterpart and was left out
@@ -169,7 +170,7 @@ enabled = true
   `default_tools_approval_mode` has no counterpart and was left out
   `tools` has no counterpart and was left out
 figma (User) {"type":"http","url":"https://mcp.example.com/mcp","headers":{"X-Region":"us$$east","X-Team":"${TEAM}","Authorization":"Bearer ${FIGMA_TOKEN}"},"headersHelper":"print-headers $X","oauth":{"clientId":"abc","callbackPort":4321,"scopes":"read write"}}
-  `http_headers.X-Region`: `$` became `$$` so that it keeps meaning a dollar
+  `http_headers.X-Region`: `$` became `$$` to stay a literal dollar sign
   `TEAM` must be set
   `FIGMA_TOKEN` must be set
   `oauth.callback_url` has no counterpart and was left out
@@ -179,7 +180,7 @@ figma (User) {"type":"http","url":"https://mcp.example.com/mcp","headers":{"X-Re
     }
 
     #[test]
-    fn what_does_not_belong_to_the_transport_is_noted() {
+    fn keys_of_another_transport_are_noted() {
         check(
             "[mcp_servers.a]\ncommand = 'x'\nscopes = ['s']\nheaders = {}\nenv = {}\n",
             r#"a (User) {"type":"stdio","command":"x","env":{}}
@@ -223,11 +224,11 @@ oauth = "yes"
 scopes = []
 "#,
             r#"a.b/c (User) {"type":"stdio","command":"x"}
-`both` was skipped: it has both a command and an address
-`neither` was skipped: it has neither a command nor an address
+`both` was skipped: it has both a command and a URL
+`neither` was skipped: it has neither a command nor a URL
 `variable` was skipped: `bearer_token_env_var` should be the name of a variable
 `vars` was skipped: `env_vars[0]` should be the name of a variable
-`time` was skipped: `tool_timeout_sec` should be a time
+`time` was skipped: `tool_timeout_sec` should be a duration
 `oauth` was skipped: `oauth` should be an object of strings
 "#,
         );

@@ -1,4 +1,4 @@
-//! Cursor's `mcp.json`, a person's and a project's.
+//! Cursor's `mcp.json` of a user or a project.
 
 use std::path::Path;
 
@@ -6,9 +6,10 @@ use serde_json::{Map, Value};
 
 use crate::import::editor_variables::{EditorVariables, Workspace};
 use crate::import::entry_builder::{EntryBuilder, FlagMeaning, ImportedTransport};
+use crate::import::host_app::FileScope;
 use crate::import::oauth::OauthKey;
+use crate::import::outcome::ImportOutcome;
 use crate::import::variable_syntax::VariableSyntax;
-use crate::import::{FileScope, ImportOutcome};
 
 const OAUTH: [(&str, OauthKey); 3] = [
     ("CLIENT_ID", OauthKey::ClientId),
@@ -16,7 +17,7 @@ const OAUTH: [(&str, OauthKey); 3] = [
     ("scopes", OauthKey::Scopes),
 ];
 
-/// The servers of a file.
+/// Reads the servers of a file.
 pub(crate) fn read(
     mut root: Map<String, Value>,
     scope: FileScope,
@@ -52,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn a_persons_file_follows_whatever_project_is_open() {
+    fn in_a_users_file_the_workspace_is_the_current_folder() {
         check(
             FileScope::User,
             r#"{
@@ -74,20 +75,20 @@ mod tests {
             r#"notes (User) {"type":"stdio","command":"python","args":["${PWD:-.}/tools/server.py"],"env":{"API_KEY":"${API_KEY}","PRICE":"5$$","DATA":"${HOME:-${USERPROFILE}}/notes"}}
   `args[0]`: ${workspaceFolder} became ${PWD:-.}
   `API_KEY` must be set
-  `env.PRICE`: `$` became `$$` so that it keeps meaning a dollar
+  `env.PRICE`: `$` became `$$` to stay a literal dollar sign
   `env.DATA`: ${userHome} became ${HOME:-${USERPROFILE}}
   `envFile` has no counterpart and was left out
 tickets (User) {"type":"http","url":"https://tickets.example.com/mcp","headers":{"Authorization":"Bearer ${TICKETS}"},"oauth":{"clientId":"id","clientSecret":"${SECRET}","scopes":"read write"}}
   `TICKETS` must be set
   `SECRET` must be set
 legacy (User) {"type":"sse","url":"http://localhost:8000/sse?x=1"}
-  no transport is written: taken as `sse`
+  no transport is given: assumed `sse`
 "#,
         );
     }
 
     #[test]
-    fn a_projects_file_means_its_own_project() {
+    fn in_a_projects_file_the_workspace_is_the_project() {
         check(
             FileScope::Project,
             r#"{"mcpServers": {"a": {"command": "${workspaceFolder}/x", "args": ["${input:key} ${TOKEN}"], "disabled": true}}}"#,

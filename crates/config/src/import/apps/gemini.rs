@@ -1,12 +1,13 @@
-//! Gemini CLI's `settings.json`, a person's and a project's.
+//! Gemini CLI's `settings.json` of a user or a project.
 
 use serde_json::{Map, Value};
 
 use crate::import::entry_builder::{EntryBuilder, TimeUnit};
+use crate::import::host_app::FileScope;
 use crate::import::note::{ImportNote, SkipReason};
 use crate::import::oauth::OauthKey;
+use crate::import::outcome::ImportOutcome;
 use crate::import::variable_syntax::VariableSyntax;
-use crate::import::{FileScope, ImportOutcome};
 
 const OAUTH: [(&str, OauthKey); 3] = [
     ("clientId", OauthKey::ClientId),
@@ -14,7 +15,7 @@ const OAUTH: [(&str, OauthKey); 3] = [
     ("scopes", OauthKey::Scopes),
 ];
 
-/// The servers of a file.
+/// Reads the servers of a file.
 pub(crate) fn read(mut root: Map<String, Value>, scope: FileScope) -> ImportOutcome {
     let mut found = ImportOutcome::default();
     let lists = root.shift_remove("mcp").unwrap_or_default();
@@ -46,7 +47,7 @@ pub(crate) fn read(mut root: Map<String, Value>, scope: FileScope) -> ImportOutc
     found
 }
 
-/// Gemini has two lists of names: with the first only those start, with the second all others.
+/// Gemini has two lists of names: `allowed` starts only those servers, `excluded` all others.
 fn disabled_by(lists: &Value, name: &str) -> Option<&'static str> {
     let names = |key| lists.get(key).and_then(Value::as_array);
     let has = |names: &Vec<Value>| names.iter().any(|listed| listed == name);
@@ -56,7 +57,7 @@ fn disabled_by(lists: &Value, name: &str) -> Option<&'static str> {
     names("allowed").is_some_and(|names| !has(names)).then_some("mcp.allowed")
 }
 
-/// An address wins over a command, and of the two keys for it the older one wins.
+/// A URL takes precedence over a command, and `httpUrl` over `url`.
 fn copy_transport(builder: &mut EntryBuilder<'_>) -> Result<(), SkipReason> {
     let (transport, url) = if builder.has("httpUrl") {
         builder.take("type");
@@ -80,7 +81,7 @@ fn copy_transport(builder: &mut EntryBuilder<'_>) -> Result<(), SkipReason> {
     builder.copy_oauth("oauth", &OAUTH)
 }
 
-/// Whoever wrote a project's tree must not be the one who vouches for its servers.
+/// A project's file must not mark its own servers as trusted.
 fn copy_trust(builder: &mut EntryBuilder<'_>, scope: FileScope) -> Result<(), SkipReason> {
     match (builder.take_bool("trust")?, scope) {
         (None, _) => {}
@@ -102,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_persons_file_may_vouch_for_its_servers() {
+    fn a_users_file_may_trust_its_servers() {
         check(
             FileScope::User,
             r#"{
@@ -127,9 +128,9 @@ mod tests {
   },
 }"#,
             r#"python (User) {"type":"stdio","command":"python","args":["-m","server","$$1"],"env":{"KEY":"$MY_API_KEY","URL":"${DB_URL:-local}","COST":"$$$$5"},"cwd":"./mcp","trust":true,"timeout":15000,"tools":{"allow":["safe","read"],"deny":["drop"]},"description":"For $5"}
-  `args[2]`: `$` became `$$` so that it keeps meaning a dollar
+  `args[2]`: `$` became `$$` to stay a literal dollar sign
   `MY_API_KEY` must be set
-  `env.COST`: `$` became `$$` so that it keeps meaning a dollar
+  `env.COST`: `$` became `$$` to stay a literal dollar sign
   `includeTools`: safe(…) became safe
 http (User) {"type":"http","url":"https://h.example.com/mcp","headers":{"Authorization":"Bearer $TOKEN"},"oauth":{"clientId":"id","clientSecret":"$SECRET","scopes":"a b"},"trust":false}
   `TOKEN` must be set
@@ -138,23 +139,23 @@ http (User) {"type":"http","url":"https://h.example.com/mcp","headers":{"Authori
   `oauth.tokenUrl` has no counterpart and was left out
   `url` has no counterpart and was left out
 cloud (User) {"type":"sse","url":"https://c.example.com","disabled":true}
-  disabled, as `mcp.excluded` says
+  disabled by `mcp.excluded`
   `authProviderType` has no counterpart and was left out
 typed (User) {"type":"http","url":"https://t.example.com/sse"}
 bare (User) {"type":"http","url":"https://b.example.com"}
 old (User) {"type":"sse","url":"https://o.example.com/sse/"}
-  no transport is written: taken as `sse`
+  no transport is given: assumed `sse`
 "#,
         );
     }
 
     #[test]
-    fn a_projects_file_may_not() {
+    fn a_projects_file_may_not_trust_its_servers() {
         check(
             FileScope::Project,
             r#"{"mcpServers": {"a": {"command": "x", "trust": true}, "b": {"command": "x", "trust": false}}}"#,
             r#"a (Project) {"type":"stdio","command":"x"}
-  `trust` was left out because the file lies in a project
+  `trust` was left out because the file belongs to a project
 b (Project) {"type":"stdio","command":"x","trust":false}
 "#,
         );
@@ -167,9 +168,9 @@ b (Project) {"type":"stdio","command":"x","trust":false}
             r#"{"mcp": {"allowed": ["a"], "excluded": "b"}, "mcpServers": {"a": {"command": "x"}, "b": {"command": "x"}, "c": {"tcp": "x"}}}"#,
             r#"a (User) {"type":"stdio","command":"x"}
 b (User) {"type":"stdio","command":"x","disabled":true}
-  disabled, as `mcp.allowed` says
-`mcp.excluded` has another shape and was not read
-`c` was skipped: it has neither a command nor an address
+  disabled by `mcp.allowed`
+`mcp.excluded` has an unexpected type and was not read
+`c` was skipped: it has neither a command nor a URL
 "#,
         );
     }

@@ -1,16 +1,17 @@
-//! opencode's `opencode.json`, a person's and a project's, of its first and its second version.
+//! opencode's `opencode.json` of a user or a project, in its first and its second version.
 
 use serde_json::{Map, Value};
 
 use crate::import::entry_builder::{
     ConvertedEntry, EntryBuilder, FlagMeaning, TimeUnit, to_millis, wrong_type,
 };
+use crate::import::host_app::HostAppFile;
 use crate::import::note::{ExpectedType, ImportNote, SkipReason};
 use crate::import::oauth::OauthKey;
+use crate::import::outcome::ImportOutcome;
 use crate::import::variable_syntax::VariableSyntax;
-use crate::import::{HostAppFile, ImportOutcome};
 
-/// The second version writes the same with underscores.
+/// The second version uses underscores.
 const OAUTH: [(&str, OauthKey); 6] = [
     ("clientId", OauthKey::ClientId),
     ("clientSecret", OauthKey::ClientSecret),
@@ -20,7 +21,7 @@ const OAUTH: [(&str, OauthKey); 6] = [
     ("callback_port", OauthKey::CallbackPort),
 ];
 
-/// The servers of a file.
+/// Reads the servers of a file.
 pub(crate) fn read(mut root: Map<String, Value>, file: &HostAppFile) -> ImportOutcome {
     let mut found = ImportOutcome::default();
     let folder = file.path.parent().unwrap_or(&file.path).to_owned();
@@ -32,8 +33,8 @@ pub(crate) fn read(mut root: Map<String, Value>, file: &HostAppFile) -> ImportOu
     found
 }
 
-/// The first version has servers right under `mcp`, the second under `mcp.servers`, with settings
-/// for all of them beside it.
+/// The first version has the servers directly under `mcp`, the second under `mcp.servers`, next to common
+/// settings.
 fn servers_of(mcp: Option<Value>, notes: &mut Vec<ImportNote>) -> (&'static str, Option<Value>) {
     let is_second = mcp
         .as_ref()
@@ -60,7 +61,7 @@ fn convert_server(server: Value, syntax: &VariableSyntax) -> Result<ConvertedEnt
         Some(_) => return Err(SkipReason::UnknownType),
         None if builder.has("command") => copy_stdio(&mut builder)?,
         None if builder.has("url") => copy_remote(&mut builder)?,
-        // Such an entry only turns a server of an organisation on or off.
+        // Such an entry only enables or disables a server of an organization.
         None => return Err(SkipReason::NoTransport),
     }
     copy_timeout(&mut builder)?;
@@ -69,7 +70,7 @@ fn convert_server(server: Value, syntax: &VariableSyntax) -> Result<ConvertedEnt
     Ok(builder.build())
 }
 
-/// The command is one array with its arguments.
+/// The command and its arguments are one array.
 fn copy_stdio(builder: &mut EntryBuilder<'_>) -> Result<(), SkipReason> {
     let words = builder.take_strings("command")?.unwrap_or_default();
     let words = builder.translate_each("command", &words);
@@ -87,14 +88,14 @@ fn copy_remote(builder: &mut EntryBuilder<'_>) -> Result<(), SkipReason> {
     let transport = builder.assume_transport();
     builder.copy_remote(transport, "url")?;
     if builder.get("oauth") == Some(&Value::Bool(false)) {
-        // Turns the search for a login off, which we have no word for.
+        // This disables OAuth discovery, for which we have no setting.
         builder.take("oauth");
         builder.note(ImportNote::KeyDropped { key: "oauth".to_owned() });
     }
     builder.copy_oauth("oauth", &OAUTH)
 }
 
-/// The second version tells the start from the requests after it.
+/// The second version has separate timeouts for the start and for requests.
 fn copy_timeout(builder: &mut EntryBuilder<'_>) -> Result<(), SkipReason> {
     match builder.take("timeout") {
         None => {}
@@ -152,7 +153,7 @@ mod tests {
   },
 }"#,
             r#"local (User) {"type":"stdio","command":"bun","args":["x","server","$$HOME"],"env":{"KEY":"${API_KEY}","CERT":"${file:/h/ada/.xdg/opencode/cert.pem}","JSON":"{\"a\": 1}"},"timeout":5000,"disabled":true}
-  `command[3]`: `$` became `$$` so that it keeps meaning a dollar
+  `command[3]`: `$` became `$$` to stay a literal dollar sign
   `API_KEY` must be set
   `environment.CERT` is read from `/h/ada/.xdg/opencode/cert.pem`
 remote (User) {"type":"http","url":"https://${HOST}/mcp","headers":{"Authorization":"Bearer ${file:~/.token}"},"oauth":{"clientId":"${ID}","clientSecret":"${SECRET}","scopes":"a b"}}
@@ -162,10 +163,10 @@ remote (User) {"type":"http","url":"https://${HOST}/mcp","headers":{"Authorizati
   `SECRET` must be set
   `oauth.redirectUri` has no counterpart and was left out
 open (User) {"type":"sse","url":"https://o.example.com/sse"}
-  no transport is written: taken as `sse`
+  no transport is given: assumed `sse`
   `oauth` has no counterpart and was left out
-`override` was skipped: it has neither a command nor an address
-`empty` was skipped: it has neither a command nor an address
+`override` was skipped: it has neither a command nor a URL
+`empty` was skipped: it has neither a command nor a URL
 `strange` was skipped: its `type` cannot be imported
 `shell` was skipped: `command` should be an array of strings
 "#,
@@ -184,7 +185,7 @@ open (User) {"type":"sse","url":"https://o.example.com/sse"}
   `timeout.startup` has no counterpart and was left out
 b (User) {"type":"http","url":"https://b","oauth":{"clientId":"i","clientSecret":"s","callbackPort":99}}
 `mcp.timeout` has no counterpart and was left out
-`c` was skipped: `timeout` should be a time
+`c` was skipped: `timeout` should be a duration
 "#,
         );
     }
@@ -197,6 +198,6 @@ b (User) {"type":"http","url":"https://b","oauth":{"clientId":"i","clientSecret"
 a (User) {"type":"stdio","command":"y","args":[]}
 "#,
         );
-        check(r#"{"mcp": 1}"#, "`mcp` has another shape and was not read\n");
+        check(r#"{"mcp": 1}"#, "`mcp` has an unexpected type and was not read\n");
     }
 }

@@ -1,5 +1,5 @@
-//! VS Code's `mcp.json`, a profile's and a workspace's.
-//! What it asks people for (`inputs`) becomes variables; the asking itself is left to the caller.
+//! VS Code's `mcp.json` of a profile or a workspace.
+//! Its `inputs`, which VS Code prompts for, become variables.
 
 use std::path::Path;
 
@@ -7,12 +7,13 @@ use serde_json::{Map, Value};
 
 use crate::import::editor_variables::{EditorVariables, Input, Workspace, variable_name_for};
 use crate::import::entry_builder::{EntryBuilder, ImportedTransport};
+use crate::import::host_app::FileScope;
 use crate::import::note::ImportNote;
 use crate::import::oauth::OauthKey;
+use crate::import::outcome::ImportOutcome;
 use crate::import::variable_syntax::VariableSyntax;
-use crate::import::{FileScope, ImportOutcome};
 
-/// The servers of a file.
+/// Reads the servers of a file.
 pub(crate) fn read(
     mut root: Map<String, Value>,
     scope: FileScope,
@@ -46,26 +47,26 @@ pub(crate) fn read(
     found
 }
 
-/// Gives each input a variable of its own.
+/// Assigns each input a variable of its own.
 fn inputs_from(inputs: &[Value]) -> Vec<Input> {
     let mut made: Vec<Input> = Vec::new();
     for input in inputs {
         let Some(id) = input.get("id").and_then(Value::as_str) else {
             continue;
         };
-        let wanted = variable_name_for(id);
-        let mut variable = wanted.clone();
+        let preferred = variable_name_for(id);
+        let mut variable = preferred.clone();
         let mut count = 1;
         while made.iter().any(|other| other.variable == variable) {
             count += 1;
-            variable = format!("{wanted}_{count}");
+            variable = format!("{preferred}_{count}");
         }
         made.push(Input { id: id.to_owned(), variable, default: default_of(input) });
     }
     made
 }
 
-/// The value offered, where it is no secret and cannot be taken for a reference.
+/// The default of an input, unless it is secret or could be read as a reference.
 fn default_of(input: &Value) -> Option<String> {
     let is_secret = input.get("password") == Some(&Value::Bool(true));
     let default = input.get("default").and_then(Value::as_str).filter(|_| !is_secret)?;
@@ -129,15 +130,15 @@ remote (Project) {"type":"http","url":"https://${HOST}/mcp","headers":{"X-Key":"
     }
 
     #[test]
-    fn a_persons_file_is_read_the_same_way() {
+    fn a_users_file_is_read_the_same_way() {
         check(
             FileScope::User,
             r#"{"servers": {"a": {"command": "sh", "args": ["-c", "echo $PATH ${command:pick}"]}, "pipe": {"url": "pipe://./x"}}, "inputs": {}}"#,
             r#"a (User) {"type":"stdio","command":"sh","args":["-c","echo $$PATH $${command:pick}"]}
-  `args[1]`: `$` became `$$` so that it keeps meaning a dollar
+  `args[1]`: `$` became `$$` to stay a literal dollar sign
   `args[1]`: a reference has no counterpart and is plain text now
-`inputs` has another shape and was not read
-`pipe` was skipped: its address is not a web address
+`inputs` has an unexpected type and was not read
+`pipe` was skipped: the scheme of its URL is not supported
 "#,
         );
     }

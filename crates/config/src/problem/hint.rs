@@ -1,0 +1,81 @@
+//! The hint of a problem: what a user can type or change to fix it.
+
+use super::Problem;
+use super::kind::ProblemKind;
+use super::read_failure::ReadFailure;
+use crate::entry::{NameError, ServerName};
+use crate::permission::PermissionMode;
+
+impl Problem {
+    /// Returns how to fix it, if the message does not say that.
+    pub fn hint(&self) -> Option<String> {
+        match &self.kind {
+            ProblemKind::UnknownTransport { nearest: Some(nearest) }
+            | ProblemKind::UnknownMode { nearest: Some(nearest) }
+            | ProblemKind::UnknownKey { nearest: Some(nearest) } => {
+                Some(format!("did you mean `{nearest}`?"))
+            }
+            ProblemKind::UnknownMode { nearest: None } => Some(format!(
+                "known modes: {}",
+                PermissionMode::ALL.map(PermissionMode::id).join(", ")
+            )),
+            ProblemKind::InvalidPermissionRule { error, .. } => error.hint().map(str::to_owned),
+            ProblemKind::UnknownTransport { nearest: None } => {
+                Some("known types: stdio, http (or streamable-http), sse, ws".to_owned())
+            }
+            ProblemKind::UrlWithoutType => {
+                Some("add `\"type\": \"http\"` (or `sse`, `ws`) to the entry".to_owned())
+            }
+            ProblemKind::CommandAndUrl => Some(
+                "use `command` for a program to start, or `url` for a remote server".to_owned(),
+            ),
+            ProblemKind::MissingVariable(name) if name.is_empty() => {
+                Some("write `$$` for a literal dollar sign".to_owned())
+            }
+            ProblemKind::MissingVariable(name) => {
+                Some(format!("set {name}, or give it a default: ${{{name}:-value}}"))
+            }
+            ProblemKind::SecretNotAllowed(_) => {
+                Some("move the entry to the user or local scope, or use a variable".to_owned())
+            }
+            ProblemKind::ForeignFormat { hint: whose, .. } => Some((*whose).to_owned()),
+            ProblemKind::InvalidServerName(error) => self.name_hint(error),
+            ProblemKind::UserOnly => {
+                Some("add it to your own settings: swb permissions add".to_owned())
+            }
+            ProblemKind::Unreadable(ReadFailure::PermissionDenied) => {
+                Some("make the file readable, or remove it".to_owned())
+            }
+            ProblemKind::CorruptApprovals(_) => {
+                Some("run `swb reset-project-choices`, then approve the servers again".to_owned())
+            }
+            ProblemKind::Unreadable(_)
+            | ProblemKind::Syntax(_)
+            | ProblemKind::WrongType { .. }
+            | ProblemKind::MissingKey { .. }
+            | ProblemKind::Empty
+            | ProblemKind::RuntimeOnlyTransport(_)
+            | ProblemKind::UnknownKey { nearest: None }
+            | ProblemKind::NoEffect { .. }
+            | ProblemKind::SecretInCommand
+            | ProblemKind::DuplicateKey
+            | ProblemKind::OutOfRange { .. }
+            | ProblemKind::InvalidUrl { .. }
+            | ProblemKind::InvalidName { .. }
+            | ProblemKind::ControlCharacter
+            | ProblemKind::InvalidPolicyEntry(_)
+            | ProblemKind::ManagedOnly => None,
+        }
+    }
+
+    fn name_hint(&self, error: &NameError) -> Option<String> {
+        match error {
+            NameError::Reserved => Some("choose another name".to_owned()),
+            NameError::Empty => None,
+            NameError::Character(_) | NameError::Separator => {
+                let better = ServerName::suggestion(self.server.as_deref()?)?;
+                Some(format!("rename it, for example to `{better}`"))
+            }
+        }
+    }
+}

@@ -14,20 +14,16 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use crate::client::Client;
-use crate::client::handshake;
-use crate::client::handshake::{EraHint, HandshakeError, HandshakeErrorKind, HandshakeStage};
-use crate::http::client;
-use crate::http::client::HttpClient;
+use crate::client::handshake::{self, EraHint, HandshakeError, HandshakeErrorKind, HandshakeStage};
+use crate::http::{HttpClient, Target};
 use crate::peer::{CallError, Peer, PeerEvent, SpawnedPeer, Statistics};
-use crate::process::child;
-use crate::process::child::{
-    DescendantSearch, Process, ProcessExit, ProcessOptions, Program, StartError,
+use crate::process::{
+    self, DescendantSearch, Process, ProcessExit, ProcessOptions, Program, StartError,
 };
 use crate::protocol::capabilities::ClientDescription;
 use crate::transport::CloseReason;
 use crate::transport::http_sse_2024::HttpSseTransport;
-use crate::transport::in_memory;
-use crate::transport::in_memory::InMemoryTransport;
+use crate::transport::in_memory::{self, InMemoryTransport};
 use crate::transport::streamable_http::StreamableHttpTransport;
 use crate::transport::websocket::WebSocketTransport;
 use crate::transport_error::TransportError;
@@ -43,11 +39,11 @@ pub enum Address {
     /// A program that we start.
     Stdio(Program),
     /// Streamable HTTP; where that is refused, the older HTTP transport at the same URL.
-    Http(client::Target),
+    Http(Target),
     /// The older HTTP transport with a separate event stream.
-    Sse(client::Target),
+    Sse(Target),
     /// WebSocket.
-    WebSocket(client::Target),
+    WebSocket(Target),
     /// A server in this process: every call begins a conversation with it, over the other end of our link.
     InProcess(Arc<dyn Fn(InMemoryTransport) -> ServeFuture + Send + Sync>),
 }
@@ -247,7 +243,7 @@ fn open_transport(
     let client = || options.http_client.clone().ok_or(ConnectErrorKind::NoHttpClient);
     let spawned_peer = match address {
         Address::Stdio(program) => {
-            let (transport, process) = child::spawn(program, &options.process_options)?;
+            let (transport, process) = process::spawn(program, &options.process_options)?;
             let spawned_peer = Peer::spawn(transport);
             return Ok(OpenTransport {
                 spawned_peer,

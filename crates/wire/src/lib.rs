@@ -30,6 +30,7 @@ mod futures_set;
 pub mod http;
 pub mod jsonrpc;
 pub mod peer;
+#[cfg(unix)]
 pub mod process;
 pub mod protocol;
 pub mod server;

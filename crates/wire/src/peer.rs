@@ -4,24 +4,27 @@
 mod attribution;
 mod call;
 mod driver;
+mod error;
+mod incoming;
 mod pending;
 
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::Duration;
 
-use thiserror::Error;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-use crate::jsonrpc::message::{Message, Payload, RequestId, RpcError};
+use crate::jsonrpc::message::{Message, Payload};
 use crate::transport::{CloseReason, FastPath, OutgoingMessage, Transport};
-use crate::transport_error::TransportError;
 
-pub use attribution::{Attribution, CallOwner, Propagation};
-pub use call::{Call, CallFuture, Progress};
-use pending::PendingCalls;
+pub use attribution::{Attribution, CallOwner, Propagation, RequestHandler};
+pub(crate) use call::CallTimeout;
+pub use call::{Call, CallFuture};
+pub use error::{CallError, Delivery};
+pub use incoming::{IncomingRequest, RequestNotifier};
+pub use pending::Progress;
+use pending::{PendingCall, PendingCalls};
 
 /// How many questions may wait for the task to take them.
 const COMMAND_QUEUE: usize = 256;
@@ -75,42 +78,6 @@ pub enum PeerEvent {
     },
 }
 
-/// A question of the other side. Dropped without an answer, it is answered with an error.
-#[derive(Debug)]
-pub struct IncomingRequest {
-    /// The question's id, as a cancellation would name it.
-    pub id: RequestId,
-    /// The method.
-    pub method: Cow<'static, str>,
-    /// Its parameters.
-    pub params: Option<Payload>,
-    /// On whose account it is asked, as far as one can tell.
-    pub attribution: Attribution,
-    responses: Option<mpsc::Sender<Message>>,
-    _open_guard: OpenRequestGuard,
-}
-
-/// Counts a question for as long as it waits.
-#[derive(Debug)]
-struct OpenRequestGuard(Arc<AtomicUsize>);
-
-impl OpenRequestGuard {
-    fn new(open: &Arc<AtomicUsize>) -> OpenRequestGuard {
-        open.fetch_add(1, Ordering::Relaxed);
-        OpenRequestGuard(open.clone())
-    }
-}
-
-impl Drop for OpenRequestGuard {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// Says things about a question before its answer, in order.
-#[derive(Debug, Clone)]
-pub struct RequestNotifier(Option<mpsc::Sender<Message>>);
-
 /// What was odd about a connection.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Statistics {
@@ -128,42 +95,10 @@ pub struct Statistics {
     pub dropped_responses: u64,
 }
 
-/// Why a call has no result.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum CallError {
-    /// The other side answered with an error.
-    #[error(transparent)]
-    Remote(#[from] RpcError),
-    /// No answer came in time; the other side was told to stop.
-    #[error("no answer came within {} ms", .0.as_millis())]
-    Timeout(Duration),
-    /// The question was not delivered, or its answer can no longer come; the connection lives on.
-    #[error("the question got no answer")]
-    Transport(#[source] TransportError),
-    /// The connection ended first. `sent` says whether the question may have reached the other side.
-    #[error("the connection ended before the answer came")]
-    Closed {
-        /// How it ended.
-        #[source]
-        reason: CloseReason,
-        /// Had the question left us?
-        delivery: Delivery,
-    },
-}
-
-/// Whether a question may have reached the other side: what never left can be asked again safely.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Delivery {
-    /// It never left.
-    NotSent,
-    /// It may have.
-    Unknown,
-}
-
 /// What callers ask of the task.
 #[derive(Debug)]
 enum Command {
-    Call { number: u64, outgoing: OutgoingMessage, pending: call::PendingCall },
+    Call { number: u64, outgoing: OutgoingMessage, pending: PendingCall },
     Send(Message),
 }
 
@@ -261,58 +196,5 @@ impl Peer {
 
     fn close_reason(&self) -> CloseReason {
         self.0.close_reason.borrow().clone().unwrap_or(CloseReason::Closed)
-    }
-}
-
-impl IncomingRequest {
-    /// Answers with a result.
-    pub async fn respond(mut self, result: Payload) {
-        self.send_response(Ok(result)).await;
-    }
-
-    /// Answers with an error.
-    pub async fn reject(mut self, error: RpcError) {
-        self.send_response(Err(error)).await;
-    }
-
-    /// A way to say things about the question. What is said goes out before the answer does.
-    pub fn notifier(&self) -> RequestNotifier {
-        RequestNotifier(self.responses.clone())
-    }
-
-    /// Leaves the question without any answer: the other side took it back.
-    pub fn discard(mut self) {
-        self.responses = None;
-    }
-
-    async fn send_response(&mut self, outcome: Result<Payload, RpcError>) {
-        if let Some(sender) = self.responses.take() {
-            let message = Message::Response { id: Some(self.id.clone()), outcome };
-            let _connection_over = sender.send(message).await;
-        }
-    }
-}
-
-impl RequestNotifier {
-    /// Says something that wants no answer. Waits only while the queue is full.
-    pub async fn notify(&self, method: impl Into<Cow<'static, str>>, params: Option<Payload>) {
-        if let Some(responses) = &self.0 {
-            let message = Message::Notification { method: method.into(), params };
-            let _connection_over = responses.send(message).await;
-        }
-    }
-}
-
-impl Drop for IncomingRequest {
-    fn drop(&mut self) {
-        if let Some(sender) = self.responses.take() {
-            let error = RpcError {
-                code: -32603,
-                message: "the question was dropped without an answer".to_owned(),
-                data: None,
-            };
-            let message = Message::Response { id: Some(self.id.clone()), outcome: Err(error) };
-            let _queue_full_or_over = sender.try_send(message);
-        }
     }
 }

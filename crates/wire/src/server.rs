@@ -1,10 +1,15 @@
 //! The server's side of the two eras: which questions are let in and in which era, what a server says of itself,
 //! and what every result carries. The questions themselves are answered by whoever serves.
 
+use crate::jsonrpc::message::{Payload, RequestId, RpcError};
+use crate::protocol::era::{Era, LEGACY_VERSIONS, MODERN_VERSIONS};
+use crate::protocol::errors::{code, rpc_error, with_data};
+use crate::protocol::meta_key;
 use serde_json::{Map, Value as Json, json};
 
-use crate::jsonrpc::message::{Payload, RequestId, RpcError};
-use crate::protocol::era::{Era, LEGACY_VERSIONS, MODERN_VERSIONS, code, key};
+pub use crate::protocol::errors::{
+    internal_error, invalid_params, method_not_found, missing_capability, resource_not_found,
+};
 
 /// What a server says of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,9 +72,9 @@ impl ServerSession {
             progress_token: Some(&meta["progressToken"])
                 .filter(|it| it.is_string() || it.is_number())
                 .cloned(),
-            log_level: meta[key::LOG_LEVEL].as_str().map(str::to_owned),
+            log_level: meta[meta_key::LOG_LEVEL].as_str().map(str::to_owned),
         };
-        if method == "server/discover" || meta[key::VERSION].is_string() {
+        if method == "server/discover" || meta[meta_key::VERSION].is_string() {
             return self.admit_modern(method, meta).map(|it| context(Era::Modern, it));
         }
         if !is_legacy_method(method) {
@@ -84,10 +89,10 @@ impl ServerSession {
 
     fn admit_modern<'m>(&self, method: &str, meta: &'m Json) -> Result<&'m Json, RpcError> {
         let missing = |key: &str| invalid_params(&format!("`_meta` lacks `{key}`"));
-        let version = meta[key::VERSION].as_str().ok_or_else(|| missing(key::VERSION))?;
-        let capabilities = &meta[key::CAPABILITIES];
+        let version = meta[meta_key::VERSION].as_str().ok_or_else(|| missing(meta_key::VERSION))?;
+        let capabilities = &meta[meta_key::CAPABILITIES];
         if !capabilities.is_object() {
-            return Err(missing(key::CAPABILITIES));
+            return Err(missing(meta_key::CAPABILITIES));
         }
         if !MODERN_VERSIONS.contains(&version) {
             let data = json!({"supported": MODERN_VERSIONS, "requested": version});
@@ -143,7 +148,7 @@ impl ServerSession {
             if !result["_meta"].is_object() {
                 result["_meta"] = json!({});
             }
-            result["_meta"][key::SERVER_INFO] = self.identity.server_info();
+            result["_meta"][meta_key::SERVER_INFO] = self.identity.server_info();
             // Changes are told to whoever listens; nobody is promised more than that.
             if method == "server/discover"
                 || method == "resources/read"
@@ -165,48 +170,8 @@ pub fn input_required(requests: &Json, state: &str) -> Json {
 
 /// Parameters of a message that belongs to a subscription.
 pub fn with_subscription_id(mut params: Json, subscription: &RequestId) -> Json {
-    params["_meta"] = json!({key::SUBSCRIPTION_ID: subscription.to_json()});
+    params["_meta"] = json!({meta_key::SUBSCRIPTION_ID: subscription.to_json()});
     params
-}
-
-/// The parameters of a question make no sense.
-pub fn invalid_params(message: &str) -> RpcError {
-    rpc_error(code::INVALID_PARAMS, message)
-}
-
-/// Whoever answers failed, or cannot take more.
-pub fn internal_error(message: &str) -> RpcError {
-    rpc_error(code::INTERNAL, message)
-}
-
-/// There is no such resource.
-pub fn resource_not_found(era: Era, uri: &str) -> RpcError {
-    let code = match era {
-        Era::Legacy => code::RESOURCE_NOT_FOUND,
-        Era::Modern => code::INVALID_PARAMS,
-    };
-    let uri: String = uri.chars().take(200).collect();
-    with_data(rpc_error(code, "there is no such resource"), &json!({"uri": uri}))
-}
-
-/// The client cannot do what the answer needs.
-pub fn missing_capability(capabilities: &Json) -> RpcError {
-    let error = rpc_error(code::MISSING_CAPABILITY, "the client lacks a capability");
-    with_data(error, &json!({"requiredCapabilities": capabilities}))
-}
-
-/// There is no such method.
-pub fn method_not_found(method: &str) -> RpcError {
-    let method: String = method.chars().take(100).collect();
-    rpc_error(code::METHOD_NOT_FOUND, &format!("there is no method `{method}`"))
-}
-
-pub(crate) fn rpc_error(code: i64, message: &str) -> RpcError {
-    RpcError { code, message: message.to_owned(), data: None }
-}
-
-pub(crate) fn with_data(error: RpcError, data: &Json) -> RpcError {
-    RpcError { data: Some(Payload::from_json(data.to_string().into())), ..error }
 }
 
 fn is_legacy_method(method: &str) -> bool {
@@ -248,7 +213,7 @@ mod tests {
     }
 
     fn modern(version: &str) -> Json {
-        json!({"_meta": {key::VERSION: version, key::CAPABILITIES: {"roots": {}}}})
+        json!({"_meta": {meta_key::VERSION: version, meta_key::CAPABILITIES: {"roots": {}}}})
     }
 
     fn code_of(admitted: Result<ClientContext, RpcError>) -> i64 {
@@ -294,7 +259,7 @@ mod tests {
             session.encode_result(era, method, json!({"a": 1})).decode().expect("JSON")
         };
         assert_eq!(finished(Era::Legacy, "tools/list"), json!({"a": 1}));
-        let server = json!({key::SERVER_INFO: {"name": "s", "version": "1", "title": "S"}});
+        let server = json!({meta_key::SERVER_INFO: {"name": "s", "version": "1", "title": "S"}});
         assert_eq!(
             finished(Era::Modern, "tools/call"),
             json!({"a": 1, "resultType": "complete", "_meta": server})
@@ -306,7 +271,7 @@ mod tests {
     fn a_message_of_a_subscription_names_it() {
         let tagged =
             with_subscription_id(json!({"uri": "a:b"}), &RequestId::from_json(&json!("x")));
-        assert_eq!(tagged, json!({"uri": "a:b", "_meta": {key::SUBSCRIPTION_ID: "x"}}));
+        assert_eq!(tagged, json!({"uri": "a:b", "_meta": {meta_key::SUBSCRIPTION_ID: "x"}}));
         assert_eq!(RequestId::from_json(&json!(5)), RequestId::Number(5));
     }
 }

@@ -5,6 +5,7 @@ pub mod in_memory;
 pub mod stdio;
 pub mod streamable_http;
 pub mod websocket;
+
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use futures_util::future::BoxFuture;
 use http::HeaderMap;
 use thiserror::Error;
 
+use crate::http::sse_decoder::SseEvent;
 use crate::jsonrpc::message;
 use crate::jsonrpc::message::{Message, Messages, ParseError, Payload, RequestId, RpcError};
 use crate::transport_error::TransportError;
@@ -107,14 +109,27 @@ pub enum TransportEvent {
 impl TransportEvent {
     /// Everything that one frame, line or event holds.
     pub(crate) fn parse_all(bytes: &Bytes) -> Vec<TransportEvent> {
-        let event_from = |part: Result<Message, ParseError>| match part {
-            Ok(message) => TransportEvent::Message(message),
-            Err(malformed) => TransportEvent::Malformed(malformed),
-        };
         match message::parse(bytes) {
             Ok(Messages::One(message)) => vec![TransportEvent::Message(message)],
-            Ok(Messages::Batch(parts)) => parts.into_iter().map(event_from).collect(),
+            Ok(Messages::Batch(parts)) => parts.into_iter().map(TransportEvent::from).collect(),
             Err(malformed) => vec![TransportEvent::Malformed(malformed)],
+        }
+    }
+
+    /// The messages in a server-sent event. Servers also send events without any, to open a stream or to keep it open.
+    pub(crate) fn from_sse(event: &SseEvent) -> Vec<TransportEvent> {
+        match event.is_message() && !event.data.is_empty() {
+            true => TransportEvent::parse_all(&event.data),
+            false => Vec::new(),
+        }
+    }
+}
+
+impl From<Result<Message, ParseError>> for TransportEvent {
+    fn from(part: Result<Message, ParseError>) -> TransportEvent {
+        match part {
+            Ok(message) => TransportEvent::Message(message),
+            Err(malformed) => TransportEvent::Malformed(malformed),
         }
     }
 }

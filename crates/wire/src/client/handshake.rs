@@ -6,11 +6,12 @@ use serde_json::json;
 use thiserror::Error;
 use tokio::time::timeout;
 
-use crate::client::Client;
+use super::Client;
 use crate::jsonrpc::message::{Payload, RpcError};
 use crate::peer::{CallError, Peer};
 use crate::protocol::capabilities::{ClientDescription, ServerDescription, supported_versions};
-use crate::protocol::era::{LEGACY_VERSIONS, MODERN_VERSIONS, code};
+use crate::protocol::era::{Era, LEGACY_VERSIONS, MODERN_VERSIONS};
+use crate::protocol::errors::code;
 use crate::transport_error::TransportError;
 
 /// How long a server may be silent on the first question before we ask the other one beside it.
@@ -232,7 +233,7 @@ async fn initialize(
     let fail = |kind| HandshakeError { stage: HandshakeStage::Initialize, kind };
     let params = json!({
         "protocolVersion": LEGACY_VERSIONS[0],
-        "capabilities": client_description.capabilities_json(crate::protocol::era::Era::Legacy),
+        "capabilities": client_description.capabilities_json(Era::Legacy),
         "clientInfo": client_description.client_info(),
     });
     let params = Payload::from_json(params.to_string().into());

@@ -3,7 +3,7 @@
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, header};
 
-use super::client::HttpResponse;
+use super::response::HttpResponse;
 use crate::transport_error::{HttpErrorResponse, TransportError};
 
 /// How much of a refusal is kept to be shown.

@@ -5,6 +5,7 @@ use std::fmt;
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 
+use super::error::from_reqwest;
 use super::http1::Http1Response;
 use crate::transport_error::TransportError;
 
@@ -79,9 +80,7 @@ impl HttpResponse {
     /// The connection itself, where the answer makes another protocol of it.
     pub(crate) async fn upgrade(self) -> Result<reqwest::Upgraded, TransportError> {
         match self.0 {
-            ResponseSource::Reqwest(response) => {
-                response.upgrade().await.map_err(super::client::from_reqwest)
-            }
+            ResponseSource::Reqwest(response) => response.upgrade().await.map_err(from_reqwest),
             // Nobody asks for that on this way.
             ResponseSource::Http1(_) => Err(TransportError::IncompleteResponse),
         }

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
 
-use crate::http::client::HttpResponse;
-use crate::transport::TransportEvent;
+use super::response::HttpResponse;
 use crate::transport_error::TransportError;
 
 /// The longest id that is kept: it goes back to the server in a header.
@@ -28,14 +27,6 @@ impl SseEvent {
     /// Is it called what events are called that have no name?
     pub fn is_message(&self) -> bool {
         self.name.is_empty() || self.name == b"message".as_slice()
-    }
-
-    /// The messages in it. Servers also send events that are none: to begin a stream, to keep it open.
-    pub(crate) fn to_transport_events(&self) -> Vec<TransportEvent> {
-        match self.is_message() && !self.data.is_empty() {
-            true => TransportEvent::parse_all(&self.data),
-            false => Vec::new(),
-        }
     }
 }
 

@@ -8,8 +8,9 @@ use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, HeaderValue, header};
 use url::Url;
 
-use crate::http::client::{Authorize, origin};
-use crate::transport::stdio::DEFAULT_MAX_MESSAGE_SIZE;
+use super::authorize::Authorize;
+use super::origin::origin;
+use crate::jsonrpc::message::DEFAULT_MAX_MESSAGE_SIZE;
 
 /// A server at a URL.
 #[derive(Clone)]

@@ -1,69 +1,15 @@
 //! JSON-RPC messages: the envelope is read, the payload stays the bytes that came.
 
-use std::borrow::Cow;
-use std::fmt;
-use std::sync::LazyLock;
-
 use bytes::Bytes;
-use memchr::memmem::Finder;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
+use std::borrow::Cow;
 use thiserror::Error;
 
-/// A piece of JSON, as bytes. Cloning shares them.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Payload(Bytes);
+pub use super::payload::{LazyFinder, Payload};
 
-/// A word that is looked for in payloads before anything is read: most do not have it, and may be large.
-pub struct LazyFinder(LazyLock<Finder<'static>>);
-
-impl LazyFinder {
-    /// A word; how it is looked for is worked out once.
-    pub const fn new(finder: fn() -> Finder<'static>) -> LazyFinder {
-        LazyFinder(LazyLock::new(finder))
-    }
-}
-
-impl fmt::Debug for LazyFinder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Word({:?})", String::from_utf8_lossy(self.0.needle()))
-    }
-}
-
-impl Payload {
-    /// Is the word in it, wherever that is?
-    pub fn contains(&self, finder: &LazyFinder) -> bool {
-        finder.0.find(self.as_bytes()).is_some()
-    }
-
-    /// Takes bytes that are known to be JSON, such as those of another payload.
-    pub fn from_json(bytes: Bytes) -> Payload {
-        Payload(bytes)
-    }
-
-    /// Writes a value as JSON.
-    pub fn encode(value: &impl serde::Serialize) -> Result<Payload, serde_json::Error> {
-        Ok(Payload(Bytes::from(serde_json::to_vec(value)?)))
-    }
-
-    /// The bytes.
-    pub fn as_bytes(&self) -> &Bytes {
-        &self.0
-    }
-
-    /// Reads it as whatever the caller expects it to be.
-    pub fn decode<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
-        serde_json::from_slice(&self.0)
-    }
-}
-
-/// Prints its size only: payloads are large, and may hold secrets.
-impl fmt::Debug for Payload {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Payload({} bytes)", self.0.len())
-    }
-}
+/// The default limit for the size of a received message, in bytes.
+pub const DEFAULT_MAX_MESSAGE_SIZE: usize = 64 * 1024 * 1024;
 
 /// What an answer belongs to. Ours are numbers; the other side may choose anything that JSON-RPC lets it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -80,6 +26,14 @@ impl RequestId {
         match self {
             RequestId::Number(number) => (*number).into(),
             RequestId::Other(raw) => serde_json::from_slice(raw).unwrap_or_default(),
+        }
+    }
+
+    /// Copies an id out of the message that holds it.
+    pub(crate) fn from_raw(raw: &RawValue) -> RequestId {
+        match raw.get().parse() {
+            Ok(number) => RequestId::Number(number),
+            Err(_) => RequestId::Other(Bytes::copy_from_slice(raw.get().as_bytes())),
         }
     }
 
@@ -203,7 +157,7 @@ fn parse_one(bytes: &Bytes) -> Result<Message, ParseError> {
         return Err(ParseError::NotJson);
     }
     let envelope: Envelope<'_> = serde_json::from_slice(bytes).map_err(|_| ParseError::NotJson)?;
-    let payload = |raw: &RawValue| Payload(bytes.slice_ref(raw.get().as_bytes()));
+    let payload = |raw: &RawValue| Payload::from_json(bytes.slice_ref(raw.get().as_bytes()));
     let id = envelope.id.map(|raw| parse_id(bytes, raw));
     if let Some(method) = envelope.method {
         let method = Cow::Owned(method.into_owned());
@@ -217,9 +171,10 @@ fn parse_one(bytes: &Bytes) -> Result<Message, ParseError> {
         (_, Some(error)) => Ok(Message::Response { id, outcome: Err(parse_error(bytes, error)) }),
         (Some(result), None) => Ok(Message::Response { id, outcome: Ok(payload(result)) }),
         // `"result": null` reads as absent; with an id it can only have been an answer.
-        (None, None) if id.is_some() => {
-            Ok(Message::Response { id, outcome: Ok(Payload(Bytes::from_static(b"null"))) })
-        }
+        (None, None) if id.is_some() => Ok(Message::Response {
+            id,
+            outcome: Ok(Payload::from_json(Bytes::from_static(b"null"))),
+        }),
         (None, None) => Err(ParseError::NotJsonRpc),
     }
 }
@@ -238,12 +193,12 @@ fn parse_error(bytes: &Bytes, raw: &RawValue) -> RpcError {
         Some(Ok(RawErrorObject { code, message, data })) => RpcError {
             code,
             message: message.into_owned(),
-            data: data.map(|raw| Payload(bytes.slice_ref(raw.get().as_bytes()))),
+            data: data.map(|raw| Payload::from_json(bytes.slice_ref(raw.get().as_bytes()))),
         },
         Some(Err(_)) | None => RpcError {
             code: 0,
             message: "an error of no known shape".to_owned(),
-            data: Some(Payload(bytes.slice_ref(raw.get().as_bytes()))),
+            data: Some(Payload::from_json(bytes.slice_ref(raw.get().as_bytes()))),
         },
     }
 }
@@ -263,7 +218,7 @@ impl Message {
             Message::Response { id, outcome: Ok(result) } => {
                 write_id(buffer, id.as_ref());
                 buffer.extend_from_slice(b",\"result\":");
-                write_raw(buffer, &result.0);
+                write_raw(buffer, result.as_bytes());
             }
             Message::Response { id, outcome: Err(error) } => {
                 write_id(buffer, id.as_ref());
@@ -273,7 +228,7 @@ impl Message {
                 write_string(buffer, &error.message);
                 if let Some(data) = &error.data {
                     buffer.extend_from_slice(b",\"data\":");
-                    write_raw(buffer, &data.0);
+                    write_raw(buffer, data.as_bytes());
                 }
                 buffer.push(b'}');
             }
@@ -310,7 +265,7 @@ fn write_method(buffer: &mut Vec<u8>, method: &str, params: Option<&Payload>) {
     write_string(buffer, method);
     if let Some(params) = params {
         buffer.extend_from_slice(b",\"params\":");
-        write_raw(buffer, &params.0);
+        write_raw(buffer, params.as_bytes());
     }
 }
 
@@ -352,7 +307,7 @@ mod tests {
     }
 
     fn payload(text: &str) -> Payload {
-        Payload(Bytes::copy_from_slice(text.as_bytes()))
+        Payload::from_json(Bytes::copy_from_slice(text.as_bytes()))
     }
 
     #[test]

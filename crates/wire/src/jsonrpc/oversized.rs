@@ -1,11 +1,9 @@
 //! Messages that are larger than we take: whose answer they are, found at their front, so that nobody waits for them.
 //! The bytes themselves are passed over by whoever reads them.
 
-use bytes::Bytes;
+use super::message::RequestId;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
-
-use crate::jsonrpc::message::RequestId;
 
 /// How much of a message is looked at.
 const PREFIX_LENGTH: usize = 4096;
@@ -21,7 +19,7 @@ pub(crate) fn response_id(message: &[u8]) -> Option<RequestId> {
         match key.as_str() {
             "result" | "error" => return id,
             "method" | "params" => return None,
-            "id" => id = Some(parse_id(&take_value::<Box<RawValue>>(&mut rest)?)),
+            "id" => id = Some(RequestId::from_raw(&*take_value::<Box<RawValue>>(&mut rest)?)),
             _ => drop(take_value::<Box<RawValue>>(&mut rest)?),
         }
         rest = rest.trim_ascii_start().strip_prefix(b",")?;
@@ -37,15 +35,10 @@ fn take_value<T: DeserializeOwned>(rest: &mut &[u8]) -> Option<T> {
     Some(value)
 }
 
-fn parse_id(raw: &RawValue) -> RequestId {
-    match raw.get().parse() {
-        Ok(number) => RequestId::Number(number),
-        Err(_) => RequestId::Other(Bytes::copy_from_slice(raw.get().as_bytes())),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+
     use super::*;
 
     #[test]

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use serde_json::Map;
 use serde_json::value::RawValue;
 
-use crate::jsonrpc::message::Payload;
+use super::payload::Payload;
 
 /// Parameters with more members in front. A member that was there before is replaced, but for `_meta`: there the
 /// two are joined, and ours win. Parameters that are no object stay as they are.

@@ -1,11 +1,21 @@
 //! On whose account the other side speaks: several may call over one connection, and what it asks or says on the way
 //! belongs to one of them.
 
+use crate::jsonrpc::message::{Payload, RpcError};
 use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 
-use crate::client::RequestHandler;
-use crate::jsonrpc::message::Payload;
+/// Answers what a server asks while it works for us.
+pub trait RequestHandler: Send + Sync {
+    /// Answers one question. Takes as long as people take.
+    fn respond<'a>(
+        &'a self,
+        method: &'a str,
+        params: Option<Payload>,
+    ) -> Pin<Box<dyn Future<Output = Result<Payload, RpcError>> + Send + 'a>>;
+}
 
 /// Whoever a call is made for. Hears what the other side says on account of it, and answers what it asks.
 pub trait CallOwner: RequestHandler + fmt::Debug {
@@ -74,8 +84,6 @@ impl fmt::Debug for Attribution {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::RequestHandler;
-    use crate::jsonrpc::message::RpcError;
 
     #[derive(Debug)]
     struct TestOwner(u64, bool);
@@ -85,8 +93,7 @@ mod tests {
             &'a self,
             _method: &'a str,
             _params: Option<Payload>,
-        ) -> std::pin::Pin<Box<dyn Future<Output = Result<Payload, RpcError>> + Send + 'a>>
-        {
+        ) -> Pin<Box<dyn Future<Output = Result<Payload, RpcError>> + Send + 'a>> {
             Box::pin(std::future::pending())
         }
     }

@@ -1,5 +1,13 @@
 //! One call: what is asked, how long it may take, and what happens when nobody waits for it any more.
 
+use super::attribution::CallOwner;
+use super::error::{CallError, Delivery};
+use super::pending::{CallEnding, CallOutcome, PendingCall, Progress};
+use super::{Cancellation, Command, Peer};
+use crate::jsonrpc::message::{Message, Payload, RequestId};
+use crate::transport::{FastPathOutcome, OutgoingMessage};
+use futures_util::future::BoxFuture;
+use http::HeaderMap;
 use std::borrow::Cow;
 use std::fmt;
 use std::future::{Future, IntoFuture};
@@ -8,19 +16,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
-
-use futures_util::future::BoxFuture;
-use http::HeaderMap;
 use tokio::sync::mpsc::error::{SendError, TrySendError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, Sleep, sleep};
-
-use super::attribution::CallOwner;
-use super::pending::CallEnding;
-use super::{CallError, Cancellation, Command, Delivery, Peer};
-use crate::jsonrpc::message::{Message, Payload, RequestId, RpcError};
-use crate::transport::{CloseReason, FastPathOutcome, OutgoingMessage};
-use crate::transport_error::TransportError;
 
 /// Progress that finds no room is dropped: the next one says more anyway.
 const PROGRESS_QUEUE: usize = 16;
@@ -41,7 +39,7 @@ pub struct Call {
 
 /// How long a call may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum CallTimeout {
+pub(crate) enum CallTimeout {
     /// As long as the connection lives.
     None,
     /// This long.
@@ -50,26 +48,6 @@ enum CallTimeout {
     Progress(Duration),
     /// This long, not counting what the other side waits for us.
     Server(Duration),
-}
-
-/// A sign of progress, as the other side sent it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Progress(pub Payload);
-
-/// What the task keeps of a call until its answer comes.
-#[derive(Debug)]
-pub(super) struct PendingCall {
-    pub(super) response: oneshot::Sender<CallOutcome>,
-    pub(super) progress: Option<mpsc::Sender<Progress>>,
-    pub(super) owner: Option<Arc<dyn CallOwner>>,
-}
-
-/// How a call ended, seen from the task.
-#[derive(Debug)]
-pub(super) enum CallOutcome {
-    Response(Result<Payload, RpcError>),
-    Transport(TransportError),
-    Closed(CloseReason),
 }
 
 impl Call {
@@ -112,6 +90,12 @@ impl Call {
     /// Gives up after this long, but not while the other side waits for an answer of ours.
     pub fn server_timeout(mut self, timeout: Duration) -> Call {
         self.timeout = CallTimeout::Server(timeout);
+        self
+    }
+
+    /// Sets any of the timeouts.
+    pub(crate) fn timeout_policy(mut self, timeout: CallTimeout) -> Call {
+        self.timeout = timeout;
         self
     }
 

@@ -13,9 +13,9 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
 use super::attribution::{Attribution, Propagation};
-use super::call::{CallOutcome, Progress};
-use super::pending::{CallEnding, MessageKind, PendingCalls};
-use super::{Cancellation, Command, IncomingRequest, OpenRequestGuard, PeerEvent, Statistics};
+use super::incoming::{IncomingRequest, OpenRequestGuard};
+use super::pending::{CallEnding, CallOutcome, MessageKind, PendingCalls, Progress};
+use super::{Cancellation, Command, PeerEvent, Statistics};
 use crate::jsonrpc::message::{Message, Payload, RequestId, RpcError};
 use crate::transport::{CloseReason, Transport, TransportEvent};
 
@@ -26,6 +26,7 @@ const HIGH_WATER: usize = 1024 * 1024;
 const RESPONSE_LIMIT: usize = 2 * HIGH_WATER;
 /// How long the last messages may take to leave.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// What comes to the task from outside.
 pub(super) struct DriverInputs {
     pub(super) commands: mpsc::Receiver<Command>,
@@ -214,15 +215,13 @@ impl<L: Transport> Driver<L> {
             self.respond(id, outcome);
             return;
         }
-        let response = Some(self.outputs.responses.clone());
-        let _open = OpenRequestGuard::new(&self.outputs.open_requests);
         let request = IncomingRequest {
             id,
             method,
             params,
             attribution,
-            responses: response,
-            _open_guard: _open,
+            responses: Some(self.outputs.responses.clone()),
+            _open_guard: OpenRequestGuard::new(&self.outputs.open_requests),
         };
         let Err(error) = self.outputs.events.try_send(PeerEvent::Request(request)) else { return };
         self.statistics.rejected_requests += 1;

@@ -1,22 +1,42 @@
 //! Calls under way, and those that ended a moment ago. The task that owns the link looks here for whom an answer is and
 //! on whose account the other side speaks; callers who need not bother that task write themselves down and off.
 
+use super::attribution::{Attribution, CallOwner};
+use crate::jsonrpc::message::{Payload, RequestId, RpcError};
+use crate::transport::CloseReason;
+use crate::transport_error::TransportError;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
-
-use super::attribution::{Attribution, CallOwner};
-use super::call::PendingCall;
-use crate::jsonrpc::message::RequestId;
 
 /// For how long the other side may still speak on account of a call that was called off, and of one that it answered.
 const CANCELLED_GRACE: Duration = Duration::from_secs(10);
 const ANSWERED_GRACE: Duration = Duration::from_secs(1);
 /// How many such calls are remembered.
 const MAX_RECENT_CALLS: usize = 1024;
+
+/// A sign of progress, as the other side sent it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Progress(pub Payload);
+
+/// What the task keeps of a call until its answer comes.
+#[derive(Debug)]
+pub(super) struct PendingCall {
+    pub(super) response: oneshot::Sender<CallOutcome>,
+    pub(super) progress: Option<mpsc::Sender<Progress>>,
+    pub(super) owner: Option<Arc<dyn CallOwner>>,
+}
+
+/// How a call ended, seen from the task.
+#[derive(Debug)]
+pub(super) enum CallOutcome {
+    Response(Result<Payload, RpcError>),
+    Transport(TransportError),
+    Closed(CloseReason),
+}
 
 /// The calls of one connection.
 #[derive(Debug, Default)]

@@ -4,19 +4,16 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::process::{ExitStatus, Stdio};
-use std::sync::atomic::Ordering;
 
 use rustix::process::Signal;
 use tokio::net::unix::pipe::Receiver;
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
-use super::child::{
-    KILL_GRACE, NEXT_PROGRAM, ProcessExit, ProcessGroup, ProcessOptions, Program, StartError,
-    StopStep, TERMINATE_GRACE,
-};
-use super::descendants;
-use super::descendants::OWNER_VARIABLE;
+use super::descendants::{self, OWNER_VARIABLE};
+use super::group::ProcessGroup;
+use super::program::{ProcessOptions, Program, StartError};
+use super::stop::{KILL_GRACE, ProcessExit, StopStep, TERMINATE_GRACE};
 
 /// A running command and everything it started. Dropping it kills them all at once.
 #[derive(Debug)]
@@ -32,8 +29,7 @@ pub fn spawn(
     options: &ProcessOptions,
 ) -> Result<(Receiver, RunningCommand), StartError> {
     let fail = |source| StartError { command: program.command.clone(), source };
-    let mark = descendants::Owner::current()
-        .program_mark(options.process_set.0, NEXT_PROGRAM.fetch_add(1, Ordering::Relaxed));
+    let mark = options.process_set.next_program_mark();
     let (reader, writer) = io::pipe().map_err(fail)?;
     let mut command = Command::new(&program.command);
     command

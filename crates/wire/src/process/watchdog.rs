@@ -10,8 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use super::descendants;
-use super::descendants::Owner;
+use super::descendants::{self, Owner};
 
 /// How to start a guard: a program whose `main` hands its standard input to [`stand`].
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,8 +3,9 @@
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 
-use crate::jsonrpc::message::Payload;
-use crate::protocol::era::{Era, key};
+use super::era::Era;
+use super::meta_key;
+use crate::jsonrpc::payload::Payload;
 
 /// The longest instructions that are kept, in characters.
 const MAX_INSTRUCTIONS_CHARS: usize = 2048;
@@ -144,7 +145,7 @@ impl ServerDescription {
         version: &str,
     ) -> Result<ServerDescription, serde_json::Error> {
         let result: HandshakeResult = raw.decode()?;
-        let server = result.meta.get(key::SERVER_INFO).cloned();
+        let server = result.meta.get(meta_key::SERVER_INFO).cloned();
         Ok(ServerDescription::new(Era::Modern, version.to_owned(), result, server, raw))
     }
 

@@ -1,14 +1,11 @@
 //! Arguments that a tool wants repeated in headers (`x-mcp-header`), so that what stands before a server can
 //! route without reading bodies.
 
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
-use http::{HeaderMap, HeaderName, HeaderValue};
+use super::headers::{decode_header_value, encode_header_value, header_mismatch};
+use crate::jsonrpc::message::{Payload, RpcError};
+use http::{HeaderMap, HeaderName};
 use serde_json::Value as Json;
 use thiserror::Error;
-
-use crate::jsonrpc::message::{Payload, RpcError};
-use crate::protocol::request_meta::{decode_header_value, header_mismatch};
 
 const ANNOTATION: &str = "x-mcp-header";
 
@@ -136,28 +133,6 @@ impl ParamHeaders {
     }
 }
 
-/// The text that a header's value stands for. None where it is wrapped and cannot be unwrapped.
-pub(crate) fn decode_header_text(value: &str) -> Option<String> {
-    let inner = value.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?="));
-    match inner {
-        None => Some(value.to_owned()),
-        Some(inner) => String::from_utf8(BASE64_STANDARD.decode(inner).ok()?).ok(),
-    }
-}
-
-/// A text as the value of a header: as it is where it can travel so, else wrapped.
-pub(crate) fn encode_header_value(text: &str) -> HeaderValue {
-    let bytes = text.as_bytes();
-    let is_padded = |byte: Option<&u8>| byte.is_some_and(|byte| matches!(byte, b' ' | b'\t'));
-    let looks_encoded = text.starts_with("=?base64?") && text.ends_with("?=");
-    let is_printable = bytes.iter().all(|byte| matches!(byte, 0x20..=0x7e));
-    let is_sent_as_is =
-        is_printable && !is_padded(bytes.first()) && !is_padded(bytes.last()) && !looks_encoded;
-    let encoded = || format!("=?base64?{}?=", BASE64_STANDARD.encode(text));
-    let value = if is_sent_as_is { text.to_owned() } else { encoded() };
-    HeaderValue::try_from(value).unwrap_or(HeaderValue::from_static(""))
-}
-
 /// How often the annotation stands anywhere but in sample data.
 fn count_annotations(schema: &Json) -> usize {
     match schema {
@@ -189,6 +164,7 @@ fn is_annotated(schema: &Json) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use http::HeaderValue;
     use serde_json::json;
 
     use super::*;

@@ -17,11 +17,13 @@ use tokio::time::timeout;
 use url::Url;
 
 use crate::futures_set::FuturesSet;
-use crate::http::client::{
-    ContentKind, HttpClient, HttpRequest, Target, Via, content_kind, drain, is_same_origin,
-    not_mcp_error, origin, status_error,
-};
+use crate::http::body::{ContentKind, content_kind, drain, not_mcp_error, status_error};
+use crate::http::client::HttpClient;
+use crate::http::origin::{is_same_origin, origin};
+use crate::http::request::HttpRequest;
+use crate::http::send::{Endpoint, Via};
 use crate::http::sse_decoder::SseStream;
+use crate::http::target::Target;
 use crate::jsonrpc::message::{Message, RequestId};
 use crate::transport::{CloseReason, OutgoingMessage, Transport, TransportEvent};
 use crate::transport_error::TransportError;
@@ -51,11 +53,6 @@ pub struct HttpSseTransport {
     updates: mpsc::Receiver<StreamUpdate>,
     ready_events: VecDeque<TransportEvent>,
     load: usize,
-}
-
-struct Endpoint {
-    client: HttpClient,
-    target: Target,
 }
 
 enum Stream {
@@ -223,7 +220,7 @@ async fn run_stream(
             Ok(None) => return CloseReason::Closed,
             Err(error) => return CloseReason::Transport(error),
         };
-        for event in event.to_transport_events() {
+        for event in TransportEvent::from_sse(&event) {
             let _transport_gone = update_sender.send(StreamUpdate::Event(event)).await;
         }
     }
@@ -236,7 +233,7 @@ async fn open_stream(endpoint: &Endpoint) -> Result<(SseStream, Url), TransportE
     headers.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
     let url = Cow::Borrowed(&target.url);
     let mut request = HttpRequest { method: Method::GET, url, headers, body: Bytes::new() };
-    let response = endpoint.target.send(&endpoint.client, &mut request, Via::Http).await?;
+    let response = endpoint.send(&mut request, Via::Http).await?;
     if !response.status().is_success() {
         return Err(status_error(response).await);
     }
@@ -278,7 +275,7 @@ async fn deliver(endpoint: &Endpoint, post_url: &Url, body: Bytes) -> Result<(),
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     let url = Cow::Borrowed(post_url);
     let mut request = HttpRequest { method: Method::POST, url, headers, body };
-    let response = endpoint.target.send(&endpoint.client, &mut request, Via::Http).await?;
+    let response = endpoint.send(&mut request, Via::Http).await?;
     if !response.status().is_success() {
         return Err(status_error(response).await);
     }

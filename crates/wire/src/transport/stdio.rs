@@ -6,13 +6,12 @@ use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use crate::jsonrpc::message;
-use crate::jsonrpc::message::{Message, Messages, ParseError};
+use crate::jsonrpc::message::Messages;
 use crate::jsonrpc::oversized;
 use crate::transport::{CloseReason, OutgoingMessage, Transport, TransportEvent};
 use crate::transport_error::TransportError;
 
-/// The largest message we take, unless told otherwise.
-pub const DEFAULT_MAX_MESSAGE_SIZE: usize = 64 * 1024 * 1024;
+pub use crate::jsonrpc::message::DEFAULT_MAX_MESSAGE_SIZE;
 
 /// As much as a pipe holds.
 const READ_SIZE: usize = 64 * 1024;
@@ -176,7 +175,9 @@ impl LineReader {
             }
             match message::parse(&line) {
                 Ok(Messages::One(message)) => return Some(Ok(TransportEvent::Message(message))),
-                Ok(Messages::Batch(parts)) => self.ready.extend(parts.into_iter().map(event_from)),
+                Ok(Messages::Batch(parts)) => {
+                    self.ready.extend(parts.into_iter().map(TransportEvent::from))
+                }
                 Err(malformed) => return Some(Ok(TransportEvent::Malformed(malformed))),
             }
         }
@@ -258,20 +259,13 @@ impl LineReader {
     }
 }
 
-fn event_from(part: Result<Message, ParseError>) -> TransportEvent {
-    match part {
-        Ok(message) => TransportEvent::Message(message),
-        Err(malformed) => TransportEvent::Malformed(malformed),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
     use tokio::io::DuplexStream;
 
     use super::*;
-    use crate::jsonrpc::message::Payload;
+    use crate::jsonrpc::message::{Message, Payload};
 
     type TestTransport = StdioTransport<DuplexStream, tokio::io::Sink>;
 
@@ -297,7 +291,7 @@ mod tests {
                 Ok(TransportEvent::Message(_) | TransportEvent::RelatedMessage { .. }) => {
                     seen.push("message".to_owned());
                 }
-                Ok(TransportEvent::DeliveryFailed { id, error: error }) => {
+                Ok(TransportEvent::DeliveryFailed { id, error }) => {
                     seen.push(format!("{id:?}: {error}"))
                 }
                 Ok(TransportEvent::Malformed(malformed)) => seen.push(malformed.to_string()),

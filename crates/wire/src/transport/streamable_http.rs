@@ -23,14 +23,17 @@ use tokio::sync::mpsc;
 use tokio::time::{Sleep, sleep, timeout};
 
 use crate::futures_set::{FutureKey, FuturesSet};
-use crate::http::client::{HttpClient, HttpRequest, Target, Via};
+use crate::http::client::HttpClient;
+use crate::http::request::HttpRequest;
+use crate::http::send::{Endpoint, Via};
+use crate::http::target::Target;
 use crate::jsonrpc::message::{Message, Payload, RequestId};
+use crate::protocol::headers::PROTOCOL_VERSION_HEADER;
 use crate::transport::{CloseReason, FastPath, OutgoingMessage, Transport, TransportEvent};
 use fast_path::{Handoff, HttpFastPath};
 use post::{Post, PostKind, RequestLifetime, cancelled_id};
 
 const SESSION_ID_HEADER: HeaderName = HeaderName::from_static("mcp-session-id");
-const PROTOCOL_VERSION_HEADER: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const LAST_EVENT_ID_HEADER: HeaderName = HeaderName::from_static("last-event-id");
 
 /// How many things that arrived may wait until the peer takes them; streams are read no further then.
@@ -63,12 +66,6 @@ pub struct StreamableHttpTransport {
     load: usize,
     /// How many notifications and answers are under way.
     one_way_in_flight: usize,
-}
-
-/// What every exchange needs to know.
-struct Endpoint {
-    client: HttpClient,
-    target: Target,
 }
 
 /// Which protocol a message or a server speaks.
@@ -335,12 +332,11 @@ impl StreamableHttpTransport {
     /// Tells the server that its session is over, where there is one. What it thinks of that is its own affair.
     async fn delete_session(&mut self) {
         let ProtocolState::Legacy { session: Some(_) } = &self.protocol else { return };
-        let Endpoint { client, target } = &*self.endpoint;
         let mut headers = self.base_headers.clone();
         headers.remove(header::CONTENT_TYPE);
-        let url = Cow::Borrowed(&target.url);
+        let url = Cow::Borrowed(&self.endpoint.target.url);
         let mut request = HttpRequest { method: Method::DELETE, url, headers, body: Bytes::new() };
-        let _whatever_it_says = target.send(client, &mut request, Via::Http).await;
+        let _whatever_it_says = self.endpoint.send(&mut request, Via::Http).await;
     }
 }
 

@@ -22,7 +22,11 @@ use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message as Frame, Utf8Bytes};
 use url::Url;
 
-use crate::http::client::{HttpClient, HttpRequest, Target, Via, not_mcp_error, status_error};
+use crate::http::body::{not_mcp_error, status_error};
+use crate::http::client::HttpClient;
+use crate::http::request::HttpRequest;
+use crate::http::send::{Endpoint, Via};
+use crate::http::target::Target;
 use crate::transport::{CloseReason, OutgoingMessage, Transport, TransportEvent};
 use crate::transport_error::{TransportError, UnreachableReason};
 
@@ -76,7 +80,7 @@ struct OpenSocket {
 impl WebSocketTransport {
     /// A link. It connects when it is first asked what arrives.
     pub fn new(client: HttpClient, target: Target) -> WebSocketTransport {
-        let connecting = connect(client, target.clone());
+        let connecting = connect(Endpoint { client, target: target.clone() });
         WebSocketTransport {
             target,
             keep_alive: KeepAlive::default(),
@@ -254,23 +258,21 @@ fn close_reason(error: &Error, limit: usize) -> CloseReason {
     }
 }
 
-async fn connect(
-    client: HttpClient,
-    target: Target,
-) -> Result<WebSocketStream<Upgraded>, CloseReason> {
-    let upgraded = match timeout(HANDSHAKE_TIMEOUT, upgrade(&client, &target)).await {
+async fn connect(endpoint: Endpoint) -> Result<WebSocketStream<Upgraded>, CloseReason> {
+    let upgraded = match timeout(HANDSHAKE_TIMEOUT, upgrade(&endpoint)).await {
         Ok(upgraded) => upgraded?,
         Err(_) => return Err(CloseReason::Transport(TransportError::Timeout(HANDSHAKE_TIMEOUT))),
     };
     let config = WebSocketConfig::default()
         .read_buffer_size(16 * 1024)
-        .max_message_size(Some(target.max_message_size))
-        .max_frame_size(Some(target.max_message_size));
+        .max_message_size(Some(endpoint.target.max_message_size))
+        .max_frame_size(Some(endpoint.target.max_message_size));
     Ok(WebSocketStream::from_raw_socket(upgraded, Role::Client, Some(config)).await)
 }
 
 /// RFC 6455, section 4.1.
-async fn upgrade(client: &HttpClient, target: &Target) -> Result<Upgraded, TransportError> {
+async fn upgrade(endpoint: &Endpoint) -> Result<Upgraded, TransportError> {
+    let target = &endpoint.target;
     let key = generate_key();
     let mut headers = target.headers.clone();
     headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
@@ -282,7 +284,7 @@ async fn upgrade(client: &HttpClient, target: &Target) -> Result<Upgraded, Trans
     }
     let url = Cow::Owned(http_url(&target.url));
     let mut request = HttpRequest { method: Method::GET, url, headers, body: Bytes::new() };
-    let response = target.send(client, &mut request, Via::Upgrade).await?;
+    let response = endpoint.send(&mut request, Via::Upgrade).await?;
     let status = response.status();
     if status.is_success() {
         return Err(not_mcp_error(response).await);

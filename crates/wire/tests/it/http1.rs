@@ -1,8 +1,10 @@
 //! Plain HTTP: which connection a request goes out on, and what becomes of it afterwards.
 
+use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
 
 use axum::serve::ListenerExt;
 use serde_json::json;
@@ -50,7 +52,9 @@ impl ManualServer {
         let mut waits = std::pin::pin!(self.listener.accept());
         // Who comes is seen when the system is asked, which happens in between.
         for _ in 0..20 {
-            let is_there = futures_util::poll!(waits.as_mut()).is_ready();
+            let poll_once =
+                |task: &mut Context<'_>| Poll::Ready(waits.as_mut().poll(task).is_ready());
+            let is_there = poll_fn(poll_once).await;
             assert!(!is_there, "one connection is enough");
             tokio::task::yield_now().await;
         }

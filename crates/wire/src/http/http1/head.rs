@@ -7,7 +7,7 @@ use memchr::memmem;
 use url::Position;
 
 use super::framing::{BodyFraming, ChunkState};
-use crate::http::client::HttpRequest;
+use crate::http::request::HttpRequest;
 
 /// How large the head of an answer may be, and how many headers it may have.
 const MAX_HEAD_SIZE: usize = 400 * 1024;

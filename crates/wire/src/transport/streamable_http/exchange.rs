@@ -13,15 +13,18 @@ use tokio::time::timeout;
 use super::fast_path::{Handoff, HandoffResponse};
 use super::post::{Post, PostKind, RequestLifetime};
 use super::resume::Resume;
-use super::{Completion, Endpoint, ExchangeUpdate, SESSION_ID_HEADER};
-use crate::http::client::{
-    ContentKind, HttpRequest, HttpResponse, Via, content_kind, drain, not_mcp_error,
-    not_mcp_error_with_body, read_body, status_error, status_error_with_body,
+use super::{Completion, ExchangeUpdate, SESSION_ID_HEADER};
+use crate::http::body::{
+    ContentKind, content_kind, drain, not_mcp_error, not_mcp_error_with_body, read_body,
+    status_error, status_error_with_body,
 };
+use crate::http::request::HttpRequest;
+use crate::http::response::HttpResponse;
+use crate::http::send::{Endpoint, Via};
 use crate::http::sse_decoder::{SseEvent, SseStream};
 use crate::jsonrpc::message;
 use crate::jsonrpc::message::{Message, Messages, Payload, RequestId};
-use crate::protocol::era::code;
+use crate::protocol::errors::code;
 use crate::transport::TransportEvent;
 use crate::transport_error::TransportError;
 
@@ -95,7 +98,7 @@ async fn send_one_way(
     endpoint: &Endpoint,
     request: &mut HttpRequest<'_>,
 ) -> Result<(), TransportError> {
-    let response = endpoint.target.send(&endpoint.client, request, Via::Http).await?;
+    let response = endpoint.send(request, Via::Http).await?;
     if !response.status().is_success() {
         return Err(status_error(response).await);
     }
@@ -138,7 +141,7 @@ impl RequestExchange<'_> {
         endpoint: &Endpoint,
         request: &mut HttpRequest<'_>,
     ) -> Result<ResponseDelivery, TransportError> {
-        let response = endpoint.target.send(&endpoint.client, request, Via::Http).await?;
+        let response = endpoint.send(request, Via::Http).await?;
         self.read_response(endpoint, &request.headers, response, SessionReport::None).await
     }
 
@@ -147,7 +150,7 @@ impl RequestExchange<'_> {
         endpoint: &Endpoint,
         request: &mut HttpRequest<'_>,
     ) -> Result<ResponseDelivery, TransportError> {
-        let response = endpoint.target.send(&endpoint.client, request, Via::Http).await?;
+        let response = endpoint.send(request, Via::Http).await?;
         let mut session = response.headers().get(SESSION_ID_HEADER).cloned();
         if let Some(session) = &mut session {
             session.set_sensitive(true);

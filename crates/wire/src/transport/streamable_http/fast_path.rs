@@ -11,9 +11,11 @@ use futures_util::future::BoxFuture;
 use http::{HeaderMap, Method};
 use tokio::sync::mpsc;
 
-use super::Endpoint;
 use super::post::{Post, PostKind, RequestLifetime};
-use crate::http::client::{ContentKind, HttpRequest, HttpResponse, Via, content_kind, read_body};
+use crate::http::body::{ContentKind, content_kind, read_body};
+use crate::http::request::HttpRequest;
+use crate::http::response::HttpResponse;
+use crate::http::send::{Endpoint, Via};
 use crate::jsonrpc::message;
 use crate::jsonrpc::message::{Message, Messages, RequestId};
 use crate::transport::{FastPath, FastPathOutcome, OutgoingMessage};
@@ -103,7 +105,7 @@ async fn send_request(
     let url = Cow::Borrowed(&endpoint.target.url);
     let Post { headers, body, .. } = post;
     let mut request = HttpRequest { method: Method::POST, url, headers, body };
-    let mut response = match endpoint.target.send(&endpoint.client, &mut request, Via::Http).await {
+    let mut response = match endpoint.send(&mut request, Via::Http).await {
         Ok(response) => response,
         Err(error) => return FastPathOutcome::Failed(error),
     };

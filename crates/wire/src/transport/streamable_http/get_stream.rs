@@ -8,8 +8,10 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
 use super::resume::{DEFAULT_RETRY, GetResponse, open_get_stream};
-use super::{Completion, Endpoint, ExchangeUpdate};
+use super::{Completion, ExchangeUpdate};
+use crate::http::send::Endpoint;
 use crate::http::sse_decoder::SseStream;
+use crate::transport::TransportEvent;
 use crate::transport_error::TransportError;
 
 /// The longest wait before a lost stream is asked for again, and the shortest.
@@ -75,7 +77,7 @@ async fn read_events(
         match events.next().await {
             Ok(Some(event)) => {
                 stream_end = StreamEnd::HadEvents;
-                for event in event.to_transport_events() {
+                for event in TransportEvent::from_sse(&event) {
                     let _transport_gone = update_sender.send(ExchangeUpdate::Event(event)).await;
                 }
             }

@@ -5,8 +5,8 @@ use http::HeaderMap;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::PROTOCOL_VERSION_HEADER;
 use crate::jsonrpc::message::{Message, Payload, RequestId};
+use crate::protocol::headers::PROTOCOL_VERSION_HEADER;
 use crate::transport::OutgoingMessage;
 
 /// What an exchange counts in `Link::queued`, whatever its size: 256 at once are as many as the peer lets
@@ -88,9 +88,5 @@ pub(crate) fn cancelled_id(params: &Payload) -> Option<RequestId> {
         id: &'a RawValue,
     }
     let parsed: Cancelled<'_> = serde_json::from_slice(params.as_bytes()).ok()?;
-    let raw = parsed.id.get();
-    Some(match raw.parse() {
-        Ok(number) => RequestId::Number(number),
-        Err(_) => RequestId::Other(Bytes::copy_from_slice(raw.as_bytes())),
-    })
+    Some(RequestId::from_raw(parsed.id))
 }

@@ -7,8 +7,10 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use tokio::time::sleep;
 
-use super::{Endpoint, LAST_EVENT_ID_HEADER};
-use crate::http::client::{ContentKind, HttpRequest, Via, content_kind};
+use super::LAST_EVENT_ID_HEADER;
+use crate::http::body::{ContentKind, content_kind};
+use crate::http::request::HttpRequest;
+use crate::http::send::{Endpoint, Via};
 use crate::http::sse_decoder::SseStream;
 use crate::transport_error::TransportError;
 
@@ -87,7 +89,7 @@ pub(crate) async fn open_get_stream(
     }
     let url = Cow::Borrowed(&endpoint.target.url);
     let mut request = HttpRequest { method: Method::GET, url, headers, body: Bytes::new() };
-    let response = endpoint.target.send(&endpoint.client, &mut request, Via::Http).await?;
+    let response = endpoint.send(&mut request, Via::Http).await?;
     let status = response.status();
     match content_kind(response.headers()) {
         ContentKind::EventStream if status.is_success() => {

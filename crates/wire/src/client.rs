@@ -1,5 +1,5 @@
-//! The client's side of a conversation, the same in both eras: asks in the way that the server wants to be asked.
-//! What answers mean is left to whoever asked.
+//! The client role: sends requests in the form that the server's era requires.
+//! What results mean is left to the caller.
 
 pub mod handshake;
 mod input_required;
@@ -23,27 +23,27 @@ use crate::transport::CloseReason;
 pub use crate::peer::RequestHandler;
 pub use request::{ClientMeta, RequestBuilder};
 
-/// A conversation with a server. Clones share it; it ends when the last one is dropped.
+/// A connection to a server, after the handshake. Clones share it; it closes when the last one is dropped.
 #[derive(Debug, Clone)]
 pub struct Client {
     peer: Peer,
     negotiation: Arc<Negotiation>,
 }
 
-/// How this server is spoken to.
+/// What the handshake agreed on.
 #[derive(Debug)]
 struct Negotiation {
     server: ServerDescription,
-    /// What every request carries in `_meta`; nothing in the legacy era.
+    /// Metadata of every request; none in the legacy era.
     meta: Option<ModernMeta>,
 }
 
-/// What a modern request carries: members of `_meta`, and the version for the header.
+/// Metadata of a modern request: members of `_meta`, and the version for the header.
 #[derive(Debug)]
 struct ModernMeta {
-    /// The members, without the braces around them.
+    /// The members of `_meta`, without the braces.
     members: String,
-    /// What we can do, as JSON.
+    /// Our client capabilities, as JSON.
     capabilities: String,
     version: HeaderValue,
 }
@@ -53,17 +53,17 @@ impl Client {
         Client { peer: peer.clone(), negotiation: Arc::new(Negotiation { server, meta: None }) }
     }
 
-    /// A client that has yet to be introduced.
+    /// A modern client whose server has not described itself yet.
     pub(crate) fn new_modern(
         peer: &Peer,
-        offer: &ClientDescription,
+        client_description: &ClientDescription,
         version: &'static str,
     ) -> Client {
         let meta = json!({
             meta_key::VERSION: version,
-            meta_key::CLIENT_INFO: offer.client_info(),
+            meta_key::CLIENT_INFO: client_description.client_info(),
         });
-        let capabilities = offer.capabilities_json(Era::Modern).to_string();
+        let capabilities = client_description.capabilities_json(Era::Modern).to_string();
         let whole = meta.to_string();
         let inner = whole.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
         let members = inner.unwrap_or_default().to_owned();
@@ -95,17 +95,17 @@ impl Client {
         Client { peer, negotiation: Arc::new(Negotiation { server, meta }) }
     }
 
-    /// What the server said of itself.
+    /// How the server described itself in the handshake.
     pub fn server(&self) -> &ServerDescription {
         &self.negotiation.server
     }
 
-    /// A request to be made: `client.request("tools/list").params(p).within(d).send().await`.
+    /// Builds a request: `client.request("tools/list").params(p).timeout(d).send().await`.
     pub fn request(&self, method: impl Into<Cow<'static, str>>) -> RequestBuilder {
         RequestBuilder::new(self.clone(), method.into())
     }
 
-    /// Says something that wants no answer.
+    /// Sends a notification.
     pub async fn notify(
         &self,
         method: impl Into<Cow<'static, str>>,
@@ -114,16 +114,16 @@ impl Client {
         self.peer.notify(method, params).await
     }
 
-    /// Asks the server whether it is there, and how long that takes it.
+    /// Sends the server a request that it must answer, and returns how long the response took.
     pub async fn ping(&self, timeout: Duration) -> Result<Duration, CallError> {
         let started = Instant::now();
         let method = match self.negotiation.server.era {
             Era::Legacy => "ping",
-            // There is no ping any more; this is what every server of this era must answer.
+            // The modern era has no `ping`; every server must implement this method.
             Era::Modern => "server/discover",
         };
         match self.request(method).timeout(timeout).send().await {
-            // A server that does not know the question has answered it.
+            // An error response is a response, too.
             Ok(_) | Err(CallError::Remote(_)) => Ok(started.elapsed()),
             Err(
                 error
@@ -132,17 +132,17 @@ impl Client {
         }
     }
 
-    /// Do headers reach the server?
+    /// Whether the transport sends headers to the server.
     pub fn carries_headers(&self) -> bool {
         self.peer.carries_headers()
     }
 
-    /// Ends the conversation for everybody who holds it; calls under way fail.
+    /// Closes the connection for all clones. Pending calls fail.
     pub fn close(&self) {
         self.peer.close();
     }
 
-    /// Waits until the conversation has ended.
+    /// Waits until the connection is closed.
     pub async fn closed(&self) -> CloseReason {
         self.peer.closed().await
     }

@@ -1,5 +1,5 @@
-//! One side of a connection: asks, answers, and matches answers to questions.
-//! One task owns the link. A call goes through it, or past it where the link has a shortcut.
+//! One side of a JSON-RPC connection: sends requests, receives requests, and matches responses to calls.
+//! One task owns the transport. A call goes through that task, or past it if the transport has a fast path.
 
 mod attribution;
 mod call;
@@ -26,25 +26,25 @@ pub use incoming::{IncomingRequest, RequestNotifier};
 pub use pending::Progress;
 use pending::{PendingCall, PendingCalls};
 
-/// How many questions may wait for the task to take them.
+/// How many calls and notifications may wait for the task.
 const COMMAND_QUEUE: usize = 256;
-/// How many of our answers may wait for the task to take them.
+/// How many of our responses may wait for the task.
 const RESPONSE_QUEUE: usize = 256;
-/// How many things the other side said may wait for somebody to hear them.
+/// How many received requests and notifications may wait for their receiver.
 const EVENT_QUEUE: usize = 256;
 
-/// A handle on a connection. Clones share it; the connection ends when the last one is dropped.
+/// A handle to a connection. Clones share it; the connection closes when the last one is dropped.
 #[derive(Debug, Clone)]
 pub struct Peer(Arc<Shared>);
 
-/// What clones of a handle share: one count to keep for each call instead of one for each part.
+/// The state that clones share: one reference count per call instead of one per field.
 #[derive(Debug)]
 struct Shared {
     commands: mpsc::Sender<Command>,
-    // Bounded by the calls under way, each of which sends at most one, and by those who hang up.
+    // Bounded by the pending calls, each of which sends at most one, and by the calls of `close`.
     cancellations: mpsc::UnboundedSender<Cancellation>,
     next_number: AtomicU64,
-    /// How many questions of the other side wait for somebody here.
+    /// How many received requests have no response yet.
     open_requests: Arc<AtomicUsize>,
     close_reason: watch::Receiver<Option<CloseReason>>,
     carries_headers: bool,
@@ -52,24 +52,24 @@ struct Shared {
     fast_path: Option<Arc<dyn FastPath>>,
 }
 
-/// A connection that has just begun.
+/// A connection that was just opened.
 #[derive(Debug)]
 pub struct SpawnedPeer {
-    /// For asking and saying.
+    /// Sends requests and notifications.
     pub peer: Peer,
-    /// What the other side asks and says. Somebody must listen: what finds no room is refused or dropped,
-    /// and counted.
+    /// Received requests and notifications. If the queue is full, requests are rejected and notifications dropped;
+    /// both are counted.
     pub events: mpsc::Receiver<PeerEvent>,
-    /// The task that owns the link; it ends with the connection. Await it.
+    /// The task that owns the transport; it ends with the connection. Await it.
     pub task: JoinHandle<Statistics>,
 }
 
-/// What the other side wants.
+/// A request or notification from the other side.
 #[derive(Debug)]
 pub enum PeerEvent {
-    /// It asks something.
+    /// A request.
     Request(IncomingRequest),
-    /// It says something.
+    /// A notification.
     Notification {
         /// The method.
         method: Cow<'static, str>,
@@ -78,52 +78,52 @@ pub enum PeerEvent {
     },
 }
 
-/// What was odd about a connection.
+/// Counts of protocol violations and losses on one connection.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Lines that were no message.
+    /// Messages that could not be parsed.
     pub malformed_messages: u64,
-    /// Answers that nobody waited for: late, double, or with an id that was never used.
+    /// Responses that match no pending call: late, duplicate, or with an unknown id.
     pub unmatched_responses: u64,
-    /// Notifications and answers of ours that could not be delivered.
+    /// Notifications and responses of ours that could not be delivered.
     pub undelivered: u64,
-    /// Notifications that found no room.
+    /// Notifications dropped because the event queue was full.
     pub dropped_notifications: u64,
-    /// Questions that found no room and were refused.
+    /// Requests rejected because the event queue was full.
     pub rejected_requests: u64,
-    /// Answers to pings and refusals that were dropped because the other side does not read.
+    /// Responses to pings, and rejections, dropped because the other side does not read.
     pub dropped_responses: u64,
 }
 
-/// What callers ask of the task.
+/// Work that callers hand to the task.
 #[derive(Debug)]
 enum Command {
     Call { number: u64, outgoing: OutgoingMessage, pending: PendingCall },
     Send(Message),
 }
 
-/// Who does not wait any more.
+/// Something that ends early.
 #[derive(Debug)]
 enum Cancellation {
-    /// A call whose caller is gone.
+    /// A call that timed out or whose caller dropped it.
     Call { number: u64, reason: &'static str },
-    /// Everybody: the connection is to end.
+    /// The whole connection.
     Connection,
 }
 
 impl Peer {
-    /// Begins to talk over a link. Must be called inside a runtime.
+    /// Spawns the task that owns the transport. Must be called inside a runtime.
     pub fn spawn<L: Transport>(transport: L) -> SpawnedPeer {
         let (commands, from_callers) = mpsc::channel(COMMAND_QUEUE);
         let (cancellations, from_cancellations) = mpsc::unbounded_channel();
-        let (to_listener, events) = mpsc::channel(EVENT_QUEUE);
-        let (closed_sender, end) = watch::channel(None);
+        let (event_sender, events) = mpsc::channel(EVENT_QUEUE);
+        let (closed_sender, close_reason) = watch::channel(None);
         let (responses, from_responses) = mpsc::channel(RESPONSE_QUEUE);
-        let open: Arc<AtomicUsize> = Arc::default();
+        let open_requests: Arc<AtomicUsize> = Arc::default();
         let outputs = driver::DriverOutputs {
-            events: to_listener,
+            events: event_sender,
             responses,
-            open_requests: open.clone(),
+            open_requests: open_requests.clone(),
             close_reason: closed_sender,
         };
         let pending_calls: Arc<PendingCalls> = Arc::default();
@@ -141,8 +141,8 @@ impl Peer {
             commands,
             cancellations,
             next_number,
-            open_requests: open,
-            close_reason: end,
+            open_requests,
+            close_reason,
             carries_headers,
             pending_calls,
             fast_path,
@@ -150,13 +150,13 @@ impl Peer {
         SpawnedPeer { peer: Peer(Arc::new(shared)), events, task }
     }
 
-    /// A call to be made: `peer.call("tools/list").params(p).within(d).await`.
+    /// Builds a call: `peer.call("tools/list").params(p).timeout(d).await`.
     pub fn call(&self, method: impl Into<Cow<'static, str>>) -> Call {
         let number = self.0.next_number.fetch_add(1, Ordering::Relaxed);
         Call::new(self.clone(), number, method.into())
     }
 
-    /// Says something that wants no answer. Waits only while the queue is full.
+    /// Sends a notification. Waits only while the queue is full.
     pub async fn notify(
         &self,
         method: impl Into<Cow<'static, str>>,
@@ -170,26 +170,26 @@ impl Peer {
         })
     }
 
-    /// Ends the connection for everybody who holds it; what waits to be sent still leaves, calls under way fail.
+    /// Closes the connection for all clones. Queued messages are still sent; pending calls fail.
     pub fn close(&self) {
-        let _ended_already = self.0.cancellations.send(Cancellation::Connection);
+        let _closed_already = self.0.cancellations.send(Cancellation::Connection);
     }
 
-    /// Do headers beside a call reach the other side?
+    /// Whether the transport sends headers to the other side.
     pub fn carries_headers(&self) -> bool {
         self.0.carries_headers
     }
 
-    /// Waits until the connection has ended.
+    /// Waits until the connection is closed.
     pub async fn closed(&self) -> CloseReason {
-        let mut end = self.0.close_reason.clone();
-        match end.wait_for(Option::is_some).await {
-            Ok(how) => how.clone().unwrap_or(CloseReason::Closed),
+        let mut close_reason = self.0.close_reason.clone();
+        match close_reason.wait_for(Option::is_some).await {
+            Ok(reason) => reason.clone().unwrap_or(CloseReason::Closed),
             Err(_) => CloseReason::Closed,
         }
     }
 
-    /// Does the other side wait for an answer of ours?
+    /// Whether the other side waits for a response of ours.
     fn has_open_requests(&self) -> bool {
         self.0.open_requests.load(Ordering::Relaxed) > 0
     }

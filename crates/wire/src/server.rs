@@ -1,5 +1,6 @@
-//! The server's side of the two eras: which questions are let in and in which era, what a server says of itself,
-//! and what every result carries. The questions themselves are answered by whoever serves.
+//! The server role in both eras: which requests are accepted, how a server describes itself, and what every result
+//! carries.
+//! What the methods do is left to the server's implementation.
 
 use crate::jsonrpc::message::{Payload, RequestId, RpcError};
 use crate::protocol::era::{Era, LEGACY_VERSIONS, MODERN_VERSIONS};
@@ -11,18 +12,18 @@ pub use crate::protocol::errors::{
     internal_error, invalid_params, method_not_found, missing_capability, resource_not_found,
 };
 
-/// What a server says of itself.
+/// How a server describes itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerIdentity {
-    /// Its name, for programs.
+    /// The name for programs.
     pub name: String,
-    /// Its name, for people.
+    /// The name for users.
     pub title: Option<String>,
-    /// Its version.
+    /// The version of the server.
     pub version: String,
-    /// How to use it.
+    /// Instructions for using the server.
     pub instructions: Option<String>,
-    /// What it can do, as the protocol writes it.
+    /// The server capabilities, as the specification writes them.
     pub capabilities: Map<String, Json>,
 }
 
@@ -36,34 +37,35 @@ impl ServerIdentity {
     }
 }
 
-/// One client's standing with a server.
+/// The state of one client at a server.
 #[derive(Debug, Clone)]
 pub struct ServerSession {
     identity: ServerIdentity,
-    /// What a legacy client said that it can do.
+    /// The capabilities that a legacy client sent in `initialize`.
     client_capabilities: Option<Json>,
 }
 
-/// Who asks, as far as one question tells.
+/// What one request tells about its client.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClientContext {
-    /// The era that the question is asked in, and is to be answered in.
+    /// The era of the request and of its response.
     pub era: Era,
-    /// What the client can do for a server, as the protocol writes it.
+    /// The client capabilities, as the specification writes them.
     pub capabilities: Json,
-    /// What signs of progress have to carry; absent where nobody wants them.
+    /// The token that progress notifications carry; absent if the client wants none.
     pub progress_token: Option<Json>,
-    /// How much of what goes on the client wants to hear. In the legacy era it says so beforehand.
+    /// The lowest level of log messages that the client wants. Legacy clients set it with `logging/setLevel`
+    /// instead.
     pub log_level: Option<String>,
 }
 
 impl ServerSession {
-    /// A client of whom nothing is known yet.
+    /// The session of a client that has not initialized yet.
     pub fn new(identity: ServerIdentity) -> ServerSession {
         ServerSession { identity, client_capabilities: None }
     }
 
-    /// Lets a question in, or says why not.
+    /// Accepts a request, or returns the error to send.
     pub fn admit(&self, method: &str, params: &Json) -> Result<ClientContext, RpcError> {
         let meta = &params["_meta"];
         let context = |era, capabilities: &Json| ClientContext {
@@ -96,7 +98,8 @@ impl ServerSession {
         }
         if !MODERN_VERSIONS.contains(&version) {
             let data = json!({"supported": MODERN_VERSIONS, "requested": version});
-            let error = rpc_error(code::UNSUPPORTED_VERSION, "this version is not spoken here");
+            let error =
+                rpc_error(code::UNSUPPORTED_VERSION, "this protocol version is not supported");
             return Err(with_data(error, &data));
         }
         match is_modern_method(method) {
@@ -105,7 +108,7 @@ impl ServerSession {
         }
     }
 
-    /// Answers `initialize`. From now on the client may ask in the legacy way.
+    /// Handles `initialize`. Legacy requests are accepted afterwards.
     pub fn initialize(&mut self, params: &Json) -> Json {
         self.client_capabilities = Some(params["capabilities"].clone());
         let requested = params["protocolVersion"].as_str().unwrap_or_default();
@@ -123,12 +126,12 @@ impl ServerSession {
         result
     }
 
-    /// Has the client come in by `initialize`?
+    /// Whether the client sent `initialize`.
     pub fn is_initialized(&self) -> bool {
         self.client_capabilities.is_some()
     }
 
-    /// Answers `server/discover`.
+    /// Handles `server/discover`.
     pub fn discover(&self) -> Json {
         let identity = &self.identity;
         let mut result =
@@ -139,7 +142,7 @@ impl ServerSession {
         result
     }
 
-    /// A result with what its era wants on it.
+    /// Encodes a result with the members that its era requires.
     pub fn encode_result(&self, era: Era, method: &str, mut result: Json) -> Payload {
         if era == Era::Modern && result.is_object() {
             if result["resultType"].is_null() {
@@ -149,7 +152,7 @@ impl ServerSession {
                 result["_meta"] = json!({});
             }
             result["_meta"][meta_key::SERVER_INFO] = self.identity.server_info();
-            // Changes are told to whoever listens; nobody is promised more than that.
+            // Clients learn of changes by subscription, so no result promises a lifetime.
             if method == "server/discover"
                 || method == "resources/read"
                 || method.ends_with("/list")
@@ -162,13 +165,12 @@ impl ServerSession {
     }
 }
 
-/// What a modern server answers while it needs something first: questions by name, and what it wants to be told
-/// again with the answers.
+/// An `input_required` result: requests by name, and the state that the client sends back with its responses.
 pub fn input_required(requests: &Json, state: &str) -> Json {
     json!({"resultType": "input_required", "inputRequests": requests, "requestState": state})
 }
 
-/// Parameters of a message that belongs to a subscription.
+/// Adds the subscription id to the parameters of a notification.
 pub fn with_subscription_id(mut params: Json, subscription: &RequestId) -> Json {
     params["_meta"] = json!({meta_key::SUBSCRIPTION_ID: subscription.to_json()});
     params
@@ -217,7 +219,7 @@ mod tests {
     }
 
     fn code_of(admitted: Result<ClientContext, RpcError>) -> i64 {
-        admitted.expect_err("it is refused").code
+        admitted.expect_err("it is rejected").code
     }
 
     #[test]
@@ -226,11 +228,11 @@ mod tests {
         assert_eq!(code_of(session.admit("tools/list", &Json::Null)), -32600);
         let params =
             json!({"protocolVersion": LEGACY_VERSIONS[1], "capabilities": {"elicitation": {}}});
-        assert_eq!(session.admit("initialize", &params).expect("it may").era, Era::Legacy);
+        assert_eq!(session.admit("initialize", &params).expect("it is accepted").era, Era::Legacy);
         let result = session.initialize(&params);
         assert_eq!(result["protocolVersion"], LEGACY_VERSIONS[1]);
         assert_eq!(result["serverInfo"], json!({"name": "s", "version": "1", "title": "S"}));
-        let context = session.admit("tools/list", &Json::Null).expect("it may now");
+        let context = session.admit("tools/list", &Json::Null).expect("it is accepted");
         assert_eq!(context.capabilities, json!({"elicitation": {}}));
         assert_eq!(code_of(session.admit("subscriptions/listen", &Json::Null)), -32601);
         let unknown = session.initialize(&json!({"protocolVersion": "1999-01-01"}));
@@ -242,7 +244,7 @@ mod tests {
         let session = session();
         let mut params = modern(MODERN_VERSIONS[0]);
         params["_meta"]["progressToken"] = json!(7);
-        let context = session.admit("tools/call", &params).expect("it may");
+        let context = session.admit("tools/call", &params).expect("it is accepted");
         assert_eq!((context.era, context.progress_token), (Era::Modern, Some(json!(7))));
         assert_eq!(context.capabilities, json!({"roots": {}}));
         assert_eq!(code_of(session.admit("initialize", &modern(MODERN_VERSIONS[0]))), -32601);
@@ -255,16 +257,16 @@ mod tests {
     #[test]
     fn results_have_the_members_of_their_era() {
         let session = session();
-        let finished = |era, method| -> Json {
+        let encoded = |era, method| -> Json {
             session.encode_result(era, method, json!({"a": 1})).decode().expect("JSON")
         };
-        assert_eq!(finished(Era::Legacy, "tools/list"), json!({"a": 1}));
+        assert_eq!(encoded(Era::Legacy, "tools/list"), json!({"a": 1}));
         let server = json!({meta_key::SERVER_INFO: {"name": "s", "version": "1", "title": "S"}});
         assert_eq!(
-            finished(Era::Modern, "tools/call"),
+            encoded(Era::Modern, "tools/call"),
             json!({"a": 1, "resultType": "complete", "_meta": server})
         );
-        assert_eq!(finished(Era::Modern, "tools/list")["cacheScope"], "private");
+        assert_eq!(encoded(Era::Modern, "tools/list")["cacheScope"], "private");
     }
 
     #[test]

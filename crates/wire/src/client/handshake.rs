@@ -1,4 +1,4 @@
-//! How a connection begins: finds out which era the server lives in, without harm to one that never heard of it.
+//! The handshake: finds the server's era without disturbing legacy servers, and agrees on a version.
 
 use std::time::Duration;
 
@@ -14,30 +14,30 @@ use crate::protocol::era::{Era, LEGACY_VERSIONS, MODERN_VERSIONS};
 use crate::protocol::errors::code;
 use crate::transport_error::TransportError;
 
-/// How long a server may be silent on the first question before we ask the other one beside it.
+/// How long `server/discover` may stay unanswered before `initialize` is sent as well.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What is known of a server's era.
+/// What is known about a server's era before the handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EraHint {
-    /// Nothing: ask in the modern way first.
+    /// Nothing. `server/discover` is sent first.
     Unknown,
-    /// It is a legacy server: do not disturb it with a question that it may not know.
+    /// The server is a legacy one. `initialize` is sent first, because it may not know `server/discover`.
     Legacy,
 }
 
-/// A connection could not begin.
+/// The handshake failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("the server did not take up the connection")]
+#[error("the handshake with the server failed")]
 pub struct HandshakeError {
-    /// What had been asked.
+    /// The request that failed.
     pub stage: HandshakeStage,
-    /// What went wrong.
+    /// The cause.
     #[source]
     pub kind: HandshakeErrorKind,
 }
 
-/// What a server is asked first.
+/// The first request of a handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HandshakeStage {
     /// `server/discover`
@@ -46,32 +46,32 @@ pub enum HandshakeStage {
     Initialize,
 }
 
-/// Why a connection could not begin.
+/// Why a handshake failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum HandshakeErrorKind {
-    /// The question failed.
+    /// The request failed.
     #[error(transparent)]
     Call(#[from] CallError),
-    /// The server speaks no version that we speak.
-    #[error("the server speaks only {}", .server_versions.join(", "))]
+    /// The server supports none of our protocol versions.
+    #[error("the server supports only {}", .server_versions.join(", "))]
     NoCommonVersion {
-        /// Those it speaks.
+        /// The versions that the server supports.
         server_versions: Vec<String>,
     },
-    /// The answer is no introduction.
-    #[error("the server's answer makes no sense")]
+    /// The result is not a valid handshake result.
+    #[error("the server's handshake response is invalid")]
     InvalidResponse,
 }
 
-/// What the first question told.
+/// What the response to `server/discover` shows about the server.
 enum DiscoverOutcome {
     Modern(Box<Client>),
-    /// It does not know the question; whoever answers so is a legacy server.
+    /// The server does not know the method, so it is a legacy server.
     Legacy,
     Failed(HandshakeErrorKind),
 }
 
-/// Begins a connection in the server's own era.
+/// Performs the handshake in the server's era.
 pub async fn negotiate(
     peer: &Peer,
     client_description: &ClientDescription,
@@ -80,7 +80,7 @@ pub async fn negotiate(
     match hint {
         EraHint::Legacy => match initialize(peer, client_description).await {
             Ok(client) => Ok(client),
-            // It may have learnt since.
+            // A server that was a legacy one may have been updated since.
             Err(error) if is_rpc_error(&error) => match discover(peer, client_description).await {
                 DiscoverOutcome::Modern(client) => Ok(*client),
                 DiscoverOutcome::Legacy | DiscoverOutcome::Failed(_) => Err(error),
@@ -91,8 +91,8 @@ pub async fn negotiate(
     }
 }
 
-/// Asks in the modern way, and in the legacy way beside it when the server is silent: a slow server answers
-/// both, and which one it answers well says what it is.
+/// Sends `server/discover`, and `initialize` as well if there is no response in time. A slow server responds to
+/// both; the valid response shows its era.
 async fn probe(
     peer: &Peer,
     client_description: &ClientDescription,
@@ -127,13 +127,13 @@ async fn probe(
     }
 }
 
-/// Did the server hear the question and say no?
+/// Whether the server responded with a JSON-RPC error.
 fn is_rpc_error(error: &HandshakeError) -> bool {
     matches!(error.kind, HandshakeErrorKind::Call(CallError::Remote(_)))
 }
 
-/// Did the server answer at all? A modern one that answers whatever it is asked makes no sense to `initialize`, and
-/// the answer to the first question is still to come.
+/// Whether the server responded at all. A modern server that responds to any method gives `initialize` an invalid
+/// result, while its response to `server/discover` is still pending.
 fn got_response(error: &HandshakeError) -> bool {
     match &error.kind {
         HandshakeErrorKind::NoCommonVersion { .. } | HandshakeErrorKind::InvalidResponse => true,
@@ -144,8 +144,7 @@ fn got_response(error: &HandshakeError) -> bool {
 async fn discover(peer: &Peer, client_description: &ClientDescription) -> DiscoverOutcome {
     let version = MODERN_VERSIONS[0];
     let client = Client::new_modern(peer, client_description, version);
-    let answer = client.request("server/discover").send().await;
-    match answer {
+    match client.request("server/discover").send().await {
         Ok(raw) => read_discover_result(client, raw, version),
         Err(CallError::Remote(error)) => on_discover_error(peer, client_description, error).await,
         Err(CallError::Transport(error)) => match fails_in_both_eras(&error) {
@@ -158,12 +157,12 @@ async fn discover(peer: &Peer, client_description: &ClientDescription) -> Discov
     }
 }
 
-/// Would `initialize` meet the same fate?
+/// Whether `initialize` would fail in the same way.
 fn fails_in_both_eras(error: &TransportError) -> bool {
     match error {
         TransportError::Unreachable { .. } | TransportError::CrossOriginRedirect { .. } => true,
-        TransportError::Status(answer) => {
-            matches!(answer.status, 401 | 403 | 407 | 429 | 502..=504)
+        TransportError::Status(response) => {
+            matches!(response.status, 401 | 403 | 407 | 429 | 502..=504)
         }
         TransportError::NotMcp { .. }
         | TransportError::IncompleteResponse
@@ -175,7 +174,7 @@ fn fails_in_both_eras(error: &TransportError) -> bool {
 fn read_discover_result(client: Client, raw: Payload, version: &str) -> DiscoverOutcome {
     let server_versions = supported_versions(&raw);
     if server_versions.is_empty() {
-        // It answered, but not as a server that knows the question would.
+        // A server that knows the method lists its versions.
         return DiscoverOutcome::Legacy;
     }
     if !server_versions.iter().any(|it| it == version) {
@@ -193,7 +192,8 @@ fn read_discover_result(client: Client, raw: Payload, version: &str) -> Discover
     }
 }
 
-/// What a refused first question says of the server. One that names other versions gets one that we have too.
+/// Interprets an error response to `server/discover`. If the server lists a version that we support, the request is
+/// sent again in that version.
 async fn on_discover_error(
     peer: &Peer,
     client_description: &ClientDescription,
@@ -218,7 +218,7 @@ async fn on_discover_error(
             }
         };
     };
-    // Some servers refuse the first question whatever it is written in: asked again, they answer.
+    // Some servers reject the first request in every version and accept the second.
     let client = Client::new_modern(peer, client_description, version);
     match client.request("server/discover").send().await {
         Ok(raw) => read_discover_result(client, raw, version),

@@ -10,10 +10,10 @@ use serde_json::value::RawValue;
 use crate::jsonrpc::payload::{LazyFinder, Payload};
 use crate::peer::RequestHandler;
 
-/// How many questions it may ask at once.
+/// How many input requests of one result are answered.
 const MAX_INPUT_REQUESTS: usize = 64;
 
-/// What a server asks back.
+/// A result with `resultType` `input_required`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct InputRequired {
@@ -31,7 +31,7 @@ struct InputRequest {
     params: Option<Box<RawValue>>,
 }
 
-/// The server's question, where a result is one. Looking for the word first keeps large results unread.
+/// Parses a result that asks for input. The search for the type name avoids decoding large results.
 pub(super) fn parse_input_required(result: &Payload) -> Option<InputRequired> {
     const RESULT_TYPE: &str = "input_required";
     static FINDER: LazyFinder = LazyFinder::new(|| Finder::new(RESULT_TYPE));
@@ -42,7 +42,7 @@ pub(super) fn parse_input_required(result: &Payload) -> Option<InputRequired> {
     (input_required.result_type == RESULT_TYPE).then_some(input_required)
 }
 
-/// Answers every question, one after the other: a person can only be asked one thing at a time.
+/// Answers the input requests one after the other, because a user sees one prompt at a time.
 pub(super) async fn answer_input_requests(
     input_handler: &dyn RequestHandler,
     input_required: &InputRequired,
@@ -51,11 +51,11 @@ pub(super) async fn answer_input_requests(
     for (name, request) in input_required.input_requests.iter().take(MAX_INPUT_REQUESTS) {
         let params = request.params.as_ref();
         let params = params.map(|raw| Payload::from_json(raw.get().to_owned().into()));
-        let answer = match input_handler.respond(&request.method, params).await {
-            Ok(answer) => answer.decode().unwrap_or_default(),
+        let response = match input_handler.respond(&request.method, params).await {
+            Ok(response) => response.decode().unwrap_or_default(),
             Err(_) => json!({"action": "decline"}),
         };
-        responses.insert(name.clone(), answer);
+        responses.insert(name.clone(), response);
     }
     serde_json::Value::Object(responses).to_string()
 }

@@ -18,10 +18,10 @@ use crate::protocol::headers::{
 };
 use crate::protocol::meta_key;
 
-/// How often a server may ask back before its answer comes.
+/// How many times a server may ask for input before it sends its result.
 const MAX_ROUND_TRIPS: usize = 16;
 
-/// A request to be made.
+/// A request that has not been sent yet.
 #[must_use = "a request does nothing until it is sent"]
 pub struct RequestBuilder {
     client: Client,
@@ -35,18 +35,18 @@ pub struct RequestBuilder {
     client_meta: Option<ClientMeta>,
 }
 
-/// What a request carries where it is made for somebody else.
+/// Metadata of a request that is sent on behalf of another client.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClientMeta {
-    /// What that one can do for a server, as JSON. Matters in the modern era only.
+    /// The capabilities of that client, as JSON. Used in the modern era only.
     pub capabilities: Option<Arc<str>>,
-    /// More members of `_meta`, as JSON without the braces around them.
+    /// Additional members of `_meta`, as JSON without the braces.
     pub members: Option<String>,
 }
 
 impl fmt::Debug for RequestBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Request({})", self.method)
+        write!(f, "RequestBuilder({})", self.method)
     }
 }
 
@@ -65,61 +65,63 @@ impl RequestBuilder {
         }
     }
 
-    /// The parameters.
+    /// Sets the parameters.
     pub fn params(mut self, params: Payload) -> RequestBuilder {
         self.params = Some(params);
         self
     }
 
-    /// Gives up after this long.
+    /// Fails the request after this time.
     pub fn timeout(mut self, timeout: Duration) -> RequestBuilder {
         self.timeout = CallTimeout::Total(timeout);
         self
     }
 
-    /// Gives up when nothing was heard for this long; every sign of progress begins the wait anew.
+    /// Fails the request when no progress arrived for this time.
     pub fn progress_timeout(mut self, timeout: Duration) -> RequestBuilder {
         self.timeout = CallTimeout::Progress(timeout);
         self
     }
 
-    /// Gives up after this long, but not while the server waits for an answer of ours.
+    /// Fails the request after this time, not counting the time in which the server waits for a response of ours.
     pub fn server_timeout(mut self, timeout: Duration) -> RequestBuilder {
         self.timeout = CallTimeout::Server(timeout);
         self
     }
 
-    /// Hands signs of progress to somebody.
-    pub fn progress_sender(mut self, listener: mpsc::Sender<Progress>) -> RequestBuilder {
-        self.progress = Some(listener);
+    /// Sends progress notifications to a channel.
+    pub fn progress_sender(mut self, sender: mpsc::Sender<Progress>) -> RequestBuilder {
+        self.progress = Some(sender);
         self
     }
 
-    /// Arguments that are repeated in headers, where there are any.
+    /// Adds headers that repeat arguments, as [`ParamHeaders`](crate::protocol::param_headers::ParamHeaders) makes
+    /// them.
     pub fn param_headers(mut self, headers: HeaderMap) -> RequestBuilder {
         self.param_headers = Some(headers);
         self
     }
 
-    /// Who answers when the server asks back instead of answering. Without one, its question is the result.
+    /// Answers the server's input requests. Without a handler, the `input_required` result is returned to the
+    /// caller.
     pub fn input_handler(mut self, input_handler: Arc<dyn RequestHandler>) -> RequestBuilder {
         self.input_handler = Some(input_handler);
         self
     }
 
-    /// Who hears what the server says, and answers what it asks, while it works on this.
+    /// Sets the owner of the call, which receives the server's notifications and answers its requests meanwhile.
     pub fn owner(mut self, owner: Arc<dyn CallOwner>) -> RequestBuilder {
         self.owner = Some(owner);
         self
     }
 
-    /// Asks for somebody else.
+    /// Sends the request on behalf of another client.
     pub fn client_meta(mut self, client_meta: ClientMeta) -> RequestBuilder {
         self.client_meta = Some(client_meta);
         self
     }
 
-    /// Asks. Dropping the future unfinished tells the server to stop.
+    /// Sends the request. Dropping the future cancels it.
     pub async fn send(self) -> Result<Payload, CallError> {
         let first = self.send_round(&[]).await?;
         let (Some(input_handler), Some(mut input_required)) =
@@ -139,11 +141,13 @@ impl RequestBuilder {
                 None => return Ok(result),
             }
         }
-        let message = format!("the server asked back {MAX_ROUND_TRIPS} times and never answered");
+        let message = format!(
+            "the server asked for input {MAX_ROUND_TRIPS} times and never returned a result"
+        );
         Err(CallError::Remote(RpcError { code: -32603, message, data: None }))
     }
 
-    /// One round: one call with a number of its own.
+    /// Sends one round trip as a call of its own.
     async fn send_round(&self, members: &[(&str, &[u8])]) -> Result<Payload, CallError> {
         let call = self.client.peer.call(self.method.clone());
         let has_progress =
@@ -159,8 +163,8 @@ impl RequestBuilder {
             call = call.params(params);
         }
         call = call.timeout_policy(self.timeout);
-        if let Some(listener) = &self.progress {
-            call = call.progress_sender(listener.clone());
+        if let Some(sender) = &self.progress {
+            call = call.progress_sender(sender.clone());
         }
         if let Some(owner) = &self.owner {
             call = call.owner(owner.clone());
@@ -201,7 +205,7 @@ impl RequestBuilder {
         Some(text)
     }
 
-    /// Says beside the call what it is, where that is read.
+    /// Adds the headers that describe a modern request, if the transport has headers.
     fn with_headers(&self, call: Call) -> Call {
         let Some(modern_meta) = &self.client.negotiation.meta else { return call };
         if !self.client.peer.carries_headers() {

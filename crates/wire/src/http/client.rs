@@ -1,5 +1,5 @@
-//! How servers at URLs are reached: proxies, certificates, redirects, and the two HTTP clients.
-//! Whom to reach is a [`Target`]; what is said there is left to the transports.
+//! The HTTP client for servers at URLs: chooses the implementation, follows redirects within an origin.
+//! The server is a [`Target`]; what is sent is left to the transports.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -27,15 +27,15 @@ pub use super::target::Target;
 /// How many redirects within one origin are followed.
 const MAX_REDIRECTS: usize = 5;
 
-/// The way to servers at URLs. Clones share connections.
+/// An HTTP client. Clones share connections.
 #[derive(Clone)]
 pub struct HttpClient(Arc<Inner>);
 
 struct Inner {
     general: Client,
-    /// For what goes out plainly and on no detour.
+    /// For plain HTTP without a proxy.
     http1: Option<Http1Client>,
-    /// For protocols that begin as HTTP/1.1; made when first needed, because it reads certificates anew.
+    /// For upgrades, which need HTTP/1.1. Built at first use, because it loads certificates again.
     upgrading: OnceLock<Client>,
     settings: CheckedSettings,
     roots: TrustRoots,
@@ -43,15 +43,15 @@ struct Inner {
 
 impl fmt::Debug for HttpClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Network").field("roots", &self.0.roots).finish_non_exhaustive()
+        f.debug_struct("HttpClient").field("roots", &self.0.roots).finish_non_exhaustive()
     }
 }
 
 impl HttpClient {
-    /// A network with these settings.
+    /// A client with these settings.
     pub fn new(settings: &HttpSettings) -> Result<HttpClient, HttpSetupError> {
         let checked = CheckedSettings::check(settings)?;
-        // With certificates of its own to add, a client is made even where the system has none at all.
+        // With extra certificates, the build succeeds even if the system has none at all.
         let has_system_roots =
             checked.extra.is_empty() || checked.without_extra().client(TrustRoots::System).is_ok();
         let built = match has_system_roots {
@@ -70,19 +70,19 @@ impl HttpClient {
         let has_http_proxy = [&settings.proxies.http, &settings.proxies.all]
             .into_iter()
             .any(|proxy| proxy.as_ref().is_some_and(|it| !it.is_empty()));
-        let plain = (!has_http_proxy)
+        let http1 = (!has_http_proxy)
             .then(|| Http1Client::new(&settings.user_agent, settings.connect_timeout));
         Ok(HttpClient(Arc::new(Inner {
             general,
-            http1: plain,
+            http1,
             upgrading: OnceLock::new(),
             settings: checked,
             roots,
         })))
     }
 
-    /// A client of one's own with the same proxies, certificates and name, for what is no message to a server.
-    /// It follows no redirect.
+    /// A `reqwest` client with the same proxies, certificates and user agent, for requests that are not MCP
+    /// messages. It follows no redirects.
     pub fn reqwest_client(
         &self,
         adjust: impl FnOnce(ClientBuilder) -> ClientBuilder,
@@ -90,17 +90,17 @@ impl HttpClient {
         adjust(self.0.settings.builder(self.0.roots)).build().map_err(HttpSetupError::Client)
     }
 
-    /// The hosts of the proxies.
+    /// The hosts of the configured proxies.
     pub fn proxy_hosts(&self) -> &[String] {
         &self.0.settings.proxy_hosts
     }
 
-    /// Whose certificate authorities are trusted.
+    /// Which certificate authorities are trusted.
     pub fn roots(&self) -> TrustRoots {
         self.0.roots
     }
 
-    /// Makes a request, and makes it again where a redirect within the origin says so.
+    /// Sends a request, and follows redirects within the origin.
     pub(crate) async fn send(
         &self,
         request: &mut HttpRequest<'_>,
@@ -108,7 +108,7 @@ impl HttpClient {
         send(&self.0.general, self.0.http1.as_ref(), request).await
     }
 
-    /// The same over HTTP/1.1, for an answer that may become another protocol.
+    /// Sends a request over HTTP/1.1, whose response may switch protocols.
     pub(crate) async fn send_upgrade(
         &self,
         request: &mut HttpRequest<'_>,
@@ -127,13 +127,13 @@ impl HttpClient {
 
 async fn send(
     client: &Client,
-    plain: Option<&Http1Client>,
+    http1: Option<&Http1Client>,
     request: &mut HttpRequest<'_>,
 ) -> Result<HttpResponse, TransportError> {
     let mut left = MAX_REDIRECTS;
     loop {
-        let response: HttpResponse = match plain.filter(|_| is_plaintext(&request.url)) {
-            Some(plain) => plain.send(request).await?.into(),
+        let response: HttpResponse = match http1.filter(|_| is_plaintext(&request.url)) {
+            Some(http1) => http1.send(request).await?.into(),
             None => client.execute(request.to_reqwest()).await.map_err(from_reqwest)?.into(),
         };
         if response.status() == StatusCode::PROXY_AUTHENTICATION_REQUIRED {
@@ -149,8 +149,8 @@ async fn send(
     }
 }
 
-/// Where to go instead, where the answer says so and we may. A question keeps its method and body on the way,
-/// so a redirect that would lose them stays an answer.
+/// The target of a redirect that may be followed. Method and body are kept, so a redirect that would change them is
+/// returned as a response.
 fn redirect_target(
     request: &HttpRequest<'_>,
     response: &HttpResponse,

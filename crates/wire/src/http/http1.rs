@@ -1,6 +1,6 @@
-//! Plain HTTP/1.1 with no proxy in between, as cheaply as can be: a connection is driven by whoever uses it and by
-//! nobody else, so that a request wakes no other task. Everything else goes through the library's client.
-//! How messages look is left to `head` and `framing`.
+//! An HTTP/1.1 client for plain HTTP without a proxy. The task that sends a request drives its connection, so no
+//! other task is woken. All other requests go through `reqwest`.
+//! `head` and `framing` parse messages, `connection` sends them, `pool` keeps idle connections.
 
 mod connect;
 mod connection;
@@ -26,7 +26,7 @@ use crate::transport_error::TransportError;
 
 pub(super) use self::pool::{IDLE_TIMEOUT, MAX_IDLE_PER_HOST};
 
-/// The way to servers that are spoken to plainly. Clones share connections.
+/// A client for plain HTTP. Clones share connections.
 #[derive(Clone)]
 pub(crate) struct Http1Client {
     user_agent: Option<HeaderValue>,
@@ -34,7 +34,7 @@ pub(crate) struct Http1Client {
     pool: Arc<Pool>,
 }
 
-/// An answer whose body is read from its connection. Dropped before its end, it closes the connection.
+/// A response whose body is read from its connection. Dropping it before its end closes the connection.
 pub(crate) struct Http1Response {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
@@ -45,7 +45,7 @@ pub(crate) struct Http1Response {
     pool: Weak<Pool>,
 }
 
-/// Only what is spoken plainly: the scheme decides.
+/// Whether the scheme is plain HTTP.
 pub(crate) fn is_plaintext(url: &Url) -> bool {
     url.scheme() == "http"
 }
@@ -56,8 +56,8 @@ impl Http1Client {
         Http1Client { user_agent, connect_timeout, pool: Arc::default() }
     }
 
-    /// Makes a request. A connection that was closed while it waited is no reason to fail: what never left goes out on
-    /// another one.
+    /// Sends a request. If a pooled connection was closed while it was idle, the request goes out on another one,
+    /// because nothing of it was sent.
     pub(crate) async fn send(
         &self,
         request: &HttpRequest<'_>,
@@ -98,17 +98,17 @@ impl Http1Client {
 }
 
 impl Http1Response {
-    /// How much the body will be, where that was said.
+    /// The length of the body, if the head states it.
     pub(crate) fn content_length(&self) -> Option<u64> {
         self.framing.remaining()
     }
 
-    /// Whoever reads wants all of it at once.
+    /// Asks for the body in one chunk, if possible.
     pub(crate) fn prefer_single_chunk(&mut self) {
         self.mode = ReadMode::Whole;
     }
 
-    /// The next piece of the body. With the last one, the connection is free for others.
+    /// The next chunk of the body. After the last one, the connection returns to the pool.
     pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>, TransportError> {
         loop {
             let Some(connection) = &mut self.connection else { return Ok(None) };

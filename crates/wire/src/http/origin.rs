@@ -2,12 +2,12 @@
 
 use url::Url;
 
-/// Do two URLs have the scheme, the host and the port in common?
+/// Whether scheme, host and port of two URLs are equal.
 pub(crate) fn is_same_origin(one: &Url, other: &Url) -> bool {
     one.origin() == other.origin()
 }
 
-/// A URL's origin as text that can be shown. A host may be as long as its server likes.
+/// The origin as text for messages, truncated because a server may choose any host.
 pub(crate) fn origin(url: &Url) -> String {
     const MAX_SHOWN_ORIGIN: usize = 300;
     let origin = url.origin();

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Method};
 use url::Url;
 
-/// A request that can be made again when a redirect says so.
+/// A request. It borrows its URL until a redirect replaces it.
 #[derive(Debug)]
 pub(crate) struct HttpRequest<'a> {
     pub(crate) method: Method,

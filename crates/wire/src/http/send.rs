@@ -10,7 +10,8 @@ use super::response::HttpResponse;
 use super::target::Target;
 use crate::transport_error::TransportError;
 
-/// How often one request is made again because [`Authorize::refused`] says so.
+/// How many times one request is repeated because [`Authorize::on_unauthorized`](super::authorize::Authorize)
+/// decides so.
 const MAX_RETRIES: usize = 3;
 
 /// A server and the client to reach it with.
@@ -19,7 +20,7 @@ pub(crate) struct Endpoint {
     pub(crate) target: Target,
 }
 
-/// Which protocol an answer may become.
+/// Whether the response may switch protocols.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Via {
     Http,
@@ -27,8 +28,7 @@ pub(crate) enum Via {
 }
 
 impl Endpoint {
-    /// Makes a request with what is to be shown at this moment, and again where that is turned away and there
-    /// is something better.
+    /// Sends a request with the current credentials, and repeats it after a 401 or 403 if there are better ones.
     pub(crate) async fn send(
         &self,
         request: &mut HttpRequest<'_>,

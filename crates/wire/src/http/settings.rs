@@ -9,28 +9,28 @@ use url::Url;
 
 use super::http1::{IDLE_TIMEOUT, MAX_IDLE_PER_HOST};
 
-/// How often a connection that carries streams is asked whether it lives, and how long it may take to say so.
+/// The interval of HTTP/2 pings on open connections, and the time limit for their acknowledgement.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(30);
 
-/// What a [`Network`] is made from. Nothing is read from the environment here.
+/// Settings of an [`HttpClient`](super::HttpClient). The environment is not read here.
 #[derive(Clone)]
 pub struct HttpSettings {
-    /// Who we say we are.
+    /// The `User-Agent` header.
     pub user_agent: String,
-    /// Which way out.
+    /// The proxies.
     pub proxies: ProxySettings,
-    /// More certificate authorities to trust, as PEM; each may hold several.
+    /// Additional certificate authorities in PEM; each entry may contain several.
     pub extra_ca: Vec<Vec<u8>>,
-    /// A certificate of our own with its key, as PEM.
+    /// The client certificate with its key, in PEM.
     pub identity: Option<Vec<u8>>,
-    /// How long it may take to reach a host.
+    /// The time limit for connecting to a host.
     pub connect_timeout: Duration,
 }
 
-/// Prints no key and no proxy's password.
+/// Omits keys and proxy passwords.
 impl fmt::Debug for HttpSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Settings")
+        f.debug_struct("HttpSettings")
             .field("user_agent", &self.user_agent)
             .field("proxies", &self.proxies)
             .field("extra_ca", &self.extra_ca.len())
@@ -40,64 +40,64 @@ impl fmt::Debug for HttpSettings {
     }
 }
 
-/// Proxies by the scheme of the URL they are for. Each is a URL; the scheme of it may be left out.
+/// Proxies by the scheme of the request URL. Each is a URL; its own scheme may be omitted.
 #[derive(Clone, Default)]
 pub struct ProxySettings {
     /// For `http`.
     pub http: Option<String>,
     /// For `https`.
     pub https: Option<String>,
-    /// For what has none of its own.
+    /// For requests without a proxy for their scheme.
     pub all: Option<String>,
-    /// Hosts that are reached without any, as `NO_PROXY` lists them.
+    /// Hosts that are reached without a proxy, in the syntax of `NO_PROXY`.
     pub no_proxy: Option<String>,
 }
 
-/// Prints which there are, not what they are: a proxy's URL may hold a password.
+/// Prints which proxies are set, but not their URLs, which may contain passwords.
 impl fmt::Debug for ProxySettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Proxies")
+        f.debug_struct("ProxySettings")
             .field("http", &self.http.is_some())
             .field("https", &self.https.is_some())
             .field("all", &self.all.is_some())
-            .field("no", &self.no_proxy)
+            .field("no_proxy", &self.no_proxy)
             .finish()
     }
 }
 
-/// Why no network could be made from the settings.
+/// Why no client can be built from the settings.
 #[derive(Debug, Error)]
 pub enum HttpSetupError {
-    /// A proxy cannot be used.
-    #[error("the {scheme} proxy is no URL of a proxy")]
+    /// The URL of a proxy is invalid.
+    #[error("the {scheme} proxy is not a valid proxy URL")]
     Proxy {
-        /// For which scheme it was meant.
+        /// The scheme that the proxy is for.
         scheme: &'static str,
     },
-    /// A certificate authority cannot be used.
-    #[error("extra certificate file {} holds no certificates in PEM", .position + 1)]
+    /// A certificate file is invalid.
+    #[error("extra certificate file {} contains no PEM certificates", .position + 1)]
     ExtraCa {
-        /// Which one, from zero.
+        /// The index of the file.
         position: usize,
     },
-    /// Our own certificate cannot be used.
-    #[error("the client certificate is no certificate and key in PEM")]
+    /// The client certificate is invalid.
+    #[error("the client certificate is not a PEM certificate with its key")]
     Identity(#[source] reqwest::Error),
-    /// The parts are good, but no client can be made from them.
-    #[error("no HTTP client can be set up")]
+    /// The settings are valid, but the client cannot be built.
+    #[error("the HTTP client cannot be set up")]
     Client(#[source] reqwest::Error),
 }
 
-/// Whose word on certificate authorities is taken.
+/// The source of the trusted certificate authorities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TrustRoots {
-    /// The system's.
+    /// The system.
     System,
-    /// The system has none; the ones that come with us.
+    /// The bundled set, because the system has none.
     Bundled,
 }
 
-/// The settings, checked.
+/// Validated settings.
 #[derive(Clone)]
 pub(super) struct CheckedSettings {
     user_agent: String,
@@ -136,8 +136,7 @@ impl CheckedSettings {
         self.builder(roots).build()
     }
 
-    /// What a server's headers may take is bounded by the library: 100 of them and 400 KiB over HTTP/1.1,
-    /// 16 KiB over HTTP/2.
+    /// The library limits response headers: 100 headers and 400 KiB over HTTP/1.1, 16 KiB over HTTP/2.
     pub(super) fn builder(&self, roots: TrustRoots) -> ClientBuilder {
         let mut builder = Client::builder()
             .user_agent(&self.user_agent)
@@ -170,7 +169,7 @@ impl CheckedSettings {
 }
 
 impl ProxySettings {
-    /// The host of each, where it has one.
+    /// The host of each proxy.
     fn hosts(&self) -> Vec<String> {
         let all = [&self.http, &self.https, &self.all].into_iter().flatten();
         let host = |text: &String| {
@@ -183,16 +182,16 @@ impl ProxySettings {
         all.filter_map(host).collect()
     }
 
-    /// The library takes the first that fits, so the one for everything comes last.
+    /// The library uses the first proxy that matches, so the general one comes last.
     fn to_reqwest(&self) -> Result<Vec<Proxy>, HttpSetupError> {
-        let no = self.no_proxy.as_deref().and_then(NoProxy::from_string);
+        let no_proxy = self.no_proxy.as_deref().and_then(NoProxy::from_string);
         let mut proxies = Vec::new();
         let mut add = |scheme, url: &Option<String>, make: fn(&str) -> reqwest::Result<Proxy>| {
-            // Environments often have an empty one, which means none.
+            // Environments often set an empty value, which means none.
             let Some(url) = url.as_deref().filter(|url| !url.is_empty()) else { return Ok(()) };
-            // The library's error would print the URL, and the URL may hold a password.
+            // The library's error contains the URL, which may contain a password.
             let proxy = make(url).map_err(|_| HttpSetupError::Proxy { scheme })?;
-            proxies.push(proxy.no_proxy(no.clone()));
+            proxies.push(proxy.no_proxy(no_proxy.clone()));
             Ok(())
         };
         add("http", &self.http, |url| Proxy::http(url))?;

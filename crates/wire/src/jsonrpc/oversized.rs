@@ -1,14 +1,14 @@
-//! Messages that are larger than we take: whose answer they are, found at their front, so that nobody waits for them.
-//! The bytes themselves are passed over by whoever reads them.
+//! Reads the id at the front of a response that exceeds the size limit, so that its call can fail at once.
+//! Skipping the rest of the message is left to the transport.
 
 use super::message::RequestId;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-/// How much of a message is looked at.
+/// How many bytes of a message are examined.
 const PREFIX_LENGTH: usize = 4096;
 
-/// The question that a message answers, where that can be told from its front: envelopes begin with their id.
+/// The id of the request that an oversized message answers, if the id precedes the result.
 pub(crate) fn response_id(message: &[u8]) -> Option<RequestId> {
     let prefix = &message[..message.len().min(PREFIX_LENGTH)];
     let mut rest = prefix.trim_ascii_start().strip_prefix(b"{")?;
@@ -26,7 +26,7 @@ pub(crate) fn response_id(message: &[u8]) -> Option<RequestId> {
     }
 }
 
-/// Takes one value from the front.
+/// Parses one JSON value and removes it from the front.
 fn take_value<T: DeserializeOwned>(rest: &mut &[u8]) -> Option<T> {
     let mut values = serde_json::Deserializer::from_slice(rest).into_iter::<T>();
     let value = values.next()?.ok()?;

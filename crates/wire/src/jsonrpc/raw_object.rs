@@ -10,12 +10,12 @@ use serde_json::value::RawValue;
 
 use super::payload::Payload;
 
-/// The members of an object, in their order. Of two with one name the last counts.
+/// The members of an object in their order. If a name occurs twice, the last one counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RawObject(Vec<(String, Payload)>);
 
 impl RawObject {
-    /// Reads an object; absent is empty. None where it is something else.
+    /// Parses an object; an absent one is empty. Returns `None` for any other JSON value.
     pub fn parse(object: Option<&Payload>) -> Option<RawObject> {
         let Some(object) = object else { return Some(RawObject::default()) };
         let bytes = object.as_bytes();
@@ -25,17 +25,17 @@ impl RawObject {
         Some(RawObject(members))
     }
 
-    /// One of them.
+    /// The value of a member.
     pub fn get(&self, name: &str) -> Option<&Payload> {
         self.0.iter().rev().find(|it| it.0 == name).map(|it| &it.1)
     }
 
-    /// One of them that is text.
+    /// The value of a string member.
     pub fn get_string(&self, name: &str) -> Option<String> {
         self.get(name)?.decode().ok()
     }
 
-    /// Takes one out.
+    /// Removes a member and returns its value.
     pub fn remove(&mut self, name: &str) -> Option<Payload> {
         let found = self.get(name).cloned();
         if found.is_some() {
@@ -44,7 +44,7 @@ impl RawObject {
         found
     }
 
-    /// Puts one in, in place of what had its name.
+    /// Sets a member, replacing one of the same name.
     pub fn insert(&mut self, name: &str, value: Payload) {
         match self.0.iter_mut().find(|it| it.0 == name) {
             Some(member) => member.1 = value,
@@ -52,17 +52,17 @@ impl RawObject {
         }
     }
 
-    /// All of them.
+    /// All members in their order.
     pub fn into_members(self) -> Vec<(String, Payload)> {
         self.0
     }
 
-    /// Are there none?
+    /// Whether there are no members.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The object.
+    /// The object as JSON.
     pub fn to_payload(&self) -> Payload {
         let mut text = vec![b'{'];
         self.write_members(&mut text);

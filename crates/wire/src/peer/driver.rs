@@ -1,4 +1,4 @@
-//! The task behind a peer: owns the link and the calls that wait.
+//! The task of a peer: owns the transport and completes pending calls.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -19,27 +19,27 @@ use super::{Cancellation, Command, PeerEvent, Statistics};
 use crate::jsonrpc::message::{Message, Payload, RequestId, RpcError};
 use crate::transport::{CloseReason, Transport, TransportEvent};
 
-/// While more than this waits to be written, callers wait too.
+/// While more bytes than this are queued, callers wait.
 const HIGH_WATER: usize = 1024 * 1024;
 
-/// While more than this waits, our own answers to floods are dropped.
+/// While more bytes than this are queued, automatic responses are dropped.
 const RESPONSE_LIMIT: usize = 2 * HIGH_WATER;
-/// How long the last messages may take to leave.
+/// How long the last messages may take to be sent.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What comes to the task from outside.
+/// The channels that the task reads.
 pub(super) struct DriverInputs {
     pub(super) commands: mpsc::Receiver<Command>,
     pub(super) responses: mpsc::Receiver<Message>,
     pub(super) cancellations: mpsc::UnboundedReceiver<Cancellation>,
 }
 
-/// Where the task tells what happens.
+/// The channels that the task writes to.
 pub(super) struct DriverOutputs {
     pub(super) events: mpsc::Sender<PeerEvent>,
-    /// For answers to the other side's questions.
+    /// Responses to received requests.
     pub(super) responses: mpsc::Sender<Message>,
-    /// How many of its questions wait.
+    /// How many received requests have no response yet.
     pub(super) open_requests: Arc<AtomicUsize>,
     pub(super) close_reason: watch::Sender<Option<CloseReason>>,
 }
@@ -64,7 +64,7 @@ impl<L: Transport> Driver<L> {
         let DriverInputs { mut commands, mut responses, mut cancellations } = inputs;
         let reason = loop {
             let has_room = self.transport.queued_bytes() < HIGH_WATER;
-            // Calls may wait for our answers, so answers do not wait behind calls.
+            // A call of the other side may wait for our response, so responses do not wait behind calls.
             let has_room_for_responses = self.transport.queued_bytes() < RESPONSE_LIMIT;
             tokio::select! {
                 command = commands.recv(), if has_room => match command {
@@ -72,7 +72,7 @@ impl<L: Transport> Driver<L> {
                         self.execute(command);
                         self.execute_queued(&mut commands);
                     }
-                    // Nobody holds a handle any more.
+                    // All handles were dropped.
                     None => break self.shutdown().await,
                 },
                 Some(response) = responses.recv(), if has_room_for_responses => {
@@ -105,13 +105,13 @@ impl<L: Transport> Driver<L> {
         self.statistics
     }
 
-    /// What was said last still leaves.
+    /// Sends the queued messages.
     async fn shutdown(&mut self) -> CloseReason {
-        let _other_side_slow = timeout(SHUTDOWN_TIMEOUT, self.transport.shutdown()).await;
+        let _timed_out = timeout(SHUTDOWN_TIMEOUT, self.transport.shutdown()).await;
         CloseReason::Closed
     }
 
-    /// Takes what else is there at once, so that many messages leave in one write.
+    /// Takes all queued commands, so that many messages leave in one write.
     fn execute_queued(&mut self, commands: &mut mpsc::Receiver<Command>) {
         while self.transport.queued_bytes() < HIGH_WATER {
             match commands.try_recv() {
@@ -134,7 +134,7 @@ impl<L: Transport> Driver<L> {
         }
     }
 
-    /// Only a call that still waits is cancelled: an answer may have crossed the caller's leaving.
+    /// Cancels a call that is still pending. Its response may have arrived in the meantime.
     fn cancel(&mut self, number: u64, reason: &str) {
         if self.pending_calls.remove(number, CallEnding::Cancelled).is_none() {
             return;
@@ -226,8 +226,8 @@ impl<L: Transport> Driver<L> {
         let Err(error) = self.outputs.events.try_send(PeerEvent::Request(request)) else { return };
         self.statistics.rejected_requests += 1;
         let message = match &error {
-            TrySendError::Full(_) => "too many questions are waiting",
-            TrySendError::Closed(_) => "nobody answers questions here",
+            TrySendError::Full(_) => "too many requests are pending",
+            TrySendError::Closed(_) => "this client does not accept requests",
         };
         if let PeerEvent::Request(mut request) = error.into_inner() {
             request.responses = None;
@@ -236,8 +236,8 @@ impl<L: Transport> Driver<L> {
         }
     }
 
-    /// Answers without anybody's doing. A side that asks and does not read gets no more of these: callers can
-    /// be made to wait, a flood of questions cannot.
+    /// Sends an automatic response. The other side gets none while it does not read: callers can be made to wait, a
+    /// flood of requests cannot.
     fn respond(&mut self, id: RequestId, outcome: Result<Payload, RpcError>) {
         if self.transport.queued_bytes() < RESPONSE_LIMIT {
             self.transport.push(Message::Response { id: Some(id), outcome }.into());
@@ -247,7 +247,7 @@ impl<L: Transport> Driver<L> {
     }
 }
 
-/// The number of the call that progress belongs to. Servers give the token back as they got it, some as text.
+/// The number of the call that progress belongs to. Some servers return the token as a string.
 fn progress_token(params: &Payload) -> Option<u64> {
     #[derive(Deserialize)]
     struct Token<'a> {

@@ -11,31 +11,31 @@ use crate::transport_error::TransportError;
 /// Why a call has no result.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum CallError {
-    /// The other side answered with an error.
+    /// The other side responded with an error.
     #[error(transparent)]
     Remote(#[from] RpcError),
-    /// No answer came in time; the other side was told to stop.
-    #[error("no answer came within {} ms", .0.as_millis())]
+    /// No response arrived in time; the other side was sent a cancellation.
+    #[error("no response within {} ms", .0.as_millis())]
     Timeout(Duration),
-    /// The question was not delivered, or its answer can no longer come; the connection lives on.
-    #[error("the question got no answer")]
+    /// The request was not delivered, or its response can no longer arrive. The connection stays open.
+    #[error("the request got no response")]
     Transport(#[source] TransportError),
-    /// The connection ended first. `sent` says whether the question may have reached the other side.
-    #[error("the connection ended before the answer came")]
+    /// The connection closed before the response arrived.
+    #[error("the connection closed before the response arrived")]
     Closed {
-        /// How it ended.
+        /// Why it closed.
         #[source]
         reason: CloseReason,
-        /// Had the question left us?
+        /// Whether the request may have been delivered.
         delivery: Delivery,
     },
 }
 
-/// Whether a question may have reached the other side: what never left can be asked again safely.
+/// Whether a request may have reached the other side. One that was not sent can be repeated safely.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivery {
-    /// It never left.
+    /// The request was not sent.
     NotSent,
-    /// It may have.
+    /// The request may have been delivered.
     Unknown,
 }

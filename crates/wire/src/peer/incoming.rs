@@ -1,4 +1,4 @@
-//! Requests that the other side sends: answered once, counted while they are open.
+//! Requests from the other side: answered once, counted while they are open.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -9,22 +9,22 @@ use tokio::sync::mpsc;
 use super::attribution::Attribution;
 use crate::jsonrpc::message::{Message, Payload, RequestId, RpcError};
 
-/// A question of the other side. Dropped without an answer, it is answered with an error.
+/// A request from the other side. Dropping it without a response sends an error.
 #[derive(Debug)]
 pub struct IncomingRequest {
-    /// The question's id, as a cancellation would name it.
+    /// The id, as a cancellation names it.
     pub id: RequestId,
     /// The method.
     pub method: Cow<'static, str>,
     /// Its parameters.
     pub params: Option<Payload>,
-    /// On whose account it is asked, as far as one can tell.
+    /// The call that the request belongs to, as far as that is known.
     pub attribution: Attribution,
     pub(super) responses: Option<mpsc::Sender<Message>>,
     pub(super) _open_guard: OpenRequestGuard,
 }
 
-/// Counts a question for as long as it waits.
+/// Counts a request as open until it is dropped.
 #[derive(Debug)]
 pub(super) struct OpenRequestGuard(Arc<AtomicUsize>);
 
@@ -41,27 +41,27 @@ impl Drop for OpenRequestGuard {
     }
 }
 
-/// Says things about a question before its answer, in order.
+/// Sends notifications that belong to a request, in order and before its response.
 #[derive(Debug, Clone)]
 pub struct RequestNotifier(Option<mpsc::Sender<Message>>);
 
 impl IncomingRequest {
-    /// Answers with a result.
+    /// Responds with a result.
     pub async fn respond(mut self, result: Payload) {
         self.send_response(Ok(result)).await;
     }
 
-    /// Answers with an error.
+    /// Responds with an error.
     pub async fn reject(mut self, error: RpcError) {
         self.send_response(Err(error)).await;
     }
 
-    /// A way to say things about the question. What is said goes out before the answer does.
+    /// A sender of notifications that belong to the request. They are sent before the response.
     pub fn notifier(&self) -> RequestNotifier {
         RequestNotifier(self.responses.clone())
     }
 
-    /// Leaves the question without any answer: the other side took it back.
+    /// Drops the request without a response, because the other side cancelled it.
     pub fn discard(mut self) {
         self.responses = None;
     }
@@ -69,17 +69,17 @@ impl IncomingRequest {
     async fn send_response(&mut self, outcome: Result<Payload, RpcError>) {
         if let Some(sender) = self.responses.take() {
             let message = Message::Response { id: Some(self.id.clone()), outcome };
-            let _connection_over = sender.send(message).await;
+            let _connection_closed = sender.send(message).await;
         }
     }
 }
 
 impl RequestNotifier {
-    /// Says something that wants no answer. Waits only while the queue is full.
+    /// Sends a notification. Waits only while the queue is full.
     pub async fn notify(&self, method: impl Into<Cow<'static, str>>, params: Option<Payload>) {
         if let Some(responses) = &self.0 {
             let message = Message::Notification { method: method.into(), params };
-            let _connection_over = responses.send(message).await;
+            let _connection_closed = responses.send(message).await;
         }
     }
 }
@@ -89,11 +89,11 @@ impl Drop for IncomingRequest {
         if let Some(sender) = self.responses.take() {
             let error = RpcError {
                 code: -32603,
-                message: "the question was dropped without an answer".to_owned(),
+                message: "the request was dropped without a response".to_owned(),
                 data: None,
             };
             let message = Message::Response { id: Some(self.id.clone()), outcome: Err(error) };
-            let _queue_full_or_over = sender.try_send(message);
+            let _full_or_closed = sender.try_send(message);
         }
     }
 }

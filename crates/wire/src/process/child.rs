@@ -1,5 +1,5 @@
-//! A server that is a program of its own: started in a group of its own, listened to, and stopped for good.
-//! Which program, with which variables and whether at all, is decided above.
+//! A server that runs as a child process: started in its own process group, with its standard error collected.
+//! Which program runs, with which environment and whether at all, is decided by the caller.
 
 use std::collections::VecDeque;
 use std::io;
@@ -25,13 +25,13 @@ pub use super::program::{ProcessOptions, ProcessSet, Program, StartError};
 pub use super::stop::{ProcessExit, StopStep};
 pub use super::watchdog::{Watchdog, WatchdogProgram, run_watchdog};
 
-/// How much of what it says on standard error is remembered.
+/// How many bytes of standard error output are kept.
 const STDERR_TAIL_BYTES: usize = 64 * 1024;
 
-/// The link to a program's standard streams.
+/// The transport over the standard streams of a program.
 pub type ProcessTransport = StdioTransport<ChildStdout, ChildStdin>;
 
-/// A running program and everything it started. Dropping it kills them all at once.
+/// A running program and its descendants. Dropping it kills all of them.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
@@ -40,16 +40,16 @@ pub struct Process {
     stderr_task: JoinHandle<()>,
 }
 
-/// When to look for processes that left their program's group.
+/// When to search for descendants that left the process group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DescendantSearch {
-    /// As soon as the program is gone.
+    /// After the program has exited.
     Now,
-    /// Not here: many programs end at once, and [`Flock::search`] follows.
+    /// Not here: the caller stops many programs and then calls [`ProcessSet::kill_descendants`].
     Deferred,
 }
 
-/// Starts a program in a process group of its own. Must be called inside a runtime.
+/// Starts a program in its own process group. Must be called inside a runtime.
 pub fn spawn(
     program: &Program,
     options: &ProcessOptions,
@@ -83,15 +83,15 @@ pub fn spawn(
 }
 
 impl Process {
-    /// The program's process number, while it runs.
+    /// The process id, while the program runs.
     pub fn pid(&self) -> Option<u32> {
         self.child.id()
     }
 
-    /// The end of what the program said on standard error.
+    /// The end of the standard error output.
     pub async fn stderr_tail(&self) -> Vec<u8> {
         let (sender, receiver) = oneshot::channel();
-        // A program that never stops talking keeps the listener busy.
+        // A program that writes without pause keeps the collecting task busy.
         let request = async {
             self.stderr_requests.send(sender).await.ok()?;
             receiver.await.ok()
@@ -99,15 +99,15 @@ impl Process {
         timeout(TERMINATE_GRACE, request).await.ok().flatten().unwrap_or_default()
     }
 
-    /// Waits until the program has ended by itself.
+    /// Waits until the program exits by itself.
     pub async fn wait(&mut self) -> io::Result<ExitStatus> {
         let status = self.child.wait().await?;
         self.group.kill_remaining();
         Ok(status)
     }
 
-    /// Ends the program, politely first and in at most 600 ms. The link must be dropped before, which
-    /// closes its standard input. What it started and left behind is killed in any case.
+    /// Stops the program with increasing force, within 600 ms. The transport must be dropped first, which closes
+    /// standard input. Processes that the program left behind are killed in any case.
     pub async fn stop(mut self, search: DescendantSearch) -> ProcessExit {
         let steps = [
             (StopStep::CloseStdin, None, CLOSE_GRACE),
@@ -127,8 +127,8 @@ impl Process {
         self.finish(status.ok().and_then(Result::ok), StopStep::Kill, search).await
     }
 
-    /// Nobody can ask any more what was said, so the listener ends too. Whoever left the group is looked for,
-    /// off the runtime's threads, for that takes a look at every process there is.
+    /// Ends the collecting task and searches for descendants. The search reads the whole process table, so it runs
+    /// on a blocking thread.
     async fn finish(
         mut self,
         status: Option<ExitStatus>,
@@ -147,7 +147,7 @@ impl Process {
     }
 }
 
-/// Takes everything from a program's standard error, so that it never waits for us, and remembers the end of it.
+/// Reads standard error until it closes, so that the program never blocks on it, and keeps the end.
 async fn collect_stderr(
     mut stderr: impl AsyncRead + Unpin,
     mut tail_requests: mpsc::Receiver<oneshot::Sender<Vec<u8>>>,

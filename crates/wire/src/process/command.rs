@@ -1,5 +1,6 @@
-//! A command that is run for what it says: in a group of its own, with one pipe for both of its output streams.
-//! Who reads that pipe, how much of it is kept and how long it may take is decided above.
+//! A short-lived command whose output is read: it runs in its own process group, with one pipe for both output
+//! streams.
+//! Reading the pipe, limits and timeouts are left to the caller.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -15,15 +16,15 @@ use super::group::ProcessGroup;
 use super::program::{ProcessOptions, Program, StartError};
 use super::stop::{KILL_GRACE, ProcessExit, StopStep, TERMINATE_GRACE};
 
-/// A running command and everything it started. Dropping it kills them all at once.
+/// A running command and its descendants. Dropping it kills all of them.
 #[derive(Debug)]
 pub struct RunningCommand {
     child: Child,
     group: ProcessGroup,
 }
 
-/// Starts a command that reads nothing. What it says comes out of the pipe in the order it was said. Must be called
-/// inside a runtime.
+/// Starts a command without standard input. Its output comes through the pipe in order. Must be called inside a
+/// runtime.
 pub fn spawn(
     program: &Program,
     options: &ProcessOptions,
@@ -45,7 +46,7 @@ pub fn spawn(
         command.current_dir(cwd);
     }
     let child = command.spawn().map_err(fail)?;
-    // It holds our copies of the pipe's end, without which the pipe would never end.
+    // The builder holds copies of the write end; the pipe would never reach its end while they are open.
     drop(command);
     let group = ProcessGroup::new(&child, mark, options.watchdog.clone())
         .ok_or_else(|| fail(io::ErrorKind::NotFound.into()))?;
@@ -54,8 +55,8 @@ pub fn spawn(
 }
 
 impl RunningCommand {
-    /// Waits until the command has ended by itself, and kills what it left behind in its group. Whoever left the
-    /// group is found at the end of the flock. May be dropped and called again.
+    /// Waits until the command exits by itself, and kills what it left behind in its group. Processes that left the
+    /// group are killed with the process set. Cancel safe.
     pub async fn wait(&mut self) -> io::Result<ExitStatus> {
         let status = self.child.wait().await?;
         self.group.kill_remaining();
@@ -63,7 +64,7 @@ impl RunningCommand {
         Ok(status)
     }
 
-    /// Ends the command, politely first, and everybody whom it started, in whatever group.
+    /// Stops the command with increasing force, and kills all of its descendants.
     pub async fn stop(mut self) -> ProcessExit {
         self.group.signal_all(Signal::TERM);
         let (status, step) = match timeout(TERMINATE_GRACE, self.child.wait()).await {

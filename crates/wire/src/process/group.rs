@@ -8,11 +8,11 @@ use super::descendants::{self, OWNER_VARIABLE};
 use super::program::ProcessSet;
 use super::watchdog::Watchdog;
 
-/// A process group. Dropping it kills whoever is left in it, and whoever left it.
+/// A process group. Dropping it kills its members and the descendants that left it.
 #[derive(Debug)]
 pub(super) struct ProcessGroup {
     leader: Option<Pid>,
-    /// What tells those who left it; taken by whoever looks for them.
+    /// The mark of the descendants; taken by the code that searches for them.
     pub(super) mark: Option<String>,
     watchdog: Option<Watchdog>,
 }
@@ -33,11 +33,11 @@ impl ProcessGroup {
 
     pub(super) fn signal_all(&self, signal: Signal) {
         if let Some(group) = self.leader {
-            let _nobody_left = kill_process_group(group, signal);
+            let _group_empty = kill_process_group(group, signal);
         }
     }
 
-    /// The leader is gone: kills whom it left behind, once. Later the number may be somebody else's.
+    /// Kills the members after the leader has exited. Done once: the system may reuse the group id later.
     pub(super) fn kill_remaining(&mut self) {
         self.signal_all(Signal::KILL);
         if let (Some(leader), Some(watchdog)) = (self.leader.take(), &self.watchdog) {
@@ -50,13 +50,13 @@ impl Drop for ProcessGroup {
     fn drop(&mut self) {
         self.kill_remaining();
         if let (Some(mark), Ok(runtime)) = (self.mark.take(), Handle::try_current()) {
-            // Nobody can wait for it here.
+            // A destructor cannot wait for the search.
             drop(runtime.spawn_blocking(move || descendants::kill_marked(&mark)));
         }
     }
 }
 
-/// Holds a command that is run for a moment and everything it starts. Dropping it kills them all at once.
+/// Owns a short-lived command and its descendants. Dropping it kills all of them.
 #[derive(Debug)]
 pub struct ProcessGroupGuard {
     mark: Option<String>,
@@ -64,21 +64,21 @@ pub struct ProcessGroupGuard {
 }
 
 impl ProcessGroupGuard {
-    /// Prepares a command: it will lead a process group, and whatever it starts can be told by its mark.
+    /// Prepares a command to lead a process group, with a mark for its descendants.
     pub fn prepare(command: &mut Command) -> ProcessGroupGuard {
         let mark = ProcessSet::new().next_program_mark();
         command.env(OWNER_VARIABLE, &mark).process_group(0);
         ProcessGroupGuard { mark: Some(mark), group: None }
     }
 
-    /// Takes hold of what was started from that command.
+    /// Takes ownership of the started command.
     pub fn attach(&mut self, child: &Child) {
         if let Some(mark) = self.mark.take() {
             self.group = ProcessGroup::new(child, mark, None);
         }
     }
 
-    /// Kills whoever is left. Only once: later the group's number may be somebody else's.
+    /// Kills the remaining processes. Done once: the system may reuse the group id later.
     pub fn kill(&mut self) {
         self.group = None;
     }

@@ -14,21 +14,21 @@ use super::descendants::{self, Owner};
 use super::watchdog::Watchdog;
 use crate::jsonrpc::message::DEFAULT_MAX_MESSAGE_SIZE;
 
-/// Programs and flocks that this process has started so far; each has a number in its mark.
+/// Numbers of the programs and process sets that this process started; they are part of the marks.
 static NEXT_PROGRAM: AtomicU64 = AtomicU64::new(0);
 
 static NEXT_SET: AtomicU64 = AtomicU64::new(0);
 
-/// How programs are kept.
+/// Options for starting programs.
 #[derive(Debug, Clone)]
 pub struct ProcessOptions {
-    /// The largest message we take from it.
+    /// The size limit for a message from the program, in bytes.
     pub max_message_size: usize,
-    /// Who kills it when we can not.
+    /// The watchdog that kills the program if this process dies.
     pub watchdog: Option<Watchdog>,
-    /// Whom it belongs to.
+    /// The set that the program belongs to.
     pub process_set: ProcessSet,
-    /// Who else hears what it says on standard error. What finds no room there is passed over.
+    /// Receives a copy of the standard error output. Output is dropped while the channel is full.
     pub stderr: Option<mpsc::Sender<Bytes>>,
 }
 
@@ -43,16 +43,16 @@ impl Default for ProcessOptions {
     }
 }
 
-/// What to start. Arguments and variables do not print: secrets are among them.
+/// A program to start. Arguments and environment are not printed, because they may contain secrets.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Program {
-    /// The program, a name to look for or a path.
+    /// A path, or a name to look up in `PATH`.
     pub command: OsString,
-    /// Its arguments.
+    /// The arguments.
     pub args: Vec<OsString>,
-    /// All of its environment: nothing is inherited.
+    /// The complete environment; nothing is inherited.
     pub env: Vec<(OsString, OsString)>,
-    /// The folder it starts in.
+    /// The working directory.
     pub cwd: Option<PathBuf>,
 }
 
@@ -68,23 +68,23 @@ impl fmt::Debug for Program {
 pub struct StartError {
     /// The program.
     pub command: OsString,
-    /// What the system said.
+    /// The error of the system.
     #[source]
     pub source: io::Error,
 }
 
-/// Programs that belong together and end together. Clones are the same flock.
+/// Programs that are stopped together. Copies denote the same set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProcessSet(u64);
 
 impl ProcessSet {
-    /// A flock of its own.
+    /// An empty set.
     pub fn new() -> ProcessSet {
         ProcessSet(NEXT_SET.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Kills everybody whom any program of this flock started, in whatever group. Only for the end, when nothing
-    /// of it shall run any more. Blocks while it looks through the process table.
+    /// Kills all descendants of the programs in this set. To be called last, when none of them shall run any more.
+    /// Blocks while it scans the process table.
     pub fn kill_descendants(self) -> usize {
         descendants::kill_marked(&Owner::current().set_mark(self.0))
     }

@@ -3,33 +3,33 @@
 use std::process::ExitStatus;
 use std::time::Duration;
 
-/// How long a program has to end by itself once its standard input is closed.
+/// How long a program has to exit after its standard input was closed.
 pub(super) const CLOSE_GRACE: Duration = Duration::from_millis(80);
-/// How long it has after an interrupt.
+/// How long it has after SIGINT.
 pub(super) const INTERRUPT_GRACE: Duration = Duration::from_millis(100);
-/// How long it has after it was told to terminate.
+/// How long it has after SIGTERM.
 pub(super) const TERMINATE_GRACE: Duration = Duration::from_millis(400);
-/// How long the system may take to end it.
+/// How long the system may take after SIGKILL.
 pub(super) const KILL_GRACE: Duration = Duration::from_secs(1);
 
-/// What it took to end a program.
+/// The step that made a program exit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StopStep {
     /// Its standard input was closed.
     CloseStdin,
-    /// An interrupt.
+    /// SIGINT.
     Interrupt,
-    /// It was told to terminate.
+    /// SIGTERM.
     Terminate,
-    /// It was killed.
+    /// SIGKILL.
     Kill,
 }
 
-/// How a program ended.
+/// How a program was stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProcessExit {
-    /// What the system says of it; absent where it could not be waited for.
+    /// The exit status; absent if waiting for it failed.
     pub status: Option<ExitStatus>,
-    /// What it took.
+    /// The last step that was needed.
     pub step: StopStep,
 }

@@ -1,18 +1,18 @@
-//! The two ages of the protocol, and the only place where its versions are named.
+//! The two eras of the protocol. The only place that names protocol versions.
 
 use std::fmt;
 
-/// How a server wants to be spoken to.
+/// A generation of protocol versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Era {
-    /// A connection begins with `initialize`; the server may ask questions of its own.
+    /// A session starts with `initialize`; the server may send requests to the client.
     Legacy,
-    /// Every request stands for itself and carries what the server must know.
+    /// Each request is independent and carries all metadata that the server needs.
     Modern,
 }
 
 impl Era {
-    /// The word for it in output and in files.
+    /// The name of the era in output and in files.
     pub fn as_str(self) -> &'static str {
         match self {
             Era::Legacy => "legacy",
@@ -20,7 +20,7 @@ impl Era {
         }
     }
 
-    /// Reads the word.
+    /// Parses the name of an era.
     pub fn parse(text: &str) -> Option<Era> {
         [Era::Legacy, Era::Modern].into_iter().find(|era| era.as_str() == text)
     }
@@ -32,20 +32,20 @@ impl fmt::Display for Era {
     }
 }
 
-/// Versions of the modern era that we speak, the best first.
+/// The modern versions that we support, preferred first.
 pub(crate) const MODERN_VERSIONS: &[&str] = &["2026-07-28"];
-/// Versions of the legacy era that we speak, the best first. The last was never published, but servers say it.
+/// The legacy versions that we support, preferred first. The last was never published, but servers use it.
 pub(crate) const LEGACY_VERSIONS: &[&str] =
     &["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07"];
-/// The only version in which several messages may come at once.
+/// The only version that allows batches.
 pub(crate) const BATCH_VERSION: &str = "2025-03-26";
 
-/// Is this a version of the legacy era that is spoken here?
+/// Whether we support this version of the legacy era.
 pub fn is_legacy_version(version: &str) -> bool {
     LEGACY_VERSIONS.contains(&version)
 }
 
-/// May clients of this version send several messages at once?
+/// Whether clients of this version may send batches.
 pub fn supports_batches(version: &str) -> bool {
     version == BATCH_VERSION
 }

@@ -6,39 +6,39 @@ use super::era::Era;
 use crate::jsonrpc::message::RpcError;
 use crate::jsonrpc::payload::Payload;
 
-/// Error codes that one side gives a meaning to; those from -32020 on are the modern era's own.
+/// JSON-RPC error codes. Those from -32020 on belong to the modern era.
 pub(crate) mod code {
-    /// What came is no JSON.
+    /// The message is not JSON.
     pub(crate) const PARSE: i64 = -32700;
-    /// The question comes at the wrong time.
+    /// The request is not valid at this time.
     pub(crate) const INVALID_REQUEST: i64 = -32600;
-    /// The parameters make no sense.
+    /// The parameters are invalid.
     pub(crate) const INVALID_PARAMS: i64 = -32602;
-    /// Whoever answers failed.
+    /// The server failed.
     pub(crate) const INTERNAL: i64 = -32603;
-    /// There is no such resource; the modern era counts that among the parameters.
+    /// The resource does not exist; the modern era uses `INVALID_PARAMS` for it.
     pub(crate) const RESOURCE_NOT_FOUND: i64 = -32002;
-    /// There is no such method.
+    /// The method does not exist.
     pub(crate) const METHOD_NOT_FOUND: i64 = -32601;
-    /// A header and the body say different things.
+    /// A header does not match the body.
     pub(crate) const HEADER_MISMATCH: i64 = -32020;
-    /// The client lacks a capability that the server needs.
+    /// The client lacks a capability that the server requires.
     pub(crate) const MISSING_CAPABILITY: i64 = -32021;
-    /// The server does not speak this version; it says which it speaks.
+    /// The server does not support the requested version. The data lists the supported ones.
     pub(crate) const UNSUPPORTED_VERSION: i64 = -32022;
 }
 
-/// The parameters of a question make no sense.
+/// The parameters of a request are invalid.
 pub fn invalid_params(message: &str) -> RpcError {
     rpc_error(code::INVALID_PARAMS, message)
 }
 
-/// Whoever answers failed, or cannot take more.
+/// The server failed, or is overloaded.
 pub fn internal_error(message: &str) -> RpcError {
     rpc_error(code::INTERNAL, message)
 }
 
-/// There is no such resource.
+/// The resource does not exist.
 pub fn resource_not_found(era: Era, uri: &str) -> RpcError {
     let code = match era {
         Era::Legacy => code::RESOURCE_NOT_FOUND,
@@ -48,13 +48,13 @@ pub fn resource_not_found(era: Era, uri: &str) -> RpcError {
     with_data(rpc_error(code, "there is no such resource"), &json!({"uri": uri}))
 }
 
-/// The client cannot do what the answer needs.
+/// The client lacks a capability that the request requires.
 pub fn missing_capability(capabilities: &Json) -> RpcError {
     let error = rpc_error(code::MISSING_CAPABILITY, "the client lacks a capability");
     with_data(error, &json!({"requiredCapabilities": capabilities}))
 }
 
-/// There is no such method.
+/// The method does not exist.
 pub fn method_not_found(method: &str) -> RpcError {
     let method: String = method.chars().take(100).collect();
     rpc_error(code::METHOD_NOT_FOUND, &format!("there is no method `{method}`"))
@@ -68,7 +68,7 @@ pub(crate) fn with_data(error: RpcError, data: &Json) -> RpcError {
     RpcError { data: Some(Payload::from_json(data.to_string().into())), ..error }
 }
 
-/// The status that goes with an error to a modern question.
+/// The HTTP status of an error response to a modern request.
 pub fn http_status(error: &RpcError) -> u16 {
     match error.code {
         code::METHOD_NOT_FOUND => 404,

@@ -14,7 +14,7 @@ pub(crate) const NAME_HEADER: HeaderName = HeaderName::from_static("mcp-name");
 pub(crate) const PROTOCOL_VERSION_HEADER: HeaderName =
     HeaderName::from_static("mcp-protocol-version");
 
-/// Which of a method's parameters says what it is about.
+/// The parameter of a method that names its object, repeated in `Mcp-Name`.
 pub(crate) fn name_param(method: &str) -> Option<&'static str> {
     match method {
         "tools/call" | "prompts/get" => Some("name"),
@@ -24,7 +24,7 @@ pub(crate) fn name_param(method: &str) -> Option<&'static str> {
     }
 }
 
-/// The text that a header's value stands for. None where it is wrapped and cannot be unwrapped.
+/// Decodes a header value that may be base64-encoded. Returns `None` if the encoding is invalid.
 pub(crate) fn decode_header_text(value: &str) -> Option<String> {
     let inner = value.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?="));
     match inner {
@@ -33,7 +33,7 @@ pub(crate) fn decode_header_text(value: &str) -> Option<String> {
     }
 }
 
-/// A text as the value of a header: as it is where it can travel so, else wrapped.
+/// Encodes a text as a header value: unchanged if it is printable ASCII without surrounding blanks, else in base64.
 pub(crate) fn encode_header_value(text: &str) -> HeaderValue {
     let bytes = text.as_bytes();
     let is_padded = |byte: Option<&u8>| byte.is_some_and(|byte| matches!(byte, b' ' | b'\t'));
@@ -46,7 +46,7 @@ pub(crate) fn encode_header_value(text: &str) -> HeaderValue {
     HeaderValue::try_from(value).unwrap_or(HeaderValue::from_static(""))
 }
 
-/// Is this what a header says of the version, and is that a modern one?
+/// Whether the version header names a modern version, or one that is not known as legacy.
 pub fn has_modern_version_header(headers: &HeaderMap) -> bool {
     let version = headers.get(PROTOCOL_VERSION_HEADER).and_then(|it| it.to_str().ok());
     version.is_some_and(|it| {
@@ -54,7 +54,7 @@ pub fn has_modern_version_header(headers: &HeaderMap) -> bool {
     })
 }
 
-/// Compares what headers say of a modern question with what it says itself.
+/// Checks that the method and name headers of a modern request match its body.
 pub fn check_method_headers(
     headers: &HeaderMap,
     method: &str,
@@ -80,13 +80,13 @@ pub(super) fn check(
     }
 }
 
-/// What a header says, without what was put around it for the way.
+/// Decodes a header value, without surrounding blanks.
 pub(crate) fn decode_header_value(value: &HeaderValue) -> Option<String> {
     decode_header_text(value.to_str().ok()?.trim_matches([' ', '\t']))
 }
 
-/// A header and the question say different things.
+/// The error for a header that does not match the body.
 pub(crate) fn header_mismatch(name: &HeaderName) -> RpcError {
-    let message = format!("the header `{name}` is missing, or is not what the question says");
+    let message = format!("the header `{name}` is missing or does not match the request");
     rpc_error(code::HEADER_MISMATCH, &message)
 }

@@ -1,14 +1,14 @@
 //! Names of the `_meta` members that the modern era defines.
 
-/// The version that a request is written in.
+/// The protocol version of a request.
 pub(crate) const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
-/// Who asks.
+/// The description of the client.
 pub(crate) const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
-/// What the one who asks can do.
+/// The capabilities of the client.
 pub(crate) const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
-/// Who answers.
+/// The description of the server.
 pub(crate) const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
-/// How much the one who asks wants to hear meanwhile.
+/// The lowest level of log messages that the client wants during a request.
 pub(crate) const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
-/// The request that opened the subscription which a message belongs to.
+/// The request that opened the subscription of a notification.
 pub(crate) const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";

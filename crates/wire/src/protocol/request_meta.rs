@@ -1,5 +1,5 @@
-//! A question as a server gets it, read only as far as somebody must know: its parameters member by member, and what
-//! it says of itself in `_meta`. Values stay the bytes that came.
+//! The `_meta` object of a request, as a server receives it: known members are decoded, the others are forwarded as
+//! bytes.
 
 use http::HeaderMap;
 use serde_json::json;
@@ -15,25 +15,25 @@ pub use super::errors::http_status;
 pub use super::headers::{check_method_headers, has_modern_version_header};
 pub use crate::jsonrpc::raw_object::RawObject;
 
-/// What a question says of itself.
+/// The metadata of a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RequestMeta {
-    /// The version that it is written in, where it says so: then it is a modern one.
+    /// The protocol version. A request that has one is a modern request.
     pub protocol_version: Option<String>,
-    /// What the client can do, where the question says so.
+    /// The client capabilities.
     pub capabilities: Option<Payload>,
-    /// Who the client is, where the question says so.
+    /// The description of the client.
     pub client_info: Option<Payload>,
-    /// What signs of progress have to carry; absent where nobody wants them.
+    /// The token that progress notifications carry; absent if the client wants none.
     pub progress_token: Option<Payload>,
-    /// How much of what goes on the client wants to hear.
+    /// The lowest level of log messages that the client wants.
     pub log_level: Option<String>,
-    /// Everything else.
+    /// All other members.
     pub other_members: RawObject,
 }
 
 impl RequestMeta {
-    /// Takes it out of a question's parameters. None where it is no object.
+    /// Takes `_meta` out of the parameters. Returns `None` if it is not an object.
     pub fn take_from(params: &mut RawObject) -> Option<RequestMeta> {
         let Some(raw) = params.remove("_meta") else { return Some(RequestMeta::default()) };
         let mut rest = RawObject::parse(Some(&raw))?;
@@ -47,8 +47,7 @@ impl RequestMeta {
         })
     }
 
-    /// Everything else, as members of another object, for a server that this is passed on to. A level is said where
-    /// there is one.
+    /// The other members for a request to another server, as JSON without the braces, with the given log level.
     pub fn forwarded_members(&self, level: Option<&str>) -> Option<String> {
         let mut text = Vec::new();
         self.other_members.write_members(&mut text);
@@ -63,7 +62,7 @@ impl RequestMeta {
         Some(text).filter(|it| !it.is_empty()).and_then(|it| String::from_utf8(it).ok())
     }
 
-    /// Lets a modern question in, or says why not: it must say its version and what the client can do.
+    /// Checks that a modern request has a supported version and client capabilities.
     pub fn validate_modern(&self) -> Result<(), RpcError> {
         let missing = |key: &str| invalid_params(&format!("`_meta` lacks `{key}`"));
         let version = self.protocol_version.as_deref().ok_or_else(|| missing(meta_key::VERSION))?;
@@ -74,7 +73,8 @@ impl RequestMeta {
         match MODERN_VERSIONS.contains(&version) {
             true => Ok(()),
             false => {
-                let error = rpc_error(code::UNSUPPORTED_VERSION, "this version is not spoken here");
+                let error =
+                    rpc_error(code::UNSUPPORTED_VERSION, "this protocol version is not supported");
                 Err(with_data(error, &json!({"supported": MODERN_VERSIONS, "requested": version})))
             }
         }
@@ -85,7 +85,7 @@ fn is_progress_token(payload: &Payload) -> bool {
     payload.as_bytes().first().is_some_and(|it| matches!(it, b'"' | b'-' | b'0'..=b'9'))
 }
 
-/// Compares the version that a header says with what a modern question says itself.
+/// Checks that the version header of a modern request matches its `_meta`.
 pub fn check_version_header(headers: &HeaderMap, meta: &RequestMeta) -> Result<(), RpcError> {
     match &meta.protocol_version {
         Some(version) => check(headers, &PROTOCOL_VERSION_HEADER, version),
@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(meta.validate_modern(), Ok(()));
         assert_eq!(params.get("_meta"), None);
         assert_eq!(
-            RequestMeta::default().validate_modern().expect_err("nothing is said").code,
+            RequestMeta::default().validate_modern().expect_err("the version is missing").code,
             -32602
         );
         let strange = RequestMeta { protocol_version: Some("2999-01-01".to_owned()), ..meta };

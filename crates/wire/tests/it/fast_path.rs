@@ -189,7 +189,7 @@ async fn a_handed_off_call_gets_progress_and_then_its_response() {
             stream.send(progress(&number, at)).expect("it is read");
             assert_eq!(next_progress(&mut heard).await, at, "{era:?}");
         }
-        assert_eq!(fast_path_client.in_flight(), "Direct(0 under way)");
+        assert_eq!(fast_path_client.in_flight(), "HttpFastPath(0 in flight)");
         stream.send(final_event(&number)).expect("it is read");
         assert_eq!(call.await.expect("no panic"), Ok(json!("in the end")), "{era:?}");
     }
@@ -229,7 +229,7 @@ async fn a_call_dropped_before_a_response_is_cancelled() {
         let number = call.number();
         let call = tokio::spawn(call.into_future());
         while streaming_server.next_post().await.rpc_method() != "silence" {}
-        assert_eq!(fast_path_client.in_flight(), "Direct(1 under way)");
+        assert_eq!(fast_path_client.in_flight(), "HttpFastPath(1 in flight)");
         call.abort();
         if era == Era::Legacy {
             let cancelled = streaming_server.next_post().await;
@@ -242,7 +242,7 @@ async fn a_call_dropped_before_a_response_is_cancelled() {
             "ping",
             "{era:?}: nothing else was said"
         );
-        assert_eq!(fast_path_client.in_flight(), "Direct(0 under way)");
+        assert_eq!(fast_path_client.in_flight(), "HttpFastPath(0 in flight)");
     }
 }
 
@@ -257,7 +257,7 @@ async fn closing_the_transport_fails_fast_path_calls() {
         next_progress(&mut heard).await;
         let in_flight_call = tokio::spawn(fast_path_client.peer_call("silence").into_future());
         while streaming_server.next_post().await.rpc_method() != "silence" {}
-        assert_eq!(fast_path_client.in_flight(), "Direct(1 under way)");
+        assert_eq!(fast_path_client.in_flight(), "HttpFastPath(1 in flight)");
         fast_path_client.connection.peer.close();
         let ended = |sent| CallError::Closed { reason: CloseReason::Closed, delivery: sent };
         let over = timeout(TEST_TIMEOUT, handed_off).await.expect("it ends").expect("no panic");
@@ -269,6 +269,6 @@ async fn closing_the_transport_fails_fast_path_calls() {
             .await
             .expect("it ends");
         assert_eq!(late, Err(ended(Delivery::NotSent)), "{era:?}");
-        assert_eq!(fast_path_client.in_flight(), "Direct(0 under way)");
+        assert_eq!(fast_path_client.in_flight(), "HttpFastPath(0 in flight)");
     }
 }

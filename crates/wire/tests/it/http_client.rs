@@ -323,7 +323,7 @@ fn invalid_settings_are_reported_without_their_secrets() {
     assert!(matches!(proxy, HttpSetupError::Proxy { scheme: "all" }));
     assert!(!format!("{proxy} {proxy:?}").contains("secret"));
     let extra = error(HttpSettings { extra_ca: vec![b"nothing".to_vec()], ..settings() });
-    assert_eq!(extra.to_string(), "extra certificate file 1 holds no certificates in PEM");
+    assert_eq!(extra.to_string(), "extra certificate file 1 contains no PEM certificates");
     let identity = error(HttpSettings { identity: Some(b"secret".to_vec()), ..settings() });
     assert!(matches!(identity, HttpSetupError::Identity(_)));
     assert!(!format!("{identity} {identity:?}").contains("secret"));

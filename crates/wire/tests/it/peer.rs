@@ -132,7 +132,7 @@ async fn a_timed_out_call_is_cancelled_and_its_late_response_is_unmatched() {
     };
     assert_eq!(method, "notifications/cancelled");
     let params: serde_json::Value = params.expect("it has parameters").decode().expect("JSON");
-    assert_eq!(params, serde_json::json!({"requestId": 1, "reason": "no answer came in time"}));
+    assert_eq!(params, serde_json::json!({"requestId": 1, "reason": "the request timed out"}));
     server.push(response(id.clone(), "1").into());
     server.push(response(id, "1").into());
     server.push(response(RequestId::Number(99), "1").into());

@@ -11,10 +11,10 @@ use url::{Host, Url};
 
 use crate::http::error::FailurePhase;
 
-/// How long one address of a host is waited for before the next is tried beside it (RFC 8305 has the figure).
+/// How long to wait for one address before the next is tried in parallel (RFC 8305, section 8).
 const HAPPY_EYEBALLS_DELAY: Duration = Duration::from_millis(250);
 
-/// Connects to a host.
+/// Connects to the host of a URL.
 pub(super) async fn resolve_and_connect(url: &Url) -> Result<TcpStream, (io::Error, FailurePhase)> {
     const PORT: u16 = 80;
     let port = url.port().unwrap_or(PORT);
@@ -30,7 +30,7 @@ pub(super) async fn resolve_and_connect(url: &Url) -> Result<TcpStream, (io::Err
     connect_first(addresses).await
 }
 
-/// Connects to the first address that answers.
+/// Connects to the first address that accepts.
 async fn connect_first(addresses: Vec<SocketAddr>) -> Result<TcpStream, (io::Error, FailurePhase)> {
     let mut attempts = FuturesUnordered::new();
     let mut left = addresses.into_iter();
@@ -57,7 +57,7 @@ mod tests {
 
     use super::*;
 
-    /// An address that refuses whoever comes.
+    /// An address that refuses connections.
     async fn refusing_address() -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         listener.local_addr().expect("an address")
@@ -69,7 +69,7 @@ mod tests {
         let good = listener.local_addr().expect("an address");
         let (one, other) = (refusing_address().await, refusing_address().await);
         for addresses in [vec![one, good], vec![one, other, good], vec![good, one]] {
-            let reached = connect_first(addresses).await.expect("somebody listens");
+            let reached = connect_first(addresses).await.expect("one accepts");
             assert_eq!(reached.peer_addr().expect("it is connected"), good);
         }
     }
@@ -77,12 +77,12 @@ mod tests {
     #[tokio::test]
     async fn the_error_is_that_of_the_last_address() {
         let (one, other) = (refusing_address().await, refusing_address().await);
-        let (error, phase) = connect_first(vec![one, other]).await.expect_err("nobody listens");
+        let (error, phase) = connect_first(vec![one, other]).await.expect_err("both refuse");
         assert_eq!(
             (error.kind(), phase),
             (io::ErrorKind::ConnectionRefused, FailurePhase::Connect)
         );
-        let (_, phase) = connect_first(Vec::new()).await.expect_err("there is nowhere to go");
+        let (_, phase) = connect_first(Vec::new()).await.expect_err("there is no address");
         assert_eq!(phase, FailurePhase::Resolve);
     }
 }

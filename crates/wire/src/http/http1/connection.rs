@@ -23,13 +23,13 @@ use crate::http::error::{self, FailurePhase};
 use crate::http::request::HttpRequest;
 use crate::transport_error::{TransportError, UnreachableReason};
 
-/// How much of a body is copied behind its head, so that both go out as one.
+/// The largest body that is copied behind its head, so that both are sent in one write.
 const MAX_INLINE_BODY: usize = 16 * 1024;
-/// How much room there is for an answer at first, and how much a connection that waits may hold.
+/// The initial size of the read buffer, and the most that an idle connection keeps.
 pub(super) const READ_BUFFER: usize = 8 * 1024;
 
-/// The thread that hears of what happens on a connection, where it is always the same one. Whoever else used the
-/// connection would wait for that thread each time.
+/// The thread whose runtime drives a connection, if there is only one. Another thread would wait for it on each
+/// use.
 pub(super) type DriverThread = Option<ThreadId>;
 
 /// A connection.
@@ -37,19 +37,19 @@ pub(super) struct PooledConnection {
     pub(super) origin: Arc<str>,
     pub(super) thread: DriverThread,
     pub(super) stream: TcpStream,
-    /// What was read and belongs to nothing yet.
+    /// Received bytes that were not consumed.
     pub(super) read_buffer: BytesMut,
 }
 
-/// A request as it is sent.
+/// A request in wire format.
 pub(super) struct EncodedRequest {
-    /// Its head, and a small body behind it.
+    /// The head, followed by a small body.
     head: Vec<u8>,
     /// A large body.
     body: Bytes,
 }
 
-/// Why there is no answer.
+/// Why there is no response.
 pub(super) struct SendError {
     pub(super) is_sent: bool,
     pub(super) error: io::Error,
@@ -78,7 +78,7 @@ impl EncodedRequest {
     }
 }
 
-/// Who would hear of a connection that was made here.
+/// The driver thread of a connection that is opened here.
 pub(super) fn driver_thread() -> DriverThread {
     let is_one_thread = Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread;
     is_one_thread.then(|| thread::current().id())
@@ -103,7 +103,7 @@ impl PooledConnection {
         })
     }
 
-    /// Is the connection still there, with nothing on it that nobody asked for? Costs nothing while nothing came.
+    /// Whether the connection is open and has no unexpected data. A non-blocking read.
     pub(super) fn is_reusable(&mut self) -> bool {
         let mut byte = [0];
         let noop_context = &mut Context::from_waker(Waker::noop());
@@ -113,7 +113,7 @@ impl PooledConnection {
                 .is_pending()
     }
 
-    /// Asks something, and waits for the head of the answer. It may come before everything is sent.
+    /// Sends a request and waits for the head of the response, which may arrive before everything is sent.
     pub(super) async fn send(&mut self, encoded: &EncodedRequest) -> Result<Http1Head, SendError> {
         if !self.is_reusable() {
             return Err(SendError { is_sent: false, error: connection_closed() });
@@ -127,7 +127,7 @@ impl PooledConnection {
                 Poll::Ready(sending) => sending.is_ok(),
                 Poll::Pending => false,
             };
-            // Who closes while we still talk may have said why.
+            // A server that closes early may have sent a response that says why.
             let head = std::task::ready!(self.poll_head(&mut searched, task));
             let head = head.map(|mut head| {
                 if !is_sent {
@@ -202,28 +202,28 @@ mod tests {
         let url = Url::parse(&format!("http://{address}/mcp")).expect("a URL");
         let opening = PooledConnection::open(&url, Duration::from_secs(5));
         let (connection, accepted) = tokio::join!(opening, listener.accept());
-        let mut connection = connection.expect("somebody listens");
-        let mut stream = accepted.expect("one comes").0;
-        let question = EncodedRequest { head: b"question".to_vec(), body: Bytes::new() };
-        let nothing = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
-        let answered = async {
-            // What is left unread when it is closed would break it, instead of ending it.
-            let mut heard = Vec::new();
-            while !heard.ends_with(b"question") {
-                stream.read_buf(&mut heard).await.expect("it is asked");
+        let mut connection = connection.expect("a connection");
+        let mut stream = accepted.expect("a connection").0;
+        let request = EncodedRequest { head: b"request".to_vec(), body: Bytes::new() };
+        let empty_response = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+        let responding = async {
+            // Unread data would make the close a reset.
+            let mut received = Vec::new();
+            while !received.ends_with(b"request") {
+                stream.read_buf(&mut received).await.expect("a request");
             }
-            stream.write_all(nothing).await.expect("it is read");
+            stream.write_all(empty_response).await.expect("it is read");
         };
-        let (first, ()) = tokio::join!(connection.send(&question), answered);
+        let (first, ()) = tokio::join!(connection.send(&request), responding);
         assert!(first.is_ok());
         drop(stream);
-        // The end is there, and nobody has looked at it.
+        // The close has arrived, but has not been read.
         for _ in 0..20 {
             tokio::task::yield_now().await;
         }
-        let asked =
-            timeout(Duration::from_secs(10), connection.send(&question)).await.expect("an end");
-        let Err(SendError { is_sent, error }) = asked else { panic!("nobody is there") };
+        let outcome =
+            timeout(Duration::from_secs(10), connection.send(&request)).await.expect("an end");
+        let Err(SendError { is_sent, error }) = outcome else { panic!("the connection is closed") };
         assert!(!is_sent);
         let error = error::from_error(&error, FailurePhase::Exchange);
         let TransportError::Unreachable { reason, .. } = error else {

@@ -10,39 +10,39 @@ use tokio::time::{Instant, sleep};
 
 use super::connection::{DriverThread, PooledConnection, READ_BUFFER, driver_thread};
 
-/// How many connections a host may keep waiting for us. Without HTTP/2 each call under way has one.
+/// How many idle connections are kept per host. Without HTTP/2 each call in flight needs its own.
 pub(crate) const MAX_IDLE_PER_HOST: usize = 64;
-/// How long a connection may wait for another use.
+/// How long an idle connection is kept.
 pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
-/// How often connections that wait are looked at.
+/// How often idle connections are checked.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(15);
 
 /// The idle connections of one client.
 #[derive(Default)]
 pub(super) struct Pool(Mutex<IdleConnections>);
 
-/// Connections that wait for another use, by the thread that hears of them and by origin.
+/// Idle connections by driver thread and origin.
 #[derive(Default)]
 struct IdleConnections {
     by_thread: HashMap<DriverThread, HashMap<Arc<str>, IdleList>>,
-    /// Closes those that nobody comes for.
+    /// The task that closes stale connections.
     sweeper: Option<AbortHandle>,
 }
 
-/// Connections, each with the time since when it waits.
+/// Connections with the time since when they are idle.
 type IdleList = Vec<(Instant, PooledConnection)>;
 
 impl Pool {
-    /// The lock is held for a push, a pop or a sweep, and never while anything is waited for.
+    /// The lock is held for one push, pop or sweep, and never across an await.
     fn idle(&self) -> MutexGuard<'_, IdleConnections> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A connection that waited, and is still good.
+    /// An idle connection that is still usable.
     pub(super) fn checkout(&self, origin: &str) -> Option<PooledConnection> {
         let here = driver_thread();
         loop {
-            // The one that waited shortest is the least likely to be closed.
+            // The most recently used connection is the least likely to be closed.
             let (since, mut connection) =
                 self.idle().by_thread.get_mut(&here)?.get_mut(origin)?.pop()?;
             if since.elapsed() < IDLE_TIMEOUT && connection.is_reusable() {
@@ -65,7 +65,7 @@ impl Pool {
             connections.remove(0);
         }
         connections.push((Instant::now(), connection));
-        // One that was begun on a runtime that is gone is gone as well.
+        // A sweeper whose runtime is gone is finished, too.
         if idle.sweeper.as_ref().is_none_or(AbortHandle::is_finished) {
             let sweeping = tokio::spawn(sweep(Arc::downgrade(self)));
             idle.sweeper = Some(sweeping.abort_handle());
@@ -73,7 +73,7 @@ impl Pool {
     }
 }
 
-/// Closes what nobody came for and what the other side closed, until there is nothing left.
+/// Closes connections that are stale or closed by the server, until none are left.
 async fn sweep(pool: Weak<Pool>) {
     loop {
         sleep(SWEEP_INTERVAL).await;
@@ -120,20 +120,20 @@ mod tests {
         for _ in 0..2 {
             let opening = PooledConnection::open(&url, Duration::from_secs(5));
             let (connection, accepted) = tokio::join!(opening, listener.accept());
-            pool.checkin(connection.expect("somebody listens"));
-            others.push(accepted.expect("one comes").0);
+            pool.checkin(connection.expect("a connection"));
+            others.push(accepted.expect("a connection").0);
         }
-        let waiting =
+        let idle_count =
             || pool.idle().by_thread.values().flat_map(HashMap::values).map(Vec::len).sum();
         drop(others.pop());
         tokio::time::pause();
-        let mut counts: Vec<usize> = vec![waiting()];
+        let mut counts: Vec<usize> = vec![idle_count()];
         for _ in 0..5 {
             tokio::time::advance(SWEEP_INTERVAL).await;
             for _ in 0..20 {
                 tokio::task::yield_now().await;
             }
-            counts.push(waiting());
+            counts.push(idle_count());
         }
         counts.dedup();
         assert_eq!(counts, [2, 1, 0]);

@@ -1,4 +1,5 @@
-//! The stream on which a server speaks by itself: opened after the session began, and again when it is lost.
+//! The stream for messages that belong to no request: opened after the handshake, and reopened with backoff when it
+//! breaks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,13 +15,13 @@ use crate::http::sse_decoder::SseStream;
 use crate::transport::TransportEvent;
 use crate::transport_error::TransportError;
 
-/// The longest wait before a lost stream is asked for again, and the shortest.
+/// The longest and the shortest delay before a broken stream is reopened.
 const MAX_DELAY: Duration = Duration::from_secs(30);
 const MIN_DELAY: Duration = Duration::from_millis(100);
 /// From the shortest wait it takes this many to the longest.
 const MAX_DOUBLINGS: u32 = 9;
 
-/// Listens until the server does not want it any more.
+/// Reads the stream, and reopens it until the server does not offer it.
 pub(crate) async fn run(
     endpoint: Arc<Endpoint>,
     base_headers: HeaderMap,
@@ -49,7 +50,7 @@ pub(crate) async fn run(
                     StreamEnd::TooLarge => return Completion::GetStream,
                 }
             }
-            // A server that was there may be starting again; one that never had such a stream has none.
+            // A server that offered the stream may be restarting; one that never did has none.
             Ok(GetResponse::Refused(status)) if was_open && status.is_server_error() => {}
             Ok(GetResponse::Refused(_)) => return Completion::GetStream,
             Err(TransportError::CrossOriginRedirect { .. }) => return Completion::GetStream,
@@ -60,11 +61,11 @@ pub(crate) async fn run(
     }
 }
 
-/// What a stream was like.
+/// How a stream ended.
 enum StreamEnd {
     Empty,
     HadEvents,
-    /// More than we take. It would come again.
+    /// An event exceeds the size limit. It would come again.
     TooLarge,
 }
 

@@ -1,4 +1,4 @@
-//! Streams that are asked for with a GET, and where a lost one goes on.
+//! Event streams that are opened with a GET, and resumption of broken ones with `Last-Event-ID`.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -14,15 +14,15 @@ use crate::http::send::{Endpoint, Via};
 use crate::http::sse_decoder::SseStream;
 use crate::transport_error::TransportError;
 
-/// How long to wait before a lost stream is asked for, unless the server says otherwise, and at most.
+/// The default delay before a broken stream is resumed, and the longest. The server may set another with `retry:`.
 pub(crate) const DEFAULT_RETRY: Duration = Duration::from_secs(1);
 const MAX_RETRY: Duration = Duration::from_secs(60);
-/// How often a lost stream is asked for in vain. Servers may close a stream and have us come back until the
-/// answer is there, so one that opens and says nothing may do so more often than one that fails.
+/// How many attempts to resume may fail, and how many may bring an empty stream. Servers may close a stream and
+/// have the client reconnect until the response is ready, so the second limit is higher.
 const MAX_FAILURES: u32 = 4;
 const MAX_EMPTY_STREAMS: u32 = 1000;
 
-/// Where a lost stream goes on.
+/// Where to resume a broken stream.
 #[derive(Default)]
 pub(crate) struct Resume {
     last_id: Option<HeaderValue>,
@@ -38,12 +38,12 @@ impl Resume {
         self.retry = events.retry().or(self.retry);
     }
 
-    /// Something came, so coming back was not in vain.
+    /// Resets the count of empty streams, after an event arrived.
     pub(crate) fn reset(&mut self) {
         self.empty_streams = 0;
     }
 
-    /// Asks for the rest, not before the server wants to be asked.
+    /// Resumes the stream after the delay that the server asks for.
     pub(crate) async fn reopen(
         &mut self,
         endpoint: &Endpoint,
@@ -57,7 +57,7 @@ impl Resume {
         let mut delay = self.retry.unwrap_or(DEFAULT_RETRY).min(MAX_RETRY);
         for _ in 0..MAX_FAILURES {
             sleep(delay).await;
-            // The server would be asked without end if it said that there is no need to wait.
+            // A server that sets no delay would be asked without pause.
             delay = (delay * 2).clamp(DEFAULT_RETRY, MAX_RETRY);
             match open_get_stream(endpoint, sent, Some(last_id.clone())).await {
                 Ok(GetResponse::Stream(events)) => return Ok(*events),
@@ -69,13 +69,13 @@ impl Resume {
     }
 }
 
-/// Whether the server lets us listen.
+/// The response to a GET.
 pub(crate) enum GetResponse {
     Stream(Box<SseStream>),
     Refused(StatusCode),
 }
 
-/// Opens a stream with a GET, from where another was lost.
+/// Opens a stream with a GET, after the given event.
 pub(crate) async fn open_get_stream(
     endpoint: &Endpoint,
     base_headers: &HeaderMap,

@@ -7,7 +7,7 @@
 //! [`connect::connect`] opens any of them and performs the handshake; the result is a [`client::Client`].
 //! Payloads are decoded by the caller, which knows the method.
 //!
-//! The modules form layers, and each uses only those before it: `futures_set`, `jsonrpc` and
+//! The modules form layers, and each uses only those before it: `backoff`, `futures_set`, `jsonrpc` and
 //! `transport_error`; `protocol` and `http`; `transport`; `peer` and `process`; `client` and `server`; `connect`.
 //!
 //! ```
@@ -28,6 +28,7 @@
 //! # });
 //! ```
 
+pub mod backoff;
 pub mod client;
 pub mod connect;
 mod futures_set;

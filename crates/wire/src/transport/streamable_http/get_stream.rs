@@ -10,6 +10,7 @@ use tokio::time::{Instant, sleep};
 
 use super::resume::{DEFAULT_RETRY, GetResponse, open_get_stream};
 use super::{Completion, ExchangeUpdate};
+use crate::backoff::Backoff;
 use crate::http::send::Endpoint;
 use crate::http::sse_decoder::SseStream;
 use crate::transport::TransportEvent;
@@ -18,8 +19,6 @@ use crate::transport_error::TransportError;
 /// The longest and the shortest delay before a broken stream is reopened.
 const MAX_DELAY: Duration = Duration::from_secs(30);
 const MIN_DELAY: Duration = Duration::from_millis(100);
-/// From the shortest wait it takes this many to the longest.
-const MAX_DOUBLINGS: u32 = 9;
 
 /// Reads the stream, and reopens it until the server does not offer it.
 pub(crate) async fn run(
@@ -28,8 +27,7 @@ pub(crate) async fn run(
     update_sender: mpsc::Sender<ExchangeUpdate>,
 ) -> Completion {
     let mut last_id = None;
-    let mut retry = DEFAULT_RETRY;
-    let mut failures = 0;
+    let mut backoff = Backoff::new(DEFAULT_RETRY, MAX_DELAY);
     let mut was_open = false;
     loop {
         match open_get_stream(&endpoint, &base_headers, last_id.clone()).await {
@@ -41,12 +39,11 @@ pub(crate) async fn run(
                     last_id = HeaderValue::from_bytes(id).ok();
                 }
                 if let Some(server_retry) = events.retry() {
-                    retry = server_retry.clamp(MIN_DELAY, MAX_DELAY);
+                    backoff.set_initial(server_retry.clamp(MIN_DELAY, MAX_DELAY));
                 }
                 match stream_end {
-                    StreamEnd::HadEvents => failures = 0,
-                    StreamEnd::Empty if opened.elapsed() >= MAX_DELAY => failures = 0,
-                    StreamEnd::Empty => {}
+                    StreamEnd::HadEvents => backoff.reset(),
+                    StreamEnd::Empty => backoff.reset_if_lasted(opened.elapsed()),
                     StreamEnd::TooLarge => return Completion::GetStream,
                 }
             }
@@ -56,8 +53,7 @@ pub(crate) async fn run(
             Err(TransportError::CrossOriginRedirect { .. }) => return Completion::GetStream,
             Err(_) => {}
         }
-        sleep(retry.saturating_mul(1 << failures).min(MAX_DELAY)).await;
-        failures = (failures + 1).min(MAX_DOUBLINGS);
+        sleep(backoff.next_delay()).await;
     }
 }
 

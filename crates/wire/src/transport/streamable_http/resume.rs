@@ -8,6 +8,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use tokio::time::sleep;
 
 use super::LAST_EVENT_ID_HEADER;
+use crate::backoff::Backoff;
 use crate::http::body::{ContentKind, content_kind};
 use crate::http::request::HttpRequest;
 use crate::http::send::{Endpoint, Via};
@@ -55,10 +56,11 @@ impl Resume {
             return Err(TransportError::IncompleteResponse);
         }
         let mut delay = self.retry.unwrap_or(DEFAULT_RETRY).min(MAX_RETRY);
+        // A server may ask for no delay at all. After a failure the delays start at the default.
+        let mut backoff = Backoff::new((delay * 2).clamp(DEFAULT_RETRY, MAX_RETRY), MAX_RETRY);
         for _ in 0..MAX_FAILURES {
             sleep(delay).await;
-            // A server that sets no delay would be asked without pause.
-            delay = (delay * 2).clamp(DEFAULT_RETRY, MAX_RETRY);
+            delay = backoff.next_delay();
             match open_get_stream(endpoint, sent, Some(last_id.clone())).await {
                 Ok(GetResponse::Stream(events)) => return Ok(*events),
                 Ok(GetResponse::Refused(_)) => return Err(TransportError::IncompleteResponse),

@@ -17,6 +17,7 @@ use tokio::task::JoinHandle;
 
 use crate::jsonrpc::message::{Message, Payload};
 use crate::transport::{CloseReason, FastPath, OutgoingMessage, Transport};
+use pending::{PendingCall, PendingCalls};
 
 pub use attribution::{Attribution, CallOwner, Propagation, RequestHandler};
 pub(crate) use call::CallTimeout;
@@ -24,7 +25,6 @@ pub use call::{Call, CallFuture};
 pub use error::{CallError, Delivery};
 pub use incoming::{IncomingRequest, RequestNotifier};
 pub use pending::Progress;
-use pending::{PendingCall, PendingCalls};
 
 /// How many calls and notifications may wait for the task.
 const COMMAND_QUEUE: usize = 256;

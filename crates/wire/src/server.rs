@@ -2,11 +2,12 @@
 //! carries.
 //! What the methods do is left to the server's implementation.
 
+use serde_json::{Map, Value as Json, json};
+
 use crate::jsonrpc::message::{Payload, RequestId, RpcError};
 use crate::protocol::era::{Era, LEGACY_VERSIONS, MODERN_VERSIONS};
 use crate::protocol::errors::{code, rpc_error, with_data};
 use crate::protocol::meta_key;
-use serde_json::{Map, Value as Json, json};
 
 pub use crate::protocol::errors::{
     internal_error, invalid_params, method_not_found, missing_capability, resource_not_found,

@@ -1,9 +1,10 @@
 //! The interface through which credentials are added to requests, and renewed after a 401 or 403.
 //! Implementations own the tokens; here they only pass through.
 
-use http::{HeaderMap, HeaderValue, Method};
 use std::future::Future;
 use std::pin::Pin;
+
+use http::{HeaderMap, HeaderValue, Method};
 use url::Url;
 
 /// A request that is about to be sent.

@@ -1,9 +1,10 @@
 //! Reads the id at the front of a response that exceeds the size limit, so that its call can fail at once.
 //! Skipping the rest of the message is left to the transport.
 
-use super::message::RequestId;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
+
+use super::message::RequestId;
 
 /// How many bytes of a message are examined.
 const PREFIX_LENGTH: usize = 4096;

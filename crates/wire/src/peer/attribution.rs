@@ -1,11 +1,12 @@
 //! Attributes requests and notifications of the other side to the call that caused them: one connection may carry
 //! calls for several clients.
 
-use crate::jsonrpc::message::{Payload, RpcError};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+
+use crate::jsonrpc::message::{Payload, RpcError};
 
 /// Answers requests that a server sends while it handles a request of ours.
 pub trait RequestHandler: Send + Sync {

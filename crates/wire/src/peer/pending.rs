@@ -1,16 +1,18 @@
 //! Calls that are pending, and those that ended a moment ago. The task finds the call of a response here, and the
 //! owner of a request or notification; calls on the fast path enter and remove themselves.
 
-use super::attribution::{Attribution, CallOwner};
-use crate::jsonrpc::message::{Payload, RequestId, RpcError};
-use crate::transport::CloseReason;
-use crate::transport_error::TransportError;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
+
+use super::attribution::{Attribution, CallOwner};
+use crate::jsonrpc::message::{Payload, RequestId, RpcError};
+use crate::transport::CloseReason;
+use crate::transport_error::TransportError;
 
 /// How long the other side may still send messages that belong to a cancelled call, and to an answered one.
 const CANCELLED_GRACE: Duration = Duration::from_secs(10);

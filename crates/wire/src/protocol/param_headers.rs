@@ -1,10 +1,11 @@
 //! Tool arguments that are repeated in headers (`x-mcp-header`), so that proxies can route without reading bodies.
 
-use super::headers::{decode_header_value, encode_header_value, header_mismatch};
-use crate::jsonrpc::message::{Payload, RpcError};
 use http::{HeaderMap, HeaderName};
 use serde_json::Value as Json;
 use thiserror::Error;
+
+use super::headers::{decode_header_value, encode_header_value, header_mismatch};
+use crate::jsonrpc::message::{Payload, RpcError};
 
 const ANNOTATION: &str = "x-mcp-header";
 

@@ -12,6 +12,7 @@ use thiserror::Error;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+use tracing::info;
 
 use crate::client::Client;
 use crate::client::handshake::{self, EraHint, HandshakeError, HandshakeErrorKind, HandshakeStage};
@@ -60,6 +61,18 @@ impl fmt::Debug for Address {
             Address::Sse(target) => write!(f, "Sse({target:?})"),
             Address::WebSocket(target) => write!(f, "WebSocket({target:?})"),
             Address::InProcess(_) => f.write_str("InProcess"),
+        }
+    }
+}
+
+impl Address {
+    fn transport_name(&self) -> &'static str {
+        match self {
+            Address::Stdio(_) => "stdio",
+            Address::Http(_) => "http",
+            Address::Sse(_) => "sse",
+            Address::WebSocket(_) => "websocket",
+            Address::InProcess(_) => "in-process",
         }
     }
 }
@@ -150,6 +163,7 @@ pub async fn connect(
         Err(error) => error,
     };
     if closed_on_probe(&error) {
+        info!("the server closed the connection on `server/discover`: restarting it");
         let mut connection = attempt(address, options, EraHint::Legacy, deadline).await?;
         connection.fallback = Some(Fallback::Restarted);
         return Ok(connection);
@@ -159,6 +173,7 @@ pub async fn connect(
         && let Ok(mut connection) =
             attempt(&Address::Sse(target.clone()), options, EraHint::Legacy, deadline).await
     {
+        info!("the server rejected streamable HTTP: using the older transport");
         connection.fallback = Some(Fallback::HttpSse2024);
         return Ok(connection);
     }
@@ -215,6 +230,7 @@ async fn attempt(
     };
     let kind = match negotiated {
         Ok(Ok(client)) => {
+            info!(transport = address.transport_name(), "connection opened");
             return Ok(Connection {
                 client,
                 fallback: None,

@@ -157,3 +157,16 @@ pub enum CloseReason {
     #[error(transparent)]
     Transport(#[from] TransportError),
 }
+
+impl CloseReason {
+    /// The kind of reason for logs, without anything that the other side sent.
+    pub(crate) fn log_label(&self) -> &'static str {
+        match self {
+            CloseReason::Closed => "closed",
+            CloseReason::Truncated => "closed in the middle of a message",
+            CloseReason::TooLarge { .. } => "message too large",
+            CloseReason::Io(_) => "input or output failed",
+            CloseReason::Transport(error) => error.log_label(),
+        }
+    }
+}

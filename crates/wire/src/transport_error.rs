@@ -65,9 +65,9 @@ pub enum UnreachableReason {
     Other,
 }
 
-impl fmt::Display for UnreachableReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl UnreachableReason {
+    fn as_str(self) -> &'static str {
+        match self {
             UnreachableReason::NameResolution => "the host name cannot be resolved",
             UnreachableReason::Refused => "the connection was refused",
             UnreachableReason::Reset => "the connection was reset",
@@ -75,7 +75,13 @@ impl fmt::Display for UnreachableReason {
             UnreachableReason::Tls => "the TLS connection could not be established",
             UnreachableReason::Proxy => "the proxy refused the connection",
             UnreachableReason::Other => "the server could not be reached",
-        })
+        }
+    }
+}
+
+impl fmt::Display for UnreachableReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
     }
 }
 
@@ -102,6 +108,19 @@ impl fmt::Display for HttpErrorResponse {
 }
 
 impl TransportError {
+    /// The kind of error for logs, without anything that the server sent.
+    pub(crate) fn log_label(&self) -> &'static str {
+        match self {
+            TransportError::Unreachable { reason, .. } => reason.as_str(),
+            TransportError::Status(_) => "error status",
+            TransportError::CrossOriginRedirect { .. } => "redirect to another origin",
+            TransportError::NotMcp { .. } => "not an MCP server",
+            TransportError::IncompleteResponse => "incomplete response",
+            TransportError::Timeout(_) => "timeout",
+            TransportError::TooLarge { .. } => "response too large",
+        }
+    }
+
     /// The HTTP status, if the server responded with one.
     pub fn status(&self) -> Option<u16> {
         match self {

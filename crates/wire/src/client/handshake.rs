@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use thiserror::Error;
 use tokio::time::timeout;
+use tracing::{debug, info};
 
 use super::Client;
 use crate::jsonrpc::message::{Payload, RpcError};
@@ -63,6 +64,26 @@ pub enum HandshakeErrorKind {
     InvalidResponse,
 }
 
+impl HandshakeStage {
+    fn method(self) -> &'static str {
+        match self {
+            HandshakeStage::Discover => "server/discover",
+            HandshakeStage::Initialize => "initialize",
+        }
+    }
+}
+
+impl HandshakeErrorKind {
+    /// The kind of error for logs, without anything that the server sent.
+    fn log_label(&self) -> &'static str {
+        match self {
+            HandshakeErrorKind::Call(error) => error.log_label(),
+            HandshakeErrorKind::NoCommonVersion { .. } => "no common protocol version",
+            HandshakeErrorKind::InvalidResponse => "invalid response",
+        }
+    }
+}
+
 /// What the response to `server/discover` shows about the server.
 enum DiscoverOutcome {
     Modern(Box<Client>),
@@ -73,6 +94,24 @@ enum DiscoverOutcome {
 
 /// Performs the handshake in the server's era.
 pub async fn negotiate(
+    peer: &Peer,
+    client_description: &ClientDescription,
+    hint: EraHint,
+) -> Result<Client, HandshakeError> {
+    let negotiated = negotiate_era(peer, client_description, hint).await;
+    match &negotiated {
+        Ok(client) => {
+            let ServerDescription { era, protocol_version, .. } = client.server();
+            info!(era = era.as_str(), protocol_version, "handshake completed");
+        }
+        Err(HandshakeError { stage, kind }) => {
+            debug!(method = stage.method(), error = kind.log_label(), "handshake failed");
+        }
+    }
+    negotiated
+}
+
+async fn negotiate_era(
     peer: &Peer,
     client_description: &ClientDescription,
     hint: EraHint,
@@ -219,6 +258,7 @@ async fn on_discover_error(
         };
     };
     // Some servers reject the first request in every version and accept the second.
+    debug!(method = "server/discover", version, "request retried in another version");
     let client = Client::new_modern(peer, client_description, version);
     match client.request("server/discover").send().await {
         Ok(raw) => read_discover_result(client, raw, version),

@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use http::{Method, StatusCode, header};
 use reqwest::{Client, ClientBuilder};
+use tracing::debug;
 use url::Url;
 
 use super::body::status_error;
@@ -142,7 +143,10 @@ async fn send(
         }
         match redirect_target(request, &response)? {
             Some(_) if left == 0 => return Err(status_error(response).await),
-            Some(url) => request.url = Cow::Owned(url),
+            Some(url) => {
+                debug!(status = response.status().as_u16(), "redirect followed");
+                request.url = Cow::Owned(url);
+            }
             None => return Ok(response),
         }
         left -= 1;

@@ -14,6 +14,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use tokio::io::AsyncReadExt;
+use tracing::debug;
 use url::{Position, Url};
 
 use self::connection::{EncodedRequest, PooledConnection, SendError};
@@ -71,7 +72,9 @@ impl Http1Client {
             };
             match connection.send(&encoded).await {
                 Ok(head) => return Ok(self.to_response(head, connection)),
-                Err(SendError { is_sent: false, .. }) if !is_new => {}
+                Err(SendError { is_sent: false, .. }) if !is_new => {
+                    debug!("request retried: the idle connection was closed");
+                }
                 Err(SendError { error, .. }) => {
                     return Err(error::from_error(&error, FailurePhase::Exchange));
                 }

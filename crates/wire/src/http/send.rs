@@ -1,6 +1,7 @@
 //! Sends requests to one server, with the headers that its [`Authorize`](super::authorize::Authorize) supplies.
 
 use http::{StatusCode, header};
+use tracing::debug;
 
 use super::authorize::{OutboundRequest, ResponseHead, RetryDecision};
 use super::body::drain;
@@ -46,6 +47,7 @@ impl Endpoint {
                 return Ok(response);
             }
             retries_left -= 1;
+            debug!(status = response.status().as_u16(), "request retried with new credentials");
             drain(response).await;
         }
     }

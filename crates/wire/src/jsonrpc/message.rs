@@ -1,9 +1,10 @@
 //! JSON-RPC messages: the envelope is parsed, payloads stay the received bytes.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use std::borrow::Cow;
 use thiserror::Error;
 
 pub use super::payload::{LazyFinder, Payload};
@@ -201,6 +202,12 @@ fn parse_error(bytes: &Bytes, raw: &RawValue) -> RpcError {
             data: Some(Payload::from_json(bytes.slice_ref(raw.get().as_bytes()))),
         },
     }
+}
+
+/// The start of a method name, for logs: the other side may send a name of any length.
+pub(crate) fn log_method(method: &str) -> &str {
+    const MAX_LENGTH: usize = 100;
+    &method[..method.floor_char_boundary(MAX_LENGTH)]
 }
 
 impl Message {

@@ -1,13 +1,5 @@
 //! One call: its request, its timeout, and its cancellation.
 
-use super::attribution::CallOwner;
-use super::error::{CallError, Delivery};
-use super::pending::{CallEnding, CallOutcome, PendingCall, Progress};
-use super::{Cancellation, Command, Peer};
-use crate::jsonrpc::message::{Message, Payload, RequestId};
-use crate::transport::{FastPathOutcome, OutgoingMessage};
-use futures_util::future::BoxFuture;
-use http::HeaderMap;
 use std::borrow::Cow;
 use std::fmt;
 use std::future::{Future, IntoFuture};
@@ -16,9 +8,20 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use http::HeaderMap;
 use tokio::sync::mpsc::error::{SendError, TrySendError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, Sleep, sleep};
+use tracing::{debug, trace};
+
+use super::attribution::CallOwner;
+use super::error::{CallError, Delivery};
+use super::pending::{CallEnding, CallOutcome, PendingCall, Progress};
+use super::{Cancellation, Command, Peer};
+use crate::jsonrpc::message::{Message, Payload, RequestId, log_method};
+use crate::transport::{FastPathOutcome, OutgoingMessage};
 
 /// Progress beyond this is dropped: the next notification supersedes it.
 const PROGRESS_QUEUE: usize = 16;
@@ -190,6 +193,8 @@ impl Future for CallFuture {
                     }
                     Poll::Ready(FastPathOutcome::Failed(error)) => {
                         call.finish();
+                        let (kind, status) = (error.log_label(), error.status());
+                        debug!(error = kind, status, "message not delivered");
                         return Poll::Ready(Err(CallError::Transport(error)));
                     }
                     // The connection may close in the meantime.
@@ -213,6 +218,9 @@ impl CallFuture {
             return Ok(());
         };
         self.deadline = self.timeout.duration().map(|limit| Box::pin(sleep(limit)));
+        if let Message::Request { method, .. } = &outgoing.message {
+            trace!(number = self.number, method = log_method(method), "request sent");
+        }
         let shared = &self.peer.0;
         let number = self.number;
         let attempt = match &shared.fast_path {
@@ -315,6 +323,7 @@ impl CallFuture {
     }
 
     fn time_out(&mut self, limit: Duration) -> Poll<Result<Payload, CallError>> {
+        debug!(number = self.number, "request timed out");
         self.cancel("the request timed out");
         Poll::Ready(Err(CallError::Timeout(limit)))
     }

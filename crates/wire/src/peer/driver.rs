@@ -11,13 +11,15 @@ use serde_json::value::RawValue;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
+use tracing::{Span, debug, info, trace};
 
 use super::attribution::{Attribution, Propagation};
 use super::incoming::{IncomingRequest, OpenRequestGuard};
 use super::pending::{CallEnding, CallOutcome, MessageKind, PendingCalls, Progress};
 use super::{Cancellation, Command, PeerEvent, Statistics};
-use crate::jsonrpc::message::{Message, Payload, RequestId, RpcError};
+use crate::jsonrpc::message::{Message, Payload, RequestId, RpcError, log_method};
 use crate::transport::{CloseReason, Transport, TransportEvent};
+use crate::transport_error::TransportError;
 
 /// While more bytes than this are queued, callers wait.
 const HIGH_WATER: usize = 1024 * 1024;
@@ -49,6 +51,8 @@ pub(super) struct Driver<L> {
     pending_calls: Arc<PendingCalls>,
     outputs: DriverOutputs,
     statistics: Statistics,
+    /// The span in which the connection was opened, for all events of the task.
+    span: Span,
 }
 
 impl<L: Transport> Driver<L> {
@@ -57,7 +61,8 @@ impl<L: Transport> Driver<L> {
         pending_calls: Arc<PendingCalls>,
         outputs: DriverOutputs,
     ) -> Driver<L> {
-        Driver { transport, pending_calls, outputs, statistics: Statistics::default() }
+        let statistics = Statistics::default();
+        Driver { transport, pending_calls, outputs, statistics, span: Span::current() }
     }
 
     pub(super) async fn run(mut self, inputs: DriverInputs) -> Statistics {
@@ -91,12 +96,16 @@ impl<L: Transport> Driver<L> {
                 arrival = self.transport.next() => match arrival {
                     Ok(TransportEvent::Message(message)) => self.receive(message, None),
                     Ok(TransportEvent::RelatedMessage { request_id, message }) => self.receive(message, Some(&request_id)),
-                    Ok(TransportEvent::DeliveryFailed { id, error }) => self.complete(id, CallOutcome::Transport(error)),
-                    Ok(TransportEvent::Malformed(_)) => self.statistics.malformed_messages += 1,
+                    Ok(TransportEvent::DeliveryFailed { id, error }) => self.on_delivery_failed(id, error),
+                    Ok(TransportEvent::Malformed(error)) => {
+                        debug!(parent: &self.span, %error, "malformed message ignored");
+                        self.statistics.malformed_messages += 1;
+                    }
                     Err(reason) => break reason,
                 },
             }
         };
+        info!(parent: &self.span, reason = reason.log_label(), "connection closed");
         self.outputs.close_reason.send_replace(Some(reason.clone()));
         commands.close();
         for pending in self.pending_calls.drain() {
@@ -130,7 +139,12 @@ impl<L: Transport> Driver<L> {
                 self.pending_calls.insert(number, pending);
                 self.transport.push(outgoing);
             }
-            Command::Send(message) => self.transport.push(message.into()),
+            Command::Send(message) => {
+                if let Message::Notification { method, .. } = &message {
+                    trace!(parent: &self.span, method = log_method(method), "notification sent");
+                }
+                self.transport.push(message.into());
+            }
         }
     }
 
@@ -149,13 +163,21 @@ impl<L: Transport> Driver<L> {
         match message {
             Message::Response { id, outcome } => self.complete(id, CallOutcome::Response(outcome)),
             Message::Notification { method, params } => {
+                trace!(parent: &self.span, method = ?log_method(&method), "notification received");
                 self.on_notification(method, params, related_to)
             }
             Message::Request { id, method, params } => {
+                trace!(parent: &self.span, method = ?log_method(&method), "request received");
                 let attribution = self.pending_calls.attribute(related_to, MessageKind::Request);
                 self.on_request(id, method, params, attribution);
             }
         }
+    }
+
+    fn on_delivery_failed(&mut self, id: Option<RequestId>, error: TransportError) {
+        let status = error.status();
+        debug!(parent: &self.span, error = error.log_label(), status, "message not delivered");
+        self.complete(id, CallOutcome::Transport(error));
     }
 
     fn complete(&mut self, id: Option<RequestId>, call_outcome: CallOutcome) {

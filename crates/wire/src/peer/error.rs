@@ -31,6 +31,18 @@ pub enum CallError {
     },
 }
 
+impl CallError {
+    /// The kind of error for logs, without anything that the other side sent.
+    pub(crate) fn log_label(&self) -> &'static str {
+        match self {
+            CallError::Remote(_) => "error response",
+            CallError::Timeout(_) => "timeout",
+            CallError::Transport(error) => error.log_label(),
+            CallError::Closed { reason, .. } => reason.log_label(),
+        }
+    }
+}
+
 /// Whether a request may have reached the other side. One that was not sent can be repeated safely.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivery {

@@ -2,6 +2,7 @@
 //! Which program runs, with which environment and whether at all, is decided by the caller.
 
 use std::collections::VecDeque;
+use std::ffi::OsString;
 use std::io;
 use std::process::{ExitStatus, Stdio};
 
@@ -12,6 +13,8 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
+use tracing::field::display;
+use tracing::info;
 
 use super::descendants;
 use super::group::ProcessGroup;
@@ -34,6 +37,8 @@ pub type ProcessTransport = StdioTransport<ChildStdout, ChildStdin>;
 /// A running program and its descendants. Dropping it kills all of them.
 #[derive(Debug)]
 pub struct Process {
+    /// The file name of the program, for logs.
+    name: OsString,
     child: Child,
     group: ProcessGroup,
     stderr_requests: mpsc::Sender<oneshot::Sender<Vec<u8>>>,
@@ -79,7 +84,9 @@ pub fn spawn(
     let (stderr_requests, tail_requests) = mpsc::channel(8);
     let stderr_task = tokio::spawn(collect_stderr(stderr, tail_requests, options.stderr.clone()));
     let transport = StdioTransport::new(stdout, stdin, options.max_message_size);
-    Ok((transport, Process { child, group, stderr_requests, stderr_task }))
+    let name = program.name();
+    info!(program = %name.display(), pid = child.id(), "process started");
+    Ok((transport, Process { name, child, group, stderr_requests, stderr_task }))
 }
 
 impl Process {
@@ -102,7 +109,9 @@ impl Process {
     /// Waits until the program exits by itself.
     pub async fn wait(&mut self) -> io::Result<ExitStatus> {
         let status = self.child.wait().await?;
-        self.group.kill_remaining();
+        if self.group.kill_remaining() {
+            info!(program = %self.name.display(), %status, "process exited");
+        }
         Ok(status)
     }
 
@@ -135,7 +144,10 @@ impl Process {
         step: StopStep,
         search: DescendantSearch,
     ) -> ProcessExit {
-        self.group.kill_remaining();
+        if self.group.kill_remaining() {
+            let status = status.map(display);
+            info!(program = %self.name.display(), status, ?step, "process stopped");
+        }
         let mark = self.group.mark.take();
         let Process { stderr_requests, stderr_task, .. } = self;
         if let (DescendantSearch::Now, Some(mark)) = (search, mark) {

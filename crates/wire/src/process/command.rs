@@ -2,6 +2,7 @@
 //! streams.
 //! Reading the pipe, limits and timeouts are left to the caller.
 
+use std::ffi::OsString;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::process::{ExitStatus, Stdio};
@@ -10,6 +11,8 @@ use rustix::process::Signal;
 use tokio::net::unix::pipe::Receiver;
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
+use tracing::field::display;
+use tracing::info;
 
 use super::descendants::{self, OWNER_VARIABLE};
 use super::group::ProcessGroup;
@@ -19,6 +22,8 @@ use super::stop::{KILL_GRACE, ProcessExit, StopStep, TERMINATE_GRACE};
 /// A running command and its descendants. Dropping it kills all of them.
 #[derive(Debug)]
 pub struct RunningCommand {
+    /// The file name of the program, for logs.
+    name: OsString,
     child: Child,
     group: ProcessGroup,
 }
@@ -51,7 +56,9 @@ pub fn spawn(
     let group = ProcessGroup::new(&child, mark, options.watchdog.clone())
         .ok_or_else(|| fail(io::ErrorKind::NotFound.into()))?;
     let output = Receiver::from_owned_fd(OwnedFd::from(reader)).map_err(fail)?;
-    Ok((output, RunningCommand { child, group }))
+    let name = program.name();
+    info!(program = %name.display(), pid = child.id(), "process started");
+    Ok((output, RunningCommand { name, child, group }))
 }
 
 impl RunningCommand {
@@ -59,7 +66,9 @@ impl RunningCommand {
     /// group are killed with the process set. Cancel safe.
     pub async fn wait(&mut self) -> io::Result<ExitStatus> {
         let status = self.child.wait().await?;
-        self.group.kill_remaining();
+        if self.group.kill_remaining() {
+            info!(program = %self.name.display(), %status, "process exited");
+        }
         self.group.mark = None;
         Ok(status)
     }
@@ -75,7 +84,10 @@ impl RunningCommand {
                 (status.ok().and_then(Result::ok), StopStep::Kill)
             }
         };
-        self.group.kill_remaining();
+        if self.group.kill_remaining() {
+            let status = status.map(display);
+            info!(program = %self.name.display(), status, ?step, "process stopped");
+        }
         if let Some(mark) = self.group.mark.take() {
             let _found = tokio::task::spawn_blocking(move || descendants::kill_marked(&mark)).await;
         }

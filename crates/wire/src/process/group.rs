@@ -38,11 +38,14 @@ impl ProcessGroup {
     }
 
     /// Kills the members after the leader has exited. Done once: the system may reuse the group id later.
-    pub(super) fn kill_remaining(&mut self) {
+    /// Returns whether there was anything to do.
+    pub(super) fn kill_remaining(&mut self) -> bool {
         self.signal_all(Signal::KILL);
-        if let (Some(leader), Some(watchdog)) = (self.leader.take(), &self.watchdog) {
+        let Some(leader) = self.leader.take() else { return false };
+        if let Some(watchdog) = &self.watchdog {
             watchdog.forget(leader);
         }
+        true
     }
 }
 

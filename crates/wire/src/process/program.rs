@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
@@ -54,6 +54,13 @@ pub struct Program {
     pub env: Vec<(OsString, OsString)>,
     /// The working directory.
     pub cwd: Option<PathBuf>,
+}
+
+impl Program {
+    /// The file name of the program, for logs.
+    pub(super) fn name(&self) -> OsString {
+        Path::new(&self.command).file_name().unwrap_or_default().to_owned()
+    }
 }
 
 impl fmt::Debug for Program {

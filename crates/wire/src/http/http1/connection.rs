@@ -15,6 +15,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::time::timeout;
+use tracing::debug;
 use url::{Position, Url};
 
 use super::connect::resolve_and_connect;
@@ -95,6 +96,7 @@ impl PooledConnection {
         let stream = connected.unwrap_or_else(|_| Err((timed_out(), FailurePhase::Connect)));
         let stream = stream.map_err(|(error, phase)| error::from_error(&error, phase))?;
         let _slower_then = stream.set_nodelay(true);
+        debug!(origin = &url[..Position::BeforePath], "HTTP connection opened");
         Ok(PooledConnection {
             origin: url[..Position::BeforePath].into(),
             thread: driver_thread(),

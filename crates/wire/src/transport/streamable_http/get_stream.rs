@@ -7,6 +7,7 @@ use std::time::Duration;
 use http::{HeaderMap, HeaderValue};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
+use tracing::debug;
 
 use super::resume::{DEFAULT_RETRY, GetResponse, open_get_stream};
 use super::{Completion, ExchangeUpdate};
@@ -33,6 +34,7 @@ pub(crate) async fn run(
         match open_get_stream(&endpoint, &base_headers, last_id.clone()).await {
             Ok(GetResponse::Stream(mut events)) => {
                 was_open = true;
+                debug!("GET stream opened");
                 let opened = Instant::now();
                 let stream_end = read_events(&mut events, &update_sender).await;
                 if let Some(id) = events.last_id() {
@@ -51,9 +53,11 @@ pub(crate) async fn run(
             Ok(GetResponse::Refused(status)) if was_open && status.is_server_error() => {}
             Ok(GetResponse::Refused(_)) => return Completion::GetStream,
             Err(TransportError::CrossOriginRedirect { .. }) => return Completion::GetStream,
-            Err(_) => {}
+            Err(error) => debug!(error = error.log_label(), "GET stream failed"),
         }
-        sleep(backoff.next_delay()).await;
+        let delay = backoff.next_delay();
+        debug!(?delay, "reopening the GET stream");
+        sleep(delay).await;
     }
 }
 

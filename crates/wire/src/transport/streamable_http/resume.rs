@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use tokio::time::sleep;
+use tracing::debug;
 
 use super::LAST_EVENT_ID_HEADER;
 use crate::backoff::Backoff;
@@ -58,8 +59,9 @@ impl Resume {
         let mut delay = self.retry.unwrap_or(DEFAULT_RETRY).min(MAX_RETRY);
         // A server may ask for no delay at all. After a failure the delays start at the default.
         let mut backoff = Backoff::new((delay * 2).clamp(DEFAULT_RETRY, MAX_RETRY), MAX_RETRY);
-        for _ in 0..MAX_FAILURES {
+        for attempt in 0..MAX_FAILURES {
             sleep(delay).await;
+            debug!(attempt, "request retried: resuming its event stream");
             delay = backoff.next_delay();
             match open_get_stream(endpoint, sent, Some(last_id.clone())).await {
                 Ok(GetResponse::Stream(events)) => return Ok(*events),

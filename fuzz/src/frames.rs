@@ -1,4 +1,4 @@
-//! Messages one a line, as programs send them: what `wire::message` reads and `wire::lines` cuts.
+//! Messages one per line, as programs send them: parsed by `wire::jsonrpc::message`, split by `wire::transport::stdio`.
 
 use std::collections::VecDeque;
 use std::io;

@@ -1,4 +1,4 @@
-//! Server-sent events: what `wire::events` makes of a stream.
+//! Server-sent events, decoded by `wire::http::sse_decoder`.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! From an address to a conversation: the one place that knows every transport.
-//! A new one is a module of its own and one more arm of the `match` here.
+//! Connects to a server at an address. The only module that knows every transport.
+//! A new transport is a module of its own and one more arm of the `match` here.
 
 use std::fmt;
 use std::future::Future;
@@ -12,47 +12,45 @@ use thiserror::Error;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+use tracing::info;
 
 use crate::client::Client;
-use crate::client::handshake;
-use crate::client::handshake::{EraHint, HandshakeError, HandshakeErrorKind, HandshakeStage};
-use crate::http::client;
-use crate::http::client::HttpClient;
+use crate::client::handshake::{self, EraHint, HandshakeError, HandshakeErrorKind, HandshakeStage};
+use crate::http::{HttpClient, Target};
 use crate::peer::{CallError, Peer, PeerEvent, SpawnedPeer, Statistics};
-use crate::process::child;
-use crate::process::child::{
-    DescendantSearch, Process, ProcessExit, ProcessOptions, Program, StartError,
+use crate::process::{
+    self, DescendantSearch, Process, ProcessExit, ProcessOptions, Program, StartError,
 };
 use crate::protocol::capabilities::ClientDescription;
 use crate::transport::CloseReason;
 use crate::transport::http_sse_2024::HttpSseTransport;
-use crate::transport::in_memory;
-use crate::transport::in_memory::InMemoryTransport;
+use crate::transport::in_memory::{self, InMemoryTransport};
 use crate::transport::streamable_http::StreamableHttpTransport;
 use crate::transport::websocket::WebSocketTransport;
 use crate::transport_error::TransportError;
 
-/// How long a program that closed its streams has to end, so that its exit code is known.
+/// How long a program that closed its streams has to exit, so that its exit status is known.
 const EXIT_GRACE: Duration = Duration::from_millis(300);
-/// How long the last messages may take to leave.
+/// How long the last messages may take to be sent.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Where a server is.
+/// The address of a server.
 #[derive(Clone)]
 pub enum Address {
-    /// A program that we start.
+    /// A program to start.
     Stdio(Program),
-    /// Streamable HTTP; where that is refused, the older HTTP transport at the same URL.
-    Http(client::Target),
+    /// Streamable HTTP; if the server rejects it, the older HTTP transport at the same URL.
+    Http(Target),
     /// The older HTTP transport with a separate event stream.
-    Sse(client::Target),
+    Sse(Target),
     /// WebSocket.
-    WebSocket(client::Target),
-    /// A server in this process: every call begins a conversation with it, over the other end of our link.
+    WebSocket(Target),
+    /// A server in this process: each call of the function serves one connection over the other end of an in-memory
+    /// pair.
     InProcess(Arc<dyn Fn(InMemoryTransport) -> ServeFuture + Send + Sync>),
 }
 
-/// A server in this process at work. It ends with its link; dropping it ends it at once.
+/// The work of an in-process server. It ends with its transport; dropping it stops it at once.
 pub type ServeFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl fmt::Debug for Address {
@@ -62,76 +60,88 @@ impl fmt::Debug for Address {
             Address::Http(target) => write!(f, "Http({target:?})"),
             Address::Sse(target) => write!(f, "Sse({target:?})"),
             Address::WebSocket(target) => write!(f, "WebSocket({target:?})"),
-            Address::InProcess(_) => f.write_str("Linked"),
+            Address::InProcess(_) => f.write_str("InProcess"),
         }
     }
 }
 
-/// How to dial.
+impl Address {
+    fn transport_name(&self) -> &'static str {
+        match self {
+            Address::Stdio(_) => "stdio",
+            Address::Http(_) => "http",
+            Address::Sse(_) => "sse",
+            Address::WebSocket(_) => "websocket",
+            Address::InProcess(_) => "in-process",
+        }
+    }
+}
+
+/// Options for [`connect`].
 #[derive(Debug, Clone)]
 pub struct ConnectOptions {
-    /// What we say of ourselves.
+    /// How the client describes itself.
     pub client: ClientDescription,
-    /// What is known of the server's era.
+    /// What is known about the server's era.
     pub era_hint: EraHint,
-    /// How long all of it may take.
+    /// The time limit for transport and handshake together.
     pub timeout: Duration,
-    /// How programs are kept.
+    /// Options for the process of a stdio server.
     pub process_options: ProcessOptions,
-    /// How remote servers are reached; programs need none.
+    /// The client for servers at URLs; programs need none.
     pub http_client: Option<HttpClient>,
 }
 
-/// A conversation that has begun, and what carries it. Dropping it ends both at once, programs by force.
+/// An open connection and what carries it. Dropping it closes both at once and kills the program.
 #[derive(Debug)]
 pub struct Connection {
-    /// For asking.
+    /// The client for requests.
     pub client: Client,
-    /// What we had to do to get here.
+    /// The fallback that was needed to connect.
     pub fallback: Option<Fallback>,
     events: mpsc::Receiver<PeerEvent>,
     task: JoinHandle<Statistics>,
     process: Option<Process>,
     in_process_server: Option<InProcessServer>,
-    /// When the conversation ends whose program has ended already.
+    /// When to close the connection of a program that has exited.
     close_at: Option<Instant>,
 }
 
-/// Something that did not work before something else did.
+/// A second attempt that succeeded after the first one failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fallback {
-    /// The server ended when it was asked about its era, and was started again.
+    /// The server exited on `server/discover` and was restarted as a legacy server.
     Restarted,
-    /// Streamable HTTP was refused; the older transport was taken.
+    /// The server rejected streamable HTTP; the older transport is used.
     HttpSse2024,
 }
 
-/// A server could not be reached, or did not take up the conversation.
+/// A server could not be reached, or the handshake failed.
 #[derive(Debug, Error)]
-#[error("no conversation with the server could begin")]
+#[error("could not connect to the server")]
 pub struct ConnectError {
-    /// What went wrong.
+    /// The cause.
     #[source]
     pub kind: ConnectErrorKind,
-    /// The end of what it said on standard error, where it is a program.
+    /// The end of the program's standard error output.
     pub stderr: Vec<u8>,
-    /// How it ended, where it is a program that ended by itself.
+    /// The exit status, if the program exited by itself.
     pub exit: Option<ExitStatus>,
 }
 
-/// Why no conversation could begin.
+/// Why a connection failed.
 #[derive(Debug, Error)]
 pub enum ConnectErrorKind {
     /// The program could not be started.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// The first question failed.
+    /// The handshake failed.
     #[error(transparent)]
     Handshake(#[from] HandshakeError),
-    /// The server is remote, and there is no way out.
-    #[error("there is no network to reach a remote server over")]
+    /// The server is at a URL, and the options have no HTTP client.
+    #[error("no HTTP client is configured for remote servers")]
     NoHttpClient,
-    /// The server was silent.
+    /// The server did not respond in time.
     #[error("the server did not answer within {} s", .0.as_secs_f32())]
     Timeout(Duration),
 }
@@ -142,7 +152,7 @@ impl From<ConnectErrorKind> for ConnectError {
     }
 }
 
-/// Begins a conversation, in the server's own era and over whatever transport it has.
+/// Connects to a server and performs the handshake in its era, with the fallbacks of [`Fallback`].
 pub async fn connect(
     address: &Address,
     options: &ConnectOptions,
@@ -153,6 +163,7 @@ pub async fn connect(
         Err(error) => error,
     };
     if closed_on_probe(&error) {
+        info!("the server closed the connection on `server/discover`: restarting it");
         let mut connection = attempt(address, options, EraHint::Legacy, deadline).await?;
         connection.fallback = Some(Fallback::Restarted);
         return Ok(connection);
@@ -162,31 +173,32 @@ pub async fn connect(
         && let Ok(mut connection) =
             attempt(&Address::Sse(target.clone()), options, EraHint::Legacy, deadline).await
     {
+        info!("the server rejected streamable HTTP: using the older transport");
         connection.fallback = Some(Fallback::HttpSse2024);
         return Ok(connection);
     }
     Err(error)
 }
 
-/// Did it go away when it was asked what it may not know?
+/// Whether the server closed the connection on `server/discover`.
 fn closed_on_probe(error: &ConnectError) -> bool {
     let ConnectErrorKind::Handshake(error) = &error.kind else { return false };
-    let is_an_end = matches!(
+    let is_closed = matches!(
         &error.kind,
         HandshakeErrorKind::Call(CallError::Closed {
             reason: CloseReason::Closed | CloseReason::Truncated | CloseReason::Io(_),
             ..
         })
     );
-    error.stage == HandshakeStage::Discover && is_an_end
+    error.stage == HandshakeStage::Discover && is_closed
 }
 
-/// The statuses that a server of the older transport answers a POST to its stream with.
+/// Whether the status is one with which a server of the older transport rejects a POST to its stream URL.
 fn expects_http_sse_2024(error: &ConnectError) -> bool {
     let ConnectErrorKind::Handshake(error) = &error.kind else { return false };
     match &error.kind {
-        HandshakeErrorKind::Call(CallError::Transport(TransportError::Status(answer))) => {
-            matches!(answer.status, 400 | 404 | 405 | 406 | 415)
+        HandshakeErrorKind::Call(CallError::Transport(TransportError::Status(response))) => {
+            matches!(response.status, 400 | 404 | 405 | 406 | 415)
         }
         HandshakeErrorKind::Call(_)
         | HandshakeErrorKind::NoCommonVersion { .. }
@@ -218,6 +230,7 @@ async fn attempt(
     };
     let kind = match negotiated {
         Ok(Ok(client)) => {
+            info!(transport = address.transport_name(), "connection opened");
             return Ok(Connection {
                 client,
                 fallback: None,
@@ -239,7 +252,7 @@ async fn attempt(
     Err(with_process_exit(kind, process).await)
 }
 
-/// Makes the link. Nothing above knows which one it has.
+/// Opens the transport. No caller knows which one it has.
 fn open_transport(
     address: &Address,
     options: &ConnectOptions,
@@ -247,7 +260,7 @@ fn open_transport(
     let client = || options.http_client.clone().ok_or(ConnectErrorKind::NoHttpClient);
     let spawned_peer = match address {
         Address::Stdio(program) => {
-            let (transport, process) = child::spawn(program, &options.process_options)?;
+            let (transport, process) = process::spawn(program, &options.process_options)?;
             let spawned_peer = Peer::spawn(transport);
             return Ok(OpenTransport {
                 spawned_peer,
@@ -276,19 +289,19 @@ fn open_transport(
     Ok(OpenTransport { spawned_peer, process: None, in_process_server: None })
 }
 
-/// A connection, and what runs at its other end where that is ours to end.
+/// A peer, and the process or task at its other end if we own it.
 struct OpenTransport {
     spawned_peer: SpawnedPeer,
     process: Option<Process>,
     in_process_server: Option<InProcessServer>,
 }
 
-/// The task of a server in this process. Dropping it ends the task.
+/// The task of an in-process server. Dropping it aborts the task.
 #[derive(Debug)]
 struct InProcessServer(JoinHandle<()>);
 
 impl InProcessServer {
-    /// Waits until the server noticed that nobody is there any more, and ends it where that takes too long.
+    /// Waits until the server has seen its connection close, and aborts it if that takes too long.
     async fn stop(mut self) {
         if timeout(SHUTDOWN_TIMEOUT, &mut self.0).await.is_err() {
             self.0.abort();
@@ -303,7 +316,7 @@ impl Drop for InProcessServer {
     }
 }
 
-/// Waits for the task that owns the link, and ends it where it takes too long.
+/// Waits for the task that owns the transport, and aborts it after the time limit.
 async fn join_task(mut task: JoinHandle<Statistics>, limit: Duration) -> Statistics {
     match timeout(limit, &mut task).await {
         Ok(exited) => exited.unwrap_or_default(),
@@ -315,18 +328,18 @@ async fn join_task(mut task: JoinHandle<Statistics>, limit: Duration) -> Statist
     }
 }
 
-/// Waits until a program has ended and what it said last has had time to arrive. Others may hold its standard
-/// output open, so that the link alone would never tell.
+/// Waits until a program has exited and its last messages had time to arrive. Another process may hold its standard
+/// output open, so the transport alone would not notice.
 async fn process_exit(process: &mut Option<Process>, close_at: &mut Option<Instant>) {
     let Some(process) = process else { return std::future::pending().await };
     if close_at.is_none() && process.wait().await.is_err() {
         return std::future::pending().await;
     }
-    let when = *close_at.get_or_insert_with(|| Instant::now() + EXIT_GRACE);
-    sleep_until(when).await;
+    let close_at = *close_at.get_or_insert_with(|| Instant::now() + EXIT_GRACE);
+    sleep_until(close_at).await;
 }
 
-/// What the program left behind: its last words and its exit code. Then it is over for good.
+/// Adds standard error output and exit status of the program to an error, and stops the program.
 async fn with_process_exit(kind: ConnectErrorKind, process: Option<Process>) -> ConnectError {
     let Some(mut process) = process else { return kind.into() };
     let exit = match timeout(EXIT_GRACE, process.wait()).await {
@@ -339,8 +352,8 @@ async fn with_process_exit(kind: ConnectErrorKind, process: Option<Process>) -> 
 }
 
 impl Connection {
-    /// What the server asks or says next. Ends the conversation where the program has ended; waits for ever once
-    /// there is nothing more to come. Nothing is lost when it is dropped unfinished.
+    /// The next request or notification of the server. Closes the connection once the program has exited, and waits
+    /// forever when no more events can come. Cancel safe.
     pub async fn next_event(&mut self) -> PeerEvent {
         tokio::select! {
             biased;
@@ -352,12 +365,12 @@ impl Connection {
         }
     }
 
-    /// The program's process number, where the server is one and runs.
+    /// The process id, if the server is a program that runs.
     pub fn pid(&self) -> Option<u32> {
         self.process.as_ref().and_then(Process::pid)
     }
 
-    /// The end of what the program said on standard error.
+    /// The end of the program's standard error output.
     pub async fn stderr_tail(&self) -> Vec<u8> {
         match &self.process {
             Some(process) => process.stderr_tail().await,
@@ -365,14 +378,14 @@ impl Connection {
         }
     }
 
-    /// How the program ended, where it has ended by itself.
+    /// The exit status, if the program exited by itself.
     pub async fn exit_status(&mut self) -> Option<ExitStatus> {
         let process = self.process.as_mut()?;
         timeout(EXIT_GRACE, process.wait()).await.ok()?.ok()
     }
 
-    /// Ends the conversation in order: what was said leaves, the server is told, a program is stopped. Other
-    /// clones of the client end with it.
+    /// Closes the connection in order: sends queued messages, notifies the server, stops the program. All clones of
+    /// the client are closed, too.
     pub async fn close(self, search: DescendantSearch) -> (Statistics, Option<ProcessExit>) {
         let Connection { client, events, task, process, in_process_server, .. } = self;
         client.close();

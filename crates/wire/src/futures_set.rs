@@ -1,6 +1,6 @@
-//! Futures that run together inside one task, as `FuturesUnordered` has it, but without its habit of waking the
-//! task again whenever all of them have been looked at: with one call under way that is every time, and on
-//! several threads it sends the task to another one.
+//! A set of futures that one task polls together, like `FuturesUnordered`, but without waking the task again after
+//! every future has been polled. With one call in flight that extra wake happens every time, and on a
+//! multi-threaded runtime it moves the task to another thread.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -11,17 +11,17 @@ use std::task::{Context, Poll, Wake, Waker};
 use futures_util::future::BoxFuture;
 use futures_util::task::AtomicWaker;
 
-/// How many are looked at before other tasks have their turn.
+/// How many futures one poll runs before it yields to other tasks.
 const POLL_BUDGET: usize = 128;
 
-/// Futures that run when they are polled together. Dropping them drops all.
+/// Futures that are polled together. Dropping the set drops all of them.
 pub(crate) struct FuturesSet<T> {
     slots: Vec<Slot<T>>,
     free: Vec<FutureKey>,
     ready_queue: Arc<ReadyQueue>,
 }
 
-/// Where one of them is. Given to another when that one has ended.
+/// The slot of one future. Slots are reused after a future completes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FutureKey(usize);
 
@@ -31,18 +31,18 @@ struct Slot<T> {
     waker: Waker,
 }
 
-/// Those that want to be looked at.
+/// The slots whose futures are ready to be polled.
 #[derive(Default)]
 struct ReadyQueue {
-    /// Holds each place once at most, so it is as long as the places are many.
+    /// Holds each slot at most once, so the number of slots bounds its length.
     ready: Mutex<VecDeque<usize>>,
-    /// Is the task at it? Then it looks at the line once more before it rests, and need not be woken: a task that is
-    /// woken while it runs is put behind all others, and another thread is woken to take it.
+    /// Whether the task is polling the set. It then checks the queue once more before it returns `Pending` and
+    /// needs no wake: waking a running task puts it behind all others and wakes another thread to take it.
     is_polling: AtomicBool,
     task: AtomicWaker,
 }
 
-/// What a future rings when it wants to be looked at.
+/// Wakes one future of the set.
 struct SlotWaker {
     slot: usize,
     is_queued: AtomicBool,
@@ -50,7 +50,7 @@ struct SlotWaker {
 }
 
 impl ReadyQueue {
-    /// The lock is held for a push or a pop only.
+    /// The lock is held only for one push or pop.
     fn lock(&self) -> MutexGuard<'_, VecDeque<usize>> {
         self.ready.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -60,19 +60,19 @@ impl ReadyQueue {
         PollGuard(self)
     }
 
-    /// The first in line. Where there is none, who comes later wakes the task.
+    /// The first slot in the queue. If there is none, a slot that is enqueued later wakes the task.
     fn pop(&self) -> Option<usize> {
         let mut ready = self.lock();
         let first = ready.pop_front();
         if first.is_none() {
-            // Under the lock: who stands in line after this sees it.
+            // Stored under the lock, so that a later `enqueue` sees it.
             self.is_polling.store(false, Ordering::SeqCst);
         }
         first
     }
 }
 
-/// Somebody looks at the line until this is dropped.
+/// Marks the queue as being polled until it is dropped.
 struct PollGuard<'a>(&'a ReadyQueue);
 
 impl Drop for PollGuard<'_> {
@@ -82,7 +82,7 @@ impl Drop for PollGuard<'_> {
 }
 
 impl SlotWaker {
-    /// Stands in line, unless it does already.
+    /// Queues the slot, and returns whether it was not queued before.
     fn enqueue(&self) -> bool {
         let is_new = !self.is_queued.swap(true, Ordering::AcqRel);
         if is_new {
@@ -109,7 +109,7 @@ impl<T> FuturesSet<T> {
         FuturesSet { slots: Vec::new(), free: Vec::new(), ready_queue: Arc::default() }
     }
 
-    /// Adds one. It runs when they are next polled, which nobody is woken for.
+    /// Adds a future. It first runs at the next poll; nothing is woken.
     pub(crate) fn insert(&mut self, future: impl Future<Output = T> + Send + 'static) -> FutureKey {
         let key = self.free.pop().unwrap_or_else(|| {
             let slot = self.slots.len();
@@ -129,14 +129,14 @@ impl<T> FuturesSet<T> {
         key
     }
 
-    /// Drops one that has not ended.
+    /// Drops a future that has not completed.
     pub(crate) fn remove(&mut self, key: FutureKey) {
         if self.slots[key.0].future.take().is_some() {
             self.free.push(key);
         }
     }
 
-    /// Comes back with what one of them ended with.
+    /// Polls ready futures until one completes.
     pub(crate) fn poll(&mut self, task: &mut Context<'_>) -> Poll<T> {
         self.ready_queue.task.register(task.waker());
         let _polling = self.ready_queue.start_polling();

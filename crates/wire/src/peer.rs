@@ -1,47 +1,50 @@
-//! One side of a connection: asks, answers, and matches answers to questions.
-//! One task owns the link. A call goes through it, or past it where the link has a shortcut.
+//! One side of a JSON-RPC connection: sends requests, receives requests, and matches responses to calls.
+//! One task owns the transport. A call goes through that task, or past it if the transport has a fast path.
 
 mod attribution;
 mod call;
 mod driver;
+mod error;
+mod incoming;
 mod pending;
 
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::Duration;
 
-use thiserror::Error;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-use crate::jsonrpc::message::{Message, Payload, RequestId, RpcError};
+use crate::jsonrpc::message::{Message, Payload};
 use crate::transport::{CloseReason, FastPath, OutgoingMessage, Transport};
-use crate::transport_error::TransportError;
+use pending::{PendingCall, PendingCalls};
 
-pub use attribution::{Attribution, CallOwner, Propagation};
-pub use call::{Call, CallFuture, Progress};
-use pending::PendingCalls;
+pub use attribution::{Attribution, CallOwner, Propagation, RequestHandler};
+pub(crate) use call::CallTimeout;
+pub use call::{Call, CallFuture};
+pub use error::{CallError, Delivery};
+pub use incoming::{IncomingRequest, RequestNotifier};
+pub use pending::Progress;
 
-/// How many questions may wait for the task to take them.
+/// How many calls and notifications may wait for the task.
 const COMMAND_QUEUE: usize = 256;
-/// How many of our answers may wait for the task to take them.
+/// How many of our responses may wait for the task.
 const RESPONSE_QUEUE: usize = 256;
-/// How many things the other side said may wait for somebody to hear them.
+/// How many received requests and notifications may wait for their receiver.
 const EVENT_QUEUE: usize = 256;
 
-/// A handle on a connection. Clones share it; the connection ends when the last one is dropped.
+/// A handle to a connection. Clones share it; the connection closes when the last one is dropped.
 #[derive(Debug, Clone)]
 pub struct Peer(Arc<Shared>);
 
-/// What clones of a handle share: one count to keep for each call instead of one for each part.
+/// The state that clones share: one reference count per call instead of one per field.
 #[derive(Debug)]
 struct Shared {
     commands: mpsc::Sender<Command>,
-    // Bounded by the calls under way, each of which sends at most one, and by those who hang up.
+    // Bounded by the pending calls, each of which sends at most one, and by the calls of `close`.
     cancellations: mpsc::UnboundedSender<Cancellation>,
     next_number: AtomicU64,
-    /// How many questions of the other side wait for somebody here.
+    /// How many received requests have no response yet.
     open_requests: Arc<AtomicUsize>,
     close_reason: watch::Receiver<Option<CloseReason>>,
     carries_headers: bool,
@@ -49,24 +52,24 @@ struct Shared {
     fast_path: Option<Arc<dyn FastPath>>,
 }
 
-/// A connection that has just begun.
+/// A connection that was just opened.
 #[derive(Debug)]
 pub struct SpawnedPeer {
-    /// For asking and saying.
+    /// Sends requests and notifications.
     pub peer: Peer,
-    /// What the other side asks and says. Somebody must listen: what finds no room is refused or dropped,
-    /// and counted.
+    /// Received requests and notifications. If the queue is full, requests are rejected and notifications dropped;
+    /// both are counted.
     pub events: mpsc::Receiver<PeerEvent>,
-    /// The task that owns the link; it ends with the connection. Await it.
+    /// The task that owns the transport; it ends with the connection. Await it.
     pub task: JoinHandle<Statistics>,
 }
 
-/// What the other side wants.
+/// A request or notification from the other side.
 #[derive(Debug)]
 pub enum PeerEvent {
-    /// It asks something.
+    /// A request.
     Request(IncomingRequest),
-    /// It says something.
+    /// A notification.
     Notification {
         /// The method.
         method: Cow<'static, str>,
@@ -75,120 +78,52 @@ pub enum PeerEvent {
     },
 }
 
-/// A question of the other side. Dropped without an answer, it is answered with an error.
-#[derive(Debug)]
-pub struct IncomingRequest {
-    /// The question's id, as a cancellation would name it.
-    pub id: RequestId,
-    /// The method.
-    pub method: Cow<'static, str>,
-    /// Its parameters.
-    pub params: Option<Payload>,
-    /// On whose account it is asked, as far as one can tell.
-    pub attribution: Attribution,
-    responses: Option<mpsc::Sender<Message>>,
-    _open_guard: OpenRequestGuard,
-}
-
-/// Counts a question for as long as it waits.
-#[derive(Debug)]
-struct OpenRequestGuard(Arc<AtomicUsize>);
-
-impl OpenRequestGuard {
-    fn new(open: &Arc<AtomicUsize>) -> OpenRequestGuard {
-        open.fetch_add(1, Ordering::Relaxed);
-        OpenRequestGuard(open.clone())
-    }
-}
-
-impl Drop for OpenRequestGuard {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// Says things about a question before its answer, in order.
-#[derive(Debug, Clone)]
-pub struct RequestNotifier(Option<mpsc::Sender<Message>>);
-
-/// What was odd about a connection.
+/// Counts of protocol violations and losses on one connection.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Lines that were no message.
+    /// Messages that could not be parsed.
     pub malformed_messages: u64,
-    /// Answers that nobody waited for: late, double, or with an id that was never used.
+    /// Responses that match no pending call: late, duplicate, or with an unknown id.
     pub unmatched_responses: u64,
-    /// Notifications and answers of ours that could not be delivered.
+    /// Notifications and responses of ours that could not be delivered.
     pub undelivered: u64,
-    /// Notifications that found no room.
+    /// Notifications dropped because the event queue was full.
     pub dropped_notifications: u64,
-    /// Questions that found no room and were refused.
+    /// Requests rejected because the event queue was full.
     pub rejected_requests: u64,
-    /// Answers to pings and refusals that were dropped because the other side does not read.
+    /// Responses to pings, and rejections, dropped because the other side does not read.
     pub dropped_responses: u64,
 }
 
-/// Why a call has no result.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum CallError {
-    /// The other side answered with an error.
-    #[error(transparent)]
-    Remote(#[from] RpcError),
-    /// No answer came in time; the other side was told to stop.
-    #[error("no answer came within {} ms", .0.as_millis())]
-    Timeout(Duration),
-    /// The question was not delivered, or its answer can no longer come; the connection lives on.
-    #[error("the question got no answer")]
-    Transport(#[source] TransportError),
-    /// The connection ended first. `sent` says whether the question may have reached the other side.
-    #[error("the connection ended before the answer came")]
-    Closed {
-        /// How it ended.
-        #[source]
-        reason: CloseReason,
-        /// Had the question left us?
-        delivery: Delivery,
-    },
-}
-
-/// Whether a question may have reached the other side: what never left can be asked again safely.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Delivery {
-    /// It never left.
-    NotSent,
-    /// It may have.
-    Unknown,
-}
-
-/// What callers ask of the task.
+/// Work that callers hand to the task.
 #[derive(Debug)]
 enum Command {
-    Call { number: u64, outgoing: OutgoingMessage, pending: call::PendingCall },
+    Call { number: u64, outgoing: OutgoingMessage, pending: PendingCall },
     Send(Message),
 }
 
-/// Who does not wait any more.
+/// Something that ends early.
 #[derive(Debug)]
 enum Cancellation {
-    /// A call whose caller is gone.
+    /// A call that timed out or whose caller dropped it.
     Call { number: u64, reason: &'static str },
-    /// Everybody: the connection is to end.
+    /// The whole connection.
     Connection,
 }
 
 impl Peer {
-    /// Begins to talk over a link. Must be called inside a runtime.
+    /// Spawns the task that owns the transport. Must be called inside a runtime.
     pub fn spawn<L: Transport>(transport: L) -> SpawnedPeer {
         let (commands, from_callers) = mpsc::channel(COMMAND_QUEUE);
         let (cancellations, from_cancellations) = mpsc::unbounded_channel();
-        let (to_listener, events) = mpsc::channel(EVENT_QUEUE);
-        let (closed_sender, end) = watch::channel(None);
+        let (event_sender, events) = mpsc::channel(EVENT_QUEUE);
+        let (closed_sender, close_reason) = watch::channel(None);
         let (responses, from_responses) = mpsc::channel(RESPONSE_QUEUE);
-        let open: Arc<AtomicUsize> = Arc::default();
+        let open_requests: Arc<AtomicUsize> = Arc::default();
         let outputs = driver::DriverOutputs {
-            events: to_listener,
+            events: event_sender,
             responses,
-            open_requests: open.clone(),
+            open_requests: open_requests.clone(),
             close_reason: closed_sender,
         };
         let pending_calls: Arc<PendingCalls> = Arc::default();
@@ -206,8 +141,8 @@ impl Peer {
             commands,
             cancellations,
             next_number,
-            open_requests: open,
-            close_reason: end,
+            open_requests,
+            close_reason,
             carries_headers,
             pending_calls,
             fast_path,
@@ -215,13 +150,13 @@ impl Peer {
         SpawnedPeer { peer: Peer(Arc::new(shared)), events, task }
     }
 
-    /// A call to be made: `peer.call("tools/list").params(p).within(d).await`.
+    /// Builds a call: `peer.call("tools/list").params(p).timeout(d).await`.
     pub fn call(&self, method: impl Into<Cow<'static, str>>) -> Call {
         let number = self.0.next_number.fetch_add(1, Ordering::Relaxed);
         Call::new(self.clone(), number, method.into())
     }
 
-    /// Says something that wants no answer. Waits only while the queue is full.
+    /// Sends a notification. Waits only while the queue is full.
     pub async fn notify(
         &self,
         method: impl Into<Cow<'static, str>>,
@@ -235,84 +170,31 @@ impl Peer {
         })
     }
 
-    /// Ends the connection for everybody who holds it; what waits to be sent still leaves, calls under way fail.
+    /// Closes the connection for all clones. Queued messages are still sent; pending calls fail.
     pub fn close(&self) {
-        let _ended_already = self.0.cancellations.send(Cancellation::Connection);
+        let _closed_already = self.0.cancellations.send(Cancellation::Connection);
     }
 
-    /// Do headers beside a call reach the other side?
+    /// Whether the transport sends headers to the other side.
     pub fn carries_headers(&self) -> bool {
         self.0.carries_headers
     }
 
-    /// Waits until the connection has ended.
+    /// Waits until the connection is closed.
     pub async fn closed(&self) -> CloseReason {
-        let mut end = self.0.close_reason.clone();
-        match end.wait_for(Option::is_some).await {
-            Ok(how) => how.clone().unwrap_or(CloseReason::Closed),
+        let mut close_reason = self.0.close_reason.clone();
+        match close_reason.wait_for(Option::is_some).await {
+            Ok(reason) => reason.clone().unwrap_or(CloseReason::Closed),
             Err(_) => CloseReason::Closed,
         }
     }
 
-    /// Does the other side wait for an answer of ours?
+    /// Whether the other side waits for a response of ours.
     fn has_open_requests(&self) -> bool {
         self.0.open_requests.load(Ordering::Relaxed) > 0
     }
 
     fn close_reason(&self) -> CloseReason {
         self.0.close_reason.borrow().clone().unwrap_or(CloseReason::Closed)
-    }
-}
-
-impl IncomingRequest {
-    /// Answers with a result.
-    pub async fn respond(mut self, result: Payload) {
-        self.send_response(Ok(result)).await;
-    }
-
-    /// Answers with an error.
-    pub async fn reject(mut self, error: RpcError) {
-        self.send_response(Err(error)).await;
-    }
-
-    /// A way to say things about the question. What is said goes out before the answer does.
-    pub fn notifier(&self) -> RequestNotifier {
-        RequestNotifier(self.responses.clone())
-    }
-
-    /// Leaves the question without any answer: the other side took it back.
-    pub fn discard(mut self) {
-        self.responses = None;
-    }
-
-    async fn send_response(&mut self, outcome: Result<Payload, RpcError>) {
-        if let Some(sender) = self.responses.take() {
-            let message = Message::Response { id: Some(self.id.clone()), outcome };
-            let _connection_over = sender.send(message).await;
-        }
-    }
-}
-
-impl RequestNotifier {
-    /// Says something that wants no answer. Waits only while the queue is full.
-    pub async fn notify(&self, method: impl Into<Cow<'static, str>>, params: Option<Payload>) {
-        if let Some(responses) = &self.0 {
-            let message = Message::Notification { method: method.into(), params };
-            let _connection_over = responses.send(message).await;
-        }
-    }
-}
-
-impl Drop for IncomingRequest {
-    fn drop(&mut self) {
-        if let Some(sender) = self.responses.take() {
-            let error = RpcError {
-                code: -32603,
-                message: "the question was dropped without an answer".to_owned(),
-                data: None,
-            };
-            let message = Message::Response { id: Some(self.id.clone()), outcome: Err(error) };
-            let _queue_full_or_over = sender.try_send(message);
-        }
     }
 }

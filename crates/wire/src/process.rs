@@ -1,7 +1,19 @@
-//! TODO facade
+//! Child processes: servers over stdio, short commands, and the watchdog that kills what this process leaves behind.
+//! Which program runs, with which environment and whether at all, is decided by the caller.
 
-#[cfg(unix)]
 pub mod child;
 pub mod command;
 pub(crate) mod descendants;
+pub(crate) mod file_limit;
+pub(crate) mod group;
+pub(crate) mod program;
+pub(crate) mod stop;
 pub(crate) mod watchdog;
+
+pub use child::{DescendantSearch, Process, ProcessTransport, spawn};
+pub use descendants::{OWNER_VARIABLE, kill_orphans};
+pub use file_limit::raise_file_limit;
+pub use group::ProcessGroupGuard;
+pub use program::{ProcessOptions, ProcessSet, Program, StartError};
+pub use stop::{ProcessExit, StopStep};
+pub use watchdog::{Watchdog, WatchdogProgram, run_watchdog};

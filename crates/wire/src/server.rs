@@ -1,23 +1,30 @@
-//! The server's side of the two eras: which questions are let in and in which era, what a server says of itself,
-//! and what every result carries. The questions themselves are answered by whoever serves.
+//! The server role in both eras: which requests are accepted, how a server describes itself, and what every result
+//! carries.
+//! What the methods do is left to the server's implementation.
 
 use serde_json::{Map, Value as Json, json};
 
 use crate::jsonrpc::message::{Payload, RequestId, RpcError};
-use crate::protocol::era::{Era, LEGACY_VERSIONS, MODERN_VERSIONS, code, key};
+use crate::protocol::era::{Era, LEGACY_VERSIONS, MODERN_VERSIONS};
+use crate::protocol::errors::{code, rpc_error, with_data};
+use crate::protocol::meta_key;
 
-/// What a server says of itself.
+pub use crate::protocol::errors::{
+    internal_error, invalid_params, method_not_found, missing_capability, resource_not_found,
+};
+
+/// How a server describes itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerIdentity {
-    /// Its name, for programs.
+    /// The name for programs.
     pub name: String,
-    /// Its name, for people.
+    /// The name for users.
     pub title: Option<String>,
-    /// Its version.
+    /// The version of the server.
     pub version: String,
-    /// How to use it.
+    /// Instructions for using the server.
     pub instructions: Option<String>,
-    /// What it can do, as the protocol writes it.
+    /// The server capabilities, as the specification writes them.
     pub capabilities: Map<String, Json>,
 }
 
@@ -31,34 +38,35 @@ impl ServerIdentity {
     }
 }
 
-/// One client's standing with a server.
+/// The state of one client at a server.
 #[derive(Debug, Clone)]
 pub struct ServerSession {
     identity: ServerIdentity,
-    /// What a legacy client said that it can do.
+    /// The capabilities that a legacy client sent in `initialize`.
     client_capabilities: Option<Json>,
 }
 
-/// Who asks, as far as one question tells.
+/// What one request tells about its client.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClientContext {
-    /// The era that the question is asked in, and is to be answered in.
+    /// The era of the request and of its response.
     pub era: Era,
-    /// What the client can do for a server, as the protocol writes it.
+    /// The client capabilities, as the specification writes them.
     pub capabilities: Json,
-    /// What signs of progress have to carry; absent where nobody wants them.
+    /// The token that progress notifications carry; absent if the client wants none.
     pub progress_token: Option<Json>,
-    /// How much of what goes on the client wants to hear. In the legacy era it says so beforehand.
+    /// The lowest level of log messages that the client wants. Legacy clients set it with `logging/setLevel`
+    /// instead.
     pub log_level: Option<String>,
 }
 
 impl ServerSession {
-    /// A client of whom nothing is known yet.
+    /// The session of a client that has not initialized yet.
     pub fn new(identity: ServerIdentity) -> ServerSession {
         ServerSession { identity, client_capabilities: None }
     }
 
-    /// Lets a question in, or says why not.
+    /// Accepts a request, or returns the error to send.
     pub fn admit(&self, method: &str, params: &Json) -> Result<ClientContext, RpcError> {
         let meta = &params["_meta"];
         let context = |era, capabilities: &Json| ClientContext {
@@ -67,9 +75,9 @@ impl ServerSession {
             progress_token: Some(&meta["progressToken"])
                 .filter(|it| it.is_string() || it.is_number())
                 .cloned(),
-            log_level: meta[key::LOG_LEVEL].as_str().map(str::to_owned),
+            log_level: meta[meta_key::LOG_LEVEL].as_str().map(str::to_owned),
         };
-        if method == "server/discover" || meta[key::VERSION].is_string() {
+        if method == "server/discover" || meta[meta_key::VERSION].is_string() {
             return self.admit_modern(method, meta).map(|it| context(Era::Modern, it));
         }
         if !is_legacy_method(method) {
@@ -84,14 +92,15 @@ impl ServerSession {
 
     fn admit_modern<'m>(&self, method: &str, meta: &'m Json) -> Result<&'m Json, RpcError> {
         let missing = |key: &str| invalid_params(&format!("`_meta` lacks `{key}`"));
-        let version = meta[key::VERSION].as_str().ok_or_else(|| missing(key::VERSION))?;
-        let capabilities = &meta[key::CAPABILITIES];
+        let version = meta[meta_key::VERSION].as_str().ok_or_else(|| missing(meta_key::VERSION))?;
+        let capabilities = &meta[meta_key::CAPABILITIES];
         if !capabilities.is_object() {
-            return Err(missing(key::CAPABILITIES));
+            return Err(missing(meta_key::CAPABILITIES));
         }
         if !MODERN_VERSIONS.contains(&version) {
             let data = json!({"supported": MODERN_VERSIONS, "requested": version});
-            let error = rpc_error(code::UNSUPPORTED_VERSION, "this version is not spoken here");
+            let error =
+                rpc_error(code::UNSUPPORTED_VERSION, "this protocol version is not supported");
             return Err(with_data(error, &data));
         }
         match is_modern_method(method) {
@@ -100,7 +109,7 @@ impl ServerSession {
         }
     }
 
-    /// Answers `initialize`. From now on the client may ask in the legacy way.
+    /// Handles `initialize`. Legacy requests are accepted afterwards.
     pub fn initialize(&mut self, params: &Json) -> Json {
         self.client_capabilities = Some(params["capabilities"].clone());
         let requested = params["protocolVersion"].as_str().unwrap_or_default();
@@ -118,12 +127,12 @@ impl ServerSession {
         result
     }
 
-    /// Has the client come in by `initialize`?
+    /// Whether the client sent `initialize`.
     pub fn is_initialized(&self) -> bool {
         self.client_capabilities.is_some()
     }
 
-    /// Answers `server/discover`.
+    /// Handles `server/discover`.
     pub fn discover(&self) -> Json {
         let identity = &self.identity;
         let mut result =
@@ -134,7 +143,7 @@ impl ServerSession {
         result
     }
 
-    /// A result with what its era wants on it.
+    /// Encodes a result with the members that its era requires.
     pub fn encode_result(&self, era: Era, method: &str, mut result: Json) -> Payload {
         if era == Era::Modern && result.is_object() {
             if result["resultType"].is_null() {
@@ -143,8 +152,8 @@ impl ServerSession {
             if !result["_meta"].is_object() {
                 result["_meta"] = json!({});
             }
-            result["_meta"][key::SERVER_INFO] = self.identity.server_info();
-            // Changes are told to whoever listens; nobody is promised more than that.
+            result["_meta"][meta_key::SERVER_INFO] = self.identity.server_info();
+            // Clients learn of changes by subscription, so no result promises a lifetime.
             if method == "server/discover"
                 || method == "resources/read"
                 || method.ends_with("/list")
@@ -157,56 +166,15 @@ impl ServerSession {
     }
 }
 
-/// What a modern server answers while it needs something first: questions by name, and what it wants to be told
-/// again with the answers.
+/// An `input_required` result: requests by name, and the state that the client sends back with its responses.
 pub fn input_required(requests: &Json, state: &str) -> Json {
     json!({"resultType": "input_required", "inputRequests": requests, "requestState": state})
 }
 
-/// Parameters of a message that belongs to a subscription.
+/// Adds the subscription id to the parameters of a notification.
 pub fn with_subscription_id(mut params: Json, subscription: &RequestId) -> Json {
-    params["_meta"] = json!({key::SUBSCRIPTION_ID: subscription.to_json()});
+    params["_meta"] = json!({meta_key::SUBSCRIPTION_ID: subscription.to_json()});
     params
-}
-
-/// The parameters of a question make no sense.
-pub fn invalid_params(message: &str) -> RpcError {
-    rpc_error(code::INVALID_PARAMS, message)
-}
-
-/// Whoever answers failed, or cannot take more.
-pub fn internal_error(message: &str) -> RpcError {
-    rpc_error(code::INTERNAL, message)
-}
-
-/// There is no such resource.
-pub fn resource_not_found(era: Era, uri: &str) -> RpcError {
-    let code = match era {
-        Era::Legacy => code::RESOURCE_NOT_FOUND,
-        Era::Modern => code::INVALID_PARAMS,
-    };
-    let uri: String = uri.chars().take(200).collect();
-    with_data(rpc_error(code, "there is no such resource"), &json!({"uri": uri}))
-}
-
-/// The client cannot do what the answer needs.
-pub fn missing_capability(capabilities: &Json) -> RpcError {
-    let error = rpc_error(code::MISSING_CAPABILITY, "the client lacks a capability");
-    with_data(error, &json!({"requiredCapabilities": capabilities}))
-}
-
-/// There is no such method.
-pub fn method_not_found(method: &str) -> RpcError {
-    let method: String = method.chars().take(100).collect();
-    rpc_error(code::METHOD_NOT_FOUND, &format!("there is no method `{method}`"))
-}
-
-pub(crate) fn rpc_error(code: i64, message: &str) -> RpcError {
-    RpcError { code, message: message.to_owned(), data: None }
-}
-
-pub(crate) fn with_data(error: RpcError, data: &Json) -> RpcError {
-    RpcError { data: Some(Payload::from_json(data.to_string().into())), ..error }
 }
 
 fn is_legacy_method(method: &str) -> bool {
@@ -248,11 +216,11 @@ mod tests {
     }
 
     fn modern(version: &str) -> Json {
-        json!({"_meta": {key::VERSION: version, key::CAPABILITIES: {"roots": {}}}})
+        json!({"_meta": {meta_key::VERSION: version, meta_key::CAPABILITIES: {"roots": {}}}})
     }
 
     fn code_of(admitted: Result<ClientContext, RpcError>) -> i64 {
-        admitted.expect_err("it is refused").code
+        admitted.expect_err("it is rejected").code
     }
 
     #[test]
@@ -261,11 +229,11 @@ mod tests {
         assert_eq!(code_of(session.admit("tools/list", &Json::Null)), -32600);
         let params =
             json!({"protocolVersion": LEGACY_VERSIONS[1], "capabilities": {"elicitation": {}}});
-        assert_eq!(session.admit("initialize", &params).expect("it may").era, Era::Legacy);
+        assert_eq!(session.admit("initialize", &params).expect("it is accepted").era, Era::Legacy);
         let result = session.initialize(&params);
         assert_eq!(result["protocolVersion"], LEGACY_VERSIONS[1]);
         assert_eq!(result["serverInfo"], json!({"name": "s", "version": "1", "title": "S"}));
-        let context = session.admit("tools/list", &Json::Null).expect("it may now");
+        let context = session.admit("tools/list", &Json::Null).expect("it is accepted");
         assert_eq!(context.capabilities, json!({"elicitation": {}}));
         assert_eq!(code_of(session.admit("subscriptions/listen", &Json::Null)), -32601);
         let unknown = session.initialize(&json!({"protocolVersion": "1999-01-01"}));
@@ -277,7 +245,7 @@ mod tests {
         let session = session();
         let mut params = modern(MODERN_VERSIONS[0]);
         params["_meta"]["progressToken"] = json!(7);
-        let context = session.admit("tools/call", &params).expect("it may");
+        let context = session.admit("tools/call", &params).expect("it is accepted");
         assert_eq!((context.era, context.progress_token), (Era::Modern, Some(json!(7))));
         assert_eq!(context.capabilities, json!({"roots": {}}));
         assert_eq!(code_of(session.admit("initialize", &modern(MODERN_VERSIONS[0]))), -32601);
@@ -290,23 +258,23 @@ mod tests {
     #[test]
     fn results_have_the_members_of_their_era() {
         let session = session();
-        let finished = |era, method| -> Json {
+        let encoded = |era, method| -> Json {
             session.encode_result(era, method, json!({"a": 1})).decode().expect("JSON")
         };
-        assert_eq!(finished(Era::Legacy, "tools/list"), json!({"a": 1}));
-        let server = json!({key::SERVER_INFO: {"name": "s", "version": "1", "title": "S"}});
+        assert_eq!(encoded(Era::Legacy, "tools/list"), json!({"a": 1}));
+        let server = json!({meta_key::SERVER_INFO: {"name": "s", "version": "1", "title": "S"}});
         assert_eq!(
-            finished(Era::Modern, "tools/call"),
+            encoded(Era::Modern, "tools/call"),
             json!({"a": 1, "resultType": "complete", "_meta": server})
         );
-        assert_eq!(finished(Era::Modern, "tools/list")["cacheScope"], "private");
+        assert_eq!(encoded(Era::Modern, "tools/list")["cacheScope"], "private");
     }
 
     #[test]
     fn a_message_of_a_subscription_names_it() {
         let tagged =
             with_subscription_id(json!({"uri": "a:b"}), &RequestId::from_json(&json!("x")));
-        assert_eq!(tagged, json!({"uri": "a:b", "_meta": {key::SUBSCRIPTION_ID: "x"}}));
+        assert_eq!(tagged, json!({"uri": "a:b", "_meta": {meta_key::SUBSCRIPTION_ID: "x"}}));
         assert_eq!(RequestId::from_json(&json!(5)), RequestId::Number(5));
     }
 }

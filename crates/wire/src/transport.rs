@@ -1,10 +1,11 @@
-//! The seam between a peer and what carries its messages. Nothing above knows which transport it has.
+//! Transports: what carries the messages of a peer. The peer does not know which one it has.
 
 pub mod http_sse_2024;
 pub mod in_memory;
 pub mod stdio;
 pub mod streamable_http;
 pub mod websocket;
+
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
@@ -14,64 +15,66 @@ use futures_util::future::BoxFuture;
 use http::HeaderMap;
 use thiserror::Error;
 
+use crate::http::sse_decoder::SseEvent;
 use crate::jsonrpc::message;
 use crate::jsonrpc::message::{Message, Messages, ParseError, Payload, RequestId, RpcError};
 use crate::transport_error::TransportError;
 
-/// One end of a way to send and receive messages.
+/// One end of a message channel.
 ///
-/// A link belongs to the peer's own task, so it needs no locks. Dropping it closes it.
+/// Owned by the task of the peer, so it needs no locks. Dropping it closes it.
 pub trait Transport: Send + 'static {
-    /// Do headers beside a message reach the other side?
+    /// Whether headers of a message reach the other side.
     const CARRIES_HEADERS: bool = false;
 
-    /// A way to ask without the task that owns the link, where there is one.
+    /// A way to send requests without the task that owns the transport, if there is one.
     fn fast_path(&self) -> Option<Arc<dyn FastPath>> {
         None
     }
 
-    /// Puts a message into the queue. Never waits; [`Link::next`] moves the queue along.
+    /// Queues a message. Never waits; [`Transport::next`] sends the queue.
     fn push(&mut self, outgoing: OutgoingMessage);
 
-    /// How many bytes wait in the queue. Above some bound the peer takes no more from its callers.
+    /// How many bytes are queued. Above a limit the peer takes no more messages from callers.
     fn queued_bytes(&self) -> usize;
 
-    /// Sends what waits and says goodbye where the transport has a way to. Comes back when that is done or
-    /// cannot be done; what arrives meanwhile may be lost.
+    /// Sends the queue and closes the session, if the transport has one. Messages that arrive meanwhile may be
+    /// lost.
     fn shutdown(&mut self) -> impl Future<Output = ()> + Send;
 
-    /// Moves the queue along and comes back with what arrives next.
+    /// Sends the queue and returns the next event.
     ///
-    /// May be dropped and called again at any time without losing anything.
+    /// Cancel safe.
     fn next(&mut self) -> impl Future<Output = Result<TransportEvent, CloseReason>> + Send;
 }
 
-/// A way past the task that owns a link, for questions whose answer is all that comes back: no task has to be woken then.
+/// Sends requests past the task that owns a transport, so that no other task is woken. For requests whose response
+/// is all that comes back.
 pub trait FastPath: fmt::Debug + Send + Sync {
-    /// Takes a question, or gives it back where it has to go the usual way. Dropping the future takes the question back.
+    /// Takes a request, or returns it if it has to go through the task. Dropping the future cancels the request.
     fn try_send(
         self: Arc<Self>,
         outgoing: OutgoingMessage,
     ) -> Result<BoxFuture<'static, FastPathOutcome>, OutgoingMessage>;
 }
 
-/// What became of a question on the shortcut.
+/// The outcome of a request on the fast path.
 #[derive(Debug)]
 pub enum FastPathOutcome {
-    /// It was answered.
+    /// The response.
     Response(Result<Payload, RpcError>),
-    /// It was not delivered, or its answer can no longer come.
+    /// The request was not delivered, or its response can no longer arrive.
     Failed(TransportError),
-    /// More than an answer comes back: the link's own task goes on with it, and the answer arrives over the link.
+    /// More than a response came back. The task continues, and the response arrives over the transport.
     HandedOff,
 }
 
-/// A message on its way out.
+/// A message to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutgoingMessage {
     /// The message.
     pub message: Message,
-    /// What is said beside it where the transport has headers; others pass it over.
+    /// Headers, for transports that have them; the others ignore them.
     pub headers: Option<Box<HeaderMap>>,
 }
 
@@ -81,63 +84,89 @@ impl From<Message> for OutgoingMessage {
     }
 }
 
-/// What arrives over a link.
+/// An event of a transport.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TransportEvent {
     /// A message.
     Message(Message),
-    /// A message that came on the way to the answer of a question of ours, and so on account of it.
+    /// A message that arrived on the response stream of a request of ours, and so belongs to it.
     RelatedMessage {
-        /// The question.
+        /// The request.
         request_id: RequestId,
         /// The message.
         message: Message,
     },
-    /// One message that was pushed could not be delivered, or its answer can no longer come. The link lives on.
+    /// A message was not delivered, or its response can no longer arrive. The transport stays open.
     DeliveryFailed {
-        /// The question that gets no answer; absent where what was lost was no question.
+        /// The request that gets no response; absent if the message was not a request.
         id: Option<RequestId>,
-        /// What happened to it.
+        /// The cause.
         error: TransportError,
     },
-    /// Something that is none, and is passed over: servers print to the wrong stream.
+    /// Input that is not a message and is ignored: some servers print to the wrong stream.
     Malformed(ParseError),
 }
 
 impl TransportEvent {
-    /// Everything that one frame, line or event holds.
+    /// Parses the content of one frame, line or event.
     pub(crate) fn parse_all(bytes: &Bytes) -> Vec<TransportEvent> {
-        let event_from = |part: Result<Message, ParseError>| match part {
-            Ok(message) => TransportEvent::Message(message),
-            Err(malformed) => TransportEvent::Malformed(malformed),
-        };
         match message::parse(bytes) {
             Ok(Messages::One(message)) => vec![TransportEvent::Message(message)],
-            Ok(Messages::Batch(parts)) => parts.into_iter().map(event_from).collect(),
+            Ok(Messages::Batch(parts)) => parts.into_iter().map(TransportEvent::from).collect(),
             Err(malformed) => vec![TransportEvent::Malformed(malformed)],
+        }
+    }
+
+    /// Parses a server-sent event. Servers also send events without a message, to open a stream or to keep it open.
+    pub(crate) fn from_sse(event: &SseEvent) -> Vec<TransportEvent> {
+        match event.is_message() && !event.data.is_empty() {
+            true => TransportEvent::parse_all(&event.data),
+            false => Vec::new(),
         }
     }
 }
 
-/// Why a link ended.
+impl From<Result<Message, ParseError>> for TransportEvent {
+    fn from(part: Result<Message, ParseError>) -> TransportEvent {
+        match part {
+            Ok(message) => TransportEvent::Message(message),
+            Err(malformed) => TransportEvent::Malformed(malformed),
+        }
+    }
+}
+
+/// Why a transport closed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum CloseReason {
     /// The other side closed it.
     #[error("the other side closed the connection")]
     Closed,
-    /// The other side stopped in the middle of a message.
-    #[error("the other side stopped in the middle of a message")]
+    /// The stream ended in the middle of a message.
+    #[error("the connection closed in the middle of a message")]
     Truncated,
-    /// A message was larger than we take.
-    #[error("a message was larger than {limit} bytes")]
+    /// A message exceeds the size limit.
+    #[error("a message exceeds {limit} bytes")]
     TooLarge {
-        /// The most we take.
+        /// The limit in bytes.
         limit: usize,
     },
     /// Reading or writing failed.
     #[error("the connection failed: {0}")]
     Io(std::io::ErrorKind),
-    /// What the link stands on could not be had, or was taken away.
+    /// The connection could not be opened, or broke.
     #[error(transparent)]
     Transport(#[from] TransportError),
+}
+
+impl CloseReason {
+    /// The kind of reason for logs, without anything that the other side sent.
+    pub(crate) fn log_label(&self) -> &'static str {
+        match self {
+            CloseReason::Closed => "closed",
+            CloseReason::Truncated => "closed in the middle of a message",
+            CloseReason::TooLarge { .. } => "message too large",
+            CloseReason::Io(_) => "input or output failed",
+            CloseReason::Transport(error) => error.log_label(),
+        }
+    }
 }

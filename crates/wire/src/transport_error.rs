@@ -1,94 +1,100 @@
-//! What goes wrong between us and a server at a URL, in kinds that can be decided upon.
+//! Errors between us and a server at a URL, by kind, so that callers can decide on a retry.
 
 use std::fmt;
 
 use thiserror::Error;
 
-/// Why a message was not delivered, or its answer did not come.
+/// Why a message was not delivered, or its response did not arrive.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum TransportError {
     /// The server could not be reached.
     #[error("{reason}")]
     Unreachable {
-        /// In which way.
+        /// The cause.
         reason: UnreachableReason,
-        /// The system's or the library's own words.
+        /// The text of the system or the HTTP library.
         detail: String,
     },
-    /// The server answered with a status that is no success.
-    #[error("the server answered with {0}")]
+    /// The server responded with a status other than success.
+    #[error("the server responded with {0}")]
     Status(Box<HttpErrorResponse>),
-    /// The server sent us to another origin, where we do not follow.
+    /// The server redirected to another origin. Such redirects are not followed.
     #[error("the server redirects to another origin, {to}")]
     CrossOriginRedirect {
         /// The other origin.
         to: String,
     },
-    /// What answered does not speak the protocol.
-    #[error("what answered is no MCP server: it sent `{content_type}`")]
+    /// The server does not speak MCP.
+    #[error("this is not an MCP server: it sent `{content_type}`")]
     NotMcp {
-        /// The kind of content it sent.
+        /// The `Content-Type` of its response.
         content_type: String,
-        /// The beginning of it.
+        /// The start of its response body.
         body_prefix: String,
     },
-    /// The answer's stream ended before the answer came.
-    #[error("the server closed the stream before it answered")]
+    /// The response stream ended before the response arrived.
+    #[error("the server closed the stream before it responded")]
     IncompleteResponse,
-    /// The server was silent for too long.
+    /// The server sent nothing for too long.
     #[error("the server did not answer within {} s", .0.as_secs())]
     Timeout(std::time::Duration),
-    /// The answer was larger than we take.
-    #[error("the answer was larger than {limit} bytes")]
+    /// The response exceeds the size limit.
+    #[error("the response exceeds {limit} bytes")]
     TooLarge {
-        /// The most we take.
+        /// The limit in bytes.
         limit: usize,
     },
 }
 
-/// In which way a server could not be reached.
+/// Why a server could not be reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnreachableReason {
-    /// Its name leads nowhere.
+    /// The host name could not be resolved.
     NameResolution,
-    /// Nothing listens there.
+    /// The host refused the connection.
     Refused,
-    /// The connection was reset or broke.
+    /// The connection was reset or closed.
     Reset,
-    /// Nothing answered in time.
+    /// The connection attempt timed out.
     Timeout,
-    /// No secure connection could be made.
+    /// The TLS handshake failed.
     Tls,
-    /// The proxy did not let us through.
+    /// The proxy refused the connection.
     Proxy,
-    /// Anything else.
+    /// Any other cause.
     Other,
 }
 
-impl fmt::Display for UnreachableReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl UnreachableReason {
+    fn as_str(self) -> &'static str {
+        match self {
             UnreachableReason::NameResolution => "the host name cannot be resolved",
             UnreachableReason::Refused => "the connection was refused",
             UnreachableReason::Reset => "the connection was reset",
             UnreachableReason::Timeout => "the connection timed out",
-            UnreachableReason::Tls => "no secure connection could be made",
-            UnreachableReason::Proxy => "the proxy did not let us through",
+            UnreachableReason::Tls => "the TLS connection could not be established",
+            UnreachableReason::Proxy => "the proxy refused the connection",
             UnreachableReason::Other => "the server could not be reached",
-        })
+        }
     }
 }
 
-/// An HTTP answer that is no success, as far as it matters.
+impl fmt::Display for UnreachableReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// An HTTP response with an error status, reduced to the parts that callers need.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HttpErrorResponse {
     /// The status code.
     pub status: u16,
-    /// The beginning of the body, where it is text.
+    /// The start of the body, with control characters replaced.
     pub body: String,
-    /// Every `WWW-Authenticate`.
+    /// Every `WWW-Authenticate` header.
     pub challenges: Vec<String>,
-    /// `Retry-After`
+    /// The `Retry-After` header.
     pub retry_after: Option<String>,
 }
 
@@ -102,7 +108,20 @@ impl fmt::Display for HttpErrorResponse {
 }
 
 impl TransportError {
-    /// The status, where there was an answer.
+    /// The kind of error for logs, without anything that the server sent.
+    pub(crate) fn log_label(&self) -> &'static str {
+        match self {
+            TransportError::Unreachable { reason, .. } => reason.as_str(),
+            TransportError::Status(_) => "error status",
+            TransportError::CrossOriginRedirect { .. } => "redirect to another origin",
+            TransportError::NotMcp { .. } => "not an MCP server",
+            TransportError::IncompleteResponse => "incomplete response",
+            TransportError::Timeout(_) => "timeout",
+            TransportError::TooLarge { .. } => "response too large",
+        }
+    }
+
+    /// The HTTP status, if the server responded with one.
     pub fn status(&self) -> Option<u16> {
         match self {
             TransportError::Status(response) => Some(response.status),
@@ -115,10 +134,10 @@ impl TransportError {
         }
     }
 
-    /// Is it certain that the server never saw the message?
+    /// Whether the server certainly did not process the message.
     pub fn is_before_delivery(&self) -> bool {
         match self {
-            TransportError::Unreachable { reason: why, .. } => match why {
+            TransportError::Unreachable { reason, .. } => match reason {
                 UnreachableReason::NameResolution
                 | UnreachableReason::Refused
                 | UnreachableReason::Tls
@@ -127,7 +146,7 @@ impl TransportError {
                 | UnreachableReason::Timeout
                 | UnreachableReason::Other => false,
             },
-            // It was read and turned away before anything was done with it.
+            // The server rejects requests with these statuses before it processes them.
             TransportError::Status(response) => {
                 matches!(response.status, 401 | 403 | 404 | 405 | 429)
             }

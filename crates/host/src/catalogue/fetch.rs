@@ -449,7 +449,7 @@ mod tests {
         assert_eq!(names, ["good"]);
         assert_eq!(
             listed.issues[0].to_string(),
-            "`bad` is left out: `x-mcp-header` of `a`, which is no text, whole number or truth value"
+            "`bad` is left out: `x-mcp-header` of `a`, which is not a string, integer or boolean"
         );
         let mut plain = ListBuilder::new(ListKind::Tools);
         plain.add_page(&page(&tools));

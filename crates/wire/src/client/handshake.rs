@@ -1,42 +1,44 @@
-//! How a connection begins: finds out which era the server lives in, without harm to one that never heard of it.
+//! The handshake: finds the server's era without disturbing legacy servers, and agrees on a version.
 
 use std::time::Duration;
 
 use serde_json::json;
 use thiserror::Error;
 use tokio::time::timeout;
+use tracing::{debug, info};
 
-use crate::client::Client;
+use super::Client;
 use crate::jsonrpc::message::{Payload, RpcError};
 use crate::peer::{CallError, Peer};
 use crate::protocol::capabilities::{ClientDescription, ServerDescription, supported_versions};
-use crate::protocol::era::{LEGACY_VERSIONS, MODERN_VERSIONS, code};
+use crate::protocol::era::{Era, LEGACY_VERSIONS, MODERN_VERSIONS};
+use crate::protocol::errors::code;
 use crate::transport_error::TransportError;
 
-/// How long a server may be silent on the first question before we ask the other one beside it.
+/// How long `server/discover` may stay unanswered before `initialize` is sent as well.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What is known of a server's era.
+/// What is known about a server's era before the handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EraHint {
-    /// Nothing: ask in the modern way first.
+    /// Nothing. `server/discover` is sent first.
     Unknown,
-    /// It is a legacy server: do not disturb it with a question that it may not know.
+    /// The server is a legacy one. `initialize` is sent first, because it may not know `server/discover`.
     Legacy,
 }
 
-/// A connection could not begin.
+/// The handshake failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("the server did not take up the connection")]
+#[error("the handshake with the server failed")]
 pub struct HandshakeError {
-    /// What had been asked.
+    /// The request that failed.
     pub stage: HandshakeStage,
-    /// What went wrong.
+    /// The cause.
     #[source]
     pub kind: HandshakeErrorKind,
 }
 
-/// What a server is asked first.
+/// The first request of a handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HandshakeStage {
     /// `server/discover`
@@ -45,33 +47,71 @@ pub enum HandshakeStage {
     Initialize,
 }
 
-/// Why a connection could not begin.
+/// Why a handshake failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum HandshakeErrorKind {
-    /// The question failed.
+    /// The request failed.
     #[error(transparent)]
     Call(#[from] CallError),
-    /// The server speaks no version that we speak.
-    #[error("the server speaks only {}", .server_versions.join(", "))]
+    /// The server supports none of our protocol versions.
+    #[error("the server supports only {}", .server_versions.join(", "))]
     NoCommonVersion {
-        /// Those it speaks.
+        /// The versions that the server supports.
         server_versions: Vec<String>,
     },
-    /// The answer is no introduction.
-    #[error("the server's answer makes no sense")]
+    /// The result is not a valid handshake result.
+    #[error("the server's handshake response is invalid")]
     InvalidResponse,
 }
 
-/// What the first question told.
+impl HandshakeStage {
+    fn method(self) -> &'static str {
+        match self {
+            HandshakeStage::Discover => "server/discover",
+            HandshakeStage::Initialize => "initialize",
+        }
+    }
+}
+
+impl HandshakeErrorKind {
+    /// The kind of error for logs, without anything that the server sent.
+    fn log_label(&self) -> &'static str {
+        match self {
+            HandshakeErrorKind::Call(error) => error.log_label(),
+            HandshakeErrorKind::NoCommonVersion { .. } => "no common protocol version",
+            HandshakeErrorKind::InvalidResponse => "invalid response",
+        }
+    }
+}
+
+/// What the response to `server/discover` shows about the server.
 enum DiscoverOutcome {
     Modern(Box<Client>),
-    /// It does not know the question; whoever answers so is a legacy server.
+    /// The server does not know the method, so it is a legacy server.
     Legacy,
     Failed(HandshakeErrorKind),
 }
 
-/// Begins a connection in the server's own era.
+/// Performs the handshake in the server's era.
 pub async fn negotiate(
+    peer: &Peer,
+    client_description: &ClientDescription,
+    hint: EraHint,
+) -> Result<Client, HandshakeError> {
+    let negotiated = negotiate_era(peer, client_description, hint).await;
+    match &negotiated {
+        Ok(client) => {
+            let ServerDescription { era, protocol_version, .. } = client.server();
+            info!(era = era.as_str(), protocol_version, "handshake completed");
+        }
+        Err(HandshakeError { stage, kind }) => {
+            debug!(method = stage.method(), error = kind.log_label(), "handshake failed");
+        }
+    }
+    negotiated
+}
+
+async fn negotiate_era(
     peer: &Peer,
     client_description: &ClientDescription,
     hint: EraHint,
@@ -79,7 +119,7 @@ pub async fn negotiate(
     match hint {
         EraHint::Legacy => match initialize(peer, client_description).await {
             Ok(client) => Ok(client),
-            // It may have learnt since.
+            // A server that was a legacy one may have been updated since.
             Err(error) if is_rpc_error(&error) => match discover(peer, client_description).await {
                 DiscoverOutcome::Modern(client) => Ok(*client),
                 DiscoverOutcome::Legacy | DiscoverOutcome::Failed(_) => Err(error),
@@ -90,8 +130,8 @@ pub async fn negotiate(
     }
 }
 
-/// Asks in the modern way, and in the legacy way beside it when the server is silent: a slow server answers
-/// both, and which one it answers well says what it is.
+/// Sends `server/discover`, and `initialize` as well if there is no response in time. A slow server responds to
+/// both; the valid response shows its era.
 async fn probe(
     peer: &Peer,
     client_description: &ClientDescription,
@@ -126,13 +166,13 @@ async fn probe(
     }
 }
 
-/// Did the server hear the question and say no?
+/// Whether the server responded with a JSON-RPC error.
 fn is_rpc_error(error: &HandshakeError) -> bool {
     matches!(error.kind, HandshakeErrorKind::Call(CallError::Remote(_)))
 }
 
-/// Did the server answer at all? A modern one that answers whatever it is asked makes no sense to `initialize`, and
-/// the answer to the first question is still to come.
+/// Whether the server responded at all. A modern server that responds to any method gives `initialize` an invalid
+/// result, while its response to `server/discover` is still pending.
 fn got_response(error: &HandshakeError) -> bool {
     match &error.kind {
         HandshakeErrorKind::NoCommonVersion { .. } | HandshakeErrorKind::InvalidResponse => true,
@@ -143,8 +183,7 @@ fn got_response(error: &HandshakeError) -> bool {
 async fn discover(peer: &Peer, client_description: &ClientDescription) -> DiscoverOutcome {
     let version = MODERN_VERSIONS[0];
     let client = Client::new_modern(peer, client_description, version);
-    let answer = client.request("server/discover").send().await;
-    match answer {
+    match client.request("server/discover").send().await {
         Ok(raw) => read_discover_result(client, raw, version),
         Err(CallError::Remote(error)) => on_discover_error(peer, client_description, error).await,
         Err(CallError::Transport(error)) => match fails_in_both_eras(&error) {
@@ -157,12 +196,12 @@ async fn discover(peer: &Peer, client_description: &ClientDescription) -> Discov
     }
 }
 
-/// Would `initialize` meet the same fate?
+/// Whether `initialize` would fail in the same way.
 fn fails_in_both_eras(error: &TransportError) -> bool {
     match error {
         TransportError::Unreachable { .. } | TransportError::CrossOriginRedirect { .. } => true,
-        TransportError::Status(answer) => {
-            matches!(answer.status, 401 | 403 | 407 | 429 | 502..=504)
+        TransportError::Status(response) => {
+            matches!(response.status, 401 | 403 | 407 | 429 | 502..=504)
         }
         TransportError::NotMcp { .. }
         | TransportError::IncompleteResponse
@@ -174,7 +213,7 @@ fn fails_in_both_eras(error: &TransportError) -> bool {
 fn read_discover_result(client: Client, raw: Payload, version: &str) -> DiscoverOutcome {
     let server_versions = supported_versions(&raw);
     if server_versions.is_empty() {
-        // It answered, but not as a server that knows the question would.
+        // A server that knows the method lists its versions.
         return DiscoverOutcome::Legacy;
     }
     if !server_versions.iter().any(|it| it == version) {
@@ -192,7 +231,8 @@ fn read_discover_result(client: Client, raw: Payload, version: &str) -> Discover
     }
 }
 
-/// What a refused first question says of the server. One that names other versions gets one that we have too.
+/// Interprets an error response to `server/discover`. If the server lists a version that we support, the request is
+/// sent again in that version.
 async fn on_discover_error(
     peer: &Peer,
     client_description: &ClientDescription,
@@ -217,7 +257,8 @@ async fn on_discover_error(
             }
         };
     };
-    // Some servers refuse the first question whatever it is written in: asked again, they answer.
+    // Some servers reject the first request in every version and accept the second.
+    debug!(method = "server/discover", version, "request retried in another version");
     let client = Client::new_modern(peer, client_description, version);
     match client.request("server/discover").send().await {
         Ok(raw) => read_discover_result(client, raw, version),
@@ -232,7 +273,7 @@ async fn initialize(
     let fail = |kind| HandshakeError { stage: HandshakeStage::Initialize, kind };
     let params = json!({
         "protocolVersion": LEGACY_VERSIONS[0],
-        "capabilities": client_description.capabilities_json(crate::protocol::era::Era::Legacy),
+        "capabilities": client_description.capabilities_json(Era::Legacy),
         "clientInfo": client_description.client_info(),
     });
     let params = Payload::from_json(params.to_string().into());

@@ -1,127 +1,57 @@
-//! Who is asked what to show with a request, and what to do when that is turned away.
-//! The one who is asked holds the tokens; here they only pass through.
+//! The interface through which credentials are added to requests, and renewed after a 401 or 403.
+//! Implementations own the tokens; here they only pass through.
 
 use std::future::Future;
 use std::pin::Pin;
 
-use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method};
 use url::Url;
 
-use super::client::{HttpClient, HttpRequest, HttpResponse, Target, drain};
-use crate::transport_error::TransportError;
-
-/// How often one request is made again because [`Authorize::refused`] says so.
-const MAX_RETRIES: usize = 3;
-
-/// A request that is about to be made.
+/// A request that is about to be sent.
 #[derive(Debug, Clone, Copy)]
 pub struct OutboundRequest<'a> {
-    /// Its method.
+    /// The method.
     pub method: &'a Method,
-    /// Where it goes.
+    /// The URL.
     pub url: &'a Url,
 }
 
-/// How a request was received.
+/// The head of a response.
 #[derive(Debug, Clone, Copy)]
 pub struct ResponseHead<'a> {
-    /// The status of the answer.
+    /// The status.
     pub status: u16,
-    /// The headers of the answer.
+    /// The headers.
     pub headers: &'a HeaderMap,
-    /// The `Authorization` that was shown.
+    /// The `Authorization` header of the request.
     pub authorization: Option<&'a HeaderValue>,
 }
 
-/// What becomes of a request that was turned away.
+/// What to do with a request that was answered with 401 or 403.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RetryDecision {
-    /// The refusal stands.
+    /// Return the response to the caller.
     GiveUp,
-    /// There is something better to show: make it again.
+    /// Send the request again with other credentials.
     Retry,
 }
 
-/// Headers to show, which may take a while.
+/// The result of [`Authorize::headers`].
 pub type HeadersFuture<'a> = Pin<Box<dyn Future<Output = HeaderMap> + Send + 'a>>;
-/// A verdict, which may take a while.
+
+/// The result of [`Authorize::on_unauthorized`].
 pub type RetryFuture<'a> = Pin<Box<dyn Future<Output = RetryDecision> + Send + 'a>>;
 
-/// Who is asked what to show with every request.
+/// Supplies credentials for every request.
 pub trait Authorize: Send + Sync {
-    /// What to show. Each takes the place of a fixed header of its name.
+    /// The headers to add. They replace fixed headers of the same name.
     fn headers<'a>(&'a self, outbound: OutboundRequest<'a>) -> HeadersFuture<'a>;
 
-    /// Hears that a request was turned away, with 401 or 403, and says whether it is worth another try. A person
-    /// is not waited for.
+    /// Called after a 401 or 403; decides on a retry. Must not wait for a user.
     fn on_unauthorized<'a>(&'a self, _: ResponseHead<'a>) -> RetryFuture<'a> {
         Box::pin(std::future::ready(RetryDecision::GiveUp))
     }
 
-    /// Hears of every other answer.
+    /// Called after every other response.
     fn on_response(&self, _: ResponseHead<'_>) {}
-}
-
-/// Which protocol an answer may become.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Via {
-    Http,
-    Upgrade,
-}
-
-impl Target {
-    /// Makes a request with what is to be shown at this moment, and again where that is turned away and there
-    /// is something better.
-    pub(crate) async fn send(
-        &self,
-        client: &HttpClient,
-        request: &mut HttpRequest<'_>,
-        via: Via,
-    ) -> Result<HttpResponse, TransportError> {
-        let mut retries_left = MAX_RETRIES;
-        loop {
-            self.add_authorization(request).await;
-            let response = match via {
-                Via::Http => client.send(request).await?,
-                Via::Upgrade => client.send_upgrade(request).await?,
-            };
-            let decision = self.review_response(request, &response).await;
-            if decision == RetryDecision::GiveUp || retries_left == 0 {
-                return Ok(response);
-            }
-            retries_left -= 1;
-            drain(response).await;
-        }
-    }
-
-    async fn add_authorization(&self, request: &mut HttpRequest<'_>) {
-        let Some(authorize) = &self.authorize else { return };
-        let outbound = OutboundRequest { method: &request.method, url: &request.url };
-        let mut auth_headers = authorize.headers(outbound).await;
-        auth_headers.values_mut().for_each(|value| value.set_sensitive(true));
-        for (name, value) in auth_headers {
-            if let Some(name) = name {
-                request.headers.insert(name, value);
-            }
-        }
-    }
-
-    async fn review_response(
-        &self,
-        request: &HttpRequest<'_>,
-        response: &HttpResponse,
-    ) -> RetryDecision {
-        let Some(authorize) = &self.authorize else { return RetryDecision::GiveUp };
-        let status = response.status();
-        let head = ResponseHead {
-            status: status.as_u16(),
-            headers: response.headers(),
-            authorization: request.headers.get(header::AUTHORIZATION),
-        };
-        if status != StatusCode::UNAUTHORIZED && status != StatusCode::FORBIDDEN {
-            authorize.on_response(head);
-            return RetryDecision::GiveUp;
-        }
-        authorize.on_unauthorized(head).await
-    }
 }

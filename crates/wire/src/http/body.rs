@@ -1,20 +1,20 @@
-//! Reading HTTP answers within bounds: bodies, refusals, and what is no answer of ours.
+//! Reads response bodies within limits, and turns error responses into [`TransportError`].
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, header};
 
-use super::client::HttpResponse;
+use super::response::HttpResponse;
 use crate::transport_error::{HttpErrorResponse, TransportError};
 
-/// How much of a refusal is kept to be shown.
+/// How much of an error body is kept for messages.
 const MAX_SHOWN_BODY: usize = 2 * 1024;
-/// How much of a body that nobody wants is read, so that its connection can be used again.
+/// How much of an unused body is read, so that its connection can be reused.
 const MAX_DRAINED: usize = 16 * 1024;
-/// How many challenges of one answer are kept, and how much of each header.
+/// How many challenges of one response are kept, and how much of each header.
 const MAX_CHALLENGES: usize = 16;
 const MAX_HEADER: usize = 4 * 1024;
 
-/// What a body is, by its content type.
+/// The kind of a body, by its content type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ContentKind {
     Json,
@@ -23,7 +23,7 @@ pub(crate) enum ContentKind {
     Other,
 }
 
-/// What the answer's body is.
+/// The kind of a response body.
 pub(crate) fn content_kind(headers: &HeaderMap) -> ContentKind {
     let Some(value) = headers.get(header::CONTENT_TYPE) else { return ContentKind::Missing };
     let value = value.as_bytes();
@@ -38,7 +38,7 @@ pub(crate) fn content_kind(headers: &HeaderMap) -> ContentKind {
     }
 }
 
-/// Reads a whole body. One that came in a piece is not copied.
+/// Reads a complete body. A body that arrives in one chunk is not copied.
 pub(crate) async fn read_body(
     response: &mut HttpResponse,
     limit: usize,
@@ -54,7 +54,7 @@ pub(crate) async fn read_body(
         return Err(too_large());
     }
     let Some(second) = response.chunk().await? else { return Ok(first) };
-    // What is announced is not believed beyond what a small server would send.
+    // An announced length is trusted up to this size only.
     const MAX_PREALLOCATED: u64 = 1024 * 1024;
     let room = usize::try_from(announced.min(MAX_PREALLOCATED)).unwrap_or(0);
     let mut body = BytesMut::with_capacity(room.max(first.len() + second.len()));
@@ -70,7 +70,7 @@ pub(crate) async fn read_body(
     Ok(body.freeze())
 }
 
-/// Reads as much as is cheap of a body that nobody wants; the rest closes the connection.
+/// Reads a small unused body. A larger one closes the connection.
 pub(crate) async fn drain(mut response: HttpResponse) {
     let _connection_closes = read_prefix(&mut response, MAX_DRAINED).await;
 }
@@ -85,13 +85,13 @@ async fn read_prefix(response: &mut HttpResponse, limit: usize) -> Vec<u8> {
     prefix
 }
 
-/// A refusal whose body was not read yet.
+/// The error of a response whose body was not read.
 pub(crate) async fn status_error(mut response: HttpResponse) -> TransportError {
     let body = read_prefix(&mut response, MAX_SHOWN_BODY).await;
     status_error_with_body(response.status().as_u16(), response.headers(), &body)
 }
 
-/// A refusal with the body that came with it.
+/// The error of a response with the given body.
 pub(crate) fn status_error_with_body(
     status: u16,
     headers: &HeaderMap,
@@ -107,13 +107,13 @@ pub(crate) fn status_error_with_body(
     }))
 }
 
-/// A success that is none of ours.
+/// The error of a success response that is not MCP.
 pub(crate) async fn not_mcp_error(mut response: HttpResponse) -> TransportError {
     let body = read_prefix(&mut response, MAX_SHOWN_BODY).await;
     not_mcp_error_with_body(response.headers(), &body)
 }
 
-/// The same, with the body that was read.
+/// The same with the given body.
 pub(crate) fn not_mcp_error_with_body(headers: &HeaderMap, body: &[u8]) -> TransportError {
     let content_type = headers.get(header::CONTENT_TYPE);
     let content_type = content_type.map(|value| printable(value.as_bytes(), MAX_HEADER));
@@ -123,7 +123,7 @@ pub(crate) fn not_mcp_error_with_body(headers: &HeaderMap, body: &[u8]) -> Trans
     }
 }
 
-/// What can be shown of bytes that should be text: nothing that moves a cursor.
+/// Text without control characters other than line feeds, safe for a terminal.
 fn printable(bytes: &[u8], limit: usize) -> String {
     let text = String::from_utf8_lossy(&bytes[..bytes.len().min(limit)]);
     let shown = text.chars().map(|character| match character.is_control() {

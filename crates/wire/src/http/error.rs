@@ -1,25 +1,25 @@
-//! What the HTTP library says went wrong, in our own kinds.
+//! Turns errors of the HTTP library and of sockets into [`TransportError`].
 
 use std::error::Error;
 use std::io;
 
 use crate::transport_error::{TransportError, UnreachableReason};
 
-/// How much of a library's words is kept.
+/// How many characters of a library's error text are kept.
 const MAX_DETAIL: usize = 300;
 
-/// What was under way when it went wrong.
+/// What a request was doing when it failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FailurePhase {
-    /// A name was looked up.
+    /// Resolving the host name.
     Resolve,
-    /// A connection was made.
+    /// Connecting.
     Connect,
-    /// Something was asked over it.
+    /// Sending the request or waiting for the response.
     Exchange,
 }
 
-/// The fault behind an error of a request that got no answer.
+/// Classifies an error of a request without a response.
 pub(crate) fn from_reqwest(error: reqwest::Error) -> TransportError {
     let is_https = error.url().is_some_and(|url| url.scheme() == "https");
     let error = error.without_url();
@@ -40,7 +40,7 @@ pub(crate) fn from_reqwest(error: reqwest::Error) -> TransportError {
     unreachable(reason, &detail)
 }
 
-/// The same without the library's client in between.
+/// Classifies an error of the HTTP/1.1 client.
 pub(crate) fn from_error(error: &(dyn Error + 'static), phase: FailurePhase) -> TransportError {
     let causes: Vec<_> = causes(Some(error)).collect();
     let detail = causes.last().map(|cause| cause.to_string()).unwrap_or_default();
@@ -81,7 +81,7 @@ fn classify_io(kind: io::ErrorKind, is_tls_handshake: bool) -> UnreachableReason
     } else if kind == Kind::TimedOut {
         UnreachableReason::Timeout
     } else if kind == Kind::InvalidData || is_tls_handshake && kind == Kind::UnexpectedEof {
-        // What the TLS library refuses, and what it hears from the other side's.
+        // Rejected by our TLS library, or an alert from the server's.
         UnreachableReason::Tls
     } else if RESET_KINDS.contains(&kind) {
         UnreachableReason::Reset
@@ -90,7 +90,7 @@ fn classify_io(kind: io::ErrorKind, is_tls_handshake: bool) -> UnreachableReason
     }
 }
 
-/// The causes of an error, outermost first. An `io::Error` hides what it wraps from `source`.
+/// The chain of causes, outermost first. `io::Error` does not return its inner error as `source`.
 fn causes<'a>(
     first: Option<&'a (dyn Error + 'static)>,
 ) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
@@ -103,15 +103,15 @@ fn causes<'a>(
     })
 }
 
-/// The libraries keep the types of their proxy errors to themselves, so their words must do.
+/// The libraries do not export the types of their proxy errors, so the texts are compared.
 fn is_proxy_error(cause: &(dyn Error + 'static)) -> bool {
     let text = cause.to_string();
     text.starts_with("tunnel error") || text == "error connecting to socks proxy"
 }
 
-/// Likewise: the error is of a library that we have only through another.
+/// The error type is of an indirect dependency, so the texts are compared.
 fn is_connection_closed(cause: &(dyn Error + 'static)) -> bool {
-    /// While it answered, and before it was asked.
+    /// Closed during a response, and before the request.
     const TEXTS: [&str; 2] = ["connection closed before message completed", "connection closed"];
     TEXTS.contains(&cause.to_string().as_str())
 }

@@ -1,17 +1,18 @@
-//! An answer over HTTP, whichever way it was asked for.
+//! An HTTP response of either client.
 
 use std::fmt;
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 
+use super::error::from_reqwest;
 use super::http1::Http1Response;
 use crate::transport_error::TransportError;
 
-/// An answer. Its body is read piece by piece.
+/// A response. Its body is read in chunks.
 pub(crate) struct HttpResponse(ResponseSource);
 
-/// The way it came.
+/// The client that received it.
 enum ResponseSource {
     Reqwest(reqwest::Response),
     Http1(Box<Http1Response>),
@@ -19,7 +20,7 @@ enum ResponseSource {
 
 impl fmt::Debug for HttpResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Received({})", self.status())
+        write!(f, "HttpResponse({})", self.status())
     }
 }
 
@@ -50,7 +51,7 @@ impl HttpResponse {
         }
     }
 
-    /// How much the body will be, where that was said.
+    /// The length of the body, if the head states it.
     pub(crate) fn content_length(&self) -> Option<u64> {
         match &self.0 {
             ResponseSource::Reqwest(response) => response.content_length(),
@@ -58,7 +59,7 @@ impl HttpResponse {
         }
     }
 
-    /// Whoever reads wants all of the body at once: it may come in one piece then.
+    /// Asks for the body in one chunk, if possible.
     pub(crate) fn prefer_single_chunk(&mut self) {
         match &mut self.0 {
             ResponseSource::Reqwest(_) => {}
@@ -66,7 +67,7 @@ impl HttpResponse {
         }
     }
 
-    /// The next piece of the body. Whatever stops it, the answer is cut short.
+    /// The next chunk of the body. Every failure is an incomplete response.
     pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>, TransportError> {
         match &mut self.0 {
             ResponseSource::Reqwest(response) => {
@@ -76,13 +77,11 @@ impl HttpResponse {
         }
     }
 
-    /// The connection itself, where the answer makes another protocol of it.
+    /// The connection, after the server has switched protocols.
     pub(crate) async fn upgrade(self) -> Result<reqwest::Upgraded, TransportError> {
         match self.0 {
-            ResponseSource::Reqwest(response) => {
-                response.upgrade().await.map_err(super::client::from_reqwest)
-            }
-            // Nobody asks for that on this way.
+            ResponseSource::Reqwest(response) => response.upgrade().await.map_err(from_reqwest),
+            // Upgrades are never sent through this client.
             ResponseSource::Http1(_) => Err(TransportError::IncompleteResponse),
         }
     }

@@ -1,88 +1,79 @@
-//! Server-sent events: bytes in, events out, as the WHATWG HTML standard reads them (section 9.2.6).
-//! Text stays the bytes that came; whoever reads it as JSON finds out whether it is UTF-8.
+//! A decoder for server-sent events (WHATWG HTML standard, section 9.2.6).
+//! Data stays raw bytes; the JSON parser checks whether they are UTF-8.
 
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
 
-use crate::http::client::HttpResponse;
-use crate::transport::TransportEvent;
+use super::response::HttpResponse;
 use crate::transport_error::TransportError;
 
-/// The longest id that is kept: it goes back to the server in a header.
+/// The longest id that is kept, because it is sent back in a header.
 const MAX_ID_LENGTH: usize = 4 * 1024;
-/// What a line may have beside its event's data: a field's name, a colon, a space.
+/// What a line may contain beside the data: a field name, a colon and a space.
 const LINE_OVERHEAD: usize = 64;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// An event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SseEvent {
-    /// What it is called; empty where it was not said.
+    /// The event type; empty if it was not set.
     pub name: Bytes,
-    /// What it says. May be empty.
+    /// The data; may be empty.
     pub data: Bytes,
 }
 
 impl SseEvent {
-    /// Is it called what events are called that have no name?
+    /// Whether the event has the default type.
     pub fn is_message(&self) -> bool {
         self.name.is_empty() || self.name == b"message".as_slice()
     }
-
-    /// The messages in it. Servers also send events that are none: to begin a stream, to keep it open.
-    pub(crate) fn to_transport_events(&self) -> Vec<TransportEvent> {
-        match self.is_message() && !self.data.is_empty() {
-            true => TransportEvent::parse_all(&self.data),
-            false => Vec::new(),
-        }
-    }
 }
 
-/// An event, or a line, is larger than we take.
+/// An event or a line exceeds the size limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EventTooLarge;
 
-/// Reads events from bytes that come in pieces.
+/// Decodes events from a byte stream that arrives in chunks.
 #[derive(Debug)]
 pub struct SseDecoder {
     limit: usize,
-    /// The piece that came last, as far as it was not read yet.
+    /// The unread rest of the last chunk.
     chunk: Bytes,
-    /// The beginning of a line whose end did not come yet.
+    /// The start of a line whose end has not arrived.
     line: BytesMut,
     position: Position,
     name: Bytes,
     data: EventData,
-    /// The id of the event that is being read, which stays for those that follow.
+    /// The id of the current event, which later events inherit.
     id: Bytes,
     last_id: Bytes,
     retry: Option<Duration>,
 }
 
-/// Where in the stream the next byte is.
+/// The position of the next byte in the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Position {
-    /// On the first line, which may begin with a byte order mark.
+    /// In the first line, which may start with a byte order mark.
     Start,
-    /// Anywhere else.
+    /// In any other line.
     Within,
-    /// Behind a carriage return: a line feed that follows belongs to it.
+    /// After a carriage return: a following line feed belongs to the same line end.
     AfterReturn,
-    /// Behind something too large; nothing more is read.
+    /// After an event that exceeds the limit; nothing more is decoded.
     Failed,
 }
 
 #[derive(Debug)]
 enum EventData {
     None,
-    /// One line is the rule, and is not copied.
+    /// The usual case, which is not copied.
     Line(Bytes),
     Lines(BytesMut),
 }
 
 impl SseDecoder {
-    /// A decoder of events with up to `limit` bytes of data.
+    /// A decoder for events of up to `limit` bytes of data.
     pub fn new(limit: usize) -> SseDecoder {
         SseDecoder {
             limit,
@@ -97,13 +88,13 @@ impl SseDecoder {
         }
     }
 
-    /// Takes the next piece. What [`Decoder::next`] has not read of the last one is lost, so call that first
-    /// until it has nothing more.
+    /// Adds the next chunk. It replaces the previous one, so call [`SseDecoder::next`] until it returns `None`
+    /// first.
     pub fn feed(&mut self, chunk: Bytes) {
         self.chunk = chunk;
     }
 
-    /// The next event of what was fed.
+    /// The next event of the chunk.
     #[expect(clippy::should_implement_trait, reason = "more may follow behind a `None`")]
     pub fn next(&mut self) -> Option<Result<SseEvent, EventTooLarge>> {
         while let Some(line) = self.next_line() {
@@ -122,12 +113,12 @@ impl SseDecoder {
         None
     }
 
-    /// The id to go on from when the stream is lost.
+    /// The id to resume from when the stream breaks.
     pub fn last_id(&self) -> Option<&[u8]> {
         (!self.last_id.is_empty()).then_some(&self.last_id[..])
     }
 
-    /// How long to wait before the stream is asked for again, where the server said so.
+    /// The delay before a reconnect, if the server set one.
     pub fn retry(&self) -> Option<Duration> {
         self.retry
     }
@@ -188,14 +179,14 @@ impl SseDecoder {
             b"data" => return self.data.add(value, self.limit),
             b"event" => self.name = value,
             b"id" if value.len() <= MAX_ID_LENGTH && !value.contains(&0) => {
-                // Copied, because it stays: a slice would keep all of its piece.
+                // Copied, because a slice would keep the whole chunk alive.
                 self.id = Bytes::copy_from_slice(&value);
             }
             b"retry" if !value.is_empty() && value.iter().all(u8::is_ascii_digit) => {
                 let text = String::from_utf8_lossy(&value);
                 self.retry = text.parse().ok().map(Duration::from_millis).or(self.retry);
             }
-            // A comment, or something that nobody knows.
+            // A comment or an unknown field.
             _ => {}
         }
         Ok(())
@@ -238,7 +229,7 @@ impl EventData {
     }
 }
 
-/// The events of an HTTP answer.
+/// The event stream of a response.
 #[derive(Debug)]
 pub(crate) struct SseStream {
     response: HttpResponse,
@@ -250,7 +241,7 @@ impl SseStream {
         SseStream { response, decoder: SseDecoder::new(limit) }
     }
 
-    /// The next event; nothing when the stream ended as streams should.
+    /// The next event; `None` at the regular end of the stream.
     pub(crate) async fn next(&mut self) -> Result<Option<SseEvent>, TransportError> {
         loop {
             match self.decoder.next() {
@@ -290,7 +281,7 @@ mod tests {
     type DecodedStream =
         (Vec<Result<(String, String), EventTooLarge>>, Option<String>, Option<u64>);
 
-    /// Everything that can be known after the pieces.
+    /// The results of all chunks.
     fn read(chunks: &[&[u8]], limit: usize) -> DecodedStream {
         let mut decoder = SseDecoder::new(limit);
         let mut events = Vec::new();
@@ -358,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_large_ends_the_stream() {
+    fn an_oversized_event_ends_the_stream() {
         let events = |stream: &str| read(&[stream.as_bytes()], 4).0;
         assert_eq!(events("data: 1234\n\n"), [Ok((String::new(), "1234".to_owned()))]);
         assert_eq!(events("data: 12345\n\ndata: a\n\n"), [Err(EventTooLarge)]);
@@ -367,7 +358,7 @@ mod tests {
         assert_eq!(events(&format!(":{}", "x".repeat(200))), [Err(EventTooLarge)]);
     }
 
-    /// Streams that are mostly made of what matters.
+    /// Streams that consist mostly of significant tokens.
     fn any_stream() -> impl Strategy<Value = Vec<u8>> {
         let token = prop_oneof![
             prop::sample::select(vec![

@@ -1,4 +1,4 @@
-//! Which server is meant, and what is shown to it with every request.
+//! A server at a URL, with the headers and credentials for its requests.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,8 +8,9 @@ use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, HeaderValue, header};
 use url::Url;
 
-use crate::http::client::{Authorize, origin};
-use crate::transport::stdio::DEFAULT_MAX_MESSAGE_SIZE;
+use super::authorize::Authorize;
+use super::origin::origin;
+use crate::jsonrpc::message::DEFAULT_MAX_MESSAGE_SIZE;
 
 /// A server at a URL.
 #[derive(Clone)]
@@ -21,7 +22,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// A server that is shown nothing but what is said to it, and the user that the URL names.
+    /// A server without extra headers. User and password in the URL become an `Authorization` header.
     pub fn new(mut url: Url) -> Target {
         let mut headers = HeaderMap::new();
         if let Some(user) = basic_auth(&url) {
@@ -31,26 +32,26 @@ impl Target {
         Target { url, headers, max_message_size: DEFAULT_MAX_MESSAGE_SIZE, authorize: None }
     }
 
-    /// Headers for every request. They are taken for secrets.
+    /// Adds headers to every request. Their values are treated as secrets.
     pub fn headers(mut self, headers: HeaderMap) -> Target {
         self.headers.extend(headers);
         self.headers.values_mut().for_each(|value| value.set_sensitive(true));
         self
     }
 
-    /// The largest message that is taken from it.
+    /// Sets the size limit for messages from the server.
     pub fn max_message_size(mut self, bytes: usize) -> Target {
         self.max_message_size = bytes;
         self
     }
 
-    /// Somebody to ask what to show with every request.
+    /// Sets the source of credentials.
     pub fn authorize(mut self, authorize: Arc<dyn Authorize>) -> Target {
         self.authorize = Some(authorize);
         self
     }
 
-    /// The value of one of the headers that go with every message.
+    /// One of the headers of every request.
     pub fn header(&self, name: &str) -> Option<&HeaderValue> {
         self.headers.get(name)
     }
@@ -61,7 +62,7 @@ impl Target {
     }
 }
 
-/// The user in a URL, as RFC 7617 shows it to a server.
+/// The user and password of a URL as basic authentication (RFC 7617).
 fn basic_auth(url: &Url) -> Option<HeaderValue> {
     if url.username().is_empty() && url.password().is_none() {
         return None;
@@ -74,7 +75,7 @@ fn basic_auth(url: &Url) -> Option<HeaderValue> {
     Some(value)
 }
 
-/// Undoes percent-encoding.
+/// Decodes percent-encoding.
 fn percent_decode(text: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -95,13 +96,13 @@ fn percent_decode(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// Prints no header's value, and of the URL neither user nor query.
+/// Omits header values, and user and query of the URL.
 impl fmt::Debug for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Target")
             .field("url", &format_args!("{}{}", origin(&self.url), self.url.path()))
             .field("headers", &self.headers.keys().map(|name| name.as_str()).collect::<Vec<_>>())
-            .field("largest_message", &self.max_message_size)
+            .field("max_message_size", &self.max_message_size)
             .field("authorize", &self.authorize.is_some())
             .finish()
     }

@@ -1,81 +1,28 @@
-//! JSON-RPC messages: the envelope is read, the payload stays the bytes that came.
+//! JSON-RPC messages: the envelope is parsed, payloads stay the received bytes.
 
 use std::borrow::Cow;
-use std::fmt;
-use std::sync::LazyLock;
 
 use bytes::Bytes;
-use memchr::memmem::Finder;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use thiserror::Error;
 
-/// A piece of JSON, as bytes. Cloning shares them.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Payload(Bytes);
+pub use super::payload::{LazyFinder, Payload};
 
-/// A word that is looked for in payloads before anything is read: most do not have it, and may be large.
-pub struct LazyFinder(LazyLock<Finder<'static>>);
+/// The default limit for the size of a received message, in bytes.
+pub const DEFAULT_MAX_MESSAGE_SIZE: usize = 64 * 1024 * 1024;
 
-impl LazyFinder {
-    /// A word; how it is looked for is worked out once.
-    pub const fn new(finder: fn() -> Finder<'static>) -> LazyFinder {
-        LazyFinder(LazyLock::new(finder))
-    }
-}
-
-impl fmt::Debug for LazyFinder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Word({:?})", String::from_utf8_lossy(self.0.needle()))
-    }
-}
-
-impl Payload {
-    /// Is the word in it, wherever that is?
-    pub fn contains(&self, finder: &LazyFinder) -> bool {
-        finder.0.find(self.as_bytes()).is_some()
-    }
-
-    /// Takes bytes that are known to be JSON, such as those of another payload.
-    pub fn from_json(bytes: Bytes) -> Payload {
-        Payload(bytes)
-    }
-
-    /// Writes a value as JSON.
-    pub fn encode(value: &impl serde::Serialize) -> Result<Payload, serde_json::Error> {
-        Ok(Payload(Bytes::from(serde_json::to_vec(value)?)))
-    }
-
-    /// The bytes.
-    pub fn as_bytes(&self) -> &Bytes {
-        &self.0
-    }
-
-    /// Reads it as whatever the caller expects it to be.
-    pub fn decode<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
-        serde_json::from_slice(&self.0)
-    }
-}
-
-/// Prints its size only: payloads are large, and may hold secrets.
-impl fmt::Debug for Payload {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Payload({} bytes)", self.0.len())
-    }
-}
-
-/// What an answer belongs to. Ours are numbers; the other side may choose anything that JSON-RPC lets it.
+/// A request id. Ours are numbers; the other side may use any JSON value that JSON-RPC allows.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum RequestId {
-    /// A whole number that fits.
+    /// A non-negative integer that fits 64 bits.
     Number(u64),
-    /// Anything else, as the JSON that was sent: text in quotes, a negative number.
+    /// Any other id as raw JSON: a quoted string, a negative number.
     Other(Bytes),
 }
 
 impl RequestId {
-    /// The id as JSON; null where what was sent is none.
+    /// The id as JSON; null if the raw id is not valid JSON.
     pub fn to_json(&self) -> serde_json::Value {
         match self {
             RequestId::Number(number) => (*number).into(),
@@ -83,7 +30,15 @@ impl RequestId {
         }
     }
 
-    /// Reads an id that came inside of something else, such as a cancellation.
+    /// Copies an id out of the message that holds it.
+    pub(crate) fn from_raw(raw: &RawValue) -> RequestId {
+        match raw.get().parse() {
+            Ok(number) => RequestId::Number(number),
+            Err(_) => RequestId::Other(Bytes::copy_from_slice(raw.get().as_bytes())),
+        }
+    }
+
+    /// Reads an id that is a member of a payload, such as in `notifications/cancelled`.
     pub fn from_json(json: &serde_json::Value) -> RequestId {
         match json.as_u64() {
             Some(number) => RequestId::Number(number),
@@ -92,54 +47,54 @@ impl RequestId {
     }
 }
 
-/// The error that the other side answered with.
+/// An error response.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("the other side answered with error {code}: {message}")]
+#[error("JSON-RPC error {code}: {message}")]
 pub struct RpcError {
-    /// JSON-RPC's code.
+    /// The JSON-RPC error code.
     pub code: i64,
-    /// Its words.
+    /// The error message.
     pub message: String,
-    /// More, where it sent more.
+    /// Additional data, if the other side sent any.
     pub data: Option<Payload>,
 }
 
-/// One message in either direction.
+/// A message in either direction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message {
-    /// A question that wants an answer.
+    /// A request.
     Request {
-        /// What the answer will carry.
+        /// The id that the response will carry.
         id: RequestId,
         /// The method.
         method: Cow<'static, str>,
         /// Its parameters.
         params: Option<Payload>,
     },
-    /// Something that is only said.
+    /// A notification.
     Notification {
         /// The method.
         method: Cow<'static, str>,
         /// Its parameters.
         params: Option<Payload>,
     },
-    /// An answer.
+    /// A response.
     Response {
-        /// The question's; absent where the other side could not read the question.
+        /// The id of the request; absent if the other side could not read it.
         id: Option<RequestId>,
         /// A result or an error.
         outcome: Result<Payload, RpcError>,
     },
 }
 
-/// Why bytes are no message.
+/// Why bytes are not a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum ParseError {
-    /// Not JSON, or not an object.
+    /// The bytes are not a JSON object.
     #[error("it is not a JSON object")]
     NotJson,
-    /// Neither a method nor a result nor an error in it.
-    #[error("it is JSON, but no JSON-RPC message")]
+    /// The object has neither a method nor a result nor an error.
+    #[error("it is JSON, but not a JSON-RPC message")]
     NotJsonRpc,
 }
 
@@ -167,8 +122,8 @@ struct RawErrorObject<'a> {
     data: Option<&'a RawValue>,
 }
 
-/// Reads one message, or all of a batch. Bytes that are no text become marks: a call shall not go unanswered
-/// because a file's name was written in an old encoding.
+/// Parses one message or a batch. Invalid UTF-8 becomes replacement characters, so that a file name in an old
+/// encoding does not leave a call without a response.
 pub fn parse(bytes: &Bytes) -> Result<Messages, ParseError> {
     match parse_utf8(bytes) {
         Err(ParseError::NotJson) if std::str::from_utf8(bytes).is_err() => {
@@ -188,22 +143,22 @@ fn parse_utf8(bytes: &Bytes) -> Result<Messages, ParseError> {
     parse_one(bytes).map(Messages::One)
 }
 
-/// What a line held.
+/// The content of one line, frame or event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Messages {
-    /// A message.
+    /// A single message.
     One(Message),
-    /// A batch, as protocol version 2025-03-26 lets servers send it; each part good or bad by itself.
+    /// A batch, which protocol version 2025-03-26 allows. Each part is parsed on its own.
     Batch(Vec<Result<Message, ParseError>>),
 }
 
 fn parse_one(bytes: &Bytes) -> Result<Message, ParseError> {
-    // A list would be read as members in their order.
+    // Serde would read an array as the members of the struct in order.
     if bytes.trim_ascii_start().first() != Some(&b'{') {
         return Err(ParseError::NotJson);
     }
     let envelope: Envelope<'_> = serde_json::from_slice(bytes).map_err(|_| ParseError::NotJson)?;
-    let payload = |raw: &RawValue| Payload(bytes.slice_ref(raw.get().as_bytes()));
+    let payload = |raw: &RawValue| Payload::from_json(bytes.slice_ref(raw.get().as_bytes()));
     let id = envelope.id.map(|raw| parse_id(bytes, raw));
     if let Some(method) = envelope.method {
         let method = Cow::Owned(method.into_owned());
@@ -216,10 +171,11 @@ fn parse_one(bytes: &Bytes) -> Result<Message, ParseError> {
     match (envelope.result, envelope.error) {
         (_, Some(error)) => Ok(Message::Response { id, outcome: Err(parse_error(bytes, error)) }),
         (Some(result), None) => Ok(Message::Response { id, outcome: Ok(payload(result)) }),
-        // `"result": null` reads as absent; with an id it can only have been an answer.
-        (None, None) if id.is_some() => {
-            Ok(Message::Response { id, outcome: Ok(Payload(Bytes::from_static(b"null"))) })
-        }
+        // Serde reads `"result": null` as absent. With an id the message can only be a response.
+        (None, None) if id.is_some() => Ok(Message::Response {
+            id,
+            outcome: Ok(Payload::from_json(Bytes::from_static(b"null"))),
+        }),
         (None, None) => Err(ParseError::NotJsonRpc),
     }
 }
@@ -231,25 +187,31 @@ fn parse_id(bytes: &Bytes, raw: &RawValue) -> RequestId {
     }
 }
 
-/// Even an error that makes no sense is an error, and its text is kept.
+/// Reads an error object. An invalid one is kept as the data of an error with code 0.
 fn parse_error(bytes: &Bytes, raw: &RawValue) -> RpcError {
     let object = raw.get().starts_with('{').then(|| serde_json::from_str(raw.get()));
     match object {
         Some(Ok(RawErrorObject { code, message, data })) => RpcError {
             code,
             message: message.into_owned(),
-            data: data.map(|raw| Payload(bytes.slice_ref(raw.get().as_bytes()))),
+            data: data.map(|raw| Payload::from_json(bytes.slice_ref(raw.get().as_bytes()))),
         },
         Some(Err(_)) | None => RpcError {
             code: 0,
-            message: "an error of no known shape".to_owned(),
-            data: Some(Payload(bytes.slice_ref(raw.get().as_bytes()))),
+            message: "an error in an unknown format".to_owned(),
+            data: Some(Payload::from_json(bytes.slice_ref(raw.get().as_bytes()))),
         },
     }
 }
 
+/// The start of a method name, for logs: the other side may send a name of any length.
+pub(crate) fn log_method(method: &str) -> &str {
+    const MAX_LENGTH: usize = 100;
+    &method[..method.floor_char_boundary(MAX_LENGTH)]
+}
+
 impl Message {
-    /// Writes the message to the end of a buffer, without a line ending.
+    /// Appends the message to a buffer, without a line ending.
     pub fn write_to(&self, buffer: &mut Vec<u8>) {
         buffer.extend_from_slice(b"{\"jsonrpc\":\"2.0\"");
         match self {
@@ -263,7 +225,7 @@ impl Message {
             Message::Response { id, outcome: Ok(result) } => {
                 write_id(buffer, id.as_ref());
                 buffer.extend_from_slice(b",\"result\":");
-                write_raw(buffer, &result.0);
+                write_raw(buffer, result.as_bytes());
             }
             Message::Response { id, outcome: Err(error) } => {
                 write_id(buffer, id.as_ref());
@@ -273,7 +235,7 @@ impl Message {
                 write_string(buffer, &error.message);
                 if let Some(data) = &error.data {
                     buffer.extend_from_slice(b",\"data\":");
-                    write_raw(buffer, &data.0);
+                    write_raw(buffer, data.as_bytes());
                 }
                 buffer.push(b'}');
             }
@@ -310,11 +272,11 @@ fn write_method(buffer: &mut Vec<u8>, method: &str, params: Option<&Payload>) {
     write_string(buffer, method);
     if let Some(params) = params {
         buffer.extend_from_slice(b",\"params\":");
-        write_raw(buffer, &params.0);
+        write_raw(buffer, params.as_bytes());
     }
 }
 
-/// A message is one line, so line breaks between the tokens of JSON become spaces; inside its texts there are none.
+/// Appends raw JSON as one line: line breaks between tokens become spaces. JSON strings contain none.
 fn write_raw(buffer: &mut Vec<u8>, json: &[u8]) {
     let start = buffer.len();
     buffer.extend_from_slice(json);
@@ -352,7 +314,7 @@ mod tests {
     }
 
     fn payload(text: &str) -> Payload {
-        Payload(Bytes::copy_from_slice(text.as_bytes()))
+        Payload::from_json(Bytes::copy_from_slice(text.as_bytes()))
     }
 
     #[test]
@@ -372,7 +334,7 @@ mod tests {
         assert_eq!(batch, Ok(Messages::Batch(vec![Err(ParseError::NotJson), Ok(notification)])));
         let error = RpcError {
             code: 0,
-            message: "an error of no known shape".to_owned(),
+            message: "an error in an unknown format".to_owned(),
             data: Some(payload(r#"[1,"m"]"#)),
         };
         let response = Message::Response { id: Some(RequestId::Number(1)), outcome: Err(error) };

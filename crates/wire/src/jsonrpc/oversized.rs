@@ -1,16 +1,15 @@
-//! Messages that are larger than we take: whose answer they are, found at their front, so that nobody waits for them.
-//! The bytes themselves are passed over by whoever reads them.
+//! Reads the id at the front of a response that exceeds the size limit, so that its call can fail at once.
+//! Skipping the rest of the message is left to the transport.
 
-use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use crate::jsonrpc::message::RequestId;
+use super::message::RequestId;
 
-/// How much of a message is looked at.
+/// How many bytes of a message are examined.
 const PREFIX_LENGTH: usize = 4096;
 
-/// The question that a message answers, where that can be told from its front: envelopes begin with their id.
+/// The id of the request that an oversized message answers, if the id precedes the result.
 pub(crate) fn response_id(message: &[u8]) -> Option<RequestId> {
     let prefix = &message[..message.len().min(PREFIX_LENGTH)];
     let mut rest = prefix.trim_ascii_start().strip_prefix(b"{")?;
@@ -21,14 +20,14 @@ pub(crate) fn response_id(message: &[u8]) -> Option<RequestId> {
         match key.as_str() {
             "result" | "error" => return id,
             "method" | "params" => return None,
-            "id" => id = Some(parse_id(&take_value::<Box<RawValue>>(&mut rest)?)),
+            "id" => id = Some(RequestId::from_raw(&*take_value::<Box<RawValue>>(&mut rest)?)),
             _ => drop(take_value::<Box<RawValue>>(&mut rest)?),
         }
         rest = rest.trim_ascii_start().strip_prefix(b",")?;
     }
 }
 
-/// Takes one value from the front.
+/// Parses one JSON value and removes it from the front.
 fn take_value<T: DeserializeOwned>(rest: &mut &[u8]) -> Option<T> {
     let mut values = serde_json::Deserializer::from_slice(rest).into_iter::<T>();
     let value = values.next()?.ok()?;
@@ -37,15 +36,10 @@ fn take_value<T: DeserializeOwned>(rest: &mut &[u8]) -> Option<T> {
     Some(value)
 }
 
-fn parse_id(raw: &RawValue) -> RequestId {
-    match raw.get().parse() {
-        Ok(number) => RequestId::Number(number),
-        Err(_) => RequestId::Other(Bytes::copy_from_slice(raw.get().as_bytes())),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+
     use super::*;
 
     #[test]

@@ -1,13 +1,13 @@
-//! Puts members into parameters that stay raw otherwise.
+//! Adds members to raw parameters without decoding them.
 
 use bytes::Bytes;
 use serde_json::Map;
 use serde_json::value::RawValue;
 
-use crate::jsonrpc::message::Payload;
+use super::payload::Payload;
 
-/// Parameters with more members in front. A member that was there before is replaced, but for `_meta`: there the
-/// two are joined, and ours win. Parameters that are no object stay as they are.
+/// Adds members in front of the parameters. A member of the same name is replaced, except `_meta`: there the two
+/// objects are merged, and ours take precedence. Parameters that are not an object stay unchanged.
 pub(crate) fn with_members(params: Option<&Payload>, members: &[(&str, &[u8])]) -> Option<Payload> {
     if members.is_empty() {
         return params.cloned();
@@ -39,7 +39,7 @@ pub(crate) fn with_members(params: Option<&Payload>, members: &[(&str, &[u8])]) 
     Some(Payload::from_json(Bytes::from(text)))
 }
 
-/// The slow way: one of the names may be there already, at the top or only somewhere deeper.
+/// Decodes and merges, for parameters that mention one of the names at any depth.
 fn merge_members(body: &[u8], members: &[(&str, &[u8])]) -> Payload {
     type Members = Map<String, serde_json::Value>;
     let Ok(mut map) = serde_json::from_slice::<Members>(body) else {
@@ -61,7 +61,7 @@ fn merge_members(body: &[u8], members: &[(&str, &[u8])]) -> Payload {
     Payload::from_json(Bytes::from(serde_json::Value::Object(map).to_string()))
 }
 
-/// One member of an object that is text.
+/// The value of a string member.
 pub(crate) fn string_member(params: &Payload, name: &str) -> Option<String> {
     let map: std::collections::HashMap<&str, &RawValue> =
         serde_json::from_slice(params.as_bytes()).ok()?;

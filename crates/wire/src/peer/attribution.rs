@@ -1,47 +1,59 @@
-//! On whose account the other side speaks: several may call over one connection, and what it asks or says on the way
-//! belongs to one of them.
+//! Attributes requests and notifications of the other side to the call that caused them: one connection may carry
+//! calls for several clients.
 
 use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 
-use crate::client::RequestHandler;
-use crate::jsonrpc::message::Payload;
+use crate::jsonrpc::message::{Payload, RpcError};
 
-/// Whoever a call is made for. Hears what the other side says on account of it, and answers what it asks.
+/// Answers requests that a server sends while it handles a request of ours.
+pub trait RequestHandler: Send + Sync {
+    /// Answers one request. May wait for a user.
+    fn respond<'a>(
+        &'a self,
+        method: &'a str,
+        params: Option<Payload>,
+    ) -> Pin<Box<dyn Future<Output = Result<Payload, RpcError>> + Send + 'a>>;
+}
+
+/// The party that a call is made for. Receives the notifications and answers the requests that belong to the call.
 pub trait CallOwner: RequestHandler + fmt::Debug {
-    /// For whom it stands: what may be known to one who stands for the same may be known to the other.
+    /// The identity behind the owner. Owners of one principal may see each other's messages.
     fn principal(&self) -> u64;
 
-    /// Does it wait for somebody's answer already?
+    /// Whether the owner is already answering a request.
     fn has_pending_request(&self) -> bool;
 
-    /// Hears something, before the answer to the call comes. Must not wait.
+    /// Receives a notification before the response to the call arrives. Must not block.
     fn on_notification(&self, method: &str, params: Option<&Payload>) -> Propagation;
 }
 
-/// Is what was heard done with?
+/// Whether a notification goes on to other receivers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Propagation {
-    /// It was for whoever heard it, and for nobody else.
+    /// The owner consumed the notification.
     Stop,
-    /// It is for everybody.
+    /// The notification is also for the receiver of [`SpawnedPeer::events`](super::SpawnedPeer::events).
     Continue,
 }
 
-/// On whose account something is said or asked.
+/// Which call a message belongs to.
 #[derive(Clone)]
 pub enum Attribution {
-    /// Nobody's in particular: no call is under way that was made for somebody.
+    /// No call that has an owner is pending.
     None,
-    /// One's.
+    /// A call of this owner.
     Owner(Arc<dyn CallOwner>),
-    /// It cannot be told whose: calls of several are under way.
+    /// Calls of several principals are pending, so the owner is unknown.
     Ambiguous,
 }
 
 impl Attribution {
-    /// Whose it is, where these calls are the ones it may belong to, each with its number. Of several of one party it is
-    /// the first that waits for no answer already; where all do, the last, since others may have been left waiting.
+    /// Chooses among the calls that a message may belong to, given by number. Of several calls of one principal it
+    /// is the oldest whose owner is not answering a request; if all are, the newest, because requests of the others
+    /// may have been abandoned.
     pub(super) fn resolve<'a>(
         candidates: impl IntoIterator<Item = (u64, &'a Arc<dyn CallOwner>)>,
     ) -> Attribution {
@@ -64,9 +76,9 @@ impl Attribution {
 impl fmt::Debug for Attribution {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Attribution::None => f.write_str("Nobody"),
-            Attribution::Owner(owner) => write!(f, "One({})", owner.principal()),
-            Attribution::Ambiguous => f.write_str("Several"),
+            Attribution::None => f.write_str("None"),
+            Attribution::Owner(owner) => write!(f, "Owner({})", owner.principal()),
+            Attribution::Ambiguous => f.write_str("Ambiguous"),
         }
     }
 }
@@ -74,8 +86,6 @@ impl fmt::Debug for Attribution {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::RequestHandler;
-    use crate::jsonrpc::message::RpcError;
 
     #[derive(Debug)]
     struct TestOwner(u64, bool);
@@ -85,8 +95,7 @@ mod tests {
             &'a self,
             _method: &'a str,
             _params: Option<Payload>,
-        ) -> std::pin::Pin<Box<dyn Future<Output = Result<Payload, RpcError>> + Send + 'a>>
-        {
+        ) -> Pin<Box<dyn Future<Output = Result<Payload, RpcError>> + Send + 'a>> {
             Box::pin(std::future::pending())
         }
     }

@@ -1,4 +1,4 @@
-//! One call: what is asked, how long it may take, and what happens when nobody waits for it any more.
+//! One call: its request, its timeout, and its cancellation.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -14,18 +14,19 @@ use http::HeaderMap;
 use tokio::sync::mpsc::error::{SendError, TrySendError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, Sleep, sleep};
+use tracing::{debug, trace};
 
 use super::attribution::CallOwner;
-use super::pending::CallEnding;
-use super::{CallError, Cancellation, Command, Delivery, Peer};
-use crate::jsonrpc::message::{Message, Payload, RequestId, RpcError};
-use crate::transport::{CloseReason, FastPathOutcome, OutgoingMessage};
-use crate::transport_error::TransportError;
+use super::error::{CallError, Delivery};
+use super::pending::{CallEnding, CallOutcome, PendingCall, Progress};
+use super::{Cancellation, Command, Peer};
+use crate::jsonrpc::message::{Message, Payload, RequestId, log_method};
+use crate::transport::{FastPathOutcome, OutgoingMessage};
 
-/// Progress that finds no room is dropped: the next one says more anyway.
+/// Progress beyond this is dropped: the next notification supersedes it.
 const PROGRESS_QUEUE: usize = 16;
 
-/// A call to be made. Await it; dropping it unfinished tells the other side to stop.
+/// A call that has not been sent yet. Await it to send it; dropping the future cancels the call.
 #[derive(Debug)]
 #[must_use = "a call does nothing until it is awaited"]
 pub struct Call {
@@ -39,37 +40,17 @@ pub struct Call {
     owner: Option<Arc<dyn CallOwner>>,
 }
 
-/// How long a call may take.
+/// The timeout of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum CallTimeout {
-    /// As long as the connection lives.
+pub(crate) enum CallTimeout {
+    /// Until the connection closes.
     None,
-    /// This long.
+    /// From the start of the call.
     Total(Duration),
-    /// This long after the last sign of progress.
+    /// From the last progress notification.
     Progress(Duration),
-    /// This long, not counting what the other side waits for us.
+    /// From the start of the call, not counting the time in which the other side waits for a response of ours.
     Server(Duration),
-}
-
-/// A sign of progress, as the other side sent it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Progress(pub Payload);
-
-/// What the task keeps of a call until its answer comes.
-#[derive(Debug)]
-pub(super) struct PendingCall {
-    pub(super) response: oneshot::Sender<CallOutcome>,
-    pub(super) progress: Option<mpsc::Sender<Progress>>,
-    pub(super) owner: Option<Arc<dyn CallOwner>>,
-}
-
-/// How a call ended, seen from the task.
-#[derive(Debug)]
-pub(super) enum CallOutcome {
-    Response(Result<Payload, RpcError>),
-    Transport(TransportError),
-    Closed(CloseReason),
 }
 
 impl Call {
@@ -79,49 +60,55 @@ impl Call {
         Call { peer, number, method, params, headers, timeout, progress_sender, owner }
     }
 
-    /// The call's number, which is also the progress token to put into its parameters.
+    /// The number of the call, which is also its progress token.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// The parameters.
+    /// Sets the parameters.
     pub fn params(mut self, params: Payload) -> Call {
         self.params = Some(params);
         self
     }
 
-    /// What is said beside the call, where the transport has headers.
+    /// Sets headers, for transports that have them.
     pub fn headers(mut self, headers: HeaderMap) -> Call {
         self.headers = Some(Box::new(headers));
         self
     }
 
-    /// Gives up after this long.
+    /// Fails the call after this time.
     pub fn timeout(mut self, timeout: Duration) -> Call {
         self.timeout = CallTimeout::Total(timeout);
         self
     }
 
-    /// Gives up when nothing was heard for this long; every sign of progress begins the wait anew, and it does not
-    /// end while the other side waits for an answer of ours.
+    /// Fails the call when no progress arrived for this time. It does not fail while the other side waits for a
+    /// response of ours.
     pub fn progress_timeout(mut self, timeout: Duration) -> Call {
         self.timeout = CallTimeout::Progress(timeout);
         self
     }
 
-    /// Gives up after this long, but not while the other side waits for an answer of ours.
+    /// Fails the call after this time, but not while the other side waits for a response of ours.
     pub fn server_timeout(mut self, timeout: Duration) -> Call {
         self.timeout = CallTimeout::Server(timeout);
         self
     }
 
-    /// Who hears what the other side says and answers what it asks on account of this call.
+    /// Sets any kind of timeout.
+    pub(crate) fn timeout_policy(mut self, timeout: CallTimeout) -> Call {
+        self.timeout = timeout;
+        self
+    }
+
+    /// Sets the owner, which receives the notifications and answers the requests that belong to the call.
     pub fn owner(mut self, owner: Arc<dyn CallOwner>) -> Call {
         self.owner = Some(owner);
         self
     }
 
-    /// Also hands signs of progress to somebody.
+    /// Sends progress notifications to a channel.
     pub fn progress_sender(mut self, progress_sender: mpsc::Sender<Progress>) -> Call {
         self.progress_sender = Some(progress_sender);
         self
@@ -159,9 +146,9 @@ impl IntoFuture for Call {
     }
 }
 
-/// A call under way. Dropping it unfinished tells the other side to stop.
+/// A call in progress. Dropping it cancels the call.
 ///
-/// It is written out, not an `async` block in a box: most calls wait for one thing only, their answer.
+/// Written by hand instead of as a boxed `async` block, because most calls only wait for their response.
 #[derive(Debug)]
 #[must_use = "a call does nothing until it is awaited"]
 pub struct CallFuture {
@@ -170,23 +157,23 @@ pub struct CallFuture {
     stage: Stage,
     response: oneshot::Receiver<CallOutcome>,
     timeout: CallTimeout,
-    /// Rings when there is no patience left. Set when the call is first polled, where there is a limit.
+    /// When the call times out. Set at the first poll if there is a timeout.
     deadline: Option<Pin<Box<Sleep>>>,
     progress_updates: Option<mpsc::Receiver<Progress>>,
     progress_sender: Option<mpsc::Sender<Progress>>,
 }
 
-/// How far a call has come.
+/// The progress of a call.
 enum Stage {
-    /// Nobody has heard of it.
+    /// Not sent.
     New(OutgoingMessage, PendingCall),
-    /// It goes past the task; this is where it is asked and answered.
+    /// Sent past the task; this future sends the request and reads the response.
     FastPath(BoxFuture<'static, FastPathOutcome>),
-    /// The task has no room for it yet.
+    /// Waits for room in the queue of the task.
     Queued(Pin<Box<dyn Future<Output = Result<(), SendError<Command>>> + Send>>),
-    /// The task has it, or will.
+    /// Handed to the task.
     Sent,
-    /// It has ended.
+    /// Completed.
     Done,
 }
 
@@ -206,9 +193,11 @@ impl Future for CallFuture {
                     }
                     Poll::Ready(FastPathOutcome::Failed(error)) => {
                         call.finish();
+                        let (kind, status) = (error.log_label(), error.status());
+                        debug!(error = kind, status, "message not delivered");
                         return Poll::Ready(Err(CallError::Transport(error)));
                     }
-                    // The connection may end meanwhile.
+                    // The connection may close in the meantime.
                     Poll::Pending => return call.poll_response(task),
                 },
                 Stage::Queued(sending) => match sending.as_mut().poll(task) {
@@ -229,6 +218,9 @@ impl CallFuture {
             return Ok(());
         };
         self.deadline = self.timeout.duration().map(|limit| Box::pin(sleep(limit)));
+        if let Message::Request { method, .. } = &outgoing.message {
+            trace!(number = self.number, method = log_method(method), "request sent");
+        }
         let shared = &self.peer.0;
         let number = self.number;
         let attempt = match &shared.fast_path {
@@ -239,7 +231,7 @@ impl CallFuture {
             Ok(attempt) => {
                 shared.pending_calls.insert(number, pending);
                 self.stage = Stage::FastPath(attempt);
-                // The task closes this before it tells everybody who is in the register.
+                // The task closes this channel before it fails the pending calls.
                 if shared.commands.is_closed() {
                     self.finish();
                     return Err(self.not_sent());
@@ -260,16 +252,15 @@ impl CallFuture {
         }
     }
 
-    /// The call has its answer, and the task did not see it.
+    /// Completes a call whose response did not pass through the task.
     fn finish(&mut self) {
         self.stage = Stage::Done;
-        let _the_other_end_of_ours =
-            self.peer.0.pending_calls.remove(self.number, CallEnding::Answered);
+        let _ours = self.peer.0.pending_calls.remove(self.number, CallEnding::Answered);
     }
 
     fn poll_response(&mut self, task: &mut Context<'_>) -> Poll<Result<Payload, CallError>> {
         if let Poll::Ready(response) = Pin::new(&mut self.response).poll(task) {
-            // What was said before the answer may come with it.
+            // Progress may have arrived together with the response.
             self.forward_progress(task);
             self.stage = Stage::Done;
             return Poll::Ready(self.outcome(response.ok()));
@@ -287,8 +278,8 @@ impl CallFuture {
         match response {
             Some(CallOutcome::Response(outcome)) => outcome.map_err(CallError::from),
             Some(CallOutcome::Transport(error)) => Err(CallError::Transport(error)),
-            Some(CallOutcome::Closed(how)) => {
-                Err(CallError::Closed { reason: how, delivery: Delivery::Unknown })
+            Some(CallOutcome::Closed(reason)) => {
+                Err(CallError::Closed { reason, delivery: Delivery::Unknown })
             }
             None => Err(CallError::Closed {
                 reason: self.peer.close_reason(),
@@ -297,7 +288,7 @@ impl CallFuture {
         }
     }
 
-    /// Passes signs of progress on; the alarm is set anew where that is the agreement.
+    /// Forwards progress, and restarts a progress timeout.
     fn forward_progress(&mut self, task: &mut Context<'_>) {
         while let Some(progress_updates) = &mut self.progress_updates
             && let Poll::Ready(update) = progress_updates.poll_recv(task)
@@ -312,7 +303,7 @@ impl CallFuture {
                 deadline.as_mut().reset(Instant::now() + limit);
             }
             if let Some(progress_sender) = &self.progress_sender {
-                let _no_room_or_nobody = progress_sender.try_send(update);
+                let _full_or_closed = progress_sender.try_send(update);
             }
         }
     }
@@ -322,7 +313,7 @@ impl CallFuture {
             return Poll::Pending;
         };
         while deadline.as_mut().poll(task).is_ready() {
-            // The other side asked us something on its way, and people take as long as people take.
+            // The other side waits for a response of ours, which may take a user any time.
             if matches!(self.timeout, CallTimeout::Total(_)) || !self.peer.has_open_requests() {
                 return self.time_out(limit);
             }
@@ -332,36 +323,37 @@ impl CallFuture {
     }
 
     fn time_out(&mut self, limit: Duration) -> Poll<Result<Payload, CallError>> {
-        self.cancel("no answer came in time");
+        debug!(number = self.number, "request timed out");
+        self.cancel("the request timed out");
         Poll::Ready(Err(CallError::Timeout(limit)))
     }
 
-    /// Tells the task that nobody waits any more. The channel closes first: a question that the task has not
-    /// taken yet is then never sent.
+    /// Tells the task that the caller does not wait any more. The response channel closes first, so that a request
+    /// which the task has not taken yet is never sent.
     fn cancel(&mut self, reason: &'static str) {
         if let Stage::Sent | Stage::FastPath(_) = mem::replace(&mut self.stage, Stage::Done) {
             self.response.close();
             let cancellation = Cancellation::Call { number: self.number, reason };
-            let _connection_over = self.peer.0.cancellations.send(cancellation);
+            let _connection_closed = self.peer.0.cancellations.send(cancellation);
         }
     }
 }
 
 impl Drop for CallFuture {
     fn drop(&mut self) {
-        self.cancel("the caller is gone");
+        self.cancel("the caller cancelled the request");
     }
 }
 
-/// Prints no parameters.
+/// Omits the parameters.
 impl fmt::Debug for Stage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Stage::New(..) => "New",
-            Stage::FastPath(_) => "Short",
-            Stage::Queued(_) => "Queueing",
-            Stage::Sent => "Asked",
-            Stage::Done => "Over",
+            Stage::FastPath(_) => "FastPath",
+            Stage::Queued(_) => "Queued",
+            Stage::Sent => "Sent",
+            Stage::Done => "Done",
         })
     }
 }

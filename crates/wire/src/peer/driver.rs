@@ -1,4 +1,4 @@
-//! The task behind a peer: owns the link and the calls that wait.
+//! The task of a peer: owns the transport and completes pending calls.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -11,34 +11,37 @@ use serde_json::value::RawValue;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
+use tracing::{Span, debug, info, trace};
 
 use super::attribution::{Attribution, Propagation};
-use super::call::{CallOutcome, Progress};
-use super::pending::{CallEnding, MessageKind, PendingCalls};
-use super::{Cancellation, Command, IncomingRequest, OpenRequestGuard, PeerEvent, Statistics};
-use crate::jsonrpc::message::{Message, Payload, RequestId, RpcError};
+use super::incoming::{IncomingRequest, OpenRequestGuard};
+use super::pending::{CallEnding, CallOutcome, MessageKind, PendingCalls, Progress};
+use super::{Cancellation, Command, PeerEvent, Statistics};
+use crate::jsonrpc::message::{Message, Payload, RequestId, RpcError, log_method};
 use crate::transport::{CloseReason, Transport, TransportEvent};
+use crate::transport_error::TransportError;
 
-/// While more than this waits to be written, callers wait too.
+/// While more bytes than this are queued, callers wait.
 const HIGH_WATER: usize = 1024 * 1024;
 
-/// While more than this waits, our own answers to floods are dropped.
+/// While more bytes than this are queued, automatic responses are dropped.
 const RESPONSE_LIMIT: usize = 2 * HIGH_WATER;
-/// How long the last messages may take to leave.
+/// How long the last messages may take to be sent.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
-/// What comes to the task from outside.
+
+/// The channels that the task reads.
 pub(super) struct DriverInputs {
     pub(super) commands: mpsc::Receiver<Command>,
     pub(super) responses: mpsc::Receiver<Message>,
     pub(super) cancellations: mpsc::UnboundedReceiver<Cancellation>,
 }
 
-/// Where the task tells what happens.
+/// The channels that the task writes to.
 pub(super) struct DriverOutputs {
     pub(super) events: mpsc::Sender<PeerEvent>,
-    /// For answers to the other side's questions.
+    /// Responses to received requests.
     pub(super) responses: mpsc::Sender<Message>,
-    /// How many of its questions wait.
+    /// How many received requests have no response yet.
     pub(super) open_requests: Arc<AtomicUsize>,
     pub(super) close_reason: watch::Sender<Option<CloseReason>>,
 }
@@ -48,6 +51,8 @@ pub(super) struct Driver<L> {
     pending_calls: Arc<PendingCalls>,
     outputs: DriverOutputs,
     statistics: Statistics,
+    /// The span in which the connection was opened, for all events of the task.
+    span: Span,
 }
 
 impl<L: Transport> Driver<L> {
@@ -56,14 +61,15 @@ impl<L: Transport> Driver<L> {
         pending_calls: Arc<PendingCalls>,
         outputs: DriverOutputs,
     ) -> Driver<L> {
-        Driver { transport, pending_calls, outputs, statistics: Statistics::default() }
+        let statistics = Statistics::default();
+        Driver { transport, pending_calls, outputs, statistics, span: Span::current() }
     }
 
     pub(super) async fn run(mut self, inputs: DriverInputs) -> Statistics {
         let DriverInputs { mut commands, mut responses, mut cancellations } = inputs;
         let reason = loop {
             let has_room = self.transport.queued_bytes() < HIGH_WATER;
-            // Calls may wait for our answers, so answers do not wait behind calls.
+            // A call of the other side may wait for our response, so responses do not wait behind calls.
             let has_room_for_responses = self.transport.queued_bytes() < RESPONSE_LIMIT;
             tokio::select! {
                 command = commands.recv(), if has_room => match command {
@@ -71,7 +77,7 @@ impl<L: Transport> Driver<L> {
                         self.execute(command);
                         self.execute_queued(&mut commands);
                     }
-                    // Nobody holds a handle any more.
+                    // All handles were dropped.
                     None => break self.shutdown().await,
                 },
                 Some(response) = responses.recv(), if has_room_for_responses => {
@@ -90,12 +96,16 @@ impl<L: Transport> Driver<L> {
                 arrival = self.transport.next() => match arrival {
                     Ok(TransportEvent::Message(message)) => self.receive(message, None),
                     Ok(TransportEvent::RelatedMessage { request_id, message }) => self.receive(message, Some(&request_id)),
-                    Ok(TransportEvent::DeliveryFailed { id, error }) => self.complete(id, CallOutcome::Transport(error)),
-                    Ok(TransportEvent::Malformed(_)) => self.statistics.malformed_messages += 1,
+                    Ok(TransportEvent::DeliveryFailed { id, error }) => self.on_delivery_failed(id, error),
+                    Ok(TransportEvent::Malformed(error)) => {
+                        debug!(parent: &self.span, %error, "malformed message ignored");
+                        self.statistics.malformed_messages += 1;
+                    }
                     Err(reason) => break reason,
                 },
             }
         };
+        info!(parent: &self.span, reason = reason.log_label(), "connection closed");
         self.outputs.close_reason.send_replace(Some(reason.clone()));
         commands.close();
         for pending in self.pending_calls.drain() {
@@ -104,13 +114,13 @@ impl<L: Transport> Driver<L> {
         self.statistics
     }
 
-    /// What was said last still leaves.
+    /// Sends the queued messages.
     async fn shutdown(&mut self) -> CloseReason {
-        let _other_side_slow = timeout(SHUTDOWN_TIMEOUT, self.transport.shutdown()).await;
+        let _timed_out = timeout(SHUTDOWN_TIMEOUT, self.transport.shutdown()).await;
         CloseReason::Closed
     }
 
-    /// Takes what else is there at once, so that many messages leave in one write.
+    /// Takes all queued commands, so that many messages leave in one write.
     fn execute_queued(&mut self, commands: &mut mpsc::Receiver<Command>) {
         while self.transport.queued_bytes() < HIGH_WATER {
             match commands.try_recv() {
@@ -129,11 +139,16 @@ impl<L: Transport> Driver<L> {
                 self.pending_calls.insert(number, pending);
                 self.transport.push(outgoing);
             }
-            Command::Send(message) => self.transport.push(message.into()),
+            Command::Send(message) => {
+                if let Message::Notification { method, .. } = &message {
+                    trace!(parent: &self.span, method = log_method(method), "notification sent");
+                }
+                self.transport.push(message.into());
+            }
         }
     }
 
-    /// Only a call that still waits is cancelled: an answer may have crossed the caller's leaving.
+    /// Cancels a call that is still pending. Its response may have arrived in the meantime.
     fn cancel(&mut self, number: u64, reason: &str) {
         if self.pending_calls.remove(number, CallEnding::Cancelled).is_none() {
             return;
@@ -148,13 +163,21 @@ impl<L: Transport> Driver<L> {
         match message {
             Message::Response { id, outcome } => self.complete(id, CallOutcome::Response(outcome)),
             Message::Notification { method, params } => {
+                trace!(parent: &self.span, method = ?log_method(&method), "notification received");
                 self.on_notification(method, params, related_to)
             }
             Message::Request { id, method, params } => {
+                trace!(parent: &self.span, method = ?log_method(&method), "request received");
                 let attribution = self.pending_calls.attribute(related_to, MessageKind::Request);
                 self.on_request(id, method, params, attribution);
             }
         }
+    }
+
+    fn on_delivery_failed(&mut self, id: Option<RequestId>, error: TransportError) {
+        let status = error.status();
+        debug!(parent: &self.span, error = error.log_label(), status, "message not delivered");
+        self.complete(id, CallOutcome::Transport(error));
     }
 
     fn complete(&mut self, id: Option<RequestId>, call_outcome: CallOutcome) {
@@ -214,21 +237,19 @@ impl<L: Transport> Driver<L> {
             self.respond(id, outcome);
             return;
         }
-        let response = Some(self.outputs.responses.clone());
-        let _open = OpenRequestGuard::new(&self.outputs.open_requests);
         let request = IncomingRequest {
             id,
             method,
             params,
             attribution,
-            responses: response,
-            _open_guard: _open,
+            responses: Some(self.outputs.responses.clone()),
+            _open_guard: OpenRequestGuard::new(&self.outputs.open_requests),
         };
         let Err(error) = self.outputs.events.try_send(PeerEvent::Request(request)) else { return };
         self.statistics.rejected_requests += 1;
         let message = match &error {
-            TrySendError::Full(_) => "too many questions are waiting",
-            TrySendError::Closed(_) => "nobody answers questions here",
+            TrySendError::Full(_) => "too many requests are pending",
+            TrySendError::Closed(_) => "this client does not accept requests",
         };
         if let PeerEvent::Request(mut request) = error.into_inner() {
             request.responses = None;
@@ -237,8 +258,8 @@ impl<L: Transport> Driver<L> {
         }
     }
 
-    /// Answers without anybody's doing. A side that asks and does not read gets no more of these: callers can
-    /// be made to wait, a flood of questions cannot.
+    /// Sends an automatic response. The other side gets none while it does not read: callers can be made to wait, a
+    /// flood of requests cannot.
     fn respond(&mut self, id: RequestId, outcome: Result<Payload, RpcError>) {
         if self.transport.queued_bytes() < RESPONSE_LIMIT {
             self.transport.push(Message::Response { id: Some(id), outcome }.into());
@@ -248,7 +269,7 @@ impl<L: Transport> Driver<L> {
     }
 }
 
-/// The number of the call that progress belongs to. Servers give the token back as they got it, some as text.
+/// The number of the call that progress belongs to. Some servers return the token as a string.
 fn progress_token(params: &Payload) -> Option<u64> {
     #[derive(Deserialize)]
     struct Token<'a> {

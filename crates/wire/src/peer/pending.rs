@@ -1,22 +1,44 @@
-//! Calls under way, and those that ended a moment ago. The task that owns the link looks here for whom an answer is and
-//! on whose account the other side speaks; callers who need not bother that task write themselves down and off.
+//! Calls that are pending, and those that ended a moment ago. The task finds the call of a response here, and the
+//! owner of a request or notification; calls on the fast path enter and remove themselves.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::attribution::{Attribution, CallOwner};
-use super::call::PendingCall;
-use crate::jsonrpc::message::RequestId;
+use crate::jsonrpc::message::{Payload, RequestId, RpcError};
+use crate::transport::CloseReason;
+use crate::transport_error::TransportError;
 
-/// For how long the other side may still speak on account of a call that was called off, and of one that it answered.
+/// How long the other side may still send messages that belong to a cancelled call, and to an answered one.
 const CANCELLED_GRACE: Duration = Duration::from_secs(10);
 const ANSWERED_GRACE: Duration = Duration::from_secs(1);
-/// How many such calls are remembered.
+/// How many ended calls are remembered.
 const MAX_RECENT_CALLS: usize = 1024;
+
+/// The parameters of a progress notification.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Progress(pub Payload);
+
+/// What is stored about a call until its response arrives.
+#[derive(Debug)]
+pub(super) struct PendingCall {
+    pub(super) response: oneshot::Sender<CallOutcome>,
+    pub(super) progress: Option<mpsc::Sender<Progress>>,
+    pub(super) owner: Option<Arc<dyn CallOwner>>,
+}
+
+/// The outcome of a call, as the task reports it.
+#[derive(Debug)]
+pub(super) enum CallOutcome {
+    Response(Result<Payload, RpcError>),
+    Transport(TransportError),
+    Closed(CloseReason),
+}
 
 /// The calls of one connection.
 #[derive(Debug, Default)]
@@ -28,7 +50,7 @@ struct Calls {
     recent: VecDeque<RecentCall>,
 }
 
-/// A call made for somebody that nobody waits for any more, of which the other side may not know yet.
+/// An ended call whose owner may still receive messages.
 #[derive(Debug)]
 struct RecentCall {
     owner: Arc<dyn CallOwner>,
@@ -43,7 +65,7 @@ pub(super) enum CallEnding {
     Answered,
 }
 
-/// What the other side does: who has answered asks nothing more, but may still say something.
+/// What the other side sends. It sends no requests for a call that it has answered, but may send notifications.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MessageKind {
     Request,
@@ -51,7 +73,7 @@ pub(super) enum MessageKind {
 }
 
 impl PendingCalls {
-    /// The lock is held for a look or a change, and never while somebody else's code runs that could wait.
+    /// The lock is held for one lookup or change, and never while foreign code runs that could block.
     fn calls(&self) -> MutexGuard<'_, Calls> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -60,7 +82,7 @@ impl PendingCalls {
         self.calls().pending.insert(number, pending);
     }
 
-    /// Takes a call that has ended out.
+    /// Removes a call that has ended.
     pub(super) fn remove(&self, number: u64, ending: CallEnding) -> Option<PendingCall> {
         let mut calls = self.calls();
         let mut pending = calls.pending.remove(&number)?;
@@ -70,16 +92,17 @@ impl PendingCalls {
         Some(pending)
     }
 
-    /// Looks at a call that still waits.
-    pub(super) fn peek<T>(&self, number: u64, look: impl FnOnce(&PendingCall) -> T) -> Option<T> {
-        self.calls().pending.get(&number).map(look)
+    /// Reads a call that is still pending.
+    pub(super) fn peek<T>(&self, number: u64, read: impl FnOnce(&PendingCall) -> T) -> Option<T> {
+        self.calls().pending.get(&number).map(read)
     }
 
     pub(super) fn drain(&self) -> Vec<PendingCall> {
         self.calls().pending.drain().map(|it| it.1).collect()
     }
 
-    /// On whose account the other side speaks. Where it does not say, it can only be told while one alone waits.
+    /// Finds the owner of a message. Without a related request, the owner is only known while one principal has
+    /// calls.
     pub(super) fn attribute(
         &self,
         related_to: Option<&RequestId>,
@@ -94,15 +117,15 @@ impl PendingCalls {
         let owned =
             calls.pending.iter().filter_map(|(number, it)| Some((*number, it.owner.as_ref()?)));
         match (Attribution::resolve(owned), kind) {
-            // It may speak of what somebody else called off a moment ago.
+            // The message may belong to a call of another principal that was just cancelled.
             (Attribution::Owner(owner), _) if calls.is_ambiguous(&*owner, kind) => {
                 Attribution::Ambiguous
             }
-            // What is said may come after the answer, on another way.
+            // A notification may arrive after the response, on another stream.
             (Attribution::None, MessageKind::Notification) => {
                 let now = Instant::now();
-                let late = calls.recent.iter().filter(|it| it.expires_at > now);
-                Attribution::resolve(late.map(|it| (0, &it.owner)))
+                let recent = calls.recent.iter().filter(|it| it.expires_at > now);
+                Attribution::resolve(recent.map(|it| (0, &it.owner)))
             }
             (
                 attribution @ (Attribution::None | Attribution::Owner(_) | Attribution::Ambiguous),
@@ -140,8 +163,8 @@ impl Calls {
     }
 }
 
-/// Spreads the numbers of calls over a map. They are our own, one after the other, and nobody else can put any
-/// there, so nothing has to be guarded against numbers that were chosen to collide.
+/// Hashes call numbers. They are sequential and assigned by us, so no protection against chosen collisions is
+/// needed.
 #[derive(Default)]
 struct CallNumberHasher(u64);
 
@@ -155,7 +178,7 @@ impl Hasher for CallNumberHasher {
     }
 
     fn write_u64(&mut self, number: u64) {
-        // The golden ratio of 2^64: neighbours end far apart in the high bits, which a map looks at too.
+        // 2^64 divided by the golden ratio: neighbours differ in the high bits, which the map uses as well.
         self.0 = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32);
     }
 }

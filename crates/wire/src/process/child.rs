@@ -1,187 +1,66 @@
-//! A server that is a program of its own: started in a group of its own, listened to, and stopped for good.
-//! Which program, with which variables and whether at all, is decided above.
+//! A server that runs as a child process: started in its own process group, with its standard error collected.
+//! Which program runs, with which environment and whether at all, is decided by the caller.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
-use std::fmt;
 use std::io;
-use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use bytes::Bytes;
-
-use rustix::process::{Pid, Signal, kill_process_group};
-use thiserror::Error;
+use rustix::process::Signal;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
-use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
+use tracing::field::display;
+use tracing::info;
 
-use crate::transport::stdio::{DEFAULT_MAX_MESSAGE_SIZE, StdioTransport};
+use super::descendants;
+use super::group::ProcessGroup;
+use super::stop::{CLOSE_GRACE, INTERRUPT_GRACE, KILL_GRACE, TERMINATE_GRACE};
+use crate::transport::stdio::StdioTransport;
 
-pub use crate::process::descendants::{OWNER_VARIABLE, kill_orphans};
-pub use crate::process::watchdog::{Watchdog, WatchdogProgram, run_watchdog};
+pub use super::descendants::{OWNER_VARIABLE, kill_orphans};
+pub use super::file_limit::raise_file_limit;
+pub use super::group::ProcessGroupGuard;
+pub use super::program::{ProcessOptions, ProcessSet, Program, StartError};
+pub use super::stop::{ProcessExit, StopStep};
+pub use super::watchdog::{Watchdog, WatchdogProgram, run_watchdog};
 
-/// How long a program has to end by itself once its standard input is closed.
-const CLOSE_GRACE: Duration = Duration::from_millis(80);
-/// How long it has after an interrupt.
-const INTERRUPT_GRACE: Duration = Duration::from_millis(100);
-/// How long it has after it was told to terminate.
-pub(crate) const TERMINATE_GRACE: Duration = Duration::from_millis(400);
-/// How long the system may take to end it.
-pub(crate) const KILL_GRACE: Duration = Duration::from_secs(1);
-/// How much of what it says on standard error is remembered.
+/// How many bytes of standard error output are kept.
 const STDERR_TAIL_BYTES: usize = 64 * 1024;
 
-/// Programs and flocks that this process has started so far; each has a number in its mark.
-pub(crate) static NEXT_PROGRAM: AtomicU64 = AtomicU64::new(0);
-static NEXT_SET: AtomicU64 = AtomicU64::new(0);
-
-/// How programs are kept.
-#[derive(Debug, Clone)]
-pub struct ProcessOptions {
-    /// The largest message we take from it.
-    pub max_message_size: usize,
-    /// Who kills it when we can not.
-    pub watchdog: Option<Watchdog>,
-    /// Whom it belongs to.
-    pub process_set: ProcessSet,
-    /// Who else hears what it says on standard error. What finds no room there is passed over.
-    pub stderr: Option<mpsc::Sender<Bytes>>,
-}
-
-impl Default for ProcessOptions {
-    fn default() -> ProcessOptions {
-        ProcessOptions {
-            max_message_size: DEFAULT_MAX_MESSAGE_SIZE,
-            watchdog: None,
-            process_set: ProcessSet::new(),
-            stderr: None,
-        }
-    }
-}
-
-/// What to start. Arguments and variables do not print: secrets are among them.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Program {
-    /// The program, a name to look for or a path.
-    pub command: OsString,
-    /// Its arguments.
-    pub args: Vec<OsString>,
-    /// All of its environment: nothing is inherited.
-    pub env: Vec<(OsString, OsString)>,
-    /// The folder it starts in.
-    pub cwd: Option<PathBuf>,
-}
-
-impl fmt::Debug for Program {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Program({})", self.command.display())
-    }
-}
-
-/// A program could not be started.
-#[derive(Debug, Error)]
-#[error("could not start `{}`", .command.display())]
-pub struct StartError {
-    /// The program.
-    pub command: OsString,
-    /// What the system said.
-    #[source]
-    pub source: io::Error,
-}
-
-/// The link to a program's standard streams.
+/// The transport over the standard streams of a program.
 pub type ProcessTransport = StdioTransport<ChildStdout, ChildStdin>;
 
-/// A running program and everything it started. Dropping it kills them all at once.
+/// A running program and its descendants. Dropping it kills all of them.
 #[derive(Debug)]
 pub struct Process {
+    /// The file name of the program, for logs.
+    name: OsString,
     child: Child,
     group: ProcessGroup,
     stderr_requests: mpsc::Sender<oneshot::Sender<Vec<u8>>>,
     stderr_task: JoinHandle<()>,
 }
 
-/// How a program ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ProcessExit {
-    /// What the system says of it; absent where it could not be waited for.
-    pub status: Option<ExitStatus>,
-    /// What it took.
-    pub step: StopStep,
-}
-
-/// When to look for processes that left their program's group.
+/// When to search for descendants that left the process group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DescendantSearch {
-    /// As soon as the program is gone.
+    /// After the program has exited.
     Now,
-    /// Not here: many programs end at once, and [`Flock::search`] follows.
+    /// Not here: the caller stops many programs and then calls [`ProcessSet::kill_descendants`].
     Deferred,
 }
 
-/// Programs that belong together and end together. Clones are the same flock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ProcessSet(pub(crate) u64);
-
-impl ProcessSet {
-    /// A flock of its own.
-    pub fn new() -> ProcessSet {
-        ProcessSet(NEXT_SET.fetch_add(1, Ordering::Relaxed))
-    }
-
-    /// Kills everybody whom any program of this flock started, in whatever group. Only for the end, when nothing
-    /// of it shall run any more. Blocks while it looks through the process table.
-    pub fn kill_descendants(self) -> usize {
-        crate::process::descendants::kill_marked(
-            &crate::process::descendants::Owner::current().set_mark(self.0),
-        )
-    }
-}
-
-impl Default for ProcessSet {
-    fn default() -> ProcessSet {
-        ProcessSet::new()
-    }
-}
-
-/// Lets this process hold as many programs as it may: each takes a handful of open files.
-pub fn raise_file_limit() {
-    const WANTED_FILES: u64 = 16_384;
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
-    let wanted = limit.maximum.map_or(WANTED_FILES, |most| most.min(WANTED_FILES));
-    if limit.current.is_some_and(|current| current < wanted) {
-        let raised = rustix::process::Rlimit { current: Some(wanted), maximum: limit.maximum };
-        let _stays_low = rustix::process::setrlimit(rustix::process::Resource::Nofile, raised);
-    }
-}
-
-/// What it took to end a program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum StopStep {
-    /// Its standard input was closed.
-    CloseStdin,
-    /// An interrupt.
-    Interrupt,
-    /// It was told to terminate.
-    Terminate,
-    /// It was killed.
-    Kill,
-}
-
-/// Starts a program in a process group of its own. Must be called inside a runtime.
+/// Starts a program in its own process group. Must be called inside a runtime.
 pub fn spawn(
     program: &Program,
     options: &ProcessOptions,
 ) -> Result<(ProcessTransport, Process), StartError> {
     let fail = |source| StartError { command: program.command.clone(), source };
-    let mark = crate::process::descendants::Owner::current()
-        .program_mark(options.process_set.0, NEXT_PROGRAM.fetch_add(1, Ordering::Relaxed));
+    let mark = options.process_set.next_program_mark();
     let mut command = Command::new(&program.command);
     command
         .args(&program.args)
@@ -202,38 +81,42 @@ pub fn spawn(
     let (Some(stdin), Some(stdout), Some(stderr)) = streams else {
         return Err(fail(io::ErrorKind::BrokenPipe.into()));
     };
-    let (said, tail_requests) = mpsc::channel(8);
-    let listener = tokio::spawn(collect_stderr(stderr, tail_requests, options.stderr.clone()));
+    let (stderr_requests, tail_requests) = mpsc::channel(8);
+    let stderr_task = tokio::spawn(collect_stderr(stderr, tail_requests, options.stderr.clone()));
     let transport = StdioTransport::new(stdout, stdin, options.max_message_size);
-    Ok((transport, Process { child, group, stderr_requests: said, stderr_task: listener }))
+    let name = program.name();
+    info!(program = %name.display(), pid = child.id(), "process started");
+    Ok((transport, Process { name, child, group, stderr_requests, stderr_task }))
 }
 
 impl Process {
-    /// The program's process number, while it runs.
+    /// The process id, while the program runs.
     pub fn pid(&self) -> Option<u32> {
         self.child.id()
     }
 
-    /// The end of what the program said on standard error.
+    /// The end of the standard error output.
     pub async fn stderr_tail(&self) -> Vec<u8> {
-        let (answer, answered) = oneshot::channel();
-        // A program that never stops talking keeps the listener busy.
-        let asked = async {
-            self.stderr_requests.send(answer).await.ok()?;
-            answered.await.ok()
+        let (sender, receiver) = oneshot::channel();
+        // A program that writes without pause keeps the collecting task busy.
+        let request = async {
+            self.stderr_requests.send(sender).await.ok()?;
+            receiver.await.ok()
         };
-        timeout(TERMINATE_GRACE, asked).await.ok().flatten().unwrap_or_default()
+        timeout(TERMINATE_GRACE, request).await.ok().flatten().unwrap_or_default()
     }
 
-    /// Waits until the program has ended by itself.
+    /// Waits until the program exits by itself.
     pub async fn wait(&mut self) -> io::Result<ExitStatus> {
         let status = self.child.wait().await?;
-        self.group.kill_remaining();
+        if self.group.kill_remaining() {
+            info!(program = %self.name.display(), %status, "process exited");
+        }
         Ok(status)
     }
 
-    /// Ends the program, politely first and in at most 600 ms. The link must be dropped before, which
-    /// closes its standard input. What it started and left behind is killed in any case.
+    /// Stops the program with increasing force, within 600 ms. The transport must be dropped first, which closes
+    /// standard input. Processes that the program left behind are killed in any case.
     pub async fn stop(mut self, search: DescendantSearch) -> ProcessExit {
         let steps = [
             (StopStep::CloseStdin, None, CLOSE_GRACE),
@@ -253,108 +136,30 @@ impl Process {
         self.finish(status.ok().and_then(Result::ok), StopStep::Kill, search).await
     }
 
-    /// Nobody can ask any more what was said, so the listener ends too. Whoever left the group is looked for,
-    /// off the runtime's threads, for that takes a look at every process there is.
+    /// Ends the collecting task and searches for descendants. The search reads the whole process table, so it runs
+    /// on a blocking thread.
     async fn finish(
         mut self,
         status: Option<ExitStatus>,
         step: StopStep,
         search: DescendantSearch,
     ) -> ProcessExit {
-        self.group.kill_remaining();
-        let mark = self.group.mark.take();
-        let Process { stderr_requests: said, stderr_task: listener, .. } = self;
-        if let (DescendantSearch::Now, Some(mark)) = (search, mark) {
-            let _found = tokio::task::spawn_blocking(move || {
-                crate::process::descendants::kill_marked(&mark)
-            })
-            .await;
+        if self.group.kill_remaining() {
+            let status = status.map(display);
+            info!(program = %self.name.display(), status, ?step, "process stopped");
         }
-        drop(said);
-        let _ended_or_slow = timeout(INTERRUPT_GRACE, listener).await;
+        let mark = self.group.mark.take();
+        let Process { stderr_requests, stderr_task, .. } = self;
+        if let (DescendantSearch::Now, Some(mark)) = (search, mark) {
+            let _found = tokio::task::spawn_blocking(move || descendants::kill_marked(&mark)).await;
+        }
+        drop(stderr_requests);
+        let _ended_or_slow = timeout(INTERRUPT_GRACE, stderr_task).await;
         ProcessExit { status, step }
     }
 }
 
-/// Holds a command that is run for a moment and everything it starts. Dropping it kills them all at once.
-#[derive(Debug)]
-pub struct ProcessGroupGuard {
-    mark: Option<String>,
-    group: Option<ProcessGroup>,
-}
-
-impl ProcessGroupGuard {
-    /// Prepares a command: it will lead a process group, and whatever it starts can be told by its mark.
-    pub fn prepare(command: &mut Command) -> ProcessGroupGuard {
-        let number = NEXT_PROGRAM.fetch_add(1, Ordering::Relaxed);
-        let mark =
-            crate::process::descendants::Owner::current().program_mark(ProcessSet::new().0, number);
-        command.env(OWNER_VARIABLE, &mark).process_group(0);
-        ProcessGroupGuard { mark: Some(mark), group: None }
-    }
-
-    /// Takes hold of what was started from that command.
-    pub fn attach(&mut self, child: &Child) {
-        if let Some(mark) = self.mark.take() {
-            self.group = ProcessGroup::new(child, mark, None);
-        }
-    }
-
-    /// Kills whoever is left. Only once: later the group's number may be somebody else's.
-    pub fn kill(&mut self) {
-        self.group = None;
-    }
-}
-
-/// A process group. Dropping it kills whoever is left in it, and whoever left it.
-#[derive(Debug)]
-pub(crate) struct ProcessGroup {
-    leader: Option<Pid>,
-    /// What tells those who left it; taken by whoever looks for them.
-    pub(crate) mark: Option<String>,
-    watchdog: Option<Watchdog>,
-}
-
-impl ProcessGroup {
-    pub(crate) fn new(
-        child: &Child,
-        mark: String,
-        watchdog: Option<Watchdog>,
-    ) -> Option<ProcessGroup> {
-        let number = child.id().and_then(|id| i32::try_from(id).ok())?;
-        let leader = Pid::from_raw(number)?;
-        if let Some(watchdog) = &watchdog {
-            watchdog.watch(leader);
-        }
-        Some(ProcessGroup { leader: Some(leader), mark: Some(mark), watchdog })
-    }
-
-    pub(crate) fn signal_all(&self, signal: Signal) {
-        if let Some(group) = self.leader {
-            let _nobody_left = kill_process_group(group, signal);
-        }
-    }
-
-    /// The leader is gone: kills whom it left behind, once. Later the number may be somebody else's.
-    pub(crate) fn kill_remaining(&mut self) {
-        self.signal_all(Signal::KILL);
-        if let (Some(leader), Some(watchdog)) = (self.leader.take(), &self.watchdog) {
-            watchdog.forget(leader);
-        }
-    }
-}
-
-impl Drop for ProcessGroup {
-    fn drop(&mut self) {
-        self.kill_remaining();
-        if let (Some(mark), Ok(runtime)) = (self.mark.take(), Handle::try_current()) {
-            // Nobody can wait for it here.
-            drop(runtime.spawn_blocking(move || crate::process::descendants::kill_marked(&mark)));
-        }
-    }
-}
-
-/// Takes everything from a program's standard error, so that it never waits for us, and remembers the end of it.
+/// Reads standard error until it closes, so that the program never blocks on it, and keeps the end.
 async fn collect_stderr(
     mut stderr: impl AsyncRead + Unpin,
     mut tail_requests: mpsc::Receiver<oneshot::Sender<Vec<u8>>>,

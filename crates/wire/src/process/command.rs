@@ -1,39 +1,41 @@
-//! A command that is run for what it says: in a group of its own, with one pipe for both of its output streams.
-//! Who reads that pipe, how much of it is kept and how long it may take is decided above.
+//! A short-lived command whose output is read: it runs in its own process group, with one pipe for both output
+//! streams.
+//! Reading the pipe, limits and timeouts are left to the caller.
 
+use std::ffi::OsString;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::process::{ExitStatus, Stdio};
-use std::sync::atomic::Ordering;
 
 use rustix::process::Signal;
 use tokio::net::unix::pipe::Receiver;
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
+use tracing::field::display;
+use tracing::info;
 
-use super::child::{
-    KILL_GRACE, NEXT_PROGRAM, ProcessExit, ProcessGroup, ProcessOptions, Program, StartError,
-    StopStep, TERMINATE_GRACE,
-};
-use super::descendants;
-use super::descendants::OWNER_VARIABLE;
+use super::descendants::{self, OWNER_VARIABLE};
+use super::group::ProcessGroup;
+use super::program::{ProcessOptions, Program, StartError};
+use super::stop::{KILL_GRACE, ProcessExit, StopStep, TERMINATE_GRACE};
 
-/// A running command and everything it started. Dropping it kills them all at once.
+/// A running command and its descendants. Dropping it kills all of them.
 #[derive(Debug)]
 pub struct RunningCommand {
+    /// The file name of the program, for logs.
+    name: OsString,
     child: Child,
     group: ProcessGroup,
 }
 
-/// Starts a command that reads nothing. What it says comes out of the pipe in the order it was said. Must be called
-/// inside a runtime.
+/// Starts a command without standard input. Its output comes through the pipe in order. Must be called inside a
+/// runtime.
 pub fn spawn(
     program: &Program,
     options: &ProcessOptions,
 ) -> Result<(Receiver, RunningCommand), StartError> {
     let fail = |source| StartError { command: program.command.clone(), source };
-    let mark = descendants::Owner::current()
-        .program_mark(options.process_set.0, NEXT_PROGRAM.fetch_add(1, Ordering::Relaxed));
+    let mark = options.process_set.next_program_mark();
     let (reader, writer) = io::pipe().map_err(fail)?;
     let mut command = Command::new(&program.command);
     command
@@ -49,25 +51,29 @@ pub fn spawn(
         command.current_dir(cwd);
     }
     let child = command.spawn().map_err(fail)?;
-    // It holds our copies of the pipe's end, without which the pipe would never end.
+    // The builder holds copies of the write end; the pipe would never reach its end while they are open.
     drop(command);
     let group = ProcessGroup::new(&child, mark, options.watchdog.clone())
         .ok_or_else(|| fail(io::ErrorKind::NotFound.into()))?;
     let output = Receiver::from_owned_fd(OwnedFd::from(reader)).map_err(fail)?;
-    Ok((output, RunningCommand { child, group }))
+    let name = program.name();
+    info!(program = %name.display(), pid = child.id(), "process started");
+    Ok((output, RunningCommand { name, child, group }))
 }
 
 impl RunningCommand {
-    /// Waits until the command has ended by itself, and kills what it left behind in its group. Whoever left the
-    /// group is found at the end of the flock. May be dropped and called again.
+    /// Waits until the command exits by itself, and kills what it left behind in its group. Processes that left the
+    /// group are killed with the process set. Cancel safe.
     pub async fn wait(&mut self) -> io::Result<ExitStatus> {
         let status = self.child.wait().await?;
-        self.group.kill_remaining();
+        if self.group.kill_remaining() {
+            info!(program = %self.name.display(), %status, "process exited");
+        }
         self.group.mark = None;
         Ok(status)
     }
 
-    /// Ends the command, politely first, and everybody whom it started, in whatever group.
+    /// Stops the command with increasing force, and kills all of its descendants.
     pub async fn stop(mut self) -> ProcessExit {
         self.group.signal_all(Signal::TERM);
         let (status, step) = match timeout(TERMINATE_GRACE, self.child.wait()).await {
@@ -78,7 +84,10 @@ impl RunningCommand {
                 (status.ok().and_then(Result::ok), StopStep::Kill)
             }
         };
-        self.group.kill_remaining();
+        if self.group.kill_remaining() {
+            let status = status.map(display);
+            info!(program = %self.name.display(), status, ?step, "process stopped");
+        }
         if let Some(mark) = self.group.mark.take() {
             let _found = tokio::task::spawn_blocking(move || descendants::kill_marked(&mark)).await;
         }

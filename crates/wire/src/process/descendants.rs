@@ -1,5 +1,5 @@
-//! Finds the processes that descend from a program of ours, by a mark in their environment.
-//! A child hands its environment down, so the mark also finds those who left its process group.
+//! Finds the descendants of our programs by a mark in their environment.
+//! Children inherit the environment, so the mark also finds processes that left the process group.
 
 use std::fs;
 use std::io;
@@ -7,13 +7,13 @@ use std::path::PathBuf;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// The variable that carries the mark.
+/// The environment variable that carries the mark.
 pub const OWNER_VARIABLE: &str = "SWITCHBOARD_OWNER";
 
-/// How often we look again: a process may fork while we look.
+/// How many times the process table is scanned: a process may fork during a scan.
 const MAX_SCANS: usize = 10;
 
-/// Who started a program: a process that can be told from a later one of the same number.
+/// The process that started a program, by process id and start time, so that a reused id is not mistaken for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owner {
     pid: u32,
@@ -27,12 +27,12 @@ impl Owner {
         Owner { pid, start_time: start_time(pid).unwrap_or_default() }
     }
 
-    /// The mark of the owner's nth flock.
+    /// The mark of a process set.
     pub fn set_mark(&self, process_set: u64) -> String {
         format!("{self}/{process_set}")
     }
 
-    /// The mark of the owner's nth program, which is in some flock.
+    /// The mark of a program in a process set.
     pub fn program_mark(&self, process_set: u64, program: u64) -> String {
         format!("{}/{program}", self.set_mark(process_set))
     }
@@ -53,14 +53,14 @@ impl std::fmt::Display for Owner {
     }
 }
 
-/// Kills everybody whose mark says that this program started them, or any program of the flock or the owner
-/// where the mark is theirs. Blocks while it looks through the process table. Comes back with how many it killed.
+/// Kills all processes whose mark is the given one or below it: of a program, a process set or an owner. Blocks
+/// while it scans the process table. Returns how many it killed.
 pub fn kill_marked(mark: &str) -> usize {
     kill_matching(|_, found| has_mark(found, mark))
 }
 
-/// Kills what owners left behind who are no more. What runs in another process namespace, such as a container, is left
-/// alone: its owner's number is one of that namespace, and says nothing here.
+/// Kills the processes whose owner does not run any more. Processes in another PID namespace, such as a container,
+/// are left alone: the process id of their owner is not valid here.
 pub fn kill_orphans() -> usize {
     let here = pid_namespace("self");
     kill_matching(|pid, found| {
@@ -70,7 +70,7 @@ pub fn kill_orphans() -> usize {
     })
 }
 
-/// The process namespace that a process is in.
+/// The PID namespace of a process.
 fn pid_namespace(process: &str) -> Option<PathBuf> {
     fs::read_link(format!("/proc/{process}/ns/pid")).ok()
 }
@@ -109,8 +109,8 @@ fn list_pids() -> Vec<u32> {
         .collect()
 }
 
-/// The mark in a process's environment; an error where that is not ours to read, or the process is gone.
-/// A process that has ended and was not waited for has no environment any more.
+/// The mark in the environment of a process; an error if the environment is not readable or the process is gone. A
+/// zombie has no environment.
 fn read_mark(pid: u32) -> io::Result<Option<String>> {
     let environment = fs::read(format!("/proc/{pid}/environ"))?;
     let marked = environment.split(|byte| *byte == 0).find_map(|variable| {
@@ -119,10 +119,10 @@ fn read_mark(pid: u32) -> io::Result<Option<String>> {
     Ok(marked.and_then(|value| String::from_utf8(value).ok()))
 }
 
-/// When a process began, in the kernel's own count.
+/// The start time of a process, in kernel clock ticks.
 fn start_time(pid: u32) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name, in parentheses, may hold anything; the fields after it do not.
+    // The name in parentheses may contain anything; the fields after it do not.
     let (_, fields) = stat.rsplit_once(") ")?;
     let mut fields = fields.split(' ');
     let state = fields.next()?;
@@ -152,39 +152,39 @@ mod tests {
         assert!(!earlier.is_alive());
     }
 
-    /// Sleeps, with the mark of an owner who is no more. The words before it may put it elsewhere.
-    fn orphan(words: &[&str]) -> Child {
+    /// A sleeping process whose mark names an owner that does not run. The arguments are a command to run it with.
+    fn orphan(wrapper: &[&str]) -> Child {
         let start_time = Owner::current().start_time;
         let dead = Owner { start_time: format!("{start_time}0"), ..Owner::current() };
         let sleep = ["sh", "-c", "echo here; exec sleep 600"];
-        let line: Vec<&str> = words.iter().copied().chain(sleep).collect();
+        let line: Vec<&str> = wrapper.iter().copied().chain(sleep).collect();
         let mut command = Command::new(line[0]);
         command
             .args(&line[1..])
             .env(OWNER_VARIABLE, dead.program_mark(1, 1))
             .stdout(Stdio::piped());
         let mut child = command.spawn().expect("it can be run");
-        let mut said = [0; 4];
-        child.stdout.as_mut().expect("a pipe").read_exact(&mut said).expect("it is there");
+        let mut output = [0; 4];
+        child.stdout.as_mut().expect("a pipe").read_exact(&mut output).expect("it is there");
         child
     }
 
     #[cfg(target_os = "linux")]
     #[test]
     fn orphans_are_killed_in_this_pid_namespace_only() {
-        let mut elsewhere = vec!["unshare", "--pid", "--fork", "--kill-child"];
+        let mut other_namespace = vec!["unshare", "--pid", "--fork", "--kill-child"];
         if !rustix::process::getuid().is_root() {
-            elsewhere.splice(1..1, ["--user", "--map-root-user"]);
+            other_namespace.splice(1..1, ["--user", "--map-root-user"]);
         }
-        // Whoever starts it there stays here, so that it must not have the mark.
-        elsewhere.splice(0..0, ["env", "-u", OWNER_VARIABLE]);
+        // The wrapper stays in this namespace, so it must not have the mark.
+        other_namespace.splice(0..0, ["env", "-u", OWNER_VARIABLE]);
         let marked = format!("{OWNER_VARIABLE}={}.0/1/1", std::process::id());
-        elsewhere.extend(["env", &marked]);
-        let (mut here, mut there) = (orphan(&[]), orphan(&elsewhere));
+        other_namespace.extend(["env", &marked]);
+        let (mut here, mut there) = (orphan(&[]), orphan(&other_namespace));
         while kill_orphans() > 0 {}
         let status = here.wait().expect("it ends");
         assert_eq!(status.signal(), Some(Signal::KILL.as_raw()));
-        assert!(there.try_wait().expect("its state").is_none(), "it goes on");
+        assert!(there.try_wait().expect("its state").is_none(), "it still runs");
         there.kill().expect("it is there");
         there.wait().expect("it ends");
     }

@@ -1,5 +1,6 @@
-//! A process that outlives us by a moment: when we are gone, however we went, it kills what we started.
-//! It knows that from the end of a pipe that only we hold.
+//! A helper process that outlives this one: when this process ends for any reason, it kills what this process
+//! started.
+//! It notices by the end of a pipe that only this process holds.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -10,19 +11,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use super::descendants;
-use super::descendants::Owner;
+use super::descendants::{self, Owner};
 
-/// How to start a guard: a program whose `main` hands its standard input to [`stand`].
+/// How to start the watchdog: a program whose `main` passes standard input to [`run_watchdog`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WatchdogProgram {
     /// The program.
     pub command: OsString,
-    /// The arguments that make it a guard; the owner comes after them.
+    /// The arguments that start it as a watchdog; the owner follows them.
     pub args: Vec<OsString>,
 }
 
-/// A running guard. Clones share it. When the last is dropped, or this process dies, it does its work and ends.
+/// A running watchdog. Clones share it. When the last is dropped, or this process dies, it kills and exits.
 #[derive(Debug, Clone)]
 pub struct Watchdog(Arc<Mutex<WatchdogPipe>>);
 
@@ -33,7 +33,7 @@ struct WatchdogPipe {
 }
 
 impl Watchdog {
-    /// Starts a guard over this process.
+    /// Starts a watchdog for this process.
     pub fn start(program: &WatchdogProgram) -> io::Result<Watchdog> {
         let mut child = Command::new(&program.command)
             .args(&program.args)
@@ -49,38 +49,38 @@ impl Watchdog {
         Ok(Watchdog(Arc::new(Mutex::new(WatchdogPipe { stdin, child }))))
     }
 
-    /// Tells it of a process group of ours.
+    /// Adds a process group.
     pub(super) fn watch(&self, group: Pid) {
         self.write_line(&format!("+{}\n", group.as_raw_pid()));
     }
 
-    /// Tells it that a group is gone, and its number may be somebody else's from now on.
+    /// Removes a process group that is gone, because the system may reuse its id.
     pub(super) fn forget(&self, group: Pid) {
         self.write_line(&format!("-{}\n", group.as_raw_pid()));
     }
 
-    /// A few bytes into a pipe whose other end does nothing but read: it takes them at once.
+    /// Writes a few bytes to a pipe whose reader does nothing else, so the write does not block.
     fn write_line(&self, line: &str) {
         let mut watchdog = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(stdin) = &mut watchdog.stdin {
-            let _guard_gone = stdin.write_all(line.as_bytes());
+            let _watchdog_gone = stdin.write_all(line.as_bytes());
         }
     }
 }
 
 impl Drop for WatchdogPipe {
     fn drop(&mut self) {
-        // Its work begins when the pipe ends. Nobody waits for it, and whoever is our parent collects it, unless
-        // it has ended already.
+        // The watchdog starts killing when the pipe closes. Nothing waits for it: our parent process reaps it,
+        // unless it has exited already.
         self.stdin = None;
-        let _still_at_work = self.child.try_wait();
+        let _still_running = self.child.try_wait();
     }
 }
 
-/// The guard's whole life: listens until the pipe ends, then kills every group it was told of and everybody who
-/// carries the owner's mark.
+/// The main loop of the watchdog: reads until the pipe closes, then kills every listed group and every process with
+/// the owner's mark.
 pub fn run_watchdog(input: impl Read, owner: &str) {
-    // A session of its own, so that no terminal takes it down with us.
+    // A session of its own, so that a terminal does not stop it together with us.
     let _already_leads_one = rustix::process::setsid();
     let mut groups = BTreeSet::new();
     for line in BufReader::new(input).lines() {
@@ -97,7 +97,7 @@ pub fn run_watchdog(input: impl Read, owner: &str) {
         }
     }
     for group in groups.into_iter().filter_map(Pid::from_raw) {
-        let _nobody_left = kill_process_group(group, Signal::KILL);
+        let _group_empty = kill_process_group(group, Signal::KILL);
     }
     descendants::kill_marked(owner);
 }

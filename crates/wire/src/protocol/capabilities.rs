@@ -1,37 +1,38 @@
-//! Who the two sides are and what they can do: what we say of ourselves, and what a server says of itself.
+//! How client and server describe themselves in the handshake: names, versions and capabilities.
 
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 
-use crate::jsonrpc::message::Payload;
-use crate::protocol::era::{Era, key};
+use super::era::Era;
+use super::meta_key;
+use crate::jsonrpc::payload::Payload;
 
-/// The longest instructions that are kept, in characters.
+/// The maximum length of stored instructions, in characters.
 const MAX_INSTRUCTIONS_CHARS: usize = 2048;
-/// The longest name or version that is kept, in characters.
+/// The maximum length of a stored name or version, in characters.
 const MAX_NAME_CHARS: usize = 200;
 
-/// What we say of ourselves.
+/// How this client describes itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientDescription {
-    /// Our name, for programs.
+    /// The name for programs.
     pub name: String,
-    /// Our name, for people.
+    /// The name for users.
     pub title: String,
-    /// Our version.
+    /// The version of the client.
     pub version: String,
-    /// What we can do for a server.
+    /// The capabilities that the client offers to servers.
     pub capabilities: Vec<ClientCapability>,
 }
 
-/// Something that a client can do for a server.
+/// A capability that a client offers to servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientCapability {
-    /// Say which folders somebody works in.
+    /// Lists the root folders of the user.
     Roots,
-    /// Ask the person, by form and by URL.
+    /// Asks the user for input, by form and by URL.
     Elicitation,
-    /// Ask a model.
+    /// Samples from a language model.
     Sampling,
 }
 
@@ -57,46 +58,46 @@ impl ClientDescription {
     }
 }
 
-/// What a server says of itself.
+/// How a server describes itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerDescription {
-    /// How it wants to be spoken to.
+    /// The era of the server.
     pub era: Era,
-    /// The protocol's version.
+    /// The negotiated protocol version.
     pub protocol_version: String,
-    /// Its name; empty where it says none.
+    /// The name for programs; empty if the server sends none.
     pub name: String,
-    /// Its name for people.
+    /// The name for users.
     pub title: Option<String>,
-    /// Its own version.
+    /// The version of the server.
     pub server_version: String,
-    /// What it can do.
+    /// The capabilities of the server.
     pub capabilities: ServerCapabilities,
-    /// How to use it, cut to a bound.
+    /// Instructions for using the server, truncated.
     pub instructions: Option<String>,
-    /// All of it, as it came.
+    /// The complete handshake result.
     pub raw: Payload,
 }
 
-/// What a server can do.
+/// The capabilities of a server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServerCapabilities {
-    /// It has tools.
+    /// Tools.
     pub tools: Option<ListCapability>,
-    /// It has resources.
+    /// Resources.
     pub resources: Option<ListCapability>,
-    /// It has prompts.
+    /// Prompts.
     pub prompts: Option<ListCapability>,
-    /// Others, by name: `logging`, `completions`, extensions.
+    /// Names of the other capabilities: `logging`, `completions`, extensions.
     pub others: Vec<String>,
 }
 
-/// How a server keeps a list.
+/// The capabilities of one list.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ListCapability {
-    /// It says when the list changes.
+    /// The server notifies when the list changes.
     pub list_changed: bool,
-    /// It says when one of the things changes that we subscribed to.
+    /// The server accepts subscriptions to single items.
     pub subscribe: bool,
 }
 
@@ -128,7 +129,7 @@ struct HandshakeResult {
 }
 
 impl ServerDescription {
-    /// Reads the answer to `initialize`.
+    /// Reads the result of `initialize`.
     pub(crate) fn from_initialize_result(
         raw: Payload,
     ) -> Result<ServerDescription, serde_json::Error> {
@@ -138,13 +139,13 @@ impl ServerDescription {
         Ok(ServerDescription::new(Era::Legacy, version, result, server, raw))
     }
 
-    /// Reads the answer to `server/discover`, to be spoken to in this version.
+    /// Reads the result of `server/discover` for the given version.
     pub(crate) fn from_discover_result(
         raw: Payload,
         version: &str,
     ) -> Result<ServerDescription, serde_json::Error> {
         let result: HandshakeResult = raw.decode()?;
-        let server = result.meta.get(key::SERVER_INFO).cloned();
+        let server = result.meta.get(meta_key::SERVER_INFO).cloned();
         Ok(ServerDescription::new(Era::Modern, version.to_owned(), result, server, raw))
     }
 
@@ -181,7 +182,7 @@ impl ServerDescription {
     }
 }
 
-/// The versions that an answer to `server/discover` names, or the data of a refused version.
+/// The versions in a result of `server/discover`, or in the data of an unsupported-version error.
 pub(crate) fn supported_versions(raw: &Payload) -> Vec<String> {
     #[derive(Deserialize)]
     struct UnsupportedVersion {
@@ -199,13 +200,12 @@ pub(crate) fn supported_versions(raw: &Payload) -> Vec<String> {
 impl ServerCapabilities {
     fn from_json(map: &Map<String, Json>) -> ServerCapabilities {
         const LISTS: [&str; 3] = ["tools", "resources", "prompts"];
-        const MOST: usize = 50;
+        const MAX_OTHERS: usize = 50;
         let list_capability = |name: &str| {
-            let result =
-                map.get(name).filter(|it| !matches!(it, Json::Null | Json::Bool(false)))?;
+            let value = map.get(name).filter(|it| !matches!(it, Json::Null | Json::Bool(false)))?;
             Some(ListCapability {
-                list_changed: result["listChanged"] == true,
-                subscribe: result["subscribe"] == true,
+                list_changed: value["listChanged"] == true,
+                subscribe: value["subscribe"] == true,
             })
         };
         let nested = |name: &str| map.get(name).and_then(Json::as_object).into_iter().flatten();
@@ -220,14 +220,14 @@ impl ServerCapabilities {
             tools: list_capability("tools"),
             resources: list_capability("resources"),
             prompts: list_capability("prompts"),
-            others: others.take(MOST).map(|name| truncate(name, MAX_NAME_CHARS)).collect(),
+            others: others.take(MAX_OTHERS).map(|name| truncate(name, MAX_NAME_CHARS)).collect(),
         }
     }
 }
 
-/// The beginning of a text, in whole characters.
-fn truncate(text: &str, longest: usize) -> String {
-    match text.char_indices().nth(longest) {
+/// Truncates a text at a character boundary.
+fn truncate(text: &str, max_chars: usize) -> String {
+    match text.char_indices().nth(max_chars) {
         Some((end, _)) => format!("{}… [truncated]", &text[..end]),
         None => text.to_owned(),
     }
@@ -254,9 +254,8 @@ mod tests {
         });
         let it =
             ServerDescription::from_initialize_result(payload(&result)).expect("it can be read");
-        let list_capability = |announces_changes, takes_subscriptions| {
-            Some(ListCapability { list_changed: announces_changes, subscribe: takes_subscriptions })
-        };
+        let list_capability =
+            |list_changed, subscribe| Some(ListCapability { list_changed, subscribe });
         let expected = ServerDescription {
             era: Era::Legacy,
             protocol_version: "2025-06-18".to_owned(),

@@ -1,41 +1,38 @@
-//! Arguments that a tool wants repeated in headers (`x-mcp-header`), so that what stands before a server can
-//! route without reading bodies.
+//! Tool arguments that are repeated in headers (`x-mcp-header`), so that proxies can route without reading bodies.
 
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName};
 use serde_json::Value as Json;
 use thiserror::Error;
 
+use super::headers::{decode_header_value, encode_header_value, header_mismatch};
 use crate::jsonrpc::message::{Payload, RpcError};
-use crate::protocol::request_meta::{decode_header_value, header_mismatch};
 
 const ANNOTATION: &str = "x-mcp-header";
 
-/// Which of a tool's arguments are repeated, each by the way to it and the header's name.
+/// The annotated arguments of a tool, each with its path and header name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ParamHeaders(Vec<(Vec<String>, HeaderName)>);
 
-/// Why a tool's wish cannot be met. The tool must not be used then.
+/// Why the annotations of a tool are invalid. The tool must not be used then.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ParamHeaderError {
-    /// It is not at a property that is reached through properties alone.
-    #[error("`x-mcp-header` stands where no argument is")]
+    /// The annotation is not on a property that is reached through `properties` alone.
+    #[error("`x-mcp-header` is not on an argument")]
     Misplaced,
-    /// It names no header.
-    #[error("`x-mcp-header` of `{property}` is no name of a header")]
+    /// The annotation is not a valid header name.
+    #[error("`x-mcp-header` of `{property}` is not a header name")]
     InvalidName {
         /// The property.
         property: String,
     },
-    /// Two properties want the same header.
-    #[error("`x-mcp-header` of `{property}` is another one's too")]
+    /// Two properties use the same header.
+    #[error("`x-mcp-header` of `{property}` is used by another argument")]
     Duplicate {
         /// The second property.
         property: String,
     },
-    /// The property is no text, whole number or truth value.
-    #[error("`x-mcp-header` of `{property}`, which is no text, whole number or truth value")]
+    /// The property is not a string, integer or boolean.
+    #[error("`x-mcp-header` of `{property}`, which is not a string, integer or boolean")]
     NotPrimitive {
         /// The property.
         property: String,
@@ -43,7 +40,7 @@ pub enum ParamHeaderError {
 }
 
 impl ParamHeaders {
-    /// Reads a tool's input schema.
+    /// Reads the annotations in a tool's input schema.
     pub fn from_schema(schema: &Json) -> Result<ParamHeaders, ParamHeaderError> {
         if !is_annotated(schema) {
             return Ok(ParamHeaders::default());
@@ -51,14 +48,14 @@ impl ParamHeaders {
         let mut param_headers = ParamHeaders::default();
         let mut seen = 0;
         param_headers.collect(schema, &mut Vec::new(), &mut seen)?;
-        // Every mention must have been one of those that stand at a property.
+        // Every annotation in the schema must be one that `collect` found on a property.
         match seen == count_annotations(schema) {
             true => Ok(param_headers),
             false => Err(ParamHeaderError::Misplaced),
         }
     }
 
-    /// Is nothing repeated?
+    /// Whether no argument is repeated.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -86,7 +83,7 @@ impl ParamHeaders {
 
     fn add(&mut self, name: &Json, schema: &Json, path: &[String]) -> Result<(), ParamHeaderError> {
         let property = path.join(".");
-        // The name of the whole header decides: what follows a prefix may be any token.
+        // The complete header name is checked: the part after the prefix may be any token.
         let name = name.as_str().filter(|name| !name.is_empty());
         let header = name.and_then(|name| format!("mcp-param-{name}").parse::<HeaderName>().ok());
         let Some(header) = header else { return Err(ParamHeaderError::InvalidName { property }) };
@@ -101,7 +98,7 @@ impl ParamHeaders {
         Ok(())
     }
 
-    /// Compares the headers that came with a call with its arguments.
+    /// Checks that the headers of a call match its arguments.
     pub fn check(&self, arguments: &Payload, headers: &HeaderMap) -> Result<(), RpcError> {
         let expected = self.headers(arguments);
         for (_, name) in &self.0 {
@@ -115,7 +112,7 @@ impl ParamHeaders {
         Ok(())
     }
 
-    /// The headers for a call with these arguments. What is absent or null has none.
+    /// The headers for a call with these arguments. Absent and null arguments have none.
     pub fn headers(&self, arguments: &Payload) -> HeaderMap {
         let mut headers = HeaderMap::new();
         if self.0.is_empty() {
@@ -136,29 +133,7 @@ impl ParamHeaders {
     }
 }
 
-/// The text that a header's value stands for. None where it is wrapped and cannot be unwrapped.
-pub(crate) fn decode_header_text(value: &str) -> Option<String> {
-    let inner = value.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?="));
-    match inner {
-        None => Some(value.to_owned()),
-        Some(inner) => String::from_utf8(BASE64_STANDARD.decode(inner).ok()?).ok(),
-    }
-}
-
-/// A text as the value of a header: as it is where it can travel so, else wrapped.
-pub(crate) fn encode_header_value(text: &str) -> HeaderValue {
-    let bytes = text.as_bytes();
-    let is_padded = |byte: Option<&u8>| byte.is_some_and(|byte| matches!(byte, b' ' | b'\t'));
-    let looks_encoded = text.starts_with("=?base64?") && text.ends_with("?=");
-    let is_printable = bytes.iter().all(|byte| matches!(byte, 0x20..=0x7e));
-    let is_sent_as_is =
-        is_printable && !is_padded(bytes.first()) && !is_padded(bytes.last()) && !looks_encoded;
-    let encoded = || format!("=?base64?{}?=", BASE64_STANDARD.encode(text));
-    let value = if is_sent_as_is { text.to_owned() } else { encoded() };
-    HeaderValue::try_from(value).unwrap_or(HeaderValue::from_static(""))
-}
-
-/// How often the annotation stands anywhere but in sample data.
+/// Counts annotations anywhere except in sample data.
 fn count_annotations(schema: &Json) -> usize {
     match schema {
         Json::Object(map) => map
@@ -167,7 +142,7 @@ fn count_annotations(schema: &Json) -> usize {
                 ANNOTATION => 1,
                 "default" | "const" | "enum" | "examples" => 0,
                 "properties" => {
-                    // A property may itself be called like the annotation.
+                    // A property may have the same name as the annotation.
                     value
                         .as_object()
                         .into_iter()
@@ -189,6 +164,7 @@ fn is_annotated(schema: &Json) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use http::HeaderValue;
     use serde_json::json;
 
     use super::*;
@@ -198,7 +174,7 @@ mod tests {
     }
 
     fn headers(schema: &Json, arguments: &Json) -> Vec<(String, String)> {
-        let param_headers = ParamHeaders::from_schema(schema).expect("the wish can be met");
+        let param_headers = ParamHeaders::from_schema(schema).expect("valid annotations");
         let headers = param_headers.headers(&Payload::encode(arguments).expect("JSON"));
         let text = |value: &HeaderValue| value.to_str().expect("text").to_owned();
         headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect()

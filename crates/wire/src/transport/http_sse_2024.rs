@@ -1,5 +1,5 @@
-//! Messages over HTTP as protocol version 2024-11-05 had it: one stream of events for everything that comes,
-//! and a POST for everything that goes, to an address that the stream names first.
+//! The HTTP transport of protocol version 2024-11-05: one event stream for received messages, and a POST for each
+//! sent one, to a URL that the stream names first.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -17,45 +17,42 @@ use tokio::time::timeout;
 use url::Url;
 
 use crate::futures_set::FuturesSet;
-use crate::http::client::{
-    ContentKind, HttpClient, HttpRequest, Target, Via, content_kind, drain, is_same_origin,
-    not_mcp_error, origin, status_error,
-};
+use crate::http::body::{ContentKind, content_kind, drain, not_mcp_error, status_error};
+use crate::http::client::HttpClient;
+use crate::http::origin::{is_same_origin, origin};
+use crate::http::request::HttpRequest;
+use crate::http::send::{Endpoint, Via};
 use crate::http::sse_decoder::SseStream;
+use crate::http::target::Target;
 use crate::jsonrpc::message::{Message, RequestId};
 use crate::transport::{CloseReason, OutgoingMessage, Transport, TransportEvent};
 use crate::transport_error::TransportError;
 
-/// How many things that arrived may wait until the peer takes them; the stream is read no further then.
+/// How many events may wait for the peer; the stream is not read further meanwhile.
 const UPDATE_QUEUE: usize = 64;
-/// How long a message may take to be accepted.
+/// How long the server may take to accept a message.
 const POST_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long the server may take to say where messages go.
+/// How long the server may take to name the URL for messages.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(60);
-/// What a message counts in [`Link::queued`] beside its bytes, so that small ones are bounded, too.
+/// What a message adds to [`Transport::queued_bytes`] beside its size, so that small messages are bounded, too.
 const MESSAGE_OVERHEAD: usize = 4 * 1024;
 
-/// A link to a server at a URL. Dropping it closes the stream.
+/// The transport to a server at a URL. Dropping it closes the stream.
 pub struct HttpSseTransport {
     endpoint: Arc<Endpoint>,
-    /// Opens and reads the stream; there once [`Link::next`] was called, and gone when it is over.
+    /// Opens and reads the stream, from the first call of [`Transport::next`] on.
     stream: Stream,
-    /// Where messages go, once the server said so.
+    /// The URL for messages, once the server has named it.
     post_url: Option<Arc<Url>>,
-    /// What waits for the endpoint. The peer stops pushing when it is too much.
+    /// Messages that wait for the URL. Bounded by the peer through [`Transport::queued_bytes`].
     queued_posts: VecDeque<Post>,
     posts: FuturesSet<PostOutcome>,
-    /// How many of them are under way.
+    /// How many POSTs are in flight.
     posts_in_flight: usize,
     update_sender: mpsc::Sender<StreamUpdate>,
     updates: mpsc::Receiver<StreamUpdate>,
     ready_events: VecDeque<TransportEvent>,
     load: usize,
-}
-
-struct Endpoint {
-    client: HttpClient,
-    target: Target,
 }
 
 enum Stream {
@@ -64,26 +61,26 @@ enum Stream {
     Ended(CloseReason),
 }
 
-/// A message on its way.
+/// A message to POST.
 struct Post {
     id: Option<RequestId>,
     body: Bytes,
 }
 
-/// A message that was accepted, or was not.
+/// The outcome of a POST.
 struct PostOutcome {
     load: usize,
     event: Option<TransportEvent>,
 }
 
-/// What the stream says.
+/// What the stream reports.
 enum StreamUpdate {
     PostUrl(Url),
     Event(TransportEvent),
 }
 
 impl HttpSseTransport {
-    /// A link. It connects when it is first asked what arrives.
+    /// A transport that connects at the first call of [`Transport::next`].
     pub fn new(client: HttpClient, target: Target) -> HttpSseTransport {
         let (update_sender, updates) = mpsc::channel(UPDATE_QUEUE);
         HttpSseTransport {
@@ -104,8 +101,8 @@ impl HttpSseTransport {
         match update {
             StreamUpdate::PostUrl(url) => {
                 self.post_url = Some(Arc::new(url));
-                while let Some(queued_posts) = self.queued_posts.pop_front() {
-                    self.start_post(queued_posts);
+                while let Some(post) = self.queued_posts.pop_front() {
+                    self.start_post(post);
                 }
             }
             StreamUpdate::Event(event) => self.ready_events.push_back(event),
@@ -141,7 +138,7 @@ impl HttpSseTransport {
                 self.on_update(update);
                 continue;
             }
-            // What was said before the end has been heard by now.
+            // All events before the end have been returned by now.
             if let Stream::Ended(end) = &self.stream {
                 return Poll::Ready(Err(end.clone()));
             }
@@ -196,7 +193,7 @@ impl Post {
 
 impl fmt::Debug for HttpSseTransport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SseLink")
+        f.debug_struct("HttpSseTransport")
             .field("target", &self.endpoint.target)
             .field("load", &self.load)
             .finish_non_exhaustive()
@@ -223,20 +220,20 @@ async fn run_stream(
             Ok(None) => return CloseReason::Closed,
             Err(error) => return CloseReason::Transport(error),
         };
-        for event in event.to_transport_events() {
+        for event in TransportEvent::from_sse(&event) {
             let _transport_gone = update_sender.send(StreamUpdate::Event(event)).await;
         }
     }
 }
 
-/// Opens the stream and hears where messages go.
+/// Opens the stream and waits for the URL for messages.
 async fn open_stream(endpoint: &Endpoint) -> Result<(SseStream, Url), TransportError> {
     let target = &endpoint.target;
     let mut headers = target.headers.clone();
     headers.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
     let url = Cow::Borrowed(&target.url);
     let mut request = HttpRequest { method: Method::GET, url, headers, body: Bytes::new() };
-    let response = endpoint.target.send(&endpoint.client, &mut request, Via::Http).await?;
+    let response = endpoint.send(&mut request, Via::Http).await?;
     if !response.status().is_success() {
         return Err(status_error(response).await);
     }
@@ -251,8 +248,8 @@ async fn open_stream(endpoint: &Endpoint) -> Result<(SseStream, Url), TransportE
         let text = String::from_utf8_lossy(&event.data);
         let content_type = "text/event-stream".to_owned();
         let Ok(post_url) = request.url.join(text.trim()) else {
-            let beginning = "its endpoint is no URL".to_owned();
-            return Err(TransportError::NotMcp { content_type, body_prefix: beginning });
+            let body_prefix = "its endpoint is not a URL".to_owned();
+            return Err(TransportError::NotMcp { content_type, body_prefix });
         };
         return match is_same_origin(&post_url, &target.url) {
             true => Ok((events, post_url)),
@@ -278,7 +275,7 @@ async fn deliver(endpoint: &Endpoint, post_url: &Url, body: Bytes) -> Result<(),
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     let url = Cow::Borrowed(post_url);
     let mut request = HttpRequest { method: Method::POST, url, headers, body };
-    let response = endpoint.target.send(&endpoint.client, &mut request, Via::Http).await?;
+    let response = endpoint.send(&mut request, Via::Http).await?;
     if !response.status().is_success() {
         return Err(status_error(response).await);
     }

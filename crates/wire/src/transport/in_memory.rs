@@ -1,4 +1,4 @@
-//! Two links in one process. Messages are handed over as they are: nothing is written as bytes.
+//! Two transports in one process. Messages are passed on without serialization.
 
 use std::collections::VecDeque;
 
@@ -7,9 +7,9 @@ use tokio::sync::mpsc;
 use crate::jsonrpc::message::Message;
 use crate::transport::{CloseReason, OutgoingMessage, Transport, TransportEvent};
 
-/// How many messages may be between the two ends before a pusher's own queue begins to grow.
+/// How many messages the channel holds before the sender queues more on its side.
 const CHANNEL_CAPACITY: usize = 64;
-/// What a message counts in [`Link::queued`], where nothing is measured in bytes.
+/// What a message adds to [`Transport::queued_bytes`].
 const MESSAGE_WEIGHT: usize = 1024;
 
 /// One end of a pair. Dropping it closes both.
@@ -17,12 +17,12 @@ const MESSAGE_WEIGHT: usize = 1024;
 pub struct InMemoryTransport {
     outgoing: mpsc::Sender<Message>,
     incoming: mpsc::Receiver<Message>,
-    /// What did not fit between the ends. The peer stops pushing while too much of it waits.
+    /// Messages that did not fit the channel. Bounded by the peer through [`Transport::queued_bytes`].
     overflow: VecDeque<Message>,
 }
 
-/// Makes a linked pair. A message that one end pushes arrives at the other, later and in order, however
-/// deep the two answer one another.
+/// Creates a connected pair. Messages arrive at the other end in order and asynchronously, so the two ends can
+/// answer each other to any depth.
 pub fn pair() -> (InMemoryTransport, InMemoryTransport) {
     let (one, from_one) = mpsc::channel(CHANNEL_CAPACITY);
     let (other, from_other) = mpsc::channel(CHANNEL_CAPACITY);
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn closing_one_end_closes_both_after_what_was_sent() {
+    async fn closing_one_end_closes_both_after_sent_messages() {
         let (mut one, mut other) = pair();
         one.push(message(1).into());
         drop(one);

@@ -1,4 +1,4 @@
-//! Messages over byte streams, one a line: what stdio servers speak.
+//! Messages over byte streams, one per line: the stdio transport.
 
 use std::collections::VecDeque;
 
@@ -6,26 +6,25 @@ use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use crate::jsonrpc::message;
-use crate::jsonrpc::message::{Message, Messages, ParseError};
+use crate::jsonrpc::message::Messages;
 use crate::jsonrpc::oversized;
 use crate::transport::{CloseReason, OutgoingMessage, Transport, TransportEvent};
 use crate::transport_error::TransportError;
 
-/// The largest message we take, unless told otherwise.
-pub const DEFAULT_MAX_MESSAGE_SIZE: usize = 64 * 1024 * 1024;
+pub use crate::jsonrpc::message::DEFAULT_MAX_MESSAGE_SIZE;
 
-/// As much as a pipe holds.
+/// The capacity of a pipe.
 const READ_SIZE: usize = 64 * 1024;
-/// Lines up to this size are copied out of the buffer, so that it is used again at once, and so that a small
-/// payload that somebody keeps does not keep a large buffer.
+/// Lines up to this size are copied out of the buffer, so that the buffer is reusable at once, and a small payload
+/// that is kept does not keep a large buffer alive.
 const MAX_COPIED_LINE: usize = 64 * 1024;
-/// Lines up to this size leave the buffer as it is once nobody has them any more. Longer ones take it with them.
+/// Longer lines take the buffer with them; shorter ones leave it for reuse once they are dropped.
 const MAX_SHARED_LINE: usize = 2 * 1024 * 1024;
 
-/// The most of one line that is passed over. Whoever goes on beyond that never comes to an end.
+/// How many bytes of one line are skipped before the connection is closed.
 const MAX_SKIPPED: usize = 2 * 1024 * 1024 * 1024;
 
-/// A link over a reader and a writer.
+/// A transport over a reader and a writer.
 #[derive(Debug)]
 pub struct StdioTransport<R, W> {
     reader: R,
@@ -39,7 +38,7 @@ where
     R: AsyncRead + Unpin + Send + 'static,
     W: AsyncWrite + Unpin + Send + 'static,
 {
-    /// A link that takes messages up to `limit` bytes.
+    /// A transport that accepts messages up to `limit` bytes.
     pub fn new(reader: R, writer: W, limit: usize) -> StdioTransport<R, W> {
         StdioTransport {
             reader,
@@ -77,7 +76,7 @@ where
             if let Some(event) = self.line_reader.next_event() {
                 return event;
             }
-            // The buffer grows under `read_buf` only, so what was read survives when this call is dropped.
+            // Only `read_buf` adds to the buffer, so received bytes survive when this future is dropped.
             self.line_reader.buffer.reserve(READ_SIZE);
             tokio::select! {
                 biased;
@@ -94,7 +93,7 @@ where
     }
 }
 
-/// Bytes on their way out, many messages at a time.
+/// Bytes to send, of one or more messages.
 #[derive(Debug, Default)]
 struct WriteBuffer {
     bytes: Vec<u8>,
@@ -102,7 +101,7 @@ struct WriteBuffer {
 }
 
 impl WriteBuffer {
-    /// A queue that emptied once keeps this much room at most.
+    /// The capacity that an emptied buffer keeps.
     const MAX_KEPT_CAPACITY: usize = 256 * 1024;
 
     fn remaining(&self) -> usize {
@@ -125,19 +124,19 @@ impl WriteBuffer {
     }
 }
 
-/// A line is longer than we take.
+/// A line exceeds the size limit.
 #[derive(Debug)]
 struct LineTooLong;
 
-/// Bytes on their way in, cut into lines.
+/// Splits received bytes into lines.
 #[derive(Debug)]
 struct LineReader {
     buffer: BytesMut,
-    /// How far the buffer has been searched for a line's end.
+    /// How far the buffer has been searched for a line end.
     searched: usize,
-    /// What was read and not handed out yet: parts of a batch, and news of a message that was too large.
+    /// Events that were not returned yet: parts of a batch, and failures of oversized messages.
     ready: VecDeque<TransportEvent>,
-    /// How much was passed over of a line that is too long, until its end comes.
+    /// How many bytes of an oversized line were skipped, until its end arrives.
     skipped: Option<usize>,
     limit: usize,
 }
@@ -153,7 +152,7 @@ impl LineReader {
         }
     }
 
-    /// The next message of what was read so far.
+    /// The next event in the received bytes.
     fn next_event(&mut self) -> Option<Result<TransportEvent, CloseReason>> {
         loop {
             if let Some(event) = self.ready.pop_front() {
@@ -176,7 +175,9 @@ impl LineReader {
             }
             match message::parse(&line) {
                 Ok(Messages::One(message)) => return Some(Ok(TransportEvent::Message(message))),
-                Ok(Messages::Batch(parts)) => self.ready.extend(parts.into_iter().map(event_from)),
+                Ok(Messages::Batch(parts)) => {
+                    self.ready.extend(parts.into_iter().map(TransportEvent::from))
+                }
                 Err(malformed) => return Some(Ok(TransportEvent::Malformed(malformed))),
             }
         }
@@ -199,8 +200,8 @@ impl LineReader {
         }
     }
 
-    /// The line in front is too long. Whoever waits for it is told, and the rest of it is passed over: the others on
-    /// this link are not to suffer. Where nobody can be told, the link is of no use any more.
+    /// Fails the call that an oversized line answers and skips the line, so that other calls continue. If the line
+    /// answers no call, the connection closes.
     fn start_skipping(&mut self) -> Result<(), CloseReason> {
         let Some(id) = oversized::response_id(&self.buffer) else {
             return Err(CloseReason::TooLarge { limit: self.limit });
@@ -211,7 +212,7 @@ impl LineReader {
         Ok(())
     }
 
-    /// Drops what was read of a line that is too long; comes back when its end came.
+    /// Drops the received bytes of an oversized line. Returns once its end arrived.
     fn skip(&mut self) -> Option<Result<(), CloseReason>> {
         let skipped_bytes = self.skipped.unwrap_or_default();
         match memchr::memchr(b'\n', &self.buffer) {
@@ -235,7 +236,7 @@ impl LineReader {
         }
     }
 
-    /// Takes the line that ends there, and its end.
+    /// Takes a line and its line end out of the buffer.
     fn take_line(&mut self, end: usize) -> Bytes {
         if end <= MAX_COPIED_LINE {
             let line = Bytes::copy_from_slice(&self.buffer[..end]);
@@ -258,30 +259,23 @@ impl LineReader {
     }
 }
 
-fn event_from(part: Result<Message, ParseError>) -> TransportEvent {
-    match part {
-        Ok(message) => TransportEvent::Message(message),
-        Err(malformed) => TransportEvent::Malformed(malformed),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
     use tokio::io::DuplexStream;
 
     use super::*;
-    use crate::jsonrpc::message::Payload;
+    use crate::jsonrpc::message::{Message, Payload};
 
     type TestTransport = StdioTransport<DuplexStream, tokio::io::Sink>;
 
-    /// A link that reads what is written to the other half.
+    /// A transport that reads what is written to the other half.
     fn transport(limit: usize) -> (TestTransport, DuplexStream) {
         let (reader, writer) = tokio::io::duplex(1 << 20);
         (StdioTransport::new(reader, tokio::io::sink(), limit), writer)
     }
 
-    /// Everything that arrives until the link ends.
+    /// All events until the transport closes.
     async fn events(chunks: &[&[u8]], limit: usize) -> (Vec<String>, CloseReason) {
         let (mut transport, mut writer) = transport(limit);
         for chunk in chunks {
@@ -347,11 +341,11 @@ mod tests {
             "{{\"method\":\"a\"}}\n{{\"id\":7,\"result\":\"{}\"}}\n{{\"method\":\"b\"}}\n",
             "x".repeat(5000)
         );
-        let lost = "Some(Number(7)): the answer was larger than 1000 bytes";
+        let failed = "Some(Number(7)): the response exceeds 1000 bytes";
         for size in [1, 7, 999, 1000, 1001, 4000, 10_000] {
             let chunks: Vec<&[u8]> = large.as_bytes().chunks(size).collect();
             let (seen, end) = events(&chunks, 1000).await;
-            assert_eq!(seen, ["a", lost, "b"], "{size}");
+            assert_eq!(seen, ["a", failed, "b"], "{size}");
             assert_eq!(end, CloseReason::Closed);
         }
         let (seen, end) = events(&[&large.as_bytes()[..3000]], 1000).await;
@@ -392,7 +386,7 @@ mod tests {
         writing.await.expect("it was all read");
     }
 
-    /// An inbox that has read a line of about this size, and the line's payload.
+    /// A reader that has read a line of about this size, and the payload of the line.
     fn after_a_line_of(size: usize) -> (LineReader, Payload) {
         let mut line_reader = LineReader::new(DEFAULT_MAX_MESSAGE_SIZE);
         line_reader.buffer.reserve(READ_SIZE);
@@ -437,7 +431,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_pushed_is_written_line_by_line() {
+    async fn pushed_messages_are_written_line_by_line() {
         let (reader, _open) = tokio::io::duplex(64);
         let (mut written, writer) = tokio::io::duplex(1 << 16);
         let mut transport = StdioTransport::new(reader, writer, 1000);
@@ -459,9 +453,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// However the bytes are cut, the same messages arrive; and no bytes make it panic.
+        /// Chunk boundaries do not change the messages, and no bytes cause a panic.
         #[test]
-        fn cuts_change_nothing(bytes in "[{}\\[\\]\":a-c\n ]{0,200}", cut in any::<prop::sample::Index>()) {
+        fn chunk_boundaries_do_not_change_the_messages(bytes in "[{}\\[\\]\":a-c\n ]{0,200}", cut in any::<prop::sample::Index>()) {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
             let bytes = bytes.as_bytes();
             let (front, back) = bytes.split_at(cut.index(bytes.len() + 1));

@@ -1,6 +1,6 @@
-//! Messages over HTTP as MCP's streamable transport has it: each message is a POST, answers come back as JSON
-//! or as a stream of events. Both eras are spoken; which one is learned from the messages themselves.
-//! One POST is `exchange`'s work, the stream that the server opens with us is `get_stream`'s.
+//! The streamable HTTP transport: each message is a POST, and responses come back as JSON or as an event stream.
+//! Supports both eras; the messages show which one is in use.
+//! `exchange` handles one POST, `get_stream` the stream for messages that belong to no request.
 
 mod exchange;
 mod fast_path;
@@ -23,98 +23,96 @@ use tokio::sync::mpsc;
 use tokio::time::{Sleep, sleep, timeout};
 
 use crate::futures_set::{FutureKey, FuturesSet};
-use crate::http::client::{HttpClient, HttpRequest, Target, Via};
+use crate::http::client::HttpClient;
+use crate::http::request::HttpRequest;
+use crate::http::send::{Endpoint, Via};
+use crate::http::target::Target;
 use crate::jsonrpc::message::{Message, Payload, RequestId};
+use crate::protocol::headers::PROTOCOL_VERSION_HEADER;
 use crate::transport::{CloseReason, FastPath, OutgoingMessage, Transport, TransportEvent};
 use fast_path::{Handoff, HttpFastPath};
 use post::{Post, PostKind, RequestLifetime, cancelled_id};
 
 const SESSION_ID_HEADER: HeaderName = HeaderName::from_static("mcp-session-id");
-const PROTOCOL_VERSION_HEADER: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const LAST_EVENT_ID_HEADER: HeaderName = HeaderName::from_static("last-event-id");
 
-/// How many things that arrived may wait until the peer takes them; streams are read no further then.
+/// How many updates may wait for the peer; streams are not read further meanwhile.
 const UPDATE_QUEUE: usize = 64;
-/// How long everything else waits for the server to hear that we are initialized.
+/// How long other messages wait for the server to accept `notifications/initialized`.
 const INITIALIZED_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long the last notifications and answers may take to leave, and the goodbye after them.
+/// How long the last notifications and responses may take, and the DELETE after them.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 const DELETE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A link to a server at a URL. Dropping it drops every exchange that is under way.
+/// The transport to a server at a URL. Dropping it drops all exchanges in flight.
 pub struct StreamableHttpTransport {
     endpoint: Arc<Endpoint>,
-    /// The way past us, and what was handed over on it.
+    /// Sends requests past this transport, and hands some of them over.
     fast_path: Arc<HttpFastPath>,
     handoffs: mpsc::Receiver<Handoff>,
-    /// What every POST has among its headers.
+    /// Headers of every POST.
     base_headers: HeaderMap,
     protocol: ProtocolState,
     exchanges: FuturesSet<Completion>,
     in_flight: HashMap<RequestId, InFlightRequest>,
     get_stream: Option<FutureKey>,
-    /// What waits until the server knows that we are initialized. The peer stops pushing when it is too much.
+    /// Messages that wait until the server has accepted `notifications/initialized`. Bounded by the peer through
+    /// [`Transport::queued_bytes`].
     queued_posts: VecDeque<Post>,
     initialized_wait: Option<Pin<Box<Sleep>>>,
     update_sender: mpsc::Sender<ExchangeUpdate>,
     updates: mpsc::Receiver<ExchangeUpdate>,
-    /// What arrived in one go with something else.
+    /// Further events of an update.
     ready_events: VecDeque<TransportEvent>,
     load: usize,
-    /// How many notifications and answers are under way.
+    /// How many notifications and responses are in flight.
     one_way_in_flight: usize,
 }
 
-/// What every exchange needs to know.
-struct Endpoint {
-    client: HttpClient,
-    target: Target,
-}
-
-/// Which protocol a message or a server speaks.
+/// The protocol that messages and server use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum ProtocolState {
-    /// Every question says all about itself.
+    /// Each request is independent.
     Modern,
-    /// There is a session, which began with `initialize`.
+    /// There is a session, started with `initialize`.
     Legacy {
-        /// The server's name for it, where it has one.
+        /// The session id, if the server assigned one.
         session: Option<HeaderValue>,
     },
-    /// Nobody knows yet.
+    /// No request was sent yet.
     Unknown,
 }
 
-/// A question under way.
+/// A request in flight.
 struct InFlightRequest {
     key: FutureKey,
     lifetime: RequestLifetime,
     load: usize,
 }
 
-/// What an exchange says before it is over.
+/// What an exchange reports before it completes.
 enum ExchangeUpdate {
     Event(TransportEvent),
-    /// What the answer to `initialize` taught.
+    /// The session that the response to `initialize` started.
     SessionStarted {
         session: Option<HeaderValue>,
         version: Option<HeaderValue>,
     },
 }
 
-/// What has ended.
+/// A completed future.
 enum Completion {
     Exchange {
         kind: PostKind,
         load: usize,
         event: Option<TransportEvent>,
     },
-    /// The server does not want to speak by itself.
+    /// The server does not offer a stream for its own messages.
     GetStream,
 }
 
 impl StreamableHttpTransport {
-    /// A link. It connects when the first message is pushed.
+    /// A transport that connects when the first message is queued.
     pub fn new(client: HttpClient, target: Target) -> StreamableHttpTransport {
         let mut base_headers = target.headers.clone();
         let json = HeaderValue::from_static("application/json");
@@ -174,7 +172,7 @@ impl StreamableHttpTransport {
         }
     }
 
-    /// Ids are the peer's to keep apart. Where it does not, the last question of a name is the one that counts.
+    /// The peer keeps ids unique. If it does not, the newest request with an id replaces the older one.
     fn insert_in_flight(&mut self, id: RequestId, in_flight: InFlightRequest) {
         if let Some(last) = self.in_flight.insert(id, in_flight) {
             self.exchanges.remove(last.key);
@@ -182,7 +180,7 @@ impl StreamableHttpTransport {
         }
     }
 
-    /// Goes on with what came back as more than an answer.
+    /// Continues a request whose response is more than one message.
     fn continue_handoff(&mut self, handoff: Handoff) {
         let Handoff { id, lifetime, load, .. } = &handoff;
         let (request_key, load) = ((id.clone(), *lifetime), *load);
@@ -192,7 +190,7 @@ impl StreamableHttpTransport {
         self.track(run, Some(request_key), load);
     }
 
-    /// Says under which headers questions may go past us, where they may.
+    /// Opens the fast path with the current headers, or closes it.
     fn update_fast_path(&self) {
         match (&self.initialized_wait, &self.protocol) {
             (None, ProtocolState::Modern | ProtocolState::Legacy { .. }) => {
@@ -202,7 +200,7 @@ impl StreamableHttpTransport {
         }
     }
 
-    /// Lets go what was held, up to the next thing that holds the rest.
+    /// Sends the queued messages, up to the next one that makes the rest wait.
     fn release_queued(&mut self) {
         self.initialized_wait = None;
         self.update_fast_path();
@@ -213,7 +211,7 @@ impl StreamableHttpTransport {
         }
     }
 
-    /// A new session knows nothing of the last one.
+    /// Forgets the previous session.
     fn reset_session(&mut self) {
         self.protocol = ProtocolState::Unknown;
         self.base_headers.remove(SESSION_ID_HEADER);
@@ -234,14 +232,14 @@ impl StreamableHttpTransport {
                 if let Some(version) = version {
                     self.base_headers.insert(PROTOCOL_VERSION_HEADER, version);
                 }
-                // The way past this task stays closed: no call may overtake the word that we are initialized.
+                // The fast path stays closed: no call may overtake `notifications/initialized`.
                 self.protocol = ProtocolState::Legacy { session };
             }
         }
     }
 
     fn complete(&mut self, done: Completion) {
-        // What an exchange said on its way comes before its end.
+        // Updates of an exchange precede its completion.
         while let Ok(update) = self.updates.try_recv() {
             self.on_update(update);
         }
@@ -266,7 +264,7 @@ impl StreamableHttpTransport {
         self.ready_events.extend(event);
     }
 
-    /// Opens the stream on which the server speaks by itself.
+    /// Opens the stream for messages that belong to no request.
     fn open_get_stream(&mut self) {
         if !matches!(self.protocol, ProtocolState::Legacy { .. }) || self.get_stream.is_some() {
             return;
@@ -279,7 +277,7 @@ impl StreamableHttpTransport {
         self.get_stream = Some(self.exchanges.insert(run));
     }
 
-    /// Calls a question off. Says whether the server is to be told, too.
+    /// Cancels a request, and returns whether to notify the server as well.
     fn cancel(&mut self, params: Option<&Payload>) -> CancelAction {
         while let Ok(handoff) = self.handoffs.try_recv() {
             self.continue_handoff(handoff);
@@ -332,15 +330,14 @@ impl StreamableHttpTransport {
         }
     }
 
-    /// Tells the server that its session is over, where there is one. What it thinks of that is its own affair.
+    /// Ends the session with a DELETE, if there is one. The response is ignored.
     async fn delete_session(&mut self) {
         let ProtocolState::Legacy { session: Some(_) } = &self.protocol else { return };
-        let Endpoint { client, target } = &*self.endpoint;
         let mut headers = self.base_headers.clone();
         headers.remove(header::CONTENT_TYPE);
-        let url = Cow::Borrowed(&target.url);
+        let url = Cow::Borrowed(&self.endpoint.target.url);
         let mut request = HttpRequest { method: Method::DELETE, url, headers, body: Bytes::new() };
-        let _whatever_it_says = target.send(client, &mut request, Via::Http).await;
+        let _ignored = self.endpoint.send(&mut request, Via::Http).await;
     }
 }
 
@@ -389,7 +386,7 @@ impl Transport for StreamableHttpTransport {
             self.release_queued();
         }
         let drained = poll_fn(|task| {
-            // Arrivals are for nobody now.
+            // Events are dropped during shutdown.
             while self.one_way_in_flight > 0 && self.poll_event(task).is_ready() {}
             match self.one_way_in_flight {
                 0 => Poll::Ready(()),
@@ -401,22 +398,22 @@ impl Transport for StreamableHttpTransport {
     }
 
     async fn next(&mut self) -> Result<TransportEvent, CloseReason> {
-        // It never ends by itself: there is no connection to lose, only exchanges.
+        // There is no connection that could close, only exchanges.
         Ok(poll_fn(|task| self.poll_event(task)).await)
     }
 }
 
 impl fmt::Debug for StreamableHttpTransport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HttpLink")
+        f.debug_struct("StreamableHttpTransport")
             .field("target", &self.endpoint.target)
-            .field("live", &self.in_flight.len())
+            .field("in_flight", &self.in_flight.len())
             .field("load", &self.load)
             .finish_non_exhaustive()
     }
 }
 
-/// Whether the server hears that a question is taken back.
+/// Whether the server receives the cancellation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CancelAction {
     DropOnly,

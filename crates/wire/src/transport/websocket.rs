@@ -1,5 +1,5 @@
-//! Messages over a WebSocket: one frame, one message. The handshake goes through [`Network`], so that proxies,
-//! certificates and redirects are the same as everywhere; framing is the library's.
+//! Messages over a WebSocket, one per frame. The handshake uses [`HttpClient`], so that proxies, certificates and
+//! redirects work as for HTTP; the library does the framing.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -22,21 +22,25 @@ use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message as Frame, Utf8Bytes};
 use url::Url;
 
-use crate::http::client::{HttpClient, HttpRequest, Target, Via, not_mcp_error, status_error};
+use crate::http::body::{not_mcp_error, status_error};
+use crate::http::client::HttpClient;
+use crate::http::request::HttpRequest;
+use crate::http::send::{Endpoint, Via};
+use crate::http::target::Target;
 use crate::transport::{CloseReason, OutgoingMessage, Transport, TransportEvent};
 use crate::transport_error::{TransportError, UnreachableReason};
 
-/// How long the server may take to shake hands.
+/// How long the handshake may take.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(60);
-/// The name of what we speak.
+/// The name of the subprotocol.
 const SUBPROTOCOL: &str = "mcp";
 
-/// How a silent connection is noticed.
+/// How a dead connection is detected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeepAlive {
-    /// How often the server is asked whether it lives.
+    /// How often a ping is sent.
     pub ping_interval: Duration,
-    /// How long it may say nothing at all.
+    /// How long the server may send nothing at all.
     pub timeout: Duration,
 }
 
@@ -46,12 +50,12 @@ impl Default for KeepAlive {
     }
 }
 
-/// A link to a server at a `ws:` or `wss:` URL. Dropping it closes the connection.
+/// The transport to a server at a `ws:` or `wss:` URL. Dropping it closes the connection.
 pub struct WebSocketTransport {
     target: Target,
     keep_alive: KeepAlive,
     state: State,
-    /// What waits to be written. The peer stops pushing when it is too much.
+    /// Messages to send. Bounded by the peer through [`Transport::queued_bytes`].
     write_queue: VecDeque<Bytes>,
     queued: usize,
     ready_events: VecDeque<TransportEvent>,
@@ -67,16 +71,16 @@ struct OpenSocket {
     socket: WebSocketStream<Upgraded>,
     ticker: Interval,
     last_received: Instant,
-    /// A ping that waits to be written.
+    /// A ping to send.
     ping: Option<Frame>,
-    /// Was something written that may still be in a buffer?
+    /// Whether all written frames have been flushed.
     is_flushed: bool,
 }
 
 impl WebSocketTransport {
-    /// A link. It connects when it is first asked what arrives.
+    /// A transport that connects at the first call of [`Transport::next`].
     pub fn new(client: HttpClient, target: Target) -> WebSocketTransport {
-        let connecting = connect(client, target.clone());
+        let connecting = connect(Endpoint { client, target: target.clone() });
         WebSocketTransport {
             target,
             keep_alive: KeepAlive::default(),
@@ -87,7 +91,7 @@ impl WebSocketTransport {
         }
     }
 
-    /// Notices a silent connection in another way than by default.
+    /// Replaces the default keep-alive settings.
     pub fn keep_alive(mut self, keep_alive: KeepAlive) -> WebSocketTransport {
         self.keep_alive = keep_alive;
         self
@@ -134,7 +138,7 @@ impl WebSocketTransport {
                             self.ready_events.extend(TransportEvent::parse_all(&bytes))
                         }
                         Frame::Close(_) => self.state = State::Closed(CloseReason::Closed),
-                        // The library answers pings itself when it is next polled.
+                        // The library sends the pong when it is next polled.
                         Frame::Ping(_) => open.is_flushed = false,
                         Frame::Pong(_) | Frame::Frame(_) => {}
                     }
@@ -154,7 +158,7 @@ impl OpenSocket {
         OpenSocket { socket, ticker, last_received: now, ping: None, is_flushed: true }
     }
 
-    /// Pings when it is time to, and notices that nothing was heard for too long.
+    /// Sends a ping when it is due, and fails if nothing was received for too long.
     fn tick(&mut self, task: &mut Task<'_>, silent_for: Duration) -> Result<(), CloseReason> {
         while self.ticker.poll_tick(task).is_ready() {
             if self.last_received.elapsed() >= silent_for {
@@ -165,7 +169,7 @@ impl OpenSocket {
         Ok(())
     }
 
-    /// Writes what waits. Says by how many bytes the outbox shrank, also when there is more to do.
+    /// Writes the queue. `written` is increased by the bytes that left it, also if more remain.
     fn poll_write(
         &mut self,
         task: &mut Task<'_>,
@@ -222,14 +226,14 @@ impl Transport for WebSocketTransport {
 
 impl fmt::Debug for WebSocketTransport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WsLink")
+        f.debug_struct("WebSocketTransport")
             .field("target", &self.target)
             .field("queued", &self.queued)
             .finish_non_exhaustive()
     }
 }
 
-/// JSON is text; what is none goes out as it is and is the other side's to refuse.
+/// Sends JSON as a text frame, and invalid UTF-8 as a binary frame that the server may reject.
 fn to_frame(body: Bytes) -> Frame {
     match Utf8Bytes::try_from(body.clone()) {
         Ok(text) => Frame::Text(text),
@@ -242,7 +246,7 @@ fn close_reason(error: &Error, limit: usize) -> CloseReason {
         Error::ConnectionClosed | Error::AlreadyClosed => CloseReason::Closed,
         Error::Io(error) => CloseReason::Io(error.kind()),
         Error::Capacity(_) => CloseReason::TooLarge { limit },
-        // Nearly always a connection that went away without a goodbye.
+        // Nearly always a connection that was closed without a close frame.
         Error::Protocol(_) => CloseReason::Transport(TransportError::IncompleteResponse),
         Error::Tls(_)
         | Error::WriteBufferFull(_)
@@ -254,23 +258,21 @@ fn close_reason(error: &Error, limit: usize) -> CloseReason {
     }
 }
 
-async fn connect(
-    client: HttpClient,
-    target: Target,
-) -> Result<WebSocketStream<Upgraded>, CloseReason> {
-    let upgraded = match timeout(HANDSHAKE_TIMEOUT, upgrade(&client, &target)).await {
+async fn connect(endpoint: Endpoint) -> Result<WebSocketStream<Upgraded>, CloseReason> {
+    let upgraded = match timeout(HANDSHAKE_TIMEOUT, upgrade(&endpoint)).await {
         Ok(upgraded) => upgraded?,
         Err(_) => return Err(CloseReason::Transport(TransportError::Timeout(HANDSHAKE_TIMEOUT))),
     };
     let config = WebSocketConfig::default()
         .read_buffer_size(16 * 1024)
-        .max_message_size(Some(target.max_message_size))
-        .max_frame_size(Some(target.max_message_size));
+        .max_message_size(Some(endpoint.target.max_message_size))
+        .max_frame_size(Some(endpoint.target.max_message_size));
     Ok(WebSocketStream::from_raw_socket(upgraded, Role::Client, Some(config)).await)
 }
 
-/// RFC 6455, section 4.1.
-async fn upgrade(client: &HttpClient, target: &Target) -> Result<Upgraded, TransportError> {
+/// The opening handshake of RFC 6455, section 4.1.
+async fn upgrade(endpoint: &Endpoint) -> Result<Upgraded, TransportError> {
+    let target = &endpoint.target;
     let key = generate_key();
     let mut headers = target.headers.clone();
     headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
@@ -282,7 +284,7 @@ async fn upgrade(client: &HttpClient, target: &Target) -> Result<Upgraded, Trans
     }
     let url = Cow::Owned(http_url(&target.url));
     let mut request = HttpRequest { method: Method::GET, url, headers, body: Bytes::new() };
-    let response = target.send(client, &mut request, Via::Upgrade).await?;
+    let response = endpoint.send(&mut request, Via::Upgrade).await?;
     let status = response.status();
     if status.is_success() {
         return Err(not_mcp_error(response).await);
@@ -294,7 +296,7 @@ async fn upgrade(client: &HttpClient, target: &Target) -> Result<Upgraded, Trans
     response.upgrade().await
 }
 
-/// Did the server understand what it agreed to?
+/// Checks the server's part of the handshake.
 fn check_upgrade(headers: &HeaderMap, key: &str) -> Result<(), TransportError> {
     let has_header = |name, expected: &str| {
         let value = headers.get(name).and_then(|value| value.to_str().ok());
@@ -307,11 +309,11 @@ fn check_upgrade(headers: &HeaderMap, key: &str) -> Result<(), TransportError> {
         || !has_header(header::CONNECTION, "upgrade")
         || !is_accepted
     {
-        let detail = "the server does not shake hands as RFC 6455 wants it".to_owned();
+        let detail = "the server's WebSocket handshake does not follow RFC 6455".to_owned();
         return Err(TransportError::Unreachable { reason: UnreachableReason::Other, detail });
     }
     match headers.get(header::SEC_WEBSOCKET_PROTOCOL) {
-        // Many servers know of no subprotocols.
+        // Many servers do not support subprotocols.
         None => Ok(()),
         Some(protocol) if protocol == SUBPROTOCOL => Ok(()),
         Some(protocol) => Err(TransportError::NotMcp {
@@ -321,7 +323,7 @@ fn check_upgrade(headers: &HeaderMap, key: &str) -> Result<(), TransportError> {
     }
 }
 
-/// The URL as HTTP has it: what follows `ws` is the same as what follows `http`.
+/// The URL with the scheme of HTTP: `ws` becomes `http`, `wss` becomes `https`.
 fn http_url(url: &Url) -> Url {
     let mut url = url.clone();
     let scheme = match url.scheme() {

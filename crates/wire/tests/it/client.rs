@@ -1,4 +1,4 @@
-//! The client's side in both eras, against a server that follows a script over a pair in this process.
+//! The client role in both eras, against a scripted server over an in-memory pair.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -31,7 +31,7 @@ fn client_description() -> ClientDescription {
     }
 }
 
-/// What a server does with a question.
+/// How the server handles a request.
 enum Reply {
     Result(Json),
     Error(i64, Json),
@@ -39,10 +39,10 @@ enum Reply {
     Exit,
 }
 
-/// Every question that a server got: method and parameters.
+/// Every request that the server received: method and parameters.
 type ReceivedRequests = mpsc::UnboundedReceiver<(String, Json)>;
 
-/// A server that answers by a function of method and parameters.
+/// A server that responds with a function of method and parameters.
 fn serve(
     answer: impl Fn(&str, &Json) -> Reply + Send + 'static,
 ) -> (InMemoryTransport, ReceivedRequests) {
@@ -251,7 +251,7 @@ async fn versions_are_negotiated_or_the_handshake_fails() {
 
     let (transport, _heard) = serve(|_, _| Reply::Result(json!({"protocolVersion": "1.0"})));
     let (client, _connection) = open(transport, EraHint::Legacy).await;
-    let error = client.expect_err("nobody speaks that");
+    let error = client.expect_err("no common version");
     assert_eq!(
         error.kind,
         HandshakeErrorKind::NoCommonVersion { server_versions: vec!["1.0".to_owned()] }
@@ -280,7 +280,7 @@ async fn the_progress_token_is_the_call_number() {
     assert_eq!(params, json!({"_meta": {"mine": 1, "progressToken": 2}}));
 }
 
-/// Answers every question with what was asked.
+/// Answers every request with its own content.
 struct EchoHandler;
 
 impl RequestHandler for EchoHandler {
@@ -351,7 +351,7 @@ async fn endless_input_required_results_are_an_error() {
     assert_eq!(plain.decode::<Json>().expect("JSON")["resultType"], "input_required");
 }
 
-/// A pair's end that says that headers reach the other side, and shows them.
+/// An in-memory transport that claims to carry headers, and records them.
 struct HeaderRecorder {
     transport: InMemoryTransport,
     headers: mpsc::UnboundedSender<HeaderMap>,

@@ -1,5 +1,5 @@
-//! Questions that go past the task of an HTTP link: answered where they are waited for, handed over where more than an
-//! answer comes back, and called off or failed like any other.
+//! Requests on the fast path of the streamable HTTP transport: answered in the caller's task, handed to the transport if
+//! more than a response comes back, and cancelled or failed like any other.
 
 use std::future::IntoFuture;
 use std::sync::Arc;
@@ -18,14 +18,14 @@ use tokio::time::timeout;
 
 use crate::test_server::*;
 
-/// How a client speaks.
+/// The era of the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Era {
     Legacy,
     Modern,
 }
 
-/// A server that answers everything at once but `tools/call`: that it answers with a stream that the test speaks on.
+/// A server that responds to everything at once, except `tools/call`, whose event stream the test controls.
 struct StreamingServer {
     server: TestServer,
     streams: mpsc::UnboundedReceiver<mpsc::UnboundedSender<String>>,
@@ -41,7 +41,7 @@ impl StreamingServer {
         StreamingServer { server: server.await, streams }
     }
 
-    /// The stream of the next call, with its number.
+    /// The event stream of the next call, with the call's number.
     async fn next_call(&mut self) -> (mpsc::UnboundedSender<String>, Value) {
         loop {
             let received = self.server.next().await;
@@ -53,7 +53,7 @@ impl StreamingServer {
         }
     }
 
-    /// What is said to it next, past what it says by itself.
+    /// The next request, except for those of the handshake.
     async fn next_post(&mut self) -> ReceivedRequest {
         loop {
             let received = self.server.next().await;
@@ -82,25 +82,26 @@ async fn respond_to(
     }
 }
 
-/// A client whose questions go past the task from now on.
+/// A client whose fast path is open.
 struct FastPathClient {
     era: Era,
     connection: SpawnedPeer,
-    shortcut: Arc<dyn FastPath>,
+    fast_path: Arc<dyn FastPath>,
 }
 
 impl FastPathClient {
     async fn connect(era: Era, server: &TestServer) -> FastPathClient {
         let transport = StreamableHttpTransport::new(http_client(), server.target());
-        let shortcut = transport.fast_path().expect("there is one");
-        let fast_path_client = FastPathClient { era, connection: Peer::spawn(transport), shortcut };
+        let fast_path = transport.fast_path().expect("there is one");
+        let fast_path_client =
+            FastPathClient { era, connection: Peer::spawn(transport), fast_path };
         if era == Era::Legacy {
             fast_path_client.connection.peer.call("initialize").await.expect("an answer");
             let notified =
                 fast_path_client.connection.peer.notify("notifications/initialized", None);
             notified.await.expect("it is taken");
         }
-        // This one goes the usual way, and when it is over the way past it is open.
+        // This request goes through the transport; after it the fast path is open.
         fast_path_client.peer_call("ping").await.expect("an answer");
         fast_path_client
     }
@@ -113,17 +114,17 @@ impl FastPathClient {
         }
     }
 
-    /// A call beside the test, and what it hears of progress.
+    /// A call in a task of its own, and its progress.
     fn start_call(&self) -> (JoinHandle<Result<Value, CallError>>, mpsc::Receiver<Progress>) {
-        let (progress_sender, heard) = mpsc::channel(16);
+        let (progress_sender, progress) = mpsc::channel(16);
         let call = self.peer_call("tools/call").progress_sender(progress_sender).into_future();
         let call = tokio::spawn(async move { call.await.map(|it| it.decode().expect("JSON")) });
-        (call, heard)
+        (call, progress)
     }
 
-    /// How many questions are on their way past the task.
+    /// How many requests are in flight on the fast path.
     fn in_flight(&self) -> String {
-        format!("{:?}", self.shortcut)
+        format!("{:?}", self.fast_path)
     }
 }
 
@@ -131,7 +132,7 @@ fn modern_headers(method: &'static str) -> HeaderMap {
     *modern_request(0, method).headers.expect("headers")
 }
 
-fn progress(number: &Value, at: u64) -> String {
+fn progress_event(number: &Value, at: u64) -> String {
     let params = json!({"progressToken": number, "progress": at});
     event(&json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}))
 }
@@ -140,19 +141,21 @@ fn final_event(number: &Value) -> String {
     event(&json!({"jsonrpc": "2.0", "id": number, "result": "in the end"}))
 }
 
-async fn next_progress(heard: &mut mpsc::Receiver<Progress>) -> Value {
-    let update =
-        timeout(TEST_TIMEOUT, heard.recv()).await.expect("a sign comes").expect("it goes on");
+async fn next_progress(progress: &mut mpsc::Receiver<Progress>) -> Value {
+    let update = timeout(TEST_TIMEOUT, progress.recv())
+        .await
+        .expect("progress arrives")
+        .expect("it goes on");
     update.0.decode::<Value>().expect("JSON")["progress"].clone()
 }
 
-/// Takes a question past the link, which is expected to be open for that.
+/// Sends a request on the fast path, which must be open.
 fn try_fast_path(
     transport: &StreamableHttpTransport,
     outgoing: OutgoingMessage,
 ) -> impl Future<Output = FastPathOutcome> + use<> {
-    let shortcut = transport.fast_path().expect("there is one");
-    shortcut.try_send(outgoing).unwrap_or_else(|_| panic!("the way is open"))
+    let fast_path = transport.fast_path().expect("there is one");
+    fast_path.try_send(outgoing).unwrap_or_else(|_| panic!("the way is open"))
 }
 
 #[tokio::test]
@@ -160,8 +163,8 @@ async fn a_streamed_response_is_handed_off_and_arrives_in_order() {
     let mut streaming_server = StreamingServer::start().await;
     let mut transport =
         StreamableHttpTransport::new(http_client(), streaming_server.server.target());
-    let shortcut = transport.fast_path().expect("there is one");
-    assert!(shortcut.try_send(modern_request(1, "ping")).is_err(), "nobody knows the era yet");
+    let fast_path = transport.fast_path().expect("there is one");
+    assert!(fast_path.try_send(modern_request(1, "ping")).is_err(), "the era is unknown");
     transport.push(modern_request(1, "ping"));
     assert_eq!(next_message(&mut transport).await["result"], "at once");
     let at_once = try_fast_path(&transport, modern_request(2, "ping")).await;
@@ -170,7 +173,7 @@ async fn a_streamed_response_is_handed_off_and_arrives_in_order() {
     let asked = try_fast_path(&transport, modern_request(3, "tools/call"));
     let (asked, (stream, number)) = tokio::join!(asked, streaming_server.next_call());
     assert!(matches!(asked, FastPathOutcome::HandedOff), "{asked:?}");
-    for text in [progress(&number, 1), progress(&number, 2), final_event(&number)] {
+    for text in [progress_event(&number, 1), progress_event(&number, 2), final_event(&number)] {
         stream.send(text).expect("it is read");
     }
     assert_eq!(next_message(&mut transport).await["params"]["progress"], 1);
@@ -183,13 +186,13 @@ async fn a_handed_off_call_gets_progress_and_then_its_response() {
     for era in [Era::Legacy, Era::Modern] {
         let mut streaming_server = StreamingServer::start().await;
         let fast_path_client = FastPathClient::connect(era, &streaming_server.server).await;
-        let (call, mut heard) = fast_path_client.start_call();
+        let (call, mut progress) = fast_path_client.start_call();
         let (stream, number) = streaming_server.next_call().await;
         for at in 1..4 {
-            stream.send(progress(&number, at)).expect("it is read");
-            assert_eq!(next_progress(&mut heard).await, at, "{era:?}");
+            stream.send(progress_event(&number, at)).expect("it is read");
+            assert_eq!(next_progress(&mut progress).await, at, "{era:?}");
         }
-        assert_eq!(fast_path_client.in_flight(), "Direct(0 under way)");
+        assert_eq!(fast_path_client.in_flight(), "HttpFastPath(0 in flight)");
         stream.send(final_event(&number)).expect("it is read");
         assert_eq!(call.await.expect("no panic"), Ok(json!("in the end")), "{era:?}");
     }
@@ -200,10 +203,10 @@ async fn a_call_dropped_after_handoff_is_cancelled() {
     for era in [Era::Legacy, Era::Modern] {
         let mut streaming_server = StreamingServer::start().await;
         let fast_path_client = FastPathClient::connect(era, &streaming_server.server).await;
-        let (call, mut heard) = fast_path_client.start_call();
+        let (call, mut progress) = fast_path_client.start_call();
         let (stream, number) = streaming_server.next_call().await;
-        stream.send(progress(&number, 1)).expect("it is read");
-        next_progress(&mut heard).await;
+        stream.send(progress_event(&number, 1)).expect("it is read");
+        next_progress(&mut progress).await;
         call.abort();
         if era == Era::Legacy {
             let cancelled = streaming_server.next_post().await;
@@ -215,7 +218,7 @@ async fn a_call_dropped_after_handoff_is_cancelled() {
         assert_eq!(
             streaming_server.next_post().await.rpc_method(),
             "ping",
-            "{era:?}: nothing else was said"
+            "{era:?}: no other request was sent"
         );
     }
 }
@@ -229,7 +232,7 @@ async fn a_call_dropped_before_a_response_is_cancelled() {
         let number = call.number();
         let call = tokio::spawn(call.into_future());
         while streaming_server.next_post().await.rpc_method() != "silence" {}
-        assert_eq!(fast_path_client.in_flight(), "Direct(1 under way)");
+        assert_eq!(fast_path_client.in_flight(), "HttpFastPath(1 in flight)");
         call.abort();
         if era == Era::Legacy {
             let cancelled = streaming_server.next_post().await;
@@ -240,9 +243,9 @@ async fn a_call_dropped_before_a_response_is_cancelled() {
         assert_eq!(
             streaming_server.next_post().await.rpc_method(),
             "ping",
-            "{era:?}: nothing else was said"
+            "{era:?}: no other request was sent"
         );
-        assert_eq!(fast_path_client.in_flight(), "Direct(0 under way)");
+        assert_eq!(fast_path_client.in_flight(), "HttpFastPath(0 in flight)");
     }
 }
 
@@ -251,13 +254,13 @@ async fn closing_the_transport_fails_fast_path_calls() {
     for era in [Era::Legacy, Era::Modern] {
         let mut streaming_server = StreamingServer::start().await;
         let fast_path_client = FastPathClient::connect(era, &streaming_server.server).await;
-        let (handed_off, mut heard) = fast_path_client.start_call();
+        let (handed_off, mut progress) = fast_path_client.start_call();
         let (stream, number) = streaming_server.next_call().await;
-        stream.send(progress(&number, 1)).expect("it is read");
-        next_progress(&mut heard).await;
+        stream.send(progress_event(&number, 1)).expect("it is read");
+        next_progress(&mut progress).await;
         let in_flight_call = tokio::spawn(fast_path_client.peer_call("silence").into_future());
         while streaming_server.next_post().await.rpc_method() != "silence" {}
-        assert_eq!(fast_path_client.in_flight(), "Direct(1 under way)");
+        assert_eq!(fast_path_client.in_flight(), "HttpFastPath(1 in flight)");
         fast_path_client.connection.peer.close();
         let ended = |sent| CallError::Closed { reason: CloseReason::Closed, delivery: sent };
         let over = timeout(TEST_TIMEOUT, handed_off).await.expect("it ends").expect("no panic");
@@ -269,6 +272,6 @@ async fn closing_the_transport_fails_fast_path_calls() {
             .await
             .expect("it ends");
         assert_eq!(late, Err(ended(Delivery::NotSent)), "{era:?}");
-        assert_eq!(fast_path_client.in_flight(), "Direct(0 under way)");
+        assert_eq!(fast_path_client.in_flight(), "HttpFastPath(0 in flight)");
     }
 }

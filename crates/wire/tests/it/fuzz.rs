@@ -1,5 +1,5 @@
-//! Every decoder, fed with what nobody should send: nothing panics, hangs or grows without bound.
-//! The inputs follow from a seed, so a failure comes back. `SWB_FUZZ_ROUNDS` asks for more of them.
+//! Every decoder with malformed input: nothing panics, hangs or grows without bound.
+//! The inputs follow from a seed, so a failure is reproducible. `SWB_FUZZ_ROUNDS` sets their number.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ const LIMIT: usize = 4096;
 /// How long one input may take before it counts as a hang.
 const HANG_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Numbers that look random and are the same every time.
+/// A deterministic pseudo-random generator.
 struct SeededRng(u64);
 
 impl SeededRng {
@@ -37,7 +37,7 @@ impl SeededRng {
         usize::try_from(self.next() % bound.max(1) as u64).expect("it is below a size")
     }
 
-    /// One of the samples with a few things done to it.
+    /// One of the samples with some mutations.
     fn mutated(&mut self, samples: &[&[u8]]) -> Vec<u8> {
         let mut bytes = samples[self.below(samples.len())].to_vec();
         for _ in 0..self.below(6) {
@@ -91,7 +91,7 @@ fn any_bytes_are_messages_or_are_not() {
     for _ in 0..iterations(20_000) {
         let bytes = Bytes::from(rng.mutated(MESSAGES));
         let Ok(messages) = message::parse(&bytes) else { continue };
-        // What was understood can be written and read again.
+        // A parsed message can be written and parsed again.
         let message::Messages::One(message) = messages else { continue };
         let mut written = Vec::new();
         message.write_to(&mut written);
@@ -134,7 +134,7 @@ fn any_bytes_may_come_as_events() {
     }
 }
 
-/// A server that answers every connection with bytes that follow from a seed.
+/// A server that sends bytes from a seeded generator on every connection.
 async fn hostile_server(
     seed: u64,
     answers: &'static [&'static [u8]],
@@ -145,8 +145,8 @@ async fn hostile_server(
         let mut rng = SeededRng(seed);
         while let Ok((mut stream, _)) = listener.accept().await {
             let answer = rng.mutated(answers);
-            let mut heard = [0; 2048];
-            let _gone = timeout(Duration::from_secs(1), stream.read(&mut heard)).await;
+            let mut received = [0; 2048];
+            let _gone = timeout(Duration::from_secs(1), stream.read(&mut received)).await;
             let _gone = stream.write_all(&answer).await;
             let _gone = stream.shutdown().await;
         }
@@ -170,7 +170,7 @@ fn target(scheme: &str, port: u16) -> Target {
     Target::new(url).headers(HeaderMap::new()).max_message_size(LIMIT)
 }
 
-/// Asks over a link until there is an answer of whatever kind.
+/// Sends a request and waits for any outcome.
 async fn send_one(transport: impl Transport) {
     let connection = Peer::spawn(transport);
     let call = connection.peer.call("initialize").timeout(Duration::from_secs(1));

@@ -1,8 +1,10 @@
-//! Plain HTTP: which connection a request goes out on, and what becomes of it afterwards.
+//! The HTTP/1.1 client: which connection a request uses, and whether it is reused afterwards.
 
+use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
 
 use axum::serve::ListenerExt;
 use serde_json::json;
@@ -19,7 +21,7 @@ use url::Url;
 
 use crate::test_server::*;
 
-/// A port at which the test itself is the server.
+/// A listener where the test itself plays the server.
 struct ManualServer {
     listener: TcpListener,
     address: SocketAddr,
@@ -37,27 +39,29 @@ impl ManualServer {
         StreamableHttpTransport::new(http_client(), Target::new(url))
     }
 
-    /// The next connection, once a request came on it.
+    /// The next connection, after its first request.
     async fn next_request(&self) -> TcpStream {
-        let accepted = timeout(TEST_TIMEOUT, self.listener.accept()).await.expect("somebody comes");
+        let accepted = timeout(TEST_TIMEOUT, self.listener.accept()).await.expect("a connection");
         let mut socket = accepted.expect("a connection").0;
         read_request(&mut socket).await;
         socket
     }
 
-    /// Nobody else has come.
+    /// Checks that no further connection was opened.
     async fn check_no_new_connection(&self) {
         let mut waits = std::pin::pin!(self.listener.accept());
-        // Who comes is seen when the system is asked, which happens in between.
+        // The runtime polls the listener while this task yields.
         for _ in 0..20 {
-            let is_there = futures_util::poll!(waits.as_mut()).is_ready();
+            let poll_once =
+                |task: &mut Context<'_>| Poll::Ready(waits.as_mut().poll(task).is_ready());
+            let is_there = poll_fn(poll_once).await;
             assert!(!is_there, "one connection is enough");
             tokio::task::yield_now().await;
         }
     }
 }
 
-/// Answers the question with this number, and leaves the connection open.
+/// Responds to the request with this number, and leaves the connection open.
 async fn send_response(socket: &mut TcpStream, number: u64) {
     let body = json!({"jsonrpc": "2.0", "id": number, "result": number}).to_string();
     let length = body.len();
@@ -70,7 +74,7 @@ async fn send_response(socket: &mut TcpStream, number: u64) {
 async fn wait_until_closed(socket: &mut TcpStream) {
     let mut rest = [0; 64];
     let read = timeout(TEST_TIMEOUT, socket.read(&mut rest)).await.expect("it is closed");
-    assert_eq!(read.unwrap_or(0), 0, "nothing more is said on it");
+    assert_eq!(read.unwrap_or(0), 0, "nothing more is sent on it");
 }
 
 #[tokio::test]
@@ -82,7 +86,7 @@ async fn an_idle_connection_that_was_closed_is_not_reused() {
     send_response(&mut first, 1).await;
     assert_eq!(next_message(&mut transport).await["result"], 1);
     drop(first);
-    // The end is there; nobody has looked at it.
+    // The close has arrived, but has not been read.
     for _ in 0..20 {
         tokio::task::yield_now().await;
     }
@@ -146,7 +150,7 @@ async fn concurrent_requests_open_connections_and_later_ones_reuse_them() {
     let listener = listener.tap_io(move |_| {
         counting.fetch_add(1, Ordering::SeqCst);
     });
-    // Nobody is answered before everybody has asked.
+    // No request is answered before all have arrived.
     let all_received = Arc::new(Barrier::new(CALLS));
     let server = TestServer::with_listener(listener, address, move |received| {
         let all_received = all_received.clone();
@@ -170,7 +174,7 @@ async fn concurrent_requests_open_connections_and_later_ones_reuse_them() {
     }
 }
 
-/// A question that no buffer of the system holds.
+/// A request that is larger than the socket buffers.
 fn large_request(number: u64) -> OutgoingMessage {
     let params = Some(payload(&json!({"text": "x".repeat(16 * 1024 * 1024)})));
     Message::Request { id: RequestId::Number(number), method: "tools/call".into(), params }.into()
@@ -182,11 +186,10 @@ async fn a_response_may_arrive_before_the_request_is_fully_sent() {
     let mut transport = server.transport();
     transport.push(large_request(1));
     let refused = async {
-        let accepted =
-            timeout(TEST_TIMEOUT, server.listener.accept()).await.expect("somebody comes");
+        let accepted = timeout(TEST_TIMEOUT, server.listener.accept()).await.expect("a connection");
         let mut socket = accepted.expect("a connection").0;
-        socket.read_exact(&mut [0; 1000]).await.expect("a question begins");
-        // It stays open, and nobody reads on.
+        socket.read_exact(&mut [0; 1000]).await.expect("a request starts");
+        // The connection stays open, and the server does not read on.
         let text = "HTTP/1.1 413 Too Large\r\ncontent-length: 5\r\n\r\nlarge";
         socket.write_all(text.as_bytes()).await.expect("it is read");
         socket
@@ -198,7 +201,7 @@ async fn a_response_may_arrive_before_the_request_is_fully_sent() {
     };
     let refused_response = error_response(&error);
     assert_eq!((refused_response.status, &*refused_response.body), (413, "large"));
-    // The rest of the question would be taken for the next one: the connection is not used again.
+    // The rest of the request would be taken for the next one, so the connection is not reused.
     let drained = async { while socket.read(&mut [0; 65536]).await.is_ok_and(|it| it > 0) {} };
     timeout(TEST_TIMEOUT, drained).await.expect("it is closed");
     transport.push(request(2, "ping"));

@@ -1,4 +1,4 @@
-//! The way to servers: proxies, certificates, and what is printed of secrets.
+//! The HTTP client: proxies, certificates, and Debug output without secrets.
 
 use std::ffi::OsStr;
 use std::process::Command;
@@ -32,7 +32,7 @@ async fn echo(received: ReceivedRequest) -> axum::response::Response {
     json_response(&result(&received, json!("here")))
 }
 
-/// Where a question with these settings ends up.
+/// The outcome of a request with these settings.
 async fn ping(settings: &HttpSettings, url: &str) -> Result<Value, TransportError> {
     let http_client = HttpClient::new(settings).expect("the settings are good");
     let mut transport =
@@ -106,13 +106,13 @@ async fn a_failing_proxy_is_the_reported_reason() {
         unreachable_reason(ping(&through(wants_password.address), "http://server.invalid/").await);
     assert_eq!(reason, UnreachableReason::Proxy);
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let nobody = listener.local_addr().expect("an address");
+    let closed_port = listener.local_addr().expect("an address");
     drop(listener);
     let (reason, detail) =
-        unreachable_reason(ping(&through(nobody), "https://server.invalid/").await);
+        unreachable_reason(ping(&through(closed_port), "https://server.invalid/").await);
     assert_eq!(reason, UnreachableReason::Proxy);
     assert!(!detail.contains("secret"), "{detail}");
-    let all = Some(format!("socks5h://{nobody}"));
+    let all = Some(format!("socks5h://{closed_port}"));
     let socks =
         HttpSettings { proxies: ProxySettings { all, ..ProxySettings::default() }, ..settings() };
     assert_eq!(
@@ -121,7 +121,7 @@ async fn a_failing_proxy_is_the_reported_reason() {
     );
 }
 
-/// Certificates of a private authority.
+/// A private certificate authority.
 struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
 }
@@ -145,7 +145,7 @@ impl Authority {
         (params.signed_by(&key, &self.issuer).expect("a certificate"), key)
     }
 
-    /// A server with a certificate of this authority, and a demand for one where clients need it.
+    /// A server with a certificate of this authority, which may require client certificates.
     async fn serve(&self, client_auth: ClientAuth) -> TestServer {
         let (certificate, key) = self.issue("localhost");
         let chain: Vec<CertificateDer<'static>> = vec![certificate.der().clone()];
@@ -220,7 +220,7 @@ async fn a_websocket_uses_the_same_proxy_and_certificates() {
     let end = async |settings: &HttpSettings| {
         let http_client = HttpClient::new(settings).expect("the settings are good");
         let mut transport = WebSocketTransport::new(http_client, Target::new(url.clone()));
-        next(&mut transport).await.expect_err("nobody shakes hands")
+        next(&mut transport).await.expect_err("the handshake fails")
     };
     let untrusted = end(&settings()).await;
     let trusted = end(&HttpSettings { extra_ca: vec![authority.pem()], ..settings() }).await;
@@ -263,19 +263,19 @@ async fn a_server_without_tls_is_a_tls_error() {
     assert_eq!(reason, UnreachableReason::Tls, "{detail}");
 }
 
-/// Tells the process that runs a test again in other surroundings from the one that starts it.
+/// Set in the process that runs a test again in another environment.
 const SECOND_RUN: &str = "SWB_TEST_RUNS_AGAIN";
 
 /// Runs a test of this file again with these variables.
 fn run_in_subprocess(test: &str, variables: &[(&str, &OsStr)]) {
     let output = Command::new(std::env::current_exe().expect("this program"))
-        .args(["--exact", &format!("network::{test}")])
+        .args(["--exact", &format!("http_client::{test}")])
         .env(SECOND_RUN, "1")
         .envs(variables.iter().copied())
         .output()
         .expect("it runs");
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+    let output_text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && output_text.contains("1 passed"), "{output_text}");
 }
 
 fn is_second_run() -> bool {
@@ -283,7 +283,7 @@ fn is_second_run() -> bool {
 }
 
 #[test]
-fn a_system_without_authorities_gets_ours() {
+fn a_system_without_authorities_gets_the_bundled_ones() {
     if !is_second_run() {
         let empty = tempfile::NamedTempFile::new().expect("a file");
         let folder = tempfile::tempdir().expect("a folder");
@@ -291,7 +291,7 @@ fn a_system_without_authorities_gets_ours() {
             ("SSL_CERT_FILE", empty.path().as_os_str()),
             ("SSL_CERT_DIR", folder.path().as_os_str()),
         ];
-        return run_in_subprocess("a_system_without_authorities_gets_ours", &variables);
+        return run_in_subprocess("a_system_without_authorities_gets_the_bundled_ones", &variables);
     }
     let with_extra = HttpSettings { extra_ca: vec![Authority::new().pem()], ..settings() };
     let roots = |settings| HttpClient::new(settings).expect("the settings are good").roots();
@@ -304,10 +304,10 @@ fn a_system_without_authorities_gets_ours() {
 #[tokio::test]
 async fn proxies_of_the_environment_are_not_used() {
     if !is_second_run() {
-        // Nobody can listen there.
-        let nobody = OsStr::new("http://127.0.0.1:0");
+        // A port on which nothing can listen.
+        let closed_port = OsStr::new("http://127.0.0.1:0");
         let variables = ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"];
-        let variables = variables.map(|name| (name, nobody));
+        let variables = variables.map(|name| (name, closed_port));
         return run_in_subprocess("proxies_of_the_environment_are_not_used", &variables);
     }
     let server = TestServer::start(echo).await;
@@ -323,7 +323,7 @@ fn invalid_settings_are_reported_without_their_secrets() {
     assert!(matches!(proxy, HttpSetupError::Proxy { scheme: "all" }));
     assert!(!format!("{proxy} {proxy:?}").contains("secret"));
     let extra = error(HttpSettings { extra_ca: vec![b"nothing".to_vec()], ..settings() });
-    assert_eq!(extra.to_string(), "extra certificate file 1 holds no certificates in PEM");
+    assert_eq!(extra.to_string(), "extra certificate file 1 contains no PEM certificates");
     let identity = error(HttpSettings { identity: Some(b"secret".to_vec()), ..settings() });
     assert!(matches!(identity, HttpSetupError::Identity(_)));
     assert!(!format!("{identity} {identity:?}").contains("secret"));

@@ -1,4 +1,4 @@
-//! HTTP with one stream of events, as protocol version 2024-11-05 had it.
+//! The HTTP transport of protocol version 2024-11-05, with one event stream.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::test_server::*;
 
-/// A server that answers every question on its stream, whose endpoint is this.
+/// A server with this endpoint that responds to every request on its stream.
 async fn echo(endpoint: &'static str) -> TestServer {
     let (stream, _) = watch::channel(None::<mpsc::UnboundedSender<String>>);
     TestServer::start(move |received| {
@@ -71,7 +71,7 @@ async fn pending_notifications_are_sent_on_close() {
     assert_eq!(server.next().await.rpc_method(), "notifications/last");
 }
 
-/// How a link to a server that answers like this ends.
+/// How a transport to a server with this response closes.
 async fn end_of(play: fn(ReceivedRequest) -> Response) -> (CloseReason, TestServer) {
     let server = TestServer::start(move |received| async move { play(received) }).await;
     let mut transport = HttpSseTransport::new(http_client(), server.target());

@@ -1,4 +1,4 @@
-//! A server in this process: its task belongs to the line, and ends with it.
+//! An in-process server: its task belongs to the connection and ends with it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +15,7 @@ use switchboard_wire::server::{ServerIdentity, ServerSession};
 use switchboard_wire::transport::in_memory::InMemoryTransport;
 use tokio::sync::Notify;
 
-/// Says when it is dropped.
+/// Records that it was dropped.
 struct DropFlag(Arc<AtomicBool>, Arc<Notify>);
 
 impl Drop for DropFlag {
@@ -25,11 +25,11 @@ impl Drop for DropFlag {
     }
 }
 
-/// Introduces itself, says something before an answer, and does not go when it is left.
+/// Describes itself, sends progress before each response, and does not stop when the connection closes.
 async fn serve_forever(transport: InMemoryTransport, _drop_flag: DropFlag) {
     let SpawnedPeer { peer: _peer, mut events, task: _task } = Peer::spawn(transport);
     let identity = ServerIdentity {
-        name: "guest".to_owned(),
+        name: "in-process".to_owned(),
         title: None,
         version: "1".to_owned(),
         instructions: None,
@@ -38,9 +38,9 @@ async fn serve_forever(transport: InMemoryTransport, _drop_flag: DropFlag) {
     let session = ServerSession::new(identity);
     while let Some(event) = events.recv().await {
         if let PeerEvent::Request(request) = event {
-            let aside = request.notifier();
+            let notifier = request.notifier();
             let params = json!({"progressToken": request.id.to_json(), "progress": 1});
-            aside.notify("notifications/progress", Payload::encode(&params).ok()).await;
+            notifier.notify("notifications/progress", Payload::encode(&params).ok()).await;
             let result = session.discover();
             let era = switchboard_wire::protocol::era::Era::Modern;
             request.respond(session.encode_result(era, "server/discover", result)).await;
@@ -77,7 +77,7 @@ async fn an_in_process_server_that_does_not_stop_is_aborted_on_close() {
     let connection = connect(&in_process_address(&is_dropped, &dropped), &connect_options())
         .await
         .expect("it answers");
-    assert_eq!(connection.client.server().name, "guest");
+    assert_eq!(connection.client.server().name, "in-process");
     let (progress_sender, mut progress_updates) = tokio::sync::mpsc::channel(4);
     connection
         .client
@@ -86,7 +86,7 @@ async fn an_in_process_server_that_does_not_stop_is_aborted_on_close() {
         .send()
         .await
         .expect("an answer");
-    assert!(progress_updates.try_recv().is_ok(), "what is said aside comes before the answer");
+    assert!(progress_updates.try_recv().is_ok(), "progress arrives before the response");
     assert!(!is_dropped.load(Ordering::SeqCst));
     connection.close(DescendantSearch::Deferred).await;
     assert!(is_dropped.load(Ordering::SeqCst));

@@ -1,4 +1,4 @@
-//! Tests of two peers that talk to one another, to a script, or to a server on a loopback port.
+//! Tests of two connected peers, of a peer and a script, and of a peer and a server on a loopback port.
 
 mod client;
 mod fast_path;
@@ -7,6 +7,7 @@ mod http1;
 mod http_client;
 mod http_sse_2024;
 mod in_process;
+mod log_events;
 mod peer;
 mod process;
 mod streamable_http;

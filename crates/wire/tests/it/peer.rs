@@ -1,4 +1,4 @@
-//! Calls, answers, deadlines, cancellations, floods and ends, over a pair in memory and over byte streams.
+//! Calls, responses, timeouts, cancellation, floods and close, over an in-memory pair and over byte streams.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ fn payload(text: &str) -> Payload {
     Payload::from_json(Bytes::copy_from_slice(text.as_bytes()))
 }
 
-/// Answers every question with its own parameters until the connection ends.
+/// Responds to every request with its own parameters until the connection closes.
 async fn echo(mut events: mpsc::Receiver<PeerEvent>) {
     while let Some(event) = events.recv().await {
         if let PeerEvent::Request(request) = event {
@@ -25,13 +25,13 @@ async fn echo(mut events: mpsc::Receiver<PeerEvent>) {
     }
 }
 
-/// A peer, and the bare other end to play a server with.
+/// A peer, and the transport at its other end for a scripted server.
 fn scripted() -> (SpawnedPeer, InMemoryTransport) {
     let (one, other) = in_memory::pair();
     (Peer::spawn(one), other)
 }
 
-/// What the script sees next.
+/// The next message that the script receives.
 async fn next_message(server: &mut InMemoryTransport) -> Message {
     match server.next().await {
         Ok(TransportEvent::Message(message)) => message,
@@ -39,11 +39,11 @@ async fn next_message(server: &mut InMemoryTransport) -> Message {
     }
 }
 
-/// The id of the question that the script sees next.
+/// The id of the next request that the script receives.
 async fn next_request_id(server: &mut InMemoryTransport) -> RequestId {
     let message = next_message(server).await;
     let Message::Request { id, .. } = message else {
-        panic!("a question was expected: {message:?}")
+        panic!("a request was expected: {message:?}")
     };
     id
 }
@@ -132,7 +132,7 @@ async fn a_timed_out_call_is_cancelled_and_its_late_response_is_unmatched() {
     };
     assert_eq!(method, "notifications/cancelled");
     let params: serde_json::Value = params.expect("it has parameters").decode().expect("JSON");
-    assert_eq!(params, serde_json::json!({"requestId": 1, "reason": "no answer came in time"}));
+    assert_eq!(params, serde_json::json!({"requestId": 1, "reason": "the request timed out"}));
     server.push(response(id.clone(), "1").into());
     server.push(response(id, "1").into());
     server.push(response(RequestId::Number(99), "1").into());
@@ -272,14 +272,14 @@ async fn a_storm_of_notifications_is_bounded_and_counted_and_holds_up_no_call() 
     server.push(response(id, "1").into());
     let result = tokio::select! {
         result = call => result.expect("it does not panic"),
-        end = server.next() => panic!("nothing else is said: {end:?}"),
+        end = server.next() => panic!("no other message is sent: {end:?}"),
     };
     assert_eq!(result, Ok(payload("1")));
-    let heard = connection.events.len();
+    let received = connection.events.len();
     drop((connection.peer, server, connection.events));
     let dropped = connection.task.await.expect("it ends").dropped_notifications;
-    assert_eq!(heard as u64 + dropped, 10_000);
-    assert!(heard <= 256);
+    assert_eq!(received as u64 + dropped, 10_000);
+    assert!(received <= 256);
 }
 
 #[tokio::test]
@@ -348,10 +348,9 @@ async fn malformed_lines_are_counted_and_skipped() {
     let (reader, writer) = tokio::io::split(ours);
     let connection = Peer::spawn(StdioTransport::new(reader, writer, 1000));
     let call = tokio::spawn(connection.peer.call("x").into_future());
-    let mut question = [0; 100];
-    let length =
-        tokio::io::AsyncReadExt::read(&mut script, &mut question).await.expect("a question");
-    assert_eq!(&question[..length], b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"x\"}\n");
+    let mut request = [0; 100];
+    let length = tokio::io::AsyncReadExt::read(&mut script, &mut request).await.expect("a request");
+    assert_eq!(&request[..length], b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"x\"}\n");
     let text = b"npm warn something\n{\"broken\n\n{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n";
     tokio::io::AsyncWriteExt::write_all(&mut script, text).await.expect("there is room");
     assert_eq!(call.await.expect("it does not panic"), Ok(payload("{}")));
@@ -387,14 +386,14 @@ async fn a_call_does_not_time_out_while_an_incoming_request_is_open() {
         }
         .into(),
     );
-    let Some(PeerEvent::Request(question)) = connection.events.recv().await else {
-        panic!("a question was expected")
+    let Some(PeerEvent::Request(request)) = connection.events.recv().await else {
+        panic!("a request was expected")
     };
-    // Somebody thinks for an hour. Time is ours here, so nothing waits.
+    // The user takes an hour. Time is paused, so the test does not wait.
     tokio::time::advance(Duration::from_secs(3600)).await;
     tokio::task::yield_now().await;
     assert!(!call.is_finished());
-    question.respond(payload("{}")).await;
+    request.respond(payload("{}")).await;
     let Message::Response { .. } = next_message(&mut server).await else {
         panic!("an answer was expected")
     };
@@ -417,10 +416,10 @@ async fn a_call_times_out_once_the_incoming_request_is_answered() {
         }
         .into(),
     );
-    let Some(PeerEvent::Request(question)) = connection.events.recv().await else {
-        panic!("a question was expected")
+    let Some(PeerEvent::Request(request)) = connection.events.recv().await else {
+        panic!("a request was expected")
     };
     tokio::time::advance(Duration::from_secs(60)).await;
-    question.respond(payload("{}")).await;
+    request.respond(payload("{}")).await;
     assert_eq!(call.await.expect("no panic"), Err(CallError::Timeout(limit)));
 }

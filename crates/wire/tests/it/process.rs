@@ -1,4 +1,4 @@
-//! Programs: started, listened to, and stopped with everything that they started.
+//! Programs: started, read from, and stopped with all their descendants.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -28,7 +28,7 @@ fn spawn_shell(script: &str, folder: &Path) -> (ProcessTransport, Process) {
         .expect("a shell can be started")
 }
 
-/// Answers every line with a result: what the shell knows of JSON.
+/// Responds to every line, with as much JSON as a shell can do.
 const ECHO: &str = r#"while read -r line; do
   id=$(printf '%s' "$line" | sed 's/.*"id":\([0-9]*\).*/\1/')
   printf '{"jsonrpc":"2.0","id":%s,"result":"%s %s"}\n' "$id" "$GREETING" "$(pwd)"
@@ -95,13 +95,13 @@ async fn the_stderr_tail_is_bounded_and_never_blocks_the_program() {
     process.stop(DescendantSearch::Now).await;
 }
 
-/// Is a process with this number alive, and no zombie?
+/// Whether the process runs and is not a zombie.
 fn is_alive(number: &str) -> bool {
     std::fs::read_to_string(format!("/proc/{}/stat", number.trim()))
         .is_ok_and(|stat| !stat.rsplit(')').next().unwrap_or("").trim_start().starts_with('Z'))
 }
 
-/// Waits until a process that was killed is gone.
+/// Waits until a killed process is gone.
 async fn wait_until_dead(number: &str) {
     for _ in 0..500 {
         if !is_alive(number) {
@@ -112,7 +112,7 @@ async fn wait_until_dead(number: &str) {
     panic!("process {number} lives on");
 }
 
-/// Waits until a file is there and returns its text.
+/// Waits until a file exists and returns its text.
 async fn wait_for_file(path: PathBuf) -> String {
     for _ in 0..500 {
         match std::fs::read_to_string(&path) {
@@ -194,7 +194,7 @@ async fn children_of_a_program_that_exited_are_killed() {
     wait_until_dead(&child).await;
 }
 
-/// Reads an errand's output to its end.
+/// Reads a command's output to its end.
 async fn read_all(mut output: tokio::net::unix::pipe::Receiver) -> String {
     let mut text = String::new();
     output.read_to_string(&mut text).await.expect("text");
@@ -205,12 +205,12 @@ async fn read_all(mut output: tokio::net::unix::pipe::Receiver) -> String {
 async fn a_command_returns_its_output_and_its_group_is_killed() {
     let home = tempfile::tempdir().expect("a temp folder");
     let script = "sleep 1000 & echo out; echo err >&2; cat; exit 3";
-    let (output, mut errand) =
+    let (output, mut command) =
         command::spawn(&shell_program(script, home.path()), &ProcessOptions::default())
             .expect("it starts");
-    let status = errand.wait().await.expect("it ends");
+    let status = command.wait().await.expect("it ends");
     assert_eq!(status.code(), Some(3));
-    // The sleeper held the pipe as well, and is gone.
+    // The sleeping descendant also held the pipe, and is gone.
     assert_eq!(read_all(output).await, "out\nerr\n");
 }
 
@@ -218,12 +218,12 @@ async fn a_command_returns_its_output_and_its_group_is_killed() {
 async fn a_command_that_ignores_terminate_is_killed() {
     let home = tempfile::tempdir().expect("a temp folder");
     let script = "trap '' TERM; echo deaf; while :; do sleep 1000; done";
-    let (mut output, errand) =
+    let (mut output, command) =
         command::spawn(&shell_program(script, home.path()), &ProcessOptions::default())
             .expect("it starts");
     let mut word = [0; 5];
     output.read_exact(&mut word).await.expect("it is deaf by now");
-    let ended = errand.stop().await;
+    let ended = command.stop().await;
     assert_eq!(ended.step, StopStep::Kill);
     assert_eq!(read_all(output).await, "");
 }

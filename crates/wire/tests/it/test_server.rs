@@ -1,4 +1,4 @@
-//! Servers on loopback ports that say what a test tells them to, and remember what was said to them.
+//! Servers on loopback ports that respond as a test tells them, and record their requests.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -27,13 +27,13 @@ use url::Url;
 /// Nothing in these tests takes this long unless it is broken.
 pub const TEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A request as the server saw it.
+/// A request as the server received it.
 #[derive(Debug, Clone)]
 pub struct ReceivedRequest {
     pub method: Method,
     pub uri: String,
     pub headers: HeaderMap,
-    /// Null where there was none.
+    /// Null if there was none.
     pub body: Value,
 }
 
@@ -61,7 +61,7 @@ impl Drop for TestServer {
 }
 
 impl TestServer {
-    /// A server that answers every request in one way.
+    /// A server that responds to every request with this function.
     pub async fn start<F, Fut>(respond: F) -> TestServer
     where
         F: Fn(ReceivedRequest) -> Fut + Clone + Send + Sync + 'static,
@@ -72,7 +72,7 @@ impl TestServer {
         TestServer::with_listener(listener, address, respond)
     }
 
-    /// The same over a listener of the test's own.
+    /// The same with a listener of the test.
     pub fn with_listener<L, F, Fut>(listener: L, address: SocketAddr, respond: F) -> TestServer
     where
         L: Listener<Addr: std::fmt::Debug>,
@@ -116,7 +116,7 @@ impl TestServer {
     }
 }
 
-/// A server that answers each connection with these bytes when it has read a request, then hangs up.
+/// A server that reads a request on each connection, sends these bytes and closes it.
 pub async fn raw_server(answers: &'static [&'static str]) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
@@ -162,7 +162,7 @@ pub fn http_client() -> HttpClient {
     HttpClient::new(&settings()).expect("the settings are good")
 }
 
-/// An answer with a status, a content type and a body.
+/// A response with a status, a content type and a body.
 pub fn reply(status: u16, content_type: &str, body: impl Into<Body>) -> Response {
     let builder = Response::builder().status(status);
     let builder = match content_type {
@@ -180,20 +180,20 @@ pub fn accepted() -> Response {
     reply(202, "", Body::empty())
 }
 
-/// The answer to a question.
+/// The response to a request.
 pub fn result(received: &ReceivedRequest, result: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": received.body["id"], "result": result})
 }
 
-/// A stream of events that says this and ends.
+/// An event stream with this content that ends.
 pub fn event_stream(text: impl Into<String>) -> Response {
     reply(200, "text/event-stream", Body::from(text.into()))
 }
 
-/// A stream of events that says this and breaks.
+/// An event stream with this content that breaks.
 pub fn broken_event_stream(text: impl Into<String>) -> Response {
     let parts = stream::unfold(Some(Bytes::from(text.into())), |text| async {
-        // What was said is sent only when there is a moment before the break.
+        // The content is sent only if there is a pause before the break.
         tokio::task::yield_now().await;
         match text {
             Some(text) => Some((Ok(text), None)),
@@ -203,7 +203,7 @@ pub fn broken_event_stream(text: impl Into<String>) -> Response {
     reply(200, "text/event-stream", Body::from_stream(parts))
 }
 
-/// A stream of events that goes on for as long as the sender lives.
+/// An event stream that stays open as long as the sender exists.
 pub fn open_event_stream() -> (mpsc::UnboundedSender<String>, Response) {
     let (sender, receiver) = mpsc::unbounded_channel::<String>();
     let parts = stream::unfold(receiver, |mut receiver| async {
@@ -226,7 +226,7 @@ pub fn request(id: u64, method: &'static str) -> OutgoingMessage {
     Message::Request { id: RequestId::Number(id), method: method.into(), params }.into()
 }
 
-/// A question of the era without sessions.
+/// A request of the modern era.
 pub fn modern_request(id: u64, method: &'static str) -> OutgoingMessage {
     let mut headers = HeaderMap::new();
     headers.insert("mcp-protocol-version", "2026-07-28".parse().expect("a value"));
@@ -238,7 +238,7 @@ pub fn notification(method: &'static str, params: &Value) -> OutgoingMessage {
     Message::Notification { method: method.into(), params: Some(payload(params)) }.into()
 }
 
-/// What arrives next.
+/// The next event.
 pub async fn next(transport: &mut impl Transport) -> Result<TransportEvent, CloseReason> {
     timeout(TEST_TIMEOUT, transport.next()).await.expect("something arrives")
 }
@@ -255,19 +255,19 @@ pub async fn next_message(transport: &mut impl Transport) -> Value {
     }
 }
 
-/// The fault that a link ended with.
+/// The error that closed a transport.
 pub fn transport_error(end: &CloseReason) -> &TransportError {
     let CloseReason::Transport(fault) = end else { panic!("a fault was expected: {end:?}") };
     fault
 }
 
-/// What was no success.
+/// The HTTP error response.
 pub fn error_response(fault: &TransportError) -> HttpErrorResponse {
     let TransportError::Status(answer) = fault else { panic!("a status was expected: {fault:?}") };
     (**answer).clone()
 }
 
-/// The content type of what is no server of ours.
+/// The content type of a response that is not MCP.
 pub fn not_mcp_content_type(fault: &TransportError) -> &str {
     let TransportError::NotMcp { content_type, .. } = fault else {
         panic!("a stranger: {fault:?}")
@@ -275,7 +275,7 @@ pub fn not_mcp_content_type(fault: &TransportError) -> &str {
     content_type
 }
 
-/// Lets the link work until the other thing happens.
+/// Drives the transport until the other future completes.
 pub async fn drive_until<T>(transport: &mut impl Transport, other: impl Future<Output = T>) -> T {
     tokio::select! {
         arrival = transport.next() => panic!("nothing should arrive: {arrival:?}"),

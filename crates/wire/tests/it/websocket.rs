@@ -1,4 +1,4 @@
-//! WebSockets: frames, the handshake, silence and ends.
+//! The WebSocket transport: frames, handshake, keep-alive and close.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ use crate::test_server::{
     not_mcp_content_type, payload, raw_server, read_request, reply, request, transport_error,
 };
 
-/// A server that does this with every connection it gets.
+/// A server that runs this function for every connection.
 async fn serve<F, Fut>(
     subprotocol: &'static str,
     on_socket: F,
@@ -53,7 +53,7 @@ fn target(url: &str) -> Target {
     Target::new(Url::parse(url).expect("a URL"))
 }
 
-/// Answers every question with its own parameters.
+/// Responds to every request with its own parameters.
 async fn echo(mut socket: WebSocket) {
     while let Some(Ok(frame)) = socket.recv().await {
         let Frame::Text(text) = frame else { continue };
@@ -104,7 +104,7 @@ async fn binary_frames_and_batches_are_understood() {
     assert!(matches!(next(&mut transport).await, Ok(TransportEvent::Malformed(_))));
 }
 
-/// How a link to this target ends.
+/// How a transport to this target closes.
 async fn end_of(target: Target) -> CloseReason {
     let mut transport = WebSocketTransport::new(http_client(), target);
     transport.push(request(1, "ping"));
@@ -183,7 +183,7 @@ async fn another_subprotocol_is_an_error_and_none_is_accepted() {
     assert_eq!(next_message(&mut transport).await["method"], "a");
 }
 
-/// A server that shakes hands with these headers and the right key, and says something.
+/// A server that accepts the handshake with these headers, and sends a message.
 async fn upgrading_server(head: &'static str) -> std::net::SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
@@ -213,7 +213,7 @@ async fn an_invalid_handshake_is_an_error() {
             transport_error(&end),
             TransportError::Unreachable { reason: UnreachableReason::Other, .. }
         ),
-        "nobody shook hands: {end:?}"
+        "the handshake failed: {end:?}"
     );
     let server = TestServer::start(|_| async { reply(401, "", "") }).await;
     let end = end_of(target(&format!("ws://{}/", server.address))).await;
@@ -233,7 +233,7 @@ async fn pings_keep_an_idle_connection_open() {
     let (target, _) = serve("mcp", move |mut socket: WebSocket| {
         let sender = sender.clone();
         async move {
-            // The library answers pings while it is read.
+            // The library sends pongs while it is read.
             while let Some(Ok(frame)) = socket.recv().await {
                 if let Frame::Ping(_) = frame {
                     let _test_over = sender.send(());

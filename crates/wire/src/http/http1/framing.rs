@@ -1,75 +1,76 @@
-//! Where the body of a plain answer ends: after so many bytes, after its last chunk, or with the connection (RFC 9112,
-//! section 6). Pure: it is given what was read, and says what of it belongs to the body.
+//! Where the body of an HTTP/1.1 response ends: after its length, after its last chunk, or with the connection (RFC
+//! 9112, section 6).
+//! Pure: takes received bytes and splits off what belongs to the body.
 
 use bytes::{Buf, Bytes, BytesMut};
 use httparse::Status;
 use memchr::memchr;
 
-/// How much is asked for where nothing says how much is to come.
+/// How many bytes to read if the length is unknown.
 const DEFAULT_READ: usize = 8 * 1024;
-/// A body that is wanted whole comes in one piece up to this size. What a server announces is not believed beyond it.
+/// The largest body that is returned in one part. A larger announced length is not trusted.
 const MAX_WHOLE_BODY: u64 = 1024 * 1024;
-/// The longest line that says how large a chunk is, and the most that may follow the last chunk.
+/// The longest chunk size line, and the most that may follow the last chunk.
 const MAX_CHUNK_LINE: usize = 4 * 1024;
 const MAX_TRAILERS: usize = 16 * 1024;
 
-/// How the rest of a body is told from what follows it.
+/// How the end of the body is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BodyFraming {
-    /// So many bytes are left.
+    /// This many bytes remain.
     Length(u64),
-    /// It comes in chunks, and this is next.
+    /// In chunks; the state of the parser.
     Chunked(ChunkState),
-    /// It ends with the connection.
+    /// The body ends with the connection.
     UntilClose,
 }
 
-/// What is next in a body of chunks.
+/// What comes next in a chunked body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ChunkState {
-    /// The line that says how large a chunk is.
+    /// A chunk size line.
     Size,
-    /// So much of a chunk.
+    /// This many bytes of a chunk.
     Data(u64),
-    /// The end of the line after a chunk.
+    /// The line end after a chunk.
     LineEnd,
-    /// What may follow the last chunk, so much of it already seen.
+    /// Trailers, of which this many bytes were seen.
     Trailers(usize),
-    /// Nothing.
+    /// The end.
     Done,
 }
 
-/// In how many pieces a body is wanted.
+/// In how many parts a body is returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReadMode {
-    /// As they come.
+    /// As received.
     AsReceived,
-    /// One, if that is possible.
+    /// In one part, if possible.
     Whole,
 }
 
-/// What can be had of the bytes that were read.
+/// The result of one step.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum BodyPart {
-    /// A piece of the body.
+    /// Part of the body.
     Bytes(Bytes),
-    /// Nothing until more was read; this much would be welcome.
+    /// More bytes are needed, this many at best.
     NeedMore(usize),
-    /// The body is over.
+    /// The body is complete.
     End,
 }
 
-/// The chunks are not as they must be.
+/// The chunked encoding is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct InvalidChunk;
 
 impl BodyFraming {
-    /// Is there nothing more to come?
+    /// Whether the body is complete.
     pub(crate) fn is_complete(self) -> bool {
         matches!(self, BodyFraming::Length(0) | BodyFraming::Chunked(ChunkState::Done))
     }
 
-    /// How much is left, where that is known.
+    /// How many bytes remain, if that is known.
     pub(crate) fn remaining(self) -> Option<u64> {
         match self {
             BodyFraming::Length(left) => Some(left),
@@ -77,7 +78,7 @@ impl BodyFraming {
         }
     }
 
-    /// Takes the next piece out of what was read.
+    /// Takes the next part of the body out of the received bytes.
     pub(crate) fn next(
         &mut self,
         read: &mut BytesMut,
@@ -166,7 +167,7 @@ impl ChunkState {
     }
 }
 
-/// As much as there is, and no more than is left.
+/// Takes what is available, up to the remaining length.
 fn take_up_to(read: &mut BytesMut, left: &mut u64) -> Bytes {
     let length = to_usize((*left).min(read.len() as u64));
     *left -= length as u64;
@@ -183,7 +184,7 @@ mod tests {
 
     use super::*;
 
-    /// The body, and what is left behind it, when the text comes in pieces of these sizes.
+    /// The body and the bytes after it, if the input arrives in parts of these sizes.
     fn read(
         mut framing: BodyFraming,
         text: &[u8],
@@ -218,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_are_put_together_and_what_follows_them_is_left() {
+    fn chunks_are_joined_and_the_bytes_after_them_stay_in_the_buffer() {
         check_chunks("5\r\nhello\r\n6; a=b\r\n world\r\n0\r\n\r\n", Ok(("hello world", "")));
         check_chunks(
             "A\r\n0123456789\r\n0\r\nx: y\r\nz: w\r\n\r\nHTTP",

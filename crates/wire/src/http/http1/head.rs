@@ -1,4 +1,4 @@
-//! Heads of plain HTTP/1.1 messages: ours are written, the other side's are read (RFC 9112). Pure but for the buffer.
+//! Heads of HTTP/1.1 messages: writes those of requests and parses those of responses (RFC 9112).
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
@@ -7,13 +7,13 @@ use memchr::memmem;
 use url::Position;
 
 use super::framing::{BodyFraming, ChunkState};
-use crate::http::client::HttpRequest;
+use crate::http::request::HttpRequest;
 
-/// How large the head of an answer may be, and how many headers it may have.
+/// Limits for the size and the number of headers of a response head.
 const MAX_HEAD_SIZE: usize = 400 * 1024;
 const MAX_HEADERS: usize = 100;
 
-/// The head of an answer.
+/// The head of a response.
 #[derive(Debug)]
 pub(crate) struct Http1Head {
     pub(crate) status: StatusCode,
@@ -22,16 +22,14 @@ pub(crate) struct Http1Head {
     pub(crate) reuse: ConnectionReuse,
 }
 
-/// What becomes of a connection after an answer.
+/// Whether a connection can be reused after a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ConnectionReuse {
-    /// It can be used again.
     Reusable,
-    /// It cannot.
     Close,
 }
 
-/// Writes the head of a request. Who asks is said unless the request says so itself.
+/// Writes the head of a request. `user_agent` is used unless the request sets its own.
 pub(crate) fn write_request_head(
     request: &HttpRequest<'_>,
     user_agent: Option<&HeaderValue>,
@@ -40,14 +38,14 @@ pub(crate) fn write_request_head(
     let target = &request.url[Position::BeforePath..Position::AfterQuery];
     let host = &request.url[Position::BeforeHost..Position::AfterPort];
     if !target.bytes().chain(host.bytes()).all(|byte| byte.is_ascii_graphic()) {
-        return Err("the URL has signs that cannot be sent");
+        return Err("the URL contains characters that cannot be sent");
     }
     out.extend_from_slice(request.method.as_str().as_bytes());
     out.push(b' ');
     out.extend_from_slice(if target.is_empty() { b"/" } else { target.as_bytes() });
     out.extend_from_slice(b" HTTP/1.1\r\nhost: ");
     out.extend_from_slice(host.as_bytes());
-    // Nothing here unpacks anything.
+    // This client does not decompress.
     out.extend_from_slice(b"\r\naccept-encoding: identity\r\n");
     let mut has_user_agent = false;
     for (name, value) in &request.headers {
@@ -69,7 +67,7 @@ pub(crate) fn write_request_head(
     Ok(())
 }
 
-/// Is the header one that only this file may write? Two words on where a message ends are one too many.
+/// Whether only this module may write the header. Conflicting framing headers would be a request smuggling risk.
 fn is_managed_header(name: &HeaderName) -> bool {
     *name == header::HOST
         || *name == header::CONTENT_LENGTH
@@ -96,18 +94,18 @@ fn decimal(mut number: usize, digits: &mut [u8; 20]) -> &[u8] {
     }
 }
 
-/// Takes the head of an answer out of what was read, once it is whole. `searched` is how much was looked at before.
-/// Interim answers are passed over.
+/// Parses the head of a response once it is complete, and removes it from the buffer. `searched` is how far the
+/// buffer was searched before. Interim responses are skipped.
 pub(crate) fn read_response_head(
     buffer: &mut BytesMut,
     searched: &mut usize,
 ) -> Result<Option<Http1Head>, &'static str> {
     const HTTP_PREFIX: &[u8] = b"HTTP/";
     loop {
-        // Who speaks something else may never come to an empty line.
+        // Another protocol may never send an empty line.
         let known = buffer.len().min(HTTP_PREFIX.len());
         if buffer[..known] != HTTP_PREFIX[..known] {
-            return Err("no answer in HTTP");
+            return Err("the response is not HTTP");
         }
         let Some(end) = head_end(buffer, searched) else {
             let is_too_large = buffer.len() > MAX_HEAD_SIZE;
@@ -117,7 +115,7 @@ pub(crate) fn read_response_head(
         *searched = 0;
         let head = parse(&text)?;
         if head.status == StatusCode::SWITCHING_PROTOCOLS {
-            return Err("another protocol that nobody asked for");
+            return Err("the server switched protocols without an upgrade request");
         }
         if !head.status.is_informational() {
             return Ok(Some(head));
@@ -125,9 +123,9 @@ pub(crate) fn read_response_head(
     }
 }
 
-/// Where the head ends. It is searched once, however slowly it comes.
+/// The end of the head. Each byte is searched once, however slowly the head arrives.
 fn head_end(buffer: &[u8], searched: &mut usize) -> Option<usize> {
-    // An empty line. Its own end and that of the line before may be a line feed alone (RFC 9112, section 2.2).
+    // An empty line. Both line ends may be a line feed alone (RFC 9112, section 2.2).
     const BLANK_LINES: [&[u8]; 2] = [b"\n\r\n", b"\n\n"];
     let from = searched.saturating_sub(2);
     let found =
@@ -141,17 +139,19 @@ fn parse(text: &Bytes) -> Result<Http1Head, &'static str> {
     let mut response = httparse::Response::new(&mut headers);
     match response.parse(text) {
         Ok(Status::Complete(_)) => {}
-        Ok(Status::Partial) => return Err("no answer in HTTP"),
+        Ok(Status::Partial) => return Err("the response is not HTTP"),
         Err(httparse::Error::TooManyHeaders) => return Err("too many headers"),
-        Err(_) => return Err("no answer in HTTP"),
+        Err(_) => return Err("the response is not HTTP"),
     }
     let status = response.code.and_then(|code| StatusCode::from_u16(code).ok());
-    let status = status.ok_or("an answer without a status")?;
+    let status = status.ok_or("the response has no status")?;
     let mut headers = HeaderMap::with_capacity(response.headers.len());
     for header in response.headers.iter() {
         let name = HeaderName::from_bytes(header.name.as_bytes());
         let value = HeaderValue::from_maybe_shared(text.slice_ref(header.value));
-        let (Ok(name), Ok(value)) = (name, value) else { return Err("a header that is none") };
+        let (Ok(name), Ok(value)) = (name, value) else {
+            return Err("a response header is invalid");
+        };
         headers.append(name, value);
     }
     let framing = body_framing(status, &headers)?;
@@ -174,7 +174,7 @@ fn body_framing(status: StatusCode, headers: &HeaderMap) -> Result<BodyFraming, 
         let is_chunked = coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked");
         return match is_chunked && codings.next().is_none() {
             true => Ok(BodyFraming::Chunked(ChunkState::Size)),
-            false => Err("an answer in a coding that was not asked for"),
+            false => Err("the transfer encoding is not supported"),
         };
     }
     let mut lengths = headers.get_all(header::CONTENT_LENGTH).iter();
@@ -184,19 +184,19 @@ fn body_framing(status: StatusCode, headers: &HeaderMap) -> Result<BodyFraming, 
     match number.filter(|_| digits.iter().all(u8::is_ascii_digit) && lengths.all(|it| it == length))
     {
         Some(number) => Ok(BodyFraming::Length(number)),
-        None => Err("a length that is none"),
+        None => Err("the content length is invalid"),
     }
 }
 
-/// Are there two words on where the answer ends? Whoever stands in between may have believed the other one.
+/// Whether the head has both framing headers. An intermediary may have used the other one.
 fn has_two_lengths(headers: &HeaderMap) -> bool {
     headers.contains_key(header::TRANSFER_ENCODING) && headers.contains_key(header::CONTENT_LENGTH)
 }
 
 fn has_connection_close(headers: &HeaderMap) -> bool {
     let values = headers.get_all(header::CONNECTION).iter();
-    let mut words = values.flat_map(|it| it.as_bytes().split(|byte| *byte == b','));
-    words.any(|word| word.trim_ascii().eq_ignore_ascii_case(b"close"))
+    let mut options = values.flat_map(|it| it.as_bytes().split(|byte| *byte == b','));
+    options.any(|option| option.trim_ascii().eq_ignore_ascii_case(b"close"))
 }
 
 #[cfg(test)]
@@ -207,7 +207,7 @@ mod tests {
 
     use super::*;
 
-    /// Reads a head that comes byte by byte, and what is left behind it.
+    /// Parses a head that arrives byte by byte, and returns the bytes after it.
     fn parse_byte_by_byte(text: &str) -> Result<Option<(Http1Head, String)>, &'static str> {
         let (mut buffer, mut searched) = (BytesMut::new(), 0);
         let mut bytes = text.bytes();
@@ -267,27 +267,27 @@ mod tests {
     #[test]
     fn an_ambiguous_response_is_an_error() {
         let check = |lines: &str, expected: &str| {
-            let told = parse_byte_by_byte(&format!("HTTP/1.1 200 OK\r\n{lines}\r\n\r\n"))
+            let error = parse_byte_by_byte(&format!("HTTP/1.1 200 OK\r\n{lines}\r\n\r\n"))
                 .expect_err(lines);
-            assert_eq!(told, expected, "{lines}");
+            assert_eq!(error, expected, "{lines}");
         };
-        check("content-length: 1\r\ncontent-length: 2", "a length that is none");
-        check("content-length: +1", "a length that is none");
-        check("content-length: -1", "a length that is none");
-        check("content-length: 99999999999999999999", "a length that is none");
-        let coding = "an answer in a coding that was not asked for";
+        check("content-length: 1\r\ncontent-length: 2", "the content length is invalid");
+        check("content-length: +1", "the content length is invalid");
+        check("content-length: -1", "the content length is invalid");
+        check("content-length: 99999999999999999999", "the content length is invalid");
+        let coding = "the transfer encoding is not supported";
         check("transfer-encoding: gzip, chunked", coding);
         check("transfer-encoding: chunked\r\ntransfer-encoding: chunked", coding);
-        check("no header", "no answer in HTTP");
+        check("no header", "the response is not HTTP");
         check(&"a: b\r\n".repeat(MAX_HEADERS + 1), "too many headers");
     }
 
     #[test]
     fn invalid_or_oversized_heads_are_errors() {
-        assert_eq!(parse_byte_by_byte("SSH-2.0-x").expect_err("SSH"), "no answer in HTTP");
+        assert_eq!(parse_byte_by_byte("SSH-2.0-x").expect_err("SSH"), "the response is not HTTP");
         let upgraded =
             parse_byte_by_byte("HTTP/1.1 101 Switching Protocols\r\n\r\n").expect_err("unasked");
-        assert_eq!(upgraded, "another protocol that nobody asked for");
+        assert_eq!(upgraded, "the server switched protocols without an upgrade request");
         let mut endless = BytesMut::from("HTTP/1.1 200 ");
         endless.resize(MAX_HEAD_SIZE + 1, b'a');
         assert_eq!(

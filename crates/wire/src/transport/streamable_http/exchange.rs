@@ -1,4 +1,4 @@
-//! One POST and everything that comes back on account of it.
+//! One POST and everything that its response carries.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -13,26 +13,29 @@ use tokio::time::timeout;
 use super::fast_path::{Handoff, HandoffResponse};
 use super::post::{Post, PostKind, RequestLifetime};
 use super::resume::Resume;
-use super::{Completion, Endpoint, ExchangeUpdate, SESSION_ID_HEADER};
-use crate::http::client::{
-    ContentKind, HttpRequest, HttpResponse, Via, content_kind, drain, not_mcp_error,
-    not_mcp_error_with_body, read_body, status_error, status_error_with_body,
+use super::{Completion, ExchangeUpdate, SESSION_ID_HEADER};
+use crate::http::body::{
+    ContentKind, content_kind, drain, not_mcp_error, not_mcp_error_with_body, read_body,
+    status_error, status_error_with_body,
 };
+use crate::http::request::HttpRequest;
+use crate::http::response::HttpResponse;
+use crate::http::send::{Endpoint, Via};
 use crate::http::sse_decoder::{SseEvent, SseStream};
 use crate::jsonrpc::message;
 use crate::jsonrpc::message::{Message, Messages, Payload, RequestId};
-use crate::protocol::era::code;
+use crate::protocol::errors::code;
 use crate::transport::TransportEvent;
 use crate::transport_error::TransportError;
 
-/// How long something that wants no answer may take to be accepted.
+/// How long the server may take to accept a notification or a response.
 const ONE_WAY_TIMEOUT: Duration = Duration::from_secs(60);
-/// The most that is read of a refusal to find an error of the protocol in it.
+/// How much of an error response is read to find a JSON-RPC error in it.
 const MAX_ERROR_BODY: usize = 64 * 1024;
-/// How long a stream may go on after its answer, so that its connection can be used again.
+/// How long a stream may go on after its response, so that its connection can be reused.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// Runs an exchange to its end.
+/// Runs an exchange to completion.
 pub(crate) async fn run(
     endpoint: Arc<Endpoint>,
     post: Post,
@@ -70,15 +73,15 @@ pub(crate) async fn run(
     Completion::Exchange { kind, load, event }
 }
 
-/// Goes on with a question that was asked past the link.
+/// Continues a request from the fast path.
 pub(crate) async fn continue_handoff(
     endpoint: Arc<Endpoint>,
     handoff: Handoff,
     update_sender: mpsc::Sender<ExchangeUpdate>,
 ) -> Completion {
-    let Handoff { id, lifetime, load, headers: sent, response: back } = handoff;
+    let Handoff { id, lifetime, load, headers: sent, response } = handoff;
     let exchange = RequestExchange { id: &id, lifetime, update_sender: &update_sender };
-    let delivery = match back {
+    let delivery = match response {
         HandoffResponse::Unread(response) => {
             exchange.read_response(&endpoint, &sent, response, SessionReport::None).await
         }
@@ -90,12 +93,12 @@ pub(crate) async fn continue_handoff(
     Completion::Exchange { kind: PostKind::Request(id, lifetime), load, event }
 }
 
-/// Sends what wants no answer. What comes back with a success is for nobody.
+/// Sends a notification or response. The body of a success response is ignored.
 async fn send_one_way(
     endpoint: &Endpoint,
     request: &mut HttpRequest<'_>,
 ) -> Result<(), TransportError> {
-    let response = endpoint.target.send(&endpoint.client, request, Via::Http).await?;
+    let response = endpoint.send(request, Via::Http).await?;
     if !response.status().is_success() {
         return Err(status_error(response).await);
     }
@@ -105,19 +108,19 @@ async fn send_one_way(
     Ok(())
 }
 
-/// A question and whom to tell what comes back.
+/// A request and the channel for what comes response.
 struct RequestExchange<'a> {
     id: &'a RequestId,
     lifetime: RequestLifetime,
     update_sender: &'a mpsc::Sender<ExchangeUpdate>,
 }
 
-/// How a question was answered.
+/// How a request was answered.
 enum ResponseDelivery {
     Message(Message),
-    /// The answer went ahead of the end of its stream.
+    /// The response was reported before the end of its stream.
     Delivered,
-    /// The server took it, and will answer elsewhere.
+    /// The server accepted the request and responds on another stream.
     OutOfBand,
 }
 
@@ -138,7 +141,7 @@ impl RequestExchange<'_> {
         endpoint: &Endpoint,
         request: &mut HttpRequest<'_>,
     ) -> Result<ResponseDelivery, TransportError> {
-        let response = endpoint.target.send(&endpoint.client, request, Via::Http).await?;
+        let response = endpoint.send(request, Via::Http).await?;
         self.read_response(endpoint, &request.headers, response, SessionReport::None).await
     }
 
@@ -147,11 +150,11 @@ impl RequestExchange<'_> {
         endpoint: &Endpoint,
         request: &mut HttpRequest<'_>,
     ) -> Result<ResponseDelivery, TransportError> {
-        let response = endpoint.target.send(&endpoint.client, request, Via::Http).await?;
+        let response = endpoint.send(request, Via::Http).await?;
         let mut session = response.headers().get(SESSION_ID_HEADER).cloned();
         if let Some(session) = &mut session {
             session.set_sensitive(true);
-            // Should the answer's stream be lost, it is asked for within the session.
+            // If the stream of this response breaks, it is resumed within the session.
             request.headers.insert(SESSION_ID_HEADER, session.clone());
         }
         self.read_response(
@@ -205,15 +208,15 @@ impl RequestExchange<'_> {
             return Err(not_mcp_error_with_body(response.headers(), body));
         };
         match self.dispatch(messages).await {
-            Some(answer) => {
-                report.send(&answer, self.update_sender).await;
-                Ok(ResponseDelivery::Message(answer))
+            Some(response_message) => {
+                report.send(&response_message, self.update_sender).await;
+                Ok(ResponseDelivery::Message(response_message))
             }
             None => Err(TransportError::IncompleteResponse),
         }
     }
 
-    /// The server took the question without a word.
+    /// The server accepted the request without a body.
     fn accepted_without_body(&self) -> Result<ResponseDelivery, TransportError> {
         match self.lifetime {
             RequestLifetime::Stream => Err(TransportError::IncompleteResponse),
@@ -221,13 +224,13 @@ impl RequestExchange<'_> {
         }
     }
 
-    /// Some servers refuse with a status and say why as the protocol would.
+    /// Some servers send a JSON-RPC error together with an error status.
     async fn read_error_response(
         &self,
         mut response: HttpResponse,
     ) -> Result<ResponseDelivery, TransportError> {
         let status = response.status();
-        // These are about who we are and where we are; what the body says is no answer to the question.
+        // These statuses are about authorization and the endpoint; the body does not answer the request.
         let is_about_access = matches!(
             status,
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::METHOD_NOT_ALLOWED
@@ -238,16 +241,16 @@ impl RequestExchange<'_> {
         let body = read_body(&mut response, MAX_ERROR_BODY).await.unwrap_or_default();
         if let Ok(Messages::One(message)) = message::parse(&body)
             && let Message::Response { outcome: Err(error), .. } = &message
-            // Not there is the method, or else what we talk to.
+            // A 404 with another error code is about the endpoint, not about the method.
             && (status != StatusCode::NOT_FOUND || error.code == code::METHOD_NOT_FOUND)
-            && let Ok(answer) = self.match_response(message)
+            && let Ok(response_message) = self.match_response(message)
         {
-            return Ok(ResponseDelivery::Message(answer));
+            return Ok(ResponseDelivery::Message(response_message));
         }
         Err(status_error_with_body(status.as_u16(), response.headers(), &body))
     }
 
-    /// Reads a stream to its answer, and asks for the rest of it where it is lost.
+    /// Reads a stream up to the response, and resumes it if it breaks.
     async fn read_stream(
         &self,
         endpoint: &Endpoint,
@@ -259,11 +262,11 @@ impl RequestExchange<'_> {
         loop {
             while let Some(event) = end_on_disconnect(events.next().await)? {
                 resume.reset();
-                if let Some(answer) = self.on_event(event).await {
-                    report.send(&answer, self.update_sender).await;
-                    self.emit(TransportEvent::Message(answer)).await;
+                if let Some(response_message) = self.on_event(event).await {
+                    report.send(&response_message, self.update_sender).await;
+                    self.emit(TransportEvent::Message(response_message)).await;
                     let rest = drain(events.into_response());
-                    let _goes_on_without_us = timeout(DRAIN_TIMEOUT, rest).await;
+                    let _stream_goes_on = timeout(DRAIN_TIMEOUT, rest).await;
                     return Ok(ResponseDelivery::Delivered);
                 }
             }
@@ -275,7 +278,7 @@ impl RequestExchange<'_> {
         }
     }
 
-    /// Passes on what an event holds, except for the answer, which comes back.
+    /// Reports the messages of an event, except for the response, which is returned.
     async fn on_event(&self, event: SseEvent) -> Option<Message> {
         if event.data.is_empty() || !event.is_message() {
             return None;
@@ -292,23 +295,23 @@ impl RequestExchange<'_> {
     async fn dispatch(&self, messages: Messages) -> Option<Message> {
         let parts = match messages {
             Messages::One(message) => match self.match_response(message) {
-                Ok(answer) => return Some(answer),
+                Ok(response_message) => return Some(response_message),
                 Err(other) => vec![Ok(*other)],
             },
             Messages::Batch(parts) => parts,
         };
-        let mut answer = None;
+        let mut response_message = None;
         for part in parts {
             match part.map(|message| self.match_response(message)) {
-                Ok(Ok(message)) => answer = Some(message),
+                Ok(Ok(message)) => response_message = Some(message),
                 Ok(Err(other)) => self.emit(self.related(*other)).await,
                 Err(malformed) => self.emit(TransportEvent::Malformed(malformed)).await,
             }
         }
-        answer
+        response_message
     }
 
-    /// Is it the answer? An error that names no question can only be about the one that was asked.
+    /// Returns the message if it is the response. An error without an id can only answer this request.
     fn match_response(&self, message: Message) -> Result<Message, Box<Message>> {
         match message {
             Message::Response { id: Some(id), outcome } if id == *self.id => {
@@ -336,8 +339,8 @@ fn is_empty_success(status: StatusCode) -> bool {
     matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT)
 }
 
-/// A stream that broke is one that ended: what matters is that there is no answer. One that holds too much
-/// is not asked for again.
+/// Treats a broken stream as one that ended: either way there is no response. A stream that exceeds the size limit
+/// is not resumed.
 fn end_on_disconnect(
     next: Result<Option<SseEvent>, TransportError>,
 ) -> Result<Option<SseEvent>, TransportError> {
@@ -347,16 +350,16 @@ fn end_on_disconnect(
     }
 }
 
-/// What an answer is to teach.
+/// What to report about a response.
 enum SessionReport {
     None,
     Initialize { session: Option<HeaderValue> },
 }
 
 impl SessionReport {
-    async fn send(self, answer: &Message, update_sender: &mpsc::Sender<ExchangeUpdate>) {
+    async fn send(self, response_message: &Message, update_sender: &mpsc::Sender<ExchangeUpdate>) {
         let SessionReport::Initialize { session } = self else { return };
-        let Message::Response { outcome: Ok(result), .. } = answer else { return };
+        let Message::Response { outcome: Ok(result), .. } = response_message else { return };
         let _transport_gone = update_sender
             .send(ExchangeUpdate::SessionStarted { session, version: negotiated_version(result) })
             .await;
@@ -369,7 +372,7 @@ fn negotiated_version(result: &Payload) -> Option<HeaderValue> {
         #[serde(rename = "protocolVersion")]
         version: String,
     }
-    /// A date is ten.
+    /// A version is a date of ten characters.
     const MAX_VERSION_LENGTH: usize = 64;
     let initialized: Initialized = result.decode().ok()?;
     let version = initialized.version;

@@ -1,5 +1,5 @@
-//! Questions that go past the link's task: asked and answered where they are waited for. What comes back as more than
-//! one answer, or as none, is handed over to the link, which knows what to do with everything.
+//! Requests that are sent and answered in the caller's task. Anything other than one JSON response is handed to the
+//! transport, which handles all cases.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,42 +11,44 @@ use futures_util::future::BoxFuture;
 use http::{HeaderMap, Method};
 use tokio::sync::mpsc;
 
-use super::Endpoint;
 use super::post::{Post, PostKind, RequestLifetime};
-use crate::http::client::{ContentKind, HttpRequest, HttpResponse, Via, content_kind, read_body};
+use crate::http::body::{ContentKind, content_kind, read_body};
+use crate::http::request::HttpRequest;
+use crate::http::response::HttpResponse;
+use crate::http::send::{Endpoint, Via};
 use crate::jsonrpc::message;
 use crate::jsonrpc::message::{Message, Messages, RequestId};
 use crate::transport::{FastPath, FastPathOutcome, OutgoingMessage};
 
-/// How many questions may be under way past the task. More wait their turn the usual way.
+/// How many requests may be in flight on the fast path. More go through the transport.
 const MAX_IN_FLIGHT: usize = 256;
-/// How many may wait to be gone on with.
+/// How many handoffs may wait for the transport.
 const HANDOFF_QUEUE: usize = 64;
 
-/// The way past a link.
+/// The fast path of the streamable HTTP transport.
 pub(crate) struct HttpFastPath {
     endpoint: Arc<Endpoint>,
-    /// What every POST has among its headers, while questions may go this way.
+    /// Headers of every POST; none while the fast path is closed.
     base_headers: RwLock<Option<Arc<HeaderMap>>>,
     in_flight: AtomicUsize,
     handoff_sender: mpsc::Sender<Handoff>,
 }
 
-/// A question that the link goes on with.
+/// A request that the transport continues.
 pub(crate) struct Handoff {
     pub(crate) id: RequestId,
     pub(crate) lifetime: RequestLifetime,
     pub(crate) load: usize,
-    /// The headers that went with it.
+    /// The headers of the request.
     pub(crate) headers: HeaderMap,
     pub(crate) response: HandoffResponse,
 }
 
-/// What came back.
+/// The response of a handoff.
 pub(crate) enum HandoffResponse {
-    /// Nothing of its body was read.
+    /// Its body was not read.
     Unread(HttpResponse),
-    /// This was its body.
+    /// Its body was read.
     Read(HttpResponse, Bytes),
 }
 
@@ -103,7 +105,7 @@ async fn send_request(
     let url = Cow::Borrowed(&endpoint.target.url);
     let Post { headers, body, .. } = post;
     let mut request = HttpRequest { method: Method::POST, url, headers, body };
-    let mut response = match endpoint.target.send(&endpoint.client, &mut request, Via::Http).await {
+    let mut response = match endpoint.send(&mut request, Via::Http).await {
         Ok(response) => response,
         Err(error) => return FastPathOutcome::Failed(error),
     };
@@ -123,15 +125,14 @@ async fn send_request(
     } else {
         HandoffResponse::Unread(response)
     };
-    let sent = request.headers;
     let _transport_gone = fast_path
         .handoff_sender
-        .send(Handoff { id, lifetime, load, headers: sent, response: handoff_response })
+        .send(Handoff { id, lifetime, load, headers: request.headers, response: handoff_response })
         .await;
     FastPathOutcome::HandedOff
 }
 
-/// One of the questions that may be under way at once.
+/// One of the requests that may be in flight.
 struct InFlightSlot(Arc<HttpFastPath>);
 
 impl InFlightSlot {
@@ -150,6 +151,6 @@ impl Drop for InFlightSlot {
 
 impl fmt::Debug for HttpFastPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Direct({} under way)", self.in_flight.load(Ordering::Relaxed))
+        write!(f, "HttpFastPath({} in flight)", self.in_flight.load(Ordering::Relaxed))
     }
 }

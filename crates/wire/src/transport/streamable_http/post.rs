@@ -1,21 +1,21 @@
-//! A message on its way: what it is for, and how much it weighs.
+//! A message to POST: its kind, and its share of the queue limit.
 
 use bytes::Bytes;
 use http::HeaderMap;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::PROTOCOL_VERSION_HEADER;
 use crate::jsonrpc::message::{Message, Payload, RequestId};
+use crate::protocol::headers::PROTOCOL_VERSION_HEADER;
 use crate::transport::OutgoingMessage;
 
-/// What an exchange counts in `Link::queued`, whatever its size: 256 at once are as many as the peer lets
-/// be under way, and 64 slow ones keep nobody waiting.
+/// What an exchange adds to [`Transport::queued_bytes`](crate::transport::Transport::queued_bytes): 256 exchanges
+/// fill the limit of the peer.
 const EXCHANGE_LOAD: usize = 4 * 1024;
-/// Large questions count for more, but one of 10 MB still leaves room for others.
+/// Large messages add more, but one of 10 MB still leaves room for others.
 const BODY_BYTES_PER_UNIT: usize = 64;
 
-/// A message on its way.
+/// A message to POST.
 pub(crate) struct Post {
     pub(crate) kind: PostKind,
     pub(crate) headers: HeaderMap,
@@ -24,22 +24,22 @@ pub(crate) struct Post {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PostKind {
-    /// A question that begins a session.
+    /// A request that starts a session.
     Initialize(RequestId),
-    /// Any other question.
+    /// Any other request.
     Request(RequestId, RequestLifetime),
-    /// The end of a session's beginning.
+    /// `notifications/initialized`, which completes the handshake.
     Initialized,
-    /// Anything else that wants no answer.
+    /// Any other notification, or a response.
     OneWay,
 }
 
-/// Whether the answer to a question can be had when its stream is lost.
+/// Whether a request survives the loss of its response stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RequestLifetime {
-    /// Its stream is all there is; closing it takes the question back.
+    /// The request ends with its stream.
     Stream,
-    /// The server goes on without us.
+    /// The server continues, and the stream can be resumed.
     Session,
 }
 
@@ -64,7 +64,7 @@ impl PostKind {
 }
 
 impl Post {
-    /// A message with the headers that every one has, and its own.
+    /// A message with the headers of every POST, and its own.
     pub(crate) fn new(kind: PostKind, base_headers: &HeaderMap, outgoing: OutgoingMessage) -> Post {
         let mut headers = base_headers.clone();
         if let Some(more) = outgoing.headers {
@@ -80,7 +80,7 @@ impl Post {
     }
 }
 
-/// The question that a cancellation names.
+/// The request that a cancellation names.
 pub(crate) fn cancelled_id(params: &Payload) -> Option<RequestId> {
     #[derive(Deserialize)]
     struct Cancelled<'a> {
@@ -88,9 +88,5 @@ pub(crate) fn cancelled_id(params: &Payload) -> Option<RequestId> {
         id: &'a RawValue,
     }
     let parsed: Cancelled<'_> = serde_json::from_slice(params.as_bytes()).ok()?;
-    let raw = parsed.id.get();
-    Some(match raw.parse() {
-        Ok(number) => RequestId::Number(number),
-        Err(_) => RequestId::Other(Bytes::copy_from_slice(raw.as_bytes())),
-    })
+    Some(RequestId::from_raw(parsed.id))
 }

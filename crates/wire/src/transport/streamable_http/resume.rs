@@ -1,4 +1,4 @@
-//! Streams that are asked for with a GET, and where a lost one goes on.
+//! Event streams that are opened with a GET, and resumption of broken ones with `Last-Event-ID`.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -6,21 +6,25 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use tokio::time::sleep;
+use tracing::debug;
 
-use super::{Endpoint, LAST_EVENT_ID_HEADER};
-use crate::http::client::{ContentKind, HttpRequest, Via, content_kind};
+use super::LAST_EVENT_ID_HEADER;
+use crate::backoff::Backoff;
+use crate::http::body::{ContentKind, content_kind};
+use crate::http::request::HttpRequest;
+use crate::http::send::{Endpoint, Via};
 use crate::http::sse_decoder::SseStream;
 use crate::transport_error::TransportError;
 
-/// How long to wait before a lost stream is asked for, unless the server says otherwise, and at most.
+/// The default delay before a broken stream is resumed, and the longest. The server may set another with `retry:`.
 pub(crate) const DEFAULT_RETRY: Duration = Duration::from_secs(1);
 const MAX_RETRY: Duration = Duration::from_secs(60);
-/// How often a lost stream is asked for in vain. Servers may close a stream and have us come back until the
-/// answer is there, so one that opens and says nothing may do so more often than one that fails.
+/// How many attempts to resume may fail, and how many may bring an empty stream. Servers may close a stream and
+/// have the client reconnect until the response is ready, so the second limit is higher.
 const MAX_FAILURES: u32 = 4;
 const MAX_EMPTY_STREAMS: u32 = 1000;
 
-/// Where a lost stream goes on.
+/// Where to resume a broken stream.
 #[derive(Default)]
 pub(crate) struct Resume {
     last_id: Option<HeaderValue>,
@@ -36,12 +40,12 @@ impl Resume {
         self.retry = events.retry().or(self.retry);
     }
 
-    /// Something came, so coming back was not in vain.
+    /// Resets the count of empty streams, after an event arrived.
     pub(crate) fn reset(&mut self) {
         self.empty_streams = 0;
     }
 
-    /// Asks for the rest, not before the server wants to be asked.
+    /// Resumes the stream after the delay that the server asks for.
     pub(crate) async fn reopen(
         &mut self,
         endpoint: &Endpoint,
@@ -53,10 +57,12 @@ impl Resume {
             return Err(TransportError::IncompleteResponse);
         }
         let mut delay = self.retry.unwrap_or(DEFAULT_RETRY).min(MAX_RETRY);
-        for _ in 0..MAX_FAILURES {
+        // A server may ask for no delay at all. After a failure the delays start at the default.
+        let mut backoff = Backoff::new((delay * 2).clamp(DEFAULT_RETRY, MAX_RETRY), MAX_RETRY);
+        for attempt in 0..MAX_FAILURES {
             sleep(delay).await;
-            // The server would be asked without end if it said that there is no need to wait.
-            delay = (delay * 2).clamp(DEFAULT_RETRY, MAX_RETRY);
+            debug!(attempt, "request retried: resuming its event stream");
+            delay = backoff.next_delay();
             match open_get_stream(endpoint, sent, Some(last_id.clone())).await {
                 Ok(GetResponse::Stream(events)) => return Ok(*events),
                 Ok(GetResponse::Refused(_)) => return Err(TransportError::IncompleteResponse),
@@ -67,13 +73,13 @@ impl Resume {
     }
 }
 
-/// Whether the server lets us listen.
+/// The response to a GET.
 pub(crate) enum GetResponse {
     Stream(Box<SseStream>),
     Refused(StatusCode),
 }
 
-/// Opens a stream with a GET, from where another was lost.
+/// Opens a stream with a GET, after the given event.
 pub(crate) async fn open_get_stream(
     endpoint: &Endpoint,
     base_headers: &HeaderMap,
@@ -87,7 +93,7 @@ pub(crate) async fn open_get_stream(
     }
     let url = Cow::Borrowed(&endpoint.target.url);
     let mut request = HttpRequest { method: Method::GET, url, headers, body: Bytes::new() };
-    let response = endpoint.target.send(&endpoint.client, &mut request, Via::Http).await?;
+    let response = endpoint.send(&mut request, Via::Http).await?;
     let status = response.status();
     match content_kind(response.headers()) {
         ContentKind::EventStream if status.is_success() => {

@@ -20,7 +20,7 @@ pub(crate) fn response_id(message: &[u8]) -> Option<RequestId> {
         match key.as_str() {
             "result" | "error" => return id,
             "method" | "params" => return None,
-            "id" => id = Some(RequestId::from_raw(&*take_value::<Box<RawValue>>(&mut rest)?)),
+            "id" => id = Some(RequestId::from_raw(&take_value::<Box<RawValue>>(&mut rest)?)),
             _ => drop(take_value::<Box<RawValue>>(&mut rest)?),
         }
         rest = rest.trim_ascii_start().strip_prefix(b",")?;

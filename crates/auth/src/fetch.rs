@@ -1,8 +1,10 @@
 //! The port through which everything is fetched: a request in, an answer out, within bounds.
 //! The real one is [`Online`]; tests have their own.
 
+mod address;
 mod http_fetcher;
 pub mod origin_guard;
+mod resolver;
 
 use std::fmt;
 use std::pin::Pin;
@@ -14,7 +16,9 @@ use url::Url;
 
 use crate::fetch::origin_guard::{AllowedAddresses, CheckedUrl};
 
+pub use address::is_address_allowed;
 pub use http_fetcher::HttpFetcher;
+pub use resolver::PrivateAddressError;
 
 /// The most that is read of an answer.
 pub const MAX_RESPONSE_SIZE: usize = 1024 * 1024;
@@ -82,12 +86,12 @@ impl FetchRequest {
 impl fmt::Debug for FetchRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let origin = self.url.origin().ascii_serialization();
-        f.debug_struct("Request")
+        f.debug_struct("FetchRequest")
             .field("method", &self.method)
             .field("url", &format_args!("{origin}{}", self.url.path()))
             .field("headers", &self.headers.keys().map(HeaderName::as_str).collect::<Vec<_>>())
             .field("body", &self.body.len())
-            .field("reach", &self.allowed)
+            .field("allowed", &self.allowed)
             .finish()
     }
 }
@@ -119,7 +123,7 @@ impl FetchResponse {
 /// Prints neither a header's value nor the body.
 impl fmt::Debug for FetchResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Answer")
+        f.debug_struct("FetchResponse")
             .field("status", &self.status)
             .field("body", &self.body.len())
             .finish_non_exhaustive()

@@ -17,6 +17,8 @@ pub mod registration;
 pub mod resource_server;
 pub mod scopes;
 pub mod secret;
+pub mod time_and_random;
 pub mod token;
 pub mod token_provider;
 pub mod token_store;
+mod untrusted_text;

@@ -1,8 +1,12 @@
 //! Shows a server who we are, with every request: the token of this moment, renewed when it must be, and a
 //! proof where the token is bound. When nothing helps it says what a person would have to do, and waits for nobody.
 
+mod current_login;
+mod failure;
 pub mod refresher;
 pub mod revocation;
+mod trust_settings;
+
 use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,20 +16,22 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 use switchboard_wire::http::client::{
     Authorize, HeadersFuture, OutboundRequest, ResponseHead, RetryDecision, RetryFuture,
 };
-use thiserror::Error;
 use tokio::time::Instant;
 
 use crate::challenge::{AuthChallenge, ChallengeErrorCode};
-use crate::crypto::dpop::{DpopKey, ProofTarget};
-use crate::crypto::pkce::with_system_random;
+use crate::crypto::dpop::ProofTarget;
 use crate::flow::LoginPlan;
-use crate::flow::runner::{NonInteractive, SignInError, UserInteraction, sign_in, unix_now};
-use crate::scopes::Scopes;
-use crate::secret::Secret;
+use crate::flow::runner::{NonInteractive, UserInteraction, sign_in};
+use crate::time_and_random::unix_now;
+use crate::time_and_random::with_system_random;
 use crate::token::response::TokenType;
 use crate::token_provider::refresher::{RefreshError, RefreshReason, Refresher};
 use crate::token_store;
 use crate::token_store::{LoginKey, LoginRecord, LoginStatus, StoreLock, TokenStoreError};
+use current_login::{Acceptance, CurrentLogin};
+
+pub use failure::{LoginError, RequiredAction, TokenFailure};
+pub use trust_settings::TrustSettings;
 
 const DPOP: HeaderName = HeaderName::from_static("dpop");
 const DPOP_NONCE: &str = "dpop-nonce";
@@ -36,23 +42,6 @@ const MAX_NONCE_LENGTH: usize = 1024;
 /// How long it is believed that there is no login, while the server takes requests without one. A refusal is a reason
 /// to look at once.
 const MISSING_LOGIN_TTL: Duration = Duration::from_secs(1);
-
-/// What a person would have to do.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RequiredAction {
-    /// Sign in.
-    SignIn {
-        /// What the server said.
-        challenge: AuthChallenge,
-    },
-    /// Sign in again, for more.
-    GrantMoreScopes {
-        /// What the server said.
-        challenge: AuthChallenge,
-        /// What is held already and is to be kept.
-        granted: Option<Scopes>,
-    },
-}
 
 /// A plan of a login that needs no person; none where it needs one after all.
 pub type PlanFuture = Pin<Box<dyn Future<Output = Option<LoginPlan>> + Send>>;
@@ -81,22 +70,6 @@ struct ProviderState {
     last_failure: Option<Arc<TokenFailure>>,
 }
 
-#[derive(Clone)]
-struct CurrentLogin {
-    record: Arc<LoginRecord>,
-    dpop_key: Option<DpopKey>,
-    acceptance: Acceptance,
-}
-
-/// What the server thinks of a login.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Acceptance {
-    /// It may well take it.
-    Presumed,
-    /// It refused the one before, and has not taken this one yet.
-    Unproven,
-}
-
 /// What came of a renewal.
 enum RefreshOutcome {
     Refreshed(CurrentLogin),
@@ -104,28 +77,6 @@ enum RefreshOutcome {
     LoginEnded,
     /// It may go better later.
     RetryLater,
-}
-
-/// Why there is nothing to show, where that is not for a person to mend by signing in.
-#[derive(Debug)]
-pub enum TokenFailure {
-    /// The login could not be read.
-    Store(TokenStoreError),
-    /// It could not be renewed, for now.
-    Refresh(RefreshError),
-    /// Signing in without a person did not work.
-    SignIn(SignInError),
-}
-
-/// Why nobody is signed in, or the login is not kept.
-#[derive(Debug, Error)]
-pub enum LoginError {
-    /// Nobody is.
-    #[error(transparent)]
-    SignIn(#[from] SignInError),
-    /// Somebody is, or could be, but the login cannot be kept.
-    #[error(transparent)]
-    Store(#[from] TokenStoreError),
 }
 
 impl TokenProvider {
@@ -447,33 +398,6 @@ impl TokenProvider {
     }
 }
 
-impl CurrentLogin {
-    fn new(record: LoginRecord) -> CurrentLogin {
-        let dpop_key = record.dpop_key.as_ref().and_then(DpopKey::from_stored);
-        CurrentLogin { record: Arc::new(record), dpop_key, acceptance: Acceptance::Presumed }
-    }
-
-    /// Would a refusal mean that the server takes none of these? One that has ended meanwhile proves nothing.
-    fn is_unproven(&self) -> bool {
-        self.acceptance == Acceptance::Unproven && !self.record.tokens.is_expired(unix_now())
-    }
-
-    /// May it do what a login is wanted for?
-    fn satisfies(&self, plan: &LoginPlan) -> bool {
-        match (&plan.challenge.scopes, &self.record.scopes) {
-            (Some(wanted), Some(granted)) => granted.contains_all(wanted),
-            (Some(_) | None, None) | (None, Some(_)) => plan.granted_scopes.is_none(),
-        }
-    }
-
-    /// Is its token the one that was shown?
-    fn matches_header(&self, shown: Option<&HeaderValue>) -> bool {
-        let shown = shown.and_then(|value| value.to_str().ok());
-        let token = shown.and_then(|text| text.split_once(' ')).map(|(_, token)| token);
-        token.is_some_and(|token| Secret::equals(&self.record.tokens.access_token, token))
-    }
-}
-
 fn challenge_from_headers(headers: &HeaderMap) -> AuthChallenge {
     let challenges = headers.get_all(header::WWW_AUTHENTICATE).iter().take(MAX_CHALLENGE_HEADERS);
     let texts = challenges.filter_map(|value| value.to_str().ok());
@@ -515,7 +439,7 @@ impl Authorize for TokenProvider {
 /// Prints no token.
 impl fmt::Debug for TokenProvider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Keeper")
+        f.debug_struct("TokenProvider")
             .field("server", &self.server)
             .field("client", &self.client)
             .finish_non_exhaustive()

@@ -9,9 +9,10 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 use url::Url;
 
-use crate::crypto::pkce::{TimeAndRandom, sha256_base64url};
+use crate::crypto::digest::sha256_base64url;
 use crate::crypto::signing_key::SigningKey;
 use crate::secret::Secret;
+use crate::time_and_random::TimeAndRandom;
 
 /// A key that tokens are bound to. Clones are the same key.
 #[derive(Clone)]
@@ -108,8 +109,8 @@ mod tests {
     use aws_lc_rs::signature::ECDSA_P256_SHA256_FIXED;
 
     use super::*;
-    use crate::crypto::pkce::with_system_random;
     use crate::crypto::signing_key::tests::verify_and_decode;
+    use crate::time_and_random::with_system_random;
 
     fn proof(key: &DpopKey, nonce: Option<&str>, token: Option<&Secret>) -> (Value, Value) {
         let url = Url::parse("https://a.b/mcp?x=y#z").expect("a URL");

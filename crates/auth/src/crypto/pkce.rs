@@ -1,35 +1,8 @@
 //! Proof that who fetches the tokens is who asked for them (RFC 7636), and other texts made from chance.
 
-use aws_lc_rs::digest::{SHA256, digest};
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-
+use crate::crypto::digest::sha256_base64url;
 use crate::secret::Secret;
-
-/// Time and chance, which pure code is given. Tests give it what they like.
-pub struct TimeAndRandom<'a> {
-    /// Seconds since 1970.
-    pub now: u64,
-    /// Fills bytes with chance.
-    pub random: &'a mut dyn FnMut(&mut [u8]),
-}
-
-impl TimeAndRandom<'_> {
-    /// A text of 256 bits that nobody can guess.
-    pub fn random_token(&mut self) -> Secret {
-        let mut bytes = [0; 32];
-        (self.random)(&mut bytes);
-        Secret::new(URL_SAFE_NO_PAD.encode(bytes))
-    }
-}
-
-/// Runs something at this moment, with the system's chance.
-pub(crate) fn with_system_random<T>(now: u64, run: impl FnOnce(&mut TimeAndRandom<'_>) -> T) -> T {
-    let mut random = |bytes: &mut [u8]| {
-        aws_lc_rs::rand::fill(bytes).expect("the system's generator does not run dry");
-    };
-    run(&mut TimeAndRandom { now, random: &mut random })
-}
+use crate::time_and_random::TimeAndRandom;
 
 /// What only we know until the tokens are fetched.
 #[derive(Debug, Clone)]
@@ -52,14 +25,10 @@ impl PkceVerifier {
     }
 }
 
-/// SHA-256, as URLs and headers take it.
-pub(crate) fn sha256_base64url(bytes: &[u8]) -> String {
-    URL_SAFE_NO_PAD.encode(digest(&SHA256, bytes))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::time_and_random::with_system_random;
 
     #[test]
     fn the_example_of_the_rfc_comes_out() {

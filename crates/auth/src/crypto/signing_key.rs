@@ -13,8 +13,8 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
 use thiserror::Error;
 
-use crate::crypto::pkce::TimeAndRandom;
 use crate::secret::Secret;
+use crate::time_and_random::TimeAndRandom;
 
 /// What such a statement is called in a form.
 pub(crate) const CLIENT_ASSERTION_TYPE: &str =
@@ -139,7 +139,7 @@ pub(crate) mod tests {
     };
 
     use super::*;
-    use crate::crypto::pkce::with_system_random;
+    use crate::time_and_random::with_system_random;
 
     fn pem(label: &str, der: &[u8]) -> String {
         let text = STANDARD.encode(der);

@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use url::Url;
 
-use super::resource_metadata::sanitize_for_display;
 use crate::fetch::origin_guard::{CheckedUrl, OriginGuard, UrlError};
 use crate::scopes::Scopes;
+use crate::untrusted_text::sanitize_for_display;
 
 /// An authorization server's metadata. Every endpoint was checked when it was read, and is checked again when
 /// it is used, because it may have lain on a disk since.

@@ -6,6 +6,7 @@ use url::Url;
 
 use crate::challenge::DpopRequirement;
 use crate::scopes::Scopes;
+use crate::untrusted_text::sanitize_for_display;
 
 /// How many authorization servers are looked at.
 const MAX_AUTHORIZATION_SERVERS: usize = 16;
@@ -91,12 +92,6 @@ fn covers_server(resource: &str, server: &Url) -> bool {
     };
     let is_same_query = resource.query().is_none_or(|query| server.query() == Some(query));
     is_same_query && parts(server).starts_with(&parts(&resource))
-}
-
-/// What may be shown of a text from a server.
-pub(crate) fn sanitize_for_display(text: &str) -> String {
-    const MAX_LENGTH: usize = 200;
-    text.chars().filter(|character| !character.is_control()).take(MAX_LENGTH).collect()
 }
 
 #[cfg(test)]

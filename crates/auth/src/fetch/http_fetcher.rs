@@ -11,8 +11,9 @@ use switchboard_wire::http::client::HttpClient;
 use tokio::time::timeout;
 use url::Url;
 
+use super::address::AllowedAddresses;
+use super::resolver::{GuardedResolver, PrivateAddressError};
 use super::{Fetch, FetchError, FetchFuture, FetchRequest, FetchResponse, MAX_RESPONSE_SIZE};
-use crate::fetch::origin_guard::{AllowedAddresses, GuardedResolver, PrivateAddressError};
 
 /// How long an answer may take, all of it.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);

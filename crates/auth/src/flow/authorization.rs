@@ -5,9 +5,8 @@ use super::metadata_discovery::AuthServerClient;
 use super::{CompletedLogin, Flow, FlowError, FlowState, LoginGrant, Step};
 use crate::challenge::DpopRequirement;
 use crate::crypto::dpop::DpopKey;
-use crate::crypto::pkce::{PkceVerifier, TimeAndRandom};
+use crate::crypto::pkce::PkceVerifier;
 use crate::discovery::auth_server_metadata::AuthServerMetadata;
-use crate::discovery::resource_metadata::sanitize_for_display;
 use crate::fetch::{FetchError, FetchResponse};
 use crate::flow::authorization_url;
 use crate::flow::authorization_url::AuthorizationRequest;
@@ -15,9 +14,11 @@ use crate::flow::callback;
 use crate::flow::callback::{CallbackError, CallbackSource, ExpectedCallback};
 use crate::registration::{self, ClientAuthMethod, ClientChoice, OAuthClient, RegistrationRequest};
 use crate::scopes::{self, ScopeSources, Scopes};
+use crate::time_and_random::TimeAndRandom;
 use crate::token::grant::Grant;
 use crate::token::request::{TokenOutcome, TokenRequest};
 use crate::token::response::{TokenResponse, TokenType};
+use crate::untrusted_text::sanitize_for_display;
 
 /// How often a person may come back with something that is not taken.
 const MAX_REJECTED_CALLBACKS: u32 = 20;

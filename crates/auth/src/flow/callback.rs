@@ -4,8 +4,8 @@
 use thiserror::Error;
 use url::{Url, form_urlencoded};
 
-use crate::discovery::resource_metadata::sanitize_for_display;
 use crate::secret::Secret;
+use crate::untrusted_text::sanitize_for_display;
 
 /// The longest redirect that is looked at.
 const MAX_CALLBACK_LENGTH: usize = 16 * 1024;

@@ -5,16 +5,16 @@ use url::Url;
 
 use super::authorization::{FetchResult, LoginContext};
 use super::{DeviceAuthorization, Event, Flow, FlowError, FlowState, Step};
-use crate::crypto::pkce::TimeAndRandom;
-use crate::discovery::resource_metadata::sanitize_for_display;
 use crate::fetch::{FetchRequest, FetchResponse};
 use crate::registration::OAuthClient;
 use crate::scopes::Scopes;
 use crate::secret::Secret;
+use crate::time_and_random::TimeAndRandom;
 use crate::token::grant::Grant;
 use crate::token::request::{TokenOutcome, TokenRequest};
 use crate::token::response;
 use crate::token::response::{TokenErrorCode, TokenResponse};
+use crate::untrusted_text::sanitize_for_display;
 
 /// How often a device looks whether the person is done, and how long it waits in between.
 const MAX_POLLS: u32 = 400;
@@ -90,7 +90,7 @@ impl Flow {
         event: Event,
         inputs: &mut TimeAndRandom<'_>,
     ) -> Result<Step, FlowError> {
-        let DeviceFlow { context: context, client, state: state } = at;
+        let DeviceFlow { context, client, state } = at;
         match (state, event) {
             (DeviceState::RequestingCode, Event::Fetched(fetched)) => {
                 let answer = fetched.map_err(FlowError::Fetch)?;

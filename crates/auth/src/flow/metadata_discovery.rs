@@ -5,14 +5,15 @@ use std::collections::VecDeque;
 use url::Url;
 
 use super::{Flow, FlowError, FlowState, LoginGrant, Step};
-use crate::crypto::pkce::TimeAndRandom;
 use crate::discovery::auth_server_metadata;
 use crate::discovery::auth_server_metadata::{AuthServerMetadata, ExpectedIssuer};
-use crate::discovery::resource_metadata::{self, sanitize_for_display};
+use crate::discovery::resource_metadata;
 use crate::discovery::{auth_server_metadata_urls, legacy_issuer, resource_metadata_urls};
 use crate::fetch::origin_guard::CheckedUrl;
 use crate::fetch::{FetchError, FetchRequest, FetchResponse};
 use crate::registration::OAuthClient;
+use crate::time_and_random::TimeAndRandom;
+use crate::untrusted_text::sanitize_for_display;
 
 /// Looking for the server's metadata.
 #[derive(Debug)]

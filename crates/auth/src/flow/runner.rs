@@ -2,16 +2,16 @@
 //! What is to be done is decided in `flow`.
 
 use std::pin::Pin;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use thiserror::Error;
 use tokio::time::{sleep, timeout};
 use url::Url;
 
-use crate::crypto::pkce::with_system_random;
 use crate::fetch::Fetch;
 use crate::flow::callback::{CallbackError, CallbackSource};
 use crate::flow::{CompletedLogin, DeviceAuthorization, Event, Flow, FlowError, LoginPlan, Step};
+use crate::time_and_random::{unix_now, with_system_random};
 
 /// How long a person may take with a browser.
 const CALLBACK_TIMEOUT: Duration = Duration::from_secs(15 * 60);
@@ -105,15 +105,10 @@ pub async fn sign_in(
 
 async fn await_callback(callback: CallbackFuture<'_>) -> Result<Event, SignInError> {
     match timeout(CALLBACK_TIMEOUT, callback).await {
-        Ok(returned) => {
-            let CallbackInput { text, source: arrived } = returned?;
-            Ok(Event::Callback { text, source: arrived })
+        Ok(input) => {
+            let CallbackInput { text, source } = input?;
+            Ok(Event::Callback { text, source })
         }
         Err(_) => Err(FlowError::TimedOut.into()),
     }
-}
-
-/// Seconds since 1970.
-pub(crate) fn unix_now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

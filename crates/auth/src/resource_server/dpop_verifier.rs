@@ -10,8 +10,7 @@ use thiserror::Error;
 use url::Url;
 
 use super::jws::{Jwk, Jws};
-use super::{TokenDigest, sha256};
-use crate::crypto::pkce::sha256_base64url;
+use crate::crypto::digest::{Sha256Digest, sha256, sha256_base64url};
 
 const DPOP_HEADER: &str = "dpop";
 const MAX_PROOF_LENGTH: usize = 8 * 1024;
@@ -79,7 +78,7 @@ struct ProofClaims {
 #[derive(Debug, Default)]
 pub(crate) struct DpopVerifier {
     /// Until when each could be shown again.
-    seen: Mutex<HashMap<TokenDigest, u64>>,
+    seen: Mutex<HashMap<Sha256Digest, u64>>,
 }
 
 impl DpopVerifier {
@@ -118,7 +117,7 @@ impl DpopVerifier {
 
     fn record_use(
         &self,
-        name: TokenDigest,
+        name: Sha256Digest,
         expires_at: u64,
         now: u64,
     ) -> Result<(), DpopProofError> {

@@ -12,7 +12,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::crypto::pkce::sha256_base64url;
+use crate::crypto::digest::sha256_base64url;
 
 /// The longest statement that is looked at.
 pub(crate) const MAX_LENGTH: usize = 16 * 1024;

@@ -1,7 +1,6 @@
 //! Tokens of one issuer for us (RFC 9068): signed with one of its keys, for our address, in time. What was checked once
 //! is known by its digest until it ends or the issuer's keys change.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -10,21 +9,21 @@ use serde_json::{Map, Value};
 use thiserror::Error;
 use url::Url;
 
-use super::authenticator::{AuthError, AuthScheme, PresentedToken, RequestHead};
+use super::auth_error::{AccessTokenError, AuthError};
+use super::credentials::{AuthScheme, PresentedToken, RequestHead};
 use super::dpop_verifier::{DpopProofError, DpopVerifier, ExpectedProof};
 use super::jwks::JwksCache;
 use super::jws::Jws;
 use super::principal::Principal;
 use super::protected_resource::ProtectedResource;
-use super::{TokenDigest, sha256};
+use super::verified_token_cache::{VerifiedToken, VerifiedTokenCache};
+use crate::crypto::digest::sha256;
 use crate::fetch::Fetch;
-use crate::flow::runner::unix_now;
 use crate::scopes::Scopes;
+use crate::time_and_random::unix_now;
 
 /// How far clocks may be apart, in seconds.
 const LEEWAY: u64 = 60;
-/// How many tokens are remembered, in each of two halves.
-const MAX_GENERATION: usize = 8192;
 const MAX_SUBJECT_LENGTH: usize = 256;
 const MAX_AUDIENCES: usize = 64;
 
@@ -52,44 +51,6 @@ pub enum JwtPolicyError {
     Resource,
 }
 
-/// What is wrong with a token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum AccessTokenError {
-    /// It is on no list of ours.
-    #[error("the token is not known")]
-    Unknown,
-    /// It is none that we could check.
-    #[error("the token is not a signed one that can be checked here")]
-    Malformed,
-    /// It is for another purpose.
-    #[error("the token is not an access token")]
-    WrongType,
-    /// The issuer did not sign it.
-    #[error("the token is not signed with a key of the issuer")]
-    Signature,
-    /// It is another's.
-    #[error("the token is of another issuer")]
-    WrongIssuer,
-    /// It is for another.
-    #[error("the token is for another resource")]
-    WrongAudience,
-    /// It is over.
-    #[error("the token has expired")]
-    Expired,
-    /// It has not begun.
-    #[error("the token is not valid yet")]
-    NotYetValid,
-    /// It does not say who it is.
-    #[error("the token names no subject that can be used")]
-    InvalidSubject,
-    /// It is bound in a way that we cannot check.
-    #[error("the token is bound in a way that cannot be checked here")]
-    UnsupportedConfirmation,
-    /// It is shown in the wrong way.
-    #[error("a token that is bound to a key is shown with DPoP, and no other is")]
-    WrongScheme,
-}
-
 /// Checks the tokens of one issuer.
 pub struct JwtVerifier {
     resource: ProtectedResource,
@@ -102,7 +63,7 @@ pub struct JwtVerifier {
 
 impl fmt::Debug for JwtVerifier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("IssuerCheck")
+        f.debug_struct("JwtVerifier")
             .field("issuer", &self.issuer)
             .field("resource", &self.resource.identifier())
             .finish_non_exhaustive()
@@ -346,54 +307,4 @@ fn is_same_resource(one: &str, other: &str) -> bool {
 fn dpop_thumbprint(cnf: &Value) -> Option<Arc<str>> {
     let cnf = cnf.as_object().filter(|it| it.len() == 1)?;
     cnf.get("jkt")?.as_str().map(Arc::from)
-}
-
-/// A token that was good.
-struct VerifiedToken {
-    principal: Principal,
-    jkt: Option<Arc<str>>,
-    expires_at: u64,
-    revision: u64,
-}
-
-/// Tokens that were good, bounded: where the younger half is full, the older one is forgotten.
-#[derive(Default)]
-struct VerifiedTokenCache {
-    recent: HashMap<TokenDigest, VerifiedToken>,
-    previous: HashMap<TokenDigest, VerifiedToken>,
-}
-
-impl VerifiedTokenCache {
-    fn find(&self, digest: &TokenDigest) -> Option<&VerifiedToken> {
-        self.recent.get(digest).or_else(|| self.previous.get(digest))
-    }
-
-    fn insert(&mut self, digest: TokenDigest, cached: VerifiedToken) {
-        if self.recent.len() >= MAX_GENERATION {
-            self.previous = std::mem::take(&mut self.recent);
-        }
-        self.recent.insert(digest, cached);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_so_many_tokens_are_remembered_and_the_youngest_stay() {
-        let mut cache = VerifiedTokenCache::default();
-        let digest = |number: usize| sha256(&number.to_be_bytes());
-        for number in 0..5 * MAX_GENERATION {
-            let principal = Principal::local();
-            cache.insert(
-                digest(number),
-                VerifiedToken { principal, jkt: None, expires_at: 0, revision: 0 },
-            );
-            assert!(cache.recent.len() + cache.previous.len() <= 2 * MAX_GENERATION);
-        }
-        assert!(cache.find(&digest(5 * MAX_GENERATION - 1)).is_some());
-        assert!(cache.find(&digest(4 * MAX_GENERATION)).is_some());
-        assert!(cache.find(&digest(0)).is_none());
-    }
 }

@@ -4,7 +4,7 @@ use http::HeaderValue;
 use serde_json::{Value, json};
 use url::Url;
 
-use super::authenticator::AuthError;
+use super::auth_error::AuthError;
 use super::jws::SUPPORTED_ALGORITHMS;
 use crate::discovery::resource_metadata_urls;
 use crate::scopes::Scopes;

@@ -10,7 +10,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use thiserror::Error;
 
 use super::principal::Principal;
-use super::{TokenDigest, sha256};
+use crate::crypto::digest::{Sha256Digest, sha256};
 
 /// The most that is read of a file, and the most clients in it.
 const MAX_FILE_SIZE: u64 = 4 * 1024 * 1024;
@@ -30,8 +30,8 @@ pub struct TokenFile {
 
 #[derive(Debug)]
 struct TokenEntries {
-    file_digest: TokenDigest,
-    clients: HashMap<TokenDigest, Principal>,
+    file_digest: Sha256Digest,
+    clients: HashMap<Sha256Digest, Principal>,
 }
 
 /// What came of reading the file again.
@@ -222,7 +222,7 @@ impl TokenEntries {
 }
 
 /// The name and the token's digest in a line, where there is a client in it.
-fn parse_line(line: &str) -> Result<Option<(&str, TokenDigest)>, TokenLineError> {
+fn parse_line(line: &str) -> Result<Option<(&str, Sha256Digest)>, TokenLineError> {
     let line = line.trim_start_matches('\u{feff}').trim();
     if line.is_empty() || line.starts_with('#') {
         return Ok(None);
@@ -249,9 +249,9 @@ fn is_token68(text: &str) -> bool {
     text.len() <= MAX_TOKEN_LENGTH && text.bytes().all(is_of_token)
 }
 
-fn parse_digest(hex: &str) -> Option<TokenDigest> {
+fn parse_digest(hex: &str) -> Option<Sha256Digest> {
     let hex = hex.trim().as_bytes();
-    let mut digest = TokenDigest::default();
+    let mut digest = Sha256Digest::default();
     if hex.len() != 2 * digest.len() {
         return None;
     }

@@ -125,7 +125,7 @@ impl Grant {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::crypto::pkce::with_system_random;
+    use crate::time_and_random::with_system_random;
 
     fn check(grant: &Grant) -> String {
         let scopes = Scopes::parse("a b");

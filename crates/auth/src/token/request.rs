@@ -7,12 +7,12 @@ use http::{HeaderName, header};
 use url::form_urlencoded::byte_serialize;
 
 use crate::crypto::dpop::{DpopKey, ProofTarget};
-use crate::crypto::pkce::TimeAndRandom;
 use crate::crypto::signing_key::{CLIENT_ASSERTION_TYPE, SigningKey};
 use crate::fetch::origin_guard::CheckedUrl;
 use crate::fetch::{FetchRequest, FetchResponse};
 use crate::registration::{ClientAuthMethod, OAuthClient};
 use crate::scopes::Scopes;
+use crate::time_and_random::TimeAndRandom;
 use crate::token::grant::Grant;
 use crate::token::response;
 use crate::token::response::{TokenError, TokenErrorCode, TokenResponse};
@@ -148,9 +148,9 @@ impl TokenRequest {
     }
 
     /// Some servers repeat in their complaint what they were sent. That is for nobody's eyes.
-    fn redact_secrets(&self, error: TokenError) -> TokenError {
-        let TokenError::Refused { code: complaint, error: word, description } = error else {
-            return error;
+    fn redact_secrets(&self, refusal: TokenError) -> TokenError {
+        let TokenError::Refused { code, error, description } = refusal else {
+            return refusal;
         };
         let mut secrets = self.grant.secrets();
         secrets.extend(self.client.secret.as_ref().map(|secret| secret.reveal()));
@@ -165,7 +165,7 @@ impl TokenRequest {
             }
             text
         };
-        TokenError::Refused { code: complaint, error: clean(word), description: clean(description) }
+        TokenError::Refused { code, error: clean(error), description: clean(description) }
     }
 }
 
@@ -177,10 +177,10 @@ mod tests {
     use url::Url;
 
     use super::*;
-    use crate::crypto::pkce::with_system_random;
     use crate::fetch::origin_guard::AllowedAddresses;
     use crate::registration::ClientProvenance;
     use crate::secret::Secret;
+    use crate::time_and_random::with_system_random;
 
     fn token_request(method: ClientAuthMethod, secret: Option<&str>) -> TokenRequest {
         let url = Url::parse("https://as.example.com/token").expect("a URL");
@@ -278,12 +278,10 @@ mod tests {
             let body = body.to_string().into();
             let response = FetchResponse { status: 400, headers: HeaderMap::new(), body };
             let reply = with_system_random(0, |inputs| token_request.on(&response, inputs));
-            let TokenOutcome::Refused(TokenError::Refused { code: complaint, description, .. }) =
-                reply
-            else {
+            let TokenOutcome::Refused(TokenError::Refused { code, description, .. }) = reply else {
                 panic!("it is refused")
             };
-            assert_eq!((complaint, description.as_str()), (TokenErrorCode::InvalidGrant, expected));
+            assert_eq!((code, description.as_str()), (TokenErrorCode::InvalidGrant, expected));
         }
     }
 

@@ -3,10 +3,10 @@
 use serde_json::{Map, Value};
 use thiserror::Error;
 
-use crate::discovery::resource_metadata::sanitize_for_display;
 use crate::fetch::FetchResponse;
 use crate::scopes::Scopes;
 use crate::secret::Secret;
+use crate::untrusted_text::sanitize_for_display;
 
 /// The longest token that is taken.
 const MAX_TOKEN_LENGTH: usize = 256 * 1024;
@@ -96,7 +96,7 @@ impl TokenError {
     /// What it complains about, where it does.
     pub fn code(&self) -> Option<TokenErrorCode> {
         match self {
-            TokenError::Refused { code: complaint, .. } => Some(*complaint),
+            TokenError::Refused { code, .. } => Some(*code),
             TokenError::Malformed { .. } => None,
         }
     }
@@ -162,29 +162,29 @@ fn body_fields(body: &[u8]) -> Option<Map<String, Value>> {
 fn parse_error(body: &Map<String, Value>, status: u16) -> Option<TokenError> {
     let has_token = body.get("access_token").is_some();
     let error = match body.get("error") {
-        Some(Value::String(word)) => Some((word.as_str(), None)),
+        Some(Value::String(error)) => Some((error.as_str(), None)),
         // Some put the word inside.
         Some(Value::Object(inner)) => {
-            let word = |key: &str| inner.get(key).and_then(Value::as_str);
-            Some((word("code").or_else(|| word("type")).unwrap_or("error"), word("message")))
+            let field = |key: &str| inner.get(key).and_then(Value::as_str);
+            Some((field("code").or_else(|| field("type")).unwrap_or("error"), field("message")))
         }
         Some(_) | None => None,
     };
-    let (word, inner) = match error {
+    let (error, message) = match error {
         Some(error) => error,
         None if body.get("ok") == Some(&Value::Bool(false)) && !has_token => ("error", None),
         None => return None,
     };
-    let description = body.get("error_description").and_then(Value::as_str).or(inner);
+    let description = body.get("error_description").and_then(Value::as_str).or(message);
     Some(TokenError::Refused {
-        code: complaint(word, status),
-        error: sanitize_for_display(word),
+        code: parse_error_code(error, status),
+        error: sanitize_for_display(error),
         description: sanitize_for_display(description.unwrap_or_default()),
     })
 }
 
-fn complaint(word: &str, status: u16) -> TokenErrorCode {
-    match word {
+fn parse_error_code(error: &str, status: u16) -> TokenErrorCode {
+    match error {
         "invalid_grant"
         | "invalid_refresh_token"
         | "expired_refresh_token"
@@ -338,8 +338,8 @@ mod tests {
             // A token beside an error is no token.
             (200, r#"{"error":"invalid_grant","access_token":"a"}"#, InvalidGrant),
         ] {
-            let complaint = check(status, body).map_err(|error| error.code());
-            assert_eq!(complaint.map(|_| ()), Err(Some(expected)), "{status} {body}");
+            let code = check(status, body).map_err(|error| error.code());
+            assert_eq!(code.map(|_| ()), Err(Some(expected)), "{status} {body}");
         }
     }
 

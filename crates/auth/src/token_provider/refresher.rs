@@ -6,22 +6,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 use thiserror::Error;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
-use url::Url;
 
 use crate::crypto::dpop::DpopKey;
-use crate::crypto::pkce::with_system_random;
-use crate::crypto::signing_key::SigningKey;
 use crate::discovery::auth_server_metadata::AuthServerMetadataError;
-use crate::fetch::origin_guard::OriginGuard;
 use crate::fetch::{Fetch, FetchError};
-use crate::flow::runner::unix_now;
 use crate::registration::ClientAuthMethod;
+use crate::time_and_random::unix_now;
+use crate::time_and_random::with_system_random;
 use crate::token::grant::Grant;
 use crate::token::request::{TokenOutcome, TokenRequest};
 use crate::token::response::{TokenError, TokenErrorCode, TokenResponse};
 use crate::token_store::{
     LoginRecord, LoginStatus, StoredTokens, TokenStore, TokenStoreError, WriteOutcome,
 };
+
+pub use super::trust_settings::TrustSettings;
 
 /// Why tokens are wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,19 +52,6 @@ pub enum RefreshError {
     /// The work was stopped: we are shutting down.
     #[error("renewing was stopped")]
     Stopped,
-}
-
-/// What is trusted for one server beyond what the server says.
-#[derive(Debug, Clone)]
-pub struct TrustSettings {
-    /// The server.
-    pub server: Url,
-    /// What else a person typed.
-    pub trusted_urls: Vec<Url>,
-    /// The hosts of our proxies.
-    pub proxies: Vec<String>,
-    /// What our client signs with, where it does.
-    pub signing_key: Option<SigningKey>,
 }
 
 /// Renews the tokens of one server's logins. Clones share what is under way.
@@ -215,14 +201,14 @@ impl Inner {
         let Some(refresh) = &current.tokens.refresh_token else {
             return Err(RefreshError::NeedsLogin);
         };
-        let TrustSettings { server, trusted_urls: typed, proxies, signing_key: key } = &self.trust;
-        let guard = OriginGuard::new(server, typed).with_proxies(proxies);
+        let guard = self.trust.origin_guard();
         let endpoint =
             current.metadata.token_endpoint(&guard).map_err(RefreshError::AuthServerMetadata)?;
         let client = current.client.clone();
+        let signing_key = self.trust.signing_key.clone();
         let proof = current.dpop_key.as_ref().and_then(DpopKey::from_stored);
         let mut token_request = TokenRequest {
-            signing_key: key.clone().filter(|_| client.method == ClientAuthMethod::PrivateKeyJwt),
+            signing_key: signing_key.filter(|_| client.method == ClientAuthMethod::PrivateKeyJwt),
             dpop_key: proof,
             resource: current.resource.clone(),
             ..TokenRequest::new(endpoint, Grant::RefreshToken(refresh.clone()), client)

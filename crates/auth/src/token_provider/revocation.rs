@@ -3,14 +3,13 @@
 use thiserror::Error;
 
 use crate::crypto::dpop::DpopKey;
-use crate::crypto::pkce::with_system_random;
 use crate::discovery::auth_server_metadata::AuthServerMetadataError;
-use crate::fetch::origin_guard::OriginGuard;
 use crate::fetch::{Fetch, FetchError, FetchRequest};
-use crate::flow::runner::unix_now;
+use crate::time_and_random::unix_now;
+use crate::time_and_random::with_system_random;
 use crate::token::grant::Grant;
 use crate::token::request::TokenRequest;
-use crate::token_provider::refresher::TrustSettings;
+use crate::token_provider::trust_settings::TrustSettings;
 use crate::token_store::LoginRecord;
 
 /// Why tokens may still be good.
@@ -49,9 +48,10 @@ fn requests(record: &LoginRecord, trust: &TrustSettings) -> Result<Vec<FetchRequ
     if record.metadata.revocation_endpoint.is_none() {
         return Err(RevokeError::Unsupported);
     }
-    let guard = OriginGuard::new(&trust.server, &trust.trusted_urls).with_proxies(&trust.proxies);
-    let endpoint =
-        record.metadata.revocation_endpoint(&guard).map_err(RevokeError::AuthServerMetadata)?;
+    let endpoint = record
+        .metadata
+        .revocation_endpoint(&trust.origin_guard())
+        .map_err(RevokeError::AuthServerMetadata)?;
     let refresh = record.tokens.refresh_token.clone().map(|token| (token, "refresh_token"));
     let tokens = refresh.into_iter().chain([(record.tokens.access_token.clone(), "access_token")]);
     let each = tokens.map(|(token, hint)| {

@@ -15,8 +15,8 @@ use thiserror::Error;
 use tokio::time::timeout;
 
 use super::record_cipher::KEY_LENGTH;
-use crate::crypto::pkce::with_system_random;
 use crate::secret::Secret;
+use crate::time_and_random::with_system_random;
 
 #[cfg(any(target_os = "macos", windows))]
 pub use native::NativeKeychain as SystemKeychain;

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::issuer::{
     ISSUER, Issuer, RESOURCE, Signer, authenticate_bearer, base64url, claims, jwk_with_kid,
 };
-use crate::flow::runner::unix_now;
 use crate::resource_server::{AccessTokenError, AuthError};
+use crate::time_and_random::unix_now;
 
 #[tokio::test]
 async fn a_good_token_says_who_it_is_for_whom_and_for_what() {

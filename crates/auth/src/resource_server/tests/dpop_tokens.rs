@@ -4,14 +4,14 @@ use serde_json::{Value, json};
 use url::Url;
 
 use super::issuer::{Issuer, RESOURCE, Signer, authenticate, authenticate_bearer};
+use crate::crypto::digest::sha256_base64url;
 use crate::crypto::dpop::{DpopKey, ProofTarget};
-use crate::crypto::pkce::{sha256_base64url, with_system_random};
-use crate::flow::runner::unix_now;
 use crate::resource_server::jws::Jwk;
 use crate::resource_server::{
     AccessTokenError, AuthError, Authenticator, DpopProofError, Principal,
 };
 use crate::secret::Secret;
+use crate::time_and_random::{unix_now, with_system_random};
 
 async fn bound(
     authenticator: &Authenticator,

@@ -17,11 +17,11 @@ use http::{HeaderMap, HeaderValue, Method, Uri};
 use serde_json::{Value, json};
 
 use crate::fetch::{Fetch, FetchError, FetchFuture, FetchRequest, FetchResponse};
-use crate::flow::runner::unix_now;
 use crate::resource_server::{
     AuthError, Authenticator, JwtPolicy, JwtVerifier, Principal, RequestHead,
 };
 use crate::scopes::Scopes;
+use crate::time_and_random::unix_now;
 
 pub const ISSUER: &str = "https://as.example.com";
 pub const RESOURCE: &str = "https://mcp.example.com/mcp";

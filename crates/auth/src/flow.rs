@@ -1,6 +1,7 @@
-//! Signing in, as a machine that does nothing itself: each step says what to fetch or to open, and what came of
-//! it goes back in. No clock, no network, no chance of its own. Finding out where is `finding`'s part, asking
-//! for tokens is `asking`'s.
+//! The login as a pure state machine: each step says what to fetch or to open, and the result comes back as an
+//! event. The flow has no clock, network or random generator of its own; `runner` drives it.
+//! `metadata_discovery` finds the authorization server, `authorization` gets the tokens, `device` handles other
+//! devices.
 
 mod authorization;
 pub mod authorization_url;
@@ -24,7 +25,7 @@ use metadata_discovery::{AuthServerDiscovery, ResourceDiscovery};
 pub use plan::{IdentityProviderLogin, LoginGrant, LoginPlan};
 pub use step::{CompletedLogin, DeviceAuthorization, Event, FlowError, Step};
 
-/// A login under way.
+/// A login in progress.
 #[derive(Debug)]
 pub struct Flow {
     plan: LoginPlan,
@@ -35,24 +36,24 @@ pub struct Flow {
 
 #[derive(Debug)]
 enum FlowState {
-    /// The server's metadata is being fetched.
+    /// Fetching the server's metadata.
     ResourceDiscovery(ResourceDiscovery),
-    /// An authorization server's metadata is being fetched.
+    /// Fetching an authorization server's metadata.
     AuthServerDiscovery(AuthServerDiscovery),
-    /// We are being registered.
+    /// Registering a client.
     Registration(Box<PendingRegistration>),
-    /// A person is on the way.
+    /// Waiting for the redirect from the browser.
     AwaitingCallback(Box<PendingCallback>),
-    /// A device's code is being fetched, or waits to be used.
+    /// Requesting a device code, or polling with it.
     Device(Box<DeviceFlow>),
-    /// Tokens are being fetched.
+    /// Requesting tokens.
     TokenRequest(Box<PendingTokenRequest>),
-    /// It is over.
+    /// The flow has ended.
     Finished,
 }
 
 impl Flow {
-    /// Begins.
+    /// Starts a login and returns the first step.
     pub fn start(plan: LoginPlan, inputs: &mut TimeAndRandom<'_>) -> (Flow, Step) {
         let origin_guard = plan::origin_guard_for(&plan);
         let mut flow = Flow { plan, origin_guard, resource: None, state: FlowState::Finished };
@@ -61,7 +62,7 @@ impl Flow {
         (flow, step)
     }
 
-    /// Goes on.
+    /// Takes the result of the last step and returns the next one.
     pub fn on(&mut self, event: Event, inputs: &mut TimeAndRandom<'_>) -> Step {
         let state = std::mem::replace(&mut self.state, FlowState::Finished);
         let step = match (state, event) {
@@ -74,8 +75,8 @@ impl Flow {
             (FlowState::Registration(at), Event::Fetched(result)) => {
                 self.on_registration_response(*at, result, inputs)
             }
-            (FlowState::AwaitingCallback(at), Event::Callback { text, source: arrived }) => {
-                self.on_callback(*at, &text, arrived, inputs)
+            (FlowState::AwaitingCallback(at), Event::Callback { text, source }) => {
+                self.on_callback(*at, &text, source, inputs)
             }
             (FlowState::Device(at), event) => self.on_device_event(*at, event, inputs),
             (FlowState::TokenRequest(at), Event::Fetched(result)) => {
@@ -95,13 +96,13 @@ impl Flow {
     }
 
     fn or_failed(&mut self, step: Result<Step, FlowError>) -> Step {
-        step.unwrap_or_else(|why| {
+        step.unwrap_or_else(|error| {
             self.state = FlowState::Finished;
-            Step::Failed(why)
+            Step::Failed(error)
         })
     }
 
-    /// Whether tokens are to be bound to a key.
+    /// Whether tokens must be bound to a key: the stricter of challenge and metadata.
     fn dpop_requirement(&self) -> DpopRequirement {
         let of_resource = self.resource.as_ref().map(|it| it.dpop).unwrap_or_default();
         match (self.plan.challenge.dpop, of_resource) {

@@ -1,6 +1,5 @@
-//! Who a request to us comes from: the half of signing in that a server does. [`Doorkeeper`] is the port; behind it
-//! nobody is asked, a list of tokens is looked at, or an issuer's tokens are checked. What a caller may do is not
-//! decided here.
+//! Authentication of requests to our own server: who sent a request. [`Authenticator`] accepts every request,
+//! checks a file of tokens, or verifies an issuer's access tokens. What a client may do is decided elsewhere.
 
 mod auth_error;
 mod authenticator;

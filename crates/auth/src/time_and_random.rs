@@ -7,16 +7,16 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use crate::secret::Secret;
 
-/// Time and chance, which pure code is given. Tests give it what they like.
+/// The current time and a random generator, as inputs of pure code.
 pub struct TimeAndRandom<'a> {
-    /// Seconds since 1970.
+    /// Seconds since the Unix epoch.
     pub now: u64,
-    /// Fills bytes with chance.
+    /// Fills a buffer with random bytes.
     pub random: &'a mut dyn FnMut(&mut [u8]),
 }
 
 impl TimeAndRandom<'_> {
-    /// A text of 256 bits that nobody can guess.
+    /// A random token of 256 bits, as base64url.
     pub fn random_token(&mut self) -> Secret {
         let mut bytes = [0; 32];
         (self.random)(&mut bytes);
@@ -24,7 +24,7 @@ impl TimeAndRandom<'_> {
     }
 }
 
-/// Runs something at this moment, with the system's chance.
+/// Calls `run` with this time and the system's random generator.
 pub(crate) fn with_system_random<T>(now: u64, run: impl FnOnce(&mut TimeAndRandom<'_>) -> T) -> T {
     let mut random = |bytes: &mut [u8]| {
         aws_lc_rs::rand::fill(bytes).expect("the system's generator does not run dry");
@@ -32,7 +32,7 @@ pub(crate) fn with_system_random<T>(now: u64, run: impl FnOnce(&mut TimeAndRando
     run(&mut TimeAndRandom { now, random: &mut random })
 }
 
-/// Seconds since 1970.
+/// The current time in seconds since the Unix epoch.
 pub(crate) fn unix_now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

@@ -1,6 +1,6 @@
-//! Where logins are kept: records of tokens and of everything that a refresh needs, so that a restart wants no
-//! network. The port is [`Vault`]; the one on disk is [`folder::FolderVault`], sealed with a key from the
-//! system's keychain where there is one.
+//! The token store: login records with tokens and everything that a refresh needs, so that a restart needs no
+//! network. [`TokenStore`] is the trait; [`file_store::FileTokenStore`] keeps the records on disk, encrypted
+//! with a key from the system keychain where there is one.
 
 mod file_lock;
 pub mod file_store;
@@ -16,68 +16,68 @@ use thiserror::Error;
 pub use file_lock::StoreLock;
 pub use record::{LoginKey, LoginRecord, LoginStatus, StoredTokens};
 
-/// Why a login could not be read or written.
+/// Why a record could not be read or written.
 #[derive(Debug, Error)]
 pub enum TokenStoreError {
-    /// The system would not let us.
-    #[error("the folder of logins cannot be used")]
+    /// A file operation failed.
+    #[error("the login folder cannot be used")]
     Io(#[from] io::Error),
-    /// It is sealed, and the key is not there.
-    #[error("the login is sealed with a key that the system's keychain does not give out")]
+    /// The record is encrypted, and its key is not available.
+    #[error("the login is encrypted with a key that the system keychain does not provide")]
     Sealed,
-    /// It was changed by something else than us.
-    #[error("the record of the login is damaged")]
+    /// The record is damaged.
+    #[error("the login record is damaged")]
     Corrupt,
-    /// Somebody else is at it.
-    #[error("another process has been busy with this login for {0} seconds")]
+    /// Another process holds the lock.
+    #[error("another process has locked this login for {0} seconds")]
     LockTimeout(u64),
-    /// The keychain was asked for and cannot be used.
-    #[error("the system's keychain cannot be used")]
+    /// The keychain is required and cannot be used.
+    #[error("the system keychain cannot be used")]
     Keychain(#[from] keychain::KeychainError),
 }
 
-/// Something that the vault does, which may take a while.
+/// The future of a store operation.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, TokenStoreError>> + Send + 'a>>;
 
-/// What became of a record that was to be written.
+/// The result of a conditional write.
 #[derive(Debug)]
 pub enum WriteOutcome {
-    /// It is there, with this version.
+    /// The record is written, with this version.
     Written(u64),
-    /// Somebody was faster. This is what is there, if anything is.
+    /// The stored version differs. This is the stored record, if there is one.
     Conflict(Option<Box<LoginRecord>>),
 }
 
-/// Keeps logins.
+/// Stores login records.
 pub trait TokenStore: Send + Sync {
-    /// The login at a server as a client: the latest, if there were several authorization servers.
+    /// The login of a client at a server: the latest, if there are several authorization servers.
     fn find<'a>(&'a self, server: &'a str, client: &'a str)
     -> StoreFuture<'a, Option<LoginRecord>>;
 
-    /// One login.
+    /// Reads one record.
     fn read<'a>(&'a self, key: &'a LoginKey) -> StoreFuture<'a, Option<LoginRecord>>;
 
-    /// Writes a record if what is there still has its version (0: nothing is there), and counts that up.
+    /// Writes a record if the stored version equals its version (0: no record), and increments the version.
     fn compare_and_swap<'a>(&'a self, record: &'a LoginRecord) -> StoreFuture<'a, WriteOutcome>;
 
-    /// Removes a login if it still has this version.
+    /// Removes a record if the stored version equals this one.
     fn remove<'a>(&'a self, key: &'a LoginKey, version: u64) -> StoreFuture<'a, WriteOutcome>;
 
-    /// Every login that can be read.
+    /// All records that can be read.
     fn all<'a>(&'a self) -> StoreFuture<'a, Vec<LoginRecord>>;
 
-    /// Holds a login against everybody else on this machine, until it is dropped or the process ends.
+    /// Locks a login for all processes of this machine, until the guard is dropped or the process ends.
     fn lock<'a>(&'a self, key: &'a LoginKey) -> StoreFuture<'a, StoreLock>;
 }
 
-/// Writes the record of a new login over whatever is there.
+/// Writes the record of a new login, whatever is stored.
 pub async fn overwrite(
-    vault: &dyn TokenStore,
+    store: &dyn TokenStore,
     mut record: LoginRecord,
 ) -> Result<LoginRecord, TokenStoreError> {
-    const TRIES: u32 = 16;
-    for _ in 0..TRIES {
-        match vault.compare_and_swap(&record).await? {
+    const MAX_ATTEMPTS: u32 = 16;
+    for _ in 0..MAX_ATTEMPTS {
+        match store.compare_and_swap(&record).await? {
             WriteOutcome::Written(version) => {
                 record.version = version;
                 return Ok(record);

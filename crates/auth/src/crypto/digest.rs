@@ -14,7 +14,7 @@ pub(crate) fn sha256(bytes: &[u8]) -> Sha256Digest {
     all
 }
 
-/// SHA-256, as URLs and headers take it.
+/// The SHA-256 digest as base64url without padding.
 pub(crate) fn sha256_base64url(bytes: &[u8]) -> String {
     URL_SAFE_NO_PAD.encode(digest(&SHA256, bytes))
 }

@@ -7,8 +7,8 @@ const PROTECTED_RESOURCE: &str = "/.well-known/oauth-protected-resource";
 const OAUTH_AUTHORIZATION_SERVER: &str = "/.well-known/oauth-authorization-server";
 const OPENID_CONFIGURATION: &str = "/.well-known/openid-configuration";
 
-/// Where a server's own metadata may be (RFC 9728, section 3.1). What the challenge names is put first by the
-/// caller.
+/// The candidate URLs of a server's metadata (RFC 9728, section 3.1). The caller tries the URL of the challenge
+/// first.
 pub fn resource_metadata_urls(server: &Url) -> Vec<Url> {
     let mut candidates = Vec::new();
     if has_path(server) {
@@ -20,8 +20,8 @@ pub fn resource_metadata_urls(server: &Url) -> Vec<Url> {
     candidates
 }
 
-/// Where the metadata of an authorization server may be: RFC 8414 before OpenID Connect, and for an issuer with
-/// a path inserted before appended.
+/// The candidate URLs of authorization server metadata: RFC 8414 before OpenID Connect. For an issuer with a
+/// path, the well-known part is inserted before the path first, then appended.
 pub fn auth_server_metadata_urls(issuer: &Url) -> Vec<Url> {
     let path = trimmed_path(issuer);
     match has_path(issuer) {
@@ -37,7 +37,7 @@ pub fn auth_server_metadata_urls(issuer: &Url) -> Vec<Url> {
     }
 }
 
-/// Who the authorization server is where a server has no metadata, as protocol version 2025-03-26 had it.
+/// The issuer of a server without metadata, as protocol version 2025-03-26 defines it.
 pub fn legacy_issuer(server: &Url) -> Url {
     with_path(server, "/")
 }
@@ -46,12 +46,12 @@ fn has_path(url: &Url) -> bool {
     !trimmed_path(url).is_empty()
 }
 
-/// The path without its last slash.
+/// The path without a trailing slash.
 fn trimmed_path(url: &Url) -> &str {
     url.path().trim_end_matches('/')
 }
 
-/// Another place in the same origin.
+/// A URL in the same origin with another path.
 fn with_path(url: &Url, path: &str) -> Url {
     let mut url = url.clone();
     url.set_path(path);

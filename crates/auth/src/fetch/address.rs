@@ -4,26 +4,26 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use url::{Host, Url};
 
-/// How far a request may go. Each reaches what those before it do, and more.
+/// The addresses that a request may reach. Each variant includes those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AllowedAddresses {
-    /// Addresses of the public network.
+    /// Public addresses.
     Public,
-    /// Those of private networks, too.
+    /// Private networks as well.
     Private,
-    /// This machine, too.
+    /// This machine as well.
     Loopback,
-    /// Wherever it leads: a person typed it.
+    /// Any address: the user configured the URL.
     Any,
 }
 
-/// What kind of address it is.
+/// The class of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AddressClass {
     Public,
     Private,
     Loopback,
-    /// Where nothing that answers to strangers should be: metadata of clouds, multicast, nowhere.
+    /// Addresses that never serve other hosts: cloud metadata services, multicast, unspecified.
     Forbidden,
 }
 
@@ -38,7 +38,7 @@ impl AddressClass {
     }
 }
 
-/// What a URL's host says about itself. A name may say nothing: then its addresses will.
+/// The class of a URL's host. `None` for a host name that only DNS can classify.
 pub(super) fn classify_host(url: &Url) -> Option<AddressClass> {
     match url.host()? {
         Host::Ipv4(address) => Some(classify_ipv4(address)),
@@ -67,7 +67,7 @@ fn classify_ipv4(address: Ipv4Addr) -> AddressClass {
     match (a, b, c, d) {
         (127, ..) => AddressClass::Loopback,
         (10, ..) | (172, 16..=31, ..) | (192, 168, ..) => AddressClass::Private,
-        // Where one provider keeps its machines' credentials, inside of what carriers use among themselves.
+        // The metadata service of Alibaba Cloud, inside the carrier-grade NAT range.
         (100, 100, 100, 200) => AddressClass::Forbidden,
         (100, 64..=127, ..) => AddressClass::Private,
         (0, ..) | (169, 254, ..) | (192, 0, 0, _) | (224.., ..) => AddressClass::Forbidden,
@@ -83,7 +83,7 @@ fn classify_ipv6(address: Ipv6Addr) -> AddressClass {
     }
     match segments {
         [0, 0, 0, 0, 0, 0, 0, 1] => AddressClass::Loopback,
-        // Another provider's, inside of what is private.
+        // The metadata service of AWS, inside the unique local range.
         [0xfd00, 0x0ec2, ..] => AddressClass::Forbidden,
         [0xfc00..=0xfdff, ..] => AddressClass::Private,
         [0x2000..=0x3fff, ..] => AddressClass::Public,
@@ -91,7 +91,7 @@ fn classify_ipv6(address: Ipv6Addr) -> AddressClass {
     }
 }
 
-/// An address of the old kind that travels inside of a new one: mapped, compatible, NAT64, 6to4.
+/// The IPv4 address embedded in an IPv6 address: mapped, compatible, NAT64 or 6to4.
 fn embedded_ipv4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let from = |high: u16, low: u16| {
         let [a, b] = high.to_be_bytes();
@@ -108,7 +108,7 @@ fn embedded_ipv4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     }
 }
 
-/// May an address be connected to?
+/// Whether a request may connect to an address.
 pub fn is_address_allowed(address: IpAddr, allowed: AllowedAddresses) -> bool {
     match address {
         IpAddr::V4(address) => classify_ipv4(address).is_allowed_by(allowed),

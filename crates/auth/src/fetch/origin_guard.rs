@@ -1,5 +1,5 @@
-//! Which addresses a server may send us to. Every URL that was discovered passes here before it is fetched or
-//! opened, and what its name resolves to passes again when it is connected to.
+//! Checks the URLs that a server names before they are fetched or opened in a browser. The resolver checks
+//! again which addresses a host name resolves to.
 
 use thiserror::Error;
 use url::{Origin, Url};
@@ -8,45 +8,45 @@ use super::address::{AddressClass, classify_host};
 
 pub use super::address::AllowedAddresses;
 
-/// The longest URL that is taken from a server.
+/// The maximum length of a URL from a server.
 const MAX_URL_LENGTH: usize = 4096;
 
-/// Why a URL is not taken from a server.
+/// Why a URL from a server is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum UrlError {
-    /// It is none, or not written as one.
+    /// It is not a valid URL.
     #[error("it is not a well-formed URL")]
     Malformed,
-    /// It is longer than any good one.
+    /// It is too long.
     #[error("it is longer than {MAX_URL_LENGTH} bytes")]
     TooLong,
-    /// It is of another kind.
+    /// Its scheme is neither http nor https.
     #[error("it is neither http nor https")]
     Scheme,
-    /// It is not encrypted and leads further than this machine.
-    #[error("it is not encrypted: only https is taken for another machine")]
+    /// It is plain http to another machine.
+    #[error("it is not encrypted: only https is accepted for another machine")]
     Unencrypted,
-    /// It holds a user or a password.
-    #[error("it names a user")]
+    /// It contains a user or a password.
+    #[error("it contains a user name or a password")]
     Userinfo,
-    /// It holds a fragment.
+    /// It contains a fragment.
     #[error("it has a fragment")]
     Fragment,
-    /// It leads where only a person may send us.
-    #[error("it leads to a private address, and nobody but the server named it")]
+    /// It points to an address that only a configured URL may reach.
+    #[error("it points to a private address, which only a configured URL may do")]
     PrivateAddress,
 }
 
-/// A URL that was looked at, and how far requests to it may go.
+/// A checked URL, and the addresses that requests to it may reach.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckedUrl {
     /// The URL.
     pub url: Url,
-    /// How far.
+    /// The addresses that requests may reach.
     pub allowed: AllowedAddresses,
 }
 
-/// Decides what of a server's word is taken.
+/// Decides which URLs from a server are accepted.
 #[derive(Debug, Clone)]
 pub struct OriginGuard {
     trusted_origins: Vec<Origin>,
@@ -55,8 +55,8 @@ pub struct OriginGuard {
 }
 
 impl OriginGuard {
-    /// A guard that trusts the origins a person typed. The first of them is the server: where that is on this
-    /// machine or in a private network, so may be what it names.
+    /// A guard that trusts the origins of the server and of the other URLs that the user configured. Where the
+    /// server is on this machine or in a private network, the URLs that it names may be there too.
     pub fn new(server: &Url, typed: &[Url]) -> OriginGuard {
         let trusted_origins = std::iter::once(server).chain(typed).map(Url::origin).collect();
         let default_allowed = match classify_host(server) {
@@ -67,19 +67,18 @@ impl OriginGuard {
         OriginGuard { trusted_origins, default_allowed, proxies: Vec::new() }
     }
 
-    /// The same, which also knows the names of proxies: those resolve to whatever they like, because they are
-    /// connected to, and so no server may name one.
+    /// Adds the host names of proxies. The resolver accepts any address for them, so no server may name one.
     pub fn with_proxies(mut self, proxies: &[String]) -> OriginGuard {
         self.proxies = proxies.to_vec();
         self
     }
 
-    /// Looks at a URL from a server.
+    /// Checks a URL from a server.
     pub fn check(&self, text: &str) -> Result<CheckedUrl, UrlError> {
         if text.len() > MAX_URL_LENGTH {
             return Err(UrlError::TooLong);
         }
-        // The parser would drop some of these without a word.
+        // The URL parser silently drops some of these.
         let is_bad =
             |sign: char| sign.is_control() || sign.is_whitespace() || "\"<>\\^`{|}".contains(sign);
         if text.contains(is_bad) {
@@ -89,7 +88,7 @@ impl OriginGuard {
         self.check_url(url)
     }
 
-    /// Looks at a URL that was parsed already, such as a redirect's.
+    /// Checks a parsed URL, such as a redirect target.
     pub fn check_url(&self, url: Url) -> Result<CheckedUrl, UrlError> {
         let is_encrypted = match url.scheme() {
             "https" => true,
@@ -137,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_but_a_plain_url_of_the_web_is_taken() {
+    fn only_plain_http_urls_are_accepted() {
         for (text, expected) in [
             ("https://as.example.com/authorize?a=b", Ok(AllowedAddresses::Public)),
             ("https://as.example.com/$(calc)", Ok(AllowedAddresses::Public)),
@@ -175,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_public_server_cannot_send_us_inside() {
+    fn a_public_server_cannot_name_private_addresses() {
         for host in [
             "127.0.0.1",
             "127.1",
@@ -229,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_inside_may_name_its_neighbours_and_nobody_names_metadata() {
+    fn a_private_server_may_name_private_addresses_but_not_cloud_metadata() {
         for (server, discovered, expected) in [
             ("http://localhost:1/mcp", "http://localhost:2/token", Ok(AllowedAddresses::Loopback)),
             ("http://127.0.0.1:1/mcp", "http://[::1]:2/token", Ok(AllowedAddresses::Loopback)),
@@ -247,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_person_typed_may_be_anywhere() {
+    fn configured_origins_may_be_anywhere() {
         let typed = [url("https://169.254.1.1:8443/x"), url("https://sso.corp.example/")];
         let guard = OriginGuard::new(&url("https://mcp.example.com/"), &typed);
         let allowed = |text: &str| guard.check(text).map(|checked| checked.allowed);
@@ -257,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn no_server_names_our_proxy() {
+    fn no_server_may_name_our_proxy() {
         let guard = OriginGuard::new(&url("https://mcp.example.com/"), &[]);
         let guard = guard.with_proxies(&["proxy.example.com".to_owned()]);
         assert_eq!(guard.check("https://proxy.example.com/x"), Err(UrlError::PrivateAddress));
@@ -266,7 +265,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_makes_it_stumble_or_passes_as_something_else(text in "(https?://)?[ -~\\n]{0,60}") {
+        fn no_text_causes_a_panic_or_passes_as_another_url(text in "(https?://)?[ -~\\n]{0,60}") {
             let guard = OriginGuard::new(&url("https://mcp.example.com/"), &[]);
             if let Ok(checked) = guard.check(&text) {
                 prop_assert_eq!(checked.url.scheme(), "https");

@@ -8,17 +8,17 @@ use thiserror::Error;
 
 use super::address::{AllowedAddresses, is_address_allowed};
 
-/// A name led where it may not.
+/// A host name resolves only to addresses that the request may not reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("the name leads to a private address, and nobody but the server named it")]
+#[error("the host resolves to a private address, which only a configured URL may do")]
 pub struct PrivateAddressError;
 
-/// Resolves names and leaves out every address that is out of reach. What it gives is what is connected to,
-/// so nobody can answer differently the second time.
+/// Resolves names and drops every address that the request may not reach. The connection uses the returned
+/// addresses, so a second DNS answer cannot differ (DNS rebinding).
 #[derive(Debug, Clone)]
 pub(crate) struct GuardedResolver {
     pub(crate) allowed: AllowedAddresses,
-    /// Proxies are ours to choose, wherever they are.
+    /// Proxy hosts: the user chose them, so any address is allowed.
     pub(crate) exempt_hosts: Vec<String>,
 }
 
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_gives_only_addresses_within_reach() {
+    fn a_name_resolves_only_to_allowed_addresses() {
         let found = |texts: &[&str], allowed| {
             let texts: Vec<SocketAddr> = texts.iter().map(|it| it.parse().expect("one")).collect();
             filter_allowed(texts.into_iter(), allowed).map(|good| good.len()).map_err(|_| ())
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_resolver_refuses_a_name_of_this_machine() {
+    async fn the_resolver_refuses_loopback() {
         use std::str::FromStr;
         let name = || Name::from_str("localhost").expect("a name");
         let resolver =

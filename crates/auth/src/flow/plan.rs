@@ -9,37 +9,37 @@ use crate::registration::{ClientConfig, ConfiguredClient, OAuthClient};
 use crate::scopes::Scopes;
 use crate::secret::Secret;
 
-/// What is to be reached, and with what.
+/// The input of a login.
 #[derive(Debug)]
 pub struct LoginPlan {
-    /// The server.
+    /// The URL of the server.
     pub server: Url,
-    /// What it said when it turned us away.
+    /// The challenge of the server.
     pub challenge: AuthChallenge,
-    /// What else a person typed: these may be anywhere.
+    /// Other URLs that the user configured. Their origins are trusted.
     pub trusted_urls: Vec<Url>,
     /// The hosts of our proxies.
     pub proxies: Vec<String>,
-    /// Where the authorization server's metadata is, if a person said so.
+    /// The URL of the authorization server's metadata, if configured.
     pub metadata_url: Option<Url>,
-    /// Who we are.
+    /// The client settings.
     pub client_config: ClientConfig,
-    /// Who we were the last time.
+    /// The client of the previous login.
     pub previous_client: Option<OAuthClient>,
-    /// The scopes that a person configured.
+    /// The configured scopes.
     pub scopes: Option<Scopes>,
-    /// The scopes that were granted before, where more are needed.
+    /// The scopes that were granted before, in a step-up login.
     pub granted_scopes: Option<Scopes>,
-    /// In which way.
+    /// The grant to use.
     pub method: LoginGrant,
-    /// A key that tokens can be bound to, where that is wanted.
+    /// A key to bind tokens to, if the server requires or supports DPoP.
     pub dpop_key: Option<DpopKey>,
-    /// The name by which people will know us.
+    /// The display name of our client.
     pub client_name: String,
 }
 
 impl LoginPlan {
-    /// A plan with nothing but what every plan has.
+    /// A plan with defaults for all optional fields.
     pub fn new(server: Url, method: LoginGrant, name: &str) -> LoginPlan {
         LoginPlan {
             server,
@@ -58,34 +58,34 @@ impl LoginPlan {
     }
 }
 
-/// In which way tokens are had.
+/// How a login gets its tokens.
 #[derive(Debug, Clone)]
 pub enum LoginGrant {
-    /// A person signs in with a browser and comes back to `redirect`.
+    /// The user logs in with a browser.
     Browser {
-        /// Where to.
+        /// Where the browser is redirected to afterwards.
         redirect_uri: Url,
     },
-    /// A person signs in on another device.
+    /// The user logs in on another device.
     Device,
-    /// The client is known by itself.
+    /// The client authenticates as itself.
     ClientCredentials,
-    /// A platform vouches for us with a token (workload identity).
+    /// A platform token identifies the workload.
     WorkloadIdentity(Secret),
-    /// An identity provider vouches for a person who signed in there.
+    /// An identity provider vouches for a user who logged in there.
     IdentityProvider(IdentityProviderLogin),
 }
 
-/// An identity provider that vouches.
+/// A login through an identity provider.
 #[derive(Debug, Clone)]
 pub struct IdentityProviderLogin {
-    /// Who it is. A person or an administrator typed it.
+    /// The issuer of the identity provider. The user or an administrator configured it.
     pub issuer: Url,
-    /// Where its tokens are, if that is known.
+    /// Its token endpoint, if known.
     pub token_endpoint: Option<Url>,
-    /// Who we are there.
+    /// Our client at the identity provider.
     pub client: ConfiguredClient,
-    /// Who signed in there.
+    /// The ID token of the user.
     pub id_token: Secret,
 }
 

@@ -13,85 +13,85 @@ use crate::registration::{OAuthClient, RegistrationError};
 use crate::scopes::Scopes;
 use crate::token::response::{TokenError, TokenResponse};
 
-/// What to do next.
+/// What the caller of a flow does next.
 #[derive(Debug)]
 pub enum Step {
-    /// Fetch this, and come back with [`Event::Fetched`].
+    /// Fetch this and answer with [`Event::Fetched`].
     Fetch(Box<FetchRequest>),
-    /// Have a person open this, and come back with [`Event::Returned`].
+    /// Have the user open this URL and answer with [`Event::Callback`].
     OpenUrl(Url),
-    /// What the person came back with is not taken. Wait for something better.
+    /// The callback is refused. Wait for another [`Event::Callback`].
     CallbackRejected(CallbackError),
-    /// Tell a person to type this code there, and come back with [`Event::Waited`].
+    /// Show the user this code and answer with [`Event::Waited`] after its interval.
     ShowDeviceCode(DeviceAuthorization),
-    /// Come back with [`Event::Waited`] after as many seconds.
+    /// Answer with [`Event::Waited`] after this many seconds.
     Wait(u64),
-    /// Signed in.
+    /// The login succeeded.
     Done(Box<CompletedLogin>),
-    /// It did not work.
+    /// The login failed.
     Failed(FlowError),
 }
 
-/// What a person is to do on another device.
+/// What the user does on another device (RFC 8628).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceAuthorization {
-    /// Where.
+    /// The page to open.
     pub verification_uri: Url,
-    /// The same with the code in it, where there is such a one.
+    /// The page with the code filled in, if the server offers one.
     pub verification_uri_complete: Option<Url>,
-    /// The code to type. Nothing in it moves a cursor.
+    /// The code to enter, without control characters.
     pub user_code: String,
-    /// How many seconds there are to do it, and how many to wait before the first look.
+    /// The lifetime of the code, in seconds.
     pub expires_in: u64,
-    /// How many seconds to wait before the first look.
+    /// The seconds to wait before the first poll.
     pub interval: u64,
 }
 
-/// What came of a step.
+/// The result of a step.
 #[derive(Debug)]
 pub enum Event {
-    /// Something was fetched, or was not.
+    /// The response, or why there is none.
     Fetched(Result<FetchResponse, FetchError>),
-    /// The person is back with this.
+    /// The callback of the browser.
     Callback {
-        /// The query that reached the listener, or what was pasted.
+        /// The query that reached the listener, or the pasted text.
         text: String,
-        /// Which of the two.
+        /// How it arrived.
         source: CallbackSource,
     },
-    /// The time is over.
+    /// The time has passed.
     Waited,
 }
 
-/// All that is known after a login.
+/// The result of a login.
 #[derive(Debug, Clone)]
 pub struct CompletedLogin {
     /// The tokens.
     pub tokens: TokenResponse,
-    /// Who we are.
+    /// The client that was used.
     pub client: OAuthClient,
-    /// Who signed us in.
+    /// The metadata of the authorization server.
     pub metadata: AuthServerMetadata,
-    /// The server's name for itself.
+    /// The resource identifier of the server.
     pub resource: Option<String>,
-    /// What we may do: what was granted, or else what was asked for.
+    /// The granted scopes, or the requested ones where the response names none.
     pub scopes: Option<Scopes>,
-    /// What the token is bound to.
+    /// The key that the tokens are bound to.
     pub dpop_key: Option<DpopKey>,
 }
 
-/// Why it did not work.
+/// Why a flow failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum FlowError {
-    /// Something could not be fetched.
-    #[error("something needed for signing in could not be fetched")]
+    /// A fetch failed.
+    #[error("a request needed for signing in failed")]
     Fetch(#[source] FetchError),
     /// A URL that the server names is refused.
     #[error("the {what} that the server names is refused")]
     Url {
-        /// Which one.
+        /// What the URL is for.
         what: &'static str,
-        /// Why.
+        /// Why the URL is refused.
         #[source]
         source: UrlError,
     },
@@ -101,50 +101,50 @@ pub enum FlowError {
     /// The authorization server's metadata is refused.
     #[error("the authorization server's metadata is refused")]
     AuthServerMetadata(#[source] AuthServerMetadataError),
-    /// The authorization server has none.
+    /// The authorization server has no metadata.
     #[error("the authorization server `{0}` has no metadata")]
     NoAuthServerMetadata(String),
-    /// The metadata could not be had for now.
-    #[error("the metadata cannot be had: HTTP {status}")]
+    /// The metadata is temporarily unavailable.
+    #[error("the metadata is unavailable: HTTP {status}")]
     Unavailable {
         /// The status code.
         status: u16,
     },
-    /// The client was set up for another authorization server.
-    #[error("the client is set up for `{expected}`, and the server now names `{named}`")]
+    /// The client is configured for another issuer.
+    #[error("the client is configured for `{expected}`, but the server names `{named}`")]
     IssuerMismatch {
-        /// Whom it is for.
+        /// The issuer that the client is for.
         expected: String,
-        /// Whom the server names.
+        /// The issuer that the server names.
         named: String,
     },
-    /// We are nobody there, and cannot register.
-    #[error("the authorization server registers no clients, and none is configured")]
+    /// No client is configured, and the authorization server does not register clients.
+    #[error("the authorization server does not register clients, and no client is configured")]
     NoClient,
-    /// We could not register.
+    /// The registration failed.
     #[error("registering with the authorization server failed")]
     Registration(#[source] RegistrationError),
-    /// The server wants tokens bound to a key, and that cannot be had.
+    /// The server requires DPoP-bound tokens, which are not available.
     #[error(
-        "the server wants tokens that are bound to a key, and the authorization server issues none"
+        "the server requires DPoP-bound tokens, and the authorization server does not issue them"
     )]
     DpopUnavailable,
-    /// The authorization server does not sign in devices.
-    #[error("the authorization server offers no way to sign in on another device")]
+    /// The authorization server does not support device logins.
+    #[error("the authorization server does not support signing in on another device")]
     DeviceFlowUnsupported,
-    /// The person came back with something else.
-    #[error("what came back from the browser is refused")]
+    /// The callback is refused.
+    #[error("the response from the browser is refused")]
     Callback(#[source] CallbackError),
-    /// The person took too long.
-    #[error("nobody signed in in time")]
+    /// The user took too long.
+    #[error("the sign-in timed out")]
     TimedOut,
-    /// There were no tokens.
+    /// The token request failed.
     #[error("the authorization server issued no token")]
     Token(#[source] TokenError),
-    /// The identity provider did not vouch.
-    #[error("the identity provider did not vouch for you")]
+    /// The token exchange at the identity provider failed.
+    #[error("the identity provider refused the token exchange")]
     IdentityProvider(#[source] TokenError),
-    /// An event came that no step asked for.
-    #[error("signing in went out of step")]
+    /// The event does not fit the last step.
+    #[error("the login received an unexpected event")]
     UnexpectedEvent,
 }

@@ -1,4 +1,4 @@
-//! Whole logins against a world that is a function.
+//! Whole logins against a function that plays every server.
 
 mod browser;
 mod device;
@@ -27,8 +27,8 @@ fn url(text: &str) -> Url {
     Url::parse(text).expect("a URL")
 }
 
-fn plan(way: LoginGrant) -> LoginPlan {
-    LoginPlan::new(url(SERVER), way, "Switchboard")
+fn plan(method: LoginGrant) -> LoginPlan {
+    LoginPlan::new(url(SERVER), method, "Switchboard")
 }
 
 fn browser() -> LoginPlan {
@@ -40,12 +40,12 @@ fn configured(credential: ClientCredential) -> ClientConfig {
     ClientConfig { configured: Some(configured), metadata_document: None }
 }
 
-fn answer(status: u16, body: Value) -> Result<FetchResponse, FetchError> {
+fn respond_with(status: u16, body: Value) -> Result<FetchResponse, FetchError> {
     Ok(FetchResponse { status, headers: HeaderMap::new(), body: body.to_string().into() })
 }
 
 fn not_found() -> Result<FetchResponse, FetchError> {
-    answer(404, json!("nothing"))
+    respond_with(404, json!("nothing"))
 }
 
 fn unreachable() -> Result<FetchResponse, FetchError> {
@@ -74,22 +74,27 @@ fn metadata() -> Value {
     })
 }
 
-/// The world as it should be.
+/// The responses of well-behaved servers.
 fn serve(request: &FetchRequest) -> Result<FetchResponse, FetchError> {
     match request.url.as_str() {
         "https://mcp.example.com/.well-known/oauth-protected-resource/mcp" => {
-            answer(200, resource())
+            respond_with(200, resource())
         }
-        "https://as.example.com/.well-known/oauth-authorization-server" => answer(200, metadata()),
-        "https://as.example.com/register" => answer(201, json!({ "client_id": "registered" })),
-        "https://as.example.com/token" => {
-            answer(200, json!({ "access_token": "at", "refresh_token": "rt", "expires_in": 60 }))
+        "https://as.example.com/.well-known/oauth-authorization-server" => {
+            respond_with(200, metadata())
         }
+        "https://as.example.com/register" => {
+            respond_with(201, json!({ "client_id": "registered" }))
+        }
+        "https://as.example.com/token" => respond_with(
+            200,
+            json!({ "access_token": "at", "refresh_token": "rt", "expires_in": 60 }),
+        ),
         _ => not_found(),
     }
 }
 
-/// What happened in a login.
+/// The record of one login.
 struct FlowRun {
     requests: Vec<FetchRequest>,
     opened: Vec<Url>,
@@ -116,7 +121,7 @@ impl FlowRun {
     }
 }
 
-/// Comes back as a browser would.
+/// The callback that a browser would bring.
 fn callback_for(opened: &Url) -> String {
     let state = parameter(opened, "state").expect("a state");
     format!("code=the-code&state={state}&iss=https://as.example.com")
@@ -126,12 +131,12 @@ fn parameter(url: &Url, name: &str) -> Option<String> {
     url.query_pairs().find(|(it, _)| it == name).map(|(_, value)| value.into_owned())
 }
 
-const MOST_STEPS: usize = 1000;
+const MAX_STEPS: usize = 1000;
 
 fn run_flow_with(
     plan: LoginPlan,
     mut respond: impl FnMut(&FetchRequest) -> Result<FetchResponse, FetchError>,
-    mut person: impl FnMut(&Url) -> Vec<String>,
+    mut user: impl FnMut(&Url) -> Vec<String>,
 ) -> FlowRun {
     let mut run = FlowRun {
         requests: Vec::new(),
@@ -142,19 +147,19 @@ fn run_flow_with(
     let mut now = 1000;
     let mut returned = Vec::new();
     let (mut flow, mut step) = with_system_random(now, |inputs| Flow::start(plan, inputs));
-    for _ in 0..MOST_STEPS {
+    for _ in 0..MAX_STEPS {
         let next = |callbacks: &mut Vec<String>| Event::Callback {
-            text: callbacks.pop().expect("the person has more to say"),
+            text: callbacks.pop().expect("the test supplies enough callbacks"),
             source: CallbackSource::Listener,
         };
         let event = match step {
             Step::Fetch(request) => {
-                let answer = respond(&request);
+                let response = respond(&request);
                 run.requests.push(*request);
-                Event::Fetched(answer)
+                Event::Fetched(response)
             }
             Step::OpenUrl(url) => {
-                returned = person(&url);
+                returned = user(&url);
                 returned.reverse();
                 run.opened.push(url);
                 next(&mut returned)
@@ -163,26 +168,26 @@ fn run_flow_with(
                 run.rejected.push(error);
                 next(&mut returned)
             }
-            Step::ShowDeviceCode(instructions) => {
-                now += instructions.interval;
+            Step::ShowDeviceCode(authorization) => {
+                now += authorization.interval;
                 Event::Waited
             }
             Step::Wait(seconds) => {
                 now += seconds;
                 Event::Waited
             }
-            Step::Done(signed_in) => {
-                run.outcome = Ok(*signed_in);
+            Step::Done(login) => {
+                run.outcome = Ok(*login);
                 return run;
             }
-            Step::Failed(why) => {
-                run.outcome = Err(why);
+            Step::Failed(error) => {
+                run.outcome = Err(error);
                 return run;
             }
         };
         step = with_system_random(now, |inputs| flow.on(event, inputs));
     }
-    panic!("it never ends: {:?}", run.request_lines());
+    panic!("the flow does not end: {:?}", run.request_lines());
 }
 
 fn run_flow(
@@ -207,7 +212,7 @@ fn enterprise(token_endpoint: Option<&str>) -> LoginPlan {
 
 fn with_provider(request: &FetchRequest) -> Result<FetchResponse, FetchError> {
     match request.url.as_str() {
-        "https://idp.corp.example/.well-known/openid-configuration" => answer(
+        "https://idp.corp.example/.well-known/openid-configuration" => respond_with(
             200,
             json!({
                 "issuer": "https://idp.corp.example",
@@ -215,7 +220,7 @@ fn with_provider(request: &FetchRequest) -> Result<FetchResponse, FetchError> {
             }),
         ),
         "https://idp.corp.example/token" => {
-            answer(200, json!({ "access_token": "id-jag", "token_type": "N_A" }))
+            respond_with(200, json!({ "access_token": "id-jag", "token_type": "N_A" }))
         }
         _ => serve(request),
     }

@@ -7,18 +7,18 @@ use super::client::{
 use crate::discovery::auth_server_metadata::AuthServerMetadata;
 use crate::secret::Secret;
 
-/// What is to be done about a client.
+/// The client to use, or how to get one.
 #[derive(Debug)]
 pub enum ClientChoice {
-    /// This one it is.
+    /// Use this client.
     Use(OAuthClient),
-    /// One must be registered, with this method.
+    /// Register a client with this authentication method.
     Register(ClientAuthMethod),
-    /// There is none, and none can be had.
+    /// No client is configured, and the server does not register clients.
     Unavailable,
 }
 
-/// Chooses: set up by hand, then the document, then one that was registered before, then registering.
+/// Chooses the client: configured, then the metadata document, then a previous registration, then a new one.
 pub fn choose_client(
     config: &ClientConfig,
     server: &AuthServerMetadata,
@@ -68,7 +68,7 @@ fn supports_auth_method(server: &AuthServerMetadata, method: ClientAuthMethod) -
     offered.iter().any(|it| it == method.name())
 }
 
-/// How a secret is shown. Where nothing is said, RFC 8414 says `client_secret_basic`.
+/// The method for a client secret. Without metadata the default is `client_secret_basic` (RFC 8414).
 pub(super) fn secret_auth_method(server: &AuthServerMetadata) -> ClientAuthMethod {
     match (
         supports_auth_method(server, ClientAuthMethod::ClientSecretBasic),
@@ -79,7 +79,7 @@ pub(super) fn secret_auth_method(server: &AuthServerMetadata) -> ClientAuthMetho
     }
 }
 
-/// How a client that registers itself will show who it is: a program on a desk keeps no secret if it need not.
+/// The method to register with. A native app avoids a client secret where it can.
 fn registration_auth_method(server: &AuthServerMetadata) -> ClientAuthMethod {
     match &server.token_endpoint_auth_methods_supported {
         None => ClientAuthMethod::None,
@@ -117,7 +117,7 @@ mod tests {
         }
     }
 
-    fn shown(choice: &ClientChoice) -> String {
+    fn describe(choice: &ClientChoice) -> String {
         match choice {
             ClientChoice::Use(client) => format!("use {} by {}", client.id, client.method.name()),
             ClientChoice::Register(method) => format!("register by {}", method.name()),
@@ -168,7 +168,10 @@ mod tests {
             (&nothing, &server(Some(&["client_secret_basic", "none"])), None, "register by none"),
             (&document, &closed, None, "impossible"),
         ] {
-            assert_eq!(shown(&choose_client(config, server, registered, Some(REDIRECT))), expected);
+            assert_eq!(
+                describe(&choose_client(config, server, registered, Some(REDIRECT))),
+                expected
+            );
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The client that we are to an authorization server, and the client that a user configured.
+//! The OAuth client as an issuer knows it, and the client settings that a user configured.
 
 use serde::{Deserialize, Serialize};
 use url::Url;
@@ -6,17 +6,17 @@ use url::Url;
 use crate::crypto::signing_key::SigningKey;
 use crate::secret::{Secret, revealed};
 
-/// How a client shows at the token endpoint who it is.
+/// How a client authenticates at the token endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClientAuthMethod {
-    /// By its name alone.
+    /// Public client: only the client ID.
     None,
-    /// With a secret, in a header.
+    /// Client secret in the `Authorization` header.
     ClientSecretBasic,
-    /// With a secret, in the form.
+    /// Client secret in the form.
     ClientSecretPost,
-    /// With a signature (RFC 7523).
+    /// Signed assertion (RFC 7523).
     PrivateKeyJwt,
 }
 
@@ -32,7 +32,7 @@ impl ClientAuthMethod {
         .find(|method| method.name() == name)
     }
 
-    /// Its name in the registry of the RFC.
+    /// The registered name of the method.
     pub fn name(self) -> &'static str {
         match self {
             ClientAuthMethod::None => "none",
@@ -43,76 +43,76 @@ impl ClientAuthMethod {
     }
 }
 
-/// Where a client comes from.
+/// How a client came to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClientProvenance {
-    /// Somebody set it up.
+    /// The user configured it.
     Configured,
-    /// Its name is the URL of a document.
+    /// Its ID is the URL of a client metadata document.
     Document,
-    /// It registered itself.
+    /// It was registered dynamically.
     Registered,
 }
 
-/// A client as one issuer knows it.
+/// A client registered with one issuer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OAuthClient {
-    /// Its name.
+    /// The client ID.
     pub id: String,
-    /// Its secret, where it has one.
+    /// The client secret, if it has one.
     #[serde(with = "revealed::or_none")]
     pub secret: Option<Secret>,
-    /// How it shows who it is.
+    /// The authentication method.
     pub method: ClientAuthMethod,
-    /// Who knows it. Nobody else is shown the secret.
+    /// The issuer that knows the client. The secret is sent to no other.
     pub issuer: String,
-    /// Where people may be sent back to, where that was agreed upon.
+    /// The registered redirect URI.
     pub redirect: Option<String>,
-    /// Where it comes from.
+    /// How the client came to be.
     pub provenance: ClientProvenance,
 }
 
 impl OAuthClient {
-    /// Can it show more than its name?
+    /// Whether the client authenticates with more than its ID.
     pub fn has_credential(&self) -> bool {
         self.method != ClientAuthMethod::None
     }
 }
 
-/// What a person set up, and what we may do by ourselves.
+/// The client settings of a login.
 #[derive(Debug, Clone, Default)]
 pub struct ClientConfig {
-    /// A client that the authorization server knows already.
+    /// The configured client.
     pub configured: Option<ConfiguredClient>,
-    /// The URL of a document that describes us.
+    /// The URL of our client metadata document.
     pub metadata_document: Option<Url>,
 }
 
-/// A client that was set up by hand.
+/// A client that the user configured.
 #[derive(Debug, Clone)]
 pub struct ConfiguredClient {
-    /// Its name.
+    /// The client ID.
     pub id: String,
-    /// What it can show.
+    /// Its credential.
     pub credential: ClientCredential,
-    /// Who knows it, where that is known. Nobody else is shown what it can show.
+    /// The issuer that the client is for, if known. The credential is sent to no other.
     pub issuer: Option<String>,
 }
 
-/// What a client can show beside its name.
+/// The credential of a client.
 #[derive(Debug, Clone)]
 pub enum ClientCredential {
-    /// Nothing.
+    /// None: a public client.
     None,
-    /// A secret.
+    /// A client secret.
     Secret(Secret),
-    /// Signatures.
+    /// A private key that signs assertions.
     PrivateKey(SigningKey),
 }
 
 impl ClientCredential {
-    /// What it signs with, if it does.
+    /// The private key, if that is the credential.
     pub fn signing_key(&self) -> Option<&SigningKey> {
         match self {
             ClientCredential::PrivateKey(key) => Some(key),

@@ -13,25 +13,25 @@ use crate::scopes::Scopes;
 use crate::secret::Secret;
 use crate::untrusted_text::sanitize_for_display;
 
-/// The longest name and secret that a server may give us.
+/// The maximum length of a client ID and of a client secret from a server.
 const MAX_VALUE_LENGTH: usize = 8 * 1024;
 
-/// What a registration says.
+/// The content of a registration.
 #[derive(Debug)]
 pub struct RegistrationRequest<'a> {
-    /// Our name as people will read it.
+    /// The display name.
     pub client_name: &'a str,
-    /// Where people are sent back to.
+    /// The redirect URI.
     pub redirect_uri: Option<&'a str>,
-    /// How we will show who we are.
+    /// The client authentication method.
     pub auth_method: ClientAuthMethod,
-    /// What we will ask for.
+    /// The scopes that the client will request.
     pub scopes: Option<&'a Scopes>,
-    /// Will we sign in as a device?
+    /// The grant types that the client will use.
     pub grant_types: &'a [&'a str],
 }
 
-/// The request that registers us.
+/// Builds the registration request.
 pub fn registration_request(
     at: CheckedUrl,
     registration: &RegistrationRequest<'_>,
@@ -52,19 +52,19 @@ pub fn registration_request(
     FetchRequest::post_json(at, &body)
 }
 
-/// Why a registration came to nothing.
+/// Why a registration failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum RegistrationError {
-    /// The server does not want us.
+    /// The authorization server refused.
     #[error("the authorization server refused to register us: HTTP {status} {error}")]
     Refused {
         /// The status code.
         status: u16,
-        /// What it says.
+        /// The error code and description.
         error: String,
     },
-    /// What it answered is no registration.
-    #[error("the authorization server's answer is no registration")]
+    /// The response is not a registration.
+    #[error("the authorization server's response is not a registration")]
     Malformed,
 }
 
@@ -75,21 +75,21 @@ struct RawRegistration {
     token_endpoint_auth_method: Option<String>,
 }
 
-/// Reads the answer to a registration.
+/// Parses the response to a registration.
 pub fn parse_registration(
-    answer: &FetchResponse,
+    response: &FetchResponse,
     server: &AuthServerMetadata,
     registration: &RegistrationRequest<'_>,
 ) -> Result<OAuthClient, RegistrationError> {
-    if !answer.is_success() {
-        let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
-        let word = |key: &str| body.get(key).and_then(Value::as_str).map(sanitize_for_display);
-        let error = [word("error"), word("error_description")];
+    if !response.is_success() {
+        let body: Value = serde_json::from_slice(&response.body).unwrap_or_default();
+        let field = |key: &str| body.get(key).and_then(Value::as_str).map(sanitize_for_display);
+        let error = [field("error"), field("error_description")];
         let error = error.into_iter().flatten().collect::<Vec<_>>().join(": ");
-        return Err(RegistrationError::Refused { status: answer.status, error });
+        return Err(RegistrationError::Refused { status: response.status, error });
     }
     let raw: RawRegistration =
-        serde_json::from_slice(&answer.body).map_err(|_| RegistrationError::Malformed)?;
+        serde_json::from_slice(&response.body).map_err(|_| RegistrationError::Malformed)?;
     let is_good = |text: &str| {
         !text.is_empty() && text.len() <= MAX_VALUE_LENGTH && !text.chars().any(char::is_control)
     };
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_registration_says_what_a_native_client_must() {
+    fn a_registration_describes_a_native_client() {
         let url = Url::parse("https://as.example.com/register").expect("a URL");
         let request = registration_request(
             CheckedUrl { url, allowed: AllowedAddresses::Public },
@@ -166,15 +166,15 @@ mod tests {
         );
     }
 
-    fn answered(status: u16, body: &str) -> Result<(String, ClientAuthMethod), RegistrationError> {
+    fn check(status: u16, body: &str) -> Result<(String, ClientAuthMethod), RegistrationError> {
         let body = body.to_owned().into();
-        let answer = FetchResponse { status, headers: HeaderMap::new(), body };
-        parse_registration(&answer, &server(), &registration())
+        let response = FetchResponse { status, headers: HeaderMap::new(), body };
+        parse_registration(&response, &server(), &registration())
             .map(|client| (client.id, client.method))
     }
 
     #[test]
-    fn answers_to_registrations_are_read() {
+    fn registration_responses_are_parsed() {
         let good = |method| Ok(("x".to_owned(), method));
         for (body, expected) in [
             (r#"{"client_id":"x"}"#, good(ClientAuthMethod::None)),
@@ -197,10 +197,10 @@ mod tests {
             (r#"{"client_id":7}"#, Err(RegistrationError::Malformed)),
             ("", Err(RegistrationError::Malformed)),
         ] {
-            assert_eq!(answered(201, body), expected, "{body}");
+            assert_eq!(check(201, body), expected, "{body}");
         }
         let error = "invalid_redirect_uri: no[31m".to_owned();
         let body = "{\"error\":\"invalid_redirect_uri\",\"error_description\":\"no\\u001b[31m\"}";
-        assert_eq!(answered(400, body), Err(RegistrationError::Refused { status: 400, error }));
+        assert_eq!(check(400, body), Err(RegistrationError::Refused { status: 400, error }));
     }
 }

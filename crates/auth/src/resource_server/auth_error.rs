@@ -7,31 +7,31 @@ use super::dpop_verifier::DpopProofError;
 use super::jwks::IssuerError;
 use crate::scopes::Scopes;
 
-/// Why a request is not let in. Nothing of the request is in it.
+/// Why a request is not authenticated. Contains nothing of the request.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum AuthError {
-    /// It shows no token.
-    #[error("a token is needed")]
+    /// The request has no token.
+    #[error("a token is required")]
     MissingToken,
-    /// It shows one in a way that nobody understands.
-    #[error("the authorization header is malformed, or there are several")]
+    /// The `Authorization` header is malformed.
+    #[error("the Authorization header is malformed or repeated")]
     Malformed,
-    /// The token is not good.
+    /// The token is invalid.
     #[error("{0}")]
     Token(AccessTokenError),
-    /// The token is good, and its sender does not prove to be its owner.
+    /// The token is valid, but the DPoP proof is not.
     #[error("{0}")]
     Proof(DpopProofError),
-    /// The token is good, and not for this.
-    #[error("the token does not have the scopes that are needed")]
+    /// The token is valid, but lacks a scope.
+    #[error("the token lacks a required scope")]
     InsufficientScope(Scopes),
-    /// Nobody can say: the issuer does not answer.
-    #[error("the issuer's keys are not there")]
+    /// The issuer's keys are not available.
+    #[error("the issuer's keys are not available")]
     IssuerUnavailable(#[source] IssuerError),
 }
 
 impl AuthError {
-    /// The answer's status.
+    /// The HTTP status of the response.
     pub fn status(&self) -> StatusCode {
         match self {
             AuthError::MissingToken | AuthError::Token(_) | AuthError::Proof(_) => {
@@ -44,40 +44,40 @@ impl AuthError {
     }
 }
 
-/// What is wrong with a token.
+/// Why a token is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum AccessTokenError {
-    /// It is on no list of ours.
-    #[error("the token is not known")]
+    /// The token is not in the token file.
+    #[error("the token is unknown")]
     Unknown,
-    /// It is none that we could check.
-    #[error("the token is not a signed one that can be checked here")]
+    /// The token is not a JWT that can be verified.
+    #[error("the token is not a JWT that can be verified")]
     Malformed,
-    /// It is for another purpose.
+    /// The token is of another type.
     #[error("the token is not an access token")]
     WrongType,
-    /// The issuer did not sign it.
+    /// The signature is not of a key of the issuer.
     #[error("the token is not signed with a key of the issuer")]
     Signature,
-    /// It is another's.
-    #[error("the token is of another issuer")]
+    /// The token is from another issuer.
+    #[error("the token is from another issuer")]
     WrongIssuer,
-    /// It is for another.
+    /// The token is for another resource.
     #[error("the token is for another resource")]
     WrongAudience,
-    /// It is over.
+    /// The token has expired.
     #[error("the token has expired")]
     Expired,
-    /// It has not begun.
+    /// The token is not valid yet.
     #[error("the token is not valid yet")]
     NotYetValid,
-    /// It does not say who it is.
-    #[error("the token names no subject that can be used")]
+    /// The token has no usable subject.
+    #[error("the token has no usable subject")]
     InvalidSubject,
-    /// It is bound in a way that we cannot check.
-    #[error("the token is bound in a way that cannot be checked here")]
+    /// The token is bound by a method that cannot be verified.
+    #[error("the token is bound by an unsupported method")]
     UnsupportedConfirmation,
-    /// It is shown in the wrong way.
-    #[error("a token that is bound to a key is shown with DPoP, and no other is")]
+    /// The scheme does not match the token: DPoP for bound tokens, Bearer for others.
+    #[error("DPoP is for tokens that are bound to a key, and required for them")]
     WrongScheme,
 }

@@ -1,5 +1,5 @@
-//! The port at which requests show who they come from. Whom we have seen is let in without waiting ([`Doorkeeper::known`]);
-//! everybody else is looked at ([`Doorkeeper::verify`]), and told what is missing ([`Doorkeeper::challenge`]).
+//! Authenticates requests: known tokens without waiting ([`Authenticator::cached`]), others by verification
+//! ([`Authenticator::authenticate`]), and builds the challenge of a refusal ([`Authenticator::challenge`]).
 
 use std::sync::Arc;
 
@@ -13,25 +13,25 @@ use super::principal::Principal;
 use super::protected_resource::{ProtectedResource, www_authenticate};
 use super::token_file::TokenFile;
 
-/// Says who a request comes from.
+/// Determines who sent a request.
 #[derive(Debug)]
 pub enum Authenticator {
-    /// Nobody is asked: whoever comes is this one. For loopback only.
+    /// No authentication: every request is from this principal. For loopback only.
     Disabled(Principal),
-    /// Who is on a list.
+    /// Tokens listed in a file.
     TokenFile(Arc<TokenFile>),
-    /// Whom an issuer vouches for.
+    /// Access tokens of an issuer.
     Jwt(Box<JwtVerifier>),
 }
 
 impl Authenticator {
-    /// Lets everybody in as `local`. For loopback only.
+    /// Accepts every request as `local`. For loopback only.
     pub fn disabled() -> Authenticator {
         Authenticator::Disabled(Principal::local())
     }
 
-    /// Who it is, where that is known already: a look-up, and no waiting. Bound tokens need a proof with every request,
-    /// and so are never known. Must be called inside of the runtime: old keys are fetched anew behind it.
+    /// The principal of a known token, without waiting. Bound tokens are never cached here, because every
+    /// request needs a proof. Must be called inside the runtime: outdated keys are fetched in the background.
     pub fn cached(&self, headers: &HeaderMap) -> Option<Principal> {
         match self {
             Authenticator::Disabled(local) => Some(local.clone()),
@@ -42,7 +42,7 @@ impl Authenticator {
         }
     }
 
-    /// Who it is. May wait for the issuer's keys, with a deadline.
+    /// Authenticates a request. May wait for the issuer's keys, up to a timeout.
     pub async fn authenticate(&self, request: RequestHead<'_>) -> Result<Principal, AuthError> {
         match self {
             Authenticator::Disabled(local) => Ok(local.clone()),
@@ -69,12 +69,12 @@ impl Authenticator {
         }
     }
 
-    /// What the answer to a refusal says in `WWW-Authenticate`.
+    /// The `WWW-Authenticate` header for a refused request.
     pub fn challenge(&self, error: &AuthError) -> Option<HeaderValue> {
         www_authenticate(error, self.resource())
     }
 
-    /// Us, where an issuer's tokens name us.
+    /// Our server as a protected resource, where an issuer is configured.
     pub fn resource(&self) -> Option<&ProtectedResource> {
         match self {
             Authenticator::Disabled(_) | Authenticator::TokenFile(_) => None,
@@ -82,7 +82,7 @@ impl Authenticator {
         }
     }
 
-    /// The document about us, to be served to everybody at the path of [`ProtectedResource::metadata_url`].
+    /// Our protected resource metadata, to serve publicly at the path of [`ProtectedResource::metadata_url`].
     pub fn metadata_document(&self) -> Option<Value> {
         match self {
             Authenticator::Disabled(_) | Authenticator::TokenFile(_) => None,
@@ -90,7 +90,7 @@ impl Authenticator {
         }
     }
 
-    /// Waits for what is under way.
+    /// Waits for running fetches.
     pub async fn close(&self) {
         match self {
             Authenticator::Disabled(_) | Authenticator::TokenFile(_) => {}

@@ -5,25 +5,25 @@ use http::{HeaderMap, Method, Uri, header};
 use super::auth_error::AuthError;
 use super::jws;
 
-/// A request, as far as it says who sent it.
+/// The parts of a request that authentication needs.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestHead<'a> {
-    /// Its headers.
+    /// The headers.
     pub headers: &'a HeaderMap,
-    /// Its method.
+    /// The method.
     pub method: &'a Method,
-    /// Its target. Only the path counts.
+    /// The target. Only the path is used.
     pub uri: &'a Uri,
 }
 
-/// How a token is shown.
+/// The scheme of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AuthScheme {
     Bearer,
     Dpop,
 }
 
-/// What a request shows.
+/// The token that a request presents.
 #[derive(Clone, Copy)]
 pub(crate) struct PresentedToken<'a> {
     pub scheme: AuthScheme,
@@ -31,7 +31,7 @@ pub(crate) struct PresentedToken<'a> {
 }
 
 impl<'a> PresentedToken<'a> {
-    /// The token of a request. It is in one header, and never in the address.
+    /// Takes the token from the `Authorization` header. Tokens in the URL are ignored.
     pub(super) fn from_headers(headers: &'a HeaderMap) -> Result<PresentedToken<'a>, AuthError> {
         let mut all = headers.get_all(header::AUTHORIZATION).iter();
         let value = all.next().ok_or(AuthError::MissingToken)?;
@@ -43,7 +43,7 @@ impl<'a> PresentedToken<'a> {
         let scheme = match scheme {
             it if it.eq_ignore_ascii_case("bearer") => AuthScheme::Bearer,
             it if it.eq_ignore_ascii_case("dpop") => AuthScheme::Dpop,
-            // Somebody's password, which is none of our affair.
+            // Another scheme, such as Basic.
             _ => return Err(AuthError::MissingToken),
         };
         let token = token.trim_matches(' ');

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use super::principal::Principal;
 use crate::crypto::digest::Sha256Digest;
 
-/// How many tokens are remembered, in each of two halves.
+/// The capacity of each of the two generations.
 const MAX_GENERATION: usize = 8192;
 
-/// A token that was good.
+/// A verified token.
 pub(super) struct VerifiedToken {
     pub(super) principal: Principal,
     pub(super) jkt: Option<Arc<str>>,
@@ -17,7 +17,7 @@ pub(super) struct VerifiedToken {
     pub(super) revision: u64,
 }
 
-/// Tokens that were good, bounded: where the younger half is full, the older one is forgotten.
+/// Two generations of verified tokens: when the recent one is full, the previous one is dropped.
 #[derive(Default)]
 pub(super) struct VerifiedTokenCache {
     recent: HashMap<Sha256Digest, VerifiedToken>,
@@ -43,7 +43,7 @@ mod tests {
     use crate::crypto::digest::sha256;
 
     #[test]
-    fn only_so_many_tokens_are_remembered_and_the_youngest_stay() {
+    fn the_cache_is_bounded_and_keeps_the_newest() {
         let mut cache = VerifiedTokenCache::default();
         let digest = |number: usize| sha256(&number.to_be_bytes());
         for number in 0..5 * MAX_GENERATION {

@@ -16,12 +16,12 @@ pub(super) struct CurrentLogin {
     pub(super) acceptance: Acceptance,
 }
 
-/// What the server thinks of a login.
+/// Whether the server accepts a login.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Acceptance {
-    /// It may well take it.
+    /// Presumably.
     Presumed,
-    /// It refused the one before, and has not taken this one yet.
+    /// The server refused the token before this one and has not accepted this one yet.
     Unproven,
 }
 
@@ -31,23 +31,23 @@ impl CurrentLogin {
         CurrentLogin { record: Arc::new(record), dpop_key, acceptance: Acceptance::Presumed }
     }
 
-    /// Would a refusal mean that the server takes none of these? One that has ended meanwhile proves nothing.
+    /// Whether another refusal would show that refreshing does not help. An expired token shows nothing.
     pub(super) fn is_unproven(&self) -> bool {
         self.acceptance == Acceptance::Unproven && !self.record.tokens.is_expired(unix_now())
     }
 
-    /// May it do what a login is wanted for?
+    /// Whether the login has the scopes that the plan asks for.
     pub(super) fn satisfies(&self, plan: &LoginPlan) -> bool {
         match (&plan.challenge.scopes, &self.record.scopes) {
-            (Some(wanted), Some(granted)) => granted.contains_all(wanted),
+            (Some(requested), Some(granted)) => granted.contains_all(requested),
             (Some(_) | None, None) | (None, Some(_)) => plan.granted_scopes.is_none(),
         }
     }
 
-    /// Is its token the one that was shown?
-    pub(super) fn matches_header(&self, shown: Option<&HeaderValue>) -> bool {
-        let shown = shown.and_then(|value| value.to_str().ok());
-        let token = shown.and_then(|text| text.split_once(' ')).map(|(_, token)| token);
+    /// Whether this `Authorization` header carries its access token.
+    pub(super) fn matches_header(&self, header: Option<&HeaderValue>) -> bool {
+        let header = header.and_then(|value| value.to_str().ok());
+        let token = header.and_then(|text| text.split_once(' ')).map(|(_, token)| token);
         token.is_some_and(|token| self.record.tokens.access_token.equals(token))
     }
 }

@@ -8,41 +8,41 @@ use crate::flow::runner::SignInError;
 use crate::scopes::Scopes;
 use crate::token_store::TokenStoreError;
 
-/// What a person would have to do.
+/// What the user has to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RequiredAction {
-    /// Sign in.
+    /// Log in.
     SignIn {
-        /// What the server said.
+        /// The challenge of the server.
         challenge: AuthChallenge,
     },
-    /// Sign in again, for more.
+    /// Log in again with more scopes.
     GrantMoreScopes {
-        /// What the server said.
+        /// The challenge of the server.
         challenge: AuthChallenge,
-        /// What is held already and is to be kept.
+        /// The scopes granted so far, to keep.
         granted: Option<Scopes>,
     },
 }
 
-/// Why there is nothing to show, where that is not for a person to mend by signing in.
+/// Why there is no token, where logging in is not the remedy.
 #[derive(Debug)]
 pub enum TokenFailure {
-    /// The login could not be read.
+    /// The record could not be read.
     Store(TokenStoreError),
-    /// It could not be renewed, for now.
+    /// The refresh failed, for now.
     Refresh(RefreshError),
-    /// Signing in without a person did not work.
+    /// The login without a user failed.
     SignIn(SignInError),
 }
 
-/// Why nobody is signed in, or the login is not kept.
+/// Why a login failed, or was not stored.
 #[derive(Debug, Error)]
 pub enum LoginError {
-    /// Nobody is.
+    /// The login failed.
     #[error(transparent)]
     SignIn(#[from] SignInError),
-    /// Somebody is, or could be, but the login cannot be kept.
+    /// The record could not be read or stored.
     #[error(transparent)]
     Store(#[from] TokenStoreError),
 }

@@ -5,16 +5,16 @@ use url::Url;
 use crate::crypto::signing_key::SigningKey;
 use crate::fetch::origin_guard::OriginGuard;
 
-/// What is trusted for one server beyond what the server says.
+/// What is trusted for one server, besides what the server says.
 #[derive(Debug, Clone)]
 pub struct TrustSettings {
-    /// The server.
+    /// The URL of the server.
     pub server: Url,
-    /// What else a person typed.
+    /// Other URLs that the user configured.
     pub trusted_urls: Vec<Url>,
     /// The hosts of our proxies.
     pub proxies: Vec<String>,
-    /// What our client signs with, where it does.
+    /// The key for client assertions.
     pub signing_key: Option<SigningKey>,
 }
 

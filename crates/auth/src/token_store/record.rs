@@ -14,39 +14,38 @@ use crate::secret::{Secret, revealed};
 use crate::token::response::{TokenResponse, TokenType};
 use crate::untrusted_text::sanitize_for_display;
 
-/// Which login.
+/// Identifies a login.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LoginKey {
-    /// The server's URL.
+    /// The URL of the server.
     pub server: String,
-    /// Who signed us in.
+    /// The issuer of the tokens.
     pub issuer: String,
-    /// As which client: the configured name, or empty for one that we come by ourselves. Accounts are told
-    /// apart by it, too.
+    /// The configured client name; empty for a client that we registered. Also separates accounts.
     pub client: String,
 }
 
-/// A token and when it ends.
+/// Stored tokens, with their lifetime.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredTokens {
-    /// The token for the server.
+    /// The access token.
     #[serde(with = "revealed")]
     #[serde(rename = "access")]
     pub access_token: Secret,
-    /// How it is shown.
+    /// Its type.
     #[serde(rename = "kind")]
     pub token_type: TokenType,
-    /// The token for the next one.
+    /// The refresh token.
     #[serde(with = "revealed::or_none")]
     #[serde(rename = "refresh")]
     pub refresh_token: Option<Secret>,
-    /// Who signed in, as OpenID Connect says it. An identity provider's is what other servers are shown.
+    /// The ID token (OpenID Connect). That of an identity provider is exchanged for tokens of other servers.
     #[serde(default, with = "revealed::or_none")]
     #[serde(rename = "identity")]
     pub id_token: Option<Secret>,
-    /// When it was issued, in seconds since 1970.
+    /// When the access token was issued, in seconds since the Unix epoch.
     pub issued_at: u64,
-    /// When it ends, where that is known.
+    /// When the access token expires, if known.
     pub expires_at: Option<u64>,
 }
 
@@ -54,51 +53,51 @@ pub struct StoredTokens {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LoginStatus {
-    /// As far as we know.
+    /// As far as is known, yes.
     Good,
-    /// The authorization server does not take the refresh token any more.
+    /// The authorization server refused the refresh token.
     NeedsLogin,
-    /// It does not even know the client any more.
+    /// The authorization server no longer knows the client.
     NeedsRegistration,
 }
 
-/// A login.
+/// A stored login.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoginRecord {
-    /// Which one.
+    /// Identifies the login.
     pub key: LoginKey,
-    /// Which state of it. Every change is one more.
+    /// The version. Each write increments it.
     pub version: u64,
-    /// Whether it can be used.
+    /// Whether the login can be used.
     #[serde(rename = "standing")]
     pub status: LoginStatus,
     /// The tokens.
     #[serde(rename = "held")]
     pub tokens: StoredTokens,
-    /// Who we are.
+    /// The client.
     pub client: OAuthClient,
-    /// Who signed us in.
+    /// The metadata of the authorization server.
     pub metadata: AuthServerMetadata,
-    /// The server's name for itself.
+    /// The resource identifier of the server.
     pub resource: Option<String>,
-    /// What we may do.
+    /// The granted scopes.
     pub scopes: Option<Scopes>,
-    /// What the tokens are bound to.
+    /// The key that the tokens are bound to.
     #[serde(with = "revealed::or_none")]
     #[serde(rename = "proof")]
     pub dpop_key: Option<Secret>,
-    /// Who signed in, for people to read.
+    /// The account name, for display.
     #[serde(rename = "identity")]
     pub account: Option<String>,
-    /// When somebody signed in, in seconds since 1970.
+    /// When the user logged in, in seconds since the Unix epoch.
     pub signed_in_at: u64,
 }
 
 impl LoginRecord {
-    /// The record of a login that was just made.
-    pub fn new(signed_in: CompletedLogin, server: &str, client: &str, now: u64) -> LoginRecord {
-        let CompletedLogin { tokens, client: who, metadata, resource, scopes, dpop_key: proof } =
-            signed_in;
+    /// The record of a completed login.
+    pub fn new(login: CompletedLogin, server: &str, client: &str, now: u64) -> LoginRecord {
+        let CompletedLogin { tokens, client: oauth_client, metadata, resource, scopes, dpop_key } =
+            login;
         let (server, client) = (server.to_owned(), client.to_owned());
         LoginRecord {
             key: LoginKey { server, issuer: metadata.issuer.clone(), client },
@@ -106,16 +105,16 @@ impl LoginRecord {
             status: LoginStatus::Good,
             account: tokens.id_token.as_ref().and_then(account_in_id_token),
             tokens: StoredTokens::from_response(tokens, None, now),
-            client: who,
+            client: oauth_client,
             metadata,
             resource,
             scopes,
-            dpop_key: proof.as_ref().map(DpopKey::to_stored),
+            dpop_key: dpop_key.as_ref().map(DpopKey::to_stored),
             signed_in_at: now,
         }
     }
 
-    /// Who we were, for the next login there; nobody, where the authorization server has forgotten us.
+    /// The client to reuse in the next login; `None` if the authorization server no longer knows it.
     pub fn reusable_client(&self) -> Option<&OAuthClient> {
         match self.status {
             LoginStatus::Good | LoginStatus::NeedsLogin => Some(&self.client),
@@ -125,7 +124,7 @@ impl LoginRecord {
 }
 
 impl StoredTokens {
-    /// What is held after tokens were issued. A refresh token that was not replaced is still good.
+    /// The tokens of a response. A refresh token or ID token that the response omits stays valid.
     pub fn from_response(
         tokens: TokenResponse,
         previous: Option<&StoredTokens>,
@@ -141,12 +140,12 @@ impl StoredTokens {
         }
     }
 
-    /// Is it over?
+    /// Whether the access token has expired.
     pub fn is_expired(&self, now: u64) -> bool {
         self.expires_at.is_some_and(|at| now >= at)
     }
 
-    /// Will it be over soon: within a tenth of its life, and at most a minute?
+    /// Whether the access token expires soon: within a tenth of its lifetime, at most a minute.
     pub fn is_expiring(&self, now: u64) -> bool {
         const MARGIN: u64 = 60;
         let Some(at) = self.expires_at else { return false };
@@ -155,7 +154,8 @@ impl StoredTokens {
     }
 }
 
-/// Who an ID token is about. It came from the token endpoint itself and is only shown, so nobody verifies it.
+/// The account name in an ID token. The token came from the token endpoint and is only displayed, so its
+/// signature is not verified.
 fn account_in_id_token(token: &Secret) -> Option<String> {
     let payload = token.reveal().split('.').nth(1)?;
     let claims: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(payload).ok()?).ok()?;
@@ -244,7 +244,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_token_is_renewed_a_tenth_or_a_minute_before_its_end() {
-        let held = |issued_at, expires_at| StoredTokens {
+        let tokens = |issued_at, expires_at| StoredTokens {
             issued_at,
             expires_at,
             ..record("https://a.b", "https://c.d").tokens
@@ -260,16 +260,16 @@ pub(crate) mod tests {
             (0, None, u64::MAX, false),
         ] {
             assert_eq!(
-                held(issued, expires).is_expiring(now),
+                tokens(issued, expires).is_expiring(now),
                 expected,
                 "{issued} {expires:?} {now}"
             );
         }
-        assert!(held(0, Some(10)).is_expired(10) && !held(0, Some(10)).is_expired(9));
+        assert!(tokens(0, Some(10)).is_expired(10) && !tokens(0, Some(10)).is_expired(9));
     }
 
     #[test]
-    fn what_a_renewal_does_not_replace_is_kept() {
+    fn a_refresh_keeps_the_tokens_that_it_does_not_replace() {
         let previous = record("https://a.b", "https://c.d").tokens;
         let tokens = TokenResponse {
             access_token: Secret::new("new"),
@@ -293,7 +293,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_client_that_was_forgotten_is_not_used_again() {
+    fn a_client_unknown_to_the_issuer_is_not_reused() {
         let mut record = record("https://a.b", "https://c.d");
         assert!(record.reusable_client().is_some());
         record.status = LoginStatus::NeedsRegistration;
@@ -301,7 +301,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn who_signed_in_is_read_for_people() {
+    fn the_account_name_is_read_from_the_id_token() {
         let token = |claims: &str| Secret::new(format!("e30.{}.x", URL_SAFE_NO_PAD.encode(claims)));
         for (claims, expected) in [
             (r#"{"sub":"7","email":"a@b.c"}"#, Some("a@b.c")),

@@ -9,7 +9,7 @@ use crate::crypto::dpop::DpopKey;
 use crate::registration::{ClientAuthMethod, ClientProvenance, OAuthClient};
 
 #[test]
-fn a_person_signs_in_with_a_client_that_registers_itself() {
+fn a_user_signs_in_with_a_dynamically_registered_client() {
     let run = run_flow(browser(), serve);
     assert_eq!(
         run.request_lines(),
@@ -42,15 +42,15 @@ fn a_person_signs_in_with_a_client_that_registers_itself() {
     }
     let challenge = sha256_base64url(form["code_verifier"].as_bytes());
     assert_eq!(parameter(opened, "code_challenge"), Some(challenge));
-    let signed_in = run.outcome.expect("signed in");
-    assert!(signed_in.tokens.access_token.equals("at"));
-    assert_eq!(signed_in.client.issuer, "https://as.example.com");
-    assert_eq!(signed_in.scopes, Some(Scopes::parse("read write offline_access")));
-    assert_eq!(signed_in.resource.as_deref(), Some(SERVER));
+    let login = run.outcome.expect("signed in");
+    assert!(login.tokens.access_token.equals("at"));
+    assert_eq!(login.client.issuer, "https://as.example.com");
+    assert_eq!(login.scopes, Some(Scopes::parse("read write offline_access")));
+    assert_eq!(login.resource.as_deref(), Some(SERVER));
 }
 
 #[test]
-fn a_client_that_is_known_to_this_issuer_is_used_again_and_to_another_not() {
+fn a_registered_client_is_reused_only_with_its_issuer() {
     let known = |issuer: &str| OAuthClient {
         id: "known".to_owned(),
         secret: None,
@@ -68,7 +68,7 @@ fn a_client_that_is_known_to_this_issuer_is_used_again_and_to_another_not() {
 }
 
 #[test]
-fn a_client_that_is_set_up_for_one_issuer_is_shown_to_no_other() {
+fn a_client_configured_for_one_issuer_is_not_sent_to_another() {
     let mut setup = configured(ClientCredential::Secret(Secret::new("canary")));
     if let Some(configured) = &mut setup.configured {
         configured.issuer = Some("https://old.example.com".to_owned());
@@ -78,14 +78,14 @@ fn a_client_that_is_set_up_for_one_issuer_is_shown_to_no_other() {
 }
 
 #[test]
-fn the_challenge_says_where_and_what() {
+fn the_challenge_names_the_metadata_url_and_the_scopes() {
     let challenge = AuthChallenge {
         resource_metadata: Some("https://mcp.example.com/custom".to_owned()),
         scopes: Some(Scopes::parse("admin")),
         ..AuthChallenge::default()
     };
     let run = run_flow(LoginPlan { challenge, ..browser() }, |request| match request.url.path() {
-        "/custom" => answer(200, resource()),
+        "/custom" => respond_with(200, resource()),
         _ => serve(request),
     });
     assert_eq!(run.request_lines()[0], "GET https://mcp.example.com/custom");
@@ -93,21 +93,25 @@ fn the_challenge_says_where_and_what() {
 }
 
 #[test]
-fn more_is_asked_for_together_with_what_is_held() {
+fn a_step_up_requests_the_granted_scopes_again() {
     let challenge =
         AuthChallenge { scopes: Some(Scopes::parse("admin")), ..AuthChallenge::default() };
-    let held = Some(Scopes::parse("read"));
-    let run = run_flow(LoginPlan { challenge, granted_scopes: held, ..browser() }, serve);
+    let granted = Some(Scopes::parse("read"));
+    let run = run_flow(LoginPlan { challenge, granted_scopes: granted, ..browser() }, serve);
     assert_eq!(parameter(&run.opened[0], "scope").as_deref(), Some("read admin offline_access"));
 }
 
 #[test]
-fn without_metadata_the_server_signs_people_in_itself() {
+fn without_metadata_the_server_is_its_own_authorization_server() {
     let run = run_flow_with(
         browser(),
         |request| match (request.url.path(), request.url.host_str()) {
-            ("/register", Some("mcp.example.com")) => answer(201, json!({ "client_id": "x" })),
-            ("/token", Some("mcp.example.com")) => answer(200, json!({ "access_token": "at" })),
+            ("/register", Some("mcp.example.com")) => {
+                respond_with(201, json!({ "client_id": "x" }))
+            }
+            ("/token", Some("mcp.example.com")) => {
+                respond_with(200, json!({ "access_token": "at" }))
+            }
             _ => not_found(),
         },
         |url| {
@@ -132,11 +136,11 @@ fn without_metadata_the_server_signs_people_in_itself() {
 }
 
 #[test]
-fn a_typed_metadata_url_stands_above_what_the_server_names() {
+fn a_configured_metadata_url_takes_precedence() {
     let metadata_url = Some(url("https://sso.corp.example/meta"));
     let run =
         run_flow(LoginPlan { metadata_url, ..browser() }, |request| match request.url.path() {
-            "/meta" => answer(200, metadata()),
+            "/meta" => respond_with(200, metadata()),
             _ => serve(request),
         });
     assert_eq!(run.request_lines()[1], "GET https://sso.corp.example/meta");
@@ -144,7 +148,7 @@ fn a_typed_metadata_url_stands_above_what_the_server_names() {
 }
 
 #[test]
-fn a_stray_answer_ends_no_login_and_a_mixed_up_one_does() {
+fn a_stray_callback_is_ignored_and_another_issuer_ends_the_login() {
     let run = run_flow_with(browser(), serve, |url| {
         vec!["code=x&state=forged".to_owned(), "rubbish".to_owned(), callback_for(url)]
     });
@@ -160,13 +164,13 @@ fn a_stray_answer_ends_no_login_and_a_mixed_up_one_does() {
 
 fn serve_dpop(request: &FetchRequest) -> Result<FetchResponse, FetchError> {
     match request.url.path() {
-        "/token" => answer(200, json!({ "access_token": "at", "token_type": "DPoP" })),
+        "/token" => respond_with(200, json!({ "access_token": "at", "token_type": "DPoP" })),
         _ => serve(request),
     }
 }
 
 #[test]
-fn tokens_are_bound_to_a_key_where_the_server_wants_it() {
+fn tokens_are_bound_to_a_key_where_the_server_requires_it() {
     let wants = |binding| LoginPlan {
         challenge: AuthChallenge { dpop: binding, ..AuthChallenge::default() },
         dpop_key: Some(DpopKey::generate()),

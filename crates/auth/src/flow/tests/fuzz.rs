@@ -6,7 +6,7 @@ use serde_json::json;
 use super::*;
 use crate::crypto::dpop::DpopKey;
 
-/// Where each secret of the fuzzed login belongs. Nothing else may see it.
+/// Checks that each secret of the login is sent only to its own endpoint.
 fn check_secrets(run: &FlowRun) {
     for request in &run.requests {
         let headers: Vec<_> = request
@@ -15,23 +15,23 @@ fn check_secrets(run: &FlowRun) {
             .map(|value| String::from_utf8_lossy(value.as_bytes()))
             .collect();
         let body = String::from_utf8_lossy(&request.body);
-        let shown = format!("{} {body} {}", request.url, headers.join(" "));
-        // Base64 of what Basic shows.
-        let shows = |secret: &str, basic: &str| shown.contains(secret) || shown.contains(basic);
-        let place = request.url.as_str();
-        if shows("as-secret", "bWluZTphcy1zZWNyZXQ") {
-            assert_eq!(place, "https://as.example.com/token");
+        let sent = format!("{} {body} {}", request.url, headers.join(" "));
+        // Base64 as in Basic authentication.
+        let contains = |secret: &str, basic: &str| sent.contains(secret) || sent.contains(basic);
+        let target = request.url.as_str();
+        if contains("as-secret", "bWluZTphcy1zZWNyZXQ") {
+            assert_eq!(target, "https://as.example.com/token");
         }
-        if shows("idp-secret", "YXQtaWRwOmlkcC1zZWNyZXQ") || shown.contains("id-token") {
-            assert_eq!(place, "https://idp.corp.example/token");
+        if contains("idp-secret", "YXQtaWRwOmlkcC1zZWNyZXQ") || sent.contains("id-token") {
+            assert_eq!(target, "https://idp.corp.example/token");
         }
-        if shown.contains("the-code") {
-            assert_eq!(place, "https://as.example.com/token");
+        if sent.contains("the-code") {
+            assert_eq!(target, "https://as.example.com/token");
         }
     }
 }
 
-/// An answer to a question, from a world that has lost its mind.
+/// A random response; `None` is an unreachable server.
 fn arbitrary_response() -> impl Strategy<Value = Option<(u16, String)>> {
     let body = prop_oneof![
         Just(resource().to_string()),
@@ -61,7 +61,7 @@ fn arbitrary_response() -> impl Strategy<Value = Option<(u16, String)>> {
     ]
 }
 
-/// Is this the good world's, or the mad one's turn?
+/// For each request, whether it is answered properly, and a random response otherwise.
 fn arbitrary_turns() -> impl Strategy<Value = Vec<(bool, Option<(u16, String)>)>> {
     prop::collection::vec((prop::bool::weighted(0.7), arbitrary_response()), 1..12)
 }
@@ -73,9 +73,9 @@ fn arbitrary_method() -> impl Strategy<Value = usize> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
     #[test]
-    fn no_sequence_of_answers_makes_it_stumble_loop_or_leak(turns in arbitrary_turns(), way in arbitrary_method()) {
+    fn no_sequence_of_responses_panics_loops_or_leaks_a_secret(turns in arbitrary_turns(), method in arbitrary_method()) {
         let base = enterprise(None);
-        let way = match way {
+        let method = match method {
             0 => LoginGrant::Browser { redirect_uri: url(REDIRECT) },
             1 => LoginGrant::Device,
             2 => LoginGrant::ClientCredentials,
@@ -86,7 +86,7 @@ proptest! {
         if let Some(configured) = &mut setup.configured {
             configured.issuer = Some("https://as.example.com".to_owned());
         }
-        let plan = LoginPlan { method: way, client_config: setup, dpop_key: Some(DpopKey::generate()), ..base };
+        let plan = LoginPlan { method, client_config: setup, dpop_key: Some(DpopKey::generate()), ..base };
         let mut turn = 0;
         let run = run_flow_with(
             plan,

@@ -9,9 +9,9 @@ use crate::discovery::resource_metadata::ResourceMetadataError;
 use crate::fetch::origin_guard::UrlError;
 
 #[test]
-fn an_outage_is_not_taken_for_a_server_without_metadata() {
+fn an_outage_is_not_mistaken_for_missing_metadata() {
     assert!(matches!(run_flow(browser(), |_| unreachable()).error(), FlowError::Fetch(_)));
-    let run = run_flow(browser(), |_| answer(503, json!({})));
+    let run = run_flow(browser(), |_| respond_with(503, json!({})));
     assert_eq!(run.error(), FlowError::Unavailable { status: 503 });
 }
 
@@ -19,7 +19,7 @@ fn an_outage_is_not_taken_for_a_server_without_metadata() {
 fn hostile_metadata_ends_the_login() {
     let with_resource = |change: Value| {
         run_flow(browser(), move |request| match request.url.path() {
-            "/.well-known/oauth-protected-resource/mcp" => answer(200, change.clone()),
+            "/.well-known/oauth-protected-resource/mcp" => respond_with(200, change.clone()),
             _ => serve(request),
         })
         .error()
@@ -29,7 +29,7 @@ fn hostile_metadata_ends_the_login() {
         with_resource(other),
         FlowError::ResourceMetadata(ResourceMetadataError::Mismatch(_))
     ));
-    for (named, why) in [
+    for (named, error) in [
         ("http://as.example.com", UrlError::Unencrypted),
         ("https://169.254.169.254", UrlError::PrivateAddress),
         ("https://localhost", UrlError::PrivateAddress),
@@ -38,14 +38,14 @@ fn hostile_metadata_ends_the_login() {
         ("https://a.b\n", UrlError::Malformed),
     ] {
         let change = json!({ "resource": SERVER, "authorization_servers": [named] });
-        let expected = FlowError::Url { what: "authorization server", source: why };
+        let expected = FlowError::Url { what: "authorization server", source: error };
         assert_eq!(with_resource(change), expected, "{named}");
     }
     let with_metadata = |key: &'static str, value: Value| {
         let mut changed = metadata();
         changed[key] = value;
         run_flow(browser(), move |request| match request.url.path() {
-            "/.well-known/oauth-authorization-server" => answer(200, changed.clone()),
+            "/.well-known/oauth-authorization-server" => respond_with(200, changed.clone()),
             _ => serve(request),
         })
         .error()
@@ -59,10 +59,10 @@ fn hostile_metadata_ends_the_login() {
         for value in
             ["$(calc)", "javascript:alert(1)", "--flag", "https://127.0.0.1/", "https://a\r\n.b"]
         {
-            let why = with_metadata(key, json!(value));
+            let error = with_metadata(key, json!(value));
             assert!(
                 matches!(
-                    why,
+                    error,
                     FlowError::AuthServerMetadata(AuthServerMetadataError::Endpoint { .. })
                 ),
                 "{key} {value}"
@@ -82,7 +82,7 @@ fn hostile_metadata_ends_the_login() {
 }
 
 #[test]
-fn events_out_of_step_end_a_login_and_do_no_harm() {
+fn unexpected_events_end_a_login() {
     let (mut flow, _) = with_system_random(0, |inputs| Flow::start(browser(), inputs));
     for _ in 0..3 {
         let step = with_system_random(0, |inputs| flow.on(Event::Waited, inputs));

@@ -8,7 +8,7 @@ use crate::crypto::signing_key::tests::verify_and_decode;
 use crate::token::response::TokenErrorCode;
 
 #[test]
-fn a_program_signs_in_by_itself_with_a_secret() {
+fn client_credentials_with_a_secret() {
     let setup = configured(ClientCredential::Secret(Secret::new("s")));
     let run =
         run_flow(LoginPlan { client_config: setup, ..plan(LoginGrant::ClientCredentials) }, serve);
@@ -19,7 +19,7 @@ fn a_program_signs_in_by_itself_with_a_secret() {
 }
 
 #[test]
-fn a_program_signs_in_by_itself_with_a_key() {
+fn client_credentials_with_a_private_key() {
     use aws_lc_rs::signature::{
         ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair,
     };
@@ -36,27 +36,27 @@ fn a_program_signs_in_by_itself_with_a_key() {
 }
 
 #[test]
-fn a_workload_shows_its_token_once_and_tries_nothing_else() {
+fn workload_identity_sends_its_token_once() {
     let setup = configured(ClientCredential::None);
-    let way = || LoginGrant::WorkloadIdentity(Secret::new("jwt"));
-    let run = run_flow(LoginPlan { client_config: setup.clone(), ..plan(way()) }, serve);
+    let method = || LoginGrant::WorkloadIdentity(Secret::new("jwt"));
+    let run = run_flow(LoginPlan { client_config: setup.clone(), ..plan(method()) }, serve);
     assert_eq!(run.last_form()["assertion"], "jwt");
     assert!(run.outcome.is_ok());
-    let run = run_flow(LoginPlan { client_config: setup, ..plan(way()) }, |request| match request
-        .url
-        .path()
-    {
-        "/token" => answer(400, json!({ "error": "invalid_grant" })),
-        _ => serve(request),
-    });
+    let run =
+        run_flow(LoginPlan { client_config: setup, ..plan(method()) }, |request| {
+            match request.url.path() {
+                "/token" => respond_with(400, json!({ "error": "invalid_grant" })),
+                _ => serve(request),
+            }
+        });
     assert_eq!(run.requests.len(), 3);
-    let why = run.error();
-    let FlowError::Token(error) = &why else { panic!("{why:?}") };
+    let error = run.error();
+    let FlowError::Token(error) = &error else { panic!("{error:?}") };
     assert_eq!(error.code(), Some(TokenErrorCode::InvalidGrant));
 }
 
 #[test]
-fn an_identity_provider_vouches_and_no_browser_opens() {
+fn an_identity_provider_login_opens_no_browser() {
     for endpoint in [None, Some("https://idp.corp.example/token")] {
         let run = run_flow(enterprise(endpoint), with_provider);
         let count = run.requests.len();
@@ -84,7 +84,7 @@ fn an_identity_provider_is_signed_in_to_like_a_server() {
     let run = run_flow_with(
         at_provider,
         |request| match request.url.path() {
-            "/.well-known/openid-configuration" => answer(
+            "/.well-known/openid-configuration" => respond_with(
                 200,
                 json!({
                     "issuer": "https://idp.corp.example",
@@ -92,7 +92,7 @@ fn an_identity_provider_is_signed_in_to_like_a_server() {
                     "token_endpoint": "https://idp.corp.example/token",
                 }),
             ),
-            "/token" => answer(200, json!({ "access_token": "at", "id_token": "who" })),
+            "/token" => respond_with(200, json!({ "access_token": "at", "id_token": "who" })),
             _ => not_found(),
         },
         |url| {
@@ -101,6 +101,6 @@ fn an_identity_provider_is_signed_in_to_like_a_server() {
         },
     );
     assert_eq!(parameter(&run.opened[0], "scope").as_deref(), Some("openid"));
-    let signed_in = run.outcome.expect("signed in");
-    assert_eq!(signed_in.tokens.id_token, Some(Secret::new("who")));
+    let login = run.outcome.expect("signed in");
+    assert_eq!(login.tokens.id_token, Some(Secret::new("who")));
 }

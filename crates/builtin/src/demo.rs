@@ -6,6 +6,7 @@ mod elicitation_tools;
 mod note_store;
 mod notes;
 mod now_tool;
+mod png;
 mod slow_and_large_tools;
 
 use std::path::PathBuf;
@@ -45,6 +46,10 @@ pub fn server(file: PathBuf) -> Arc<Server> {
     let server = notes::prompts(&note_store).into_iter().fold(server, Server::prompt);
     Arc::new(server)
 }
+
+/// The arguments of a tool that takes none.
+#[derive(Deserialize)]
+struct NoArguments {}
 
 #[derive(Deserialize)]
 struct EchoArguments {

@@ -4,12 +4,14 @@
 //!
 //! The folders bind the tools for files. A command that `Bash` runs may do whatever its user may.
 
-pub mod files;
+mod file_access;
+mod files;
 pub mod formats;
+mod limits;
 mod review_prompt;
 mod session;
-pub mod shell;
-pub mod tools;
+mod shell;
+mod tools;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -44,7 +46,7 @@ pub struct WorkspaceSettings {
 
 impl fmt::Debug for WorkspaceSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Settings")
+        f.debug_struct("WorkspaceSettings")
             .field("roots", &self.roots)
             .field("client_roots", &self.client_roots)
             .finish_non_exhaustive()

@@ -1,17 +1,13 @@
 //! Tools that cannot go on without a person.
 
-use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
+use super::NoArguments;
 use crate::kit::context::HandlerContext;
 use crate::kit::elicitation::{Elicitation, ElicitationResult, FormField};
 use crate::kit::handler_error::HandlerError;
 use crate::kit::tool::Tool;
 use crate::kit::tool_output::ToolOutput;
-
-/// Nothing to say.
-#[derive(Deserialize)]
-struct NoArguments {}
 
 fn output_schema() -> Json {
     json!({

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::json;
 
+use super::NoArguments;
 use super::note_store::{MAX_NOTE_LENGTH, Note, NoteStore};
 use crate::kit::context::HandlerContext;
 use crate::kit::handler_error::{HandlerError, HandlerFuture};
@@ -35,9 +36,6 @@ struct RewriteNoteArguments {
     id: u64,
     text: String,
 }
-
-#[derive(Deserialize)]
-struct NoArguments {}
 
 pub(crate) fn tools(store: &Arc<NoteStore>) -> Vec<Tool> {
     let text = json!({"type": "string", "minLength": 1, "maxLength": MAX_NOTE_LENGTH});
@@ -71,9 +69,11 @@ pub(crate) fn tools(store: &Arc<NoteStore>) -> Vec<Tool> {
         Tool::new("list_notes", "Lists all notes.", list).input_schema(json!({}), &[]).read_only(),
         Tool::new("rewrite_note", "Replaces the text of a note.", rewrite)
             .input_schema(json!({"id": id, "text": text}), &["id", "text"])
+            .destructive()
             .idempotent(),
         Tool::new("delete_note", "Deletes a note for good.", delete)
             .input_schema(json!({"id": id}), &["id"])
+            .destructive()
             .idempotent(),
     ]
 }

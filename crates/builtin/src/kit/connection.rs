@@ -18,8 +18,9 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 use crate::kit::change_notifier::ServerChange;
-use crate::kit::context::{ContextParts, HandlerContext, LogLevel};
+use crate::kit::context::{ContextParts, HandlerContext};
 use crate::kit::dispatch;
+use crate::kit::log_level::LogLevel;
 use crate::kit::request_state::MethodCall;
 use crate::kit::server::Server;
 
@@ -31,16 +32,28 @@ const MAX_CONCURRENT_CALLS: usize = 64;
 const MAX_SUBSCRIBED_RESOURCES: usize = 256;
 const MAX_SUBSCRIPTIONS: usize = 16;
 
+impl Server {
+    /// Talks to one client until its transport ends. Dropping the future ends it, and every call under way.
+    pub async fn serve(self: Arc<Server>, transport: impl Transport) {
+        serve(self, transport, std::future::pending()).await;
+    }
+
+    /// The same, until somebody wants it to end. Who waits for an answer then is told that there is none.
+    pub async fn serve_until(
+        self: Arc<Server>,
+        transport: impl Transport,
+        stop: impl Future<Output = ()>,
+    ) {
+        serve(self, transport, stop).await;
+    }
+}
+
 /// Talks to one client until its link ends, or until somebody wants it to end. Calls that are under way then are
 /// dropped, and their client is told.
-pub(crate) async fn serve<L: Transport>(
-    server: Arc<Server>,
-    link: L,
-    stop: impl Future<Output = ()>,
-) {
+async fn serve<T: Transport>(server: Arc<Server>, transport: T, stop: impl Future<Output = ()>) {
     let mut stop = pin!(stop);
     let mut change = server.changes().subscribe();
-    let SpawnedPeer { peer, mut events, task } = Peer::spawn(link);
+    let SpawnedPeer { peer, mut events, task } = Peer::spawn(transport);
     let mut connection = ClientConnection {
         reception: ServerSession::new(server.identity()),
         server,

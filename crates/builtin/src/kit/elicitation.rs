@@ -175,7 +175,7 @@ impl FormField {
         let mut schema = match &self.kind {
             FormFieldKind::Text => json!({"type": "string", "maxLength": MAX_TEXT_LENGTH}),
             FormFieldKind::Date => json!({"type": "string", "format": "date"}),
-            FormFieldKind::Integer { minimum: minimum, maximum: maximum } => {
+            FormFieldKind::Integer { minimum, maximum } => {
                 json!({"type": "integer", "minimum": minimum, "maximum": maximum})
             }
             FormFieldKind::Choice(options) => json!({"type": "string", "enum": options}),
@@ -194,7 +194,7 @@ impl FormField {
                 value.as_str().is_some_and(|it| it.chars().count() <= MAX_TEXT_LENGTH)
             }
             FormFieldKind::Date => value.as_str().is_some_and(is_date),
-            FormFieldKind::Integer { minimum: minimum, maximum: maximum } => {
+            FormFieldKind::Integer { minimum, maximum } => {
                 whole(value).is_some_and(|it| (*minimum..=*maximum).contains(&it))
             }
             FormFieldKind::Choice(options) => {
@@ -208,7 +208,7 @@ impl FormField {
         match &self.kind {
             FormFieldKind::Text => format!("a text of at most {MAX_TEXT_LENGTH} characters"),
             FormFieldKind::Date => "a day, as 2026-07-28".to_owned(),
-            FormFieldKind::Integer { minimum: minimum, maximum: maximum } => {
+            FormFieldKind::Integer { minimum, maximum } => {
                 format!("a whole number from {minimum} to {maximum}")
             }
             FormFieldKind::Choice(options) => format!("one of {}", options.join(", ")),

@@ -6,10 +6,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use serde_json::{Map, Value as Json, json};
 use switchboard_wire::server::ServerIdentity;
-use switchboard_wire::transport::Transport;
 
 use crate::kit::change_notifier::{ChangeNotifier, ServerChange};
-use crate::kit::connection;
 use crate::kit::prompt::Prompt;
 use crate::kit::request_state::RequestStates;
 use crate::kit::resource::ResourceProvider;
@@ -97,20 +95,6 @@ impl Server {
         let removed = self.tools.write().unwrap_or_else(PoisonError::into_inner).remove(name);
         self.changes.notify(ServerChange::ToolListChanged);
         removed
-    }
-
-    /// Talks to one client until its link ends. Dropping the future ends it, and every call under way.
-    pub async fn serve(self: Arc<Server>, link: impl Transport) {
-        connection::serve(self, link, std::future::pending()).await;
-    }
-
-    /// The same, until somebody wants it to end. Who waits for an answer then is told that there is none.
-    pub async fn serve_until(
-        self: Arc<Server>,
-        link: impl Transport,
-        stop: impl Future<Output = ()>,
-    ) {
-        connection::serve(self, link, stop).await;
     }
 
     pub(crate) fn find_tool(&self, name: &str) -> Option<Tool> {

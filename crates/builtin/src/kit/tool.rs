@@ -117,6 +117,12 @@ impl Tool {
         self
     }
 
+    /// It may take something away. This is the default.
+    pub fn destructive(mut self) -> Tool {
+        self.effect = ToolEffect::Destructive;
+        self
+    }
+
     /// Calling it twice does no more than calling it once.
     pub fn idempotent(mut self) -> Tool {
         self.idempotency = Idempotency::Idempotent;

@@ -5,16 +5,12 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use switchboard_wire::process::child::Program;
 use tempfile::TempDir;
 use url::Url;
 
-use super::files::allowed_roots::{Access, AllowedRoots, ResolvedPath};
-use super::files::contents;
-use super::files::contents::{FileContents, WriteMode};
+use super::files::allowed_roots::{Access, AllowedRoots};
 use super::files::file_error::FileError;
-use super::files::read_files::{Fingerprint, ReadFiles};
-use super::files::text_encoding::{DecodedText, Encoding, decode};
+use super::files::read_files::ReadFiles;
 use super::shell::jobs::Jobs;
 use super::{ClientRoots, WorkspaceSettings};
 use crate::kit::context::HandlerContext;
@@ -22,13 +18,13 @@ use crate::kit::handler_error::HandlerError;
 
 /// One client's place.
 pub(super) struct WorkspaceSession {
-    settings: WorkspaceSettings,
+    pub(super) settings: WorkspaceSettings,
     /// Where outputs lie; absent where no folder could be made.
     output_dir: Option<TempDir>,
     current_roots: Mutex<CurrentRoots>,
-    read_files: Mutex<ReadFiles>,
+    pub(super) read_files: Mutex<ReadFiles>,
     /// Held while a file is changed, so that two changes of one file come one after the other.
-    write_lock: Mutex<()>,
+    pub(super) write_lock: Mutex<()>,
     /// Where the shell stands.
     shell_dir: Mutex<Option<PathBuf>>,
     pub(super) jobs: Jobs,
@@ -42,11 +38,11 @@ struct CurrentRoots {
 
 impl fmt::Debug for WorkspaceSession {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Workplace({:?})", self.settings.roots)
+        write!(f, "WorkspaceSession({:?})", self.settings.roots)
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -108,20 +104,6 @@ impl WorkspaceSession {
         Ok(roots)
     }
 
-    /// Does something with files, on a thread of its own.
-    pub(super) async fn run_blocking<T: Send + 'static>(
-        self: &Arc<WorkspaceSession>,
-        context: HandlerContext,
-        work: impl FnOnce(FileAccess) -> Result<T, HandlerError> + Send + 'static,
-    ) -> Result<T, HandlerError> {
-        let roots = self.allowed_roots(&context).await?;
-        let access = FileAccess { session: self.clone(), roots, context };
-        match tokio::task::spawn_blocking(move || work(access)).await {
-            Ok(done) => done,
-            Err(_) => Err(HandlerError::failed("it broke on the way; nothing was changed")),
-        }
-    }
-
     /// Where the shell stands: where the last command left it, while that is allowed.
     pub(super) fn shell_dir(&self, roots: &AllowedRoots) -> Result<PathBuf, HandlerError> {
         let shell_dir = lock(&self.shell_dir).clone();
@@ -145,114 +127,4 @@ fn is_allowed(roots: &AllowedRoots, folder: &Path) -> bool {
 
 fn file_uri_to_path(uri: &str) -> Option<PathBuf> {
     Url::parse(uri).ok().filter(|url| url.scheme() == "file")?.to_file_path().ok()
-}
-
-/// One call's turn at the files.
-#[derive(Debug)]
-pub(super) struct FileAccess {
-    session: Arc<WorkspaceSession>,
-    pub(super) roots: Arc<AllowedRoots>,
-    pub(super) context: HandlerContext,
-}
-
-/// A text file that was read before and is still what it was then.
-#[derive(Debug)]
-pub(super) struct ReadTextFile {
-    pub(super) resolved: ResolvedPath,
-    pub(super) decoded: DecodedText,
-    contents: FileContents,
-}
-
-impl FileAccess {
-    /// The program that reads PDFs.
-    pub(super) fn pdf_reader(&self) -> Option<&Program> {
-        self.session.settings.pdf_reader.as_ref()
-    }
-
-    /// A place to look at.
-    pub(super) fn resolve(&self, path: &str) -> Result<ResolvedPath, FileError> {
-        self.roots.resolve(path, Access::Read)
-    }
-
-    /// The folder to begin at; the first allowed one where none is named.
-    pub(super) fn resolve_start(&self, path: Option<&str>) -> Result<ResolvedPath, FileError> {
-        self.resolve(path.filter(|it| !it.is_empty()).unwrap_or("."))
-    }
-
-    /// Remembers what a file is like.
-    pub(super) fn remember_read(&self, resolved: &ResolvedPath, fingerprint: Fingerprint) {
-        lock(&self.session.read_files).insert(&resolved.path, fingerprint);
-    }
-
-    /// Changes files while nobody else here does.
-    pub(super) fn with_write_lock<T>(
-        &self,
-        work: impl FnOnce() -> Result<T, HandlerError>,
-    ) -> Result<T, HandlerError> {
-        let _held = lock(&self.session.write_lock);
-        work()
-    }
-
-    /// The contents of a file that was read before, if it is still what it was.
-    pub(super) fn contents_as_read(
-        &self,
-        resolved: &ResolvedPath,
-    ) -> Result<FileContents, FileError> {
-        let fingerprint = lock(&self.session.read_files).touch(&resolved.path);
-        let fingerprint =
-            fingerprint.ok_or_else(|| FileError::NotRead { path: resolved.path.clone() })?;
-        let contents = contents::read_contents(resolved)?;
-        match fingerprint.has_same_contents(&contents.fingerprint) {
-            true => Ok(contents),
-            false => Err(FileError::ModifiedMeanwhile { path: resolved.path.clone() }),
-        }
-    }
-
-    /// The same as text.
-    pub(super) fn text_as_read(&self, path: &str) -> Result<ReadTextFile, FileError> {
-        let resolved = self.roots.resolve(path, Access::Write)?;
-        // Said first: who has not read a file that is not there is told so.
-        resolved.stat()?;
-        let contents = self.contents_as_read(&resolved)?;
-        let decoded = decode(&contents.bytes).map_err(|why| FileError::NotText {
-            path: resolved.path.clone(),
-            what: why.description(),
-        })?;
-        Ok(ReadTextFile { resolved, decoded, contents })
-    }
-
-    /// Puts another text in its place.
-    pub(super) fn save(&self, known: &ReadTextFile, text: &str) -> Result<(), FileError> {
-        let bytes = known.decoded.encoding.encode(text);
-        self.write(&known.resolved, &bytes, WriteMode::Replace(&known.contents))
-    }
-
-    /// Puts contents in a file's place, and remembers them.
-    pub(super) fn write(
-        &self,
-        resolved: &ResolvedPath,
-        bytes: &[u8],
-        write_mode: WriteMode<'_>,
-    ) -> Result<(), FileError> {
-        let fingerprint = contents::write_contents(resolved, bytes, write_mode)?;
-        self.remember_read(resolved, fingerprint);
-        Ok(())
-    }
-}
-
-/// How a new text is written down where one was there before: in the same way.
-pub(super) fn detect_encoding(contents: &FileContents) -> (Encoding, Option<DecodedText>) {
-    match decode(&contents.bytes) {
-        Ok(decoded) => (decoded.encoding, Some(decoded)),
-        Err(_) => (Encoding::Utf8, None),
-    }
-}
-
-/// Lines with their numbers in front, as every tool shows them.
-pub(super) fn with_line_numbers<'a>(lines: impl Iterator<Item = &'a str>, first: usize) -> String {
-    let mut text = String::new();
-    for (number, line) in (first..).zip(lines) {
-        text.push_str(&format!("{number:>6}\t{line}\n"));
-    }
-    text
 }

@@ -164,8 +164,7 @@ impl TestClient {
 
     /// Leaves, and waits until the server has noticed.
     pub async fn shut_down(self) {
-        let TestClient { client, server_task: server_task, event_task: event_task, task, .. } =
-            self;
+        let TestClient { client, server_task, event_task, task, .. } = self;
         // Also for whoever still listens.
         client.close();
         timeout(TIMEOUT, async {

@@ -2,17 +2,11 @@
 //! A path is freed of links first; then it is opened from the folder's own handle and no link is followed, so that
 //! whoever swaps a folder for a link in between gains nothing.
 
-use std::ffi::{OsStr, OsString};
-use std::fmt;
-use std::fs::File;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, mkdirat, openat, statat};
-use rustix::io::Errno;
-
 use super::file_error::FileError;
+use super::resolved_path::{ResolvedPath, RootDir};
 
 /// The longest path that is looked at, in bytes.
 const MAX_PATH_LENGTH: usize = 4096;
@@ -25,18 +19,6 @@ pub(crate) struct AllowedRoots {
     output_dir: Option<Arc<RootDir>>,
 }
 
-/// One allowed folder, without links in its path, and held open.
-pub(crate) struct RootDir {
-    path: PathBuf,
-    dir: OwnedFd,
-}
-
-impl fmt::Debug for RootDir {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Root({})", self.path.display())
-    }
-}
-
 /// What is to be done with a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
@@ -44,23 +26,6 @@ pub(crate) enum Access {
     Read,
     /// Change it, or make it.
     Write,
-}
-
-/// A place inside of an allowed folder. Whether something is there is another question.
-#[derive(Debug, Clone)]
-pub(crate) struct ResolvedPath {
-    root: Arc<RootDir>,
-    /// From the root on, without links and without `..`.
-    relative: PathBuf,
-    /// The whole path.
-    pub(crate) path: PathBuf,
-}
-
-/// A regular file that was opened, and what it was then.
-#[derive(Debug)]
-pub(crate) struct OpenedFile {
-    pub(crate) file: File,
-    pub(crate) stat: Stat,
 }
 
 impl AllowedRoots {
@@ -122,15 +87,6 @@ impl AllowedRoots {
     }
 }
 
-impl RootDir {
-    fn open(path: &Path) -> Option<RootDir> {
-        let path = path.canonicalize().ok()?;
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let folder = openat(CWD, &path, flags, Mode::empty()).ok()?;
-        Some(RootDir { path, dir: folder })
-    }
-}
-
 /// The longest beginning of a path that is there, without links, and the rest as it was written.
 fn canonical_prefix(path: &Path) -> Option<(PathBuf, PathBuf)> {
     path.ancestors().find_map(|beginning| {
@@ -140,193 +96,15 @@ fn canonical_prefix(path: &Path) -> Option<(PathBuf, PathBuf)> {
     })
 }
 
-impl ResolvedPath {
-    /// Opens a regular file to read. Anything else is refused before it is opened for real: devices act on being
-    /// opened, and pipes wait.
-    pub(crate) fn open(&self) -> Result<OpenedFile, FileError> {
-        let seen = self.stat()?;
-        match FileType::from_raw_mode(seen.st_mode) {
-            FileType::RegularFile => {}
-            FileType::Directory => return Err(FileError::IsDirectory { path: self.path.clone() }),
-            FileType::Symlink => return Err(FileError::DanglingLink { path: self.path.clone() }),
-            FileType::Fifo
-            | FileType::Socket
-            | FileType::CharacterDevice
-            | FileType::BlockDevice
-            | FileType::Unknown => {
-                return Err(FileError::NotRegularFile { path: self.path.clone() });
-            }
-        }
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let file = self.open_relative(flags)?;
-        let status = fstat(&file).map_err(|error| self.errno_error(error))?;
-        if !is_same_file(&status, &seen) {
-            return Err(FileError::ReplacedMeanwhile { path: self.path.clone() });
-        }
-        Ok(OpenedFile { file: File::from(file), stat: status })
-    }
-
-    /// Opens a folder.
-    pub(crate) fn open_dir(&self) -> Result<OwnedFd, FileError> {
-        self.open_relative(OFlags::RDONLY | OFlags::DIRECTORY)
-    }
-
-    /// What is there, without following a link.
-    pub(crate) fn stat(&self) -> Result<Stat, FileError> {
-        let Some((folder, name)) = self.parent_and_name() else {
-            return fstat(&self.root.dir).map_err(|error| self.errno_error(error));
-        };
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-        let folder = open_beneath(self.root.dir.as_fd(), &folder, flags);
-        folder
-            .and_then(|folder| statat(folder, name, AtFlags::SYMLINK_NOFOLLOW))
-            .map_err(|error| self.errno_error(error))
-    }
-
-    /// Is anything there?
-    pub(crate) fn exists(&self) -> Result<bool, FileError> {
-        match self.stat() {
-            Ok(_) => Ok(true),
-            Err(FileError::NotFound { .. }) => Ok(false),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Is it a folder?
-    pub(crate) fn is_dir(&self) -> Result<bool, FileError> {
-        let status = self.stat()?;
-        Ok(FileType::from_raw_mode(status.st_mode) == FileType::Directory)
-    }
-
-    /// The folder that it lies in, made where it is missing, and its name there.
-    pub(crate) fn open_or_create_parent(&self) -> Result<(OwnedFd, OsString), FileError> {
-        let (folder, name) = self
-            .parent_and_name()
-            .ok_or_else(|| FileError::IsDirectory { path: self.path.clone() })?;
-        let mut at = self.root.dir.try_clone().map_err(|error| self.io_error(&error))?;
-        for part in folder.components() {
-            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            let part = part.as_os_str();
-            let next = match openat(&at, part, flags, Mode::empty()) {
-                Err(Errno::NOENT) => {
-                    match mkdirat(&at, part, Mode::from_raw_mode(0o777)) {
-                        Ok(()) | Err(Errno::EXIST) => {}
-                        Err(error) => return Err(self.errno_error(error)),
-                    }
-                    openat(&at, part, flags, Mode::empty())
-                }
-                opened => opened,
-            };
-            at = next.map_err(|error| self.errno_error(error))?;
-        }
-        Ok((at, name))
-    }
-
-    fn parent_and_name(&self) -> Option<(PathBuf, OsString)> {
-        let name = self.relative.file_name()?;
-        Some((self.relative.parent().unwrap_or(Path::new("")).to_owned(), name.to_owned()))
-    }
-
-    fn open_relative(&self, flags: OFlags) -> Result<OwnedFd, FileError> {
-        open_beneath(self.root.dir.as_fd(), &self.relative, flags)
-            .map_err(|error| self.errno_error(error))
-    }
-
-    fn io_error(&self, error: &std::io::Error) -> FileError {
-        FileError::Io { path: self.path.clone(), kind: error.kind() }
-    }
-
-    /// What the system's refusal means.
-    pub(crate) fn errno_error(&self, error: Errno) -> FileError {
-        let path = self.path.clone();
-        match error {
-            Errno::NOENT => FileError::NotFound { near: self.similar_name(), path },
-            Errno::NOTDIR => FileError::NotADirectory { path },
-            Errno::ISDIR => FileError::IsDirectory { path },
-            Errno::LOOP | Errno::XDEV => FileError::ReplacedMeanwhile { path },
-            Errno::ACCESS | Errno::PERM | Errno::ROFS => FileError::PermissionDenied { path },
-            other => FileError::Io { path, kind: std::io::Error::from(other).kind() },
-        }
-    }
-
-    /// A name in the same folder that may have been meant.
-    fn similar_name(&self) -> Option<String> {
-        let name = self.path.file_name()?.to_str()?;
-        let folder = self.path.parent()?;
-        let names = std::fs::read_dir(folder).ok()?.take(1000).flatten();
-        let scored = names.filter_map(|entry| {
-            let other = entry.file_name().into_string().ok()?;
-            let score = strsim::jaro_winkler(&name.to_lowercase(), &other.to_lowercase());
-            (score > 0.8).then_some((score, other))
-        });
-        scored.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, other)| other)
-    }
-}
-
-/// Are both the same regular file?
-fn is_same_file(one: &Stat, other: &Stat) -> bool {
-    (one.st_dev, one.st_ino, one.st_mode) == (other.st_dev, other.st_ino, other.st_mode)
-}
-
-/// Opens what lies below a folder, and follows no link at all on the way.
-fn open_beneath(
-    folder: BorrowedFd<'_>,
-    relative: &Path,
-    flags: OFlags,
-) -> rustix::io::Result<OwnedFd> {
-    let relative = match relative.as_os_str().is_empty() {
-        true => Path::new("."),
-        false => relative,
-    };
-    #[cfg(target_os = "linux")]
-    {
-        use rustix::fs::{ResolveFlags, openat2};
-        let resolve =
-            ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-        let flags = flags | OFlags::CLOEXEC;
-        // The kernel asks for another try when something was renamed meanwhile.
-        for _ in 0..8 {
-            match openat2(folder, relative, flags, Mode::empty(), resolve) {
-                Err(Errno::AGAIN | Errno::INTR) => {}
-                // An old kernel, or a filter that does not know the call.
-                Err(Errno::NOSYS | Errno::PERM) => break,
-                opened => return opened,
-            }
-        }
-    }
-    walk_beneath(folder, relative, flags)
-}
-
-/// The same step by step, where the system cannot do it at once.
-fn walk_beneath(
-    folder: BorrowedFd<'_>,
-    relative: &Path,
-    flags: OFlags,
-) -> rustix::io::Result<OwnedFd> {
-    let safe = OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let parts: Vec<&OsStr> = relative
-        .components()
-        .map(|part| match part {
-            Component::Normal(name) => Ok(name),
-            Component::CurDir => Ok(OsStr::new(".")),
-            Component::ParentDir | Component::RootDir | Component::Prefix(_) => Err(Errno::XDEV),
-        })
-        .collect::<Result<_, _>>()?;
-    let (last, folders) = parts.split_last().ok_or(Errno::NOENT)?;
-    let mut at: Option<OwnedFd> = None;
-    for part in folders {
-        let here = at.as_ref().map_or(folder, AsFd::as_fd);
-        let next = openat(here, *part, OFlags::RDONLY | OFlags::DIRECTORY | safe, Mode::empty())?;
-        at = Some(next);
-    }
-    openat(at.as_ref().map_or(folder, AsFd::as_fd), *last, flags | safe, Mode::empty())
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::os::fd::AsFd;
     use std::os::unix::fs::symlink;
 
+    use rustix::fs::OFlags;
+
+    use super::super::resolved_path::walk_beneath;
     use super::*;
 
     /// A root with a file, links that stay and links that leave, beside a secret.

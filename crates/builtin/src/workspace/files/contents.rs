@@ -12,9 +12,9 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::allowed_roots::ResolvedPath;
 use super::file_error::FileError;
 use super::read_files::{Fingerprint, modified};
+use super::resolved_path::ResolvedPath;
 
 /// The largest file that is taken in whole.
 pub(crate) const MAX_FILE_SIZE: u64 = 16 * 1024 * 1024;
@@ -65,7 +65,7 @@ pub(crate) fn read_contents(resolved: &ResolvedPath) -> Result<FileContents, Fil
 pub(crate) fn write_contents(
     resolved: &ResolvedPath,
     bytes: &[u8],
-    before: WriteMode<'_>,
+    write_mode: WriteMode<'_>,
 ) -> Result<Fingerprint, FileError> {
     let size = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
     if size > MAX_FILE_SIZE {
@@ -75,13 +75,13 @@ pub(crate) fn write_contents(
             limit: MAX_FILE_SIZE,
         });
     }
-    if let WriteMode::Replace(contents) = before
+    if let WriteMode::Replace(contents) = write_mode
         && contents.stat.st_mode & 0o222 == 0
     {
         return Err(FileError::ReadOnly { path: resolved.path.clone() });
     }
     let (folder, name) = resolved.open_or_create_parent()?;
-    let draft = Draft::create(resolved, folder, before)?;
+    let draft = Draft::create(resolved, folder, write_mode)?;
     let mut file = File::from(
         draft
             .file
@@ -90,7 +90,7 @@ pub(crate) fn write_contents(
     );
     file.write_all(bytes)
         .map_err(|error| FileError::Io { path: resolved.path.clone(), kind: error.kind() })?;
-    draft.commit(resolved, Path::new(&name), before, bytes)
+    draft.commit(resolved, Path::new(&name), write_mode, bytes)
 }
 
 /// A file beside the one to be replaced. Dropping it takes it away.
@@ -104,11 +104,11 @@ impl Draft {
     fn create(
         resolved: &ResolvedPath,
         folder: OwnedFd,
-        before: WriteMode<'_>,
+        write_mode: WriteMode<'_>,
     ) -> Result<Draft, FileError> {
         let number = DRAFT_COUNTER.fetch_add(1, Ordering::Relaxed);
         let name = format!(".swb-{}-{number}.draft", std::process::id());
-        let mode = match before {
+        let mode = match write_mode {
             // The system takes away what the person's mask says.
             WriteMode::CreateNew => Mode::from_raw_mode(0o666),
             WriteMode::Replace(_) => Mode::from_raw_mode(0o600),
@@ -125,7 +125,7 @@ impl Draft {
         };
         let file = opened.map_err(|error| resolved.errno_error(error))?;
         let draft = Draft { folder, file, name: Some(name) };
-        if let WriteMode::Replace(contents) = before {
+        if let WriteMode::Replace(contents) = write_mode {
             // Ours alone where it cannot be given away; who may do what stays as it was.
             let owner = Some(Uid::from_raw(contents.stat.st_uid));
             let _not_ours_to_give =
@@ -140,13 +140,13 @@ impl Draft {
         mut self,
         resolved: &ResolvedPath,
         name: &Path,
-        before: WriteMode<'_>,
+        write_mode: WriteMode<'_>,
         bytes: &[u8],
     ) -> Result<Fingerprint, FileError> {
         let fail = |error| resolved.errno_error(error);
         fsync(&self.file).map_err(fail)?;
         let now = statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW);
-        let is_unmodified_since_read = match (before, &now) {
+        let is_unmodified_since_read = match (write_mode, &now) {
             (WriteMode::CreateNew, Err(Errno::NOENT)) => true,
             (WriteMode::Replace(contents), Ok(now)) => is_unmodified(&contents.stat, now),
             (WriteMode::CreateNew | WriteMode::Replace(_), Ok(_) | Err(_)) => false,
@@ -157,7 +157,7 @@ impl Draft {
         let Some(draft) = self.name.as_deref() else {
             return Err(FileError::ReplacedMeanwhile { path: resolved.path.clone() });
         };
-        match before {
+        match write_mode {
             WriteMode::CreateNew => {
                 rename_no_replace(&self.folder, draft, name).map_err(|error| match error {
                     Errno::EXIST => FileError::ModifiedMeanwhile { path: resolved.path.clone() },
@@ -213,8 +213,8 @@ mod tests {
     use super::*;
 
     fn resolved(folder: &tempfile::TempDir, path: &str) -> ResolvedPath {
-        let grounds = AllowedRoots::new(&[folder.path().to_owned()], None);
-        grounds.resolve(path, Access::Write).unwrap()
+        let roots = AllowedRoots::new(&[folder.path().to_owned()], None);
+        roots.resolve(path, Access::Write).unwrap()
     }
 
     fn names(folder: &tempfile::TempDir) -> Vec<PathBuf> {

@@ -3,17 +3,11 @@
 use std::fmt::Write;
 
 use super::contents::MAX_FILE_SIZE;
+use super::similar_places::{Difference, SimilarPlace, similar_places};
 use super::text_encoding::{LineEndings, to_crlf};
 
-/// How many lines of the text are compared when a piece is not found.
-const MAX_COMPARED_LINES: usize = 10_000;
-/// How many places are named.
-const MAX_SUGGESTIONS: usize = 3;
-const MAX_SUGGESTION_LINES: usize = 10;
-/// How long a line that is shown or compared may be, in characters.
-const MAX_LINE_LENGTH: usize = 200;
-/// How alike a place must be to be worth a mention.
-const MIN_SIMILARITY: f64 = 0.5;
+/// How many lines of ambiguous matches are listed.
+const MAX_LISTED_LINES: usize = 10;
 
 /// How much is to be replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,51 +56,34 @@ pub(crate) enum ReplaceError {
     Ambiguous { count: usize, lines: Vec<usize> },
 }
 
-/// A place that is nearly what was looked for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct SimilarPlace {
-    /// Its first line, counted from 1.
-    pub(crate) line: usize,
-    /// What it says.
-    pub(crate) text: String,
-    /// Is it the same but for blanks?
-    pub(crate) difference: Difference,
-}
-
-/// What a near place differs in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Difference {
-    /// Blanks and line ends only.
-    Whitespace,
-    /// Words.
-    Text,
-}
-
 /// Replaces. A text whose lines all end with a carriage return is searched and mended in its own way.
-pub(crate) fn replace(text: &str, wanted: Replacement<'_>) -> Result<ReplaceResult, ReplaceError> {
-    if wanted.old.is_empty() {
+pub(crate) fn replace(
+    text: &str,
+    replacement: Replacement<'_>,
+) -> Result<ReplaceResult, ReplaceError> {
+    if replacement.old.is_empty() {
         return Err(ReplaceError::Empty);
     }
     let ends = LineEndings::detect(text);
-    let adopted = to_crlf(wanted.old);
+    let adopted = to_crlf(replacement.old);
     // Where every line ends with both, a line feed alone would be half of an end.
-    let is_as_written = ends != LineEndings::CrLf && text.contains(wanted.old);
+    let is_as_written = ends != LineEndings::CrLf && text.contains(replacement.old);
     let old = match is_as_written {
-        true => wanted.old,
+        true => replacement.old,
         false => adopted.as_str(),
     };
-    let new = match old == wanted.old {
-        true => ends.normalize(wanted.new),
-        false => to_crlf(wanted.new),
+    let new = match old == replacement.old {
+        true => ends.normalize(replacement.new),
+        false => to_crlf(replacement.new),
     };
     if old == new {
         return Err(ReplaceError::NoChange);
     }
     let Some(start) = text.find(old) else {
-        return Err(ReplaceError::NotFound { near: similar_places(text, wanted.old) });
+        return Err(ReplaceError::NotFound { near: similar_places(text, replacement.old) });
     };
     let end = start + new.len();
-    match wanted.extent {
+    match replacement.extent {
         Extent::Everywhere => {
             let count = text.matches(old).count();
             let added = count.saturating_mul(new.len());
@@ -119,11 +96,8 @@ pub(crate) fn replace(text: &str, wanted: Replacement<'_>) -> Result<ReplaceResu
         Extent::Once => {
             let places = occurrences(text, old);
             if places.len() > 1 {
-                let lines = places
-                    .iter()
-                    .take(MAX_SUGGESTION_LINES)
-                    .map(|at| line_number(text, *at))
-                    .collect();
+                let lines =
+                    places.iter().take(MAX_LISTED_LINES).map(|at| line_number(text, *at)).collect();
                 return Err(ReplaceError::Ambiguous { count: places.len(), lines });
             }
             let mut changed = String::with_capacity(text.len() + new.len());
@@ -150,62 +124,6 @@ fn occurrences(text: &str, piece: &str) -> Vec<usize> {
 /// The line that a byte is in, counted from 1.
 pub(crate) fn line_number(text: &str, at: usize) -> usize {
     text[..at].matches('\n').count() + 1
-}
-
-fn similar_places(text: &str, wanted: &str) -> Vec<SimilarPlace> {
-    let wanted: Vec<&str> = wanted.trim_matches('\n').lines().collect();
-    let Some(lead) = wanted.iter().position(|line| !line.trim().is_empty()) else {
-        return Vec::new();
-    };
-    let lines: Vec<&str> = text.lines().collect();
-    let first = truncate_line(wanted[lead].trim());
-    let mut scored: Vec<(f64, usize)> = lines
-        .iter()
-        .enumerate()
-        .take(MAX_COMPARED_LINES)
-        .filter(|(_, line)| !line.trim().is_empty())
-        .map(|(at, line)| (strsim::sorensen_dice(&truncate_line(line.trim()), &first), at))
-        .filter(|(score, _)| *score >= MIN_SIMILARITY)
-        .collect();
-    scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-    scored.truncate(4 * MAX_SUGGESTIONS);
-    let mut places: Vec<(f64, SimilarPlace)> = scored
-        .into_iter()
-        .map(|(_, at)| {
-            let start = at.saturating_sub(lead);
-            let window = &lines[start..lines.len().min(start + wanted.len())];
-            (similarity(window, &wanted), similar_place(start, window, &wanted))
-        })
-        .collect();
-    places.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.line.cmp(&b.1.line)));
-    places.dedup_by_key(|(_, near)| near.line);
-    places.into_iter().take(MAX_SUGGESTIONS).map(|(_, near)| near).collect()
-}
-
-fn similar_place(start: usize, window: &[&str], wanted: &[&str]) -> SimilarPlace {
-    let bare = |lines: &[&str]| lines.join(" ").split_whitespace().collect::<Vec<_>>().join(" ");
-    let differs = match bare(window) == bare(wanted) {
-        true => Difference::Whitespace,
-        false => Difference::Text,
-    };
-    let shown: Vec<String> =
-        window.iter().take(MAX_SUGGESTION_LINES).map(|line| truncate_line(line)).collect();
-    SimilarPlace { line: start + 1, text: shown.join("\n"), difference: differs }
-}
-
-fn similarity(window: &[&str], wanted: &[&str]) -> f64 {
-    let most = wanted.len().min(MAX_SUGGESTION_LINES);
-    let score = |at: usize| {
-        let line = window.get(at).copied().unwrap_or_default();
-        strsim::sorensen_dice(&truncate_line(line.trim()), &truncate_line(wanted[at].trim()))
-    };
-    #[expect(clippy::cast_precision_loss, reason = "a handful of lines")]
-    let mean = (0..most).map(score).sum::<f64>() / most as f64;
-    mean
-}
-
-fn truncate_line(line: &str) -> String {
-    line.chars().take(MAX_LINE_LENGTH).collect()
 }
 
 impl ReplaceError {

@@ -138,6 +138,23 @@ fn decode_utf16(body: &[u8], unit: fn([u8; 2]) -> u16) -> Option<String> {
     String::from_utf16(&units).ok()
 }
 
+/// How a new text is written down where one was there before: in the same way.
+pub(crate) fn detect_encoding(bytes: &[u8]) -> (Encoding, Option<DecodedText>) {
+    match decode(bytes) {
+        Ok(decoded) => (decoded.encoding, Some(decoded)),
+        Err(_) => (Encoding::Utf8, None),
+    }
+}
+
+/// Lines with their numbers in front, as every tool shows them.
+pub(crate) fn with_line_numbers<'a>(lines: impl Iterator<Item = &'a str>, first: usize) -> String {
+    let mut text = String::new();
+    for (number, line) in (first..).zip(lines) {
+        text.push_str(&format!("{number:>6}\t{line}\n"));
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

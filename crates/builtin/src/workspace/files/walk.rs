@@ -9,9 +9,9 @@ use globset::{GlobBuilder, GlobMatcher};
 use ignore::types::Types;
 use ignore::{DirEntry, WalkBuilder};
 
-use super::allowed_roots::ResolvedPath;
+use super::resolved_path::ResolvedPath;
+use crate::kit::context::HandlerContext;
 use crate::kit::handler_error::HandlerError;
-use crate::workspace::session::FileAccess;
 
 /// How many entries are looked at.
 const MAX_ENTRIES: usize = 500_000;
@@ -50,7 +50,7 @@ pub(crate) enum WalkCoverage {
 
 /// Calls `visit` for every regular file.
 pub(crate) fn walk_files(
-    access: &FileAccess,
+    context: &HandlerContext,
     start: &ResolvedPath,
     ignored: IgnoredFiles,
     types: Option<Types>,
@@ -71,7 +71,7 @@ pub(crate) fn walk_files(
     }
     let deadline = Instant::now() + TIMEOUT;
     for (count, entry) in builder.build().enumerate() {
-        if access.context.is_cancelled() {
+        if context.is_cancelled() {
             return Err(HandlerError::failed("nobody waits for it any more"));
         }
         if count >= MAX_ENTRIES || Instant::now() >= deadline {

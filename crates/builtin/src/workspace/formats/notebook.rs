@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 use super::image;
 use super::image::PreparedImage;
 use crate::kit::tool_output::ToolOutput;
-use crate::workspace::tools::read::MAX_SHOWN_BYTES;
+use crate::workspace::limits::MAX_SHOWN_BYTES;
 
 /// How many pictures are shown.
 const MAX_IMAGES: usize = 8;

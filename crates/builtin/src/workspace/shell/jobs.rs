@@ -3,9 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::ExitStatus;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -13,30 +11,25 @@ use std::time::Duration;
 use switchboard_wire::process::child::{
     ProcessOptions, ProcessSet, Program, StartError, Watchdog, WatchdogProgram,
 };
-use switchboard_wire::process::command;
+use switchboard_wire::process::command as process_command;
 use switchboard_wire::process::command::RunningCommand;
-use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe::Receiver;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::timeout;
 
+use super::command::{
+    BACKGROUND_SCRIPT, CommandResult, CommandSpec, FOREGROUND_SCRIPT, JobExit, StopConditions,
+    wait_for_exit,
+};
 use super::output_log::{Excerpt, OutputLog};
 use crate::kit::handler_error::HandlerError;
 
 /// How many commands may run in the background, and how many that ended are remembered.
 const MAX_RUNNING: usize = 16;
 const MAX_REMEMBERED: usize = 32;
-/// How long somebody who left a command's group may keep its output open once it has ended.
-const DRAIN_TIMEOUT: Duration = Duration::from_millis(200);
 /// Longer than any command may run.
 const MAX_BACKGROUND_TIME: Duration = Duration::from_secs(7 * 24 * 3600);
-
-/// Runs a command and says at the end where it stands: `$1` is the command, `$2` the file to say it in.
-const FOREGROUND_SCRIPT: &str =
-    "__swb=$2; set -- \"$1\"; trap 'pwd -P >\"$__swb\"' EXIT; eval \"$1\"";
-/// The same for a command whose folder does not matter.
-const BACKGROUND_SCRIPT: &str = "eval \"$1\"";
 
 /// The commands of one client.
 pub(crate) struct Jobs {
@@ -64,44 +57,6 @@ struct Job {
     kill: Arc<Notify>,
     /// How much of its output was given out.
     read_offset: u64,
-}
-
-/// What to run.
-#[derive(Debug, Clone)]
-pub(crate) struct CommandSpec {
-    pub(crate) command: String,
-    /// Where the shell stands.
-    pub(crate) working_dir: PathBuf,
-    /// Where outputs lie.
-    pub(crate) output_dir: PathBuf,
-}
-
-/// How a command ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct JobExit {
-    pub(crate) code: Option<i32>,
-    pub(crate) signal: Option<i32>,
-    pub(crate) cause: ExitCause,
-}
-
-/// Who ended a command.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ExitCause {
-    /// Itself.
-    Exited,
-    /// We, for it took too long.
-    Timeout,
-    /// We, for somebody wanted that.
-    Killed,
-}
-
-/// A command that ran while somebody waited.
-#[derive(Debug)]
-pub(crate) struct CommandResult {
-    pub(crate) exit: JobExit,
-    pub(crate) output: OutputLog,
-    /// Where it left the shell, where it says so.
-    pub(crate) working_dir: Option<PathBuf>,
 }
 
 /// What is new of a command in the background.
@@ -142,19 +97,15 @@ impl Jobs {
         timeout: Duration,
     ) -> Result<CommandResult, HandlerError> {
         let number = self.next_number.fetch_add(1, Ordering::Relaxed) + 1;
-        let transcript = create_output_log(spec, number)?;
+        let output = create_output_log(spec, number)?;
         let folder_file = spec.output_dir.join(format!("folder-{number}"));
-        let (pipe, errand) = self.spawn_shell(spec, FOREGROUND_SCRIPT, &folder_file)?;
-        let waiting = wait_for_exit(
-            pipe,
-            errand,
-            &transcript,
-            StopConditions { timeout, kill: Arc::default() },
-        );
+        let (pipe, command) = self.spawn_shell(spec, FOREGROUND_SCRIPT, &folder_file)?;
+        let waiting =
+            wait_for_exit(pipe, command, &output, StopConditions { timeout, kill: Arc::default() });
         let exit = waiting.await;
         let folder = std::fs::read(&folder_file).ok().and_then(|bytes| parse_working_dir(&bytes));
         let _never_made = std::fs::remove_file(&folder_file);
-        Ok(CommandResult { exit, output: transcript, working_dir: folder })
+        Ok(CommandResult { exit, output, working_dir: folder })
     }
 
     /// Starts a command in the background; comes back with its name.
@@ -172,20 +123,20 @@ impl Jobs {
         }
         table.evict_finished();
         let number = self.next_number.fetch_add(1, Ordering::Relaxed) + 1;
-        let transcript = Arc::new(create_output_log(spec, number)?);
-        let (pipe, errand) = self.spawn_shell(spec, BACKGROUND_SCRIPT, Path::new(""))?;
+        let output = Arc::new(create_output_log(spec, number)?);
+        let (pipe, command) = self.spawn_shell(spec, BACKGROUND_SCRIPT, Path::new(""))?;
         let (tell, exit) = watch::channel(None);
         let kill = Arc::new(Notify::new());
         let stop_conditions =
             StopConditions { timeout: timeout.unwrap_or(MAX_BACKGROUND_TIME), kill: kill.clone() };
-        let kept = transcript.clone();
+        let kept = output.clone();
         table.tasks.spawn(async move {
-            let exit = wait_for_exit(pipe, errand, &kept, stop_conditions).await;
+            let exit = wait_for_exit(pipe, command, &kept, stop_conditions).await;
             let _nobody_asks = tell.send(Some(exit));
         });
         let name = format!("bash_{number}");
         let command = spec.command.clone();
-        let job = Job { number, command, output: transcript, exit, kill, read_offset: 0 };
+        let job = Job { number, command, output, exit, kill, read_offset: 0 };
         table.jobs.insert(name.clone(), job);
         Ok(name)
     }
@@ -282,10 +233,10 @@ impl Jobs {
         let failed = |error: &StartError| {
             HandlerError::failed(format!("the shell cannot be started: {}", error.source))
         };
-        match command::spawn(&program, &keeping) {
+        match process_command::spawn(&program, &keeping) {
             Err(error) if error.source.kind() == std::io::ErrorKind::NotFound => {
                 program.command = "sh".into();
-                command::spawn(&program, &keeping).map_err(|error| failed(&error))
+                process_command::spawn(&program, &keeping).map_err(|error| failed(&error))
             }
             sent => sent.map_err(|error| failed(&error)),
         }
@@ -324,52 +275,4 @@ fn parse_working_dir(bytes: &[u8]) -> Option<PathBuf> {
     let text = std::str::from_utf8(bytes).ok().filter(|text| text.len() <= 4096)?;
     let folder = PathBuf::from(text.strip_suffix('\n').unwrap_or(text));
     folder.is_absolute().then_some(folder)
-}
-
-/// When a command is ended by us.
-struct StopConditions {
-    timeout: Duration,
-    kill: Arc<Notify>,
-}
-
-/// Listens to a command until it ends. Dropping the future kills it, and everybody whom it started.
-async fn wait_for_exit(
-    mut pipe: Receiver,
-    mut errand: RunningCommand,
-    transcript: &OutputLog,
-    stop_conditions: StopConditions,
-) -> JobExit {
-    let deadline = Instant::now() + stop_conditions.timeout;
-    let mut buffer = vec![0; 64 * 1024];
-    let mut is_open = true;
-    let ended = loop {
-        tokio::select! {
-            biased;
-            () = sleep_until(deadline) => break Err(ExitCause::Timeout),
-            () = stop_conditions.kill.notified() => break Err(ExitCause::Killed),
-            status = errand.wait() => break Ok(status.ok()),
-            read = pipe.read(&mut buffer), if is_open => match read {
-                Ok(0) | Err(_) => is_open = false,
-                Ok(count) => transcript.append(&buffer[..count]),
-            },
-        }
-    };
-    let (status, by) = match ended {
-        Ok(status) => (status, ExitCause::Exited),
-        Err(by) => (errand.stop().await.status, by),
-    };
-    let rest = async {
-        while is_open {
-            match pipe.read(&mut buffer).await {
-                Ok(0) | Err(_) => is_open = false,
-                Ok(count) => transcript.append(&buffer[..count]),
-            }
-        }
-    };
-    let _somebody_holds_it = timeout(DRAIN_TIMEOUT, rest).await;
-    JobExit {
-        code: status.and_then(|it: ExitStatus| it.code()),
-        signal: status.and_then(|it| it.signal()),
-        cause: by,
-    }
 }

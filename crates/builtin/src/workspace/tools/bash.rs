@@ -11,7 +11,7 @@ use crate::kit::handler_error::HandlerError;
 use crate::kit::tool::Tool;
 use crate::kit::tool_output::ToolOutput;
 use crate::workspace::session::WorkspaceSession;
-use crate::workspace::shell::jobs::{CommandResult, CommandSpec, ExitCause, JobExit};
+use crate::workspace::shell::command::{CommandResult, CommandSpec, ExitCause};
 
 /// How long a command may take unless told otherwise, and at most, in milliseconds.
 const DEFAULT_TIMEOUT_MILLISECONDS: u64 = 120_000;
@@ -68,6 +68,7 @@ pub(crate) fn tool(session: &Arc<WorkspaceSession>) -> Tool {
             "anyOf": [{"required": ["output", "exitCode", "timedOut", "truncated", "folder"]}, {"required": ["bashId"]}],
             "additionalProperties": false,
         }))
+        .destructive()
         .open_world()
 }
 
@@ -135,23 +136,11 @@ fn to_output(result: &CommandResult, notes: &str, folder: &str) -> ToolOutput {
         let _gone_already = std::fs::remove_file(result.output.path());
     }
     text.push_str(notes);
-    if let Some(end) = describe_exit(&result.exit) {
+    if let Some(end) = result.exit.describe() {
         text.push_str(&format!("({end})\n"));
     }
     if text.is_empty() {
         text.push_str("(it said nothing)\n");
     }
     ToolOutput::structured(structured, text)
-}
-
-/// How a command ended, where that is worth saying.
-pub(crate) fn describe_exit(exit: &JobExit) -> Option<String> {
-    match (exit.cause, exit.code, exit.signal) {
-        (ExitCause::Timeout, _, _) => Some("it took too long and was ended".to_owned()),
-        (ExitCause::Killed, _, _) => Some("it was ended on request".to_owned()),
-        (ExitCause::Exited, Some(0), _) => None,
-        (ExitCause::Exited, Some(code), _) => Some(format!("exit code {code}")),
-        (ExitCause::Exited, None, Some(signal)) => Some(format!("ended by signal {signal}")),
-        (ExitCause::Exited, None, None) => Some("it ended".to_owned()),
-    }
 }

@@ -8,7 +8,6 @@ use grep_regex::RegexMatcher;
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
-use super::bash::describe_exit;
 use crate::kit::context::HandlerContext;
 use crate::kit::handler_error::HandlerError;
 use crate::kit::tool::Tool;
@@ -102,7 +101,7 @@ async fn read(
     }
     let state = match &update.exit {
         None => "it still runs".to_owned(),
-        Some(ending) => describe_exit(ending).unwrap_or_else(|| "it has ended well".to_owned()),
+        Some(exit) => exit.describe().unwrap_or_else(|| "it has ended well".to_owned()),
     };
     text_output.push_str(&format!("({state})\n"));
     Ok(ToolOutput::structured(structured, text_output))

@@ -12,9 +12,10 @@ use crate::kit::context::HandlerContext;
 use crate::kit::handler_error::HandlerError;
 use crate::kit::tool::Tool;
 use crate::kit::tool_output::ToolOutput;
+use crate::workspace::file_access::FileAccess;
 use crate::workspace::files::walk;
 use crate::workspace::files::walk::{IgnoredFiles, WalkCoverage};
-use crate::workspace::session::{FileAccess, WorkspaceSession};
+use crate::workspace::session::WorkspaceSession;
 
 /// How many files are named unless told otherwise, and at most.
 const DEFAULT_LIMIT: usize = 100;
@@ -70,7 +71,7 @@ fn glob(access: &FileAccess, it: &GlobArguments) -> Result<ToolOutput, HandlerEr
     let pattern = walk::compile_glob(&it.pattern, &start.path)?;
     let mut found: Vec<(SystemTime, PathBuf)> = Vec::new();
     let ignored = IgnoredFiles::from_flag(it.include_ignored);
-    let coverage = walk::walk_files(access, &start, ignored, None, |entry| {
+    let coverage = walk::walk_files(&access.context, &start, ignored, None, |entry| {
         if pattern.is_match(walk::relative_to(entry.path(), &start.path)) {
             let changed = entry.metadata().ok().and_then(|it| it.modified().ok());
             found.push((changed.unwrap_or(SystemTime::UNIX_EPOCH), entry.path().to_owned()));

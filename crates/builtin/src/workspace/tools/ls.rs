@@ -12,7 +12,8 @@ use crate::kit::context::HandlerContext;
 use crate::kit::handler_error::HandlerError;
 use crate::kit::tool::Tool;
 use crate::kit::tool_output::ToolOutput;
-use crate::workspace::session::{FileAccess, WorkspaceSession};
+use crate::workspace::file_access::FileAccess;
+use crate::workspace::session::WorkspaceSession;
 
 /// How many entries are named.
 const MAX_ENTRIES: usize = 1000;

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::edit::{EditOperation, snippet};
+use super::edit_operation::{EditOperation, snippet};
 use crate::kit::context::HandlerContext;
 use crate::kit::handler_error::HandlerError;
 use crate::kit::tool::Tool;
 use crate::kit::tool_output::ToolOutput;
-use crate::workspace::session::{FileAccess, WorkspaceSession};
+use crate::workspace::file_access::FileAccess;
+use crate::workspace::session::WorkspaceSession;
 
 /// How many replacements one call makes.
 const MAX_EDITS: usize = 200;
@@ -67,6 +68,7 @@ pub(crate) fn tool(session: &Arc<WorkspaceSession>) -> Tool {
             "required": ["path", "edits", "snippet"],
             "additionalProperties": false,
         }))
+        .destructive()
 }
 
 fn edit(access: &FileAccess, it: &MultiEditArguments) -> Result<ToolOutput, HandlerError> {

@@ -9,22 +9,24 @@ use crate::kit::context::HandlerContext;
 use crate::kit::handler_error::HandlerError;
 use crate::kit::tool::Tool;
 use crate::kit::tool_output::ToolOutput;
-use crate::workspace::files::allowed_roots::ResolvedPath;
+use crate::workspace::file_access::FileAccess;
 use crate::workspace::files::contents;
 use crate::workspace::files::contents::FileContents;
 use crate::workspace::files::file_error::FileError;
-use crate::workspace::files::text_encoding::{DecodeError, Encoding, LineEndings, decode};
+use crate::workspace::files::resolved_path::ResolvedPath;
+use crate::workspace::files::text_encoding::{
+    DecodeError, Encoding, LineEndings, decode, with_line_numbers,
+};
 use crate::workspace::formats::image;
 use crate::workspace::formats::notebook;
 use crate::workspace::formats::pdf_text;
-use crate::workspace::session::{FileAccess, WorkspaceSession, with_line_numbers};
+use crate::workspace::limits::MAX_SHOWN_BYTES;
+use crate::workspace::session::WorkspaceSession;
 
 /// How many lines are shown unless told otherwise.
 const DEFAULT_LINES: usize = 2000;
 /// How many characters of a line are shown.
 const MAX_LINE_LENGTH: usize = 2000;
-/// How many bytes are shown in all.
-pub(crate) const MAX_SHOWN_BYTES: usize = 200_000;
 
 #[derive(Deserialize)]
 struct ReadArguments {

@@ -1,5 +1,5 @@
-//! A server to try a host with: something of everything that the protocol has, without network, keys or programs.
-//! Its notes are kept in a file, so that one run sees what the one before did.
+//! The demo server: uses every feature of the protocol, without network, keys or programs. Its notes are stored
+//! in a file and survive restarts.
 
 mod draw_clock_tool;
 mod elicitation_tools;
@@ -21,13 +21,13 @@ use note_store::NoteStore;
 use serde::Deserialize;
 use serde_json::json;
 
-/// The name that it goes by.
+/// The name of the server.
 pub const NAME: &str = "demo";
 
-/// The longest text that is echoed, in characters.
+/// The maximum length of an echoed text, in characters.
 const MAX_ECHO_LENGTH: usize = 100_000;
 
-/// Makes the server. Its notes are kept in `file`, which need not be there yet.
+/// Makes the server. `file` stores the notes and need not exist.
 pub fn server(file: PathBuf) -> Arc<Server> {
     let changes = ChangeNotifier::default();
     let note_store = Arc::new(NoteStore::new(file, changes.clone()));

@@ -1,4 +1,4 @@
-//! A clock face as a picture, drawn and written without help: grey dots in a PNG that is not compressed.
+//! The tool `draw_clock`: draws a clock face as a grayscale picture.
 
 use serde::Deserialize;
 use serde_json::json;
@@ -9,7 +9,7 @@ use crate::kit::handler_error::HandlerError;
 use crate::kit::tool::Tool;
 use crate::kit::tool_output::ToolOutput;
 
-/// Width and height, in dots.
+/// Width and height in pixels.
 const SIZE: u16 = 160;
 
 #[derive(Deserialize)]
@@ -32,7 +32,7 @@ pub(crate) fn draw_clock_tool() -> Tool {
 
 async fn draw(_: HandlerContext, it: DrawClockArguments) -> Result<ToolOutput, HandlerError> {
     if it.hour > 23 || it.minute > 59 {
-        return Err(HandlerError::failed("there is no such time of day"));
+        return Err(HandlerError::failed("invalid time of day"));
     }
     Ok(ToolOutput::image(&gray_png(&render_clock_face(it.hour, it.minute), SIZE), "image/png"))
 }
@@ -45,14 +45,14 @@ struct Stroke {
 }
 
 impl Stroke {
-    /// A line on the ray that the clock's hand at `turn` (a part of a whole turn) lies on.
+    /// A line on a ray from the center. `turn` is the angle as a fraction of a full turn, from 12 o'clock.
     fn on_ray(turn: f64, from: f64, to: f64, width: f64) -> Stroke {
         let (sin, cos) = (turn * std::f64::consts::TAU).sin_cos();
         let at = |distance: f64| (sin * distance, -cos * distance);
         Stroke { from: at(from), to: at(to), width }
     }
 
-    /// How much of the dot at a point is covered, from 0 to 1.
+    /// How much of a pixel the line covers, from 0 to 1.
     fn covers(&self, point: (f64, f64)) -> f64 {
         let (dx, dy) = (self.to.0 - self.from.0, self.to.1 - self.from.1);
         let (px, py) = (point.0 - self.from.0, point.1 - self.from.1);
@@ -62,7 +62,7 @@ impl Stroke {
     }
 }
 
-/// The dots, row by row: 0 is black, 255 white.
+/// The pixels row by row: 0 is black, 255 white.
 fn render_clock_face(hour: u16, minute: u16) -> Vec<u8> {
     let radius = f64::from(SIZE) / 2.0 - 4.0;
     let minutes = f64::from(minute) / 60.0;
@@ -85,7 +85,7 @@ fn render_clock_face(hour: u16, minute: u16) -> Vec<u8> {
     pixels
 }
 
-/// The shade of a dot that is covered so much.
+/// The gray level for a coverage from 0 to 1.
 fn gray_level(coverage: f64) -> u8 {
     #[expect(
         clippy::cast_possible_truncation,
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_face_shows_its_hands() {
+    fn a_clock_face_shows_its_hands() {
         let at = |pixels: &[u8], x: usize, y: usize| pixels[y * usize::from(SIZE) + x];
         let six = render_clock_face(6, 0);
         assert_eq!((at(&six, 80, 40), at(&six, 80, 110), at(&six, 40, 80)), (0, 0, 255));

@@ -1,4 +1,4 @@
-//! Tools that cannot go on without a person.
+//! Tools that ask the user: `book_table` with a form, `sign_guestbook` with a URL.
 
 use serde_json::{Value as Json, json};
 
@@ -42,17 +42,17 @@ async fn book(context: HandlerContext, _: NoArguments) -> Result<ToolOutput, Han
     );
     Ok(match context.elicit(&elicitation).await? {
         ElicitationResult::Accepted(content) => {
-            let word = |name: &str| match content.get(name) {
+            let field = |name: &str| match content.get(name) {
                 Some(Json::String(text)) => text.clone(),
                 Some(value) => value.to_string(),
                 None => "anything".to_owned(),
             };
             let text = format!(
                 "Booked (not really): {} on {}, guests: {}, seating: {}.",
-                word("name"),
-                word("day"),
-                word("guests"),
-                word("seating"),
+                field("name"),
+                field("day"),
+                field("guests"),
+                field("seating"),
             );
             ToolOutput::structured(json!({"action": "accept", "given": content}), text)
         }

@@ -99,7 +99,7 @@ async fn rewrite(
     it: RewriteNoteArguments,
 ) -> Result<ToolOutput, HandlerError> {
     match store.update(it.id, it.text).await? {
-        Some(note) => Ok(ToolOutput::text(format!("Note {} says something else now.", note.id))),
+        Some(note) => Ok(ToolOutput::text(format!("Note {} is replaced.", note.id))),
         None => Err(HandlerError::failed(format!("there is no note {}", it.id))),
     }
 }
@@ -153,7 +153,7 @@ async fn write_about(
     Ok(vec![PromptMessage::user(format!("Write five lines about {topic}, in a {tone} tone."))])
 }
 
-/// What people have notes about, and a few things besides.
+/// The headings of the notes, and a few fixed topics.
 async fn topics(store: Arc<NoteStore>) -> Result<Vec<String>, HandlerError> {
     let notes = store.all().await?;
     let mut topics: Vec<String> = notes.iter().map(Note::heading).collect();
@@ -161,7 +161,7 @@ async fn topics(store: Arc<NoteStore>) -> Result<Vec<String>, HandlerError> {
     Ok(topics)
 }
 
-/// Notes to read, one address each.
+/// The notes as resources.
 #[derive(Debug)]
 pub(crate) struct NoteResources(Arc<NoteStore>);
 
@@ -212,7 +212,7 @@ impl ResourceProvider for NoteResources {
         &'a self,
         template: &'a str,
         variable: &'a str,
-        _begun: &'a str,
+        _prefix: &'a str,
     ) -> HandlerFuture<'a, Vec<String>> {
         Box::pin(async move {
             if (template, variable) != (URI_TEMPLATE, "id") {

@@ -1,6 +1,6 @@
 //! Writes square grayscale pictures as uncompressed PNG, without a library.
 
-/// Dots as a PNG (its specification, version 1.2): eight bits of grey each, every row unfiltered.
+/// Encodes 8-bit grayscale pixels as PNG 1.2, with unfiltered rows.
 pub(super) fn gray_png(pixels: &[u8], side: u16) -> Vec<u8> {
     let mut rows = Vec::with_capacity(pixels.len() + usize::from(side));
     for row in pixels.chunks(usize::from(side)) {
@@ -26,7 +26,7 @@ fn chunk(file: &mut Vec<u8>, kind: [u8; 4], body: &[u8]) {
     file.extend_from_slice(&sum.to_be_bytes());
 }
 
-/// RFC 1950 around the blocks of RFC 1951 that hold bytes as they are.
+/// A zlib stream (RFC 1950) of stored blocks (RFC 1951).
 fn zlib(bytes: &[u8]) -> Vec<u8> {
     let mut stream = vec![0x78, 0x01];
     let mut blocks = bytes.chunks(usize::from(u16::MAX)).peekable();
@@ -46,7 +46,7 @@ fn zlib(bytes: &[u8]) -> Vec<u8> {
     stream
 }
 
-/// The sum that PNG ends every chunk with.
+/// The CRC of a PNG chunk.
 fn crc32(bytes: &[u8]) -> u32 {
     let mut sum = u32::MAX;
     for byte in bytes {
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sums_are_those_that_everybody_computes() {
+    fn checksums_match_known_values() {
         assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
         let stream = zlib(b"Wikipedia");
         assert_eq!(stream[stream.len() - 4..], 0x11e6_0398_u32.to_be_bytes());

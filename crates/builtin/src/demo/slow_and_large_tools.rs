@@ -1,4 +1,4 @@
-//! Work that takes its time, and results that take room.
+//! Tools with long running times and large results: `count_slowly` and `long_text`.
 
 use std::time::Duration;
 

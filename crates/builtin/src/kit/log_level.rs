@@ -1,23 +1,23 @@
 //! The log levels of the protocol, in order of severity.
 
-/// How much something matters.
+/// The severity of a log message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {
-    /// For whoever looks for a mistake.
+    /// Details for debugging.
     Debug,
-    /// Worth knowing.
+    /// Normal operation.
     Info,
-    /// Worth a second look.
+    /// Normal but significant.
     Notice,
-    /// Not as it should be.
+    /// A possible problem.
     Warning,
-    /// Something did not work.
+    /// A failed operation.
     Error,
-    /// Something that others depend on did not work.
+    /// A failed component.
     Critical,
-    /// Somebody has to act.
+    /// Immediate action is required.
     Alert,
-    /// Nothing works.
+    /// The system is unusable.
     Emergency,
 }
 
@@ -33,7 +33,7 @@ impl LogLevel {
         (LogLevel::Emergency, "emergency"),
     ];
 
-    /// Reads the protocol's word.
+    /// Parses the protocol's name.
     pub(super) fn parse(text: &str) -> Option<LogLevel> {
         LogLevel::ALL.into_iter().find(|(_, name)| *name == text).map(|(level, _)| level)
     }
@@ -42,7 +42,7 @@ impl LogLevel {
         LogLevel::ALL.into_iter().find(|(level, _)| *level == self).map_or("info", |(_, name)| name)
     }
 
-    /// How many levels are below.
+    /// The number of less severe levels.
     pub(super) fn rank(self) -> u8 {
         LogLevel::ALL
             .into_iter()

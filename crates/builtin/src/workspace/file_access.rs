@@ -33,7 +33,7 @@ impl WorkspaceSession {
     }
 }
 
-/// One call's turn at the files.
+/// The file access of one call.
 #[derive(Debug)]
 pub(super) struct FileAccess {
     session: Arc<WorkspaceSession>,
@@ -41,7 +41,7 @@ pub(super) struct FileAccess {
     pub(super) context: HandlerContext,
 }
 
-/// A text file that was read before and is still what it was then.
+/// A text file that was read before and has not changed since.
 #[derive(Debug)]
 pub(super) struct ReadTextFile {
     pub(super) resolved: ResolvedPath,
@@ -50,27 +50,27 @@ pub(super) struct ReadTextFile {
 }
 
 impl FileAccess {
-    /// The program that reads PDFs.
+    /// The program that extracts text from PDFs.
     pub(super) fn pdf_reader(&self) -> Option<&Program> {
         self.session.settings.pdf_reader.as_ref()
     }
 
-    /// A place to look at.
+    /// Resolves a path to read.
     pub(super) fn resolve(&self, path: &str) -> Result<ResolvedPath, FileError> {
         self.roots.resolve(path, Access::Read)
     }
 
-    /// The folder to begin at; the first allowed one where none is named.
+    /// Resolves the folder to start at; by default the first allowed one.
     pub(super) fn resolve_start(&self, path: Option<&str>) -> Result<ResolvedPath, FileError> {
         self.resolve(path.filter(|it| !it.is_empty()).unwrap_or("."))
     }
 
-    /// Remembers what a file is like.
+    /// Remembers the fingerprint of a file that was read.
     pub(super) fn remember_read(&self, resolved: &ResolvedPath, fingerprint: Fingerprint) {
         session::lock(&self.session.read_files).insert(&resolved.path, fingerprint);
     }
 
-    /// Changes files while nobody else here does.
+    /// Runs `work` while no other call of this session writes.
     pub(super) fn with_write_lock<T>(
         &self,
         work: impl FnOnce() -> Result<T, HandlerError>,
@@ -79,7 +79,7 @@ impl FileAccess {
         work()
     }
 
-    /// The contents of a file that was read before, if it is still what it was.
+    /// The contents of a file that was read before, if it has not changed since.
     pub(super) fn contents_as_read(
         &self,
         resolved: &ResolvedPath,
@@ -97,23 +97,23 @@ impl FileAccess {
     /// The same as text.
     pub(super) fn text_as_read(&self, path: &str) -> Result<ReadTextFile, FileError> {
         let resolved = self.roots.resolve(path, Access::Write)?;
-        // Said first: who has not read a file that is not there is told so.
+        // A missing file is reported as missing, not as unread.
         resolved.stat()?;
         let contents = self.contents_as_read(&resolved)?;
-        let decoded = decode(&contents.bytes).map_err(|why| FileError::NotText {
+        let decoded = decode(&contents.bytes).map_err(|error| FileError::NotText {
             path: resolved.path.clone(),
-            what: why.description(),
+            what: error.description(),
         })?;
         Ok(ReadTextFile { resolved, decoded, contents })
     }
 
-    /// Puts another text in its place.
-    pub(super) fn save(&self, known: &ReadTextFile, text: &str) -> Result<(), FileError> {
-        let bytes = known.decoded.encoding.encode(text);
-        self.write(&known.resolved, &bytes, WriteMode::Replace(&known.contents))
+    /// Replaces the text of a file.
+    pub(super) fn save(&self, file: &ReadTextFile, text: &str) -> Result<(), FileError> {
+        let bytes = file.decoded.encoding.encode(text);
+        self.write(&file.resolved, &bytes, WriteMode::Replace(&file.contents))
     }
 
-    /// Puts contents in a file's place, and remembers them.
+    /// Writes a file and remembers its fingerprint.
     pub(super) fn write(
         &self,
         resolved: &ResolvedPath,

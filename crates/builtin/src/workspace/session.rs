@@ -1,5 +1,5 @@
-//! One client's place: the folders it may touch, the files it has read, the folder its shell stands in and what it
-//! started. Tools do their work here, on threads for work that blocks.
+//! One client's session: the allowed folders, the files it has read, the shell's working folder, and its
+//! commands.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -16,21 +16,21 @@ use super::{ClientRoots, WorkspaceSettings};
 use crate::kit::context::HandlerContext;
 use crate::kit::handler_error::HandlerError;
 
-/// One client's place.
+/// One client's session.
 pub(super) struct WorkspaceSession {
     pub(super) settings: WorkspaceSettings,
-    /// Where outputs lie; absent where no folder could be made.
+    /// The folder for outputs; `None` if it could not be created.
     output_dir: Option<TempDir>,
     current_roots: Mutex<CurrentRoots>,
     pub(super) read_files: Mutex<ReadFiles>,
-    /// Held while a file is changed, so that two changes of one file come one after the other.
+    /// Held during a write, so that writes happen one after the other.
     pub(super) write_lock: Mutex<()>,
-    /// Where the shell stands.
+    /// The shell's working folder.
     shell_dir: Mutex<Option<PathBuf>>,
     pub(super) jobs: Jobs,
 }
 
-/// The folders that count, and how often the client had changed its own by then.
+/// The current roots, and the client's roots revision they are from.
 struct CurrentRoots {
     roots: Arc<AllowedRoots>,
     revision: Option<u64>,
@@ -66,18 +66,18 @@ impl WorkspaceSession {
         })
     }
 
-    /// Ends what was started here, and waits for it.
+    /// Ends all commands and waits for them.
     pub(super) async fn shut_down(&self) {
         self.jobs.shut_down().await;
     }
 
-    /// Where outputs lie.
+    /// The folder for outputs.
     pub(super) fn output_dir(&self) -> Result<&Path, HandlerError> {
         let outputs = self.output_dir.as_ref().map(TempDir::path);
-        outputs.ok_or_else(|| HandlerError::failed("there is no folder to keep outputs in"))
+        outputs.ok_or_else(|| HandlerError::failed("there is no folder for outputs"))
     }
 
-    /// The folders that count for this call. The client is asked where it has a say and was not asked yet.
+    /// The allowed folders for a call. Asks the client for its roots when they are used and not known yet.
     pub(super) async fn allowed_roots(
         &self,
         context: &HandlerContext,
@@ -104,7 +104,7 @@ impl WorkspaceSession {
         Ok(roots)
     }
 
-    /// Where the shell stands: where the last command left it, while that is allowed.
+    /// The shell's working folder: that of the last command, while it is allowed.
     pub(super) fn shell_dir(&self, roots: &AllowedRoots) -> Result<PathBuf, HandlerError> {
         let shell_dir = lock(&self.shell_dir).clone();
         let shell_dir = shell_dir.filter(|folder| is_allowed(roots, folder));
@@ -112,7 +112,7 @@ impl WorkspaceSession {
         shell_dir.or_else(first).ok_or_else(|| FileError::NoRoots.into())
     }
 
-    /// Moves the shell where that is allowed; says whether it is.
+    /// Sets the shell's working folder; `false` if it is not allowed.
     pub(super) fn set_shell_dir(&self, roots: &AllowedRoots, folder: &Path) -> bool {
         let is_allowed = is_allowed(roots, folder);
         *lock(&self.shell_dir) = is_allowed.then(|| folder.to_owned());

@@ -1,6 +1,5 @@
-//! Where files may be touched: folders that are allowed, and the way from a path to a file inside one of them.
-//! A path is freed of links first; then it is opened from the folder's own handle and no link is followed, so that
-//! whoever swaps a folder for a link in between gains nothing.
+//! The allowed folders, and resolving a path to a place inside one of them. Links in the path are resolved
+//! first; opening then follows no link, see `resolved_path`.
 
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -8,28 +7,28 @@ use std::sync::Arc;
 use super::file_error::FileError;
 use super::resolved_path::{ResolvedPath, RootDir};
 
-/// The longest path that is looked at, in bytes.
+/// The maximum length of a path, in bytes.
 const MAX_PATH_LENGTH: usize = 4096;
 
-/// Folders that files may be touched in.
+/// The folders in which files may be accessed.
 #[derive(Debug, Clone)]
 pub(crate) struct AllowedRoots {
     roots: Vec<Arc<RootDir>>,
-    /// Where long outputs lie: to be read and nothing else.
+    /// The folder for outputs, which is read-only.
     output_dir: Option<Arc<RootDir>>,
 }
 
-/// What is to be done with a path.
+/// How a path will be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Look at it.
+    /// Reading.
     Read,
-    /// Change it, or make it.
+    /// Changing or creating.
     Write,
 }
 
 impl AllowedRoots {
-    /// Takes every folder that is there.
+    /// Opens every folder that exists.
     pub(crate) fn new(roots: &[PathBuf], output_dir: Option<&Path>) -> AllowedRoots {
         let mut all: Vec<Arc<RootDir>> = Vec::new();
         for root in roots.iter().filter_map(|path| RootDir::open(path)) {
@@ -40,7 +39,7 @@ impl AllowedRoots {
         AllowedRoots { roots: all, output_dir: output_dir.and_then(RootDir::open).map(Arc::new) }
     }
 
-    /// The folder that relative paths begin at.
+    /// The folder at which relative paths start.
     pub(crate) fn first(&self) -> Option<&Path> {
         self.roots.first().map(|root| root.path.as_path())
     }
@@ -50,7 +49,7 @@ impl AllowedRoots {
         self.roots.iter().map(|root| root.path.as_path())
     }
 
-    /// Finds the place that a path means.
+    /// Resolves a path.
     pub(crate) fn resolve(&self, text: &str, access: Access) -> Result<ResolvedPath, FileError> {
         if text.is_empty() || text.len() > MAX_PATH_LENGTH || text.contains('\0') {
             return Err(FileError::InvalidPath);
@@ -62,7 +61,7 @@ impl AllowedRoots {
             roots: self.paths().map(Path::to_owned).collect(),
         };
         let (existing, rest) = canonical_prefix(&requested).ok_or_else(outside)?;
-        // What lies outside is not even looked for: nobody learns what is there.
+        // Paths outside are not looked up, so that the error reveals nothing about them.
         let root = self.root_of(&existing, access).ok_or_else(outside)?;
         let is_plain = |part: Component<'_>| matches!(part, Component::Normal(_));
         if !rest.components().all(is_plain) {
@@ -78,7 +77,7 @@ impl AllowedRoots {
 
     fn root_of(&self, path: &Path, access: Access) -> Option<&Arc<RootDir>> {
         let output_dir = self.output_dir.iter().filter(|_| access == Access::Read);
-        // The deepest one, so that a folder inside another is its own.
+        // The deepest root wins.
         self.roots
             .iter()
             .chain(output_dir)
@@ -87,7 +86,7 @@ impl AllowedRoots {
     }
 }
 
-/// The longest beginning of a path that is there, without links, and the rest as it was written.
+/// The longest existing prefix of a path, canonical, and the rest as written.
 fn canonical_prefix(path: &Path) -> Option<(PathBuf, PathBuf)> {
     path.ancestors().find_map(|beginning| {
         let existing = beginning.canonicalize().ok()?;
@@ -107,7 +106,7 @@ mod tests {
     use super::super::resolved_path::walk_beneath;
     use super::*;
 
-    /// A root with a file, links that stay and links that leave, beside a secret.
+    /// A root with a file, links that stay inside and links that leave, beside a secret.
     fn fixture() -> (tempfile::TempDir, AllowedRoots) {
         let home = tempfile::tempdir().unwrap();
         let at = |path: &str| home.path().join(path);
@@ -134,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_inside_is_found_however_it_is_written() {
+    fn paths_inside_resolve_in_every_spelling() {
         let (home, roots) = fixture();
         let absolute = home.path().canonicalize().unwrap().join("root/sub/file");
         for path in [
@@ -152,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_leads_out() {
+    fn no_path_leaves_the_root() {
         let (home, roots) = fixture();
         let absolute = |path: &str| home.path().join(path).display().to_string();
         let paths = [
@@ -195,7 +194,7 @@ mod tests {
             assert!(read(&roots, &path).is_err(), "{path}");
             let made =
                 roots.resolve(&path, Access::Write).and_then(|it| it.open_or_create_parent());
-            // What is merely oddly named may be made, inside.
+            // An oddly named path may be created, but only inside.
             if let (Ok(_), Ok(resolved)) = (made, roots.resolve(&path, Access::Write)) {
                 let root = home.path().canonicalize().unwrap().join("root");
                 assert!(resolved.path.starts_with(root), "{path}");
@@ -205,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_outside_is_not_told_from_what_is_not_there() {
+    fn errors_do_not_reveal_what_exists_outside() {
         let (_home, roots) = fixture();
         let error = |path: &str| roots.resolve(path, Access::Read).unwrap_err().to_string();
         let without = |text: String, path: &str| text.replace(path, "");
@@ -216,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_became_a_link_after_it_was_found_leads_nowhere() {
+    fn a_folder_replaced_by_a_link_is_not_followed() {
         let (home, roots) = fixture();
         let resolved = roots.resolve("sub/file", Access::Read).unwrap();
         let root = home.path().join("root");
@@ -229,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_walk_step_by_step_is_as_safe() {
+    fn walking_component_by_component_is_as_safe() {
         let (_home, roots) = fixture();
         let folder = roots.roots[0].dir.as_fd();
         let open = |path: &str| walk_beneath(folder, Path::new(path), OFlags::RDONLY);
@@ -256,14 +255,14 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_nearly_right_is_suggested() {
+    fn a_similar_name_is_suggested() {
         let (_home, roots) = fixture();
         let error = roots.resolve("sub/fiel", Access::Read).unwrap().open().unwrap_err(); // misspelt on purpose
         assert!(error.to_string().contains("`file`"), "{error}");
     }
 
     #[test]
-    fn the_shelf_is_to_be_read_and_nothing_else() {
+    fn the_output_folder_is_read_only() {
         let (home, _) = fixture();
         let at = |path: &str| home.path().join(path);
         let roots = AllowedRoots::new(&[at("root")], Some(&at("root-two")));

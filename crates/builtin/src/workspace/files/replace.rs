@@ -1,4 +1,5 @@
-//! Replaces a piece of a text by another, and touches nothing else. Where it cannot, it says what was there instead.
+//! Replaces a piece of a text and changes nothing else. If the piece is not found, the error lists similar
+//! places.
 
 use std::fmt::Write;
 
@@ -9,7 +10,7 @@ use super::text_encoding::{LineEndings, to_crlf};
 /// How many lines of ambiguous matches are listed.
 const MAX_LISTED_LINES: usize = 10;
 
-/// How much is to be replaced.
+/// Which occurrences are replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Extent {
     /// The only occurrence.
@@ -18,7 +19,7 @@ pub(crate) enum Extent {
     Everywhere,
 }
 
-/// What to put for what.
+/// A replacement.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Replacement<'a> {
     pub(crate) old: &'a str,
@@ -26,37 +27,37 @@ pub(crate) struct Replacement<'a> {
     pub(crate) extent: Extent,
 }
 
-/// A text with a piece replaced.
+/// A text after a replacement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ReplaceResult {
     pub(crate) text: String,
-    /// How often.
+    /// The number of replacements.
     pub(crate) count: usize,
-    /// Where the first one begins, in bytes; the same place before and after.
+    /// Where the first replacement starts, in bytes of either text.
     pub(crate) start: usize,
-    /// Where the first one ends, in the new text.
+    /// Where the first replacement ends, in bytes of the new text.
     pub(crate) end: usize,
 }
 
 /// Why nothing was replaced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ReplaceError {
-    /// There is nothing to look for.
+    /// The old text is empty.
     Empty,
-    /// Both are the same.
+    /// Old and new text are the same.
     NoChange,
-    /// It is not there.
+    /// The old text does not occur.
     NotFound {
-        /// Places that are nearly it.
+        /// Similar places.
         near: Vec<SimilarPlace>,
     },
     /// The text would become too large.
     TooLarge,
-    /// It is there more than once, in these lines.
+    /// The old text occurs more than once, in these lines.
     Ambiguous { count: usize, lines: Vec<usize> },
 }
 
-/// Replaces. A text whose lines all end with a carriage return is searched and mended in its own way.
+/// Replaces a piece of a text. In a text with CRLF line endings, the arguments are converted to CRLF.
 pub(crate) fn replace(
     text: &str,
     replacement: Replacement<'_>,
@@ -66,7 +67,7 @@ pub(crate) fn replace(
     }
     let ends = LineEndings::detect(text);
     let adopted = to_crlf(replacement.old);
-    // Where every line ends with both, a line feed alone would be half of an end.
+    // In a CRLF text, a single LF would match half a line ending.
     let is_as_written = ends != LineEndings::CrLf && text.contains(replacement.old);
     let old = match is_as_written {
         true => replacement.old,
@@ -109,7 +110,7 @@ pub(crate) fn replace(
     }
 }
 
-/// Where a piece begins, also where two of them share letters: either could be meant.
+/// The start of every occurrence, including overlapping ones, since either could be meant.
 fn occurrences(text: &str, piece: &str) -> Vec<usize> {
     let step = piece.chars().next().map_or(1, char::len_utf8);
     let mut found = Vec::new();
@@ -121,13 +122,13 @@ fn occurrences(text: &str, piece: &str) -> Vec<usize> {
     found
 }
 
-/// The line that a byte is in, counted from 1.
+/// The line of a byte offset, from 1.
 pub(crate) fn line_number(text: &str, at: usize) -> usize {
     text[..at].matches('\n').count() + 1
 }
 
 impl ReplaceError {
-    /// What a model should know to do better.
+    /// The message for the model.
     pub(crate) fn message(&self) -> String {
         match self {
             ReplaceError::Empty => "`old_string` is empty; Write makes a file".to_owned(),
@@ -145,11 +146,11 @@ impl ReplaceError {
             ReplaceError::NotFound { near } => {
                 let mut text = "`old_string` was not found".to_owned();
                 if near.is_empty() {
-                    text.push_str("; nothing in the file is like it");
+                    text.push_str("; nothing in the file is similar");
                 }
                 for place in near {
                     let how = match place.difference {
-                        Difference::Whitespace => "differs in blanks only",
+                        Difference::Whitespace => "differs only in whitespace",
                         Difference::Text => "is like it",
                     };
                     let _infallible = write!(text, "\nline {} {how}:\n{}", place.line, place.text);
@@ -202,7 +203,7 @@ mod tests {
         }
 
         #[test]
-        fn everywhere_is_as_often_as_it_says(
+        fn replacing_everywhere_counts_every_match(
             text in "[ab\n]{0,60}", old in "[ab]{1,3}", new in "[xy]{0,3}",
         ) {
             if let Ok(replaced) = replace(&text, everywhere(&old, &new)) {
@@ -212,7 +213,7 @@ mod tests {
         }
 
         #[test]
-        fn lines_that_end_with_a_return_still_all_do(
+        fn crlf_line_endings_are_preserved(
             lines in prop::collection::vec("[a-c]{1,4}", 2..8), new in "[x\n]{1,5}",
         ) {
             let text = lines.join("\r\n") + "\r\n";
@@ -225,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn two_that_share_letters_are_two() {
+    fn overlapping_matches_are_ambiguous() {
         assert_eq!(
             replace("aaa", once("aa", "b")),
             Err(ReplaceError::Ambiguous { count: 2, lines: vec![1, 1] })
@@ -237,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_found_is_named_with_what_is_like_it() {
+    fn a_missing_text_is_reported_with_similar_places() {
         let text = "fn main() {\n    let total = add(1, 2);\n    print(total);\n}\n";
         let missed = replace(text, once("let total = add(1, 3);", "x")).unwrap_err();
         assert_eq!(
@@ -246,13 +247,13 @@ mod tests {
         );
         let blanks = "\tlet total = add(1, 2);\n\tprint(total);";
         let missed = replace(text, once(blanks, "x")).unwrap_err().message();
-        assert!(missed.contains("line 2 differs in blanks only"), "{missed}");
+        assert!(missed.contains("line 2 differs only in whitespace"), "{missed}");
         let nothing = replace(text, once("something else entirely", "x")).unwrap_err();
-        assert_eq!(nothing.message(), "`old_string` was not found; nothing in the file is like it");
+        assert_eq!(nothing.message(), "`old_string` was not found; nothing in the file is similar");
     }
 
     #[test]
-    fn what_makes_no_change_is_told() {
+    fn replacements_without_effect_are_errors() {
         assert_eq!(replace("a", once("", "b")), Err(ReplaceError::Empty));
         assert_eq!(replace("a", once("a", "a")), Err(ReplaceError::NoChange));
         assert_eq!(replace("a\r\nb\r\n", once("a\nb", "a\nb")), Err(ReplaceError::NoChange));

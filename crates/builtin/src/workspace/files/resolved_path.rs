@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 use super::file_error::FileError;
 
-/// One allowed folder, without links in its path, and held open.
+/// An allowed folder, canonical and held open.
 pub(crate) struct RootDir {
     pub(super) path: PathBuf,
     pub(super) dir: OwnedFd,
@@ -34,17 +34,17 @@ impl RootDir {
     }
 }
 
-/// A place inside of an allowed folder. Whether something is there is another question.
+/// A path inside an allowed folder. It need not exist.
 #[derive(Debug, Clone)]
 pub(crate) struct ResolvedPath {
     pub(super) root: Arc<RootDir>,
-    /// From the root on, without links and without `..`.
+    /// The path below the root, without links and `..`.
     pub(super) relative: PathBuf,
     /// The whole path.
     pub(crate) path: PathBuf,
 }
 
-/// A regular file that was opened, and what it was then.
+/// An opened regular file, and its metadata at that time.
 #[derive(Debug)]
 pub(crate) struct OpenedFile {
     pub(crate) file: File,
@@ -52,8 +52,8 @@ pub(crate) struct OpenedFile {
 }
 
 impl ResolvedPath {
-    /// Opens a regular file to read. Anything else is refused before it is opened for real: devices act on being
-    /// opened, and pipes wait.
+    /// Opens a regular file for reading. Other types are refused before opening: opening a device has side
+    /// effects, and opening a pipe blocks.
     pub(crate) fn open(&self) -> Result<OpenedFile, FileError> {
         let seen = self.stat()?;
         match FileType::from_raw_mode(seen.st_mode) {
@@ -82,7 +82,7 @@ impl ResolvedPath {
         self.open_relative(OFlags::RDONLY | OFlags::DIRECTORY)
     }
 
-    /// What is there, without following a link.
+    /// The metadata, without following a link.
     pub(crate) fn stat(&self) -> Result<Stat, FileError> {
         let Some((folder, name)) = self.parent_and_name() else {
             return fstat(&self.root.dir).map_err(|error| self.errno_error(error));
@@ -94,7 +94,7 @@ impl ResolvedPath {
             .map_err(|error| self.errno_error(error))
     }
 
-    /// Is anything there?
+    /// Whether the path exists.
     pub(crate) fn exists(&self) -> Result<bool, FileError> {
         match self.stat() {
             Ok(_) => Ok(true),
@@ -103,13 +103,13 @@ impl ResolvedPath {
         }
     }
 
-    /// Is it a folder?
+    /// Whether the path is a folder.
     pub(crate) fn is_dir(&self) -> Result<bool, FileError> {
         let status = self.stat()?;
         Ok(FileType::from_raw_mode(status.st_mode) == FileType::Directory)
     }
 
-    /// The folder that it lies in, made where it is missing, and its name there.
+    /// The parent folder, created if missing, and the name in it.
     pub(crate) fn open_or_create_parent(&self) -> Result<(OwnedFd, OsString), FileError> {
         let (folder, name) = self
             .parent_and_name()
@@ -147,7 +147,7 @@ impl ResolvedPath {
         FileError::Io { path: self.path.clone(), kind: error.kind() }
     }
 
-    /// What the system's refusal means.
+    /// The error for an errno.
     pub(crate) fn errno_error(&self, error: Errno) -> FileError {
         let path = self.path.clone();
         match error {
@@ -160,7 +160,7 @@ impl ResolvedPath {
         }
     }
 
-    /// A name in the same folder that may have been meant.
+    /// A similar name in the same folder.
     fn similar_name(&self) -> Option<String> {
         let name = self.path.file_name()?.to_str()?;
         let folder = self.path.parent()?;
@@ -174,12 +174,12 @@ impl ResolvedPath {
     }
 }
 
-/// Are both the same regular file?
+/// Whether both are the same regular file.
 fn is_same_file(one: &Stat, other: &Stat) -> bool {
     (one.st_dev, one.st_ino, one.st_mode) == (other.st_dev, other.st_ino, other.st_mode)
 }
 
-/// Opens what lies below a folder, and follows no link at all on the way.
+/// Opens a path below a folder without following any link.
 fn open_beneath(
     folder: BorrowedFd<'_>,
     relative: &Path,
@@ -195,11 +195,11 @@ fn open_beneath(
         let resolve =
             ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
         let flags = flags | OFlags::CLOEXEC;
-        // The kernel asks for another try when something was renamed meanwhile.
+        // The kernel asks for a retry after a concurrent rename.
         for _ in 0..8 {
             match openat2(folder, relative, flags, Mode::empty(), resolve) {
                 Err(Errno::AGAIN | Errno::INTR) => {}
-                // An old kernel, or a filter that does not know the call.
+                // An old kernel, or a seccomp filter that does not know the call.
                 Err(Errno::NOSYS | Errno::PERM) => break,
                 opened => return opened,
             }
@@ -208,7 +208,7 @@ fn open_beneath(
     walk_beneath(folder, relative, flags)
 }
 
-/// The same step by step, where the system cannot do it at once.
+/// The same component by component, for systems without `openat2`.
 pub(super) fn walk_beneath(
     folder: BorrowedFd<'_>,
     relative: &Path,

@@ -1,32 +1,32 @@
 //! Finds the places of a text that are most similar to a piece that was not found.
 
-/// How many lines of the text are compared when a piece is not found.
+/// How many lines of the text are compared.
 const MAX_COMPARED_LINES: usize = 10_000;
-/// How many places are named.
+/// How many places are suggested, and how many lines of each.
 const MAX_SUGGESTIONS: usize = 3;
 const MAX_SUGGESTION_LINES: usize = 10;
-/// How long a line that is shown or compared may be, in characters.
+/// The maximum length of a compared or shown line, in characters.
 const MAX_LINE_LENGTH: usize = 200;
-/// How alike a place must be to be worth a mention.
+/// The minimum similarity of a suggestion.
 const MIN_SIMILARITY: f64 = 0.5;
 
-/// A place that is nearly what was looked for.
+/// A place that is similar to the searched text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SimilarPlace {
-    /// Its first line, counted from 1.
+    /// Its first line, from 1.
     pub(crate) line: usize,
-    /// What it says.
+    /// Its text.
     pub(crate) text: String,
-    /// Is it the same but for blanks?
+    /// How it differs.
     pub(crate) difference: Difference,
 }
 
-/// What a near place differs in.
+/// How a similar place differs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Difference {
-    /// Blanks and line ends only.
+    /// In whitespace only.
     Whitespace,
-    /// Words.
+    /// In its text.
     Text,
 }
 
@@ -66,9 +66,9 @@ fn similar_place(start: usize, window: &[&str], searched: &[&str]) -> SimilarPla
         true => Difference::Whitespace,
         false => Difference::Text,
     };
-    let shown: Vec<String> =
+    let lines: Vec<String> =
         window.iter().take(MAX_SUGGESTION_LINES).map(|line| truncate_line(line)).collect();
-    SimilarPlace { line: start + 1, text: shown.join("\n"), difference }
+    SimilarPlace { line: start + 1, text: lines.join("\n"), difference }
 }
 
 fn similarity(window: &[&str], searched: &[&str]) -> f64 {

@@ -14,23 +14,23 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::output_log::OutputLog;
 
-/// How long somebody who left a command's group may keep its output open once it has ended.
+/// How long a process outside the command's group may keep its output open after the command ended.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Runs a command and says at the end where it stands: `$1` is the command, `$2` the file to say it in.
+/// Runs a command and writes its final working folder to a file: `$1` is the command, `$2` the file.
 pub(super) const FOREGROUND_SCRIPT: &str =
     "__swb=$2; set -- \"$1\"; trap 'pwd -P >\"$__swb\"' EXIT; eval \"$1\"";
 
-/// The same for a command whose folder does not matter.
+/// Runs a command whose working folder does not matter.
 pub(super) const BACKGROUND_SCRIPT: &str = "eval \"$1\"";
 
-/// What to run.
+/// A command to run.
 #[derive(Debug, Clone)]
 pub(crate) struct CommandSpec {
     pub(crate) command: String,
-    /// Where the shell stands.
+    /// The shell's working folder.
     pub(crate) working_dir: PathBuf,
-    /// Where outputs lie.
+    /// The folder for outputs.
     pub(crate) output_dir: PathBuf,
 }
 
@@ -46,7 +46,7 @@ impl JobExit {
     /// How the command ended; `None` after a success.
     pub(crate) fn describe(&self) -> Option<String> {
         match (self.cause, self.code, self.signal) {
-            (ExitCause::Timeout, _, _) => Some("it took too long and was ended".to_owned()),
+            (ExitCause::Timeout, _, _) => Some("it timed out and was ended".to_owned()),
             (ExitCause::Killed, _, _) => Some("it was ended on request".to_owned()),
             (ExitCause::Exited, Some(0), _) => None,
             (ExitCause::Exited, Some(code), _) => Some(format!("exit code {code}")),
@@ -56,33 +56,33 @@ impl JobExit {
     }
 }
 
-/// Who ended a command.
+/// Why a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ExitCause {
-    /// Itself.
+    /// It exited.
     Exited,
-    /// We, for it took too long.
+    /// Its timeout expired.
     Timeout,
-    /// We, for somebody wanted that.
+    /// It was killed on request.
     Killed,
 }
 
-/// A command that ran while somebody waited.
+/// A finished foreground command.
 #[derive(Debug)]
 pub(crate) struct CommandResult {
     pub(crate) exit: JobExit,
     pub(crate) output: OutputLog,
-    /// Where it left the shell, where it says so.
+    /// The working folder it left, if known.
     pub(crate) working_dir: Option<PathBuf>,
 }
 
-/// When a command is ended by us.
+/// When a command is ended.
 pub(super) struct StopConditions {
     pub(super) timeout: Duration,
     pub(super) kill: Arc<Notify>,
 }
 
-/// Listens to a command until it ends. Dropping the future kills it, and everybody whom it started.
+/// Waits for a command and records its output. Dropping the future kills the command and its descendants.
 pub(super) async fn wait_for_exit(
     mut pipe: Receiver,
     mut command: RunningCommand,

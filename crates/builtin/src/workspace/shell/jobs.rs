@@ -1,5 +1,5 @@
-//! Commands while they run: started in groups of their own, listened to, ended in time. Those in the background have
-//! a name, and end with their client at the latest.
+//! The commands of one client: run in their own process groups, with a timeout. Background commands have a name
+//! and end with their client at the latest.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,7 +25,7 @@ use super::command::{
 use super::output_log::{Excerpt, OutputLog};
 use crate::kit::handler_error::HandlerError;
 
-/// How many commands may run in the background, and how many that ended are remembered.
+/// Limits for running background commands, and for remembered ones.
 const MAX_RUNNING: usize = 16;
 const MAX_REMEMBERED: usize = 32;
 /// Longer than any command may run.
@@ -33,9 +33,9 @@ const MAX_BACKGROUND_TIME: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// The commands of one client.
 pub(crate) struct Jobs {
-    guard_program: Option<WatchdogProgram>,
+    watchdog_program: Option<WatchdogProgram>,
     /// Started with the first command.
-    guard: OnceLock<Option<Watchdog>>,
+    watchdog: OnceLock<Option<Watchdog>>,
     environment: Vec<(String, String)>,
     descendants: ProcessSet,
     next_number: AtomicU64,
@@ -48,18 +48,18 @@ struct Table {
     tasks: JoinSet<()>,
 }
 
-/// One command in the background.
+/// A background command.
 struct Job {
     number: u64,
     command: String,
     output: Arc<OutputLog>,
     exit: watch::Receiver<Option<JobExit>>,
     kill: Arc<Notify>,
-    /// How much of its output was given out.
+    /// How much of the output was returned.
     read_offset: u64,
 }
 
-/// What is new of a command in the background.
+/// New output of a background command.
 #[derive(Debug)]
 pub(crate) struct JobUpdate {
     pub(crate) command: String,
@@ -75,10 +75,13 @@ impl fmt::Debug for Jobs {
 }
 
 impl Jobs {
-    pub(crate) fn new(guard: Option<WatchdogProgram>, environment: Vec<(String, String)>) -> Jobs {
+    pub(crate) fn new(
+        watchdog: Option<WatchdogProgram>,
+        environment: Vec<(String, String)>,
+    ) -> Jobs {
         Jobs {
-            guard_program: guard,
-            guard: OnceLock::new(),
+            watchdog_program: watchdog,
+            watchdog: OnceLock::new(),
             environment,
             descendants: ProcessSet::new(),
             next_number: AtomicU64::new(0),
@@ -108,7 +111,7 @@ impl Jobs {
         Ok(CommandResult { exit, output, working_dir: folder })
     }
 
-    /// Starts a command in the background; comes back with its name.
+    /// Starts a background command and returns its name.
     pub(crate) fn start_background(
         &self,
         spec: &CommandSpec,
@@ -129,10 +132,10 @@ impl Jobs {
         let kill = Arc::new(Notify::new());
         let stop_conditions =
             StopConditions { timeout: timeout.unwrap_or(MAX_BACKGROUND_TIME), kill: kill.clone() };
-        let kept = output.clone();
+        let log = output.clone();
         table.tasks.spawn(async move {
-            let exit = wait_for_exit(pipe, command, &kept, stop_conditions).await;
-            let _nobody_asks = tell.send(Some(exit));
+            let exit = wait_for_exit(pipe, command, &log, stop_conditions).await;
+            let _no_receiver = tell.send(Some(exit));
         });
         let name = format!("bash_{number}");
         let command = spec.command.clone();
@@ -141,8 +144,8 @@ impl Jobs {
         Ok(name)
     }
 
-    /// What a command said since it was asked last, at most so much, and whether it has ended. Waits for its end,
-    /// but no longer than that.
+    /// The output of a command since the last call, up to a size, and whether it has ended. Waits for its end,
+    /// up to `wait`.
     pub(crate) async fn read_update(
         &self,
         name: &str,
@@ -150,10 +153,10 @@ impl Jobs {
         max_bytes: u64,
     ) -> Result<JobUpdate, HandlerError> {
         let mut exit = self.with_job(name, |job| job.exit.clone())?;
-        // One that is over, or gone, is not waited for.
+        // A finished or removed command is not waited for.
         let _over_or_time_up = timeout(wait, exit.wait_for(Option::is_some)).await;
         self.with_job(name, |job| {
-            // Asked first: what it says after that is for the next time.
+            // Read the exit first: later output belongs to the next call.
             let exit = *job.exit.borrow();
             let (excerpt, next) = job.output.read_from(job.read_offset, max_bytes);
             job.read_offset = next;
@@ -162,18 +165,18 @@ impl Jobs {
         })
     }
 
-    /// Ends a command in the background, and everybody whom it started. One that has ended already stays so.
+    /// Kills a background command and its descendants. A finished command stays as it is.
     pub(crate) async fn kill(&self, name: &str) -> Result<JobExit, HandlerError> {
         let (mut exit, kill) = self.with_job(name, |job| (job.exit.clone(), job.kill.clone()))?;
         kill.notify_one();
         let ended = timeout(Duration::from_secs(10), exit.wait_for(Option::is_some)).await;
         match ended {
-            Ok(Ok(exit)) => exit.ok_or_else(|| HandlerError::failed("it cannot be ended")),
+            Ok(Ok(exit)) => exit.ok_or_else(|| HandlerError::failed("it could not be ended")),
             Ok(Err(_)) | Err(_) => Err(HandlerError::failed(format!("`{name}` does not end"))),
         }
     }
 
-    /// Ends everything that was started here, and waits until it is gone.
+    /// Kills all commands and waits for them.
     pub(crate) async fn shut_down(&self) {
         let mut tasks = {
             let mut table = self.table();
@@ -198,9 +201,7 @@ impl Jobs {
         }
         let known: Vec<&str> = table.jobs.keys().map(String::as_str).collect();
         let known = if known.is_empty() { "there is none".to_owned() } else { known.join(", ") };
-        Err(HandlerError::failed(format!(
-            "there is no command `{name}` in the background ({known})"
-        )))
+        Err(HandlerError::failed(format!("there is no background command `{name}` ({known})")))
     }
 
     fn spawn_shell(
@@ -209,11 +210,11 @@ impl Jobs {
         script: &str,
         folder_file: &Path,
     ) -> Result<(Receiver, RunningCommand), HandlerError> {
-        let guard = self.guard.get_or_init(|| {
-            self.guard_program.as_ref().and_then(|program| Watchdog::start(program).ok())
+        let watchdog = self.watchdog.get_or_init(|| {
+            self.watchdog_program.as_ref().and_then(|program| Watchdog::start(program).ok())
         });
-        let keeping = ProcessOptions {
-            watchdog: guard.clone(),
+        let options = ProcessOptions {
+            watchdog: watchdog.clone(),
             process_set: self.descendants,
             ..ProcessOptions::default()
         };
@@ -233,18 +234,18 @@ impl Jobs {
         let failed = |error: &StartError| {
             HandlerError::failed(format!("the shell cannot be started: {}", error.source))
         };
-        match process_command::spawn(&program, &keeping) {
+        match process_command::spawn(&program, &options) {
             Err(error) if error.source.kind() == std::io::ErrorKind::NotFound => {
                 program.command = "sh".into();
-                process_command::spawn(&program, &keeping).map_err(|error| failed(&error))
+                process_command::spawn(&program, &options).map_err(|error| failed(&error))
             }
-            sent => sent.map_err(|error| failed(&error)),
+            spawned => spawned.map_err(|error| failed(&error)),
         }
     }
 }
 
 impl Table {
-    /// Makes room for one more: those that ended longest ago go, with their outputs.
+    /// Makes room for one more job: removes the oldest finished ones with their outputs.
     fn evict_finished(&mut self) {
         while self.jobs.len() >= MAX_REMEMBERED {
             let ended = self.jobs.iter().filter(|(_, job)| !job.is_running());
@@ -268,7 +269,7 @@ impl Job {
 fn create_output_log(spec: &CommandSpec, number: u64) -> Result<OutputLog, HandlerError> {
     let path = spec.output_dir.join(format!("bash_{number}.txt"));
     OutputLog::new(path)
-        .map_err(|error| HandlerError::failed(format!("the output cannot be kept: {error}")))
+        .map_err(|error| HandlerError::failed(format!("the output cannot be stored: {error}")))
 }
 
 fn parse_working_dir(bytes: &[u8]) -> Option<PathBuf> {

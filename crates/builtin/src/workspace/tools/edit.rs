@@ -1,4 +1,4 @@
-//! `Edit`: one piece of a file replaced by another, and nothing else.
+//! The tool `Edit`: replaces a piece of a file.
 
 use std::sync::Arc;
 
@@ -58,8 +58,8 @@ fn edit(access: &FileAccess, it: &EditArguments) -> Result<ToolOutput, HandlerEr
     let file = access.text_as_read(&it.file_path)?;
     let path = file.resolved.path.display().to_string();
     let replaced = it.operation.apply(&file.decoded.text);
-    let replaced =
-        replaced.map_err(|why| HandlerError::failed(format!("`{path}` is unchanged: {why}")))?;
+    let replaced = replaced
+        .map_err(|error| HandlerError::failed(format!("`{path}` is unchanged: {error}")))?;
     access.save(&file, &replaced.text)?;
     let (line, snippet) = snippet(&replaced);
     let count = replaced.count;

@@ -6,13 +6,13 @@ use serde_json::{Value as Json, json};
 use crate::workspace::files::replace::{Extent, ReplaceResult, Replacement, line_number, replace};
 use crate::workspace::files::text_encoding::with_line_numbers;
 
-/// How many lines are shown around a change, and at most.
+/// How many lines are shown around a change, and in total.
 const CONTEXT_LINES: usize = 3;
 const MAX_SHOWN_LINES: usize = 40;
-/// How many characters of a line are shown.
+/// The maximum length of a shown line, in characters.
 const MAX_LINE_LENGTH: usize = 500;
 
-/// One replacement.
+/// A replacement.
 #[derive(Deserialize)]
 pub(super) struct EditOperation {
     old_string: String,
@@ -22,7 +22,7 @@ pub(super) struct EditOperation {
 }
 
 impl EditOperation {
-    /// The text with this replacement made.
+    /// Applies the replacement to a text.
     pub(super) fn apply(&self, text: &str) -> Result<ReplaceResult, String> {
         let extent = match self.replace_all {
             true => Extent::Everywhere,
@@ -32,7 +32,7 @@ impl EditOperation {
         replace(text, replacement).map_err(|mismatch| mismatch.message())
     }
 
-    /// The schemas of its members.
+    /// The schemas of the members.
     pub(super) fn schema() -> Json {
         json!({
             "old_string": {
@@ -48,7 +48,7 @@ impl EditOperation {
     }
 }
 
-/// Where the first change begins, and what it looks like there now.
+/// The line of the first change, and the lines around it.
 pub(super) fn snippet(replaced: &ReplaceResult) -> (usize, String) {
     let line = line_number(&replaced.text, replaced.start);
     let last = line_number(&replaced.text, replaced.end);

@@ -1,4 +1,4 @@
-//! `Grep`: looks for a regular expression in files, with ripgrep's libraries.
+//! The tool `Grep`: searches files for a regular expression, with ripgrep's libraries.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -22,12 +22,12 @@ use crate::workspace::files::walk;
 use crate::workspace::files::walk::{IgnoredFiles, WalkCoverage};
 use crate::workspace::session::WorkspaceSession;
 
-/// How many results are shown unless told otherwise, and at most.
+/// The default and maximum number of results.
 const DEFAULT_LIMIT: usize = 250;
 const MAX_LIMIT: usize = 5000;
-/// How many lines around a match are shown at most.
+/// The maximum number of context lines.
 const MAX_CONTEXT_LINES: usize = 50;
-/// What a search may take in memory.
+/// Memory limits of a search.
 const MAX_HEAP: usize = 128 * 1024 * 1024;
 const MAX_REGEX_SIZE: usize = 10 * 1024 * 1024;
 
@@ -149,7 +149,7 @@ fn grep(access: &FileAccess, it: &GrepArguments) -> Result<ToolOutput, HandlerEr
             }
         })?
     } else {
-        // Whoever names a file is told why it cannot be searched.
+        // A file that was named explicitly gets an error message.
         start.open()?;
         match search.search_file(&start) {
             ControlFlow::Continue(()) => WalkCoverage::Complete,
@@ -159,7 +159,7 @@ fn grep(access: &FileAccess, it: &GrepArguments) -> Result<ToolOutput, HandlerEr
     Ok(search.into_output(coverage))
 }
 
-/// A pattern without a slash fits in any folder, as ripgrep has it.
+/// Compiles a glob. Without a slash it matches in any folder, as in ripgrep.
 fn glob_filter(glob: &str, folder: &Path) -> Result<GlobMatcher, HandlerError> {
     match glob.contains('/') {
         true => walk::compile_glob(glob, folder),
@@ -178,9 +178,9 @@ fn build_matcher(it: &GrepArguments) -> Result<RegexMatcher, HandlerError> {
         true => builder.dot_matches_new_line(true),
         false => builder.crlf(true),
     };
-    builder.build(&it.pattern).map_err(|error| {
-        HandlerError::failed(format!("the regular expression makes no sense: {error}"))
-    })
+    builder
+        .build(&it.pattern)
+        .map_err(|error| HandlerError::failed(format!("invalid regular expression: {error}")))
 }
 
 fn build_searcher(it: &GrepArguments) -> Searcher {

@@ -17,11 +17,11 @@ use crate::workspace::file_access::FileAccess;
 use crate::workspace::files::resolved_path::ResolvedPath;
 use crate::workspace::files::walk::WalkCoverage;
 
-/// How much is shown in all, in bytes.
+/// The maximum size of the output, in bytes.
 const MAX_OUTPUT_BYTES: usize = 200_000;
-/// How many characters of a line are shown.
+/// The maximum length of a shown line, in characters.
 const MAX_LINE_LENGTH: usize = 500;
-/// Larger files are passed over.
+/// Larger files are skipped.
 const MAX_FILE_SIZE: i64 = 64 * 1024 * 1024;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
@@ -34,7 +34,7 @@ pub(super) enum OutputMode {
     Count,
 }
 
-/// A search while it goes on.
+/// A running search.
 pub(super) struct Search<'a> {
     pub(super) mode: OutputMode,
     pub(super) access: &'a FileAccess,
@@ -44,13 +44,13 @@ pub(super) struct Search<'a> {
     pub(super) results: SearchResults,
 }
 
-/// What was found so far.
+/// The results so far.
 #[derive(Default)]
 pub(super) struct SearchResults {
     files: Vec<(SystemTime, String)>,
     counts: Vec<(String, u64)>,
     lines: Vec<MatchedLine>,
-    /// What the lines take, in bytes.
+    /// The size of the lines, in bytes.
     byte_count: usize,
     is_truncated: bool,
 }
@@ -60,7 +60,7 @@ struct MatchedLine {
     number: u64,
     text: String,
     is_match: bool,
-    /// Is there a gap before it?
+    /// Whether there is a gap before the line.
     follows_gap: bool,
 }
 
@@ -72,7 +72,7 @@ impl Search<'_> {
         self.search_file(&resolved)
     }
 
-    /// Files that cannot be read are passed over.
+    /// Searches a file. Unreadable files are skipped.
     pub(super) fn search_file(&mut self, resolved: &ResolvedPath) -> ControlFlow<()> {
         let Ok(opened) = resolved.open() else { return ControlFlow::Continue(()) };
         if opened.stat.st_size > MAX_FILE_SIZE {
@@ -87,7 +87,7 @@ impl Search<'_> {
             count: 0,
             follows_gap: false,
         };
-        // One that cannot be read to its end has what was found until then.
+        // A file that fails midway keeps the matches found so far.
         let _read_to_the_end = self.searcher.search_file(&self.matcher, &opened.file, &mut sink);
         let count = sink.count;
         if count > 0 {
@@ -127,10 +127,10 @@ impl Search<'_> {
             }
         };
         if text_output.is_empty() {
-            text_output.push_str("nothing was found\n");
+            text_output.push_str("no matches\n");
         }
         if is_truncated {
-            text_output.push_str("(there is more; narrow the search, or raise `head_limit`)\n");
+            text_output.push_str("(truncated; narrow the search, or raise `head_limit`)\n");
         }
         structured["truncated"] = json!(is_truncated);
         ToolOutput::structured(structured, text_output)
@@ -152,7 +152,7 @@ impl SearchResults {
         (json!({"mode": "count", "counts": counts}), text_output)
     }
 
-    /// As ripgrep prints it: a colon behind the number of a match, a dash behind that of a line beside one.
+    /// Ripgrep's output format: a colon after the line number of a match, a dash after that of a context line.
     fn line_output(&self) -> (Json, String) {
         let mut text_output = String::new();
         for line in &self.lines {
@@ -169,7 +169,7 @@ impl SearchResults {
     }
 }
 
-/// Takes what a searcher finds in one file.
+/// Collects the matches of one file.
 struct MatchCollector<'a> {
     mode: OutputMode,
     path: Arc<str>,
@@ -180,7 +180,7 @@ struct MatchCollector<'a> {
 }
 
 impl MatchCollector<'_> {
-    /// Is there room for more?
+    /// Adds lines; `false` when a limit is reached.
     fn push_lines(&mut self, first: u64, bytes: &[u8], is_match: bool) -> bool {
         for (number, line) in (first..).zip(bytes.split_inclusive(|byte| *byte == b'\n')) {
             let text = String::from_utf8_lossy(line);

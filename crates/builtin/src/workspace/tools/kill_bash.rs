@@ -1,4 +1,4 @@
-//! `KillBash`: ends a command in the background.
+//! The tool `KillBash`: ends a background command.
 
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ async fn kill(
     it: &KillBashArguments,
 ) -> Result<ToolOutput, HandlerError> {
     let exit = session.jobs.kill(&it.bash_id).await?;
-    let how = exit.describe().unwrap_or_else(|| "it had ended well already".to_owned());
+    let how = exit.describe().unwrap_or_else(|| "it had exited successfully".to_owned());
     let structured = json!({"bashId": it.bash_id, "exitCode": exit.code, "signal": exit.signal});
     Ok(ToolOutput::structured(structured, format!("`{}` is over: {how}", it.bash_id)))
 }

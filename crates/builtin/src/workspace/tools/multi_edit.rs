@@ -1,4 +1,4 @@
-//! `MultiEdit`: several pieces of one file replaced, one after the other: all of them or none.
+//! The tool `MultiEdit`: several replacements in one file, all or none.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::kit::tool_output::ToolOutput;
 use crate::workspace::file_access::FileAccess;
 use crate::workspace::session::WorkspaceSession;
 
-/// How many replacements one call makes.
+/// The maximum number of replacements.
 const MAX_EDITS: usize = 200;
 
 #[derive(Deserialize)]
@@ -80,9 +80,11 @@ fn edit(access: &FileAccess, it: &MultiEditArguments) -> Result<ToolOutput, Hand
     let mut text = file.decoded.text.clone();
     let (mut made, mut last) = (Vec::new(), String::new());
     for (number, operation) in (1..).zip(&it.edits) {
-        let replaced = operation.apply(&text).map_err(|why| {
-            let of = it.edits.len();
-            HandlerError::failed(format!("`{path}` is unchanged: edit {number} of {of}: {why}"))
+        let replaced = operation.apply(&text).map_err(|error| {
+            let total = it.edits.len();
+            HandlerError::failed(format!(
+                "`{path}` is unchanged: edit {number} of {total}: {error}"
+            ))
         })?;
         let (line, shown) = snippet(&replaced);
         made.push(json!({"replacements": replaced.count, "line": line}));

@@ -1,4 +1,4 @@
-//! `Write`: a whole file, new or in place of the one that is there.
+//! The tool `Write`: writes a whole file.
 
 use std::sync::Arc;
 
@@ -78,7 +78,7 @@ fn write(access: &FileAccess, it: &WriteArguments) -> Result<ToolOutput, Handler
     };
     let path = resolved.path.display().to_string();
     let lines = it.content.lines().count();
-    let action = if is_new { "is new" } else { "was written anew" };
+    let action = if is_new { "is new" } else { "was replaced" };
     let structured = json!({"path": path, "created": is_new, "bytes": bytes.len(), "lines": lines});
     Ok(ToolOutput::structured(
         structured,

@@ -18,8 +18,8 @@ use crate::kit::server::Server;
 use crate::kit::tool::Tool;
 use crate::kit::tool_output::ToolOutput;
 use note_store::NoteStore;
+use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::json;
 
 /// The name of the server.
 pub const NAME: &str = "demo";
@@ -48,18 +48,18 @@ pub fn server(file: PathBuf) -> Arc<Server> {
 }
 
 /// The arguments of a tool that takes none.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct NoArguments {}
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct EchoArguments {
+    #[schemars(length(max = MAX_ECHO_LENGTH))]
     text: String,
 }
 
 fn echo() -> Tool {
-    Tool::new("echo", "Returns its text.", async |_: HandlerContext, it: EchoArguments| {
+    Tool::typed("echo", "Returns its text.", async |_: HandlerContext, it: EchoArguments| {
         Ok(ToolOutput::text(it.text.chars().take(MAX_ECHO_LENGTH).collect::<String>()))
     })
-    .input_schema(json!({"text": {"type": "string", "maxLength": MAX_ECHO_LENGTH}}), &["text"])
     .read_only()
 }

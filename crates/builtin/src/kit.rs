@@ -7,6 +7,7 @@ pub mod context;
 mod dispatch;
 pub mod elicitation;
 pub mod handler_error;
+mod input_schema;
 mod log_level;
 pub mod prompt;
 mod request_state;

@@ -6,19 +6,17 @@
 //!
 //! ```
 //! use std::sync::Arc;
+//! use schemars::JsonSchema;
 //! use serde::Deserialize;
-//! use serde_json::json;
 //! use switchboard_builtin::kit::{HandlerContext, Server, Tool, ToolOutput};
 //!
-//! #[derive(Deserialize)]
+//! #[derive(Deserialize, JsonSchema)]
 //! struct Sum { a: i64, b: i64 }
 //!
-//! let add = Tool::new("add", "Adds two numbers.", async |_: HandlerContext, it: Sum| {
+//! let add = Tool::typed("add", "Adds two numbers.", async |_: HandlerContext, it: Sum| {
 //!     Ok(ToolOutput::text((it.a + it.b).to_string()))
 //! });
-//! let number = json!({"type": "integer"});
-//! let add = add.input_schema(json!({"a": number, "b": number}), &["a", "b"]).read_only();
-//! let server = Arc::new(Server::new("calculator", "1.0.0").tool(add));
+//! let server = Arc::new(Server::new("calculator", "1.0.0").tool(add.read_only()));
 //! # let _ = server;
 //! ```
 

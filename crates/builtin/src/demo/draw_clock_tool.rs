@@ -1,7 +1,7 @@
 //! The tool `draw_clock`: draws a clock face as a grayscale picture.
 
+use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::json;
 
 use super::png::gray_png;
 use crate::kit::context::HandlerContext;
@@ -12,22 +12,16 @@ use crate::kit::tool_output::ToolOutput;
 /// Width and height in pixels.
 const SIZE: u16 = 160;
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct DrawClockArguments {
+    #[schemars(range(max = 23))]
     hour: u16,
+    #[schemars(range(max = 59))]
     minute: u16,
 }
 
 pub(crate) fn draw_clock_tool() -> Tool {
-    Tool::new("draw_clock", "Draws a picture of a clock that shows a time.", draw)
-        .input_schema(
-            json!({
-                "hour": {"type": "integer", "minimum": 0, "maximum": 23},
-                "minute": {"type": "integer", "minimum": 0, "maximum": 59},
-            }),
-            &["hour", "minute"],
-        )
-        .read_only()
+    Tool::typed("draw_clock", "Draws a picture of a clock that shows a time.", draw).read_only()
 }
 
 async fn draw(_: HandlerContext, it: DrawClockArguments) -> Result<ToolOutput, HandlerError> {

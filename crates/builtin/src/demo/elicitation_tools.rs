@@ -18,12 +18,11 @@ fn output_schema() -> Json {
 }
 
 pub(crate) fn book_table() -> Tool {
-    Tool::new(
+    Tool::typed(
         "book_table",
         "Asks what it must know to book a table, and says what it was told.",
         book,
     )
-    .input_schema(json!({}), &[])
     .output_schema(output_schema())
     .non_destructive()
 }
@@ -68,8 +67,7 @@ async fn book(context: HandlerContext, _: NoArguments) -> Result<ToolOutput, Han
 }
 
 pub(crate) fn sign_guestbook() -> Tool {
-    Tool::new("sign_guestbook", "Asks you to visit a page, and says whether you would.", sign)
-        .input_schema(json!({}), &[])
+    Tool::typed("sign_guestbook", "Asks you to visit a page, and says whether you would.", sign)
         .output_schema(output_schema())
         .non_destructive()
         .open_world()

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -21,25 +22,27 @@ const TEXT_MIME_TYPE: &str = "text/plain";
 const TONES: [&str; 5] = ["formal", "friendly", "funny", "plain", "poetic"];
 const TOPICS: [&str; 3] = ["telephone exchanges", "the sea", "tea"];
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct AddNoteArguments {
+    #[schemars(length(min = 1, max = MAX_NOTE_LENGTH))]
     text: String,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct NoteIdArguments {
+    #[schemars(range(min = 1))]
     id: u64,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct RewriteNoteArguments {
+    #[schemars(range(min = 1))]
     id: u64,
+    #[schemars(length(min = 1, max = MAX_NOTE_LENGTH))]
     text: String,
 }
 
 pub(crate) fn tools(store: &Arc<NoteStore>) -> Vec<Tool> {
-    let text = json!({"type": "string", "minLength": 1, "maxLength": MAX_NOTE_LENGTH});
-    let id = json!({"type": "integer", "minimum": 1});
     let store = || store.clone();
     let add = {
         let store = store();
@@ -58,23 +61,18 @@ pub(crate) fn tools(store: &Arc<NoteStore>) -> Vec<Tool> {
         move |_: HandlerContext, it: NoteIdArguments| delete(store.clone(), it)
     };
     vec![
-        Tool::new("add_note", "Writes a note down.", add)
-            .input_schema(json!({"text": text}), &["text"])
+        Tool::typed("add_note", "Writes a note down.", add)
             .output_schema(json!({
                 "type": "object",
                 "properties": {"id": {"type": "integer"}, "uri": {"type": "string"}},
                 "required": ["id", "uri"],
             }))
             .non_destructive(),
-        Tool::new("list_notes", "Lists all notes.", list).input_schema(json!({}), &[]).read_only(),
-        Tool::new("rewrite_note", "Replaces the text of a note.", rewrite)
-            .input_schema(json!({"id": id, "text": text}), &["id", "text"])
+        Tool::typed("list_notes", "Lists all notes.", list).read_only(),
+        Tool::typed("rewrite_note", "Replaces the text of a note.", rewrite)
             .destructive()
             .idempotent(),
-        Tool::new("delete_note", "Deletes a note for good.", delete)
-            .input_schema(json!({"id": id}), &["id"])
-            .destructive()
-            .idempotent(),
+        Tool::typed("delete_note", "Deletes a note for good.", delete).destructive().idempotent(),
     ]
 }
 

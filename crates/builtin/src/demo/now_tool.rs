@@ -2,6 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -14,8 +15,10 @@ const DAY: i64 = 24 * 3600;
 const WEEKDAYS: [&str; 7] =
     ["Thursday", "Friday", "Saturday", "Sunday", "Monday", "Tuesday", "Wednesday"];
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct NowArguments {
+    /// The time zone, as its distance from UTC: +02:00
+    #[schemars(regex(pattern = "^[+-][0-9]{2}:[0-9]{2}$"))]
     offset: Option<String>,
 }
 
@@ -25,12 +28,7 @@ pub(crate) fn now_tool() -> Tool {
         "properties": {"time": {"type": "string"}, "weekday": {"type": "string"}},
         "required": ["time", "weekday"],
     });
-    let offset = json!({
-        "type": "string", "pattern": "^[+-][0-9]{2}:[0-9]{2}$",
-        "description": "The time zone, as its distance from UTC: +02:00",
-    });
-    Tool::new("now", "Tells the time, in UTC or at a distance from it.", current_time)
-        .input_schema(json!({"offset": offset}), &[])
+    Tool::typed("now", "Tells the time, in UTC or at a distance from it.", current_time)
         .output_schema(schema)
         .read_only()
 }

@@ -3,11 +3,13 @@
 use std::fmt;
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json, json};
 
 use crate::kit::context::HandlerContext;
 use crate::kit::handler_error::{HandlerError, HandlerFuture};
+use crate::kit::input_schema;
 use crate::kit::tool_output::ToolOutput;
 
 type Handler =
@@ -86,6 +88,19 @@ impl Tool {
             world: World::Closed,
             handler,
         }
+    }
+
+    /// A tool whose input schema comes from the type of its arguments: names and types from the fields, descriptions
+    /// from their doc comments, limits from `#[schemars(…)]`. A field with a default or of type `Option` is optional.
+    /// Everything else is as with [`Tool::new`].
+    pub fn typed<A, H, F>(name: &str, description: &str, handler: H) -> Tool
+    where
+        A: DeserializeOwned + JsonSchema,
+        H: Fn(HandlerContext, A) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<ToolOutput, HandlerError>> + Send + 'static,
+    {
+        let schema = input_schema::of::<A>();
+        Tool { input_schema: schema, ..Tool::new(name, description, handler) }
     }
 
     /// Sets the display name.

@@ -65,6 +65,63 @@ async fn the_tools_are_listed_with_their_hints() {
 }
 
 #[tokio::test]
+async fn input_schemas_describe_the_arguments() {
+    let folder = folder();
+    let test_client = TestClient::new(&server(folder.path()), Era::Modern).await;
+    let listed = test_client.request_json("tools/list", json!({})).await.expect("a list");
+    let note_id = json!({"type": "integer", "minimum": 1});
+    let note_text = json!({"type": "string", "minLength": 1, "maxLength": 10_000});
+    let offset = json!({
+        "type": "string", "pattern": "^[+-][0-9]{2}:[0-9]{2}$",
+        "description": "The time zone, as its distance from UTC: +02:00",
+    });
+    let pause = json!({
+        "type": "integer", "minimum": 0, "maximum": 60_000, "default": 500,
+        "description": "How long a pause is.",
+    });
+    let expected = [
+        ("add_note", json!({"text": note_text}), json!(["text"])),
+        ("book_table", json!({}), json!([])),
+        (
+            "count_slowly",
+            json!({
+                "steps": {"type": "integer", "minimum": 1, "maximum": 1000},
+                "milliseconds": pause,
+            }),
+            json!(["steps"]),
+        ),
+        ("delete_note", json!({"id": note_id}), json!(["id"])),
+        (
+            "draw_clock",
+            json!({
+                "hour": {"type": "integer", "minimum": 0, "maximum": 23},
+                "minute": {"type": "integer", "minimum": 0, "maximum": 59},
+            }),
+            json!(["hour", "minute"]),
+        ),
+        ("echo", json!({"text": {"type": "string", "maxLength": 100_000}}), json!(["text"])),
+        ("list_notes", json!({}), json!([])),
+        (
+            "long_text",
+            json!({"lines": {"type": "integer", "minimum": 1, "maximum": 100_000}}),
+            json!(["lines"]),
+        ),
+        ("now", json!({"offset": offset}), json!([])),
+        ("rewrite_note", json!({"id": note_id, "text": note_text}), json!(["id", "text"])),
+        ("sign_guestbook", json!({}), json!([])),
+    ];
+    let tools = listed["tools"].as_array().expect("a list");
+    for (tool, (name, properties, required)) in tools.iter().zip(expected) {
+        let schema = json!({
+            "type": "object", "properties": properties, "required": required,
+            "additionalProperties": false,
+        });
+        assert_eq!((&tool["name"], &tool["inputSchema"]), (&json!(name), &schema));
+    }
+    test_client.shut_down().await;
+}
+
+#[tokio::test]
 async fn notes_survive_a_restart_in_a_private_file() {
     let folder = folder();
     let first = TestClient::new(&server(folder.path()), Era::Legacy).await;

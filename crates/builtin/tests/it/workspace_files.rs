@@ -176,9 +176,11 @@ async fn a_file_is_edited_only_as_it_was_read() {
         let file = fs::File::options().write(true).open(workspace.path("a.txt")).expect("it opens");
         file.set_modified(before).expect("it can be set");
         let changed = workspace.tool_error("Edit", edit("zwei", "2")).await;
-        assert!(changed.contains("changed by somebody else"), "{changed}");
+        assert!(changed.contains("has changed since it was read"), "{changed}");
         let write = json!({"file_path": "a.txt", "content": "mine"});
-        assert!(workspace.tool_error("Write", write).await.contains("changed by somebody else"));
+        assert!(
+            workspace.tool_error("Write", write).await.contains("has changed since it was read")
+        );
         assert_eq!(workspace.read("a.txt"), "one\nzwei\nthrEE\n");
         // A changed modification time alone does not matter.
         workspace.call("Read", json!({"file_path": "a.txt"})).await;
@@ -373,9 +375,7 @@ async fn files_are_found_newest_first_and_without_what_is_ignored() {
     let ignored =
         workspace.call("Glob", json!({"pattern": "skipped/*", "include_ignored": true})).await;
     assert_eq!(names(&ignored, &workspace), ["skipped/it.rs"]);
-    assert!(
-        workspace.tool_error("Glob", json!({"pattern": "{a"})).await.contains("makes no sense")
-    );
+    assert!(workspace.tool_error("Glob", json!({"pattern": "{a"})).await.contains("invalid "));
     workspace.shut_down().await;
 }
 
@@ -428,7 +428,7 @@ async fn files_are_searched_as_ripgrep_does() {
     assert_eq!(grep(json!({"pattern": "two", "path": "a.rs"})).await, "a.rs\n");
     let odd = workspace.tool_error("Grep", json!({"pattern": "x", "type": "pyhton"})).await; // misspelt on purpose
     assert!(odd.contains("did you mean `python`"), "{odd}");
-    assert!(workspace.tool_error("Grep", json!({"pattern": "("})).await.contains("makes no sense"));
+    assert!(workspace.tool_error("Grep", json!({"pattern": "("})).await.contains("invalid "));
     workspace.shut_down().await;
 }
 

@@ -1,5 +1,5 @@
-//! One of several processes that share a login: calls a server again and again, and stops at the first sign
-//! that somebody would have to sign in. For the soak test.
+//! One of several processes that share a login: calls a server repeatedly and stops when a user would have to
+//! sign in. For the soak test.
 
 use std::error::Error;
 use std::path::Path;

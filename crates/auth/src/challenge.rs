@@ -1,30 +1,30 @@
-//! What a server says when it turns a request away: `WWW-Authenticate`, as RFC 9110, section 11.6.1 has it.
-//! Several headers, several challenges in one, and none at all. What to do about it is left to `flow` and `keeper`.
+//! Parses the `WWW-Authenticate` headers of a refused request (RFC 9110, section 11.6.1): several headers,
+//! several challenges in one header, or none. `flow` and `token_provider` act on the result.
 
 use crate::scopes::Scopes;
 
-/// How many challenges of one answer are looked at, and how many parameters of each.
+/// Limits for the challenges of one response, and for the parameters of each.
 const MAX_CHALLENGES: usize = 32;
 const MAX_PARAMETERS: usize = 64;
 
-/// One challenge.
+/// One challenge of a `WWW-Authenticate` header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawChallenge {
-    /// The name of the scheme in lower case.
+    /// The scheme in lower case.
     pub scheme: String,
-    /// Its parameters, names in lower case.
+    /// The parameters, with names in lower case.
     pub parameters: Vec<(String, String)>,
 }
 
 impl RawChallenge {
-    /// The first parameter of a name.
+    /// The first parameter with this name.
     pub fn parameter(&self, name: &str) -> Option<&str> {
         let mut parameters = self.parameters.iter();
         parameters.find(|(it, _)| it == name).map(|(_, value)| value.as_str())
     }
 }
 
-/// Every challenge in these headers, in their order. What cannot be made out is left out.
+/// Parses every challenge in these headers, in order. Parts that cannot be parsed are skipped.
 pub fn parse<'a>(headers: impl IntoIterator<Item = &'a str>) -> Vec<RawChallenge> {
     let mut challenges = Vec::new();
     for header in headers {
@@ -47,7 +47,7 @@ impl<'a> HeaderParser<'a> {
             }
             let name = self.take_token();
             if name.is_empty() {
-                // Not ours to understand: go on behind the next comma.
+                // Not a scheme: continue after the next comma.
                 self.skip(|character| character != ',');
                 continue;
             }
@@ -86,7 +86,7 @@ impl<'a> HeaderParser<'a> {
         token
     }
 
-    /// A value, where it is one: a word or a quoted text. Some servers leave out the quotes around URLs.
+    /// Takes a parameter value: a token or a quoted string. Some servers omit the quotes around URLs.
     fn take_value(&mut self) -> Option<String> {
         match self.rest.strip_prefix('"') {
             Some(rest) => {
@@ -102,17 +102,17 @@ impl<'a> HeaderParser<'a> {
         }
     }
 
-    /// What is left of a quoted text, up to its quote or the end.
+    /// Takes the rest of a quoted string, up to the closing quote or the end of the header.
     fn take_quoted(&mut self) -> String {
         let mut text = String::new();
-        let mut signs = self.rest.char_indices();
-        while let Some((at, character)) = signs.next() {
+        let mut characters = self.rest.char_indices();
+        while let Some((at, character)) = characters.next() {
             match character {
                 '"' => {
                     self.rest = &self.rest[at + 1..];
                     return text;
                 }
-                '\\' => text.extend(signs.next().map(|(_, escaped)| escaped)),
+                '\\' => text.extend(characters.next().map(|(_, escaped)| escaped)),
                 character => text.push(character),
             }
         }
@@ -120,7 +120,8 @@ impl<'a> HeaderParser<'a> {
         text
     }
 
-    /// Steps over `abc==` behind a scheme; steps over nothing where parameters or another scheme follow.
+    /// Skips a token68 value such as `abc==` after a scheme; skips nothing where parameters or another scheme
+    /// follow.
     fn skip_token68(&mut self) {
         let from = self.rest.trim_start_matches([' ', '\t']);
         let is_of_it =
@@ -139,46 +140,47 @@ fn is_token(character: char) -> bool {
     character.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(character)
 }
 
-/// What a challenge complains about.
+/// The `error` parameter of a challenge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChallengeErrorCode {
-    /// The token is not good, or is not any more.
+    /// The token is invalid or expired.
     InvalidToken,
-    /// The token is good for less than this.
+    /// The token lacks a scope that the request needs.
     InsufficientScope,
-    /// The proof must hold the server's number.
+    /// The DPoP proof must contain the server's nonce.
     UseDpopNonce,
-    /// Something else.
+    /// Any other code.
     Other,
 }
 
-/// Whether a server wants tokens that are bound to a key (RFC 9449).
+/// Whether a server requires tokens that are bound to a key with DPoP (RFC 9449).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum DpopRequirement {
-    /// It says nothing about it.
+    /// The server says nothing about DPoP.
     #[default]
     Unspecified,
-    /// It takes them.
+    /// The server accepts DPoP-bound tokens.
     Supported,
-    /// It takes nothing else.
+    /// The server accepts only DPoP-bound tokens.
     Required,
 }
 
-/// What all challenges of an answer come to.
+/// The combined challenges of one response.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AuthChallenge {
-    /// Where the server says that its metadata is. Not checked.
+    /// The URL of the server's metadata, unchecked.
     pub resource_metadata: Option<String>,
-    /// The scopes it wants.
+    /// The scopes that the server requires.
     pub scopes: Option<Scopes>,
-    /// What was wrong.
+    /// The error code.
     pub error: Option<ChallengeErrorCode>,
-    /// Whether tokens are to be bound to a key.
+    /// Whether tokens must be bound to a key.
     pub dpop: DpopRequirement,
 }
 
 impl AuthChallenge {
-    /// What these headers come to. With none it is the empty demand: sign in, and find out how.
+    /// Combines the challenges in these headers. Without any, the result is the default: log in, and discover
+    /// how.
     pub fn from_headers<'a>(headers: impl IntoIterator<Item = &'a str>) -> AuthChallenge {
         let challenges = parse(headers);
         let bearer = challenges.iter().any(|it| it.scheme == "bearer");
@@ -214,7 +216,7 @@ mod tests {
 
     use super::*;
 
-    fn shown(headers: &[&str]) -> String {
+    fn describe(headers: &[&str]) -> String {
         let challenges = parse(headers.iter().copied());
         let each = challenges.iter().map(|challenge| {
             let parameters = challenge.parameters.iter();
@@ -225,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn challenges_are_read_however_they_are_written() {
+    fn challenges_are_parsed() {
         for (headers, expected) in [
             (&[""][..], ""),
             (&["Bearer"], "bearer()"),
@@ -253,12 +255,12 @@ mod tests {
                 "dpop(algs=ES256;error=use_dpop_nonce)",
             ),
         ] {
-            assert_eq!(shown(headers), expected, "{headers:?}");
+            assert_eq!(describe(headers), expected, "{headers:?}");
         }
     }
 
     #[test]
-    fn a_demand_looks_past_schemes_that_are_not_ours() {
+    fn other_schemes_are_ignored() {
         let challenge = AuthChallenge::from_headers([
             "Basic realm=\"x\", scope=\"wrong\"",
             "Bearer error=\"insufficient_scope\", scope=\"files:read  files:write\", resource_metadata=\"https://a.b/prm\"",
@@ -270,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn no_challenge_is_the_empty_demand() {
+    fn without_a_challenge_the_default_is_returned() {
         for headers in
             [&[][..], &[""], &["Basic realm=\"x\""], &["Bearer"], &["Bearer scope=\" \""]]
         {
@@ -283,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_takes_bearers_too_only_offers_bound_tokens() {
+    fn bearer_beside_dpop_makes_dpop_optional() {
         assert_eq!(
             AuthChallenge::from_headers(["DPoP algs=\"ES256\""]).dpop,
             DpopRequirement::Required
@@ -307,7 +309,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_header_makes_it_stumble(header in "[ -~é\"\\\\,=]{0,200}") {
+        fn no_header_causes_a_panic(header in "[ -~é\"\\\\,=]{0,200}") {
             let _demand = AuthChallenge::from_headers([header.as_str()]);
         }
     }

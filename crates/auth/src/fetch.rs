@@ -1,8 +1,10 @@
-//! The port through which everything is fetched: a request in, an answer out, within bounds.
-//! The real one is [`Online`]; tests have their own.
+//! Fetching metadata and tokens: requests, responses with a size limit, and the [`Fetch`] trait.
+//! [`HttpFetcher`] fetches over the network; tests have their own implementation.
 
+mod address;
 mod http_fetcher;
 pub mod origin_guard;
+mod resolver;
 
 use std::fmt;
 use std::pin::Pin;
@@ -14,28 +16,30 @@ use url::Url;
 
 use crate::fetch::origin_guard::{AllowedAddresses, CheckedUrl};
 
+pub use address::is_address_allowed;
 pub use http_fetcher::HttpFetcher;
+pub use resolver::PrivateAddressError;
 
-/// The most that is read of an answer.
+/// The maximum size of a response body.
 pub const MAX_RESPONSE_SIZE: usize = 1024 * 1024;
 
-/// Something to fetch.
+/// A request to fetch.
 #[derive(Clone)]
 pub struct FetchRequest {
     /// `GET` or `POST`.
     pub method: Method,
-    /// From where. It was checked.
+    /// The target, already checked by an [`origin_guard::OriginGuard`].
     pub url: Url,
-    /// With which headers. Those of one origin are never sent to another: each request has its own.
+    /// The headers of this request only: a request to another origin never inherits them.
     pub headers: HeaderMap,
-    /// With which body.
+    /// The body.
     pub body: Bytes,
-    /// How far it may go.
+    /// The addresses that the request may reach.
     pub allowed: AllowedAddresses,
 }
 
 impl FetchRequest {
-    /// Asks for a JSON document.
+    /// A `GET` for a JSON document.
     pub fn get(at: CheckedUrl) -> FetchRequest {
         let mut headers = HeaderMap::new();
         headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
@@ -48,12 +52,12 @@ impl FetchRequest {
         }
     }
 
-    /// Sends a JSON document and wants one back.
+    /// A `POST` of a JSON document.
     pub fn post_json(at: CheckedUrl, body: &serde_json::Value) -> FetchRequest {
         FetchRequest::post(at, "application/json", body.to_string())
     }
 
-    /// Sends a form and wants a JSON document back.
+    /// A `POST` of a form, with a JSON response.
     pub fn post_form(at: CheckedUrl, fields: &[(&str, &str)]) -> FetchRequest {
         let mut form = url::form_urlencoded::Serializer::new(String::new());
         let body = form.extend_pairs(fields).finish();
@@ -68,7 +72,7 @@ impl FetchRequest {
         request
     }
 
-    /// The same with a header that is a secret.
+    /// Adds a header marked as sensitive.
     pub fn with_secret_header(mut self, name: HeaderName, value: &str) -> FetchRequest {
         if let Ok(mut value) = HeaderValue::from_str(value) {
             value.set_sensitive(true);
@@ -78,100 +82,100 @@ impl FetchRequest {
     }
 }
 
-/// Prints neither a header's value, nor the query, nor the body.
+/// Prints neither header values, nor the query, nor the body.
 impl fmt::Debug for FetchRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let origin = self.url.origin().ascii_serialization();
-        f.debug_struct("Request")
+        f.debug_struct("FetchRequest")
             .field("method", &self.method)
             .field("url", &format_args!("{origin}{}", self.url.path()))
             .field("headers", &self.headers.keys().map(HeaderName::as_str).collect::<Vec<_>>())
             .field("body", &self.body.len())
-            .field("reach", &self.allowed)
+            .field("allowed", &self.allowed)
             .finish()
     }
 }
 
-/// What came back.
+/// A response.
 #[derive(Clone)]
 pub struct FetchResponse {
     /// The status code.
     pub status: u16,
-    /// Every header.
+    /// The headers.
     pub headers: HeaderMap,
-    /// The whole body.
+    /// The body.
     pub body: Bytes,
 }
 
 impl FetchResponse {
-    /// Was it a success?
+    /// Whether the status is 2xx.
     pub fn is_success(&self) -> bool {
         (200..300).contains(&self.status)
     }
 
-    /// The number that the next proof must hold (RFC 9449, section 8).
+    /// The nonce that the next DPoP proof must contain (RFC 9449, section 8).
     pub fn dpop_nonce(&self) -> Option<String> {
         let nonce = self.headers.get("dpop-nonce")?.to_str().ok()?;
         (!nonce.is_empty() && nonce.len() <= 1024).then(|| nonce.to_owned())
     }
 }
 
-/// Prints neither a header's value nor the body.
+/// Prints neither header values nor the body.
 impl fmt::Debug for FetchResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Answer")
+        f.debug_struct("FetchResponse")
             .field("status", &self.status)
             .field("body", &self.body.len())
             .finish_non_exhaustive()
     }
 }
 
-/// Why nothing came back that can be used.
+/// Why there is no usable response.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum FetchError {
-    /// Nobody answered, or not to the end.
+    /// The connection failed.
     #[error("`{origin}` could not be reached: {detail}")]
     Unreachable {
-        /// Whom it was about.
+        /// The origin of the request.
         origin: String,
-        /// What the library says.
+        /// The error text of the HTTP library.
         detail: String,
     },
-    /// It took too long.
-    #[error("`{origin}` did not answer in time")]
+    /// The request timed out.
+    #[error("`{origin}` did not respond in time")]
     TimedOut {
-        /// Whom it was about.
+        /// The origin of the request.
         origin: String,
     },
-    /// It was larger than we take.
-    #[error("the answer of `{origin}` is larger than {MAX_RESPONSE_SIZE} bytes")]
+    /// The response exceeds [`MAX_RESPONSE_SIZE`].
+    #[error("the response of `{origin}` is larger than {MAX_RESPONSE_SIZE} bytes")]
     TooLarge {
-        /// Whom it was about.
+        /// The origin of the request.
         origin: String,
     },
-    /// We were sent elsewhere and do not follow.
-    #[error("`{origin}` redirects to `{to}`, where we do not follow")]
+    /// The server redirects to another origin, or too often.
+    #[error("`{origin}` redirects to `{to}`, which is not followed")]
     Redirected {
-        /// Whom it was about.
+        /// The origin of the request.
         origin: String,
-        /// The other origin.
+        /// The origin of the redirect target.
         to: String,
     },
-    /// The name leads to an address that only a person may send us to.
-    #[error("`{origin}` leads to a private address, and nobody but the server named it")]
+    /// The host resolves to an address that only a configured URL may reach.
+    #[error("`{origin}` resolves to a private address, which only a configured URL may do")]
     PrivateAddress {
-        /// Whom it was about.
+        /// The origin of the request.
         origin: String,
     },
 }
 
-/// An answer that may take a while.
+/// The future of a response.
 pub type FetchFuture<'a> =
     Pin<Box<dyn Future<Output = Result<FetchResponse, FetchError>> + Send + 'a>>;
 
-/// Fetches.
+/// Sends requests.
 pub trait Fetch: Send + Sync {
-    /// Makes a request. A `GET` is followed where it is redirected within its origin, a `POST` never.
+    /// Sends a request. Redirects of a `GET` are followed within its origin; those of a `POST` are not.
     fn fetch<'a>(&'a self, request: FetchRequest) -> FetchFuture<'a>;
 }
 
@@ -185,10 +189,10 @@ mod tests {
         let at = CheckedUrl { url, allowed: AllowedAddresses::Public };
         let request = FetchRequest::post_form(at, &[("client_secret", "canary")])
             .with_secret_header(header::AUTHORIZATION, "Basic canary");
-        let shown = format!("{request:?}");
-        assert!(!shown.contains("canary") && shown.contains("https://a.b/token"), "{shown}");
+        let printed = format!("{request:?}");
+        assert!(!printed.contains("canary") && printed.contains("https://a.b/token"), "{printed}");
         assert_eq!(&request.body[..], b"client_secret=canary");
-        let answer = FetchResponse { status: 200, headers: request.headers, body: request.body };
-        assert!(!format!("{answer:?}").contains("canary"));
+        let response = FetchResponse { status: 200, headers: request.headers, body: request.body };
+        assert!(!format!("{response:?}").contains("canary"));
     }
 }

@@ -1,11 +1,14 @@
-//! Signing in to servers at URLs, staying signed in, and never showing a secret to anybody whom it is not for.
+//! OAuth for MCP: logging in to servers, keeping the tokens fresh, and authenticating requests to our own
+//! server.
 //!
-//! A server's refusal is a [`challenge::Demand`]. A [`flow::Plan`] says how to answer it, [`flow::Flow`] is the
-//! login as a pure machine, and [`runner::sign_in`] runs it over a [`fetch::Fetch`]. What comes out is a
-//! [`vault::Record`], kept in a [`vault::Vault`]; [`refresh::Refresher`] renews it, once on the whole machine;
-//! and [`keeper::Keeper`] shows it to the server with every request.
+//! A server's `401` is parsed into a [`challenge::AuthChallenge`]. A [`flow::LoginPlan`] says how to log in,
+//! [`flow::Flow`] is the login as a pure state machine, and [`flow::runner::sign_in`] runs it over a
+//! [`fetch::Fetch`]. The result is stored as a [`token_store::LoginRecord`] in a [`token_store::TokenStore`].
+//! [`token_provider::refresher::Refresher`] refreshes it, at most once at a time on the machine, and
+//! [`token_provider::TokenProvider`] adds the token to every request.
 //!
-//! The other half is [`verify`]: where we are the server, it says who a request comes from.
+//! [`resource_server`] is the server side: it authenticates requests that clients send to us. Secrets are held
+//! in [`secret::Secret`], which never prints.
 
 pub mod browser;
 pub mod challenge;
@@ -17,6 +20,8 @@ pub mod registration;
 pub mod resource_server;
 pub mod scopes;
 pub mod secret;
+pub mod time_and_random;
 pub mod token;
 pub mod token_provider;
 pub mod token_store;
+mod untrusted_text;

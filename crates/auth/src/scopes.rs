@@ -1,28 +1,28 @@
-//! Scopes: a set that keeps its order, which ones to ask for, and how often to ask for more.
+//! OAuth scopes: an ordered set, the choice of scopes to request, and the limit of step-up logins.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The scope that makes many authorization servers hand out refresh tokens.
+/// The scope with which many authorization servers issue refresh tokens.
 const OFFLINE_ACCESS: &str = "offline_access";
-/// How many scopes are kept of what a server says, and how long one may be.
+/// Limits for scopes that a server names.
 const MAX_SCOPES: usize = 256;
 const MAX_SCOPE_LENGTH: usize = 512;
-/// How often more is asked for on behalf of one operation.
+/// How many step-up logins one operation may cause.
 pub const MAX_STEP_UPS: u32 = 2;
 
-/// A set of scopes in the order in which they were named.
+/// A set of scopes in the order of insertion.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scopes(Vec<String>);
 
 impl Scopes {
-    /// The scopes in a text, between blanks. Some servers put commas there, which no scope can hold for them.
+    /// Parses scopes separated by whitespace. Commas separate too, because some servers write them.
     pub fn parse(text: &str) -> Scopes {
         Scopes::new(text.split(|character: char| character.is_whitespace() || character == ','))
     }
 
-    /// These scopes. What is no scope (RFC 6749, section 3.3) is left out.
+    /// Collects scopes. Values that are not valid scopes (RFC 6749, section 3.3) are dropped.
     pub fn new<T: AsRef<str>>(all: impl IntoIterator<Item = T>) -> Scopes {
         let mut scopes = Scopes::default();
         for scope in all {
@@ -40,56 +40,57 @@ impl Scopes {
         }
     }
 
-    /// Is there none?
+    /// Whether the set has no scope.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Is it one of them?
+    /// Whether the set has this scope.
     pub fn contains(&self, scope: &str) -> bool {
         self.0.iter().any(|it| it == scope)
     }
 
-    /// Are all the others among them?
+    /// Whether the set has all of these scopes.
     pub fn contains_all(&self, others: &Scopes) -> bool {
         others.iter().all(|scope| self.contains(scope))
     }
 
-    /// These and the others.
+    /// The scopes of both sets.
     pub fn union(&self, others: &Scopes) -> Scopes {
         Scopes::new(self.iter().chain(others.iter()))
     }
 
-    /// Each of them.
+    /// Iterates over the scopes.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(String::as_str)
     }
 }
 
-/// Prints them as a request has them.
+/// The scopes as a `scope` parameter: separated by spaces.
 impl fmt::Display for Scopes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.join(" "))
     }
 }
 
-/// Whatever names scopes before a login.
+/// The sources that can name scopes for a login.
 #[derive(Debug, Default)]
 pub struct ScopeSources<'a> {
-    /// What the person wrote into the configuration. It stands above everything else.
+    /// Scopes that the user configured. They take precedence.
     pub configured: Option<&'a Scopes>,
-    /// What the challenge named.
+    /// Scopes in the challenge.
     pub challenge: Option<&'a Scopes>,
-    /// What the server's metadata names.
+    /// Scopes in the server's metadata.
     pub resource: Option<&'a Scopes>,
-    /// What the authorization server knows.
+    /// Scopes that the authorization server supports.
     pub supported: Option<&'a Scopes>,
-    /// What was granted before, where the server wants more.
+    /// Scopes that were granted before, in a step-up login.
     pub granted: Option<&'a Scopes>,
 }
 
-/// What to ask for: configured, else challenged, else what the server names, else nothing in particular.
-/// What is held is kept by asking for it again. A way to stay signed in is asked for where there is one.
+/// Selects the scopes to request: the configured ones, else those of the challenge, else those of the server's
+/// metadata, else none. Granted scopes are requested again, so that a step-up login keeps them.
+/// `offline_access` is added where the authorization server supports it.
 pub fn select_scopes(sources: &ScopeSources<'_>) -> Option<Scopes> {
     let base = match (sources.configured, sources.challenge, sources.granted) {
         (Some(configured), Some(challenged), Some(_)) => Some(configured.union(challenged)),
@@ -98,24 +99,24 @@ pub fn select_scopes(sources: &ScopeSources<'_>) -> Option<Scopes> {
         (None, None, _) => sources.resource.cloned(),
     };
     let mut requested = match (base, sources.granted) {
-        (Some(base), Some(held)) => held.union(&base),
+        (Some(base), Some(granted)) => granted.union(&base),
         (Some(base), None) => base,
-        (None, Some(held)) => held.clone(),
+        (None, Some(granted)) => granted.clone(),
         (None, None) => return None,
     };
-    let is_known = sources.supported.is_some_and(|known| known.contains(OFFLINE_ACCESS));
+    let is_known = sources.supported.is_some_and(|supported| supported.contains(OFFLINE_ACCESS));
     if is_known && !requested.is_empty() {
         requested.insert(OFFLINE_ACCESS);
     }
     (!requested.is_empty()).then_some(requested)
 }
 
-/// How often one operation asked for more. It belongs to the operation, so a login does not set it back.
+/// Counts the step-up logins of one operation. A login does not reset it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StepUpLimit(u32);
 
 impl StepUpLimit {
-    /// May more be asked for once more? Counts it.
+    /// Counts one step-up login; `false` when the limit is reached.
     pub fn try_acquire(&mut self) -> bool {
         let is_left = self.0 < MAX_STEP_UPS;
         self.0 = self.0.saturating_add(1);
@@ -132,9 +133,9 @@ mod tests {
     }
 
     #[test]
-    fn scopes_are_chosen_in_order_and_added_up_for_a_step_up() {
-        // configured, challenged, resource, known to the authorization server, held; expected
-        for (configured, challenged, resource, known, held, expected) in [
+    fn scopes_are_selected_in_order_and_merged_for_a_step_up() {
+        // configured, challenged, resource, supported by the authorization server, granted; expected
+        for (configured, challenged, resource, supported, granted, expected) in [
             ("", "", "", "", "", ""),
             ("", "", "", "a offline_access", "", ""),
             ("", "c", "r", "", "", "c"),
@@ -148,21 +149,21 @@ mod tests {
             ("", "", "", "", "h", "h"),
             ("", "", "r", "", "h", "h r"),
         ] {
-            let [configured, challenged, resource, known, held] =
-                [configured, challenged, resource, known, held].map(scopes);
+            let [configured, challenged, resource, supported, granted] =
+                [configured, challenged, resource, supported, granted].map(scopes);
             let sources = ScopeSources {
                 configured: configured.as_ref(),
                 challenge: challenged.as_ref(),
                 resource: resource.as_ref(),
-                supported: known.as_ref(),
-                granted: held.as_ref(),
+                supported: supported.as_ref(),
+                granted: granted.as_ref(),
             };
             assert_eq!(select_scopes(&sources), scopes(expected), "{sources:?}");
         }
     }
 
     #[test]
-    fn only_scopes_are_taken_for_scopes() {
+    fn invalid_scopes_are_dropped() {
         assert_eq!(Scopes::parse("a,b  a\tc\n").to_string(), "a b c");
         assert_eq!(
             Scopes::new(["a b", "\"", "\\", "é", "\u{1}", "", "ok:/x"]).to_string(),
@@ -173,16 +174,18 @@ mod tests {
     }
 
     #[test]
-    fn asking_for_more_comes_to_an_end() {
+    fn step_ups_are_limited() {
         let mut operation = StepUpLimit::default();
         let taken = (0..10).filter(|_| operation.try_acquire()).count();
         assert_eq!(taken, MAX_STEP_UPS as usize);
     }
 
     #[test]
-    fn a_set_covers_what_it_holds() {
-        let held = Scopes::parse("a b");
-        assert!(held.contains_all(&Scopes::parse("b")) && held.contains_all(&Scopes::default()));
-        assert!(!held.contains_all(&Scopes::parse("b c")));
+    fn a_set_contains_its_own_scopes() {
+        let granted = Scopes::parse("a b");
+        assert!(
+            granted.contains_all(&Scopes::parse("b")) && granted.contains_all(&Scopes::default())
+        );
+        assert!(!granted.contains_all(&Scopes::parse("b c")));
     }
 }

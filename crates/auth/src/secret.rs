@@ -1,26 +1,26 @@
-//! A text that must never be printed: a token, a client's secret, a code, a verifier.
-//! Writing one to disk is a choice of `vault`'s, made field by field with [`revealed`].
+//! A string that must never be printed: a token, a client secret, an authorization code, a PKCE verifier.
+//! `token_store` decides field by field, with [`revealed`], which secrets are written to disk.
 
 use std::fmt;
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 
-/// A secret. It prints as `Secret(…)`; [`Secret::reveal`] is the one way to its text.
+/// A secret string. It prints as `Secret(…)`; only [`Secret::reveal`] returns the text.
 #[derive(Clone)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Takes a text into keeping.
+    /// Wraps a text.
     pub fn new(text: impl Into<String>) -> Secret {
         Secret(text.into())
     }
 
-    /// The text itself. Every use is a place to look at twice.
+    /// Returns the text. Review every use.
     pub fn reveal(&self) -> &str {
         &self.0
     }
 
-    /// Is it this text? Takes as long for a near miss as for a far one.
+    /// Whether the secret is this text. Compares in constant time.
     pub fn equals(&self, text: &str) -> bool {
         verify_slices_are_equal(self.0.as_bytes(), text.as_bytes()).is_ok()
     }
@@ -41,7 +41,8 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// For `#[serde(with = "…")]`: a secret as its plain text, which belongs into a sealed file only.
+/// For `#[serde(with = "…")]`: serializes a secret as plain text. Use it only for files that are encrypted or
+/// private to their owner.
 pub(crate) mod revealed {
     use serde::{Deserialize, Deserializer, Serializer};
 
@@ -55,7 +56,7 @@ pub(crate) mod revealed {
         String::deserialize(from).map(Secret::new)
     }
 
-    /// The same where there may be none.
+    /// The same for `Option<Secret>`.
     pub(crate) mod or_none {
         use serde::{Deserialize, Deserializer, Serializer};
 

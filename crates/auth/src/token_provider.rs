@@ -1,8 +1,12 @@
-//! Shows a server who we are, with every request: the token of this moment, renewed when it must be, and a
-//! proof where the token is bound. When nothing helps it says what a person would have to do, and waits for nobody.
+//! Adds the access token of one server's login to every request: refreshes it when needed, and signs a DPoP
+//! proof for a bound token. Where only the user can help, it reports the required action and does not wait.
 
+mod current_login;
+mod failure;
 pub mod refresher;
 pub mod revocation;
+mod trust_settings;
+
 use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,56 +16,41 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 use switchboard_wire::http::client::{
     Authorize, HeadersFuture, OutboundRequest, ResponseHead, RetryDecision, RetryFuture,
 };
-use thiserror::Error;
 use tokio::time::Instant;
 
 use crate::challenge::{AuthChallenge, ChallengeErrorCode};
-use crate::crypto::dpop::{DpopKey, ProofTarget};
-use crate::crypto::pkce::with_system_random;
+use crate::crypto::dpop::ProofTarget;
 use crate::flow::LoginPlan;
-use crate::flow::runner::{NonInteractive, SignInError, UserInteraction, sign_in, unix_now};
-use crate::scopes::Scopes;
-use crate::secret::Secret;
+use crate::flow::runner::{NonInteractive, UserInteraction, sign_in};
+use crate::time_and_random::unix_now;
+use crate::time_and_random::with_system_random;
 use crate::token::response::TokenType;
 use crate::token_provider::refresher::{RefreshError, RefreshReason, Refresher};
 use crate::token_store;
 use crate::token_store::{LoginKey, LoginRecord, LoginStatus, StoreLock, TokenStoreError};
+use current_login::{Acceptance, CurrentLogin};
+
+pub use failure::{LoginError, RequiredAction, TokenFailure};
+pub use trust_settings::TrustSettings;
 
 const DPOP: HeaderName = HeaderName::from_static("dpop");
 const DPOP_NONCE: &str = "dpop-nonce";
-/// How much of a challenge is looked at.
+/// Limits for the challenges and the nonce of a response.
 const MAX_CHALLENGE_HEADERS: usize = 16;
 const MAX_CHALLENGE_LENGTH: usize = 8 * 1024;
 const MAX_NONCE_LENGTH: usize = 1024;
-/// How long it is believed that there is no login, while the server takes requests without one. A refusal is a reason
-/// to look at once.
+/// How long a missing login is cached, while the server accepts requests without one. After a `401` the store
+/// is read at once.
 const MISSING_LOGIN_TTL: Duration = Duration::from_secs(1);
 
-/// What a person would have to do.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RequiredAction {
-    /// Sign in.
-    SignIn {
-        /// What the server said.
-        challenge: AuthChallenge,
-    },
-    /// Sign in again, for more.
-    GrantMoreScopes {
-        /// What the server said.
-        challenge: AuthChallenge,
-        /// What is held already and is to be kept.
-        granted: Option<Scopes>,
-    },
-}
-
-/// A plan of a login that needs no person; none where it needs one after all.
+/// The plan of a login without a user; `None` if it needs one.
 pub type PlanFuture = Pin<Box<dyn Future<Output = Option<LoginPlan>> + Send>>;
-/// Makes it anew each time, from what the server said and who we were the last time: what vouches for us may have
-/// changed meanwhile.
+/// Makes a plan for each login from the challenge and the previous record, because the credentials may have
+/// changed.
 pub type NonInteractivePlanner =
     dyn Fn(AuthChallenge, Option<Arc<LoginRecord>>) -> PlanFuture + Send + Sync;
 
-/// Keeps one server's login at hand.
+/// Provides the tokens of one server's login.
 pub struct TokenProvider {
     refresher: Refresher,
     server: String,
@@ -73,63 +62,25 @@ pub struct TokenProvider {
 #[derive(Default)]
 struct ProviderState {
     current: Option<CurrentLogin>,
-    /// When the vault had nothing for us.
+    /// When the store had no record.
     missing_since: Option<Instant>,
-    /// The number that the server wants to see in proofs.
+    /// The nonce that the server demands in proofs.
     nonce: Option<String>,
     required_action: Option<RequiredAction>,
     last_failure: Option<Arc<TokenFailure>>,
 }
 
-#[derive(Clone)]
-struct CurrentLogin {
-    record: Arc<LoginRecord>,
-    dpop_key: Option<DpopKey>,
-    acceptance: Acceptance,
-}
-
-/// What the server thinks of a login.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Acceptance {
-    /// It may well take it.
-    Presumed,
-    /// It refused the one before, and has not taken this one yet.
-    Unproven,
-}
-
-/// What came of a renewal.
+/// The result of a refresh.
 enum RefreshOutcome {
     Refreshed(CurrentLogin),
-    /// The login is over.
+    /// The login has ended.
     LoginEnded,
-    /// It may go better later.
+    /// A retry may succeed.
     RetryLater,
 }
 
-/// Why there is nothing to show, where that is not for a person to mend by signing in.
-#[derive(Debug)]
-pub enum TokenFailure {
-    /// The login could not be read.
-    Store(TokenStoreError),
-    /// It could not be renewed, for now.
-    Refresh(RefreshError),
-    /// Signing in without a person did not work.
-    SignIn(SignInError),
-}
-
-/// Why nobody is signed in, or the login is not kept.
-#[derive(Debug, Error)]
-pub enum LoginError {
-    /// Nobody is.
-    #[error(transparent)]
-    SignIn(#[from] SignInError),
-    /// Somebody is, or could be, but the login cannot be kept.
-    #[error(transparent)]
-    Store(#[from] TokenStoreError),
-}
-
 impl TokenProvider {
-    /// Keeps the login at the refresher's server as this client.
+    /// Provides the tokens of this client at the refresher's server.
     pub fn new(refresher: Refresher, client: &str) -> TokenProvider {
         let server = refresher.trust().server.to_string();
         let client = client.to_owned();
@@ -142,7 +93,7 @@ impl TokenProvider {
         }
     }
 
-    /// Signs in by itself where it must, because no person is needed.
+    /// Logs in without a user when needed.
     pub fn with_non_interactive_login(
         mut self,
         plan: impl Fn(AuthChallenge, Option<Arc<LoginRecord>>) -> PlanFuture + Send + Sync + 'static,
@@ -151,22 +102,22 @@ impl TokenProvider {
         self
     }
 
-    /// What a person would have to do, since the last request that was turned away.
+    /// What the user has to do since the last refused request.
     pub fn required_action(&self) -> Option<RequiredAction> {
         self.state().required_action.clone()
     }
 
-    /// Waits until renewals under way have been written down.
+    /// Waits until running refreshes are stored.
     pub async fn close(&self) {
         self.refresher.close().await;
     }
 
-    /// What else stood in the way the last time.
+    /// The last failure that logging in does not fix.
     pub fn last_failure(&self) -> Option<Arc<TokenFailure>> {
         self.state().last_failure.clone()
     }
 
-    /// Takes over a login that was just made.
+    /// Takes over a completed login.
     pub fn set_login(&self, record: LoginRecord) {
         let mut state = self.state();
         state.current = Some(CurrentLogin::new(record));
@@ -188,11 +139,11 @@ impl TokenProvider {
         current
     }
 
-    fn record_failure(&self, trouble: TokenFailure) {
-        self.state().last_failure = Some(Arc::new(trouble));
+    fn record_failure(&self, failure: TokenFailure) {
+        self.state().last_failure = Some(Arc::new(failure));
     }
 
-    /// What the vault holds, if it is better than what we have.
+    /// Loads the stored record if it is newer than the current one.
     async fn load_newer(&self) -> Option<CurrentLogin> {
         let found = match self.refresher.store().find(&self.server, &self.client).await {
             Ok(Some(found)) => found,
@@ -218,17 +169,17 @@ impl TokenProvider {
         self.state().missing_since.is_some_and(|when| when.elapsed() < MISSING_LOGIN_TTL)
     }
 
-    /// A token to show now.
+    /// The login to use for a request.
     async fn usable_login(&self) -> Option<CurrentLogin> {
         let current = match self.current() {
             Some(current) => current,
-            // Most servers want no login, and the vault is on disk.
+            // Most servers need no login, and the store is on disk.
             None if self.was_missing_recently() => return None,
             None => self.load_newer().await?,
         };
-        let held = &current.record.tokens;
-        if held.is_expired(unix_now()) {
-            // Another process may have renewed it.
+        let tokens = &current.record.tokens;
+        if tokens.is_expired(unix_now()) {
+            // Another process may have refreshed it.
             if let Some(newer) = self.load_newer().await
                 && !newer.record.tokens.is_expired(unix_now())
             {
@@ -236,11 +187,11 @@ impl TokenProvider {
             }
             return match self.refresh(&current, RefreshReason::Expiring).await {
                 RefreshOutcome::Refreshed(refreshed) => Some(refreshed),
-                // The server has the last word.
+                // Send the expired token: the server decides.
                 RefreshOutcome::LoginEnded | RefreshOutcome::RetryLater => Some(current),
             };
         }
-        if held.is_expiring(unix_now()) && held.refresh_token.is_some() {
+        if tokens.is_expiring(unix_now()) && tokens.refresh_token.is_some() {
             match self.load_newer().await {
                 Some(newer) => return Some(newer),
                 None => self.refresher.refresh_in_background(&current.record),
@@ -249,10 +200,10 @@ impl TokenProvider {
         Some(current)
     }
 
-    async fn refresh(&self, current: &CurrentLogin, need: RefreshReason) -> RefreshOutcome {
-        match self.refresher.refresh(&current.record, need).await {
+    async fn refresh(&self, current: &CurrentLogin, reason: RefreshReason) -> RefreshOutcome {
+        match self.refresher.refresh(&current.record, reason).await {
             Ok(record) => {
-                let acceptance = match need {
+                let acceptance = match reason {
                     RefreshReason::Rejected => Acceptance::Unproven,
                     RefreshReason::Expiring => Acceptance::Presumed,
                 };
@@ -267,24 +218,25 @@ impl TokenProvider {
     }
 
     fn auth_headers(&self, current: &CurrentLogin, outbound: OutboundRequest<'_>) -> HeaderMap {
-        let held = &current.record.tokens;
-        let scheme = match held.token_type {
+        let tokens = &current.record.tokens;
+        let scheme = match tokens.token_type {
             TokenType::Bearer => "Bearer",
             TokenType::Dpop => "DPoP",
         };
         let mut headers = HeaderMap::new();
-        let Ok(value) = HeaderValue::from_str(&format!("{scheme} {}", held.access_token.reveal()))
+        let Ok(value) =
+            HeaderValue::from_str(&format!("{scheme} {}", tokens.access_token.reveal()))
         else {
             return headers;
         };
         headers.insert(header::AUTHORIZATION, value);
-        if let (TokenType::Dpop, Some(proof)) = (held.token_type, &current.dpop_key) {
+        if let (TokenType::Dpop, Some(proof)) = (tokens.token_type, &current.dpop_key) {
             let nonce = self.state().nonce.clone();
             let target = ProofTarget {
                 method: outbound.method.as_str(),
                 url: outbound.url,
                 nonce: nonce.as_deref(),
-                token: Some(&held.access_token),
+                token: Some(&tokens.access_token),
             };
             let proof = with_system_random(unix_now(), |inputs| proof.sign_proof(target, inputs));
             if let Ok(value) = HeaderValue::from_str(proof.reveal()) {
@@ -294,7 +246,7 @@ impl TokenProvider {
         headers
     }
 
-    /// Keeps the server's number, and says whether it is another one.
+    /// Stores the server's nonce; `true` if it is new.
     fn store_nonce(&self, headers: &HeaderMap) -> bool {
         let nonce = headers.get(DPOP_NONCE).and_then(|value| value.to_str().ok());
         let Some(nonce) = nonce.filter(|nonce| (1..=MAX_NONCE_LENGTH).contains(&nonce.len()))
@@ -309,19 +261,19 @@ impl TokenProvider {
         true
     }
 
-    async fn on_rejection(&self, rejection: ResponseHead<'_>) -> RetryDecision {
-        let challenge = challenge_from_headers(rejection.headers);
-        let has_new_nonce = self.store_nonce(rejection.headers);
-        match rejection.status {
+    async fn on_rejection(&self, response: ResponseHead<'_>) -> RetryDecision {
+        let challenge = challenge_from_headers(response.headers);
+        let has_new_nonce = self.store_nonce(response.headers);
+        match response.status {
             401 if challenge.error == Some(ChallengeErrorCode::UseDpopNonce) && has_new_nonce => {
                 RetryDecision::Retry
             }
-            401 => self.on_unauthorized(challenge, rejection.authorization).await,
+            401 => self.on_unauthorized(challenge, response.authorization).await,
             _ => {
                 if challenge.error == Some(ChallengeErrorCode::InsufficientScope) {
-                    let held = self.current().and_then(|it| it.record.scopes.clone());
+                    let granted = self.current().and_then(|it| it.record.scopes.clone());
                     self.state().required_action =
-                        Some(RequiredAction::GrantMoreScopes { challenge, granted: held });
+                        Some(RequiredAction::GrantMoreScopes { challenge, granted });
                 }
                 RetryDecision::GiveUp
             }
@@ -331,27 +283,27 @@ impl TokenProvider {
     async fn on_unauthorized(
         &self,
         challenge: AuthChallenge,
-        shown: Option<&HeaderValue>,
+        header: Option<&HeaderValue>,
     ) -> RetryDecision {
-        // Somebody was faster: this process, or another.
+        // This or another process has a newer token.
         if let Some(current) = self.current()
-            && !current.matches_header(shown)
+            && !current.matches_header(header)
         {
             return RetryDecision::Retry;
         }
         if let Some(newer) = self.load_newer().await
-            && !newer.matches_header(shown)
+            && !newer.matches_header(header)
         {
             return RetryDecision::Retry;
         }
         let current = self.current();
         if let Some(current) = current.as_ref().filter(|current| !current.is_unproven()) {
             match self.refresh(current, RefreshReason::Rejected).await {
-                RefreshOutcome::Refreshed(refreshed) if !refreshed.matches_header(shown) => {
+                RefreshOutcome::Refreshed(refreshed) if !refreshed.matches_header(header) => {
                     return RetryDecision::Retry;
                 }
                 RefreshOutcome::Refreshed(_) | RefreshOutcome::LoginEnded => {}
-                // An outage costs nobody a login.
+                // A temporary failure does not end the login.
                 RefreshOutcome::RetryLater => return RetryDecision::GiveUp,
             }
         }
@@ -364,19 +316,19 @@ impl TokenProvider {
         RetryDecision::GiveUp
     }
 
-    /// Signs in without a person.
+    /// Logs in without a user.
     async fn sign_in_non_interactively(
         &self,
         challenge: &AuthChallenge,
         refused: Option<&CurrentLogin>,
     ) -> bool {
-        let Some(unattended) = &self.non_interactive_planner else { return false };
-        // What was just issued and is refused again would be refused once more.
+        let Some(planner) = &self.non_interactive_planner else { return false };
+        // A token that was just issued and is refused would be refused again.
         if refused.is_some_and(CurrentLogin::is_unproven) {
             return false;
         }
-        let planning = unattended(challenge.clone(), refused.map(|current| current.record.clone()));
-        let Some(plan) = planning.await else { return false };
+        let plan = planner(challenge.clone(), refused.map(|current| current.record.clone()));
+        let Some(plan) = plan.await else { return false };
         match self.sign_in_exclusively(plan, &NonInteractive).await {
             Ok(record) => {
                 self.set_current(record, Acceptance::Unproven);
@@ -393,15 +345,15 @@ impl TokenProvider {
         }
     }
 
-    /// Signs in with a person's help, keeps the login and takes it over. One process at a time: who comes second
-    /// waits for the first, and takes what that got.
+    /// Logs in with the user, stores the record and uses it. Only one process at a time logs in; the others
+    /// wait for it and use its record.
     pub async fn sign_in(
         &self,
         plan: LoginPlan,
         user: &dyn UserInteraction,
     ) -> Result<LoginRecord, LoginError> {
-        // What is there already is what the person wants to be rid of. Where the server turned us away we know what was
-        // there then, and anything newer is what somebody else got meanwhile.
+        // Without a refused request the user wants to replace the stored login, so load it first. After a
+        // refused request only a newer record counts: another process has just logged in.
         if self.required_action().is_none() {
             self.load_newer().await;
         }
@@ -410,14 +362,14 @@ impl TokenProvider {
         Ok(record)
     }
 
-    /// Waits for our turn to sign in. A person elsewhere may take their time with theirs.
+    /// Waits for the login lock, as long as a user may need in another process.
     async fn lock_login(&self, key: &LoginKey) -> Result<StoreLock, TokenStoreError> {
         const MAX_ATTEMPTS: u32 = 16;
         let store = self.refresher.store();
         for _ in 1..MAX_ATTEMPTS {
             match store.lock(key).await {
                 Err(TokenStoreError::LockTimeout(_)) => {}
-                Ok(held) => return Ok(held),
+                Ok(lock) => return Ok(lock),
                 Err(error) => return Err(error),
             }
         }
@@ -435,42 +387,15 @@ impl TokenProvider {
             issuer: String::new(),
             client: self.client.clone(),
         };
-        let _held = self.lock_login(&key).await?;
+        let _lock = self.lock_login(&key).await?;
         if let Some(newer) = self.load_newer().await
             && newer.satisfies(&plan)
         {
             return Ok(LoginRecord::clone(&newer.record));
         }
-        let signed_in = sign_in(plan, &**self.refresher.fetch(), user).await?;
-        let record = LoginRecord::new(signed_in, &self.server, &self.client, unix_now());
+        let login = sign_in(plan, &**self.refresher.fetch(), user).await?;
+        let record = LoginRecord::new(login, &self.server, &self.client, unix_now());
         Ok(token_store::overwrite(&**store, record).await?)
-    }
-}
-
-impl CurrentLogin {
-    fn new(record: LoginRecord) -> CurrentLogin {
-        let dpop_key = record.dpop_key.as_ref().and_then(DpopKey::from_stored);
-        CurrentLogin { record: Arc::new(record), dpop_key, acceptance: Acceptance::Presumed }
-    }
-
-    /// Would a refusal mean that the server takes none of these? One that has ended meanwhile proves nothing.
-    fn is_unproven(&self) -> bool {
-        self.acceptance == Acceptance::Unproven && !self.record.tokens.is_expired(unix_now())
-    }
-
-    /// May it do what a login is wanted for?
-    fn satisfies(&self, plan: &LoginPlan) -> bool {
-        match (&plan.challenge.scopes, &self.record.scopes) {
-            (Some(wanted), Some(granted)) => granted.contains_all(wanted),
-            (Some(_) | None, None) | (None, Some(_)) => plan.granted_scopes.is_none(),
-        }
-    }
-
-    /// Is its token the one that was shown?
-    fn matches_header(&self, shown: Option<&HeaderValue>) -> bool {
-        let shown = shown.and_then(|value| value.to_str().ok());
-        let token = shown.and_then(|text| text.split_once(' ')).map(|(_, token)| token);
-        token.is_some_and(|token| Secret::equals(&self.record.tokens.access_token, token))
     }
 }
 
@@ -490,22 +415,22 @@ impl Authorize for TokenProvider {
         })
     }
 
-    fn on_unauthorized<'a>(&'a self, rejection: ResponseHead<'a>) -> RetryFuture<'a> {
-        Box::pin(self.on_rejection(rejection))
+    fn on_unauthorized<'a>(&'a self, response: ResponseHead<'a>) -> RetryFuture<'a> {
+        Box::pin(self.on_rejection(response))
     }
 
-    fn on_response(&self, reception: ResponseHead<'_>) {
-        self.store_nonce(reception.headers);
-        // An answer to a request that showed something else, or nothing, says nothing about this login.
-        let is_success = (200..300).contains(&reception.status);
+    fn on_response(&self, response: ResponseHead<'_>) {
+        self.store_nonce(response.headers);
+        // A response to a request with another token, or with none, says nothing about this login.
+        let is_success = (200..300).contains(&response.status);
         let mut state = self.state();
         let Some(current) = &mut state.current else { return };
-        if !is_success || !current.matches_header(reception.authorization) {
+        if !is_success || !current.matches_header(response.authorization) {
             return;
         }
         current.acceptance = Acceptance::Presumed;
         state.last_failure = None;
-        // Who may do one thing may still want to do more.
+        // A success does not mean that the request for more scopes is settled.
         if let Some(RequiredAction::SignIn { .. }) = state.required_action {
             state.required_action = None;
         }
@@ -515,7 +440,7 @@ impl Authorize for TokenProvider {
 /// Prints no token.
 impl fmt::Debug for TokenProvider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Keeper")
+        f.debug_struct("TokenProvider")
             .field("server", &self.server)
             .field("client", &self.client)
             .finish_non_exhaustive()

@@ -1,11 +1,12 @@
-//! A server to try a host with: something of everything that the protocol has, without network, keys or programs.
-//! Its notes are kept in a file, so that one run sees what the one before did.
+//! The demo server: uses every feature of the protocol, without network, keys or programs. Its notes are stored
+//! in a file and survive restarts.
 
 mod draw_clock_tool;
 mod elicitation_tools;
 mod note_store;
 mod notes;
 mod now_tool;
+mod png;
 mod slow_and_large_tools;
 
 use std::path::PathBuf;
@@ -17,16 +18,16 @@ use crate::kit::server::Server;
 use crate::kit::tool::Tool;
 use crate::kit::tool_output::ToolOutput;
 use note_store::NoteStore;
+use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::json;
 
-/// The name that it goes by.
+/// The name of the server.
 pub const NAME: &str = "demo";
 
-/// The longest text that is echoed, in characters.
+/// The maximum length of an echoed text, in characters.
 const MAX_ECHO_LENGTH: usize = 100_000;
 
-/// Makes the server. Its notes are kept in `file`, which need not be there yet.
+/// Makes the server. `file` stores the notes and need not exist.
 pub fn server(file: PathBuf) -> Arc<Server> {
     let changes = ChangeNotifier::default();
     let note_store = Arc::new(NoteStore::new(file, changes.clone()));
@@ -46,15 +47,19 @@ pub fn server(file: PathBuf) -> Arc<Server> {
     Arc::new(server)
 }
 
-#[derive(Deserialize)]
+/// The arguments of a tool that takes none.
+#[derive(Deserialize, JsonSchema)]
+struct NoArguments {}
+
+#[derive(Deserialize, JsonSchema)]
 struct EchoArguments {
+    #[schemars(length(max = MAX_ECHO_LENGTH))]
     text: String,
 }
 
 fn echo() -> Tool {
-    Tool::new("echo", "Returns its text.", async |_: HandlerContext, it: EchoArguments| {
+    Tool::typed("echo", "Returns its text.", async |_: HandlerContext, it: EchoArguments| {
         Ok(ToolOutput::text(it.text.chars().take(MAX_ECHO_LENGTH).collect::<String>()))
     })
-    .input_schema(json!({"text": {"type": "string", "maxLength": MAX_ECHO_LENGTH}}), &["text"])
     .read_only()
 }

@@ -1,14 +1,24 @@
-//! TODO facade
+//! The kit for servers: tools, resources and prompts with asynchronous handlers, and the connection to each client.
+//! JSON-RPC, the protocol eras and the transports are `switchboard_wire`'s.
 
 pub mod change_notifier;
-pub(crate) mod connection;
+mod connection;
 pub mod context;
-pub(crate) mod dispatch;
+mod dispatch;
 pub mod elicitation;
 pub mod handler_error;
+mod input_schema;
+mod log_level;
 pub mod prompt;
-pub(crate) mod request_state;
+mod request_state;
 pub mod resource;
 pub mod server;
 pub mod tool;
 pub mod tool_output;
+
+pub use context::HandlerContext;
+pub use handler_error::HandlerError;
+pub use log_level::LogLevel;
+pub use server::Server;
+pub use tool::Tool;
+pub use tool_output::ToolOutput;

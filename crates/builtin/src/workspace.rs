@@ -1,15 +1,17 @@
-//! A server to work in a folder with: reads, searches and changes files in the folders that it was given, and runs
-//! commands there. Every client has a workplace of its own: which files it has read, where its shell stands, what
-//! it started. All of that ends with its connection.
+//! The workspace server: reads, searches and changes files in the allowed folders, and runs shell commands.
+//! Each client has its own session: the files it has read, the shell's working folder, and its commands. The
+//! session ends with the connection.
 //!
-//! The folders bind the tools for files. A command that `Bash` runs may do whatever its user may.
+//! The allowed folders restrict the file tools. A command of `Bash` can do whatever its user can.
 
-pub mod files;
+mod file_access;
+mod files;
 pub mod formats;
+mod limits;
 mod review_prompt;
 mod session;
-pub mod shell;
-pub mod tools;
+mod shell;
+mod tools;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -21,52 +23,52 @@ use switchboard_wire::transport::Transport;
 use crate::kit::server::Server;
 use session::WorkspaceSession;
 
-/// The name that it goes by.
+/// The name of the server.
 pub const NAME: &str = "workspace";
 
-/// What a workspace is given. Variables do not print: secrets may be among them.
+/// The settings of a workspace. The environment does not print, because it may contain secrets.
 #[derive(Clone)]
 pub struct WorkspaceSettings {
-    /// The folders that files may be touched in. Relative paths begin at the first one.
+    /// The allowed folders. Relative paths start at the first one.
     pub roots: Vec<PathBuf>,
-    /// Whether the client has a say in that.
+    /// Whether the client's roots are used.
     pub client_roots: ClientRoots,
-    /// All variables that commands get.
+    /// All environment variables of commands.
     pub environment: Vec<(String, String)>,
-    /// The folder below which the outputs of commands are kept while their client is there.
+    /// The folder for the outputs of commands, kept while their client is connected.
     pub output_dir: PathBuf,
-    /// Who ends commands when this process can not.
+    /// The watchdog that ends commands if this process cannot.
     pub guard: Option<WatchdogProgram>,
-    /// A program that reads the text out of PDFs: one whose `main` calls [`pdf_text::read_out`]. Without it they are not
-    /// shown.
+    /// The program that extracts text from PDFs: its `main` calls [`formats::pdf_text::run_pdf_reader`].
+    /// Without it PDFs are not shown.
     pub pdf_reader: Option<Program>,
 }
 
 impl fmt::Debug for WorkspaceSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Settings")
+        f.debug_struct("WorkspaceSettings")
             .field("roots", &self.roots)
             .field("client_roots", &self.client_roots)
             .finish_non_exhaustive()
     }
 }
 
-/// What becomes of the folders that a client says it works in.
+/// How the client's roots are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientRoots {
-    /// They take the place of those in the settings.
+    /// They replace the folders in the settings.
     Used,
-    /// Nothing: the settings have the last word.
+    /// They are ignored.
     Ignored,
 }
 
-/// Talks to one client until its link ends, and ends what it started. Dropping the future does so too, but nobody
-/// waits for it then.
+/// Serves one client until its transport ends, then ends its commands. Dropping the future also ends them,
+/// without waiting.
 pub async fn serve(settings: WorkspaceSettings, link: impl Transport) {
     serve_until(settings, link, std::future::pending()).await;
 }
 
-/// The same, until somebody wants it to end.
+/// The same, until `stop` completes.
 pub async fn serve_until(
     settings: WorkspaceSettings,
     link: impl Transport,

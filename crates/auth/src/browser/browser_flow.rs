@@ -1,5 +1,5 @@
-//! Takes somebody to the authorization server and back: shows where to go, waits at the listener and for what is
-//! pasted, whichever comes first, and says in the browser what came of it.
+//! The user's part of a browser login: shows the URL, waits for the redirect or for pasted text, whichever
+//! comes first, and shows the result in the browser.
 
 use std::pin::Pin;
 use std::sync::{Mutex as StdMutex, MutexGuard, PoisonError};
@@ -15,27 +15,27 @@ use crate::flow::DeviceAuthorization;
 use crate::flow::callback::{CallbackError, CallbackSource};
 use crate::flow::runner::{CallbackFuture, CallbackInput, UserInteraction, UserUnavailable};
 
-/// What somebody pasted, if they can paste; `None` where they gave up. Dropped when the browser was faster.
+/// The text that the user pasted; `None` if the user gave up. Dropped when the redirect arrives first.
 pub type PastedTextFuture<'a> = Pin<Box<dyn Future<Output = Option<String>> + Send + 'a>>;
 
-/// Shows somebody where to go.
+/// Shows the user where to log in.
 pub trait LoginPrompt: Send + Sync {
-    /// Shows a page. The URL is opened as it is, by no shell.
+    /// Shows the URL. Implementations open it unchanged and without a shell.
     fn open_url<'a>(&'a self, url: &'a Url) -> PastedTextFuture<'a>;
 
-    /// Says that what came back is not taken.
+    /// Reports why the pasted text is refused.
     fn callback_rejected(&self, why: &str) {
-        let _nobody_reads_it = why;
+        let _ignored = why;
     }
 
-    /// Shows a code that is to be typed on another device.
+    /// Shows a code to enter on another device.
     fn show_device_code(&self, authorization: &DeviceAuthorization) -> Result<(), UserUnavailable>;
 }
 
-/// Somebody on their way.
+/// A browser login in progress.
 pub struct BrowserFlow<'g> {
     prompt: &'g dyn LoginPrompt,
-    /// Opened when somebody is sent away, where the port is known beforehand: another login may have it until then.
+    /// Bound when the URL is shown, where the port is fixed: another login may use the port until then.
     listener: Mutex<Option<LoopbackListener>>,
     port: CallbackPort,
     redirect_uri: Url,
@@ -44,16 +44,16 @@ pub struct BrowserFlow<'g> {
 
 #[derive(Default)]
 struct BrowserState {
-    /// Where they were sent.
+    /// The URL that was shown.
     url: Option<Url>,
-    /// The browser that waits for a page.
+    /// The browser request that waits for its page.
     callback: Option<CallbackRequest>,
-    /// Why nobody can come back.
+    /// Why the listener could not be opened.
     listen_error: Option<ListenError>,
 }
 
 impl<'g> BrowserFlow<'g> {
-    /// Waits at a port of this machine.
+    /// Prepares a login with a redirect to this port.
     pub async fn bind(
         port: CallbackPort,
         host: LoopbackHost,
@@ -71,12 +71,12 @@ impl<'g> BrowserFlow<'g> {
         Ok(BrowserFlow { prompt, listener, port, redirect_uri, state })
     }
 
-    /// Where a browser is to come back to.
+    /// The redirect URI.
     pub fn redirect_uri(&self) -> &Url {
         &self.redirect_uri
     }
 
-    /// Says in the browser what came of it, and closes.
+    /// Shows the result in the browser and closes the listener.
     pub async fn finish(self, page: ResultPage) {
         if let Some(callback) = self.take_callback() {
             callback.respond(page);
@@ -86,7 +86,7 @@ impl<'g> BrowserFlow<'g> {
         }
     }
 
-    /// What kept everybody from coming back, if anything did.
+    /// Takes the error of opening the listener, if there was one.
     pub fn take_listen_error(&self) -> Option<ListenError> {
         self.state().listen_error.take()
     }

@@ -1,5 +1,5 @@
-//! Where a browser comes back to: a listener on this machine alone, for one path and one login. It hears the
-//! query and shows a page; what the query means is `callback`'s affair.
+//! The HTTP listener for the redirect, on loopback only, for one path and one login. It returns the query and
+//! sends a page; `flow::callback` interprets the query.
 
 use std::convert::Infallible;
 use std::io;
@@ -24,46 +24,46 @@ use url::Url;
 pub use crate::browser::result_page::ResultPage;
 
 const CALLBACK_PATH: &str = "/callback";
-/// How many browsers may be connected at once, and how many visits may wait.
+/// Limits for concurrent connections and for callbacks that wait.
 const MAX_CONNECTIONS: usize = 16;
 const MAX_PENDING_CALLBACKS: usize = 4;
-/// How long a browser may take to ask, how long it waits for its page, and how long the page may take to leave.
+/// Timeouts for the request headers, for the page, and for closing.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
-/// How often another port is tried, where one is free on one side only.
+/// How many ports are tried, where a port is free for only one of IPv4 and IPv6.
 const MAX_BIND_ATTEMPTS: u32 = 16;
 
-/// Which port.
+/// The port of the redirect URI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallbackPort {
-    /// Any that is free.
+    /// Any free port.
     Any,
-    /// This one, because the authorization server knows it.
+    /// The port that is registered with the authorization server.
     Fixed(u16),
 }
 
-/// How the redirect names this machine. Some authorization servers know only one of them.
+/// The host of the redirect URI. Some authorization servers accept only one of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LoopbackHost {
-    /// `127.0.0.1`, as RFC 8252 wants it.
+    /// `127.0.0.1`, as RFC 8252 recommends.
     Ipv4,
-    /// `localhost`
+    /// `localhost`.
     Localhost,
 }
 
-/// Why there is no listener.
+/// Why the listener could not be opened.
 #[derive(Debug, Error)]
-#[error("no browser can come back to port {port} of this machine")]
+#[error("cannot listen on port {port} for the redirect of the browser")]
 pub struct ListenError {
-    /// The port, 0 for any.
+    /// The port; 0 for any.
     pub port: u16,
-    /// Why.
+    /// The cause.
     #[source]
     pub source: io::Error,
 }
 
-/// A listener. Dropping it closes it and every connection.
+/// The listener. Dropping it closes all connections.
 #[derive(Debug)]
 pub struct LoopbackListener {
     port: u16,
@@ -71,7 +71,7 @@ pub struct LoopbackListener {
     tasks: JoinSet<()>,
 }
 
-/// Somebody who came back. Dropping it shows a page that says nothing.
+/// A browser request to the redirect URI. Dropping it sends a page without a result.
 #[derive(Debug)]
 pub struct CallbackRequest {
     query: String,
@@ -79,19 +79,19 @@ pub struct CallbackRequest {
 }
 
 impl CallbackRequest {
-    /// What came with the visit.
+    /// The query of the request.
     pub fn query(&self) -> &str {
         &self.query
     }
 
-    /// Says to the person what happened.
+    /// Sends the page.
     pub fn respond(self, page: ResultPage) {
         let _browser_gone = self.reply.send(page);
     }
 }
 
 impl LoopbackListener {
-    /// Listens on 127.0.0.1 and, where there is one, on ::1.
+    /// Listens on 127.0.0.1 and, where available, on ::1.
     pub async fn bind(port: CallbackPort) -> Result<LoopbackListener, ListenError> {
         let requested = match port {
             CallbackPort::Any => 0,
@@ -113,17 +113,17 @@ impl LoopbackListener {
         Ok(LoopbackListener { port: bound.port(), callbacks, tasks })
     }
 
-    /// Where a browser is to come back to.
+    /// The redirect URI.
     pub fn redirect_uri(&self, host: LoopbackHost) -> Url {
         redirect_uri(self.port, host)
     }
 
-    /// The next one who comes back. There may be more than one: anybody on this machine can knock.
+    /// The next callback. There may be several: any local process can send one.
     pub async fn next_callback(&mut self) -> Option<CallbackRequest> {
         self.callbacks.recv().await
     }
 
-    /// Closes, after the last page has left.
+    /// Closes the listener after the last page is sent.
     pub async fn close(mut self) {
         self.callbacks.close();
         let ended = async { while self.tasks.join_next().await.is_some() {} };
@@ -131,7 +131,7 @@ impl LoopbackListener {
     }
 }
 
-/// Where a browser is to come back to, for a port.
+/// The redirect URI for a port.
 pub(crate) fn redirect_uri(port: u16, host: LoopbackHost) -> Url {
     let host = match host {
         LoopbackHost::Ipv4 => "127.0.0.1",
@@ -141,7 +141,7 @@ pub(crate) fn redirect_uri(port: u16, host: LoopbackHost) -> Url {
     Url::parse(&text).expect("a host, a port and a path make a URL")
 }
 
-/// Both sides get the same port, so that it does not matter which one a browser takes `localhost` for.
+/// Binds the same port for IPv4 and IPv6, because browsers resolve `localhost` to either.
 async fn bind_dual_stack(port: CallbackPort) -> io::Result<Vec<TcpListener>> {
     let number = match port {
         CallbackPort::Any => 0,
@@ -154,7 +154,7 @@ async fn bind_dual_stack(port: CallbackPort) -> io::Result<Vec<TcpListener>> {
         match TcpListener::bind(SocketAddr::from((Ipv6Addr::LOCALHOST, got))).await {
             Ok(ipv6) => return Ok(vec![ipv4, ipv6]),
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => last = error,
-            // Many machines have no such side.
+            // No IPv6 on this machine.
             Err(_) => return Ok(vec![ipv4]),
         }
         if let CallbackPort::Fixed(_) = port {
@@ -170,7 +170,7 @@ struct CallbackService {
     callbacks: mpsc::Sender<CallbackRequest>,
 }
 
-/// Lets browsers in until nobody listens any more, and sees them out.
+/// Accepts connections until the listener is closed, then waits for the open ones.
 async fn accept(socket: TcpListener, callback_service: CallbackService, permits: Arc<Semaphore>) {
     let mut connections = JoinSet::new();
     loop {
@@ -219,7 +219,7 @@ impl CallbackService {
         Ok(page.response(StatusCode::OK))
     }
 
-    /// Was it this machine that the browser asked for? A name that was bent to lead here is not ours.
+    /// Whether `Host` names this machine. Refuses other names that resolve to loopback (DNS rebinding).
     fn is_loopback_host(&self, request: &Request<Incoming>) -> bool {
         let mut hosts = request.headers().get_all(header::HOST).iter();
         let (Some(host), None) = (hosts.next(), hosts.next()) else { return false };

@@ -1,36 +1,36 @@
-//! What a person reads in the browser afterwards. Everything that is not ours is escaped, and nothing is loaded.
+//! The page that the browser shows after the redirect. Foreign text is escaped, and the page loads nothing.
 
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 use http_body_util::Full;
 
-/// What happened.
+/// The content of the page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ResultPage {
-    /// Signed in.
+    /// The login succeeded.
     SignedIn {
-        /// To which server.
+        /// The name of the server.
         server: String,
     },
-    /// The person, or the authorization server, said no.
+    /// The login failed.
     Failed {
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// It was no answer to this login.
+    /// The callback does not belong to this login.
     Rejected {
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// Nobody knows.
+    /// The result is not known here.
     Unknown,
-    /// There is nothing at this address.
+    /// There is no such page.
     NotFound,
-    /// The request was not meant for this machine.
+    /// The `Host` header does not name this machine.
     Forbidden,
 }
 
-/// How much of a text from elsewhere is shown.
+/// The maximum length of foreign text.
 const MAX_TEXT_LENGTH: usize = 500;
 
 impl ResultPage {
@@ -44,27 +44,27 @@ impl ResultPage {
                 ),
             ),
             ResultPage::Failed { why } => (
-                "Signing in did not work",
+                "Signing in failed",
                 format!("{}. Go back to the terminal to see what to do.", escape_html(why)),
             ),
             ResultPage::Rejected { why } => (
-                "This is not the answer that Switchboard waits for",
+                "This is not the response that Switchboard waits for",
                 format!("{}. Use the page that was opened last.", escape_html(why)),
             ),
             ResultPage::Unknown => (
                 "Go back to the terminal",
-                "Switchboard got the answer; the terminal says what came of it.".to_owned(),
+                "Switchboard received the response. See the terminal for the result.".to_owned(),
             ),
             ResultPage::NotFound => {
                 ("There is nothing here", "You can close this page.".to_owned())
             }
             ResultPage::Forbidden => {
-                ("This is not for you", "The request was not meant for this machine.".to_owned())
+                ("Request refused", "The request was not meant for this machine.".to_owned())
             }
         }
     }
 
-    /// The page as it is sent.
+    /// The HTTP response.
     pub(crate) fn response(&self, status: StatusCode) -> Response<Full<Bytes>> {
         let mut response = Response::new(Full::new(Bytes::from(self.html())));
         *response.status_mut() = status;
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_from_elsewhere_becomes_markup() {
+    fn foreign_text_is_escaped() {
         let evil = "<script>alert('x')</script>\"&\u{1b}[31m";
         for page in [
             ResultPage::SignedIn { server: evil.to_owned() },
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_loads_nothing_and_is_not_kept() {
+    fn a_page_loads_nothing_and_is_not_cached() {
         let response = ResultPage::Unknown.response(StatusCode::OK);
         assert_eq!(response.headers()["cache-control"], "no-store");
         assert!(

@@ -1,4 +1,4 @@
-//! Proof that a token is shown by whom it was given to (RFC 9449): a key of our own, and a proof a request.
+//! DPoP on the client side (RFC 9449): the key that tokens are bound to, and one proof per request.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,11 +9,12 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 use url::Url;
 
-use crate::crypto::pkce::{TimeAndRandom, sha256_base64url};
+use crate::crypto::digest::sha256_base64url;
 use crate::crypto::signing_key::SigningKey;
 use crate::secret::Secret;
+use crate::time_and_random::TimeAndRandom;
 
-/// A key that tokens are bound to. Clones are the same key.
+/// A key that tokens are bound to. Clones share the key pair.
 #[derive(Clone)]
 pub struct DpopKey {
     key_pair: Arc<EcdsaKeyPair>,
@@ -25,7 +26,7 @@ impl fmt::Debug for DpopKey {
     }
 }
 
-/// Two keys are the same if the world sees the same of them.
+/// Keys are equal if their public keys are.
 impl PartialEq for DpopKey {
     fn eq(&self, other: &DpopKey) -> bool {
         self.thumbprint() == other.thumbprint()
@@ -34,40 +35,40 @@ impl PartialEq for DpopKey {
 
 impl Eq for DpopKey {}
 
-/// What a proof is about.
+/// The request that a proof is for.
 #[derive(Debug, Clone, Copy)]
 pub struct ProofTarget<'a> {
-    /// The method of the request.
+    /// The HTTP method.
     pub method: &'a str,
-    /// Where it goes.
+    /// The request URL.
     pub url: &'a Url,
-    /// The number that the other side wants to see.
+    /// The nonce that the server demands.
     pub nonce: Option<&'a str>,
-    /// The token that goes with it.
+    /// The access token sent with the request.
     pub token: Option<&'a Secret>,
 }
 
 impl DpopKey {
-    /// A new key.
+    /// Generates a new key.
     pub fn generate() -> DpopKey {
         let key_pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING);
         DpopKey { key_pair: Arc::new(key_pair.expect("the system's generator does not run dry")) }
     }
 
-    /// A key that was stored.
+    /// Decodes a stored key.
     pub fn from_stored(stored: &Secret) -> Option<DpopKey> {
         let der = URL_SAFE_NO_PAD.decode(stored.reveal()).ok()?;
         let key_pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &der).ok()?;
         Some(DpopKey { key_pair: Arc::new(key_pair) })
     }
 
-    /// The key as it is stored.
+    /// Encodes the key for storage.
     pub fn to_stored(&self) -> Secret {
         let der = self.key_pair.to_pkcs8v1().expect("a key that was made can be written down");
         Secret::new(URL_SAFE_NO_PAD.encode(der.as_ref()))
     }
 
-    /// The public half.
+    /// The public key as a JWK.
     fn public_jwk(&self) -> Value {
         // An uncompressed point: 4, x, y.
         let point = self.key_pair.public_key().as_ref();
@@ -76,12 +77,12 @@ impl DpopKey {
         json!({ "crv": "P-256", "kty": "EC", "x": text(x), "y": text(y) })
     }
 
-    /// The name by which the key is known (RFC 7638).
+    /// The JWK thumbprint of the public key (RFC 7638).
     pub fn thumbprint(&self) -> String {
         sha256_base64url(self.public_jwk().to_string().as_bytes())
     }
 
-    /// A proof for one request.
+    /// Signs a proof for one request.
     pub fn sign_proof(&self, target: ProofTarget<'_>, inputs: &mut TimeAndRandom<'_>) -> Secret {
         let mut htu = target.url.clone();
         htu.set_query(None);
@@ -108,8 +109,8 @@ mod tests {
     use aws_lc_rs::signature::ECDSA_P256_SHA256_FIXED;
 
     use super::*;
-    use crate::crypto::pkce::with_system_random;
     use crate::crypto::signing_key::tests::verify_and_decode;
+    use crate::time_and_random::with_system_random;
 
     fn proof(key: &DpopKey, nonce: Option<&str>, token: Option<&Secret>) -> (Value, Value) {
         let url = Url::parse("https://a.b/mcp?x=y#z").expect("a URL");
@@ -123,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proof_says_what_it_is_for() {
+    fn a_proof_names_its_request() {
         let key = DpopKey::generate();
         let (header, claims) = proof(&key, None, None);
         let parts = [&header["typ"], &header["alg"], &header["jwk"]["kty"], &header["jwk"]["crv"]];
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn every_proof_has_a_number_of_its_own() {
+    fn every_proof_has_its_own_jti() {
         let key = DpopKey::generate();
         assert_ne!(proof(&key, None, None).1["jti"], proof(&key, None, None).1["jti"]);
     }

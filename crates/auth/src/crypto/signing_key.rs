@@ -1,4 +1,4 @@
-//! Signatures by which a client shows who it is (RFC 7523): keys from PEM, and the statement that is signed.
+//! Client authentication with a private key (RFC 7523): keys from PEM, and signed client assertions.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,16 +13,16 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
 use thiserror::Error;
 
-use crate::crypto::pkce::TimeAndRandom;
 use crate::secret::Secret;
+use crate::time_and_random::TimeAndRandom;
 
-/// What such a statement is called in a form.
+/// The `client_assertion_type` of a JWT assertion.
 pub(crate) const CLIENT_ASSERTION_TYPE: &str =
     "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
-/// How long a statement is good.
+/// The lifetime of an assertion, in seconds.
 const ASSERTION_LIFETIME: u64 = 300;
 
-/// A key that signs.
+/// A private key that signs JWTs.
 #[derive(Clone)]
 pub struct SigningKey(KeyPairKind);
 
@@ -39,19 +39,19 @@ impl fmt::Debug for SigningKey {
     }
 }
 
-/// Why a text is no key.
+/// Why a PEM text is not a signing key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum SigningKeyError {
-    /// There is no private key in it.
-    #[error("it holds no private key in PEM")]
+    /// The text has no PEM private key.
+    #[error("it contains no PEM private key")]
     NotPem,
-    /// It is a key of a kind that we cannot sign with.
-    #[error("it is no key for ES256, ES384 or RS256")]
+    /// The key is for an unsupported algorithm.
+    #[error("it is not a key for ES256, ES384 or RS256")]
     UnsupportedKey,
 }
 
 impl SigningKey {
-    /// The private key in a PEM text: PKCS#8, SEC 1 or PKCS#1.
+    /// Parses a private key from PEM: PKCS#8, SEC 1 or PKCS#1.
     pub fn from_pem(pem: &str) -> Result<SigningKey, SigningKeyError> {
         let der = decode_private_key(pem).ok_or(SigningKeyError::NotPem)?;
         let curve = |name, algorithm: &'static EcdsaSigningAlgorithm| {
@@ -72,7 +72,7 @@ impl SigningKey {
         SigningKey(KeyPairKind::Ecdsa { name: "ES256", pair })
     }
 
-    /// The name of what it signs with.
+    /// The JWS name of its algorithm.
     pub fn algorithm(&self) -> &'static str {
         match &self.0 {
             KeyPairKind::Ecdsa { name, .. } => name,
@@ -80,7 +80,7 @@ impl SigningKey {
         }
     }
 
-    /// A signed statement (RFC 7515, compact). The algorithm is put into the header here.
+    /// Signs a compact JWS (RFC 7515) and sets `alg` in its header.
     pub(crate) fn sign(&self, mut header: Value, claims: &Value) -> Secret {
         header["alg"] = json!(self.algorithm());
         let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
@@ -101,7 +101,7 @@ impl SigningKey {
         Secret::new(format!("{signing_input}.{}", URL_SAFE_NO_PAD.encode(signature)))
     }
 
-    /// The statement of a client about itself, for one authorization server.
+    /// A client assertion for one authorization server.
     pub fn client_assertion(
         &self,
         client: &str,
@@ -139,7 +139,7 @@ pub(crate) mod tests {
     };
 
     use super::*;
-    use crate::crypto::pkce::with_system_random;
+    use crate::time_and_random::with_system_random;
 
     fn pem(label: &str, der: &[u8]) -> String {
         let text = STANDARD.encode(der);
@@ -147,7 +147,7 @@ pub(crate) mod tests {
         format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", lines.join("\n"))
     }
 
-    /// The parts of a statement, after its signature held.
+    /// The header and claims of a JWS, after its signature was verified.
     pub(crate) fn verify_and_decode(
         assertion: &str,
         algorithm: &'static dyn VerificationAlgorithm,
@@ -164,7 +164,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_statement_of_a_curve_key_holds() {
+    fn an_assertion_of_an_ec_key_verifies() {
         let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).expect("a key");
         let text = pem("PRIVATE KEY", pair.to_pkcs8v1().expect("a document").as_ref());
         let key = SigningKey::from_pem(&format!("# a remark\n{text}")).expect("a key");
@@ -183,7 +183,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_statement_of_an_rsa_key_holds() {
+    fn an_assertion_of_an_rsa_key_verifies() {
         let pair = RsaKeyPair::generate(KeySize::Rsa2048).expect("a key");
         let der = AsDer::<Pkcs8V1Der<'_>>::as_der(&pair).expect("a document");
         let key = SigningKey::from_pem(&pem("PRIVATE KEY", der.as_ref())).expect("a key");
@@ -196,7 +196,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_no_private_key_is_refused_and_no_key_prints() {
+    fn invalid_keys_are_refused_and_keys_do_not_print() {
         for (text, error) in [
             ("", SigningKeyError::NotPem),
             ("-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----", SigningKeyError::NotPem),

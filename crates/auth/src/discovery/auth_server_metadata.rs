@@ -1,50 +1,50 @@
-//! What an authorization server says about itself (RFC 8414, OpenID Connect Discovery), checked.
+//! Authorization server metadata (RFC 8414, OpenID Connect Discovery), parsed and checked.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use url::Url;
 
-use super::resource_metadata::sanitize_for_display;
 use crate::fetch::origin_guard::{CheckedUrl, OriginGuard, UrlError};
 use crate::scopes::Scopes;
+use crate::untrusted_text::sanitize_for_display;
 
-/// An authorization server's metadata. Every endpoint was checked when it was read, and is checked again when
-/// it is used, because it may have lain on a disk since.
+/// The metadata of an authorization server. Endpoints are checked when the document is parsed, and again when
+/// they are used, because the record may come from disk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuthServerMetadata {
-    /// Who it is, to the letter.
+    /// The issuer identifier, unchanged.
     pub issuer: String,
-    /// Where people sign in.
+    /// The authorization endpoint.
     pub authorization_endpoint: Option<String>,
-    /// Where tokens are.
+    /// The token endpoint.
     pub token_endpoint: String,
-    /// Where clients register.
+    /// The registration endpoint (RFC 7591).
     pub registration_endpoint: Option<String>,
-    /// Where a device begins to sign in.
+    /// The device authorization endpoint (RFC 8628).
     pub device_authorization_endpoint: Option<String>,
-    /// Where tokens are given back.
+    /// The revocation endpoint (RFC 7009).
     pub revocation_endpoint: Option<String>,
-    /// The scopes there are.
+    /// The supported scopes.
     pub scopes_supported: Option<Scopes>,
-    /// How a client may show who it is.
+    /// The supported client authentication methods.
     pub token_endpoint_auth_methods_supported: Option<Vec<String>>,
-    /// Does it take the URL of a document as a client's name?
+    /// Whether a client ID may be the URL of a client metadata document.
     #[serde(default)]
     pub client_id_metadata_document_supported: bool,
-    /// Does it say who it is when it sends a person back?
+    /// Whether authorization responses contain `iss` (RFC 9207).
     #[serde(default)]
     pub authorization_response_iss_parameter_supported: bool,
-    /// How proofs may be signed.
+    /// The supported algorithms of DPoP proofs.
     pub dpop_signing_alg_values_supported: Option<Vec<String>>,
-    /// How the proof of PKCE may be made.
+    /// The supported PKCE methods.
     pub code_challenge_methods_supported: Option<Vec<String>>,
-    /// In which ways tokens are had.
+    /// The supported grant types.
     #[serde(default)]
     pub grant_types_supported: Option<Vec<String>>,
 }
 
 impl AuthServerMetadata {
-    /// Does it sign in programs, and no people?
+    /// Whether it issues tokens to clients but not to users.
     pub fn is_client_credentials_only(&self) -> bool {
         let grants = self.grant_types_supported.as_deref().unwrap_or_default();
         let has = |name: &str| grants.iter().any(|it| it == name);
@@ -52,39 +52,39 @@ impl AuthServerMetadata {
     }
 }
 
-/// Why an authorization server's metadata is not taken.
+/// Why authorization server metadata is refused.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum AuthServerMetadataError {
-    /// It is no such document.
-    #[error("it is not metadata of an authorization server")]
+    /// The document is not authorization server metadata.
+    #[error("it is not authorization server metadata")]
     Malformed,
-    /// It is another's.
-    #[error("it is that of `{0}`")]
+    /// The document belongs to another issuer.
+    #[error("it belongs to `{0}`")]
     WrongIssuer(String),
-    /// One of its endpoints is not to be gone to.
+    /// An endpoint URL is refused.
     #[error("its {name} is refused")]
     Endpoint {
-        /// Which one.
+        /// The name of the endpoint.
         name: &'static str,
-        /// Why.
+        /// Why the URL is refused.
         #[source]
         source: UrlError,
     },
-    /// It offers no proof that we would take.
-    #[error("it does not offer PKCE with S256")]
+    /// PKCE with `S256` is not supported.
+    #[error("it does not support PKCE with S256")]
     NoPkceS256,
 }
 
-/// Who should be behind a document.
+/// The issuer that a document must name.
 #[derive(Debug, Clone, Copy)]
 pub enum ExpectedIssuer<'a> {
-    /// This issuer.
+    /// Exactly this issuer.
     Exactly(&'a str),
-    /// Whoever it says: a person typed its place, or it lies where 2025-03-26 wants it.
+    /// Any issuer: the user configured the URL, or it is the default location of protocol version 2025-03-26.
     Any,
 }
 
-/// Reads metadata.
+/// Parses and checks a metadata document.
 pub fn parse_auth_server_metadata(
     body: &[u8],
     expected: ExpectedIssuer<'_>,
@@ -108,7 +108,7 @@ pub fn parse_auth_server_metadata(
     if metadata.authorization_endpoint.is_some() {
         metadata.authorization_endpoint(guard)?;
     }
-    // These are done without where they are bad.
+    // Optional endpoints: drop those that are refused.
     for endpoint in [
         &mut metadata.registration_endpoint,
         &mut metadata.device_authorization_endpoint,
@@ -120,14 +120,14 @@ pub fn parse_auth_server_metadata(
     Ok(metadata)
 }
 
-/// Issuers are compared to the letter, but for the slash that a URL without a path has or has not.
+/// Compares issuers exactly, except for a trailing slash.
 pub(crate) fn is_same_issuer(one: &str, other: &str) -> bool {
     let bare = |text: &str| text.strip_suffix('/').unwrap_or(text).to_owned();
     one == other || bare(one) == bare(other)
 }
 
 impl AuthServerMetadata {
-    /// What is assumed where there is no document, as protocol version 2025-03-26 had it.
+    /// The endpoints to assume without a metadata document, as protocol version 2025-03-26 defines them.
     pub fn legacy_fallback(base: &Url) -> AuthServerMetadata {
         let at = |path: &str| base.join(path).map_or_else(|_| String::new(), String::from);
         AuthServerMetadata {
@@ -147,7 +147,7 @@ impl AuthServerMetadata {
         }
     }
 
-    /// Where tokens are.
+    /// The checked token endpoint.
     pub fn token_endpoint(
         &self,
         guard: &OriginGuard,
@@ -155,7 +155,7 @@ impl AuthServerMetadata {
         checked_endpoint("token endpoint", Some(&self.token_endpoint), guard)
     }
 
-    /// Where people sign in.
+    /// The checked authorization endpoint.
     pub fn authorization_endpoint(
         &self,
         guard: &OriginGuard,
@@ -163,7 +163,7 @@ impl AuthServerMetadata {
         checked_endpoint("authorization endpoint", self.authorization_endpoint.as_deref(), guard)
     }
 
-    /// Where clients register.
+    /// The checked registration endpoint.
     pub fn registration_endpoint(
         &self,
         guard: &OriginGuard,
@@ -171,7 +171,7 @@ impl AuthServerMetadata {
         checked_endpoint("registration endpoint", self.registration_endpoint.as_deref(), guard)
     }
 
-    /// Where a device begins to sign in.
+    /// The checked device authorization endpoint.
     pub fn device_authorization_endpoint(
         &self,
         guard: &OriginGuard,
@@ -179,7 +179,7 @@ impl AuthServerMetadata {
         checked_endpoint("device endpoint", self.device_authorization_endpoint.as_deref(), guard)
     }
 
-    /// Where tokens are given back.
+    /// The checked revocation endpoint.
     pub fn revocation_endpoint(
         &self,
         guard: &OriginGuard,
@@ -187,7 +187,7 @@ impl AuthServerMetadata {
         checked_endpoint("revocation endpoint", self.revocation_endpoint.as_deref(), guard)
     }
 
-    /// Does it take proofs of the kind that we make?
+    /// Whether it accepts DPoP proofs signed with ES256, as ours are.
     pub fn supports_dpop(&self) -> bool {
         let offered = self.dpop_signing_alg_values_supported.as_deref().unwrap_or_default();
         offered.iter().any(|algorithm| algorithm == "ES256")
@@ -200,7 +200,7 @@ fn checked_endpoint(
     guard: &OriginGuard,
 ) -> Result<CheckedUrl, AuthServerMetadataError> {
     let text = text.unwrap_or_default();
-    guard.check(text).map_err(|why| AuthServerMetadataError::Endpoint { name, source: why })
+    guard.check(text).map_err(|source| AuthServerMetadataError::Endpoint { name, source })
 }
 
 #[cfg(test)]
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn the_issuer_must_be_who_was_asked() {
+    fn the_issuer_must_be_the_expected_one() {
         assert!(check("https://as.example.com", json!({})).is_ok());
         assert!(check("https://as.example.com/", json!({})).is_ok());
         for issuer in
@@ -244,8 +244,8 @@ mod tests {
     }
 
     #[test]
-    fn hostile_endpoints_are_refused_or_done_without() {
-        for (text, why) in [
+    fn hostile_endpoints_are_refused_or_dropped() {
+        for (text, source) in [
             ("javascript:alert(1)", UrlError::Scheme),
             ("file:///bin/sh", UrlError::Scheme),
             ("$(calc)", UrlError::Malformed),
@@ -259,11 +259,7 @@ mod tests {
                 ("authorization_endpoint", "authorization endpoint"),
             ] {
                 let read = check("https://as.example.com", json!({ key: text }));
-                assert_eq!(
-                    read,
-                    Err(AuthServerMetadataError::Endpoint { name, source: why }),
-                    "{text}"
-                );
+                assert_eq!(read, Err(AuthServerMetadataError::Endpoint { name, source }), "{text}");
             }
             let change = json!({ "registration_endpoint": text, "revocation_endpoint": text });
             let read = check("https://as.example.com", change).expect("the rest is good");
@@ -272,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn where_anything_is_said_about_pkce_it_must_be_s256() {
+    fn announced_pkce_methods_must_include_s256() {
         let with = |methods: Value| {
             check("https://as.example.com", json!({ "code_challenge_methods_supported": methods }))
         };
@@ -282,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_metadata_is_not_taken_for_it() {
+    fn other_documents_are_not_metadata() {
         let read = |body: &[u8]| parse_auth_server_metadata(body, ExpectedIssuer::Any, &guard());
         for body in [&b""[..], b"null", b"{}", b"{\"issuer\":\"x\"}", b"<html>", b"\xff"] {
             assert_eq!(read(body), Err(AuthServerMetadataError::Malformed));

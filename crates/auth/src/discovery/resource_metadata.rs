@@ -1,4 +1,4 @@
-//! What a server says about itself (RFC 9728), and whether it is about the server that we want.
+//! Protected resource metadata (RFC 9728), parsed and matched against the server's URL.
 
 use serde::Deserialize;
 use thiserror::Error;
@@ -6,34 +6,35 @@ use url::Url;
 
 use crate::challenge::DpopRequirement;
 use crate::scopes::Scopes;
+use crate::untrusted_text::sanitize_for_display;
 
-/// How many authorization servers are looked at.
+/// The maximum number of authorization servers that are read.
 const MAX_AUTHORIZATION_SERVERS: usize = 16;
 
-/// A server's metadata, checked to be that of the server.
+/// The metadata of a server, verified to describe that server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResourceMetadata {
-    /// The server's name for itself, which requests for tokens repeat (RFC 8707).
+    /// The resource identifier, which token requests repeat (RFC 8707).
     pub resource: Option<String>,
-    /// Who signs people in there. Not checked.
+    /// The issuers of its authorization servers, unchecked.
     pub authorization_servers: Vec<String>,
-    /// The scopes there are.
+    /// The supported scopes.
     pub scopes_supported: Option<Scopes>,
-    /// Whether tokens are to be bound to a key.
+    /// Whether tokens must be bound to a key.
     pub dpop: DpopRequirement,
 }
 
-/// Why a server's metadata is not taken.
+/// Why protected resource metadata is refused.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ResourceMetadataError {
-    /// It is no such document.
-    #[error("it is not metadata of a protected resource")]
+    /// The document is not protected resource metadata.
+    #[error("it is not protected resource metadata")]
     Malformed,
-    /// It is about another server.
-    #[error("it is about `{0}`")]
+    /// The document describes another server.
+    #[error("it describes `{0}`")]
     Mismatch(String),
-    /// It came from elsewhere and does not say what it is about.
-    #[error("it does not say which server it is about")]
+    /// The document comes from another origin and does not name its resource.
+    #[error("it does not name its resource")]
     MissingResource,
 }
 
@@ -49,7 +50,7 @@ struct RawResourceMetadata {
     dpop_signing_alg_values_supported: Vec<String>,
 }
 
-/// Reads metadata that came from `from` and should be about `server`.
+/// Parses metadata fetched from `from`, which must describe `server`.
 pub fn parse_resource_metadata(
     body: &[u8],
     from: &Url,
@@ -80,7 +81,7 @@ pub fn parse_resource_metadata(
     })
 }
 
-/// Is it a name of the server, or of something that the server is a part of? Another origin never is.
+/// Whether a resource identifier is the server's URL or a prefix of it, within the same origin.
 fn covers_server(resource: &str, server: &Url) -> bool {
     let Ok(resource) = Url::parse(resource) else { return false };
     if resource.origin() != server.origin() || resource.fragment().is_some() {
@@ -91,12 +92,6 @@ fn covers_server(resource: &str, server: &Url) -> bool {
     };
     let is_same_query = resource.query().is_none_or(|query| server.query() == Some(query));
     is_same_query && parts(server).starts_with(&parts(&resource))
-}
-
-/// What may be shown of a text from a server.
-pub(crate) fn sanitize_for_display(text: &str) -> String {
-    const MAX_LENGTH: usize = 200;
-    text.chars().filter(|character| !character.is_control()).take(MAX_LENGTH).collect()
 }
 
 #[cfg(test)]
@@ -110,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn metadata_must_be_about_the_server_or_what_it_is_part_of() {
+    fn metadata_must_describe_the_server_or_a_prefix_of_its_url() {
         for (resource, server) in [
             ("https://a.b", "https://a.b/mcp"),
             ("https://a.b/", "https://a.b/mcp"),
@@ -140,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_without_a_name_is_taken_from_the_server_only() {
+    fn a_document_without_a_resource_is_accepted_only_from_the_server() {
         let [own, other] =
             ["https://a.b/p", "https://c.d/p"].map(|it| Url::parse(it).expect("a URL"));
         assert_eq!(parse_resource_metadata(b"{}", &own, &own).map(|it| it.resource), Ok(None));

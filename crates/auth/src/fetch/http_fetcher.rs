@@ -1,4 +1,4 @@
-//! Fetching over the network: the same proxies and certificates as for servers, and no address that is out of reach.
+//! Fetches over the network, with the proxies and certificates that connections to servers use.
 
 use std::error::Error;
 use std::sync::OnceLock;
@@ -11,19 +11,20 @@ use switchboard_wire::http::client::HttpClient;
 use tokio::time::timeout;
 use url::Url;
 
+use super::address::AllowedAddresses;
+use super::resolver::{GuardedResolver, PrivateAddressError};
 use super::{Fetch, FetchError, FetchFuture, FetchRequest, FetchResponse, MAX_RESPONSE_SIZE};
-use crate::fetch::origin_guard::{AllowedAddresses, GuardedResolver, PrivateAddressError};
 
-/// How long an answer may take, all of it.
+/// The timeout of a whole request.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 /// How many redirects within one origin are followed.
 const MAX_REDIRECTS: usize = 5;
-/// How much of a library's words is kept.
+/// The maximum length of an error text from the HTTP library.
 const MAX_DETAIL_LENGTH: usize = 300;
 
-/// The network. Each reach has connections of its own, so that one that was made for a person's address is
-/// never used for a server's. Behind a proxy it is the proxy that resolves names: what it lets through is the
-/// affair of whoever runs it.
+/// Fetches over the network. Each class of allowed addresses has its own connection pool, so that a connection
+/// to a configured URL is never reused for a URL that a server named. Behind a proxy the proxy resolves names
+/// and decides what is reachable.
 pub struct HttpFetcher {
     network: HttpClient,
     clients: [OnceLock<Client>; 4],
@@ -31,14 +32,14 @@ pub struct HttpFetcher {
 }
 
 impl HttpFetcher {
-    /// Fetches over this network.
+    /// A fetcher with this HTTP client's settings.
     pub fn new(network: HttpClient) -> HttpFetcher {
         HttpFetcher { network, clients: Default::default(), timeout: DEFAULT_TIMEOUT }
     }
 
-    /// The same, with another patience.
-    pub fn with_timeout(mut self, patience: Duration) -> HttpFetcher {
-        self.timeout = patience;
+    /// Sets the timeout of a whole request.
+    pub fn with_timeout(mut self, timeout: Duration) -> HttpFetcher {
+        self.timeout = timeout;
         self
     }
 
@@ -86,14 +87,14 @@ impl Fetch for HttpFetcher {
         Box::pin(async move {
             let origin = display_origin(&request.url);
             match timeout(self.timeout, self.send_following_redirects(request)).await {
-                Ok(answer) => answer,
+                Ok(response) => response,
                 Err(_) => Err(FetchError::TimedOut { origin }),
             }
         })
     }
 }
 
-/// Where a redirect leads, if we may go there: within the origin, and only with a question that changes nothing.
+/// The target of a redirect, if it is followed: only a `GET`, and only within its origin.
 fn redirect_target(request: &FetchRequest, response: &Response) -> Result<Url, FetchError> {
     let origin = display_origin(&request.url);
     let location = response.headers().get(header::LOCATION).and_then(|to| to.to_str().ok());
@@ -140,7 +141,7 @@ fn fetch_error(origin: &str, error: reqwest::Error) -> FetchError {
     FetchError::Unreachable { origin, detail: detail.chars().take(MAX_DETAIL_LENGTH).collect() }
 }
 
-/// A URL's origin as text that can be shown.
+/// The origin of a URL, for error messages.
 fn display_origin(url: &Url) -> String {
     url.origin().ascii_serialization().chars().take(MAX_DETAIL_LENGTH).collect()
 }

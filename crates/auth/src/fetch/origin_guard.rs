@@ -1,65 +1,52 @@
-//! Which addresses a server may send us to. Every URL that was discovered passes here before it is fetched or
-//! opened, and what its name resolves to passes again when it is connected to.
+//! Checks the URLs that a server names before they are fetched or opened in a browser. The resolver checks
+//! again which addresses a host name resolves to.
 
-use std::error::Error;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-
-use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use thiserror::Error;
-use url::{Host, Origin, Url};
+use url::{Origin, Url};
 
-/// The longest URL that is taken from a server.
+use super::address::{AddressClass, classify_host};
+
+pub use super::address::AllowedAddresses;
+
+/// The maximum length of a URL from a server.
 const MAX_URL_LENGTH: usize = 4096;
 
-/// How far a request may go. Each reaches what those before it do, and more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum AllowedAddresses {
-    /// Addresses of the public network.
-    Public,
-    /// Those of private networks, too.
-    Private,
-    /// This machine, too.
-    Loopback,
-    /// Wherever it leads: a person typed it.
-    Any,
-}
-
-/// Why a URL is not taken from a server.
+/// Why a URL from a server is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum UrlError {
-    /// It is none, or not written as one.
+    /// It is not a valid URL.
     #[error("it is not a well-formed URL")]
     Malformed,
-    /// It is longer than any good one.
+    /// It is too long.
     #[error("it is longer than {MAX_URL_LENGTH} bytes")]
     TooLong,
-    /// It is of another kind.
+    /// Its scheme is neither http nor https.
     #[error("it is neither http nor https")]
     Scheme,
-    /// It is not encrypted and leads further than this machine.
-    #[error("it is not encrypted: only https is taken for another machine")]
+    /// It is plain http to another machine.
+    #[error("it is not encrypted: only https is accepted for another machine")]
     Unencrypted,
-    /// It holds a user or a password.
-    #[error("it names a user")]
+    /// It contains a user or a password.
+    #[error("it contains a user name or a password")]
     Userinfo,
-    /// It holds a fragment.
+    /// It contains a fragment.
     #[error("it has a fragment")]
     Fragment,
-    /// It leads where only a person may send us.
-    #[error("it leads to a private address, and nobody but the server named it")]
+    /// It points to an address that only a configured URL may reach.
+    #[error("it points to a private address, which only a configured URL may do")]
     PrivateAddress,
 }
 
-/// A URL that was looked at, and how far requests to it may go.
+/// A checked URL, and the addresses that requests to it may reach.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckedUrl {
     /// The URL.
     pub url: Url,
-    /// How far.
+    /// The addresses that requests may reach.
     pub allowed: AllowedAddresses,
 }
 
-/// Decides what of a server's word is taken.
+/// Decides which URLs from a server are accepted.
 #[derive(Debug, Clone)]
 pub struct OriginGuard {
     trusted_origins: Vec<Origin>,
@@ -68,8 +55,8 @@ pub struct OriginGuard {
 }
 
 impl OriginGuard {
-    /// A guard that trusts the origins a person typed. The first of them is the server: where that is on this
-    /// machine or in a private network, so may be what it names.
+    /// A guard that trusts the origins of the server and of the other URLs that the user configured. Where the
+    /// server is on this machine or in a private network, the URLs that it names may be there too.
     pub fn new(server: &Url, typed: &[Url]) -> OriginGuard {
         let trusted_origins = std::iter::once(server).chain(typed).map(Url::origin).collect();
         let default_allowed = match classify_host(server) {
@@ -80,19 +67,18 @@ impl OriginGuard {
         OriginGuard { trusted_origins, default_allowed, proxies: Vec::new() }
     }
 
-    /// The same, which also knows the names of proxies: those resolve to whatever they like, because they are
-    /// connected to, and so no server may name one.
+    /// Adds the host names of proxies. The resolver accepts any address for them, so no server may name one.
     pub fn with_proxies(mut self, proxies: &[String]) -> OriginGuard {
         self.proxies = proxies.to_vec();
         self
     }
 
-    /// Looks at a URL from a server.
+    /// Checks a URL from a server.
     pub fn check(&self, text: &str) -> Result<CheckedUrl, UrlError> {
         if text.len() > MAX_URL_LENGTH {
             return Err(UrlError::TooLong);
         }
-        // The parser would drop some of these without a word.
+        // The URL parser silently drops some of these.
         let is_bad =
             |sign: char| sign.is_control() || sign.is_whitespace() || "\"<>\\^`{|}".contains(sign);
         if text.contains(is_bad) {
@@ -102,7 +88,7 @@ impl OriginGuard {
         self.check_url(url)
     }
 
-    /// Looks at a URL that was parsed already, such as a redirect's.
+    /// Checks a parsed URL, such as a redirect target.
     pub fn check_url(&self, url: Url) -> Result<CheckedUrl, UrlError> {
         let is_encrypted = match url.scheme() {
             "https" => true,
@@ -135,143 +121,6 @@ impl OriginGuard {
     }
 }
 
-/// What kind of address it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum AddressClass {
-    Public,
-    Private,
-    Loopback,
-    /// Where nothing that answers to strangers should be: metadata of clouds, multicast, nowhere.
-    Forbidden,
-}
-
-impl AddressClass {
-    fn is_allowed_by(self, allowed: AllowedAddresses) -> bool {
-        match self {
-            AddressClass::Public => true,
-            AddressClass::Private => allowed >= AllowedAddresses::Private,
-            AddressClass::Loopback => allowed >= AllowedAddresses::Loopback,
-            AddressClass::Forbidden => allowed == AllowedAddresses::Any,
-        }
-    }
-}
-
-/// What a URL's host says about itself. A name may say nothing: then its addresses will.
-fn classify_host(url: &Url) -> Option<AddressClass> {
-    match url.host()? {
-        Host::Ipv4(address) => Some(classify_ipv4(address)),
-        Host::Ipv6(address) => Some(classify_ipv6(address)),
-        Host::Domain(name) => classify_name(name),
-    }
-}
-
-fn classify_name(name: &str) -> Option<AddressClass> {
-    let name = name.trim_end_matches('.').to_ascii_lowercase();
-    let ends =
-        |end: &str| name.strip_suffix(end).is_some_and(|it| it.is_empty() || it.ends_with('.'));
-    if ends("localhost") {
-        return Some(AddressClass::Loopback);
-    }
-    if name == "metadata.google.internal" {
-        return Some(AddressClass::Forbidden);
-    }
-    let is_private =
-        !name.contains('.') || ["local", "internal", "lan", "home.arpa"].into_iter().any(ends);
-    is_private.then_some(AddressClass::Private)
-}
-
-fn classify_ipv4(address: Ipv4Addr) -> AddressClass {
-    let [a, b, c, d] = address.octets();
-    match (a, b, c, d) {
-        (127, ..) => AddressClass::Loopback,
-        (10, ..) | (172, 16..=31, ..) | (192, 168, ..) => AddressClass::Private,
-        // Where one provider keeps its machines' credentials, inside of what carriers use among themselves.
-        (100, 100, 100, 200) => AddressClass::Forbidden,
-        (100, 64..=127, ..) => AddressClass::Private,
-        (0, ..) | (169, 254, ..) | (192, 0, 0, _) | (224.., ..) => AddressClass::Forbidden,
-        (198, 18..=19, ..) => AddressClass::Private,
-        _ => AddressClass::Public,
-    }
-}
-
-fn classify_ipv6(address: Ipv6Addr) -> AddressClass {
-    let segments = address.segments();
-    if let Some(v4) = embedded_ipv4(address) {
-        return classify_ipv4(v4);
-    }
-    match segments {
-        [0, 0, 0, 0, 0, 0, 0, 1] => AddressClass::Loopback,
-        // Another provider's, inside of what is private.
-        [0xfd00, 0x0ec2, ..] => AddressClass::Forbidden,
-        [0xfc00..=0xfdff, ..] => AddressClass::Private,
-        [0x2000..=0x3fff, ..] => AddressClass::Public,
-        _ => AddressClass::Forbidden,
-    }
-}
-
-/// An address of the old kind that travels inside of a new one: mapped, compatible, NAT64, 6to4.
-fn embedded_ipv4(address: Ipv6Addr) -> Option<Ipv4Addr> {
-    let from = |high: u16, low: u16| {
-        let [a, b] = high.to_be_bytes();
-        let [c, d] = low.to_be_bytes();
-        Some(Ipv4Addr::new(a, b, c, d))
-    };
-    match address.segments() {
-        [0, 0, 0, 0, 0, 0, 0, 0 | 1] => None,
-        [0, 0, 0, 0, 0, 0 | 0xffff, high, low] => from(high, low),
-        [0, 0, 0, 0, 0xffff, 0, high, low] => from(high, low),
-        [0x0064, 0xff9b, 0, 0, 0, 0, high, low] => from(high, low),
-        [0x2002, high, low, ..] => from(high, low),
-        _ => None,
-    }
-}
-
-/// May an address be connected to?
-pub fn is_address_allowed(address: IpAddr, allowed: AllowedAddresses) -> bool {
-    match address {
-        IpAddr::V4(address) => classify_ipv4(address).is_allowed_by(allowed),
-        IpAddr::V6(address) => classify_ipv6(address).is_allowed_by(allowed),
-    }
-}
-
-/// A name led where it may not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("the name leads to a private address, and nobody but the server named it")]
-pub struct PrivateAddressError;
-
-/// Resolves names and leaves out every address that is out of reach. What it gives is what is connected to,
-/// so nobody can answer differently the second time.
-#[derive(Debug, Clone)]
-pub(crate) struct GuardedResolver {
-    pub(crate) allowed: AllowedAddresses,
-    /// Proxies are ours to choose, wherever they are.
-    pub(crate) exempt_hosts: Vec<String>,
-}
-
-impl Resolve for GuardedResolver {
-    fn resolve(&self, name: Name) -> Resolving {
-        let allowed = match self.exempt_hosts.iter().any(|it| it == name.as_str()) {
-            true => AllowedAddresses::Any,
-            false => self.allowed,
-        };
-        Box::pin(async move {
-            let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
-            filter_allowed(found, allowed).map(|addresses| Box::new(addresses.into_iter()) as Addrs)
-        })
-    }
-}
-
-fn filter_allowed(
-    found: impl Iterator<Item = SocketAddr>,
-    allowed: AllowedAddresses,
-) -> Result<Vec<SocketAddr>, Box<dyn Error + Send + Sync>> {
-    let (good, bad): (Vec<_>, Vec<_>) = found.partition(|it| is_address_allowed(it.ip(), allowed));
-    match (good.is_empty(), bad.is_empty()) {
-        (true, false) => Err(PrivateAddressError.into()),
-        (true, true) | (false, _) => Ok(good),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -287,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_but_a_plain_url_of_the_web_is_taken() {
+    fn only_plain_http_urls_are_accepted() {
         for (text, expected) in [
             ("https://as.example.com/authorize?a=b", Ok(AllowedAddresses::Public)),
             ("https://as.example.com/$(calc)", Ok(AllowedAddresses::Public)),
@@ -325,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_public_server_cannot_send_us_inside() {
+    fn a_public_server_cannot_name_private_addresses() {
         for host in [
             "127.0.0.1",
             "127.1",
@@ -379,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_inside_may_name_its_neighbours_and_nobody_names_metadata() {
+    fn a_private_server_may_name_private_addresses_but_not_cloud_metadata() {
         for (server, discovered, expected) in [
             ("http://localhost:1/mcp", "http://localhost:2/token", Ok(AllowedAddresses::Loopback)),
             ("http://127.0.0.1:1/mcp", "http://[::1]:2/token", Ok(AllowedAddresses::Loopback)),
@@ -397,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_person_typed_may_be_anywhere() {
+    fn configured_origins_may_be_anywhere() {
         let typed = [url("https://169.254.1.1:8443/x"), url("https://sso.corp.example/")];
         let guard = OriginGuard::new(&url("https://mcp.example.com/"), &typed);
         let allowed = |text: &str| guard.check(text).map(|checked| checked.allowed);
@@ -407,46 +256,16 @@ mod tests {
     }
 
     #[test]
-    fn no_server_names_our_proxy() {
+    fn no_server_may_name_our_proxy() {
         let guard = OriginGuard::new(&url("https://mcp.example.com/"), &[]);
         let guard = guard.with_proxies(&["proxy.example.com".to_owned()]);
         assert_eq!(guard.check("https://proxy.example.com/x"), Err(UrlError::PrivateAddress));
         assert!(guard.check("https://other.example.com/x").is_ok());
     }
 
-    #[test]
-    fn a_name_gives_only_addresses_within_reach() {
-        let found = |texts: &[&str], allowed| {
-            let texts: Vec<SocketAddr> = texts.iter().map(|it| it.parse().expect("one")).collect();
-            filter_allowed(texts.into_iter(), allowed).map(|good| good.len()).map_err(|_| ())
-        };
-        assert_eq!(found(&["1.1.1.1:0", "127.0.0.1:0"], AllowedAddresses::Public), Ok(1));
-        assert_eq!(found(&["127.0.0.1:0", "[::1]:0"], AllowedAddresses::Public), Err(()));
-        assert_eq!(found(&["169.254.169.254:0"], AllowedAddresses::Loopback), Err(()));
-        assert_eq!(found(&["169.254.169.254:0"], AllowedAddresses::Any), Ok(1));
-        assert_eq!(found(&["10.0.0.1:0"], AllowedAddresses::Private), Ok(1));
-        assert_eq!(found(&[], AllowedAddresses::Public), Ok(0));
-    }
-
-    #[tokio::test]
-    async fn the_resolver_refuses_a_name_of_this_machine() {
-        use std::str::FromStr;
-        let name = || Name::from_str("localhost").expect("a name");
-        let resolver =
-            GuardedResolver { allowed: AllowedAddresses::Public, exempt_hosts: Vec::new() };
-        let Err(error) = resolver.resolve(name()).await else { panic!("it is refused") };
-        assert!(error.is::<PrivateAddressError>(), "{error}");
-        let resolver =
-            GuardedResolver { allowed: AllowedAddresses::Loopback, exempt_hosts: Vec::new() };
-        assert!(resolver.resolve(name()).await.is_ok());
-        let exempt_hosts = vec!["localhost".to_owned()];
-        let resolver = GuardedResolver { allowed: AllowedAddresses::Public, exempt_hosts };
-        assert!(resolver.resolve(name()).await.is_ok());
-    }
-
     proptest! {
         #[test]
-        fn no_text_makes_it_stumble_or_passes_as_something_else(text in "(https?://)?[ -~\\n]{0,60}") {
+        fn no_text_causes_a_panic_or_passes_as_another_url(text in "(https?://)?[ -~\\n]{0,60}") {
             let guard = OriginGuard::new(&url("https://mcp.example.com/"), &[]);
             if let Ok(checked) = guard.check(&text) {
                 prop_assert_eq!(checked.url.scheme(), "https");

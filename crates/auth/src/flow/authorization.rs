@@ -1,13 +1,12 @@
-//! The second half of a login: who we are there, the person's part, and the tokens. Signing in on another device
-//! is `device`'s part.
+//! The second half of a login: the client, the authorization URL and its callback, and the token requests.
+//! Logins on another device are in `device`.
 
 use super::metadata_discovery::AuthServerClient;
 use super::{CompletedLogin, Flow, FlowError, FlowState, LoginGrant, Step};
 use crate::challenge::DpopRequirement;
 use crate::crypto::dpop::DpopKey;
-use crate::crypto::pkce::{PkceVerifier, TimeAndRandom};
+use crate::crypto::pkce::PkceVerifier;
 use crate::discovery::auth_server_metadata::AuthServerMetadata;
-use crate::discovery::resource_metadata::sanitize_for_display;
 use crate::fetch::{FetchError, FetchResponse};
 use crate::flow::authorization_url;
 use crate::flow::authorization_url::AuthorizationRequest;
@@ -15,14 +14,16 @@ use crate::flow::callback;
 use crate::flow::callback::{CallbackError, CallbackSource, ExpectedCallback};
 use crate::registration::{self, ClientAuthMethod, ClientChoice, OAuthClient, RegistrationRequest};
 use crate::scopes::{self, ScopeSources, Scopes};
+use crate::time_and_random::TimeAndRandom;
 use crate::token::grant::Grant;
 use crate::token::request::{TokenOutcome, TokenRequest};
 use crate::token::response::{TokenResponse, TokenType};
+use crate::untrusted_text::sanitize_for_display;
 
-/// How often a person may come back with something that is not taken.
+/// How many rejected callbacks a login survives.
 const MAX_REJECTED_CALLBACKS: u32 = 20;
 
-/// Everything about the authorization server that the rest of a login needs.
+/// What the rest of a login needs to know about the authorization server.
 #[derive(Debug)]
 pub(super) struct LoginContext {
     pub(super) metadata: AuthServerMetadata,
@@ -56,14 +57,14 @@ pub(super) struct PendingTokenRequest {
 #[derive(Debug)]
 enum TokenRecipient {
     AuthorizationServer,
-    /// Who we will be at the authorization server.
+    /// The client to use at the authorization server afterwards.
     IdentityProvider(Box<OAuthClient>),
 }
 
 pub(super) type FetchResult = Result<FetchResponse, FetchError>;
 
 impl Flow {
-    /// The authorization server is known; who are we there?
+    /// Chooses or registers the client for this authorization server.
     pub(super) fn choose_client(
         &mut self,
         metadata: AuthServerMetadata,
@@ -83,16 +84,16 @@ impl Flow {
             supported: metadata.scopes_supported.as_ref(),
             granted: self.plan.granted_scopes.as_ref(),
         });
-        let proof = match (self.dpop_requirement(), metadata.supports_dpop()) {
+        let dpop_key = match (self.dpop_requirement(), metadata.supports_dpop()) {
             (DpopRequirement::Unspecified, _) | (DpopRequirement::Supported, false) => None,
             (DpopRequirement::Supported, true) | (DpopRequirement::Required, _) => {
                 self.plan.dpop_key.clone()
             }
         };
-        if self.dpop_requirement() == DpopRequirement::Required && proof.is_none() {
+        if self.dpop_requirement() == DpopRequirement::Required && dpop_key.is_none() {
             return Err(FlowError::DpopUnavailable);
         }
-        let context = LoginContext { metadata, scopes, dpop_key: proof };
+        let context = LoginContext { metadata, scopes, dpop_key };
         let (known, redirect) = (self.plan.previous_client.as_ref(), self.redirect_uri());
         let redirect = redirect.as_deref();
         match registration::choose_client(
@@ -117,10 +118,10 @@ impl Flow {
         }
     }
 
-    /// Where the person comes back to.
+    /// The redirect URI of a browser login.
     fn redirect_uri(&self) -> Option<String> {
         match &self.plan.method {
-            LoginGrant::Browser { redirect_uri: redirect } => Some(redirect.to_string()),
+            LoginGrant::Browser { redirect_uri } => Some(redirect_uri.to_string()),
             LoginGrant::Device
             | LoginGrant::ClientCredentials
             | LoginGrant::WorkloadIdentity(_)
@@ -144,7 +145,7 @@ impl Flow {
             }
         };
         let redirect = match &self.plan.method {
-            LoginGrant::Browser { redirect_uri: redirect } => Some(redirect.as_str()),
+            LoginGrant::Browser { redirect_uri } => Some(redirect_uri.as_str()),
             LoginGrant::Device
             | LoginGrant::ClientCredentials
             | LoginGrant::WorkloadIdentity(_)
@@ -166,14 +167,18 @@ impl Flow {
         fetched: FetchResult,
         inputs: &mut TimeAndRandom<'_>,
     ) -> Result<Step, FlowError> {
-        let answer = fetched.map_err(FlowError::Fetch)?;
-        let application = self.registration_request(&at.context, at.method);
-        let client = registration::parse_registration(&answer, &at.context.metadata, &application);
+        let response = fetched.map_err(FlowError::Fetch)?;
+        let registration_request = self.registration_request(&at.context, at.method);
+        let client = registration::parse_registration(
+            &response,
+            &at.context.metadata,
+            &registration_request,
+        );
         let client = client.map_err(FlowError::Registration)?;
         self.start_grant(at.context, client, inputs)
     }
 
-    /// The client is known; what does this way want?
+    /// Starts the grant of the plan with this client.
     fn start_grant(
         &mut self,
         context: LoginContext,
@@ -181,15 +186,15 @@ impl Flow {
         inputs: &mut TimeAndRandom<'_>,
     ) -> Result<Step, FlowError> {
         match &self.plan.method {
-            // A client that can show who it is needs no person where no person could help.
+            // A confidential client can use client credentials where the server offers no user login.
             LoginGrant::Browser { .. }
                 if context.metadata.is_client_credentials_only() && client.has_credential() =>
             {
                 self.request_tokens(context, client, Grant::ClientCredentials, inputs)
             }
-            LoginGrant::Browser { redirect_uri: redirect } => {
-                let redirect = redirect.to_string();
-                self.open_authorization_url(context, client, redirect, inputs)
+            LoginGrant::Browser { redirect_uri } => {
+                let redirect_uri = redirect_uri.to_string();
+                self.open_authorization_url(context, client, redirect_uri, inputs)
             }
             LoginGrant::Device => self.request_device_code(context, client),
             LoginGrant::ClientCredentials => {
@@ -210,7 +215,7 @@ impl Flow {
         &mut self,
         context: LoginContext,
         client: OAuthClient,
-        redirect: String,
+        redirect_uri: String,
         inputs: &mut TimeAndRandom<'_>,
     ) -> Result<Step, FlowError> {
         let endpoint = context
@@ -228,7 +233,7 @@ impl Flow {
             &endpoint.url,
             &AuthorizationRequest {
                 client: &client,
-                redirect_uri: &redirect,
+                redirect_uri: &redirect_uri,
                 state: expected.state.reveal(),
                 code_challenge: &verifier.challenge(),
                 scopes: context.scopes.as_ref(),
@@ -241,7 +246,7 @@ impl Flow {
             client,
             verifier,
             expected,
-            redirect_uri: redirect,
+            redirect_uri,
             rejected_callbacks: 0,
         };
         self.state = FlowState::AwaitingCallback(Box::new(pending));
@@ -252,10 +257,10 @@ impl Flow {
         &mut self,
         mut at: PendingCallback,
         text: &str,
-        arrived: CallbackSource,
+        source: CallbackSource,
         inputs: &mut TimeAndRandom<'_>,
     ) -> Result<Step, FlowError> {
-        match callback::parse_callback(text, arrived, &at.expected) {
+        match callback::parse_callback(text, source, &at.expected) {
             Ok(code) => {
                 let grant = Grant::AuthorizationCode {
                     code,
@@ -264,7 +269,7 @@ impl Flow {
                 };
                 self.request_tokens(at.context, at.client, grant, inputs)
             }
-            // Anybody can knock at a listener, and anybody can paste the wrong thing: that ends no login.
+            // Any local process can reach the listener, and a user can paste the wrong text: keep waiting.
             Err(
                 error @ (CallbackError::WrongState
                 | CallbackError::NoCode
@@ -315,7 +320,7 @@ impl Flow {
         Ok(Step::Fetch(Box::new(first)))
     }
 
-    /// Swaps who signed in at the identity provider for a grant at the authorization server.
+    /// Exchanges the ID token of the identity provider for a grant at the authorization server.
     pub(super) fn exchange_id_token(
         &mut self,
         auth_server: AuthServerClient,
@@ -365,8 +370,8 @@ impl Flow {
         fetched: FetchResult,
         inputs: &mut TimeAndRandom<'_>,
     ) -> Result<Step, FlowError> {
-        let answer = fetched.map_err(FlowError::Fetch)?;
-        match (at.request.on(&answer, inputs), at.recipient) {
+        let response = fetched.map_err(FlowError::Fetch)?;
+        match (at.request.on(&response, inputs), at.recipient) {
             (TokenOutcome::Retry(request), recipient) => {
                 at.recipient = recipient;
                 self.state = FlowState::TokenRequest(Box::new(at));
@@ -397,13 +402,13 @@ impl Flow {
         client: OAuthClient,
         tokens: TokenResponse,
     ) -> Result<Step, FlowError> {
-        let proof = match tokens.token_type {
+        let dpop_key = match tokens.token_type {
             TokenType::Dpop => context.dpop_key,
             TokenType::Bearer => None,
         };
         let is_missing = match tokens.token_type {
-            // A bound token that we did not ask for cannot be used.
-            TokenType::Dpop => proof.is_none(),
+            // A DPoP token is unusable without a key.
+            TokenType::Dpop => dpop_key.is_none(),
             TokenType::Bearer => self.dpop_requirement() == DpopRequirement::Required,
         };
         if is_missing {
@@ -416,7 +421,7 @@ impl Flow {
             metadata: context.metadata,
             resource: self.resource_identifier(),
             scopes,
-            dpop_key: proof,
+            dpop_key,
         })))
     }
 }

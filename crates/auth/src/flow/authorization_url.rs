@@ -1,30 +1,30 @@
-//! The URL at which a person signs in. It is opened as it is, by no shell.
+//! Builds the authorization URL. The caller opens it unchanged and without a shell.
 
 use url::Url;
 
 use crate::registration::OAuthClient;
 use crate::scopes::Scopes;
 
-/// What the URL says.
+/// The parameters of an authorization request.
 #[derive(Debug)]
 pub struct AuthorizationRequest<'a> {
-    /// Who asks.
+    /// The client.
     pub client: &'a OAuthClient,
-    /// Where the person is sent back to.
+    /// The redirect URI.
     pub redirect_uri: &'a str,
-    /// What the answer must repeat.
+    /// The state that the response must repeat.
     pub state: &'a str,
-    /// What is shown of the verifier.
+    /// The PKCE code challenge.
     pub code_challenge: &'a str,
-    /// What is asked for.
+    /// The requested scopes.
     pub scopes: Option<&'a Scopes>,
-    /// For which server.
+    /// The resource identifier of the server (RFC 8707).
     pub resource: Option<&'a str>,
-    /// The thumbprint of the key that the code is to be bound to.
+    /// The thumbprint of the key that the code will be bound to.
     pub dpop_jkt: Option<&'a str>,
 }
 
-/// The URL at this endpoint. What the endpoint's own query says is kept, unless we say it.
+/// The authorization URL. Query parameters of the endpoint are kept, except those that the request sets.
 pub fn authorization_url(endpoint: &Url, request: &AuthorizationRequest<'_>) -> Url {
     let scopes = request.scopes.map(Scopes::to_string);
     let wants_offline = request.scopes.is_some_and(|it| it.contains("offline_access"));
@@ -38,7 +38,7 @@ pub fn authorization_url(endpoint: &Url, request: &AuthorizationRequest<'_>) -> 
         ("scope", scopes.as_deref()),
         ("resource", request.resource),
         ("dpop_jkt", request.dpop_jkt),
-        // OpenID Connect, section 11: without consent there is no offline access.
+        // OpenID Connect, section 11: offline access requires `prompt=consent`.
         ("prompt", wants_offline.then_some("consent")),
     ];
     let endpoint_parameters: Vec<(String, String)> = endpoint
@@ -48,8 +48,8 @@ pub fn authorization_url(endpoint: &Url, request: &AuthorizationRequest<'_>) -> 
         .collect();
     let mut url = endpoint.clone();
     url.set_fragment(None);
-    let said = own_parameters.into_iter().filter_map(|(name, value)| Some((name, value?)));
-    url.query_pairs_mut().clear().extend_pairs(endpoint_parameters).extend_pairs(said);
+    let parameters = own_parameters.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    url.query_pairs_mut().clear().extend_pairs(endpoint_parameters).extend_pairs(parameters);
     url
 }
 
@@ -81,18 +81,18 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_said_once_and_encoded() {
-        let said = "response_type=code&client_id=c%26d&redirect_uri=http%3A%2F%2F127.0.0.1%3A1%2Fcb\
+    fn the_url_has_each_parameter_once_and_encoded() {
+        let parameters = "response_type=code&client_id=c%26d&redirect_uri=http%3A%2F%2F127.0.0.1%3A1%2Fcb\
                     &state=st&code_challenge=ch&code_challenge_method=S256";
         let rest = "resource=https%3A%2F%2Fm.c%2Fp";
-        assert_eq!(check("https://a.b/x", None), format!("https://a.b/x?{said}&{rest}"));
+        assert_eq!(check("https://a.b/x", None), format!("https://a.b/x?{parameters}&{rest}"));
         assert_eq!(
             check("https://a.b/x?tenant=1&state=evil&client_id=evil#f", Some("r w")),
-            format!("https://a.b/x?tenant=1&{said}&scope=r+w&{rest}")
+            format!("https://a.b/x?tenant=1&{parameters}&scope=r+w&{rest}")
         );
         assert_eq!(
             check("https://a.b/x", Some("r offline_access")),
-            format!("https://a.b/x?{said}&scope=r+offline_access&{rest}&prompt=consent")
+            format!("https://a.b/x?{parameters}&scope=r+offline_access&{rest}&prompt=consent")
         );
     }
 }

@@ -1,70 +1,70 @@
-//! What a person comes back with: the redirect that reached our listener, or what was pasted instead.
-//! The state, and who answered (RFC 9207), are checked before anything else is believed.
+//! The authorization response: the redirect that reached our listener, or text that the user pasted. `state`
+//! and `iss` (RFC 9207) are checked before any other parameter.
 
 use thiserror::Error;
 use url::{Url, form_urlencoded};
 
-use crate::discovery::resource_metadata::sanitize_for_display;
 use crate::secret::Secret;
+use crate::untrusted_text::sanitize_for_display;
 
-/// The longest redirect that is looked at.
+/// The maximum length of a callback.
 const MAX_CALLBACK_LENGTH: usize = 16 * 1024;
 
-/// What the answer must say.
+/// What the callback must contain.
 #[derive(Debug, Clone)]
 pub struct ExpectedCallback {
-    /// The state that went out.
+    /// The state that was sent.
     pub state: Secret,
-    /// The issuer that was asked.
+    /// The issuer that the request went to.
     pub issuer: String,
-    /// Whether the issuer promised to say who it is.
+    /// Whether the issuer announced that it sends `iss`.
     pub requires_iss: bool,
 }
 
-/// How the answer came.
+/// How the callback arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallbackSource {
     /// At our listener: the query of the request.
     Listener,
-    /// By the hand of a person: a URL, or the code alone.
+    /// Pasted by the user: a URL, its query, or the code alone.
     Pasted,
 }
 
-/// Why an answer is not taken.
+/// Why a callback is refused.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum CallbackError {
-    /// It is none.
-    #[error("there is no code in it")]
+    /// It contains no code.
+    #[error("it contains no code")]
     NoCode,
-    /// It is larger than any good one, or says something twice.
+    /// It is too long, or repeats a parameter.
     #[error("it is malformed")]
     Malformed,
-    /// It belongs to another login, or to nobody's.
-    #[error("its state is not the one of this login")]
+    /// It belongs to another login.
+    #[error("its state does not belong to this login")]
     WrongState,
-    /// Somebody else answered.
-    #[error("it comes from `{0}`, which was not asked")]
+    /// It comes from another issuer.
+    #[error("it comes from another issuer, `{0}`")]
     WrongIssuer(String),
-    /// It should say who answered, and does not.
-    #[error("it does not say which authorization server it comes from")]
+    /// It lacks the announced `iss`.
+    #[error("it does not name its issuer")]
     NoIssuer,
-    /// A code alone, where that is not enough.
+    /// It is a bare code, but the issuer requires `iss`.
     #[error("a code alone is not enough for this authorization server: paste the whole address")]
     BareCode,
-    /// The person said no.
+    /// The user denied access.
     #[error("access was denied")]
     Denied,
-    /// The authorization server said no.
+    /// The authorization server refused.
     #[error("the authorization server refused: {error} {description}")]
     Refused {
-        /// The error's name.
+        /// The error code.
         error: String,
-        /// More about it.
+        /// The error description.
         description: String,
     },
 }
 
-/// The code in an answer.
+/// Parses a callback and returns the code.
 pub fn parse_callback(
     text: &str,
     source: CallbackSource,
@@ -97,7 +97,7 @@ pub fn parse_callback(
     }
 }
 
-/// Exact, to the letter: an issuer that differs by a slash is another one.
+/// Compares issuers exactly: a trailing slash makes a difference.
 fn check_issuer(iss: Option<&str>, expected: &ExpectedCallback) -> Result<(), CallbackError> {
     match iss {
         Some(issuer) if issuer == expected.issuer => Ok(()),
@@ -107,7 +107,7 @@ fn check_issuer(iss: Option<&str>, expected: &ExpectedCallback) -> Result<(), Ca
     }
 }
 
-/// The query in what was pasted, where there is one: of a URL, or by itself.
+/// The query in a pasted text: of a URL, or by itself.
 fn query_in_pasted_text(text: &str) -> Option<String> {
     if let Ok(url) = Url::parse(text)
         && matches!(url.scheme(), "http" | "https")
@@ -119,7 +119,7 @@ fn query_in_pasted_text(text: &str) -> Option<String> {
     has_names.then(|| query.to_owned())
 }
 
-/// A code by itself, or `code#state` as some pages show it.
+/// Parses a bare code, or `code#state` as some pages show it.
 fn parse_bare_code(text: &str, expected: &ExpectedCallback) -> Result<Secret, CallbackError> {
     let (code, state) = match text.split_once('#') {
         Some((code, state)) => (code, Some(state)),
@@ -160,7 +160,7 @@ impl CallbackParameters {
                 "error_description" => &mut parameters.description,
                 _ => continue,
             };
-            // RFC 6749, section 3.1: nothing twice.
+            // RFC 6749, section 3.1: parameters must not be repeated.
             if slot.replace(value.into_owned()).is_some() {
                 return Err(CallbackError::Malformed);
             }
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_person_may_paste_the_address_its_query_or_the_code() {
+    fn a_user_may_paste_the_url_its_query_or_the_code() {
         for text in [
             "http://127.0.0.1:7000/callback?code=c&state=good-state",
             "  http://localhost/callback?code=c&state=good-state \n",
@@ -275,7 +275,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_without_the_state_is_taken_at_the_listener(query in "[ -~]{0,80}") {
+        fn the_listener_refuses_callbacks_without_the_state(query in "[ -~]{0,80}") {
             prop_assume!(!query.contains("good-state"));
             prop_assert!(check(&query, CallbackSource::Listener, false).is_err());
         }

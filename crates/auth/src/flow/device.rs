@@ -1,22 +1,22 @@
-//! Signing in on another device (RFC 8628): a code to show, and looking whether the person is done.
+//! Login on another device (RFC 8628): requests a user code and polls until the user has finished.
 
 use serde::Deserialize;
 use url::Url;
 
 use super::authorization::{FetchResult, LoginContext};
 use super::{DeviceAuthorization, Event, Flow, FlowError, FlowState, Step};
-use crate::crypto::pkce::TimeAndRandom;
-use crate::discovery::resource_metadata::sanitize_for_display;
 use crate::fetch::{FetchRequest, FetchResponse};
 use crate::registration::OAuthClient;
 use crate::scopes::Scopes;
 use crate::secret::Secret;
+use crate::time_and_random::TimeAndRandom;
 use crate::token::grant::Grant;
 use crate::token::request::{TokenOutcome, TokenRequest};
 use crate::token::response;
 use crate::token::response::{TokenErrorCode, TokenResponse};
+use crate::untrusted_text::sanitize_for_display;
 
-/// How often a device looks whether the person is done, and how long it waits in between.
+/// Limits for polling, in polls and seconds.
 const MAX_POLLS: u32 = 400;
 const DEFAULT_INTERVAL: u64 = 5;
 const MAX_INTERVAL: u64 = 60;
@@ -31,11 +31,11 @@ pub(super) struct DeviceFlow {
 
 #[derive(Debug)]
 enum DeviceState {
-    /// A code is being fetched.
+    /// Requesting a code.
     RequestingCode,
-    /// It is time to wait.
+    /// Waiting until the next poll.
     Waiting(DeviceCode),
-    /// It is time to look.
+    /// Polling the token endpoint.
     Polling(DeviceCode, Box<TokenRequest>),
 }
 
@@ -47,7 +47,7 @@ struct DeviceCode {
     polls: u32,
 }
 
-/// What a device endpoint answers.
+/// The response of the device authorization endpoint.
 #[derive(Deserialize)]
 struct RawDeviceAuthorization {
     device_code: String,
@@ -93,8 +93,9 @@ impl Flow {
         let DeviceFlow { context, client, state } = at;
         match (state, event) {
             (DeviceState::RequestingCode, Event::Fetched(fetched)) => {
-                let answer = fetched.map_err(FlowError::Fetch)?;
-                let (authorization, code) = self.parse_device_authorization(&answer, inputs.now)?;
+                let response = fetched.map_err(FlowError::Fetch)?;
+                let (authorization, code) =
+                    self.parse_device_authorization(&response, inputs.now)?;
                 let state = DeviceState::Waiting(code);
                 self.state = FlowState::Device(Box::new(DeviceFlow { context, client, state }));
                 Ok(Step::ShowDeviceCode(authorization))
@@ -136,21 +137,21 @@ impl Flow {
 
     fn parse_device_authorization(
         &self,
-        answer: &FetchResponse,
+        response: &FetchResponse,
         now: u64,
     ) -> Result<(DeviceAuthorization, DeviceCode), FlowError> {
-        let malformed = || match response::parse_token_response(answer) {
+        let malformed = || match response::parse_token_response(response) {
             Err(error) => FlowError::Token(error),
             Ok(_) => FlowError::DeviceFlowUnsupported,
         };
-        let raw = match answer.is_success() {
-            true => serde_json::from_slice::<RawDeviceAuthorization>(&answer.body)
+        let raw = match response.is_success() {
+            true => serde_json::from_slice::<RawDeviceAuthorization>(&response.body)
                 .map_err(|_| malformed())?,
             false => return Err(malformed()),
         };
         let check = |text: &str| self.origin_guard.check(text).map(|checked| checked.url);
         let url = check(&raw.verification_uri)
-            .map_err(|why| FlowError::Url { what: "address to sign in at", source: why })?;
+            .map_err(|source| FlowError::Url { what: "verification URL", source })?;
         let complete: Option<Url> =
             raw.verification_uri_complete.as_deref().and_then(|text| check(text).ok());
         let interval = raw.interval.unwrap_or(DEFAULT_INTERVAL).clamp(1, MAX_INTERVAL);
@@ -175,15 +176,15 @@ impl Flow {
         fetched: FetchResult,
         inputs: &mut TimeAndRandom<'_>,
     ) -> Result<PollOutcome, FlowError> {
-        let answer = match fetched {
-            Ok(answer) => answer,
-            // RFC 8628, section 3.5: a timeout is a reason to slow down, not to give up.
+        let response = match fetched {
+            Ok(response) => response,
+            // RFC 8628, section 3.5: slow down after a timeout instead of giving up.
             Err(_) => {
                 code.interval = (code.interval * 2).min(MAX_INTERVAL);
                 return Ok(PollOutcome::Pending(code));
             }
         };
-        match request.on(&answer, inputs) {
+        match request.on(&response, inputs) {
             TokenOutcome::Retry(again) => Ok(PollOutcome::Retry(code, Box::new(again))),
             TokenOutcome::Tokens(tokens) => Ok(PollOutcome::Tokens(tokens)),
             TokenOutcome::Refused(error) => match error.code() {

@@ -1,29 +1,30 @@
-//! The first half of a login: which authorization server, and what it can do.
+//! The first half of a login: finds the authorization server and its metadata.
 
 use std::collections::VecDeque;
 
 use url::Url;
 
 use super::{Flow, FlowError, FlowState, LoginGrant, Step};
-use crate::crypto::pkce::TimeAndRandom;
 use crate::discovery::auth_server_metadata;
 use crate::discovery::auth_server_metadata::{AuthServerMetadata, ExpectedIssuer};
-use crate::discovery::resource_metadata::{self, sanitize_for_display};
+use crate::discovery::resource_metadata;
 use crate::discovery::{auth_server_metadata_urls, legacy_issuer, resource_metadata_urls};
 use crate::fetch::origin_guard::CheckedUrl;
 use crate::fetch::{FetchError, FetchRequest, FetchResponse};
 use crate::registration::OAuthClient;
+use crate::time_and_random::TimeAndRandom;
+use crate::untrusted_text::sanitize_for_display;
 
-/// Looking for the server's metadata.
+/// The search for the server's metadata.
 #[derive(Debug)]
 pub(super) struct ResourceDiscovery {
     requested: Url,
     remaining: VecDeque<CheckedUrl>,
-    /// Did anybody answer at all?
+    /// The last failed fetch, if any.
     last_error: Option<FetchError>,
 }
 
-/// Looking for an authorization server's metadata.
+/// The search for an authorization server's metadata.
 #[derive(Debug)]
 pub(super) struct AuthServerDiscovery {
     target: MetadataTarget,
@@ -31,28 +32,28 @@ pub(super) struct AuthServerDiscovery {
     last_error: Option<FetchError>,
 }
 
-/// An authorization server, and who we are there.
+/// An authorization server, and our client there.
 #[derive(Debug)]
 pub(super) struct AuthServerClient {
     pub(super) metadata: AuthServerMetadata,
     pub(super) client: OAuthClient,
 }
 
-/// Whose metadata.
+/// Whose metadata is being fetched.
 #[derive(Debug)]
 enum MetadataTarget {
-    /// The one that the server names.
+    /// The issuer that the server names.
     Named(String),
-    /// The one that a person named.
+    /// The metadata URL that the user configured.
     Configured(String),
-    /// The server's own, as protocol version 2025-03-26 had it.
+    /// The server itself, as protocol version 2025-03-26 defines it.
     Legacy(Url),
-    /// The identity provider's. The other one was found before.
+    /// The identity provider's. The authorization server is already known.
     IdentityProvider(String, Box<AuthServerClient>),
 }
 
 impl Flow {
-    /// Looks where the challenge says, then where the specification says.
+    /// Tries the URL of the challenge, then the well-known URLs.
     pub(super) fn discover_resource(
         &mut self,
         inputs: &mut TimeAndRandom<'_>,
@@ -61,7 +62,7 @@ impl Flow {
         if let Some(named) = &self.plan.challenge.resource_metadata {
             let checked = self.origin_guard.check(named);
             let checked =
-                checked.map_err(|why| FlowError::Url { what: "metadata URL", source: why })?;
+                checked.map_err(|source| FlowError::Url { what: "metadata URL", source })?;
             remaining.push_back(checked);
         }
         for candidate in resource_metadata_urls(&self.plan.server) {
@@ -89,7 +90,7 @@ impl Flow {
                 });
                 Ok(Step::Fetch(Box::new(FetchRequest::get(at))))
             }
-            // Nobody there is not the same as nothing there.
+            // An unreachable server is not a server without metadata.
             (None, Some(error)) => Err(FlowError::Fetch(error)),
             (None, None) => self.discover_auth_server(inputs),
         }
@@ -101,18 +102,18 @@ impl Flow {
         fetched: Result<FetchResponse, FetchError>,
         inputs: &mut TimeAndRandom<'_>,
     ) -> Result<Step, FlowError> {
-        let answer = match fetched {
-            Ok(answer) => answer,
+        let response = match fetched {
+            Ok(response) => response,
             Err(error) => return self.try_next_resource_url(at.remaining, Some(error), inputs),
         };
-        if is_transient(answer.status) {
-            return Err(FlowError::Unavailable { status: answer.status });
+        if is_transient(response.status) {
+            return Err(FlowError::Unavailable { status: response.status });
         }
-        if !answer.is_success() {
+        if !response.is_success() {
             return self.try_next_resource_url(at.remaining, at.last_error, inputs);
         }
         match resource_metadata::parse_resource_metadata(
-            &answer.body,
+            &response.body,
             &at.requested,
             &self.plan.server,
         ) {
@@ -120,7 +121,7 @@ impl Flow {
                 self.resource = Some(metadata);
                 self.discover_auth_server(inputs)
             }
-            // Pages that are there for every path are no metadata.
+            // Some servers answer every path with a page; that is not metadata.
             Err(resource_metadata::ResourceMetadataError::Malformed) => {
                 self.try_next_resource_url(at.remaining, at.last_error, inputs)
             }
@@ -128,12 +129,12 @@ impl Flow {
         }
     }
 
-    /// The one that a person named, or the server, or else the server's own.
+    /// Uses the configured metadata URL, else an issuer that the server names, else the server itself.
     fn discover_auth_server(&mut self, inputs: &mut TimeAndRandom<'_>) -> Result<Step, FlowError> {
         if let Some(typed) = self.plan.metadata_url.clone() {
             let checked = self.origin_guard.check_url(typed.clone());
             let checked =
-                checked.map_err(|why| FlowError::Url { what: "metadata URL", source: why })?;
+                checked.map_err(|source| FlowError::Url { what: "metadata URL", source })?;
             return self.try_next_auth_server_url(
                 MetadataTarget::Configured(typed.into()),
                 [checked].into(),
@@ -142,9 +143,11 @@ impl Flow {
             );
         }
         let named = self.resource.iter().flat_map(|it| &it.authorization_servers);
-        let known = self.plan.previous_client.as_ref().map(|client| client.issuer.as_str());
+        let previous_issuer =
+            self.plan.previous_client.as_ref().map(|client| client.issuer.as_str());
         let all: Vec<&String> = named.collect();
-        let chosen = all.iter().find(|issuer| Some(issuer.as_str()) == known).or(all.first());
+        let chosen =
+            all.iter().find(|issuer| Some(issuer.as_str()) == previous_issuer).or(all.first());
         let Some(issuer) = chosen.map(|issuer| (*issuer).clone()) else {
             let base = legacy_issuer(&self.plan.server);
             let remaining = self.checked_metadata_urls(&base);
@@ -157,7 +160,7 @@ impl Flow {
         };
         let checked = self.origin_guard.check(&issuer);
         let checked =
-            checked.map_err(|why| FlowError::Url { what: "authorization server", source: why })?;
+            checked.map_err(|source| FlowError::Url { what: "authorization server", source })?;
         let remaining = self.checked_metadata_urls(&checked.url);
         self.try_next_auth_server_url(MetadataTarget::Named(issuer), remaining, None, inputs)
     }
@@ -203,14 +206,14 @@ impl Flow {
         fetched: Result<FetchResponse, FetchError>,
         inputs: &mut TimeAndRandom<'_>,
     ) -> Result<Step, FlowError> {
-        let answer = match fetched {
-            Ok(answer) => answer,
+        let response = match fetched {
+            Ok(response) => response,
             Err(error) => {
                 return self.try_next_auth_server_url(at.target, at.remaining, Some(error), inputs);
             }
         };
-        if is_transient(answer.status) {
-            return Err(FlowError::Unavailable { status: answer.status });
+        if is_transient(response.status) {
+            return Err(FlowError::Unavailable { status: response.status });
         }
         let expected = match &at.target {
             MetadataTarget::Named(issuer) | MetadataTarget::IdentityProvider(issuer, _) => {
@@ -218,9 +221,9 @@ impl Flow {
             }
             MetadataTarget::Configured(_) | MetadataTarget::Legacy(_) => ExpectedIssuer::Any,
         };
-        let read = match answer.is_success() {
+        let read = match response.is_success() {
             true => auth_server_metadata::parse_auth_server_metadata(
-                &answer.body,
+                &response.body,
                 expected,
                 &self.origin_guard,
             ),
@@ -243,7 +246,7 @@ impl Flow {
         }
     }
 
-    /// Looks up where the identity provider's tokens are, or goes there.
+    /// Discovers the token endpoint of the identity provider, unless it is configured.
     pub(super) fn discover_identity_provider(
         &mut self,
         auth_server: AuthServerClient,
@@ -269,7 +272,7 @@ impl Flow {
     }
 }
 
-/// An outage is no answer to the question whether something is there.
+/// Whether a status means an outage rather than a missing document.
 fn is_transient(status: u16) -> bool {
     matches!(status, 408 | 429 | 500..=599)
 }

@@ -1,52 +1,51 @@
-//! Runs a login: fetches what it wants fetched, shows a person what is to be shown, and gives it the time.
-//! What is to be done is decided in `flow`.
+//! Runs a [`Flow`]: fetches, interacts with the user, and supplies the time. The flow makes all decisions.
 
 use std::pin::Pin;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use thiserror::Error;
 use tokio::time::{sleep, timeout};
 use url::Url;
 
-use crate::crypto::pkce::with_system_random;
 use crate::fetch::Fetch;
 use crate::flow::callback::{CallbackError, CallbackSource};
 use crate::flow::{CompletedLogin, DeviceAuthorization, Event, Flow, FlowError, LoginPlan, Step};
+use crate::time_and_random::{unix_now, with_system_random};
 
-/// How long a person may take with a browser.
+/// How long the user may take in the browser.
 const CALLBACK_TIMEOUT: Duration = Duration::from_secs(15 * 60);
 
-/// What a person came back with.
+/// The callback of a browser login.
 #[derive(Debug)]
 pub struct CallbackInput {
-    /// The query that reached a listener, or what was pasted.
+    /// The query that reached the listener, or the pasted text.
     pub text: String,
-    /// Which of the two.
+    /// How it arrived.
     pub source: CallbackSource,
 }
 
-/// The person left.
+/// The user is not available, or left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("nobody is there to sign in")]
+#[error("no user is available to sign in")]
 pub struct UserUnavailable;
 
-/// A person's return, which may take a while.
+/// The future of a callback.
 pub type CallbackFuture<'a> =
     Pin<Box<dyn Future<Output = Result<CallbackInput, UserUnavailable>> + Send + 'a>>;
 
-/// The person who signs in, or who stands in for one.
+/// The user who logs in.
 pub trait UserInteraction: Send + Sync {
-    /// Is to open this and come back. The URL is opened as it is, by no shell.
+    /// Shows the URL and waits for the callback. Implementations open the URL unchanged and without a shell.
     fn open_url<'a>(&'a self, url: &'a Url) -> CallbackFuture<'a>;
 
-    /// Came back with something that is not taken, and is to come back with something better.
+    /// Reports that a callback was rejected, and waits for the next one.
     fn reject_callback<'a>(&'a self, error: CallbackError) -> CallbackFuture<'a>;
 
-    /// Is to type a code elsewhere. Nobody waits for that here.
+    /// Shows a device code. Does not wait for the user.
     fn show_device_code(&self, authorization: &DeviceAuthorization) -> Result<(), UserUnavailable>;
 }
 
-/// Nobody: for logins that need no person.
+/// No user: for logins that need none.
 #[derive(Debug, Clone, Copy)]
 pub struct NonInteractive;
 
@@ -64,18 +63,18 @@ impl UserInteraction for NonInteractive {
     }
 }
 
-/// Why nobody is signed in.
+/// Why a login failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SignInError {
-    /// It did not work.
-    #[error("signing in did not work")]
+    /// The flow failed.
+    #[error("signing in failed")]
     Failed(#[from] FlowError),
-    /// The person left.
+    /// The user is not available, or left.
     #[error("signing in was given up")]
     UserUnavailable(#[from] UserUnavailable),
 }
 
-/// Signs in. Dropping it gives the login up.
+/// Logs in. Dropping the future cancels the login.
 pub async fn sign_in(
     plan: LoginPlan,
     fetch: &dyn Fetch,
@@ -96,7 +95,7 @@ pub async fn sign_in(
                 sleep(Duration::from_secs(seconds)).await;
                 Event::Waited
             }
-            Step::Done(signed_in) => return Ok(*signed_in),
+            Step::Done(login) => return Ok(*login),
             Step::Failed(error) => return Err(error.into()),
         };
         step = with_system_random(unix_now(), |inputs| flow.on(event, inputs));
@@ -105,15 +104,10 @@ pub async fn sign_in(
 
 async fn await_callback(callback: CallbackFuture<'_>) -> Result<Event, SignInError> {
     match timeout(CALLBACK_TIMEOUT, callback).await {
-        Ok(returned) => {
-            let CallbackInput { text, source: arrived } = returned?;
-            Ok(Event::Callback { text, source: arrived })
+        Ok(input) => {
+            let CallbackInput { text, source } = input?;
+            Ok(Event::Callback { text, source })
         }
         Err(_) => Err(FlowError::TimedOut.into()),
     }
-}
-
-/// Seconds since 1970.
-pub(crate) fn unix_now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

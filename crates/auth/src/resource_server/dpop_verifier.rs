@@ -1,5 +1,5 @@
-//! Proofs that a token is shown by whom it was given to (RFC 9449, section 4.3), as a server checks them: signed with
-//! the key that the token names, for this request and this token, just now, and once.
+//! DPoP on the server side (RFC 9449, section 4.3): verifies that a proof is signed with the token's key, is
+//! for this request and this token, is recent, and is used once.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -10,55 +10,54 @@ use thiserror::Error;
 use url::Url;
 
 use super::jws::{Jwk, Jws};
-use super::{TokenDigest, sha256};
-use crate::crypto::pkce::sha256_base64url;
+use crate::crypto::digest::{Sha256Digest, sha256, sha256_base64url};
 
 const DPOP_HEADER: &str = "dpop";
 const MAX_PROOF_LENGTH: usize = 8 * 1024;
 const MAX_JTI_LENGTH: usize = 256;
-/// How old a proof may be, and how far ahead another's clock may be, in seconds.
+/// The maximum age of a proof, and the tolerance for a client clock that is ahead, in seconds.
 const MAX_AGE: u64 = 120;
 const MAX_CLOCK_SKEW: u64 = 60;
-/// How many proofs are remembered. Each is for as long as it could be shown again.
+/// How many used proofs are remembered, each until it is too old to be accepted.
 const MAX_REMEMBERED: usize = 100_000;
 
-/// What is wrong with a proof.
+/// Why a proof is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum DpopProofError {
-    /// There is none.
-    #[error("the token is bound to a key, and there is no proof of it")]
+    /// There is no proof.
+    #[error("the token is bound to a key, and the DPoP proof is missing")]
     Missing,
-    /// There are two.
-    #[error("there are several proofs")]
+    /// There are several proofs.
+    #[error("there is more than one DPoP proof")]
     Multiple,
-    /// It is none that we could check.
-    #[error("the proof is malformed or not signed with the key that it shows")]
+    /// The proof cannot be parsed or verified.
+    #[error("the proof is malformed or not signed with the key in its header")]
     Malformed,
-    /// It is another's.
-    #[error("the proof is made with another key than the token's")]
+    /// The proof is signed with another key than the token's.
+    #[error("the proof is signed with another key than the token's")]
     WrongKey,
-    /// It is for something else.
+    /// The proof is for another request.
     #[error("the proof is for another request")]
     WrongRequest,
-    /// It goes with another token.
+    /// The proof is for another token.
     #[error("the proof is for another token")]
     WrongToken,
-    /// It is not of this moment.
+    /// The proof is too old, or from the future.
     #[error("the proof is too old, or from the future")]
     OutsideTimeWindow,
-    /// It was shown before.
+    /// The proof was used before.
     #[error("the proof was used before")]
     Replayed,
-    /// There are too many to remember.
+    /// Too many proofs are remembered.
     #[error("too many proofs at once")]
     TooMany,
 }
 
-/// What a proof must be about.
+/// What a proof must contain.
 #[derive(Clone, Copy)]
 pub(crate) struct ExpectedProof<'a> {
     pub method: &'a str,
-    /// The places that the request may have gone to, as its sender sees them.
+    /// The URLs that the client may have used.
     pub urls: &'a [Url],
     pub token: &'a str,
     /// The thumbprint of the token's key.
@@ -75,15 +74,15 @@ struct ProofClaims {
     ath: String,
 }
 
-/// The proofs that were shown.
+/// Verifies proofs and remembers the used ones.
 #[derive(Debug, Default)]
 pub(crate) struct DpopVerifier {
-    /// Until when each could be shown again.
-    seen: Mutex<HashMap<TokenDigest, u64>>,
+    /// For each used proof, until when it would be accepted again.
+    seen: Mutex<HashMap<Sha256Digest, u64>>,
 }
 
 impl DpopVerifier {
-    /// Does the request prove that its sender has the token's key?
+    /// Verifies that the sender of a request has the token's key.
     pub fn verify(
         &self,
         headers: &HeaderMap,
@@ -102,7 +101,7 @@ impl DpopVerifier {
         if claims.ath != sha256_base64url(expected.token.as_bytes()) {
             return Err(DpopProofError::WrongToken);
         }
-        // A number that is none, or below zero, becomes zero, which is long ago.
+        // NaN and negative numbers become zero, which is too old.
         let issued_at = claims.iat as u64;
         if issued_at.saturating_add(MAX_AGE) < expected.now
             || issued_at > expected.now.saturating_add(MAX_CLOCK_SKEW)
@@ -118,7 +117,7 @@ impl DpopVerifier {
 
     fn record_use(
         &self,
-        name: TokenDigest,
+        name: Sha256Digest,
         expires_at: u64,
         now: u64,
     ) -> Result<(), DpopProofError> {
@@ -129,7 +128,7 @@ impl DpopVerifier {
         if seen.len() >= MAX_REMEMBERED {
             seen.retain(|_, expires_at| *expires_at >= now);
         }
-        // To forget one would be to let it be used again.
+        // Dropping an entry would allow a replay.
         if seen.len() >= MAX_REMEMBERED {
             return Err(DpopProofError::TooMany);
         }
@@ -138,20 +137,20 @@ impl DpopVerifier {
     }
 }
 
-/// What a proof says, if it is signed with the key that it shows and that is the token's.
+/// The claims of a proof, if it is signed with the key in its header and that is the token's key.
 fn verified_claims(text: &str, key: &str) -> Result<ProofClaims, DpopProofError> {
     let proof = Jws::parse(text).ok_or(DpopProofError::Malformed)?;
     let is_proof =
         proof.header.typ.as_deref().is_some_and(|it| it.eq_ignore_ascii_case("dpop+jwt"));
-    let shown = proof.header.jwk.as_ref().and_then(Jwk::parse_public);
-    let shown = shown.filter(|_| is_proof).ok_or(DpopProofError::Malformed)?;
-    if shown.thumbprint() != key {
+    let jwk = proof.header.jwk.as_ref().and_then(Jwk::parse_public);
+    let jwk = jwk.filter(|_| is_proof).ok_or(DpopProofError::Malformed)?;
+    if jwk.thumbprint() != key {
         return Err(DpopProofError::WrongKey);
     }
-    proof.verified_claims(&shown).ok_or(DpopProofError::Malformed)
+    proof.verified_claims(&jwk).ok_or(DpopProofError::Malformed)
 }
 
-/// Is it one of these places? Neither a query nor a fragment counts.
+/// Whether a URL is one of these, without query and fragment.
 fn matches_url(text: &str, urls: &[Url]) -> bool {
     let Ok(mut url) = Url::parse(text) else { return false };
     url.set_query(None);
@@ -164,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn proofs_are_forgotten_only_when_they_are_too_old_to_be_shown() {
+    fn proofs_are_forgotten_only_after_they_expire() {
         let proofs = DpopVerifier::default();
         let digest = |number: usize| sha256(&number.to_be_bytes());
         for number in 0..MAX_REMEMBERED {

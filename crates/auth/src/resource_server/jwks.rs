@@ -1,5 +1,5 @@
-//! The keys of one issuer: found by its metadata, kept, fetched anew when a token names one that is not there, and not
-//! lost in an outage. One fetch at a time, and it outlives who waits for it.
+//! The keys of one issuer (JWKS): discovered through its metadata, cached, fetched again when a token names an
+//! unknown key, and kept during an outage. One fetch runs at a time and outlives its waiters.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
@@ -17,29 +17,29 @@ use crate::discovery::auth_server_metadata_urls;
 use crate::fetch::origin_guard::{OriginGuard, UrlError};
 use crate::fetch::{Fetch, FetchError, FetchRequest};
 
-/// How long a fetch may take, all of it.
+/// The timeout of a fetch.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(15);
-/// How soon keys are fetched again: after a fetch that went well, and after one that did not.
+/// The minimum time between fetches: after a success, and after a failure.
 const REFETCH_AFTER_SUCCESS: Duration = Duration::from_secs(60);
 const REFETCH_AFTER_FAILURE: Duration = Duration::from_secs(5);
-/// When keys are fetched again though nobody misses one: what the issuer took back must go.
+/// The maximum age of cached keys, so that removed keys expire.
 const MAX_AGE: Duration = Duration::from_secs(3600);
 
-/// What was fetched.
+/// The cached keys.
 #[derive(Debug)]
 pub(crate) struct CachedJwks {
-    /// The issuer's name for itself, to the letter.
+    /// The issuer identifier as the metadata names it.
     pub issuer: String,
-    /// Which state of them. Every change is one more.
+    /// The revision. Each change increments it.
     pub revision: u64,
     pub jwks: Jwks,
     fetched_at: Instant,
 }
 
-/// The keys of an issuer.
+/// Caches the keys of an issuer.
 pub(crate) struct JwksCache {
     inner: Arc<Inner>,
-    /// At most one at a time. Ends with us.
+    /// The running fetch, at most one. Dropping the cache cancels it.
     tasks: Mutex<JoinSet<()>>,
 }
 
@@ -47,7 +47,7 @@ struct Inner {
     source: JwksSource,
     keys: RwLock<Option<Arc<CachedJwks>>>,
     fetch_state: Mutex<FetchState>,
-    /// Counts the fetches that ended.
+    /// The number of finished fetches.
     finished_fetches: watch::Sender<u64>,
 }
 
@@ -58,12 +58,12 @@ struct JwksSource {
     guard: OriginGuard,
 }
 
-/// How it stands with fetching.
+/// The state of fetching.
 enum FetchState {
     Never,
     InFlight,
     Finished {
-        /// When there may be another.
+        /// The earliest time of the next fetch.
         refetch_at: Instant,
         error: Option<IssuerError>,
     },
@@ -74,31 +74,31 @@ enum FetchStart {
     TooEarly,
 }
 
-/// Why an issuer's keys are not there.
+/// Why an issuer's keys are not available.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum IssuerError {
-    /// Nobody answered.
-    #[error("the issuer could not be asked")]
+    /// The issuer is unreachable.
+    #[error("the issuer could not be reached")]
     Fetch(#[from] FetchError),
-    /// Nothing is where its metadata should be.
-    #[error("the issuer has no metadata, or no metadata with a place for its keys")]
+    /// The issuer has no metadata, or its metadata has no `jwks_uri`.
+    #[error("the issuer has no metadata, or its metadata has no jwks_uri")]
     NoMetadata,
-    /// Somebody else is there.
-    #[error("the issuer's metadata is that of another")]
+    /// The metadata belongs to another issuer.
+    #[error("the metadata belongs to another issuer")]
     WrongIssuer,
-    /// Its keys are where we do not go.
-    #[error("the place of the issuer's keys is refused")]
+    /// The `jwks_uri` is refused.
+    #[error("the issuer's jwks_uri is refused")]
     UnsafeJwksUri(#[from] UrlError),
-    /// There are no keys there.
-    #[error("what is at the place of the issuer's keys is no set of keys")]
+    /// The document is not a JWKS.
+    #[error("the issuer's jwks_uri does not return a key set")]
     InvalidJwks,
-    /// It took too long.
-    #[error("the issuer took too long")]
+    /// The fetch timed out.
+    #[error("the issuer did not respond in time")]
     TimedOut,
 }
 
 impl JwksCache {
-    /// The keys of this issuer, whose name a person typed. Nothing is fetched yet.
+    /// A cache for the keys of a configured issuer. Nothing is fetched yet.
     pub fn new(issuer: &str, url: Url, fetch: Arc<dyn Fetch>, proxies: &[String]) -> JwksCache {
         let guard = OriginGuard::new(&url, &[]).with_proxies(proxies);
         let source = JwksSource { issuer: issuer.to_owned(), url, fetch, guard };
@@ -111,7 +111,7 @@ impl JwksCache {
         JwksCache { inner: Arc::new(inner), tasks: Mutex::default() }
     }
 
-    /// What is there. Where it is old, it is fetched anew meanwhile.
+    /// The cached keys. Starts a fetch in the background when they are too old.
     pub fn current(&self) -> Option<Arc<CachedJwks>> {
         let keys = self.inner.keys();
         if keys.as_ref().is_some_and(|keys| keys.fetched_at.elapsed() >= MAX_AGE) {
@@ -120,9 +120,9 @@ impl JwksCache {
         keys
     }
 
-    /// The keys, with the one that may have signed this if the issuer has it. Waits for the issuer where it is not
-    /// there and the issuer may be asked. An outage is not an answer: while there is one, nothing is said of a key
-    /// that is not there.
+    /// The keys, with one that may have signed this token, if the issuer has it. Fetches where there is none
+    /// and the last fetch is not too recent. During an outage a missing key is an error of the issuer, not of
+    /// the token.
     pub async fn keys_for(&self, jws: &Jws<'_>) -> Result<Arc<CachedJwks>, IssuerError> {
         let has = |keys: &Arc<CachedJwks>| keys.jwks.has_candidate(jws);
         if let Some(keys) = self.current().filter(has) {
@@ -130,7 +130,7 @@ impl JwksCache {
         }
         let mut finished_fetches = self.inner.finished_fetches.subscribe();
         match self.start_fetch() {
-            // The fetch has a deadline of its own.
+            // The fetch has its own timeout.
             FetchStart::InFlight => {
                 drop(timeout(FETCH_TIMEOUT * 2, finished_fetches.changed()).await)
             }
@@ -138,8 +138,8 @@ impl JwksCache {
         }
         let keys = self.inner.keys();
         match (&*self.inner.fetch_state(), keys) {
-            (FetchState::Finished { error: Some(fault), .. }, keys) => {
-                keys.filter(has).ok_or_else(|| fault.clone())
+            (FetchState::Finished { error: Some(error), .. }, keys) => {
+                keys.filter(has).ok_or_else(|| error.clone())
             }
             (
                 FetchState::Finished { error: None, .. } | FetchState::Never | FetchState::InFlight,
@@ -148,12 +148,12 @@ impl JwksCache {
         }
     }
 
-    /// Begins to fetch, where nobody does and it is time.
+    /// Starts a fetch, unless one is running or the last is too recent.
     fn start_fetch(&self) -> FetchStart {
         let mut fetch_state = self.inner.fetch_state();
         match &*fetch_state {
             FetchState::InFlight => return FetchStart::InFlight,
-            FetchState::Finished { refetch_at: next, .. } if Instant::now() < *next => {
+            FetchState::Finished { refetch_at, .. } if Instant::now() < *refetch_at => {
                 return FetchStart::TooEarly;
             }
             FetchState::Finished { .. } | FetchState::Never => *fetch_state = FetchState::InFlight,
@@ -166,7 +166,7 @@ impl JwksCache {
         FetchStart::InFlight
     }
 
-    /// Waits for what is under way.
+    /// Waits for the running fetch.
     pub async fn close(&self) {
         let mut tasks =
             std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
@@ -188,16 +188,15 @@ impl Inner {
             Ok(found) => found,
             Err(_) => Err(IssuerError::TimedOut),
         };
-        let (pause, fault) = match found {
+        let (pause, error) = match found {
             Ok((issuer, set)) => {
                 self.store(issuer, set);
                 (REFETCH_AFTER_SUCCESS, None)
             }
-            // What there was stays.
-            Err(fault) => (REFETCH_AFTER_FAILURE, Some(fault)),
+            // Keep the cached keys.
+            Err(error) => (REFETCH_AFTER_FAILURE, Some(error)),
         };
-        *self.fetch_state() =
-            FetchState::Finished { refetch_at: Instant::now() + pause, error: fault };
+        *self.fetch_state() = FetchState::Finished { refetch_at: Instant::now() + pause, error };
         self.finished_fetches.send_modify(|count| *count += 1);
     }
 
@@ -223,25 +222,25 @@ impl JwksSource {
     async fn fetch_jwks(&self) -> Result<(String, Jwks), IssuerError> {
         let metadata = self.fetch_metadata().await?;
         let at = self.guard.check(&metadata.jwks_uri)?;
-        let answer = self.fetch.fetch(FetchRequest::get(at)).await?;
-        let set = Some(&answer).filter(|it| it.is_success()).and_then(|it| Jwks::parse(&it.body));
+        let response = self.fetch.fetch(FetchRequest::get(at)).await?;
+        let set = Some(&response).filter(|it| it.is_success()).and_then(|it| Jwks::parse(&it.body));
         Ok((metadata.issuer, set.ok_or(IssuerError::InvalidJwks)?))
     }
 
-    /// The issuer's metadata: the first that there is.
+    /// Fetches the issuer's metadata: the first document found.
     async fn fetch_metadata(&self) -> Result<IssuerMetadata, IssuerError> {
         let mut last_error = IssuerError::NoMetadata;
         for url in auth_server_metadata_urls(&self.url) {
-            let answer = self.fetch.fetch(FetchRequest::get(self.guard.check_url(url)?)).await;
-            let answer = match answer {
-                Ok(answer) if answer.is_success() => answer,
+            let response = self.fetch.fetch(FetchRequest::get(self.guard.check_url(url)?)).await;
+            let response = match response {
+                Ok(response) if response.is_success() => response,
                 Ok(_) => continue,
                 Err(error) => {
                     last_error = error.into();
                     continue;
                 }
             };
-            match serde_json::from_slice::<IssuerMetadata>(&answer.body) {
+            match serde_json::from_slice::<IssuerMetadata>(&response.body) {
                 Ok(found) if is_same_issuer(&self.issuer, &found.issuer) => return Ok(found),
                 Ok(_) => last_error = IssuerError::WrongIssuer,
                 Err(_) => {}

@@ -1,5 +1,5 @@
-//! Signed statements of others (RFC 7515, compact) and the public keys that they are checked with (RFC 7517). There is
-//! no `none` here, nothing symmetric, and no key that a statement brings along but where the caller takes it.
+//! Parses and verifies compact JWS (RFC 7515) with public keys (RFC 7517). `none` and symmetric algorithms are
+//! not supported, and a key in the header is used only where the caller accepts it.
 
 use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_FIXED, ECDSA_P384_SHA384_FIXED, ECDSA_P521_SHA512_FIXED, ED25519,
@@ -12,17 +12,17 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::crypto::pkce::sha256_base64url;
+use crate::crypto::digest::sha256_base64url;
 
-/// The longest statement that is looked at.
+/// The maximum length of a JWS.
 pub(crate) const MAX_LENGTH: usize = 16 * 1024;
-/// The most keys of a set that are kept, and that are tried where a statement does not say which one it is.
+/// Limits for the keys of a set, and for the keys tried for a token without `kid`.
 const MAX_KEYS: usize = 128;
 const MAX_CANDIDATES: usize = 8;
-/// The largest RSA key there is, in bytes: checking takes longer with its size.
+/// The maximum length of an RSA modulus in bytes, because verification slows down with it.
 const MAX_RSA_BYTES: usize = 1024;
 
-/// How a statement is signed.
+/// A signature algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Algorithm {
     Rsa(RsaAlgorithm),
@@ -47,7 +47,7 @@ enum Curve {
     P521,
 }
 
-/// Every way to sign that is taken.
+/// The accepted signature algorithms.
 pub(crate) const SUPPORTED_ALGORITHMS: [&str; 10] =
     ["ES256", "ES384", "ES512", "EdDSA", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512"];
 
@@ -81,19 +81,19 @@ impl Algorithm {
     }
 }
 
-/// What is said of a statement before it.
+/// The header of a JWS.
 #[derive(Debug, Deserialize)]
 pub(crate) struct JwsHeader {
     alg: String,
     pub kid: Option<String>,
     pub typ: Option<String>,
-    /// The key that a proof brings along.
+    /// The key in the header of a DPoP proof.
     pub jwk: Option<Value>,
-    /// What must be understood. We understand nothing of the kind.
+    /// Critical extensions (RFC 7515, section 4.1.11). None is supported.
     crit: Option<Value>,
 }
 
-/// A statement whose signature was not looked at yet.
+/// A parsed JWS, not verified yet.
 pub(crate) struct Jws<'a> {
     pub header: JwsHeader,
     algorithm: Algorithm,
@@ -103,7 +103,7 @@ pub(crate) struct Jws<'a> {
 }
 
 impl<'a> Jws<'a> {
-    /// Reads a statement. `None` where it is none that we could check.
+    /// Parses a JWS. `None` if it is malformed or its algorithm is not supported.
     pub fn parse(text: &'a str) -> Option<Jws<'a>> {
         if text.len() > MAX_LENGTH {
             return None;
@@ -120,7 +120,7 @@ impl<'a> Jws<'a> {
         Some(Jws { header, algorithm, message, claims, signature })
     }
 
-    /// What it says, if this key signed it.
+    /// The claims, if this key signed them.
     pub fn verified_claims<T: for<'de> Deserialize<'de>>(&self, key: &Jwk) -> Option<T> {
         if !key.verifies(self) {
             return None;
@@ -133,7 +133,7 @@ impl<'a> Jws<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Jwk {
     kid: Option<String>,
-    /// The one algorithm that it is for, where that is said.
+    /// The only algorithm that the key is for, if the key names one.
     alg: Option<String>,
     material: KeyMaterial,
 }
@@ -144,7 +144,7 @@ enum KeyMaterial {
         modulus: Vec<u8>,
         exponent: Vec<u8>,
     },
-    /// A point, uncompressed.
+    /// An uncompressed point.
     Ec {
         curve: Curve,
         point: Vec<u8>,
@@ -153,7 +153,7 @@ enum KeyMaterial {
 }
 
 impl Jwk {
-    /// Reads a key of a set. `None` where it is of another kind or for another purpose.
+    /// Parses a JWK. `None` if its type or use is not supported.
     pub fn parse(jwk: &Value) -> Option<Jwk> {
         let text = |name: &str| jwk.get(name).and_then(Value::as_str);
         let number = |name: &str| URL_SAFE_NO_PAD.decode(text(name)?).ok();
@@ -189,14 +189,14 @@ impl Jwk {
         Some(Jwk { kid, alg, material })
     }
 
-    /// Reads the key that a proof brings along: public, and nothing of the private half with it.
+    /// Parses the JWK of a DPoP proof, which must not contain private members.
     pub fn parse_public(jwk: &Value) -> Option<Jwk> {
         let private = ["d", "p", "q", "dp", "dq", "qi", "oth", "k"];
         let is_public = private.iter().all(|name| jwk.get(name).is_none());
         is_public.then(|| Jwk::parse(jwk)).flatten()
     }
 
-    /// The name by which the key is known (RFC 7638): the members that count, in the order of their names.
+    /// The JWK thumbprint (RFC 7638): the required members in lexicographic order.
     pub fn thumbprint(&self) -> String {
         let text = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
         let canonical = match &self.material {
@@ -217,8 +217,8 @@ impl Jwk {
         sha256_base64url(canonical.to_string().as_bytes())
     }
 
-    /// May it sign in the way that a statement says it is signed? The key decides which ways there are; what the
-    /// statement says of itself only picks among them.
+    /// Whether the key can verify this algorithm. The key determines the possible algorithms; the header only
+    /// selects one of them.
     fn supports(&self, jws: &Jws<'_>) -> bool {
         let of_kind = match (&self.material, jws.algorithm) {
             (KeyMaterial::Rsa { .. }, Algorithm::Rsa(_))
@@ -265,7 +265,7 @@ impl Jwk {
 pub(crate) struct Jwks(Vec<Jwk>);
 
 impl Jwks {
-    /// Reads a set. What is no key that we could use is left out; `None` where it is no set at all.
+    /// Parses a JWKS and drops unusable keys. `None` if it is not a JWKS.
     pub fn parse(body: &[u8]) -> Option<Jwks> {
         #[derive(Deserialize)]
         struct Raw {
@@ -275,12 +275,12 @@ impl Jwks {
         Some(Jwks(raw.keys.iter().filter_map(Jwk::parse).take(MAX_KEYS).collect()))
     }
 
-    /// Is there a key that may have signed a statement? One that does not say which may be of any of its kind.
+    /// Whether a key may have signed this token. Without `kid`, any key of the right type may have.
     pub fn has_candidate(&self, jws: &Jws<'_>) -> bool {
         self.candidates(jws).next().is_some()
     }
 
-    /// What a statement says, if one of the keys signed it.
+    /// The claims, if one of the keys signed them.
     pub fn verified_claims<T: for<'de> Deserialize<'de>>(&self, jws: &Jws<'_>) -> Option<T> {
         self.candidates(jws).take(MAX_CANDIDATES).find_map(|key| jws.verified_claims(key))
     }

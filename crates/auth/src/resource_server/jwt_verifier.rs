@@ -1,7 +1,6 @@
-//! Tokens of one issuer for us (RFC 9068): signed with one of its keys, for our address, in time. What was checked once
-//! is known by its digest until it ends or the issuer's keys change.
+//! Verifies access tokens of one issuer (RFC 9068): signature, issuer, audience, lifetime. Verified tokens are
+//! cached by digest until they expire or the issuer's keys change.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -10,87 +9,49 @@ use serde_json::{Map, Value};
 use thiserror::Error;
 use url::Url;
 
-use super::authenticator::{AuthError, AuthScheme, PresentedToken, RequestHead};
+use super::auth_error::{AccessTokenError, AuthError};
+use super::credentials::{AuthScheme, PresentedToken, RequestHead};
 use super::dpop_verifier::{DpopProofError, DpopVerifier, ExpectedProof};
 use super::jwks::JwksCache;
 use super::jws::Jws;
 use super::principal::Principal;
 use super::protected_resource::ProtectedResource;
-use super::{TokenDigest, sha256};
+use super::verified_token_cache::{VerifiedToken, VerifiedTokenCache};
+use crate::crypto::digest::sha256;
 use crate::fetch::Fetch;
-use crate::flow::runner::unix_now;
 use crate::scopes::Scopes;
+use crate::time_and_random::unix_now;
 
-/// How far clocks may be apart, in seconds.
+/// The tolerated clock difference in seconds.
 const LEEWAY: u64 = 60;
-/// How many tokens are remembered, in each of two halves.
-const MAX_GENERATION: usize = 8192;
 const MAX_SUBJECT_LENGTH: usize = 256;
 const MAX_AUDIENCES: usize = 64;
 
-/// What tokens have to be like.
+/// What tokens must satisfy.
 #[derive(Debug, Clone)]
 pub struct JwtPolicy {
-    /// Who issues them.
+    /// The issuer.
     pub issuer: String,
-    /// Our address, as clients see it.
+    /// The URL of our server, as clients see it.
     pub resource: String,
-    /// What else they may be for. Some issuers have names of their own for resources.
+    /// Other accepted audiences. Some issuers use their own names for resources.
     pub audiences: Vec<String>,
-    /// What each of them must allow.
+    /// The scopes that every token needs.
     pub scopes: Scopes,
 }
 
-/// Why terms make no sense.
+/// Why a policy is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum JwtPolicyError {
-    /// The issuer is no URL.
+    /// The issuer is not a suitable URL.
     #[error("the issuer is not an http or https URL without user, query and fragment")]
     Issuer,
-    /// Our address is no URL.
+    /// The resource is not a suitable URL.
     #[error("the resource is not an http or https URL without user and fragment")]
     Resource,
 }
 
-/// What is wrong with a token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum AccessTokenError {
-    /// It is on no list of ours.
-    #[error("the token is not known")]
-    Unknown,
-    /// It is none that we could check.
-    #[error("the token is not a signed one that can be checked here")]
-    Malformed,
-    /// It is for another purpose.
-    #[error("the token is not an access token")]
-    WrongType,
-    /// The issuer did not sign it.
-    #[error("the token is not signed with a key of the issuer")]
-    Signature,
-    /// It is another's.
-    #[error("the token is of another issuer")]
-    WrongIssuer,
-    /// It is for another.
-    #[error("the token is for another resource")]
-    WrongAudience,
-    /// It is over.
-    #[error("the token has expired")]
-    Expired,
-    /// It has not begun.
-    #[error("the token is not valid yet")]
-    NotYetValid,
-    /// It does not say who it is.
-    #[error("the token names no subject that can be used")]
-    InvalidSubject,
-    /// It is bound in a way that we cannot check.
-    #[error("the token is bound in a way that cannot be checked here")]
-    UnsupportedConfirmation,
-    /// It is shown in the wrong way.
-    #[error("a token that is bound to a key is shown with DPoP, and no other is")]
-    WrongScheme,
-}
-
-/// Checks the tokens of one issuer.
+/// Verifies the tokens of one issuer.
 pub struct JwtVerifier {
     resource: ProtectedResource,
     issuer: String,
@@ -102,7 +63,7 @@ pub struct JwtVerifier {
 
 impl fmt::Debug for JwtVerifier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("IssuerCheck")
+        f.debug_struct("JwtVerifier")
             .field("issuer", &self.issuer)
             .field("resource", &self.resource.identifier())
             .finish_non_exhaustive()
@@ -110,8 +71,8 @@ impl fmt::Debug for JwtVerifier {
 }
 
 impl JwtVerifier {
-    /// Checks tokens on these terms. The issuer is asked when the first token comes. `proxies` are the hosts of ours,
-    /// which no issuer may name.
+    /// A verifier for this policy. The issuer's keys are fetched with the first token. `proxies` are the hosts
+    /// of our proxies, which no issuer may name.
     pub fn new(
         policy: JwtPolicy,
         fetch: Arc<dyn Fetch>,
@@ -132,18 +93,18 @@ impl JwtVerifier {
         })
     }
 
-    /// Us.
+    /// Our server as a protected resource.
     pub(crate) fn resource(&self) -> &ProtectedResource {
         &self.resource
     }
 
-    /// The document about us, which names the issuer as it names itself.
+    /// Our protected resource metadata, with the issuer's own spelling of its identifier.
     pub(crate) fn metadata_document(&self) -> Value {
         let keys = self.jwks.current();
         self.resource.metadata_document(keys.as_ref().map_or(&self.issuer, |keys| &keys.issuer))
     }
 
-    /// Whose token this is, where it was seen before and needs no proof.
+    /// The principal of a cached token that is not bound to a key.
     pub(crate) fn cached_bearer(&self, token: &str) -> Option<Principal> {
         let (principal, key) = self.cached(token)?;
         let is_free = key.is_none() && principal.has_scopes(self.resource.scopes());
@@ -158,7 +119,7 @@ impl JwtVerifier {
         is_good.then(|| (cached.principal.clone(), cached.jkt.clone()))
     }
 
-    /// Looks at a token, and at its proof.
+    /// Verifies a token, and its proof if it is bound.
     pub(crate) async fn verify(
         &self,
         presented: PresentedToken<'_>,
@@ -232,7 +193,7 @@ impl JwtVerifier {
     }
 }
 
-/// A URL that a person typed as an issuer's or a resource's name.
+/// Parses the configured URL of an issuer or a resource.
 fn parse_http_url(text: &str) -> Option<Url> {
     let url = Url::parse(text).ok()?;
     let is_bare = url.username().is_empty() && url.password().is_none() && url.fragment().is_none();
@@ -240,13 +201,13 @@ fn parse_http_url(text: &str) -> Option<Url> {
     Some(url).filter(|_| is_bare && is_http)
 }
 
-/// RFC 9068 has a type of its own; many issuers do not know it, or say nothing.
+/// RFC 9068 defines `at+jwt`; many issuers send `JWT` or no type.
 fn is_access_token(typ: Option<&str>) -> bool {
     let known = ["at+jwt", "application/at+jwt", "JWT"];
     typ.is_none_or(|typ| known.iter().any(|it| it.eq_ignore_ascii_case(typ)))
 }
 
-/// What a token says, as far as we understand it.
+/// The claims that we use.
 struct TokenClaims {
     iss: String,
     sub: String,
@@ -265,7 +226,7 @@ enum OneOrMany {
     Many(Vec<String>),
 }
 
-/// What a token must say.
+/// What the claims must contain.
 struct ExpectedClaims<'a> {
     issuer: &'a str,
     audiences: &'a [String],
@@ -295,7 +256,7 @@ impl TokenClaims {
             sub,
             aud,
             exp: seconds(claims.get("exp")?)?,
-            // One that is there and no time is no token.
+            // An `nbf` that is not a number makes the token invalid.
             nbf: claims.get("nbf").map(seconds).map_or(Some(None), |it| it.map(Some))?,
             client,
             scopes: Scopes::new(scopes.iter().flat_map(|it| it.split_ascii_whitespace())),
@@ -303,7 +264,7 @@ impl TokenClaims {
         })
     }
 
-    /// Who it is, and the key that the token is bound to.
+    /// Checks the claims, and returns the principal and the thumbprint that the token is bound to.
     fn check(
         &self,
         expected: &ExpectedClaims<'_>,
@@ -337,63 +298,13 @@ impl TokenClaims {
     }
 }
 
-/// Names of resources are compared to the letter, but for one slash at the end.
+/// Compares resource identifiers exactly, except for one trailing slash.
 fn is_same_resource(one: &str, other: &str) -> bool {
     one.strip_suffix('/').unwrap_or(one) == other.strip_suffix('/').unwrap_or(other)
 }
 
-/// The key that a token is bound to, if that is all that it is bound to.
+/// The thumbprint that a token is bound to, if there is no other confirmation.
 fn dpop_thumbprint(cnf: &Value) -> Option<Arc<str>> {
     let cnf = cnf.as_object().filter(|it| it.len() == 1)?;
     cnf.get("jkt")?.as_str().map(Arc::from)
-}
-
-/// A token that was good.
-struct VerifiedToken {
-    principal: Principal,
-    jkt: Option<Arc<str>>,
-    expires_at: u64,
-    revision: u64,
-}
-
-/// Tokens that were good, bounded: where the younger half is full, the older one is forgotten.
-#[derive(Default)]
-struct VerifiedTokenCache {
-    recent: HashMap<TokenDigest, VerifiedToken>,
-    previous: HashMap<TokenDigest, VerifiedToken>,
-}
-
-impl VerifiedTokenCache {
-    fn find(&self, digest: &TokenDigest) -> Option<&VerifiedToken> {
-        self.recent.get(digest).or_else(|| self.previous.get(digest))
-    }
-
-    fn insert(&mut self, digest: TokenDigest, cached: VerifiedToken) {
-        if self.recent.len() >= MAX_GENERATION {
-            self.previous = std::mem::take(&mut self.recent);
-        }
-        self.recent.insert(digest, cached);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_so_many_tokens_are_remembered_and_the_youngest_stay() {
-        let mut cache = VerifiedTokenCache::default();
-        let digest = |number: usize| sha256(&number.to_be_bytes());
-        for number in 0..5 * MAX_GENERATION {
-            let principal = Principal::local();
-            cache.insert(
-                digest(number),
-                VerifiedToken { principal, jkt: None, expires_at: 0, revision: 0 },
-            );
-            assert!(cache.recent.len() + cache.previous.len() <= 2 * MAX_GENERATION);
-        }
-        assert!(cache.find(&digest(5 * MAX_GENERATION - 1)).is_some());
-        assert!(cache.find(&digest(4 * MAX_GENERATION)).is_some());
-        assert!(cache.find(&digest(0)).is_none());
-    }
 }

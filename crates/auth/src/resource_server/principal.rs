@@ -1,4 +1,4 @@
-//! Who somebody is, once that was shown.
+//! The authenticated sender of a request.
 
 use std::fmt::{self, Write as _};
 use std::hash::{Hash, Hasher};
@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use crate::scopes::Scopes;
 
-/// Somebody whom we know. Two are the same if their name and who vouches for it are; what they may do changes from one
-/// token to the next and is no part of that. Cheap to clone.
+/// An authenticated client or user. Equal if name and issuer are equal; scopes differ between tokens and do not
+/// count. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Principal(Arc<PrincipalFields>);
 
@@ -20,12 +20,12 @@ struct PrincipalFields {
 }
 
 impl Principal {
-    /// Whoever is on this machine, where nobody is asked.
+    /// The principal of all requests without authentication.
     pub fn local() -> Principal {
         Principal::from_token_file("local")
     }
 
-    /// A client on our own list.
+    /// A client of the token file.
     pub(crate) fn from_token_file(name: &str) -> Principal {
         let scopes = Scopes::default();
         Principal(Arc::new(PrincipalFields {
@@ -36,7 +36,7 @@ impl Principal {
         }))
     }
 
-    /// Somebody whom an issuer vouches for.
+    /// The subject of an issuer's token.
     pub(crate) fn from_issuer(
         name: String,
         issuer: String,
@@ -46,27 +46,27 @@ impl Principal {
         Principal(Arc::new(PrincipalFields { name, issuer: Some(issuer), client, scopes }))
     }
 
-    /// The name, as whoever vouches for it says it. It is another's text: print the whole instead.
+    /// The name. It is foreign text: use `Display` for output.
     pub fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// Who vouches for it; `None` for our own list.
+    /// The issuer; `None` for a client of the token file.
     pub fn issuer(&self) -> Option<&str> {
         self.0.issuer.as_deref()
     }
 
-    /// The program that acts for them, where the issuer says so.
+    /// The OAuth client that acts for the subject, if the issuer names it.
     pub fn client(&self) -> Option<&str> {
         self.0.client.as_deref()
     }
 
-    /// What the issuer lets them do. Nothing is said of clients on our own list.
+    /// The scopes of the token. Empty for clients of the token file.
     pub fn scopes(&self) -> &Scopes {
         &self.0.scopes
     }
 
-    /// May they do all of this? Who is on our own list may do everything.
+    /// Whether the principal has all of these scopes. Clients of the token file have every scope.
     pub fn has_scopes(&self, needed: &Scopes) -> bool {
         self.0.issuer.is_none() || self.0.scopes.contains_all(needed)
     }
@@ -88,7 +88,7 @@ impl Hash for Principal {
     }
 }
 
-/// `name`, or `name@issuer`. Every sign that could pass for something else in a log is escaped.
+/// `name` or `name@issuer`. Characters that could be misread in a log are escaped.
 impl fmt::Display for Principal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_escaped(&self.0.name, f)?;
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn somebody_is_the_same_with_other_scopes_and_another_with_another_issuer() {
+    fn principals_are_equal_by_name_and_issuer() {
         let all: HashSet<_> =
             [ada("https://a", "x"), ada("https://a", "y"), ada("https://b", "x")].into();
         assert_eq!(all.len(), 2);
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_issuer_limits_what_somebody_may_do() {
+    fn only_an_issuer_limits_scopes() {
         let needed = Scopes::parse("tools");
         assert!(
             Principal::local().has_scopes(&needed)
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_prints_on_one_line_and_passes_for_nothing_else() {
+    fn a_name_is_escaped_for_logs() {
         assert_eq!(ada("https://a.b/c", "").to_string(), "ada@https://a.b/c");
         let odd = Principal::from_token_file("a\n\u{1b}[31m\"\u{202e} é");
         assert_eq!(odd.to_string(), r"a\u{a}\u{1b}[31m\u{22}\u{202e}\u{20}é");

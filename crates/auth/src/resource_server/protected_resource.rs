@@ -1,18 +1,18 @@
-//! What we say about ourselves (RFC 9728), and what we say to whom we turn away (RFC 6750, RFC 9449).
+//! Our protected resource metadata (RFC 9728), and the challenges for refused requests (RFC 6750, RFC 9449).
 
 use http::HeaderValue;
 use serde_json::{Value, json};
 use url::Url;
 
-use super::authenticator::AuthError;
+use super::auth_error::AuthError;
 use super::jws::SUPPORTED_ALGORITHMS;
 use crate::discovery::resource_metadata_urls;
 use crate::scopes::Scopes;
 
-/// Us, as tokens and clients know us.
+/// Our server as a protected resource.
 #[derive(Debug, Clone)]
 pub struct ProtectedResource {
-    /// As a person typed it.
+    /// The identifier as configured.
     identifier: String,
     url: Url,
     metadata_url: Url,
@@ -20,33 +20,33 @@ pub struct ProtectedResource {
 }
 
 impl ProtectedResource {
-    /// A server at this address, where everybody needs these scopes.
+    /// A resource at this URL, with the scopes that every request needs.
     pub(crate) fn new(text: &str, url: Url, scopes: Scopes) -> ProtectedResource {
         let metadata_url = resource_metadata_urls(&url).swap_remove(0);
         ProtectedResource { identifier: text.to_owned(), url, metadata_url, scopes }
     }
 
-    /// Our address.
+    /// The URL of the resource.
     pub fn url(&self) -> &Url {
         &self.url
     }
 
-    /// Our address, as it was typed.
+    /// The identifier as configured.
     pub(crate) fn identifier(&self) -> &str {
         &self.identifier
     }
 
-    /// What everybody needs.
+    /// The scopes that every request needs.
     pub(crate) fn scopes(&self) -> &Scopes {
         &self.scopes
     }
 
-    /// Where the document about us lies.
+    /// The URL of the metadata document.
     pub fn metadata_url(&self) -> &Url {
         &self.metadata_url
     }
 
-    /// The document about us.
+    /// The metadata document.
     pub fn metadata_document(&self, issuer: &str) -> Value {
         let mut document = json!({
             "resource": self.identifier,
@@ -62,8 +62,8 @@ impl ProtectedResource {
     }
 }
 
-/// The `WWW-Authenticate` of a refusal; `None` where a token would not help. Without a resource there is nobody to get
-/// a token from, and so nothing is said of it.
+/// The `WWW-Authenticate` header of a refusal; `None` where a token would not help. Without a resource there is
+/// no issuer to name.
 pub(crate) fn www_authenticate(
     refusal: &AuthError,
     resource: Option<&ProtectedResource>,
@@ -85,7 +85,7 @@ pub(crate) fn www_authenticate(
         AuthError::IssuerUnavailable(_) => None,
     };
     let mut parameters = Vec::new();
-    // No quote and no backslash can be in any of these: a URL escapes them, and no scope has one.
+    // None of these can contain a quote or a backslash: a URL escapes them, and scopes exclude them.
     parameters.extend(resource.map(|it| format!("resource_metadata=\"{}\"", it.metadata_url)));
     if let Some(error) = error {
         parameters.push(format!("error=\"{error}\", error_description=\"{refusal}\""));

@@ -1,4 +1,4 @@
-//! Tokens good and bad against an issuer in memory: its keys change, it goes down, it lies.
+//! Valid and invalid tokens against an in-memory issuer whose keys change, and which fails or lies.
 
 mod access_tokens;
 mod credentials;

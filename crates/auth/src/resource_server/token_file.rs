@@ -1,5 +1,5 @@
-//! A file of clients and their tokens, a line each: `name: token`, or `name: sha256:` and the digest in hex. It is the
-//! owner's alone. It is read again when the caller says so; a file that went bad changes nothing.
+//! A private file of clients and tokens, one per line: `name: token`, or `name: sha256:` and the digest in hex.
+//! The caller decides when it is read again; an invalid file leaves the entries unchanged.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -10,18 +10,18 @@ use std::sync::{Arc, PoisonError, RwLock};
 use thiserror::Error;
 
 use super::principal::Principal;
-use super::{TokenDigest, sha256};
+use crate::crypto::digest::{Sha256Digest, sha256};
 
-/// The most that is read of a file, and the most clients in it.
+/// Limits for the size of the file and the number of clients.
 const MAX_FILE_SIZE: u64 = 4 * 1024 * 1024;
 const MAX_CLIENTS: usize = 10_000;
-/// How long a token has to be, and may be.
+/// Limits for the length of a token.
 const MIN_TOKEN_LENGTH: usize = 16;
 const MAX_TOKEN_LENGTH: usize = 4096;
 const MAX_NAME_LENGTH: usize = 64;
 const SHA256_PREFIX: &str = "sha256:";
 
-/// The clients of a file.
+/// The clients of a token file.
 #[derive(Debug)]
 pub struct TokenFile {
     path: PathBuf,
@@ -30,31 +30,31 @@ pub struct TokenFile {
 
 #[derive(Debug)]
 struct TokenEntries {
-    file_digest: TokenDigest,
-    clients: HashMap<TokenDigest, Principal>,
+    file_digest: Sha256Digest,
+    clients: HashMap<Sha256Digest, Principal>,
 }
 
-/// What came of reading the file again.
+/// The result of reading the file again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reload {
-    /// It is as it was.
+    /// The content is the same.
     Unchanged,
-    /// It is another, with so many clients. Who is no more in it is not known from now on.
+    /// The content changed; the number of clients. Removed clients are no longer accepted.
     Changed(usize),
 }
 
-/// Why a file of clients is not taken.
+/// Why a token file is refused.
 #[derive(Debug, Error)]
 #[error("the tokens in `{}` cannot be used", path.display())]
 pub struct TokenFileError {
     /// The file.
     pub path: PathBuf,
-    /// Why.
+    /// The cause.
     #[source]
     pub kind: TokenFileErrorKind,
 }
 
-/// What is wrong with a file of clients.
+/// What is wrong with a token file.
 #[derive(Debug, Error)]
 pub enum TokenFileErrorKind {
     /// It cannot be read.
@@ -63,56 +63,56 @@ pub enum TokenFileErrorKind {
     /// It is a folder, a pipe, or something else.
     #[error("it is not a file")]
     NotRegularFile,
-    /// It is not the owner's alone.
-    #[error("others than its owner can read or change it (mode {mode:03o}); run `chmod 600` on it")]
+    /// Other users can read or change it.
+    #[error("other users can read or change it (mode {mode:03o}); run `chmod 600` on it")]
     TooPermissive {
-        /// The permissions that it has.
+        /// Its permissions.
         mode: u32,
     },
-    /// It is larger than any list.
+    /// It is too large.
     #[error("it is larger than {MAX_FILE_SIZE} bytes, or has more than {MAX_CLIENTS} clients")]
     TooLarge,
-    /// It holds nobody.
-    #[error("there is no client in it")]
+    /// It contains no client.
+    #[error("it contains no client")]
     Empty,
-    /// A line of it is wrong.
-    #[error("line {line} is wrong")]
+    /// A line is invalid.
+    #[error("line {line} is invalid")]
     Line {
-        /// Which one, from 1.
+        /// The line number, from 1.
         line: usize,
-        /// How.
+        /// What is wrong with the line.
         #[source]
         source: TokenLineError,
     },
 }
 
-/// What is wrong with a line. None of them holds any of it: it may be a token.
+/// What is wrong with a line. Contains nothing of the line, which may be a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum TokenLineError {
-    /// It is not text.
-    #[error("it is not text")]
+    /// It is not UTF-8.
+    #[error("it is not UTF-8")]
     NotUtf8,
     /// It has no colon.
     #[error("it is not `name: token`")]
     Syntax,
-    /// The name is none.
+    /// The name is invalid.
     #[error(
-        "the name is empty, too long, or has other signs than letters, digits, `.`, `_` and `-`"
+        "the name is empty, too long, or has other characters than letters, digits, `.`, `_` and `-`"
     )]
     InvalidName,
-    /// The name was there already.
+    /// The name is used twice.
     #[error("another line has the same name")]
     DuplicateName,
-    /// The token was there already.
+    /// The token is used twice.
     #[error("another line has the same token")]
     DuplicateToken,
-    /// The token could be guessed.
-    #[error("the token is shorter than {MIN_TOKEN_LENGTH} signs")]
+    /// The token is too short.
+    #[error("the token is shorter than {MIN_TOKEN_LENGTH} characters")]
     TokenTooShort,
-    /// The token cannot be shown in a header.
-    #[error("the token is too long, or has signs that no token has")]
+    /// The token has invalid characters or is too long.
+    #[error("the token is too long, or has invalid characters")]
     InvalidToken,
-    /// The digest is none.
+    /// The digest is invalid.
     #[error("the digest is not 64 hexadecimal digits")]
     InvalidDigest,
 }
@@ -125,7 +125,7 @@ impl TokenFile {
         Ok(TokenFile { path: path.to_owned(), entries: RwLock::new(Arc::new(entries)) })
     }
 
-    /// Reads the file again. Where it is bad, the old list stays.
+    /// Reads the file again. If it is invalid, the entries stay unchanged.
     pub fn reload(&self) -> Result<Reload, TokenFileError> {
         let error = |kind| TokenFileError { path: self.path.clone(), kind };
         let text = read(&self.path).map_err(error)?;
@@ -138,17 +138,17 @@ impl TokenFile {
         Ok(Reload::Changed(count))
     }
 
-    /// How many clients there are.
+    /// The number of clients.
     pub fn len(&self) -> usize {
         self.entries().clients.len()
     }
 
-    /// Is there none? A file without clients is not taken, so there is one.
+    /// Always `false`: a file without clients is refused.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whose token this is.
+    /// The client of a token.
     pub(crate) fn find(&self, token: &str) -> Option<Principal> {
         let digest = sha256(token.as_bytes());
         let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
@@ -160,10 +160,9 @@ impl TokenFile {
     }
 }
 
-/// What a file holds, if it is one that only its owner can read. It is the open file that is looked at, so nobody can
-/// put another in its place in between.
+/// Reads a file that only its owner can access. Checks the open file, so that it cannot be replaced in between.
 fn read(path: &Path) -> Result<Vec<u8>, TokenFileErrorKind> {
-    // Opening a pipe would wait for whoever writes to it.
+    // Opening a pipe would block until a writer opens it.
     let is_file = path.metadata().map_err(TokenFileErrorKind::Unreadable)?.is_file();
     if !is_file {
         return Err(TokenFileErrorKind::NotRegularFile);
@@ -190,7 +189,7 @@ fn check_owner_only(metadata: &std::fs::Metadata) -> Result<(), TokenFileErrorKi
     }
 }
 
-/// Elsewhere a file inherits who may read it from its folder.
+/// On other systems a file inherits its permissions from the folder.
 #[cfg(not(unix))]
 fn check_owner_only(_metadata: &std::fs::Metadata) -> Result<(), TokenFileErrorKind> {
     Ok(())
@@ -201,7 +200,7 @@ impl TokenEntries {
         let mut clients = HashMap::new();
         let mut names = HashSet::new();
         for (number, line) in bytes.split(|&byte| byte == b'\n').enumerate() {
-            let error = |fault| TokenFileErrorKind::Line { line: number + 1, source: fault };
+            let error = |source| TokenFileErrorKind::Line { line: number + 1, source };
             let line = std::str::from_utf8(line).map_err(|_| error(TokenLineError::NotUtf8))?;
             let Some((name, digest)) = parse_line(line).map_err(error)? else { continue };
             if clients.len() == MAX_CLIENTS {
@@ -221,8 +220,8 @@ impl TokenEntries {
     }
 }
 
-/// The name and the token's digest in a line, where there is a client in it.
-fn parse_line(line: &str) -> Result<Option<(&str, TokenDigest)>, TokenLineError> {
+/// The name and the token digest of a line; `None` for blank lines and comments.
+fn parse_line(line: &str) -> Result<Option<(&str, Sha256Digest)>, TokenLineError> {
     let line = line.trim_start_matches('\u{feff}').trim();
     if line.is_empty() || line.starts_with('#') {
         return Ok(None);
@@ -233,7 +232,7 @@ fn parse_line(line: &str) -> Result<Option<(&str, TokenDigest)>, TokenLineError>
     if name.is_empty() || name.len() > MAX_NAME_LENGTH || !name.bytes().all(is_of_name) {
         return Err(TokenLineError::InvalidName);
     }
-    // No token has a colon in it, so none is taken for a digest.
+    // A token contains no colon, so it cannot be mistaken for a digest.
     let digest = match token.strip_prefix(SHA256_PREFIX) {
         Some(hex) => parse_digest(hex).ok_or(TokenLineError::InvalidDigest)?,
         None if token.len() < MIN_TOKEN_LENGTH => return Err(TokenLineError::TokenTooShort),
@@ -243,15 +242,15 @@ fn parse_line(line: &str) -> Result<Option<(&str, TokenDigest)>, TokenLineError>
     Ok(Some((name, digest)))
 }
 
-/// Is it written as a token is (RFC 6750, section 2.1)?
+/// Whether a text has the syntax of a token (RFC 6750, section 2.1).
 fn is_token68(text: &str) -> bool {
     let is_of_token = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte);
     text.len() <= MAX_TOKEN_LENGTH && text.bytes().all(is_of_token)
 }
 
-fn parse_digest(hex: &str) -> Option<TokenDigest> {
+fn parse_digest(hex: &str) -> Option<Sha256Digest> {
     let hex = hex.trim().as_bytes();
-    let mut digest = TokenDigest::default();
+    let mut digest = Sha256Digest::default();
     if hex.len() != 2 * digest.len() {
         return None;
     }
@@ -271,7 +270,7 @@ mod tests {
 
     const TOKEN: &str = "0123456789abcdef";
 
-    /// A file that is the owner's alone.
+    /// A file that only its owner can access.
     fn file(text: &str) -> tempfile::NamedTempFile {
         let file = tempfile::NamedTempFile::new().expect("a file");
         fs::write(file.path(), text).expect("written");
@@ -284,16 +283,16 @@ mod tests {
         names
     }
 
-    fn fault(text: &[u8]) -> Option<(usize, TokenLineError)> {
+    fn line_error(text: &[u8]) -> Option<(usize, TokenLineError)> {
         match TokenEntries::parse(text) {
-            Err(TokenFileErrorKind::Line { line, source: fault }) => Some((line, fault)),
+            Err(TokenFileErrorKind::Line { line, source }) => Some((line, source)),
             Ok(_) => None,
             Err(other) => panic!("{other}"),
         }
     }
 
     #[test]
-    fn clients_are_known_by_their_tokens_plain_or_hashed() {
+    fn clients_are_found_by_plain_or_hashed_tokens() {
         let hashed: String =
             sha256(b"another-token-of-ours").iter().map(|byte| format!("{byte:02X}")).collect();
         let text = format!(
@@ -312,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_line_is_named_and_its_token_is_not() {
+    fn an_invalid_line_is_reported_without_its_token() {
         let good = format!("a: {TOKEN}");
         for (text, line, expected_error) in [
             ("just-a-token-without-name", 1, TokenLineError::Syntax),
@@ -330,12 +329,12 @@ mod tests {
             (&format!("a: sha256:{}", "g".repeat(64)), 1, TokenLineError::InvalidDigest),
             (&format!("a: sha256:{}é", "0".repeat(62)), 1, TokenLineError::InvalidDigest),
         ] {
-            assert_eq!(fault(text.as_bytes()), Some((line, expected_error)), "{text}");
-            let shown =
+            assert_eq!(line_error(text.as_bytes()), Some((line, expected_error)), "{text}");
+            let printed =
                 format!("{:?}", TokenEntries::parse(text.as_bytes()).expect_err("it is wrong"));
-            assert!(!shown.contains("canary") && !shown.contains(TOKEN), "{shown}");
+            assert!(!printed.contains("canary") && !printed.contains(TOKEN), "{printed}");
         }
-        assert_eq!(fault(b"a: \xff"), Some((1, TokenLineError::NotUtf8)));
+        assert_eq!(line_error(b"a: \xff"), Some((1, TokenLineError::NotUtf8)));
         assert!(matches!(TokenEntries::parse(b"# nobody\n"), Err(TokenFileErrorKind::Empty)));
         let many: String =
             (0..=MAX_CLIENTS).map(|it| format!("c{it}: token-number-{it:08}\n")).collect();
@@ -344,7 +343,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_file_that_others_can_read_is_refused_with_what_to_do() {
+    fn a_file_open_to_others_is_refused_with_a_hint() {
         use std::os::unix::fs::PermissionsExt;
 
         let file = file(&format!("a: {TOKEN}"));
@@ -369,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_file_is_read_anew_and_a_broken_one_changes_nothing() {
+    fn a_changed_file_is_reloaded_and_an_invalid_one_ignored() {
         let file = file(&format!("a: {TOKEN}\n"));
         let list = TokenFile::open(file.path()).expect("a list");
         assert_eq!(list.reload().expect("it is good"), Reload::Unchanged);

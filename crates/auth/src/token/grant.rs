@@ -1,4 +1,4 @@
-//! What tokens are asked for with: each grant as the fields of a form.
+//! OAuth grants as form fields of a token request.
 
 use crate::crypto::pkce::PkceVerifier;
 use crate::scopes::Scopes;
@@ -10,44 +10,44 @@ const DEVICE_CODE: &str = "urn:ietf:params:oauth:grant-type:device_code";
 const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 const TOKEN_EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
 
-/// Why tokens should be given to us.
+/// A grant.
 #[derive(Debug, Clone)]
 pub enum Grant {
-    /// A person signed in and came back with a code.
+    /// The code from a browser login.
     AuthorizationCode {
-        /// The code.
+        /// The authorization code.
         code: Secret,
-        /// What proves that we asked for it.
+        /// The PKCE verifier.
         verifier: PkceVerifier,
-        /// Where the person came back to.
+        /// The redirect URI of the authorization request.
         redirect_uri: String,
     },
-    /// We had some before.
+    /// A refresh token.
     RefreshToken(Secret),
-    /// We are who we are (RFC 6749, section 4.4).
+    /// Client credentials (RFC 6749, section 4.4).
     ClientCredentials,
-    /// Somebody else says so (RFC 7523): a platform about its workload, or an IdP about a person.
+    /// An assertion (RFC 7523): of a platform about its workload, or of an identity provider about a user.
     JwtBearer(Secret),
-    /// Another token, to be exchanged at an IdP for a grant at `audience` (RFC 8693).
+    /// A token exchange at an identity provider, for a grant at `audience` (RFC 8693).
     TokenExchange {
-        /// Who signed in at the IdP.
+        /// The ID token of the user.
         id_token: Secret,
-        /// The issuer at which the grant is for use.
+        /// The issuer that will accept the grant.
         audience: String,
     },
-    /// A person signs in elsewhere (RFC 8628).
+    /// The code of a device login (RFC 8628).
     DeviceCode(Secret),
-    /// No grant but its opposite (RFC 7009), which is asked for in the same way.
+    /// Not a grant: the revocation of a token (RFC 7009), whose request has the same form.
     Revocation {
-        /// What is given back.
+        /// The token to revoke.
         token: Secret,
-        /// What it is.
+        /// The `token_type_hint`.
         hint: &'static str,
     },
 }
 
 impl Grant {
-    /// Its name, as registrations list it.
+    /// The `grant_type`.
     fn grant_type(&self) -> Option<&'static str> {
         match self {
             Grant::AuthorizationCode { .. } => Some("authorization_code"),
@@ -60,7 +60,7 @@ impl Grant {
         }
     }
 
-    /// The secrets in it.
+    /// The secrets that the form contains.
     pub(crate) fn secrets(&self) -> Vec<&str> {
         match self {
             Grant::AuthorizationCode { code, verifier, .. } => {
@@ -75,7 +75,7 @@ impl Grant {
         }
     }
 
-    /// The fields of the form that asks for tokens.
+    /// The form fields of the request.
     pub fn form_fields<'a>(
         &'a self,
         scopes: Option<&Scopes>,
@@ -84,17 +84,17 @@ impl Grant {
         let mut fields = Vec::new();
         fields.extend(self.grant_type().map(|name| ("grant_type", name.into())));
         match self {
-            Grant::AuthorizationCode { code, verifier, redirect_uri: redirect } => fields.extend([
+            Grant::AuthorizationCode { code, verifier, redirect_uri } => fields.extend([
                 ("code", code.reveal().into()),
                 ("code_verifier", verifier.reveal().into()),
-                ("redirect_uri", redirect.into()),
+                ("redirect_uri", redirect_uri.into()),
             ]),
             Grant::RefreshToken(token) => fields.push(("refresh_token", token.reveal().into())),
             Grant::ClientCredentials => {}
             Grant::JwtBearer(assertion) => fields.push(("assertion", assertion.reveal().into())),
-            Grant::TokenExchange { id_token: identity, audience } => fields.extend([
+            Grant::TokenExchange { id_token, audience } => fields.extend([
                 ("requested_token_type", ID_JAG.into()),
-                ("subject_token", identity.reveal().into()),
+                ("subject_token", id_token.reveal().into()),
                 ("subject_token_type", ID_TOKEN.into()),
                 ("audience", audience.into()),
             ]),
@@ -104,7 +104,7 @@ impl Grant {
         }
         let sends_scope = match self {
             Grant::ClientCredentials | Grant::JwtBearer(_) | Grant::TokenExchange { .. } => true,
-            // The code knows, and a refresh without is for everything that was granted.
+            // The code implies the scopes, and a refresh without `scope` keeps all granted ones.
             Grant::AuthorizationCode { .. }
             | Grant::RefreshToken(_)
             | Grant::DeviceCode(_)
@@ -125,7 +125,7 @@ impl Grant {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::crypto::pkce::with_system_random;
+    use crate::time_and_random::with_system_random;
 
     fn check(grant: &Grant) -> String {
         let scopes = Scopes::parse("a b");
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn every_grant_has_the_fields_that_its_specification_wants() {
+    fn every_grant_has_the_fields_of_its_specification() {
         let secret = || Secret::new("s");
         let verifier = with_system_random(0, PkceVerifier::new);
         let redirect = "http://127.0.0.1/".to_owned();

@@ -1,5 +1,4 @@
-//! One question to a token endpoint, asked again where the endpoint wants its number in the proof.
-//! Pure: what to send comes out, what came back goes in.
+//! A request to a token endpoint, repeated where the endpoint demands a DPoP nonce. Pure: the caller sends it.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -7,58 +6,58 @@ use http::{HeaderName, header};
 use url::form_urlencoded::byte_serialize;
 
 use crate::crypto::dpop::{DpopKey, ProofTarget};
-use crate::crypto::pkce::TimeAndRandom;
 use crate::crypto::signing_key::{CLIENT_ASSERTION_TYPE, SigningKey};
 use crate::fetch::origin_guard::CheckedUrl;
 use crate::fetch::{FetchRequest, FetchResponse};
 use crate::registration::{ClientAuthMethod, OAuthClient};
 use crate::scopes::Scopes;
+use crate::time_and_random::TimeAndRandom;
 use crate::token::grant::Grant;
 use crate::token::response;
 use crate::token::response::{TokenError, TokenErrorCode, TokenResponse};
 
 const DPOP: HeaderName = HeaderName::from_static("dpop");
-/// How often a question is asked with another number.
+/// How many times a request is repeated with a new nonce.
 const MAX_NONCE_RETRIES: u32 = 2;
-/// By how many of its characters a secret is recognised in a complaint.
+/// How many leading characters identify a secret in an error text.
 const REDACTION_PREFIX: usize = 12;
 
-/// A question to a token endpoint.
+/// A request to a token endpoint.
 #[derive(Debug, Clone)]
 pub struct TokenRequest {
-    /// Where it is asked.
+    /// The token endpoint.
     pub endpoint: CheckedUrl,
-    /// With what.
+    /// The grant.
     pub grant: Grant,
-    /// By whom. Its issuer is the one that the endpoint belongs to.
+    /// The client. Its issuer owns the endpoint.
     pub client: OAuthClient,
-    /// What the client signs with, where it does.
+    /// The key for client assertions.
     pub signing_key: Option<SigningKey>,
-    /// What the tokens are to be bound to.
+    /// The key to bind the tokens to.
     pub dpop_key: Option<DpopKey>,
-    /// What is asked for, where the grant does not say.
+    /// The scopes to request, where the grant does not imply them.
     pub scopes: Option<Scopes>,
-    /// For which server.
+    /// The resource identifier of the server.
     pub resource: Option<String>,
-    /// The number that the endpoint wants to see.
+    /// The nonce for the next proof.
     pub nonce: Option<String>,
-    /// How often it was asked with another.
+    /// How many times the request was repeated with a new nonce.
     pub nonce_retries: u32,
 }
 
-/// What an answer comes to.
+/// The result of a response.
 #[derive(Debug)]
 pub enum TokenOutcome {
-    /// It must be asked again.
+    /// Send this request instead.
     Retry(FetchRequest),
-    /// Here they are.
+    /// The tokens.
     Tokens(Box<TokenResponse>),
-    /// There are none.
+    /// The server refused.
     Refused(TokenError),
 }
 
 impl TokenRequest {
-    /// A question without anything special.
+    /// A request without optional fields.
     pub fn new(endpoint: CheckedUrl, grant: Grant, client: OAuthClient) -> TokenRequest {
         TokenRequest {
             endpoint,
@@ -73,7 +72,7 @@ impl TokenRequest {
         }
     }
 
-    /// What to send.
+    /// Builds the HTTP request.
     pub fn to_fetch_request(&self, inputs: &mut TimeAndRandom<'_>) -> FetchRequest {
         let mut fields = self.grant.form_fields(self.scopes.as_ref(), self.resource.as_deref());
         let client = &self.client;
@@ -81,7 +80,7 @@ impl TokenRequest {
         let mut basic = None;
         match (client.method, secret, &self.signing_key) {
             (ClientAuthMethod::ClientSecretBasic, Some(secret), _) => {
-                // RFC 6749, section 2.3.1: encoded as in a form, and then again.
+                // RFC 6749, section 2.3.1: form-encoded before Base64.
                 let encode = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
                 let both = format!("{}:{}", encode(&client.id), encode(secret));
                 basic = Some(format!("Basic {}", STANDARD.encode(both)));
@@ -121,7 +120,7 @@ impl TokenRequest {
         request
     }
 
-    /// What came back.
+    /// Evaluates a response.
     pub fn on(&mut self, response: &FetchResponse, inputs: &mut TimeAndRandom<'_>) -> TokenOutcome {
         let read = response::parse_token_response(response);
         let nonce = response.dpop_nonce();
@@ -147,16 +146,16 @@ impl TokenRequest {
         }
     }
 
-    /// Some servers repeat in their complaint what they were sent. That is for nobody's eyes.
-    fn redact_secrets(&self, error: TokenError) -> TokenError {
-        let TokenError::Refused { code: complaint, error: word, description } = error else {
-            return error;
+    /// Some servers repeat the request in their error text: cuts the text at the first secret.
+    fn redact_secrets(&self, refusal: TokenError) -> TokenError {
+        let TokenError::Refused { code, error, description } = refusal else {
+            return refusal;
         };
         let mut secrets = self.grant.secrets();
         secrets.extend(self.client.secret.as_ref().map(|secret| secret.reveal()));
         let clean = |mut text: String| {
             for secret in secrets.iter().filter(|secret| !secret.is_empty()) {
-                // Complaints are cut, and so may be what they repeat.
+                // Error texts are truncated, and so may be a repeated secret.
                 let beginning: String = secret.chars().take(REDACTION_PREFIX).collect();
                 if let Some(at) = text.find(&beginning) {
                     text.truncate(at);
@@ -165,7 +164,7 @@ impl TokenRequest {
             }
             text
         };
-        TokenError::Refused { code: complaint, error: clean(word), description: clean(description) }
+        TokenError::Refused { code, error: clean(error), description: clean(description) }
     }
 }
 
@@ -177,10 +176,10 @@ mod tests {
     use url::Url;
 
     use super::*;
-    use crate::crypto::pkce::with_system_random;
     use crate::fetch::origin_guard::AllowedAddresses;
     use crate::registration::ClientProvenance;
     use crate::secret::Secret;
+    use crate::time_and_random::with_system_random;
 
     fn token_request(method: ClientAuthMethod, secret: Option<&str>) -> TokenRequest {
         let url = Url::parse("https://as.example.com/token").expect("a URL");
@@ -201,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_shows_itself_in_one_way_only() {
+    fn a_client_authenticates_with_one_method() {
         for (method, secret, fields, has_header) in [
             (ClientAuthMethod::None, None, &["client_id", "grant_type"][..], false),
             (ClientAuthMethod::None, Some("s"), &["client_id", "grant_type"], false),
@@ -242,14 +241,14 @@ mod tests {
     }
 
     #[test]
-    fn a_number_is_put_into_the_proof_and_that_comes_to_an_end() {
+    fn a_nonce_is_added_to_the_proof_a_limited_number_of_times() {
         let mut token_request = token_request(ClientAuthMethod::None, None);
         token_request.dpop_key = Some(DpopKey::generate());
         with_system_random(0, |inputs| {
             for number in ["one", "two"] {
                 let TokenOutcome::Retry(request) = token_request.on(&refusal(Some(number)), inputs)
                 else {
-                    panic!("it is asked again")
+                    panic!("the request is repeated")
                 };
                 assert!(request.headers.contains_key("dpop"));
                 assert_eq!(token_request.nonce.as_deref(), Some(number));
@@ -262,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_complaint_that_repeats_a_secret_is_cut_short() {
+    fn an_error_text_that_repeats_a_secret_is_cut() {
         let mut token_request =
             token_request(ClientAuthMethod::ClientSecretPost, Some("client-canary"));
         token_request.grant = Grant::RefreshToken(Secret::new("refresh-canary-and-a-long-rest"));
@@ -278,17 +277,15 @@ mod tests {
             let body = body.to_string().into();
             let response = FetchResponse { status: 400, headers: HeaderMap::new(), body };
             let reply = with_system_random(0, |inputs| token_request.on(&response, inputs));
-            let TokenOutcome::Refused(TokenError::Refused { code: complaint, description, .. }) =
-                reply
-            else {
+            let TokenOutcome::Refused(TokenError::Refused { code, description, .. }) = reply else {
                 panic!("it is refused")
             };
-            assert_eq!((complaint, description.as_str()), (TokenErrorCode::InvalidGrant, expected));
+            assert_eq!((code, description.as_str()), (TokenErrorCode::InvalidGrant, expected));
         }
     }
 
     #[test]
-    fn without_a_key_or_a_number_there_is_no_second_question() {
+    fn without_a_key_or_a_nonce_the_request_is_not_repeated() {
         with_system_random(0, |inputs| {
             let mut without = token_request(ClientAuthMethod::None, None);
             assert!(matches!(without.on(&refusal(Some("n")), inputs), TokenOutcome::Refused(_)));

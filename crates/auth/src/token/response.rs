@@ -1,90 +1,90 @@
-//! What a token endpoint answers, good or bad, as the RFC has it and as it is met in the wild.
+//! The response of a token endpoint, as RFC 6749 defines it and as real servers send it.
 
 use serde_json::{Map, Value};
 use thiserror::Error;
 
-use crate::discovery::resource_metadata::sanitize_for_display;
 use crate::fetch::FetchResponse;
 use crate::scopes::Scopes;
 use crate::secret::Secret;
+use crate::untrusted_text::sanitize_for_display;
 
-/// The longest token that is taken.
+/// The maximum length of a token.
 const MAX_TOKEN_LENGTH: usize = 256 * 1024;
-/// The longest that a token is believed to live: ten years.
+/// The maximum lifetime that is believed: ten years.
 const MAX_LIFETIME: u64 = 10 * 365 * 24 * 3600;
 
-/// How a token is shown.
+/// The type of an access token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TokenType {
-    /// By itself.
+    /// Sent as it is.
     Bearer,
-    /// With a proof (RFC 9449).
+    /// Sent with a DPoP proof (RFC 9449).
     Dpop,
 }
 
-/// Tokens, as they were issued.
+/// The tokens of a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenResponse {
-    /// The token for the server.
+    /// The access token.
     pub access_token: Secret,
-    /// How it is shown.
+    /// Its type.
     pub token_type: TokenType,
-    /// The token for the next tokens.
+    /// The refresh token.
     pub refresh_token: Option<Secret>,
-    /// Who signed in, as OpenID Connect says it.
+    /// The ID token (OpenID Connect).
     pub id_token: Option<Secret>,
-    /// For how many seconds it is good.
+    /// The lifetime in seconds.
     pub expires_in: Option<u64>,
-    /// What was granted, where that is said.
+    /// The granted scopes, if the response names them.
     pub scopes: Option<Scopes>,
 }
 
-/// What a token endpoint complains about.
+/// The error code of a token endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TokenErrorCode {
-    /// The code or the refresh token is not good, or is not any more.
+    /// The code or refresh token is invalid or expired.
     InvalidGrant,
-    /// It does not know us.
+    /// The client is unknown.
     InvalidClient,
-    /// It knows us, and this is not for us.
+    /// The client may not use this grant.
     UnauthorizedClient,
-    /// There is no such scope for us.
+    /// The scope is unknown or not allowed.
     InvalidScope,
-    /// There is no such server for us.
+    /// The resource is unknown or not allowed.
     InvalidTarget,
-    /// It does not do this.
+    /// The grant type is not supported.
     UnsupportedGrantType,
-    /// The proof must hold its number.
+    /// The DPoP proof must contain the server's nonce.
     UseDpopNonce,
-    /// The person is not done yet.
+    /// The user has not finished yet.
     AuthorizationPending,
-    /// We ask too often.
+    /// The client polls too often.
     SlowDown,
-    /// The person said no.
+    /// The user denied access.
     AccessDenied,
-    /// The person took too long.
+    /// The device code has expired.
     ExpiredToken,
-    /// Nothing is wrong with what was asked; it may go better later.
+    /// A temporary failure of the server.
     TemporarilyUnavailable,
-    /// Something else.
+    /// Any other code.
     Other,
 }
 
 /// Why there are no tokens.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum TokenError {
-    /// The authorization server said no.
+    /// The authorization server refused.
     #[error("the authorization server refused: {error} {description}")]
     Refused {
-        /// What it complains about.
+        /// The parsed error code.
         code: TokenErrorCode,
-        /// In its own word.
+        /// The error code as sent.
         error: String,
-        /// More about it.
+        /// The error description.
         description: String,
     },
-    /// Its answer is none.
+    /// The response contains neither a token nor an error.
     #[error("the authorization server answered with HTTP {status} and no token")]
     Malformed {
         /// The status code.
@@ -93,26 +93,27 @@ pub enum TokenError {
 }
 
 impl TokenError {
-    /// What it complains about, where it does.
+    /// The error code, if the server sent one.
     pub fn code(&self) -> Option<TokenErrorCode> {
         match self {
-            TokenError::Refused { code: complaint, .. } => Some(*complaint),
+            TokenError::Refused { code, .. } => Some(*code),
             TokenError::Malformed { .. } => None,
         }
     }
 }
 
-/// Reads the answer of a token endpoint. A success may hold an error: some servers say everything with 200.
-pub fn parse_token_response(answer: &FetchResponse) -> Result<TokenResponse, TokenError> {
-    let status = answer.status;
-    let Some(body) = body_fields(&answer.body) else { return Err(unparsable(status)) };
+/// Parses the response of a token endpoint. An error takes precedence over the status: some servers send errors
+/// with status 200.
+pub fn parse_token_response(response: &FetchResponse) -> Result<TokenResponse, TokenError> {
+    let status = response.status;
+    let Some(body) = body_fields(&response.body) else { return Err(unparsable(status)) };
     if let Some(refused) = parse_error(&body, status) {
         return Err(refused);
     }
     let nested = body.get("authed_user").and_then(Value::as_object);
     let access =
         parse_token(&body, "access_token").or_else(|| parse_token(nested?, "access_token"));
-    let (true, Some(access)) = (answer.is_success(), access) else {
+    let (true, Some(access)) = (response.is_success(), access) else {
         return Err(unparsable(status));
     };
     let from = match parse_token(&body, "access_token") {
@@ -144,7 +145,7 @@ fn unparsable(status: u16) -> TokenError {
     }
 }
 
-/// The body's fields: JSON, or a form, as some servers answer whatever they are asked for.
+/// The fields of the body: JSON, or a form, which some servers send regardless of `Accept`.
 fn body_fields(body: &[u8]) -> Option<Map<String, Value>> {
     match serde_json::from_slice(body) {
         Ok(Value::Object(map)) => return Some(map),
@@ -162,29 +163,29 @@ fn body_fields(body: &[u8]) -> Option<Map<String, Value>> {
 fn parse_error(body: &Map<String, Value>, status: u16) -> Option<TokenError> {
     let has_token = body.get("access_token").is_some();
     let error = match body.get("error") {
-        Some(Value::String(word)) => Some((word.as_str(), None)),
-        // Some put the word inside.
+        Some(Value::String(error)) => Some((error.as_str(), None)),
+        // Some servers put the code into an object.
         Some(Value::Object(inner)) => {
-            let word = |key: &str| inner.get(key).and_then(Value::as_str);
-            Some((word("code").or_else(|| word("type")).unwrap_or("error"), word("message")))
+            let field = |key: &str| inner.get(key).and_then(Value::as_str);
+            Some((field("code").or_else(|| field("type")).unwrap_or("error"), field("message")))
         }
         Some(_) | None => None,
     };
-    let (word, inner) = match error {
+    let (error, message) = match error {
         Some(error) => error,
         None if body.get("ok") == Some(&Value::Bool(false)) && !has_token => ("error", None),
         None => return None,
     };
-    let description = body.get("error_description").and_then(Value::as_str).or(inner);
+    let description = body.get("error_description").and_then(Value::as_str).or(message);
     Some(TokenError::Refused {
-        code: complaint(word, status),
-        error: sanitize_for_display(word),
+        code: parse_error_code(error, status),
+        error: sanitize_for_display(error),
         description: sanitize_for_display(description.unwrap_or_default()),
     })
 }
 
-fn complaint(word: &str, status: u16) -> TokenErrorCode {
-    match word {
+fn parse_error_code(error: &str, status: u16) -> TokenErrorCode {
+    match error {
         "invalid_grant"
         | "invalid_refresh_token"
         | "expired_refresh_token"
@@ -218,7 +219,7 @@ fn complaint(word: &str, status: u16) -> TokenErrorCode {
     }
 }
 
-/// A token that a header can hold.
+/// A token that fits into a header.
 fn parse_token(body: &Map<String, Value>, name: &str) -> Option<Secret> {
     let text = body.get(name)?.as_str()?;
     let is_good = !text.is_empty()
@@ -227,7 +228,7 @@ fn parse_token(body: &Map<String, Value>, name: &str) -> Option<Secret> {
     is_good.then(|| Secret::new(text))
 }
 
-/// A number, or a text that is one. What makes no sense is as if it were not there.
+/// Parses a number, or a string that contains one. Other values are ignored.
 fn parse_seconds(value: &Value) -> Option<u64> {
     let number = match value {
         Value::Number(number) => number.as_f64()?,
@@ -261,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_are_read_however_they_are_written() {
+    fn token_responses_are_parsed() {
         let refresh = Some(Secret::new("r"));
         for (body, expected) in [
             (r#"{"access_token":"a","token_type":"Bearer"}"#, plain()),
@@ -313,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_are_understood_whatever_their_status() {
+    fn errors_are_parsed_whatever_the_status() {
         use TokenErrorCode::*;
         for (status, body, expected) in [
             (400, r#"{"error":"invalid_grant"}"#, InvalidGrant),
@@ -335,16 +336,16 @@ mod tests {
             (503, r#"{"error":"something"}"#, TemporarilyUnavailable),
             (500, "<html>", TemporarilyUnavailable),
             (429, "", TemporarilyUnavailable),
-            // A token beside an error is no token.
+            // An error takes precedence over a token.
             (200, r#"{"error":"invalid_grant","access_token":"a"}"#, InvalidGrant),
         ] {
-            let complaint = check(status, body).map_err(|error| error.code());
-            assert_eq!(complaint.map(|_| ()), Err(Some(expected)), "{status} {body}");
+            let code = check(status, body).map_err(|error| error.code());
+            assert_eq!(code.map(|_| ()), Err(Some(expected)), "{status} {body}");
         }
     }
 
     #[test]
-    fn what_is_no_answer_is_not_taken_for_one() {
+    fn malformed_responses_are_refused() {
         for (status, body) in [
             (200, ""),
             (200, "[]"),
@@ -368,7 +369,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_body_makes_it_stumble(status in 0u16..700, body in "[ -~]{0,120}") {
+        fn no_body_causes_a_panic(status in 0u16..700, body in "[ -~]{0,120}") {
             let _read = check(status, &body);
         }
     }

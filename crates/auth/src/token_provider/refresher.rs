@@ -1,21 +1,18 @@
-//! Renewing tokens, once on the whole machine: hold the login, read it again, and only then ask for new tokens,
-//! write them down and use them. What fails on the way costs no login.
+//! Refreshes tokens, once at a time on the machine: locks the login, reads it again, requests new tokens, and
+//! stores them before they are used. A failure does not end the login.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use thiserror::Error;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
-use url::Url;
 
 use crate::crypto::dpop::DpopKey;
-use crate::crypto::pkce::with_system_random;
-use crate::crypto::signing_key::SigningKey;
 use crate::discovery::auth_server_metadata::AuthServerMetadataError;
-use crate::fetch::origin_guard::OriginGuard;
 use crate::fetch::{Fetch, FetchError};
-use crate::flow::runner::unix_now;
 use crate::registration::ClientAuthMethod;
+use crate::time_and_random::unix_now;
+use crate::time_and_random::with_system_random;
 use crate::token::grant::Grant;
 use crate::token::request::{TokenOutcome, TokenRequest};
 use crate::token::response::{TokenError, TokenErrorCode, TokenResponse};
@@ -23,52 +20,41 @@ use crate::token_store::{
     LoginRecord, LoginStatus, StoredTokens, TokenStore, TokenStoreError, WriteOutcome,
 };
 
-/// Why tokens are wanted.
+pub use super::trust_settings::TrustSettings;
+
+/// Why tokens are refreshed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RefreshReason {
-    /// They are about to end.
+    /// They expire soon.
     Expiring,
-    /// The server does not take them.
+    /// The server refused them.
     Rejected,
 }
 
-/// Why there are none.
+/// Why a refresh failed.
 #[derive(Debug, Error)]
 pub enum RefreshError {
-    /// A person must sign in again.
+    /// The user must log in again.
     #[error("the login has ended")]
     NeedsLogin,
-    /// The authorization server could not be asked, or could not answer. The login stands.
-    #[error("the authorization server could not be asked")]
+    /// The authorization server is unreachable. The login stays valid.
+    #[error("the authorization server could not be reached")]
     Fetch(#[source] FetchError),
-    /// It answered that it cannot, for now or for reasons that are not the login's. The login stands.
+    /// The authorization server issued no token, for reasons other than the login. The login stays valid.
     #[error("the authorization server issued no token")]
     Token(#[source] TokenError),
-    /// Its endpoint is not to be gone to.
-    #[error("the authorization server is refused")]
+    /// The token endpoint is refused.
+    #[error("the authorization server's endpoint is refused")]
     AuthServerMetadata(#[source] AuthServerMetadataError),
-    /// The login could not be read or written.
+    /// The record could not be read or written.
     #[error("the login could not be read or written")]
     Store(#[from] TokenStoreError),
-    /// The work was stopped: we are shutting down.
-    #[error("renewing was stopped")]
+    /// The task was cancelled by shutdown.
+    #[error("refreshing was cancelled")]
     Stopped,
 }
 
-/// What is trusted for one server beyond what the server says.
-#[derive(Debug, Clone)]
-pub struct TrustSettings {
-    /// The server.
-    pub server: Url,
-    /// What else a person typed.
-    pub trusted_urls: Vec<Url>,
-    /// The hosts of our proxies.
-    pub proxies: Vec<String>,
-    /// What our client signs with, where it does.
-    pub signing_key: Option<SigningKey>,
-}
-
-/// Renews the tokens of one server's logins. Clones share what is under way.
+/// Refreshes the tokens of one server's logins. Clones share the running refreshes.
 #[derive(Clone)]
 pub struct Refresher {
     inner: Arc<Inner>,
@@ -78,42 +64,42 @@ struct Inner {
     store: Arc<dyn TokenStore>,
     fetch: Arc<dyn Fetch>,
     trust: TrustSettings,
-    /// Renewals outlive who asked for them: a token that was issued must be written down. Finished ones are
-    /// taken out whenever one is added.
+    /// Refreshes outlive their callers, because an issued token must be stored. Finished tasks are removed
+    /// whenever one is added.
     tasks: Mutex<JoinSet<()>>,
-    /// What was issued and could not be written down: nobody else has it, and what is written down is spent.
+    /// Tokens that were issued and could not be stored. The stored refresh token may be used up.
     unsaved: Mutex<Option<LoginRecord>>,
 }
 
 impl Refresher {
-    /// Renews with this vault over this port.
+    /// Refreshes with this store and this fetcher.
     pub fn new(
         store: Arc<dyn TokenStore>,
         fetch: Arc<dyn Fetch>,
         trust: TrustSettings,
     ) -> Refresher {
         let tasks = Mutex::new(JoinSet::new());
-        let unwritten = Mutex::default();
-        Refresher { inner: Arc::new(Inner { store, fetch, trust, tasks, unsaved: unwritten }) }
+        let unsaved = Mutex::default();
+        Refresher { inner: Arc::new(Inner { store, fetch, trust, tasks, unsaved }) }
     }
 
-    /// The vault.
+    /// The token store.
     pub fn store(&self) -> &Arc<dyn TokenStore> {
         &self.inner.store
     }
 
-    /// The port.
+    /// The fetcher.
     pub fn fetch(&self) -> &Arc<dyn Fetch> {
         &self.inner.fetch
     }
 
-    /// What is trusted.
+    /// The trust settings of the server.
     pub fn trust(&self) -> &TrustSettings {
         &self.inner.trust
     }
 
-    /// A login that is newer than the one that the caller holds, or as good as new. Who stops waiting stops
-    /// nothing: the renewal goes on.
+    /// Returns a record that is newer than `held`, or still fresh. Dropping the future does not cancel the
+    /// refresh.
     pub async fn refresh(
         &self,
         held: &LoginRecord,
@@ -127,15 +113,15 @@ impl Refresher {
         refreshed.await.unwrap_or(Err(RefreshError::Stopped))
     }
 
-    /// Begins a renewal that nobody waits for, unless one is under way.
+    /// Starts a refresh in the background, unless one is running.
     pub fn refresh_in_background(&self, held: &LoginRecord) {
         if !self.is_idle() {
             return;
         }
         let (inner, held) = (self.inner.clone(), held.clone());
         self.spawn(async move {
-            // Whoever needs the token will ask again and hear why.
-            let _nobody_waits = inner.refresh(&held, RefreshReason::Expiring).await;
+            // The next caller that needs the token gets the error.
+            let _result = inner.refresh(&held, RefreshReason::Expiring).await;
         });
     }
 
@@ -155,7 +141,7 @@ impl Refresher {
         self.inner.tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for what is under way. Each has its own deadline.
+    /// Waits for running refreshes. Each has its own timeout.
     pub async fn close(&self) {
         let mut tasks = std::mem::take(&mut *self.tasks());
         while tasks.join_next().await.is_some() {}
@@ -168,7 +154,7 @@ impl Inner {
         held: &LoginRecord,
         reason: RefreshReason,
     ) -> Result<LoginRecord, RefreshError> {
-        let _held = self.store.lock(&held.key).await?;
+        let _lock = self.store.lock(&held.key).await?;
         let Some(current) = self.store.read(&held.key).await? else {
             return Err(RefreshError::NeedsLogin);
         };
@@ -192,8 +178,7 @@ impl Inner {
         self.unsaved.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is written down, unless something was issued after it that could not be: that is written down now, if there
-    /// is room again.
+    /// The stored record, or the unsaved one if it is newer. Tries to store the unsaved one.
     async fn latest(&self, stored: LoginRecord) -> LoginRecord {
         let unsaved = self.unsaved().take();
         let is_later = |it: &LoginRecord| it.key == stored.key && it.version > stored.version;
@@ -201,7 +186,7 @@ impl Inner {
         let unsaved = LoginRecord { version: stored.version, ..unsaved };
         match self.store.compare_and_swap(&unsaved).await {
             Ok(WriteOutcome::Written(version)) => LoginRecord { version, ..unsaved },
-            // Somebody signed in or out meanwhile.
+            // Another process logged in or out meanwhile.
             Ok(WriteOutcome::Conflict(_)) => stored,
             Err(_) => {
                 let later = LoginRecord { version: unsaved.version + 1, ..unsaved.clone() };
@@ -215,14 +200,14 @@ impl Inner {
         let Some(refresh) = &current.tokens.refresh_token else {
             return Err(RefreshError::NeedsLogin);
         };
-        let TrustSettings { server, trusted_urls: typed, proxies, signing_key: key } = &self.trust;
-        let guard = OriginGuard::new(server, typed).with_proxies(proxies);
+        let guard = self.trust.origin_guard();
         let endpoint =
             current.metadata.token_endpoint(&guard).map_err(RefreshError::AuthServerMetadata)?;
         let client = current.client.clone();
+        let signing_key = self.trust.signing_key.clone();
         let proof = current.dpop_key.as_ref().and_then(DpopKey::from_stored);
         let mut token_request = TokenRequest {
-            signing_key: key.clone().filter(|_| client.method == ClientAuthMethod::PrivateKeyJwt),
+            signing_key: signing_key.filter(|_| client.method == ClientAuthMethod::PrivateKeyJwt),
             dpop_key: proof,
             resource: current.resource.clone(),
             ..TokenRequest::new(endpoint, Grant::RefreshToken(refresh.clone()), client)
@@ -230,9 +215,9 @@ impl Inner {
         let mut request =
             with_system_random(unix_now(), |inputs| token_request.to_fetch_request(inputs));
         loop {
-            let answer = self.fetch.fetch(request).await.map_err(RefreshError::Fetch)?;
-            match with_system_random(unix_now(), |inputs| token_request.on(&answer, inputs)) {
-                // The question counts how often.
+            let response = self.fetch.fetch(request).await.map_err(RefreshError::Fetch)?;
+            match with_system_random(unix_now(), |inputs| token_request.on(&response, inputs)) {
+                // `TokenRequest` limits the number of retries.
                 TokenOutcome::Retry(again) => request = again,
                 TokenOutcome::Tokens(tokens) => return Ok(*tokens),
                 TokenOutcome::Refused(error) => return Err(RefreshError::Token(error)),
@@ -240,7 +225,7 @@ impl Inner {
         }
     }
 
-    /// Writes new tokens down before anybody uses them.
+    /// Stores new tokens before they are used.
     async fn save(
         &self,
         current: LoginRecord,
@@ -248,34 +233,33 @@ impl Inner {
     ) -> Result<LoginRecord, RefreshError> {
         const MAX_ATTEMPTS: u32 = 3;
         let scopes = tokens.scopes.clone().or_else(|| current.scopes.clone());
-        let held = StoredTokens::from_response(tokens, Some(&current.tokens), unix_now());
-        let mut refreshed = LoginRecord { tokens: held, scopes, ..current };
+        let tokens = StoredTokens::from_response(tokens, Some(&current.tokens), unix_now());
+        let mut refreshed = LoginRecord { tokens, scopes, ..current };
         for _ in 0..MAX_ATTEMPTS {
             match self.store.compare_and_swap(&refreshed).await {
                 Ok(WriteOutcome::Written(version)) => {
                     refreshed.version = version;
                     return Ok(refreshed);
                 }
-                // Somebody signed in or out meanwhile. That is newer than what we have.
+                // Another process logged in or out meanwhile, which is newer.
                 Ok(WriteOutcome::Conflict(Some(stored))) => return Ok(*stored),
                 Ok(WriteOutcome::Conflict(None)) => return Err(RefreshError::NeedsLogin),
                 Err(_) => {}
             }
         }
-        // The old refresh token may be gone. To throw the new one away as well would make it worse, whether or not
-        // somebody waits for it.
+        // The old refresh token may be used up, so keep the new tokens in memory.
         refreshed.version += 1;
         *self.unsaved() = Some(refreshed.clone());
         Ok(refreshed)
     }
 
-    /// Marks a login as ended only where the authorization server says so, and only if it is still the same.
+    /// Marks a login as ended, if the authorization server says so and the record is unchanged.
     async fn on_token_error(
         &self,
         current: LoginRecord,
         error: TokenError,
     ) -> Result<RefreshError, RefreshError> {
-        let standing = match error.code() {
+        let status = match error.code() {
             Some(TokenErrorCode::InvalidGrant) => LoginStatus::NeedsLogin,
             Some(TokenErrorCode::InvalidClient | TokenErrorCode::UnauthorizedClient) => {
                 LoginStatus::NeedsRegistration
@@ -294,11 +278,11 @@ impl Inner {
             )
             | None => return Ok(RefreshError::Token(error)),
         };
-        let ended = LoginRecord { status: standing, ..current };
+        let ended = LoginRecord { status, ..current };
         match self.store.compare_and_swap(&ended).await? {
             WriteOutcome::Written(_) | WriteOutcome::Conflict(None) => Ok(RefreshError::NeedsLogin),
             WriteOutcome::Conflict(Some(stored)) if stored.status == LoginStatus::Good => {
-                // A newer login is there; whoever asks again gets it.
+                // A newer login is stored; the next attempt uses it.
                 Ok(RefreshError::Token(error))
             }
             WriteOutcome::Conflict(Some(_)) => Ok(RefreshError::NeedsLogin),

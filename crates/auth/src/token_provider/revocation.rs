@@ -1,45 +1,45 @@
-//! Giving tokens back (RFC 7009), so that a login ends at the authorization server as well as here.
+//! Token revocation (RFC 7009), so that a logout also ends the login at the authorization server.
 
 use thiserror::Error;
 
 use crate::crypto::dpop::DpopKey;
-use crate::crypto::pkce::with_system_random;
 use crate::discovery::auth_server_metadata::AuthServerMetadataError;
-use crate::fetch::origin_guard::OriginGuard;
 use crate::fetch::{Fetch, FetchError, FetchRequest};
-use crate::flow::runner::unix_now;
+use crate::time_and_random::unix_now;
+use crate::time_and_random::with_system_random;
 use crate::token::grant::Grant;
 use crate::token::request::TokenRequest;
-use crate::token_provider::refresher::TrustSettings;
+use crate::token_provider::trust_settings::TrustSettings;
 use crate::token_store::LoginRecord;
 
-/// Why tokens may still be good.
+/// Why tokens may still be valid.
 #[derive(Debug, Error)]
 pub enum RevokeError {
-    /// The authorization server takes none back.
-    #[error("the authorization server takes no tokens back")]
+    /// The authorization server does not support revocation.
+    #[error("the authorization server does not support token revocation")]
     Unsupported,
-    /// Its endpoint is not to be gone to.
-    #[error("the authorization server is refused")]
+    /// The revocation endpoint is refused.
+    #[error("the authorization server's endpoint is refused")]
     AuthServerMetadata(#[source] AuthServerMetadataError),
-    /// It could not be asked.
-    #[error("the authorization server could not be asked")]
+    /// The authorization server is unreachable.
+    #[error("the authorization server could not be reached")]
     Fetch(#[source] FetchError),
-    /// It would not.
+    /// The authorization server refused.
     #[error("the authorization server answered with HTTP {0}")]
     Rejected(u16),
 }
 
-/// Gives a login's tokens back. The refresh token goes first: with it most servers end everything.
+/// Revokes the tokens of a login. The refresh token comes first, because revoking it ends the whole login at
+/// most servers.
 pub async fn revoke(
     record: &LoginRecord,
     fetch: &dyn Fetch,
     trust: &TrustSettings,
 ) -> Result<(), RevokeError> {
     for request in requests(record, trust)? {
-        let answer = fetch.fetch(request).await.map_err(RevokeError::Fetch)?;
-        if !answer.is_success() {
-            return Err(RevokeError::Rejected(answer.status));
+        let response = fetch.fetch(request).await.map_err(RevokeError::Fetch)?;
+        if !response.is_success() {
+            return Err(RevokeError::Rejected(response.status));
         }
     }
     Ok(())
@@ -49,9 +49,10 @@ fn requests(record: &LoginRecord, trust: &TrustSettings) -> Result<Vec<FetchRequ
     if record.metadata.revocation_endpoint.is_none() {
         return Err(RevokeError::Unsupported);
     }
-    let guard = OriginGuard::new(&trust.server, &trust.trusted_urls).with_proxies(&trust.proxies);
-    let endpoint =
-        record.metadata.revocation_endpoint(&guard).map_err(RevokeError::AuthServerMetadata)?;
+    let endpoint = record
+        .metadata
+        .revocation_endpoint(&trust.origin_guard())
+        .map_err(RevokeError::AuthServerMetadata)?;
     let refresh = record.tokens.refresh_token.clone().map(|token| (token, "refresh_token"));
     let tokens = refresh.into_iter().chain([(record.tokens.access_token.clone(), "access_token")]);
     let each = tokens.map(|(token, hint)| {
@@ -92,7 +93,7 @@ mod tests {
             assert_eq!(request.url.as_str(), "https://as.example.com/revoke");
             url::form_urlencoded::parse(&request.body).into_owned().collect::<HashMap<_, _>>()
         });
-        let said: Vec<_> = forms
+        let sent: Vec<_> = forms
             .map(|form| {
                 assert!(
                     !form.contains_key("grant_type") && form["client_secret"] == "canary-secret"
@@ -100,7 +101,7 @@ mod tests {
                 format!("{} {}", form["token"], form["token_type_hint"])
             })
             .collect();
-        assert_eq!(said, ["canary-refresh refresh_token", "canary-access access_token"]);
+        assert_eq!(sent, ["canary-refresh refresh_token", "canary-access access_token"]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Locks that hold on the whole machine. They end with the process, however that ends.
+//! File locks between processes of one machine. The system releases them when a process ends.
 
 use std::fs::{File, TryLockError};
 use std::io;
@@ -9,19 +9,19 @@ use tokio::time::{Instant, sleep};
 
 use super::TokenStoreError;
 
-/// How long to wait for another process. A refresh has half of it to get its answer.
+/// How long to wait for another process. A refresh may use half of it for its request.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long to wait between two looks.
+/// The pause between two attempts.
 const INITIAL_PAUSE: Duration = Duration::from_millis(10);
 const MAX_PAUSE: Duration = Duration::from_millis(80);
 
-/// Holds something until it is dropped.
+/// A lock, held until it is dropped.
 #[derive(Debug)]
 pub struct StoreLock {
     _file: File,
 }
 
-/// Waits until nobody else holds a file.
+/// Waits for the lock of a file.
 pub(crate) async fn lock(path: &Path) -> Result<StoreLock, TokenStoreError> {
     let file = open_lock_file(path)?;
     let start = Instant::now();
@@ -41,7 +41,7 @@ pub(crate) async fn lock(path: &Path) -> Result<StoreLock, TokenStoreError> {
     }
 }
 
-/// The same for the moment that a write takes, from where nothing else can be done meanwhile.
+/// The same for blocking code, with a shorter timeout.
 pub(crate) fn lock_blocking(path: &Path) -> Result<StoreLock, TokenStoreError> {
     const BLOCKING_LOCK_TIMEOUT: Duration = Duration::from_secs(10);
     const POLL_INTERVAL: Duration = Duration::from_millis(2);

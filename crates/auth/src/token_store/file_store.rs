@@ -1,4 +1,4 @@
-//! Logins in a folder that is the owner's alone: a file each, whole or not at all, changed by one process at a time.
+//! Login records in a private folder: one file each, replaced atomically, written by one process at a time.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -17,34 +17,34 @@ use super::{LoginKey, LoginRecord, StoreFuture, TokenStore, TokenStoreError, Wri
 const DRAFT_PREFIX: &str = ".swb-draft-";
 const LOCK_FILE: &str = ".swb.lock";
 const FILE_SUFFIX: &str = ".login";
-/// The largest file that is read.
+/// The maximum size of a file.
 const MAX_FILE_SIZE: u64 = 4 * 1024 * 1024;
 
-/// Which store is wanted.
+/// Where records may be stored.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum StoragePreference {
-    /// The keychain where it works, else the file. Which it became is said.
+    /// The keychain if it works, else plain files. [`StorageBackend`] tells which.
     #[default]
     PreferKeychain,
-    /// The keychain, or nothing.
+    /// The keychain only.
     RequireKeychain,
-    /// The file.
+    /// Plain files.
     File,
 }
 
-/// How the files are kept.
+/// Where records are stored.
 #[derive(Debug)]
 pub enum StorageBackend {
-    /// Sealed; the key is in the system's keychain.
+    /// In encrypted files; the key is in the system keychain.
     Keychain,
-    /// As they are, for the owner alone.
+    /// In plain files that only the owner can read.
     File {
-        /// Why it is not the keychain, where that was tried.
+        /// Why the keychain is not used, if it was tried.
         keychain_error: Option<KeychainError>,
     },
 }
 
-/// A folder of logins. Clones are the same.
+/// A folder of login records. Clones share it.
 #[derive(Debug, Clone)]
 pub struct FileTokenStore {
     inner: Arc<Inner>,
@@ -57,7 +57,7 @@ struct Inner {
 }
 
 impl FileTokenStore {
-    /// Opens a folder, which is made where it is not there.
+    /// Opens a folder, and creates it if it does not exist.
     pub async fn open(
         folder: &Path,
         preference: StoragePreference,
@@ -73,12 +73,12 @@ impl FileTokenStore {
                 StoragePreference::PreferKeychain | StoragePreference::RequireKeychain,
                 Some(keychain),
             ) => {
-                // Two processes that start at once must not make two keys.
-                let _held = file_lock::lock(&folder.join(".swb.keychain.lock")).await?;
+                // Two processes that start at the same time must not create two keys.
+                let _lock = file_lock::lock(&folder.join(".swb.keychain.lock")).await?;
                 Some(keychain::load_or_create_key(keychain).await)
             }
         };
-        let (seal, place) = match key_result {
+        let (cipher, backend) = match key_result {
             Some(Ok(key)) => (RecordCipher::new(&key), StorageBackend::Keychain),
             Some(Err(error)) if preference == StoragePreference::RequireKeychain => {
                 return Err(error.into());
@@ -89,7 +89,7 @@ impl FileTokenStore {
             None => (RecordCipher::Plaintext, StorageBackend::File { keychain_error: None }),
         };
         let folder = folder.to_owned();
-        Ok((FileTokenStore { inner: Arc::new(Inner { folder, cipher: seal }) }, place))
+        Ok((FileTokenStore { inner: Arc::new(Inner { folder, cipher }) }, backend))
     }
 
     fn run_blocking<'a, T: Send + 'static>(
@@ -100,7 +100,7 @@ impl FileTokenStore {
         Box::pin(async move {
             match spawn_blocking(move || work(&inner)).await {
                 Ok(done) => done,
-                Err(_) => Err(io::Error::other("the work was stopped").into()),
+                Err(_) => Err(io::Error::other("the task was cancelled").into()),
             }
         })
     }
@@ -206,18 +206,18 @@ impl Inner {
         }
     }
 
-    /// Does something to a file that is still as the caller knows it, while nobody else can.
+    /// Runs `act` under the folder's lock if the stored version equals `version`.
     fn if_unchanged(
         &self,
         name: &str,
         version: u64,
         act: impl FnOnce(&Inner) -> Result<u64, TokenStoreError>,
     ) -> Result<WriteOutcome, TokenStoreError> {
-        let _held = file_lock::lock_blocking(&self.folder.join(LOCK_FILE))?;
+        let _lock = file_lock::lock_blocking(&self.folder.join(LOCK_FILE))?;
         self.remove_stale_drafts();
         let stored = match self.load(name) {
             Ok(stored) => stored,
-            // What nobody can read any more does not stand in the way of a new login.
+            // An unreadable record must not prevent a new login.
             Err(TokenStoreError::Sealed | TokenStoreError::Corrupt) if version == 0 => None,
             Err(error) => return Err(error),
         };
@@ -228,7 +228,7 @@ impl Inner {
     }
 
     fn write_file(&self, name: &str, content: &[u8]) -> io::Result<()> {
-        // A draft is the owner's alone from its first byte.
+        // Temporary files are private from their first byte.
         let mut draft = tempfile::Builder::new().prefix(DRAFT_PREFIX).tempfile_in(&self.folder)?;
         draft.write_all(content)?;
         draft.as_file().sync_all()?;
@@ -236,7 +236,8 @@ impl Inner {
         sync_dir(&self.folder)
     }
 
-    /// Drafts of processes that were killed. Whoever holds the folder knows that nobody else is writing one.
+    /// Removes the temporary files of killed processes. The caller holds the folder's lock, so no other process
+    /// writes one.
     fn remove_stale_drafts(&self) {
         let Ok(entries) = fs::read_dir(&self.folder) else { return };
         for entry in entries.flatten() {
@@ -247,7 +248,7 @@ impl Inner {
     }
 }
 
-/// Makes a folder that is the owner's alone, and one that is there already, too.
+/// Creates a folder that only its owner can read, and restricts an existing one.
 fn create_private_dir(folder: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
@@ -275,7 +276,7 @@ fn sync_dir(_: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// A file's name says nothing about what is in it, and nothing that a server says becomes a path.
+/// The file name is a digest: it reveals nothing, and no server text becomes a path.
 fn file_name(key: &LoginKey) -> String {
     let login = short_hash(&[&key.server, &key.client]);
     format!("{login}-{}{FILE_SUFFIX}", short_hash(&[&key.issuer]))
@@ -308,7 +309,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_login_is_the_owners_alone_and_reads_back_whole() {
+    async fn files_are_private_and_read_back_unchanged() {
         let home = tempfile::tempdir().expect("a folder");
         let folder = home.path().join("a/logins");
         let store = plain(&folder).await;
@@ -325,7 +326,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_folder_that_others_could_read_is_closed() {
+    async fn an_open_folder_is_made_private() {
         let home = tempfile::tempdir().expect("a folder");
         fs::set_permissions(home.path(), fs::Permissions::from_mode(0o755)).expect("set");
         plain(home.path()).await;
@@ -333,7 +334,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_who_knows_the_last_version_may_change_it() {
+    async fn only_the_current_version_can_be_changed() {
         let home = tempfile::tempdir().expect("a folder");
         let store = plain(home.path()).await;
         let first = overwrite(&store, record("https://a.b", "https://c.d")).await.expect("written");
@@ -349,7 +350,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn of_two_authorization_servers_the_later_login_counts() {
+    async fn the_latest_login_of_two_authorization_servers_is_found() {
         let home = tempfile::tempdir().expect("a folder");
         let store = plain(home.path()).await;
         let mut late = record("https://a.b", "https://new");
@@ -362,14 +363,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn with_a_keychain_nothing_on_the_disk_can_be_read() {
+    async fn with_a_keychain_files_are_encrypted() {
         let home = tempfile::tempdir().expect("a folder");
         let keychain = InMemoryKeychain::default();
         let open = || {
             FileTokenStore::open(home.path(), StoragePreference::PreferKeychain, Some(&keychain))
         };
-        let (store, place) = open().await.expect("it opens");
-        assert!(matches!(place, StorageBackend::Keychain));
+        let (store, backend) = open().await.expect("it opens");
+        assert!(matches!(backend, StorageBackend::Keychain));
         let written =
             overwrite(&store, record("https://a.b", "https://c.d")).await.expect("written");
         for entry in fs::read_dir(home.path()).expect("a folder").flatten() {
@@ -381,21 +382,21 @@ mod tests {
         let without = plain(home.path()).await;
         let found = without.find("https://a.b", "").await;
         assert!(matches!(found, Err(TokenStoreError::Sealed)), "{found:?}");
-        // A new login takes the place of what cannot be read.
+        // A new login replaces a record that cannot be read.
         overwrite(&without, record("https://a.b", "https://c.d")).await.expect("written");
         assert!(without.find("https://a.b", "").await.expect("found").is_some());
     }
 
     #[tokio::test]
-    async fn a_keychain_that_does_not_work_is_never_passed_over_in_silence() {
+    async fn a_broken_keychain_is_reported() {
         let home = tempfile::tempdir().expect("a folder");
         let forgetful = InMemoryKeychain::not_persistent();
-        let (_, place) =
+        let (_, backend) =
             FileTokenStore::open(home.path(), StoragePreference::PreferKeychain, Some(&forgetful))
                 .await
                 .expect("the file does it");
         assert!(matches!(
-            place,
+            backend,
             StorageBackend::File { keychain_error: Some(KeychainError::NotPersistent) }
         ));
         let preference =
@@ -405,7 +406,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_damaged_file_harms_no_other_and_is_said() {
+    async fn a_damaged_file_is_reported_and_affects_no_other() {
         let home = tempfile::tempdir().expect("a folder");
         let store = plain(home.path()).await;
         let good = overwrite(&store, record("https://good", "https://c.d")).await.expect("written");
@@ -413,20 +414,20 @@ mod tests {
         fs::write(home.path().join(file_name(&bad.key)), "{half").expect("a file");
         assert!(matches!(store.find("https://bad", "").await, Err(TokenStoreError::Corrupt)));
         assert_eq!(store.all().await.expect("the rest"), std::slice::from_ref(&good));
-        // One login's file in another's place is damage, too.
+        // The file of one login in place of another is damage as well.
         let path = home.path().join(file_name(&bad.key));
         fs::copy(home.path().join(file_name(&good.key)), path).expect("a copy");
         assert!(matches!(store.read(&bad.key).await, Err(TokenStoreError::Corrupt)));
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn of_many_who_change_it_at_once_none_is_lost() {
+    async fn concurrent_changes_are_not_lost() {
         let home = tempfile::tempdir().expect("a folder");
         let store = plain(home.path()).await;
         let key =
             overwrite(&store, record("https://a.b", "https://c.d")).await.expect("written").key;
         let add = |store: FileTokenStore, key: LoginKey| async move {
-            let _held = store.lock(&key).await.expect("held");
+            let _lock = store.lock(&key).await.expect("locked");
             let mut record = store.read(&key).await.expect("read").expect("there");
             record.signed_in_at += 1;
             assert!(matches!(store.compare_and_swap(&record).await, Ok(WriteOutcome::Written(_))));

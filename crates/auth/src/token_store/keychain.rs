@@ -1,5 +1,5 @@
-//! The system's keychain. It holds one thing: the key that logins are sealed with. Sizes are limited there, and
-//! each thing in it may cost a person a question.
+//! The system keychain. It holds only the key that encrypts login records: entries are limited in size, and
+//! each may prompt the user.
 
 #[cfg(any(target_os = "macos", windows))]
 mod native;
@@ -15,15 +15,15 @@ use thiserror::Error;
 use tokio::time::timeout;
 
 use super::record_cipher::KEY_LENGTH;
-use crate::crypto::pkce::with_system_random;
 use crate::secret::Secret;
+use crate::time_and_random::with_system_random;
 
 #[cfg(any(target_os = "macos", windows))]
 pub use native::NativeKeychain as SystemKeychain;
 #[cfg(target_os = "linux")]
 pub use secret_service::SecretServiceKeychain as SystemKeychain;
 
-/// How long a keychain may take. It may ask a person for a password.
+/// The timeout of a keychain operation. It may prompt the user for a password.
 const KEYCHAIN_TIMEOUT: Duration = Duration::from_secs(30);
 const PROBE_ENTRY: &str = "probe";
 const KEY_ENTRY: &str = "logins";
@@ -31,38 +31,38 @@ const KEY_ENTRY: &str = "logins";
 /// Why the keychain cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum KeychainError {
-    /// There is none.
+    /// There is no keychain.
     #[error("this system has no keychain")]
     Unavailable,
-    /// It is locked, and stays so.
+    /// The keychain is locked.
     #[error("the keychain is locked")]
     Locked,
-    /// It does not answer.
-    #[error("the keychain did not answer within {} s", KEYCHAIN_TIMEOUT.as_secs())]
+    /// The keychain does not respond.
+    #[error("the keychain did not respond within {} s", KEYCHAIN_TIMEOUT.as_secs())]
     TimedOut,
-    /// What it takes, it does not keep.
-    #[error("the keychain does not keep what it is given")]
+    /// The keychain does not keep what is written.
+    #[error("the keychain does not keep entries")]
     NotPersistent,
-    /// It would not.
+    /// The keychain refused.
     #[error("the keychain refused: {0}")]
     Rejected(String),
 }
 
-/// Something that a keychain does, which may take a while.
+/// The future of a keychain operation.
 pub type KeychainFuture<'a, T> =
     Pin<Box<dyn Future<Output = Result<T, KeychainError>> + Send + 'a>>;
 
 /// A keychain.
 pub trait Keychain: Send + Sync {
-    /// What it keeps under a name.
+    /// Reads an entry.
     fn get<'a>(&'a self, name: &'a str) -> KeychainFuture<'a, Option<Secret>>;
-    /// Keeps something under a name.
+    /// Writes an entry.
     fn put<'a>(&'a self, name: &'a str, secret: &'a Secret) -> KeychainFuture<'a, ()>;
-    /// Forgets what it keeps under a name.
+    /// Deletes an entry.
     fn delete<'a>(&'a self, name: &'a str) -> KeychainFuture<'a, ()>;
 }
 
-/// Writes something, reads it back and deletes it. A keychain that answers is not yet one that keeps.
+/// Writes an entry, reads it back and deletes it, because a keychain that responds may still not keep entries.
 pub async fn probe(keychain: &dyn Keychain) -> Result<(), KeychainError> {
     let probe_value = with_system_random(0, |inputs| inputs.random_token());
     with_timeout(keychain.put(PROBE_ENTRY, &probe_value)).await?;
@@ -75,13 +75,13 @@ pub async fn probe(keychain: &dyn Keychain) -> Result<(), KeychainError> {
     }
 }
 
-/// The key that logins are sealed with, which is made where there is none.
+/// Loads the encryption key, or creates it.
 pub(crate) async fn load_or_create_key(
     keychain: &dyn Keychain,
 ) -> Result<[u8; KEY_LENGTH], KeychainError> {
     let read = |text: Secret| STANDARD.decode(text.reveal()).ok()?.try_into().ok();
     if let Some(stored) = with_timeout(keychain.get(KEY_ENTRY)).await? {
-        // Making another would lose every login.
+        // Replacing the key would lose every login.
         return read(stored)
             .ok_or_else(|| KeychainError::Rejected("the key is damaged".to_owned()));
     }
@@ -106,7 +106,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A keychain in memory, which may have a hole.
+    /// A keychain in memory, with optional faults.
     #[derive(Default)]
     pub(crate) struct InMemoryKeychain {
         entries: Mutex<HashMap<String, Secret>>,
@@ -158,13 +158,13 @@ pub(crate) mod tests {
     #[tokio::test]
     async fn a_damaged_key_is_not_replaced() {
         let keychain = InMemoryKeychain::default();
-        keychain.put(KEY_ENTRY, &Secret::new("rubbish")).await.expect("kept");
+        keychain.put(KEY_ENTRY, &Secret::new("rubbish")).await.expect("stored");
         assert!(matches!(load_or_create_key(&keychain).await, Err(KeychainError::Rejected(_))));
         assert_eq!(keychain.get(KEY_ENTRY).await, Ok(Some(Secret::new("rubbish"))));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_keychain_that_keeps_nothing_or_says_nothing_is_found_out() {
+    async fn a_keychain_that_drops_writes_or_hangs_is_detected() {
         assert_eq!(
             probe(&InMemoryKeychain::not_persistent()).await,
             Err(KeychainError::NotPersistent)

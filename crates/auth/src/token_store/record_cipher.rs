@@ -1,5 +1,5 @@
-//! What lies on the disk: a record as it is, or sealed with AES-256-GCM under a key that lies elsewhere.
-//! A sealed record is bound to its name, so one cannot be put in another's place.
+//! The content of a record file: plain, or encrypted with AES-256-GCM and a key from the keychain. An encrypted
+//! record is bound to its file name, so that it cannot replace another.
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, Nonce, RandomizedNonceKey};
 use base64::Engine;
@@ -9,19 +9,19 @@ use serde_json::value::RawValue;
 
 use super::TokenStoreError;
 
-/// How many bytes a key has.
+/// The length of a key in bytes.
 pub(crate) const KEY_LENGTH: usize = 32;
 
-/// Seals and opens.
+/// Encrypts and decrypts records.
 #[derive(Debug)]
 pub(crate) enum RecordCipher {
-    /// Leaves things as they are: the file is the owner's alone.
+    /// No encryption: only the owner can read the file.
     Plaintext,
-    /// Seals with a key.
+    /// Encryption with this key.
     Aes256Gcm(RandomizedNonceKey),
 }
 
-/// A file's content.
+/// The content of a file.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Envelope {
@@ -68,7 +68,7 @@ impl RecordCipher {
         let nonce = Nonce::try_assume_unique_for_key(&decode(&nonce)?);
         let nonce = nonce.map_err(|_| TokenStoreError::Corrupt)?;
         let mut bytes = decode(&text)?;
-        // A wrong key and a changed text look the same.
+        // A wrong key and a modified text cannot be distinguished.
         let decrypted = key.open_in_place(nonce, Aad::from(name.as_bytes()), &mut bytes);
         let decrypted = decrypted.map_err(|_| TokenStoreError::Sealed)?;
         String::from_utf8(decrypted.to_vec()).map_err(|_| TokenStoreError::Corrupt)
@@ -82,27 +82,27 @@ mod tests {
     const TEXT: &str = r#"{"canary":1}"#;
 
     #[test]
-    fn what_is_sealed_opens_with_its_key_under_its_name_only() {
-        let seal = RecordCipher::new(&[7; KEY_LENGTH]);
-        let encrypted = seal.encrypt("a", TEXT.to_owned()).expect("sealed");
+    fn a_record_decrypts_only_with_its_key_and_name() {
+        let cipher = RecordCipher::new(&[7; KEY_LENGTH]);
+        let encrypted = cipher.encrypt("a", TEXT.to_owned()).expect("encrypted");
         assert!(!String::from_utf8_lossy(&encrypted).contains("canary"));
-        assert_eq!(seal.decrypt("a", &encrypted).expect("opened"), TEXT);
-        for (seal, name) in [
-            (&seal, "b"),
+        assert_eq!(cipher.decrypt("a", &encrypted).expect("decrypted"), TEXT);
+        for (cipher, name) in [
+            (&cipher, "b"),
             (&RecordCipher::new(&[8; KEY_LENGTH]), "a"),
             (&RecordCipher::Plaintext, "a"),
         ] {
-            assert!(matches!(seal.decrypt(name, &encrypted), Err(TokenStoreError::Sealed)));
+            assert!(matches!(cipher.decrypt(name, &encrypted), Err(TokenStoreError::Sealed)));
         }
-        let again = seal.encrypt("a", TEXT.to_owned()).expect("sealed");
+        let again = cipher.encrypt("a", TEXT.to_owned()).expect("encrypted");
         assert_ne!(again, encrypted);
     }
 
     #[test]
-    fn what_was_kept_open_can_be_read_with_a_key_too() {
-        let encrypted = RecordCipher::Plaintext.encrypt("a", TEXT.to_owned()).expect("kept");
+    fn a_plain_record_can_be_read_with_a_key() {
+        let encrypted = RecordCipher::Plaintext.encrypt("a", TEXT.to_owned()).expect("encrypted");
         assert_eq!(
-            RecordCipher::new(&[7; KEY_LENGTH]).decrypt("a", &encrypted).expect("opened"),
+            RecordCipher::new(&[7; KEY_LENGTH]).decrypt("a", &encrypted).expect("decrypted"),
             TEXT
         );
         for rubbish in [

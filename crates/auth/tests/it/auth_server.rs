@@ -1,5 +1,5 @@
-//! A server and its authorization server in one, on a loopback port. Refresh tokens rotate, and one that is used
-//! twice ends the login. It misbehaves on demand.
+//! A server and its authorization server on a loopback port. Refresh tokens rotate, and reuse of one ends the
+//! login. Its behaviour can be changed.
 
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
@@ -26,7 +26,7 @@ use url::Url;
 
 pub const REDIRECT: &str = "http://127.0.0.1:1/callback";
 
-/// A request as it was seen.
+/// A recorded request.
 #[derive(Debug, Clone)]
 pub struct SeenRequest {
     pub path: String,
@@ -34,23 +34,23 @@ pub struct SeenRequest {
     pub form: HashMap<String, String>,
 }
 
-/// What the authorization server does with a request for tokens.
+/// How the token endpoint behaves.
 pub enum TokenBehavior {
     Good,
-    /// Answers with this and issues nothing.
+    /// Sends this response and issues nothing.
     Returns(u16, &'static str),
-    /// Says who asks and never answers.
+    /// Reports the request and never responds.
     Stalls(mpsc::Sender<String>),
-    /// Every so many refreshes it is down.
+    /// Every nth refresh fails.
     DownEvery(u32),
 }
 
 pub struct AuthServerState {
     pub behavior: TokenBehavior,
     pub lifetime: Duration,
-    /// Does the server take bound tokens only, and want a number in each proof?
+    /// Whether the server accepts only bound tokens, with a nonce in each proof.
     pub requires_dpop: bool,
-    /// Does the server take no token at all any more?
+    /// Whether the server refuses every token.
     pub rejects_all_tokens: bool,
     pub seen: Vec<SeenRequest>,
     pub refreshes: u32,
@@ -66,7 +66,7 @@ pub struct AuthServerState {
 }
 
 impl AuthServerState {
-    /// Makes every token for the server worthless.
+    /// Invalidates every access token.
     pub fn invalidate_access_tokens(&mut self) {
         self.access.clear();
     }
@@ -158,8 +158,8 @@ impl AuthServer {
         self.url("/mcp")
     }
 
-    pub fn plan(&self, way: LoginGrant) -> LoginPlan {
-        LoginPlan::new(self.server(), way, "Switchboard")
+    pub fn plan(&self, method: LoginGrant) -> LoginPlan {
+        LoginPlan::new(self.server(), method, "Switchboard")
     }
 }
 
@@ -232,7 +232,7 @@ async fn tokens(state: &Mutex<AuthServerState>, seen: &SeenRequest) -> Response 
         state.in_flight += 1;
         state.max_in_flight = state.max_in_flight.max(state.in_flight);
     }
-    // Time for another one to come in between, if there is one.
+    // Give a concurrent request time to interleave.
     for _ in 0..100 {
         tokio::task::yield_now().await;
     }
@@ -266,7 +266,7 @@ fn grant(state: &mut AuthServerState, seen: &SeenRequest) -> Response {
         "refresh_token" => {
             let token = &seen.form["refresh_token"];
             if state.spent.contains(token) {
-                // Reuse detection: whoever stole it or not, the login is over.
+                // Reuse detection: the login ends.
                 state.reused_refresh_tokens += 1;
                 state.refresh.clear();
             }
@@ -320,8 +320,8 @@ fn resource(state: &mut AuthServerState, seen: &SeenRequest, base: &str, body: &
     if let Some(scope) = state.required_scope {
         return reject(403, &format!(", error=\"insufficient_scope\", scope=\"{scope}\""));
     }
-    let asked: Value = serde_json::from_slice(body).unwrap_or_default();
-    json_response(200, &json!({ "jsonrpc": "2.0", "id": asked["id"], "result": {} }))
+    let request: Value = serde_json::from_slice(body).unwrap_or_default();
+    json_response(200, &json!({ "jsonrpc": "2.0", "id": request["id"], "result": {} }))
 }
 
 pub fn json_response(status: u16, value: &Value) -> Response {
@@ -333,7 +333,7 @@ fn response(status: u16, body: String) -> Response {
     builder.body(body.into()).expect("a response")
 }
 
-/// A network without proxies.
+/// An HTTP client without proxies.
 pub fn network(user_agent: &str) -> HttpClient {
     let settings = HttpSettings {
         user_agent: user_agent.to_owned(),
@@ -349,7 +349,7 @@ pub fn http_fetcher() -> HttpFetcher {
     HttpFetcher::new(network("test"))
 }
 
-/// A person who clicks at once.
+/// A user who approves at once.
 pub struct AutoApprovingUser;
 
 impl UserInteraction for AutoApprovingUser {
@@ -374,7 +374,7 @@ impl UserInteraction for AutoApprovingUser {
     }
 }
 
-/// The way of a person with a browser.
+/// A browser login.
 pub fn browser_method() -> LoginGrant {
     LoginGrant::Browser { redirect_uri: Url::parse(REDIRECT).expect("a URL") }
 }

@@ -1,4 +1,4 @@
-//! The port on the network: bounds, redirects, and addresses that are out of reach.
+//! The HTTP fetcher: limits, redirects, and addresses that are not allowed.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use url::Url;
 
 use crate::auth_server::http_fetcher;
 
-/// A server with one bad habit a path.
+/// A server with one fault per path.
 async fn start() -> (u16, JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let port = listener.local_addr().expect("an address").port();
@@ -87,7 +87,7 @@ async fn answers_are_bounded_in_size_and_time() {
 }
 
 #[tokio::test]
-async fn a_name_that_leads_inside_is_found_out_when_it_is_connected_to() {
+async fn a_name_that_resolves_to_loopback_is_refused_on_connect() {
     let (port, _server) = start().await;
     let fetcher = http_fetcher();
     let fetch = |reach| fetcher.fetch(FetchRequest::get(at("localhost", port, "/good", reach)));
@@ -98,7 +98,7 @@ async fn a_name_that_leads_inside_is_found_out_when_it_is_connected_to() {
     for reach in [AllowedAddresses::Loopback, AllowedAddresses::Any] {
         assert!(fetch(reach).await.is_ok(), "{reach:?}");
     }
-    // The connection that was just used for another reach is not used for this one.
+    // A connection of another address class is not reused.
     assert!(matches!(
         fetch(AllowedAddresses::Public).await,
         Err(FetchError::PrivateAddress { .. })

@@ -13,7 +13,7 @@ use crate::auth_server::{
 };
 
 #[tokio::test]
-async fn a_person_signs_in() {
+async fn a_user_signs_in() {
     let auth_server = AuthServer::start().await;
     let signed_in =
         sign_in(auth_server.plan(browser_method()), &http_fetcher(), &AutoApprovingUser)
@@ -48,7 +48,7 @@ async fn tokens_are_bound_and_the_number_is_heeded() {
 }
 
 #[tokio::test]
-async fn without_a_person_a_login_that_needs_one_is_given_up() {
+async fn without_a_user_an_interactive_login_fails() {
     let auth_server = AuthServer::start().await;
     let given_up =
         sign_in(auth_server.plan(browser_method()), &http_fetcher(), &NonInteractive).await;

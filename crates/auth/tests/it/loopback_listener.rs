@@ -1,4 +1,4 @@
-//! The listener that a browser comes back to.
+//! The loopback listener for the redirect.
 
 use std::net::SocketAddr;
 
@@ -34,7 +34,7 @@ fn ipv4(port: u16) -> SocketAddr {
 }
 
 #[tokio::test]
-async fn a_browser_comes_back_and_reads_what_happened() {
+async fn a_browser_callback_gets_the_result_page() {
     let (mut listener, port) = start().await;
     let path = "/callback?code=c&state=s";
     let browser = tokio::spawn(send_raw(ipv4(port), get(path, &format!("127.0.0.1:{port}"))));
@@ -53,7 +53,7 @@ async fn the_other_side_of_localhost_works_too() {
     let (mut listener, port) = start().await;
     let six = SocketAddr::from(([0, 0, 0, 0, 0, 0, 0, 1], port));
     if TcpStream::connect(six).await.is_err() {
-        // A machine without IPv6 has nothing to show here, but must have the other one.
+        // Without IPv6 there must be IPv4.
         assert!(TcpStream::connect(ipv4(port)).await.is_ok());
         return;
     }
@@ -67,7 +67,7 @@ async fn the_other_side_of_localhost_works_too() {
 }
 
 #[tokio::test]
-async fn nobody_else_gets_in() {
+async fn other_requests_are_refused() {
     let (mut listener, port) = start().await;
     let here = format!("127.0.0.1:{port}");
     for (request, status) in [
@@ -90,7 +90,7 @@ async fn nobody_else_gets_in() {
         let answer = send_raw(ipv4(port), request.clone()).await;
         assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{request} {answer}");
     }
-    // None of them was a visit: the next one is the first.
+    // None of these was a callback: the next one is the first.
     let browser = tokio::spawn(send_raw(ipv4(port), get("/callback?first", &here)));
     let visit =
         timeout(TIMEOUT, listener.next_callback()).await.expect("in time").expect("a visit");

@@ -1,4 +1,4 @@
-//! Renewing: what costs a login, and what does not.
+//! Refreshing: which failures end a login, and which do not.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -36,20 +36,20 @@ pub fn trust_settings(auth_server: &AuthServer) -> TrustSettings {
     }
 }
 
-/// Seconds since 1970.
+/// Seconds since the Unix epoch.
 pub fn now() -> u64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     since.expect("after 1970").as_secs()
 }
 
-/// Signs in and keeps it.
+/// Signs in and stores the record.
 pub async fn sign_in_and_store(auth_server: &AuthServer, store: &dyn TokenStore) -> LoginRecord {
     let signed_in =
         sign_in(auth_server.plan(browser_method()), &http_fetcher(), &AutoApprovingUser)
             .await
             .expect("in");
     let record = LoginRecord::new(signed_in, auth_server.server().as_str(), "", now());
-    overwrite(store, record).await.expect("kept")
+    overwrite(store, record).await.expect("stored")
 }
 
 struct Fixture {
@@ -87,7 +87,7 @@ async fn new_tokens_are_written_down_with_everything_that_the_next_renewal_needs
     assert_eq!(renewed, fixture.stored().await);
     assert_eq!(renewed.version, 2);
     assert_ne!(renewed.tokens.refresh_token, fixture.record.tokens.refresh_token);
-    // The client's secret was kept, and nothing had to be looked up again.
+    // The client secret was stored, and nothing was discovered again.
     let book = fixture.auth_server.state();
     let last = book.seen.last().expect("a request");
     assert_eq!((last.path.as_str(), last.form["client_secret"].as_str()), ("/token", "shh"));
@@ -95,7 +95,7 @@ async fn new_tokens_are_written_down_with_everything_that_the_next_renewal_needs
 }
 
 #[tokio::test]
-async fn who_holds_an_old_version_gets_the_new_one_without_asking_anybody() {
+async fn an_old_version_gets_the_stored_one_without_a_request() {
     let fixture = fixture().await;
     let renewed = fixture.renew().await.expect("renewed");
     let again = fixture.renew().await.expect("renewed");
@@ -138,7 +138,7 @@ async fn an_authority_that_is_gone_costs_nothing() {
 }
 
 #[tokio::test]
-async fn a_refused_refresh_token_ends_the_login_however_it_is_said() {
+async fn a_refused_refresh_token_ends_the_login() {
     for (status, body) in [
         (400, r#"{"error":"invalid_grant"}"#),
         (200, r#"{"ok":false,"error":"invalid_refresh_token"}"#),
@@ -148,8 +148,8 @@ async fn a_refused_refresh_token_ends_the_login_however_it_is_said() {
         let fixture = fixture().await;
         fixture.auth_server.state().behavior = TokenBehavior::Returns(status, body);
         assert!(matches!(fixture.renew().await, Err(RefreshError::NeedsLogin)), "{body}");
-        let kept = fixture.stored().await;
-        assert_eq!((kept.status, kept.version), (LoginStatus::NeedsLogin, 2), "{body}");
+        let stored = fixture.stored().await;
+        assert_eq!((stored.status, stored.version), (LoginStatus::NeedsLogin, 2), "{body}");
         assert!(matches!(fixture.renew().await, Err(RefreshError::NeedsLogin)));
         assert_eq!(fixture.auth_server.state().refreshes, 1, "nobody asks again");
     }
@@ -160,7 +160,7 @@ async fn a_refused_refresh_token_ends_the_login_however_it_is_said() {
     assert_eq!(fixture.stored().await.status, LoginStatus::NeedsRegistration);
 }
 
-/// Signs somebody in while the answer to a refresh is on its way.
+/// Signs in while the response to a refresh is pending.
 struct SignInDuringRefresh {
     store: Arc<dyn TokenStore>,
     newer: LoginRecord,
@@ -169,7 +169,7 @@ struct SignInDuringRefresh {
 impl Fetch for SignInDuringRefresh {
     fn fetch<'a>(&'a self, request: FetchRequest) -> FetchFuture<'a> {
         Box::pin(async move {
-            overwrite(&*self.store, self.newer.clone()).await.expect("kept");
+            overwrite(&*self.store, self.newer.clone()).await.expect("stored");
             http_fetcher().fetch(request).await
         })
     }
@@ -191,13 +191,13 @@ async fn a_failure_never_touches_a_newer_login() {
     let error =
         refresher.refresh(&fixture.record, RefreshReason::Rejected).await.expect_err("refused");
     assert!(matches!(error, RefreshError::Token(_)), "{error:?}");
-    let kept = fixture.stored().await;
-    assert_eq!(kept.tokens.refresh_token, Some(Secret::new("of the new login")));
-    assert_eq!(kept.status, LoginStatus::Good);
+    let stored = fixture.stored().await;
+    assert_eq!(stored.tokens.refresh_token, Some(Secret::new("of the new login")));
+    assert_eq!(stored.status, LoginStatus::Good);
 }
 
 #[tokio::test]
-async fn who_stops_waiting_loses_no_token() {
+async fn a_cancelled_caller_loses_no_token() {
     let fixture = fixture().await;
     let (entered, mut entering) = mpsc::channel(1);
     let slow = Slow { entered };
@@ -210,12 +210,12 @@ async fn who_stops_waiting_loses_no_token() {
     timeout(TIMEOUT, entering.recv()).await.expect("it is asked").expect("a question");
     waiting.abort();
     timeout(TIMEOUT, refresher.close()).await.expect("it ends");
-    let kept = fixture.stored().await;
-    assert_eq!(kept.version, 2);
-    assert_ne!(kept.tokens.refresh_token, fixture.record.tokens.refresh_token);
+    let stored = fixture.stored().await;
+    assert_eq!(stored.version, 2);
+    assert_ne!(stored.tokens.refresh_token, fixture.record.tokens.refresh_token);
 }
 
-/// Says that it was asked before it asks.
+/// Reports each request before it sends it.
 struct Slow {
     entered: mpsc::Sender<()>,
 }
@@ -243,13 +243,13 @@ async fn a_stored_endpoint_that_leads_inside_is_not_gone_to() {
     let fixture = fixture().await;
     let mut bent = fixture.record.clone();
     bent.metadata.token_endpoint = "http://169.254.169.254/token".to_owned();
-    let bent = overwrite(&*fixture.store, bent).await.expect("kept");
+    let bent = overwrite(&*fixture.store, bent).await.expect("stored");
     let error =
         fixture.refresher.refresh(&bent, RefreshReason::Rejected).await.expect_err("refused");
     assert!(matches!(error, RefreshError::AuthServerMetadata(_)), "{error:?}");
 }
 
-/// A vault on a disk that may be full.
+/// A store on a disk that may be full.
 struct FullDiskStore(Arc<dyn TokenStore>, AtomicBool);
 
 impl TokenStore for FullDiskStore {
@@ -295,7 +295,7 @@ async fn tokens_that_a_full_disk_does_not_take_are_not_forgotten() {
         Refresher::new(full.clone(), Arc::new(http_fetcher()), trust_settings(&auth_server));
     let first = refresher.refresh(&record, RefreshReason::Rejected).await.expect("renewed");
     assert_eq!(store.read(&record.key).await.expect("read").as_ref(), Some(&record));
-    // Nobody holds on to what was renewed, as after a renewal ahead of time.
+    // No caller holds the refreshed record, as after a background refresh.
     let second = refresher.refresh(&record, RefreshReason::Rejected).await.expect("renewed");
     assert_ne!(
         (&second.tokens.refresh_token, &second.tokens.refresh_token),
@@ -306,6 +306,6 @@ async fn tokens_that_a_full_disk_does_not_take_are_not_forgotten() {
     let used = auth_server.state().seen.last().map(|it| it.form["refresh_token"].clone());
     let shown = second.tokens.refresh_token.as_ref().map(|it| it.reveal().to_owned());
     assert_eq!(used, shown, "the newest is used, though it was never written down");
-    let kept = store.read(&record.key).await.expect("read").expect("there");
-    assert_eq!(kept.tokens.refresh_token, third.tokens.refresh_token);
+    let stored = store.read(&record.key).await.expect("read").expect("there");
+    assert_eq!(stored.tokens.refresh_token, third.tokens.refresh_token);
 }

@@ -1,4 +1,4 @@
-//! Checking an issuer's tokens, with keys that come over real sockets.
+//! Verifying an issuer's tokens, with keys fetched over real sockets.
 
 use std::sync::Arc;
 
@@ -111,7 +111,7 @@ async fn tokens_for_others_and_of_others_are_refused_over_the_wire_as_well() {
 }
 
 #[tokio::test]
-async fn an_issuer_that_is_gone_is_still_believed_where_it_was_heard() {
+async fn cached_keys_survive_an_unreachable_issuer() {
     let auth_server = AuthorizationServer::start(AuthorizationConfig::compliant());
     let authenticator = authenticator(&auth_server);
     let [first, second] =

@@ -1,5 +1,6 @@
-//! Ten tasks and several processes with one login whose tokens live for two seconds, rotate, and end the login
-//! when one is used twice. The authority is down now and then, and processes are killed while they renew.
+//! Ten tasks and several processes share one login whose tokens live for two seconds and rotate; reuse of a
+//! refresh token ends the login. The authorization server fails now and then, and processes are killed during a
+//! refresh.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -24,7 +25,7 @@ const TASKS: usize = 10;
 const PROCESSES: usize = 4;
 const DURATION: Duration = Duration::from_secs(10);
 
-/// The program that examples are built into, beside the tests.
+/// The path of the example program.
 fn worker_path() -> PathBuf {
     let own = std::env::current_exe().expect("a path");
     let folder = own.parent().and_then(Path::parent).expect("it lies in a folder of a folder");
@@ -33,7 +34,7 @@ fn worker_path() -> PathBuf {
     worker
 }
 
-/// A process that ends with the test, also with one that fails.
+/// A process that ends with the test, even if the test fails.
 struct Worker(Child);
 
 impl Drop for Worker {
@@ -54,7 +55,7 @@ impl Worker {
         Worker(started.expect("it starts"))
     }
 
-    /// Waits until it ends, which must be well and after calls that went well.
+    /// Waits for the end, which must be a success after successful calls.
     async fn assert_success(mut self) {
         let ended = spawn_blocking(move || {
             let mut output = String::new();
@@ -67,7 +68,7 @@ impl Worker {
     }
 }
 
-/// Calls until the time is over, and says how often it went well.
+/// Calls until the time is over and counts the successes.
 async fn call_repeatedly(auth_server: Arc<AuthServer>, store: Arc<dyn TokenStore>) -> usize {
     let refresher = Refresher::new(store, Arc::new(http_fetcher()), trust_settings(&auth_server));
     let provider = Arc::new(TokenProvider::new(refresher.clone(), ""));
@@ -108,11 +109,11 @@ async fn nobody_signs_in_twice_however_many_share_a_login() {
     for process in processes {
         process.assert_success().await;
     }
-    let kept = store.read(&record.key).await.expect("read").expect("there");
-    assert_eq!(kept.status, LoginStatus::Good);
+    let stored = store.read(&record.key).await.expect("read").expect("there");
+    assert_eq!(stored.status, LoginStatus::Good);
     let book = auth_server.state();
     assert_eq!((book.reused_refresh_tokens, book.max_in_flight), (0, 1));
-    // One every two seconds, and those that found it down; not one for each who wanted it.
+    // One refresh every two seconds, and the failed ones; not one per caller.
     let most = 2 * DURATION.as_secs() as u32;
     assert!((3..=most).contains(&book.refreshes), "{}", book.refreshes);
 }
@@ -131,13 +132,13 @@ async fn a_process_that_is_killed_while_it_renews_holds_up_nobody() {
     let who = timeout(TIMEOUT, stalling.recv()).await.expect("somebody renews").expect("its name");
     let position = children.iter().position(|child| child.0.id().to_string() == who);
     let killed = children.remove(position.expect("one of ours"));
-    // The authority saw the request and did nothing about it.
+    // The authorization server saw the request and did not act on it.
     auth_server.state().behavior = TokenBehavior::Good;
     drop(killed);
     for child in children {
         child.assert_success().await;
     }
     assert_eq!(auth_server.state().reused_refresh_tokens, 0);
-    let kept = store.read(&record.key).await.expect("read").expect("there");
-    assert_eq!((kept.status, kept.version), (LoginStatus::Good, 2));
+    let stored = store.read(&record.key).await.expect("read").expect("there");
+    assert_eq!((stored.status, stored.version), (LoginStatus::Good, 2));
 }

@@ -1,4 +1,4 @@
-//! The keeper between a transport and a server that turns us away.
+//! The token provider between a transport and a server that refuses requests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -49,7 +49,7 @@ async fn fixture(prepare: impl FnOnce(&AuthServer, TokenProvider) -> TokenProvid
 }
 
 impl Fixture {
-    /// The status of a call, 200 where it was answered.
+    /// The status of a call; 200 for a success.
     async fn call(&self) -> u16 {
         match self.connection.peer.call("tools/list").await {
             Ok(_) => 200,
@@ -64,20 +64,20 @@ impl Fixture {
 }
 
 #[tokio::test]
-async fn without_a_login_the_refusal_stands_and_says_what_is_wanted() {
+async fn without_a_login_the_refusal_is_returned_with_the_required_action() {
     let fixture = fixture(|_, provider| provider).await;
     assert_eq!(fixture.call().await, 401);
     let Some(RequiredAction::SignIn { challenge }) = fixture.provider.required_action() else {
         panic!("a login")
     };
     assert!(challenge.resource_metadata.is_some());
-    // A login by another process is seen at the next call.
+    // The next call uses a login of another process.
     sign_in_and_store(&fixture.auth_server, &*fixture.store).await;
     assert_eq!(fixture.call().await, 200);
     assert_eq!(fixture.provider.required_action(), None);
 }
 
-/// Counts how often somebody looks for a login.
+/// Counts how often a login is looked up.
 struct CountingStore(Arc<dyn TokenStore>, AtomicUsize);
 
 impl TokenStore for CountingStore {
@@ -112,7 +112,7 @@ impl TokenStore for CountingStore {
 }
 
 #[tokio::test]
-async fn a_vault_that_holds_nothing_is_not_read_for_every_request() {
+async fn an_empty_store_is_not_read_for_every_request() {
     let folder = tempfile::tempdir().expect("a folder");
     let auth_server = AuthServer::start().await;
     let store = Arc::new(CountingStore(open_store(folder.path()).await, AtomicUsize::new(0)));
@@ -126,27 +126,23 @@ async fn a_vault_that_holds_nothing_is_not_read_for_every_request() {
         assert!(provider.headers(outbound).await.is_empty());
     }
     assert_eq!(store.1.load(Ordering::SeqCst), 1);
-    // A login by another process is seen by and by, also where nobody is turned away.
+    // A login of another process is used soon, even without a refusal.
     sign_in_and_store(&auth_server, &*store).await;
     tokio::time::advance(Duration::from_secs(2)).await;
     assert!(provider.headers(outbound).await.contains_key("authorization"));
 }
 
 #[tokio::test]
-async fn what_is_wanted_stays_wanted_until_somebody_signs_in() {
+async fn the_required_action_stays_until_the_user_signs_in() {
     let fixture = fixture(|_, provider| provider).await;
     assert_eq!(fixture.call().await, 401);
-    // Another request of the same transport was answered meanwhile, as a stream that there is not.
+    // Responses to other requests of the same transport do not settle the required action.
     let headers = HeaderMap::new();
-    for (status, shown) in [(404, None), (200, None), (200, Some("Bearer other"))] {
-        let shown = shown.map(HeaderValue::from_static);
-        let shown = shown.as_ref();
-        fixture.provider.on_response(ResponseHead {
-            status,
-            headers: &headers,
-            authorization: shown,
-        });
-        assert!(fixture.wants_login(), "{status} {shown:?}");
+    for (status, authorization) in [(404, None), (200, None), (200, Some("Bearer other"))] {
+        let authorization = authorization.map(HeaderValue::from_static);
+        let authorization = authorization.as_ref();
+        fixture.provider.on_response(ResponseHead { status, headers: &headers, authorization });
+        assert!(fixture.wants_login(), "{status} {authorization:?}");
     }
     sign_in_and_store(&fixture.auth_server, &*fixture.store).await;
     fixture.auth_server.state().require_scope("write");
@@ -170,7 +166,7 @@ async fn a_token_that_is_refused_is_renewed_and_the_call_goes_through() {
 }
 
 #[tokio::test]
-async fn a_login_that_has_ended_is_said_and_not_hammered() {
+async fn an_ended_login_is_reported_without_repeated_requests() {
     let fixture = fixture(|_, provider| provider).await;
     sign_in_and_store(&fixture.auth_server, &*fixture.store).await;
     assert_eq!(fixture.call().await, 200);
@@ -200,7 +196,7 @@ async fn an_outage_is_trouble_and_no_reason_to_sign_in() {
 }
 
 #[tokio::test]
-async fn a_server_that_refuses_new_tokens_too_wants_a_login_elsewhere() {
+async fn a_server_that_refuses_new_tokens_requires_a_login() {
     let fixture = fixture(|_, provider| provider).await;
     sign_in_and_store(&fixture.auth_server, &*fixture.store).await;
     fixture.auth_server.state().rejects_all_tokens = true;
@@ -211,7 +207,7 @@ async fn a_server_that_refuses_new_tokens_too_wants_a_login_elsewhere() {
 }
 
 #[tokio::test]
-async fn a_server_that_wants_more_says_which_and_what_is_held_is_kept() {
+async fn insufficient_scope_reports_the_missing_and_granted_scopes() {
     let fixture = fixture(|_, provider| provider).await;
     let mut record = sign_in_and_store(&fixture.auth_server, &*fixture.store).await;
     record.scopes = Some(Scopes::parse("read"));
@@ -230,7 +226,7 @@ async fn a_server_that_wants_more_says_which_and_what_is_held_is_kept() {
 }
 
 #[tokio::test]
-async fn bound_tokens_are_shown_with_a_fresh_proof_each_and_the_number_is_heeded() {
+async fn bound_tokens_get_a_new_proof_per_request_with_the_nonce() {
     let fixture = fixture(|_, provider| provider).await;
     let challenge = AuthChallenge { dpop: DpopRequirement::Required, ..AuthChallenge::default() };
     let proof = Some(DpopKey::generate());
@@ -238,16 +234,17 @@ async fn bound_tokens_are_shown_with_a_fresh_proof_each_and_the_number_is_heeded
         LoginPlan { challenge, dpop_key: proof, ..fixture.auth_server.plan(browser_method()) };
     let signed_in = sign_in(plan, &http_fetcher(), &AutoApprovingUser).await.expect("in");
     let record = LoginRecord::new(signed_in, fixture.auth_server.server().as_str(), "", now());
-    overwrite(&*fixture.store, record).await.expect("kept");
+    overwrite(&*fixture.store, record).await.expect("stored");
     fixture.auth_server.state().requires_dpop = true;
     assert_eq!(fixture.call().await, 200);
     assert_eq!(fixture.call().await, 200);
-    // And a renewal is proven, too.
+    // A refresh is proven, too.
     fixture.auth_server.state().invalidate_access_tokens();
     assert_eq!(fixture.call().await, 200);
     let book = fixture.auth_server.state();
-    let shown = book.seen.iter().filter(|seen| seen.path == "/mcp");
-    let proofs: Vec<_> = shown.filter_map(|seen| seen.headers.get("dpop").cloned()).collect();
+    let authorization = book.seen.iter().filter(|seen| seen.path == "/mcp");
+    let proofs: Vec<_> =
+        authorization.filter_map(|seen| seen.headers.get("dpop").cloned()).collect();
     let mut different = proofs.clone();
     different.sort();
     different.dedup();
@@ -274,7 +271,7 @@ impl UserInteraction for CountingUser {
 }
 
 #[tokio::test]
-async fn of_two_who_want_to_sign_in_at_once_one_opens_a_browser() {
+async fn concurrent_sign_ins_open_one_browser() {
     let one = fixture(|_, provider| provider).await;
     let refresher = Refresher::new(
         one.store.clone(),
@@ -282,16 +279,16 @@ async fn of_two_who_want_to_sign_in_at_once_one_opens_a_browser() {
         trust_settings(&one.auth_server),
     );
     let other = TokenProvider::new(refresher, "");
-    let person = CountingUser::default();
+    let user = CountingUser::default();
     let plan = || one.auth_server.plan(browser_method());
     let (first, second) =
-        tokio::join!(one.provider.sign_in(plan(), &person), other.sign_in(plan(), &person));
+        tokio::join!(one.provider.sign_in(plan(), &user), other.sign_in(plan(), &user));
     assert_eq!(first.expect("in"), second.expect("in"));
-    assert_eq!(person.0.load(Ordering::SeqCst), 1);
+    assert_eq!(user.0.load(Ordering::SeqCst), 1);
     assert_eq!(one.call().await, 200);
-    // Who is signed in and wants to sign in again gets a browser.
-    one.provider.sign_in(plan(), &person).await.expect("in");
-    assert_eq!(person.0.load(Ordering::SeqCst), 2);
+    // A user who is signed in and signs in again gets a browser.
+    one.provider.sign_in(plan(), &user).await.expect("in");
+    assert_eq!(user.0.load(Ordering::SeqCst), 2);
 }
 
 fn non_interactive(auth_server: &AuthServer, provider: TokenProvider) -> TokenProvider {
@@ -308,13 +305,13 @@ fn non_interactive(auth_server: &AuthServer, provider: TokenProvider) -> TokenPr
 }
 
 #[tokio::test]
-async fn what_vouches_is_asked_for_anew_each_time_and_a_person_only_where_nothing_does() {
-    let asked = Arc::new(AtomicUsize::new(0));
-    let count = asked.clone();
+async fn a_non_interactive_plan_is_made_for_each_login() {
+    let planned = Arc::new(AtomicUsize::new(0));
+    let count = planned.clone();
     let fixture = fixture(move |auth_server, provider| {
         let (server, url) = (auth_server.server(), auth_server.address);
         provider.with_non_interactive_login(move |challenge, _| {
-            // Nobody vouches the first time; then somebody does.
+            // No plan the first time; then there is one.
             let is_vouched = count.fetch_add(1, Ordering::SeqCst) > 0;
             let credential = ClientCredential::Secret(Secret::new("shh"));
             let issuer = Some(format!("http://{url}"));
@@ -329,11 +326,11 @@ async fn what_vouches_is_asked_for_anew_each_time_and_a_person_only_where_nothin
     assert_eq!(fixture.call().await, 401);
     assert!(fixture.provider.required_action().is_some());
     assert_eq!(fixture.call().await, 200);
-    assert_eq!((fixture.provider.required_action(), asked.load(Ordering::SeqCst)), (None, 2));
+    assert_eq!((fixture.provider.required_action(), planned.load(Ordering::SeqCst)), (None, 2));
 }
 
 #[tokio::test]
-async fn a_program_signs_in_at_the_first_call_and_again_when_it_must() {
+async fn a_non_interactive_login_happens_at_the_first_call_and_when_needed() {
     let fixture = fixture(non_interactive).await;
     assert_eq!(fixture.call().await, 200);
     fixture.auth_server.state().invalidate_access_tokens();

@@ -1,39 +1,34 @@
-//! A clock face as a picture, drawn and written without help: grey dots in a PNG that is not compressed.
+//! The tool `draw_clock`: draws a clock face as a grayscale picture.
 
+use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::json;
 
+use super::png::gray_png;
 use crate::kit::context::HandlerContext;
 use crate::kit::handler_error::HandlerError;
 use crate::kit::tool::Tool;
 use crate::kit::tool_output::ToolOutput;
 
-/// Width and height, in dots.
+/// Width and height in pixels.
 const SIZE: u16 = 160;
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct DrawClockArguments {
+    #[schemars(range(max = 23))]
     hour: u16,
+    #[schemars(range(max = 59))]
     minute: u16,
 }
 
 pub(crate) fn draw_clock_tool() -> Tool {
-    Tool::new("draw_clock", "Draws a picture of a clock that shows a time.", draw)
-        .input_schema(
-            json!({
-                "hour": {"type": "integer", "minimum": 0, "maximum": 23},
-                "minute": {"type": "integer", "minimum": 0, "maximum": 59},
-            }),
-            &["hour", "minute"],
-        )
-        .read_only()
+    Tool::typed("draw_clock", "Draws a picture of a clock that shows a time.", draw).read_only()
 }
 
 async fn draw(_: HandlerContext, it: DrawClockArguments) -> Result<ToolOutput, HandlerError> {
     if it.hour > 23 || it.minute > 59 {
-        return Err(HandlerError::failed("there is no such time of day"));
+        return Err(HandlerError::failed("invalid time of day"));
     }
-    Ok(ToolOutput::image(&png(&render_clock_face(it.hour, it.minute)), "image/png"))
+    Ok(ToolOutput::image(&gray_png(&render_clock_face(it.hour, it.minute), SIZE), "image/png"))
 }
 
 /// A line from one point to another.
@@ -44,14 +39,14 @@ struct Stroke {
 }
 
 impl Stroke {
-    /// A line on the ray that the clock's hand at `turn` (a part of a whole turn) lies on.
+    /// A line on a ray from the center. `turn` is the angle as a fraction of a full turn, from 12 o'clock.
     fn on_ray(turn: f64, from: f64, to: f64, width: f64) -> Stroke {
         let (sin, cos) = (turn * std::f64::consts::TAU).sin_cos();
         let at = |distance: f64| (sin * distance, -cos * distance);
         Stroke { from: at(from), to: at(to), width }
     }
 
-    /// How much of the dot at a point is covered, from 0 to 1.
+    /// How much of a pixel the line covers, from 0 to 1.
     fn covers(&self, point: (f64, f64)) -> f64 {
         let (dx, dy) = (self.to.0 - self.from.0, self.to.1 - self.from.1);
         let (px, py) = (point.0 - self.from.0, point.1 - self.from.1);
@@ -61,7 +56,7 @@ impl Stroke {
     }
 }
 
-/// The dots, row by row: 0 is black, 255 white.
+/// The pixels row by row: 0 is black, 255 white.
 fn render_clock_face(hour: u16, minute: u16) -> Vec<u8> {
     let radius = f64::from(SIZE) / 2.0 - 4.0;
     let minutes = f64::from(minute) / 60.0;
@@ -84,7 +79,7 @@ fn render_clock_face(hour: u16, minute: u16) -> Vec<u8> {
     pixels
 }
 
-/// The shade of a dot that is covered so much.
+/// The gray level for a coverage from 0 to 1.
 fn gray_level(coverage: f64) -> u8 {
     #[expect(
         clippy::cast_possible_truncation,
@@ -95,77 +90,12 @@ fn gray_level(coverage: f64) -> u8 {
     shade
 }
 
-/// Dots as a PNG (its specification, version 1.2): eight bits of grey each, every row unfiltered.
-fn png(pixels: &[u8]) -> Vec<u8> {
-    let mut rows = Vec::with_capacity(pixels.len() + usize::from(SIZE));
-    for row in pixels.chunks(usize::from(SIZE)) {
-        rows.push(0);
-        rows.extend_from_slice(row);
-    }
-    let size = u32::from(SIZE).to_be_bytes();
-    let header = [&size[..], &size[..], &[8, 0, 0, 0, 0]].concat();
-    let mut file = b"\x89PNG\r\n\x1a\n".to_vec();
-    chunk(&mut file, *b"IHDR", &header);
-    chunk(&mut file, *b"IDAT", &zlib(&rows));
-    chunk(&mut file, *b"IEND", &[]);
-    file
-}
-
-fn chunk(file: &mut Vec<u8>, kind: [u8; 4], body: &[u8]) {
-    let length = u32::try_from(body.len()).expect("the picture is small");
-    file.extend_from_slice(&length.to_be_bytes());
-    let start = file.len();
-    file.extend_from_slice(&kind);
-    file.extend_from_slice(body);
-    let sum = crc32(&file[start..]);
-    file.extend_from_slice(&sum.to_be_bytes());
-}
-
-/// RFC 1950 around the blocks of RFC 1951 that hold bytes as they are.
-fn zlib(bytes: &[u8]) -> Vec<u8> {
-    let mut stream = vec![0x78, 0x01];
-    let mut blocks = bytes.chunks(usize::from(u16::MAX)).peekable();
-    while let Some(block) = blocks.next() {
-        let length = u16::try_from(block.len()).expect("a block is no longer than that");
-        stream.push(u8::from(blocks.peek().is_none()));
-        stream.extend_from_slice(&length.to_le_bytes());
-        stream.extend_from_slice(&(!length).to_le_bytes());
-        stream.extend_from_slice(block);
-    }
-    let (mut low, mut high) = (1u32, 0u32);
-    for byte in bytes {
-        low = (low + u32::from(*byte)) % 65_521;
-        high = (high + low) % 65_521;
-    }
-    stream.extend_from_slice(&(high << 16 | low).to_be_bytes());
-    stream
-}
-
-/// The sum that PNG ends every chunk with.
-fn crc32(bytes: &[u8]) -> u32 {
-    let mut sum = u32::MAX;
-    for byte in bytes {
-        sum ^= u32::from(*byte);
-        for _ in 0..8 {
-            sum = if sum & 1 == 1 { 0xedb8_8320 ^ (sum >> 1) } else { sum >> 1 };
-        }
-    }
-    !sum
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn sums_are_those_that_everybody_computes() {
-        assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
-        let stream = zlib(b"Wikipedia");
-        assert_eq!(stream[stream.len() - 4..], 0x11e6_0398_u32.to_be_bytes());
-    }
-
-    #[test]
-    fn a_face_shows_its_hands() {
+    fn a_clock_face_shows_its_hands() {
         let at = |pixels: &[u8], x: usize, y: usize| pixels[y * usize::from(SIZE) + x];
         let six = render_clock_face(6, 0);
         assert_eq!((at(&six, 80, 40), at(&six, 80, 110), at(&six, 40, 80)), (0, 0, 255));

@@ -1,17 +1,13 @@
-//! Tools that cannot go on without a person.
+//! Tools that ask the user: `book_table` with a form, `sign_guestbook` with a URL.
 
-use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
+use super::NoArguments;
 use crate::kit::context::HandlerContext;
 use crate::kit::elicitation::{Elicitation, ElicitationResult, FormField};
 use crate::kit::handler_error::HandlerError;
 use crate::kit::tool::Tool;
 use crate::kit::tool_output::ToolOutput;
-
-/// Nothing to say.
-#[derive(Deserialize)]
-struct NoArguments {}
 
 fn output_schema() -> Json {
     json!({
@@ -22,12 +18,11 @@ fn output_schema() -> Json {
 }
 
 pub(crate) fn book_table() -> Tool {
-    Tool::new(
+    Tool::typed(
         "book_table",
         "Asks what it must know to book a table, and says what it was told.",
         book,
     )
-    .input_schema(json!({}), &[])
     .output_schema(output_schema())
     .non_destructive()
 }
@@ -46,17 +41,17 @@ async fn book(context: HandlerContext, _: NoArguments) -> Result<ToolOutput, Han
     );
     Ok(match context.elicit(&elicitation).await? {
         ElicitationResult::Accepted(content) => {
-            let word = |name: &str| match content.get(name) {
+            let field = |name: &str| match content.get(name) {
                 Some(Json::String(text)) => text.clone(),
                 Some(value) => value.to_string(),
                 None => "anything".to_owned(),
             };
             let text = format!(
                 "Booked (not really): {} on {}, guests: {}, seating: {}.",
-                word("name"),
-                word("day"),
-                word("guests"),
-                word("seating"),
+                field("name"),
+                field("day"),
+                field("guests"),
+                field("seating"),
             );
             ToolOutput::structured(json!({"action": "accept", "given": content}), text)
         }
@@ -72,8 +67,7 @@ async fn book(context: HandlerContext, _: NoArguments) -> Result<ToolOutput, Han
 }
 
 pub(crate) fn sign_guestbook() -> Tool {
-    Tool::new("sign_guestbook", "Asks you to visit a page, and says whether you would.", sign)
-        .input_schema(json!({}), &[])
+    Tool::typed("sign_guestbook", "Asks you to visit a page, and says whether you would.", sign)
         .output_schema(output_schema())
         .non_destructive()
         .open_world()

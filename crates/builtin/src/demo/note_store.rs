@@ -1,4 +1,4 @@
-//! Notes in a file of the person's own: read anew every time, written whole or not at all, one process at a time.
+//! Notes in a private file: read for each operation, replaced atomically, written by one process at a time.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Write};
@@ -10,13 +10,13 @@ use serde::{Deserialize, Serialize};
 use crate::kit::change_notifier::{ChangeNotifier, ServerChange};
 use crate::kit::handler_error::HandlerError;
 
-/// How many notes there may be.
+/// The maximum number of notes.
 pub(crate) const MAX_NOTES: usize = 1000;
-/// The longest note, in characters.
+/// The maximum length of a note, in characters.
 pub(crate) const MAX_NOTE_LENGTH: usize = 10_000;
-/// The largest file that is read.
+/// The maximum size of the file.
 const MAX_FILE_SIZE: u64 = 64 * 1024 * 1024;
-/// How long to wait for another process.
+/// The timeout of the lock between processes.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
@@ -32,7 +32,7 @@ impl Note {
         format!("note://{}", self.id)
     }
 
-    /// Its beginning, in a line.
+    /// The first line, shortened.
     pub(crate) fn heading(&self) -> String {
         const MAX_HEADING_LENGTH: usize = 60;
         let line = self.text.lines().next().unwrap_or_default();
@@ -43,14 +43,14 @@ impl Note {
     }
 }
 
-/// What the file holds. Numbers are not used twice.
+/// The content of the file. IDs are never reused.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct NoteFile {
     last: u64,
     notes: Vec<Note>,
 }
 
-/// The notes, and who is told when they change.
+/// The notes, and the notifier of their changes.
 #[derive(Debug)]
 pub(crate) struct NoteStore {
     path: PathBuf,
@@ -92,7 +92,7 @@ impl NoteStore {
         Ok(note)
     }
 
-    /// Takes a note out, where it is there.
+    /// Deletes a note, if it exists.
     pub(crate) async fn delete(&self, id: u64) -> Result<Option<Note>, HandlerError> {
         let file = self.path.clone();
         let deleted = run_blocking(move || {
@@ -109,7 +109,7 @@ impl NoteStore {
         Ok(note)
     }
 
-    /// Replaces a note's text, where it is there.
+    /// Replaces the text of a note, if it exists.
     pub(crate) async fn update(&self, id: u64, text: String) -> Result<Option<Note>, HandlerError> {
         if text.trim().is_empty() || text.chars().count() > MAX_NOTE_LENGTH {
             return Err(HandlerError::failed(format!(
@@ -133,7 +133,7 @@ impl NoteStore {
     }
 }
 
-/// Does what blocks on a thread for it.
+/// Runs blocking work on a thread.
 async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> Result<T, HandlerError> {
@@ -158,7 +158,7 @@ fn read_file(file: &Path) -> io::Result<NoteFile> {
     })
 }
 
-/// Reads, changes and writes while nobody else does. Where nothing came of it, nothing is written.
+/// Reads, changes and writes the file under the lock. Writes nothing if `change` returns `None`.
 fn edit_file<T>(
     file: &Path,
     edit: impl FnOnce(&mut NoteFile) -> Option<T>,
@@ -172,7 +172,7 @@ fn edit_file<T>(
     let _held = lock_folder(folder)?;
     let mut notes_file = read_file(file)?;
     let Some(done) = edit(&mut notes_file) else { return Ok(None) };
-    // Such files are their owner's alone from the first.
+    // Temporary files are private from the start.
     let mut draft = tempfile::Builder::new().prefix(".notes-").tempfile_in(folder)?;
     draft.write_all(&serde_json::to_vec_pretty(&notes_file)?)?;
     draft.as_file().sync_all()?;
@@ -180,7 +180,7 @@ fn edit_file<T>(
     Ok(Some(done))
 }
 
-/// Holds the folder against other processes until dropped.
+/// Locks the folder between processes until the file is dropped.
 fn lock_folder(folder: &Path) -> io::Result<File> {
     let lock = File::open(folder)?;
     let start = Instant::now();

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
+use super::NoArguments;
 use super::note_store::{MAX_NOTE_LENGTH, Note, NoteStore};
 use crate::kit::context::HandlerContext;
 use crate::kit::handler_error::{HandlerError, HandlerFuture};
@@ -20,28 +22,27 @@ const TEXT_MIME_TYPE: &str = "text/plain";
 const TONES: [&str; 5] = ["formal", "friendly", "funny", "plain", "poetic"];
 const TOPICS: [&str; 3] = ["telephone exchanges", "the sea", "tea"];
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct AddNoteArguments {
+    #[schemars(length(min = 1, max = MAX_NOTE_LENGTH))]
     text: String,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct NoteIdArguments {
+    #[schemars(range(min = 1))]
     id: u64,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct RewriteNoteArguments {
+    #[schemars(range(min = 1))]
     id: u64,
+    #[schemars(length(min = 1, max = MAX_NOTE_LENGTH))]
     text: String,
 }
-
-#[derive(Deserialize)]
-struct NoArguments {}
 
 pub(crate) fn tools(store: &Arc<NoteStore>) -> Vec<Tool> {
-    let text = json!({"type": "string", "minLength": 1, "maxLength": MAX_NOTE_LENGTH});
-    let id = json!({"type": "integer", "minimum": 1});
     let store = || store.clone();
     let add = {
         let store = store();
@@ -60,21 +61,18 @@ pub(crate) fn tools(store: &Arc<NoteStore>) -> Vec<Tool> {
         move |_: HandlerContext, it: NoteIdArguments| delete(store.clone(), it)
     };
     vec![
-        Tool::new("add_note", "Writes a note down.", add)
-            .input_schema(json!({"text": text}), &["text"])
+        Tool::typed("add_note", "Writes a note down.", add)
             .output_schema(json!({
                 "type": "object",
                 "properties": {"id": {"type": "integer"}, "uri": {"type": "string"}},
                 "required": ["id", "uri"],
             }))
             .non_destructive(),
-        Tool::new("list_notes", "Lists all notes.", list).input_schema(json!({}), &[]).read_only(),
-        Tool::new("rewrite_note", "Replaces the text of a note.", rewrite)
-            .input_schema(json!({"id": id, "text": text}), &["id", "text"])
+        Tool::typed("list_notes", "Lists all notes.", list).read_only(),
+        Tool::typed("rewrite_note", "Replaces the text of a note.", rewrite)
+            .destructive()
             .idempotent(),
-        Tool::new("delete_note", "Deletes a note for good.", delete)
-            .input_schema(json!({"id": id}), &["id"])
-            .idempotent(),
+        Tool::typed("delete_note", "Deletes a note for good.", delete).destructive().idempotent(),
     ]
 }
 
@@ -99,7 +97,7 @@ async fn rewrite(
     it: RewriteNoteArguments,
 ) -> Result<ToolOutput, HandlerError> {
     match store.update(it.id, it.text).await? {
-        Some(note) => Ok(ToolOutput::text(format!("Note {} says something else now.", note.id))),
+        Some(note) => Ok(ToolOutput::text(format!("Note {} is replaced.", note.id))),
         None => Err(HandlerError::failed(format!("there is no note {}", it.id))),
     }
 }
@@ -153,7 +151,7 @@ async fn write_about(
     Ok(vec![PromptMessage::user(format!("Write five lines about {topic}, in a {tone} tone."))])
 }
 
-/// What people have notes about, and a few things besides.
+/// The headings of the notes, and a few fixed topics.
 async fn topics(store: Arc<NoteStore>) -> Result<Vec<String>, HandlerError> {
     let notes = store.all().await?;
     let mut topics: Vec<String> = notes.iter().map(Note::heading).collect();
@@ -161,7 +159,7 @@ async fn topics(store: Arc<NoteStore>) -> Result<Vec<String>, HandlerError> {
     Ok(topics)
 }
 
-/// Notes to read, one address each.
+/// The notes as resources.
 #[derive(Debug)]
 pub(crate) struct NoteResources(Arc<NoteStore>);
 
@@ -212,7 +210,7 @@ impl ResourceProvider for NoteResources {
         &'a self,
         template: &'a str,
         variable: &'a str,
-        _begun: &'a str,
+        _prefix: &'a str,
     ) -> HandlerFuture<'a, Vec<String>> {
         Box::pin(async move {
             if (template, variable) != (URI_TEMPLATE, "id") {

@@ -1,7 +1,8 @@
-//! The time, here and elsewhere.
+//! The tool `now`: the current time in a time zone.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -14,8 +15,10 @@ const DAY: i64 = 24 * 3600;
 const WEEKDAYS: [&str; 7] =
     ["Thursday", "Friday", "Saturday", "Sunday", "Monday", "Tuesday", "Wednesday"];
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct NowArguments {
+    /// The time zone, as its distance from UTC: +02:00
+    #[schemars(regex(pattern = "^[+-][0-9]{2}:[0-9]{2}$"))]
     offset: Option<String>,
 }
 
@@ -25,12 +28,7 @@ pub(crate) fn now_tool() -> Tool {
         "properties": {"time": {"type": "string"}, "weekday": {"type": "string"}},
         "required": ["time", "weekday"],
     });
-    let offset = json!({
-        "type": "string", "pattern": "^[+-][0-9]{2}:[0-9]{2}$",
-        "description": "The time zone, as its distance from UTC: +02:00",
-    });
-    Tool::new("now", "Tells the time, in UTC or at a distance from it.", current_time)
-        .input_schema(json!({"offset": offset}), &[])
+    Tool::typed("now", "Tells the time, in UTC or at a distance from it.", current_time)
         .output_schema(schema)
         .read_only()
 }
@@ -54,7 +52,7 @@ async fn current_time(
     ))
 }
 
-/// Seconds east of Greenwich.
+/// The offset from UTC in seconds.
 fn parse_offset(text: &str) -> Option<i64> {
     let (sign, rest) = match text.split_at_checked(1)? {
         ("+", rest) => (1, rest),
@@ -69,7 +67,7 @@ fn parse_offset(text: &str) -> Option<i64> {
     (hours <= 18 && minutes < 60).then_some(sign * (hours * 3600 + minutes * 60))
 }
 
-/// A moment as RFC 3339 writes it, and its day of the week.
+/// A time in RFC 3339, and its weekday.
 fn format_rfc3339(utc: i64, offset: i64) -> (String, &'static str) {
     let local = utc.saturating_add(offset);
     let (days, seconds) = (local.div_euclid(DAY), local.rem_euclid(DAY));
@@ -87,8 +85,8 @@ fn format_rfc3339(utc: i64, offset: i64) -> (String, &'static str) {
     (time, weekday)
 }
 
-/// The date of a day, counted from the first of January 1970. Years begin in March here, so that the odd day comes
-/// last; an era is 400 of them.
+/// The date of a day counted from 1970-01-01. Years start in March, so that the leap day is last; an era is 400
+/// years.
 fn civil_date(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
@@ -107,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_are_written_as_people_count_them() {
+    fn times_are_formatted_with_date_and_weekday() {
         let check = |utc, offset, time: &str, weekday| {
             assert_eq!(format_rfc3339(utc, offset), (time.to_owned(), weekday));
         };
@@ -118,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_distance_has_one_shape() {
+    fn an_offset_has_one_format() {
         assert_eq!(parse_offset("+02:00"), Some(7200));
         assert_eq!(parse_offset("-01:30"), Some(-5400));
         for text in ["", "02:00", "+2:00", "+02:60", "+19:00", "+0x:00", "é02:00", "+02:00 "] {

@@ -1,9 +1,9 @@
-//! Work that takes its time, and results that take room.
+//! Tools with long running times and large results: `count_slowly` and `long_text`.
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::json;
 
 use crate::kit::context::{HandlerContext, LogLevel};
 use crate::kit::handler_error::HandlerError;
@@ -14,10 +14,13 @@ const MAX_STEPS: u64 = 1000;
 const MAX_STEP_MILLISECONDS: u64 = 60_000;
 const MAX_LINES: u64 = 100_000;
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct CountSlowlyArguments {
+    #[schemars(range(min = 1, max = MAX_STEPS))]
     steps: u64,
+    /// How long a pause is.
     #[serde(default = "default_pause")]
+    #[schemars(range(max = MAX_STEP_MILLISECONDS))]
     milliseconds: u64,
 }
 
@@ -26,18 +29,7 @@ fn default_pause() -> u64 {
 }
 
 pub(crate) fn count_slowly_tool() -> Tool {
-    Tool::new("count_slowly", "Counts, with a pause before every number.", count)
-        .input_schema(
-            json!({
-                "steps": {"type": "integer", "minimum": 1, "maximum": MAX_STEPS},
-                "milliseconds": {
-                    "type": "integer", "minimum": 0, "maximum": MAX_STEP_MILLISECONDS,
-                    "default": default_pause(), "description": "How long a pause is.",
-                },
-            }),
-            &["steps"],
-        )
-        .read_only()
+    Tool::typed("count_slowly", "Counts, with a pause before every number.", count).read_only()
 }
 
 async fn count(
@@ -57,18 +49,14 @@ async fn count(
     Ok(ToolOutput::text(format!("Counted to {}.", it.steps)))
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct LongTextArguments {
+    #[schemars(range(min = 1, max = MAX_LINES))]
     lines: u64,
 }
 
 pub(crate) fn long_text_tool() -> Tool {
-    Tool::new("long_text", "Returns as many lines as you like.", repeat_lines)
-        .input_schema(
-            json!({"lines": {"type": "integer", "minimum": 1, "maximum": MAX_LINES}}),
-            &["lines"],
-        )
-        .read_only()
+    Tool::typed("long_text", "Returns as many lines as you like.", repeat_lines).read_only()
 }
 
 async fn repeat_lines(

@@ -1,25 +1,26 @@
-//! Changes, told to every client that listens.
+//! Broadcasts changes of a server to all connected clients.
 
 use tokio::sync::broadcast;
 
-/// How many changes may wait for one client. Who falls further behind is told that anything may have changed.
+/// How many changes may be queued for one client. A client that falls further behind is told that everything
+/// may have changed.
 const CHANNEL_CAPACITY: usize = 64;
 
-/// Something changed.
+/// A change of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServerChange {
-    /// Which tools there are.
+    /// The list of tools.
     ToolListChanged,
-    /// Which resources there are.
+    /// The list of resources.
     ResourceListChanged,
-    /// One resource.
+    /// The content of one resource.
     ResourceUpdated {
-        /// Its address.
+        /// The URI of the resource.
         uri: String,
     },
 }
 
-/// Tells of changes. Clones tell the same listeners.
+/// Sends changes. Clones share the receivers.
 #[derive(Debug, Clone)]
 pub struct ChangeNotifier(broadcast::Sender<ServerChange>);
 
@@ -30,9 +31,9 @@ impl Default for ChangeNotifier {
 }
 
 impl ChangeNotifier {
-    /// Tells everybody who listens now.
+    /// Sends a change to all current receivers.
     pub fn notify(&self, change: ServerChange) {
-        let _nobody_listens = self.0.send(change);
+        let _no_receiver = self.0.send(change);
     }
 
     pub(crate) fn subscribe(&self) -> broadcast::Receiver<ServerChange> {

@@ -1,5 +1,5 @@
-//! One client's conversation with a server: takes its questions, tells it of changes, and ends with its link.
-//! One task owns it; each question that takes time has a task of its own, which ends when the client cancels.
+//! One client's connection to a server: reads its requests, sends notifications, and ends with its transport.
+//! One task owns the connection; each handler runs in its own task, which is dropped when the client cancels.
 
 use std::collections::{BTreeSet, HashMap};
 use std::pin::pin;
@@ -18,31 +18,45 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 use crate::kit::change_notifier::ServerChange;
-use crate::kit::context::{ContextParts, HandlerContext, LogLevel};
+use crate::kit::context::{ContextParts, HandlerContext};
 use crate::kit::dispatch;
+use crate::kit::log_level::LogLevel;
 use crate::kit::request_state::MethodCall;
 use crate::kit::server::Server;
 
-/// The most that a question may hold, in bytes.
+/// The maximum size of a request's parameters, in bytes.
 const MAX_PARAMS_SIZE: usize = 4 * 1024 * 1024;
-/// How many questions are answered at once.
+/// How many handlers may run at once.
 const MAX_CONCURRENT_CALLS: usize = 64;
-/// How many resources a client may follow, and how many subscriptions it may have.
+/// Limits for the resources that a client subscribes to, and for its subscriptions.
 const MAX_SUBSCRIBED_RESOURCES: usize = 256;
 const MAX_SUBSCRIPTIONS: usize = 16;
 
-/// Talks to one client until its link ends, or until somebody wants it to end. Calls that are under way then are
-/// dropped, and their client is told.
-pub(crate) async fn serve<L: Transport>(
-    server: Arc<Server>,
-    link: L,
-    stop: impl Future<Output = ()>,
-) {
+impl Server {
+    /// Serves one client until its transport ends. Dropping the future ends the connection and all running
+    /// calls.
+    pub async fn serve(self: Arc<Server>, transport: impl Transport) {
+        serve(self, transport, std::future::pending()).await;
+    }
+
+    /// The same, until `stop` completes. Requests that are still open are answered with an error.
+    pub async fn serve_until(
+        self: Arc<Server>,
+        transport: impl Transport,
+        stop: impl Future<Output = ()>,
+    ) {
+        serve(self, transport, stop).await;
+    }
+}
+
+/// Serves one client until its transport ends or `stop` completes. Running calls are dropped, and their client
+/// gets an error.
+async fn serve<T: Transport>(server: Arc<Server>, transport: T, stop: impl Future<Output = ()>) {
     let mut stop = pin!(stop);
     let mut change = server.changes().subscribe();
-    let SpawnedPeer { peer, mut events, task } = Peer::spawn(link);
+    let SpawnedPeer { peer, mut events, task } = Peer::spawn(transport);
     let mut connection = ClientConnection {
-        reception: ServerSession::new(server.identity()),
+        session: ServerSession::new(server.identity()),
         server,
         peer,
         min_log_level: Arc::new(AtomicU8::new(LogLevel::Info.rank())),
@@ -65,7 +79,7 @@ pub(crate) async fn serve<L: Transport>(
             change = change.recv() => match change {
                 Ok(change) => connection.notify_changed(&change).await,
                 Err(RecvError::Lagged(_)) => connection.notify_all_changed().await,
-                // The server holds one end itself.
+                // Unreachable: the server holds a sender.
                 Err(RecvError::Closed) => break,
             },
             Some(done) = connection.calls.join_next() => {
@@ -78,7 +92,7 @@ pub(crate) async fn serve<L: Transport>(
         }
     }
     connection.calls.shutdown().await;
-    // Handlers may have left something to threads that holds the connection too.
+    // Blocking threads of handlers may still hold the peer.
     connection.peer.close();
     drop(connection);
     let _statistics = task.await;
@@ -86,21 +100,21 @@ pub(crate) async fn serve<L: Transport>(
 
 struct ClientConnection {
     server: Arc<Server>,
-    reception: ServerSession,
+    session: ServerSession,
     peer: Peer,
-    /// How much a legacy client wants to hear, by rank.
+    /// The minimum log level of a legacy client, by rank.
     min_log_level: Arc<AtomicU8>,
-    /// How often the client said that its folders changed.
+    /// How many times the client announced that its roots changed.
     roots_revision: Arc<AtomicU64>,
     calls: JoinSet<RequestId>,
     cancel_senders: HashMap<RequestId, oneshot::Sender<()>>,
-    /// Resources that a legacy client follows.
+    /// The resources that a legacy client subscribed to.
     subscribed_uris: BTreeSet<String>,
-    /// Subscriptions of a modern client.
+    /// The subscriptions of a modern client.
     subscriptions: Vec<Subscription>,
 }
 
-/// A subscription: a question that is answered at its end.
+/// A subscription: a request that is answered when it ends.
 struct Subscription {
     request: IncomingRequest,
     filter: Json,
@@ -112,13 +126,13 @@ impl ClientConnection {
             Ok(params) => params,
             Err(error) => return request.reject(error).await,
         };
-        let asker = match self.reception.admit(&request.method, &params) {
-            Ok(asker) => asker,
+        let client = match self.session.admit(&request.method, &params) {
+            Ok(client) => client,
             Err(error) => return request.reject(error).await,
         };
         let result = match request.method.as_ref() {
-            "initialize" => Ok(self.reception.initialize(&params)),
-            "server/discover" => Ok(self.reception.discover()),
+            "initialize" => Ok(self.session.initialize(&params)),
+            "server/discover" => Ok(self.session.discover()),
             "logging/setLevel" => self.set_log_level(&params),
             "resources/subscribe" => self.subscribe_resource(&params),
             "resources/unsubscribe" => {
@@ -126,11 +140,11 @@ impl ClientConnection {
                 Ok(json!({}))
             }
             "subscriptions/listen" => return self.open_subscription(request, params).await,
-            _ => return self.spawn_handler(request, asker, params).await,
+            _ => return self.spawn_handler(request, client, params).await,
         };
         match result {
             Ok(result) => {
-                let result = self.reception.encode_result(asker.era, &request.method, result);
+                let result = self.session.encode_result(client.era, &request.method, result);
                 request.respond(result).await;
             }
             Err(error) => request.reject(error).await,
@@ -139,31 +153,31 @@ impl ClientConnection {
 
     fn set_log_level(&self, params: &Json) -> Result<Json, RpcError> {
         let level = params["level"].as_str().and_then(LogLevel::parse);
-        let level = level.ok_or_else(|| server::invalid_params("there is no such level"))?;
+        let level = level.ok_or_else(|| server::invalid_params("unknown log level"))?;
         self.min_log_level.store(level.rank(), Ordering::Relaxed);
         Ok(json!({}))
     }
 
     fn subscribe_resource(&mut self, params: &Json) -> Result<Json, RpcError> {
         let uri = params["uri"].as_str();
-        let uri = uri.ok_or_else(|| server::invalid_params("`uri` says what to follow"))?;
+        let uri = uri.ok_or_else(|| server::invalid_params("`uri` is missing"))?;
         if self.subscribed_uris.len() >= MAX_SUBSCRIBED_RESOURCES {
-            return Err(server::internal_error("too many resources are followed"));
+            return Err(server::internal_error("too many resource subscriptions"));
         }
         self.subscribed_uris.insert(uri.to_owned());
         Ok(json!({}))
     }
 
-    /// Tells the client that it is heard; from now on it is told of what it wants.
+    /// Acknowledges a subscription and starts it.
     async fn open_subscription(&mut self, request: IncomingRequest, params: Json) {
         let filter = params["notifications"].clone();
         let uris = filter["resourceSubscriptions"].as_array().map_or(0, Vec::len);
         if !filter.is_object() {
-            let error = server::invalid_params("`notifications` says what to listen to");
+            let error = server::invalid_params("`notifications` is missing");
             return request.reject(error).await;
         }
         if self.subscriptions.len() >= MAX_SUBSCRIPTIONS || uris > MAX_SUBSCRIBED_RESOURCES {
-            return request.reject(server::internal_error("too much is listened to")).await;
+            return request.reject(server::internal_error("too many subscriptions")).await;
         }
         let acknowledged = with_subscription_id(json!({"notifications": filter}), &request.id);
         let method = "notifications/subscriptions/acknowledged";
@@ -171,38 +185,38 @@ impl ClientConnection {
         self.subscriptions.push(Subscription { request, filter });
     }
 
-    /// Answers in the background. Who cancels gets no answer.
+    /// Runs the handler in a task. A cancelled request gets no response.
     async fn spawn_handler(
         &mut self,
         request: IncomingRequest,
-        asker: ClientContext,
+        client: ClientContext,
         params: Json,
     ) {
         let method = request.method.clone();
         let call = MethodCall { method: &method, params: &params };
-        let answers = match asker.era {
+        let input_responses = match client.era {
             Era::Legacy => Ok(serde_json::Map::new()),
             Era::Modern => self.server.request_states.verify(&call),
         };
-        let answers = match answers {
-            Ok(answers) => answers,
-            Err(stop) => return request.reject(stop.into_remote_error(asker.era)).await,
+        let input_responses = match input_responses {
+            Ok(input_responses) => input_responses,
+            Err(error) => return request.reject(error.into_remote_error(client.era)).await,
         };
         if self.calls.len() >= MAX_CONCURRENT_CALLS || self.cancel_senders.contains_key(&request.id)
         {
-            return request.reject(server::internal_error("too many questions at once")).await;
+            return request.reject(server::internal_error("too many requests at once")).await;
         }
         let (cancel, cancelled) = oneshot::channel();
         self.cancel_senders.insert(request.id.clone(), cancel);
         let context = HandlerContext::new(ContextParts {
-            asker,
-            aside: request.notifier(),
+            client,
+            notifier: request.notifier(),
             peer: self.peer.clone(),
-            input_responses: answers,
+            input_responses,
             min_log_level: self.min_log_level.clone(),
             roots_revision: self.roots_revision.clone(),
         });
-        let (server, reception) = (self.server.clone(), self.reception.clone());
+        let (server, session) = (self.server.clone(), self.session.clone());
         self.calls.spawn(async move {
             let id = request.id.clone();
             let cancel_on_drop = CancelOnDrop(context.clone());
@@ -210,10 +224,10 @@ impl ClientConnection {
             tokio::select! {
                 biased;
                 Ok(()) = cancelled => request.discard(),
-                answer = dispatch::dispatch(&server, &context, call) => match answer {
+                result = dispatch::dispatch(&server, &context, call) => match result {
                     Ok(result) => {
-                        let era = context.asker().era;
-                        request.respond(reception.encode_result(era, &method, result)).await;
+                        let era = context.client().era;
+                        request.respond(session.encode_result(era, &method, result)).await;
                     }
                     Err(error) => request.reject(error).await,
                 },
@@ -242,7 +256,7 @@ impl ClientConnection {
         }
     }
 
-    /// A client that fell behind is told that anything may have changed.
+    /// Tells a client that missed changes that everything may have changed.
     async fn notify_all_changed(&mut self) {
         self.notify_changed(&ServerChange::ToolListChanged).await;
         self.notify_changed(&ServerChange::ResourceListChanged).await;
@@ -258,7 +272,8 @@ impl ClientConnection {
         }
     }
 
-    /// Who came with `initialize` hears of every list, who did not hears of what it listens to.
+    /// Notifies the client. An initialized (legacy) client hears of every list; a modern client of what its
+    /// subscriptions name.
     async fn notify_changed(&mut self, change: &ServerChange) {
         let (method, params) = match change {
             ServerChange::ToolListChanged => ("notifications/tools/list_changed", json!({})),
@@ -284,13 +299,13 @@ impl ClientConnection {
             ServerChange::ToolListChanged | ServerChange::ResourceListChanged => true,
             ServerChange::ResourceUpdated { uri } => self.subscribed_uris.contains(uri),
         };
-        if self.reception.is_initialized() && is_subscribed {
+        if self.session.is_initialized() && is_subscribed {
             let _connection_over = self.peer.notify(method, Some(payload(&params))).await;
         }
     }
 }
 
-/// Marks the call as over when its task ends, however it ends.
+/// Marks the call as cancelled when its task ends for any reason.
 struct CancelOnDrop(HandlerContext);
 
 impl Drop for CancelOnDrop {
@@ -310,6 +325,6 @@ fn read_params(params: Option<&Payload>) -> Result<Json, RpcError> {
     }
     match params.decode::<Json>() {
         Ok(params @ Json::Object(_)) => Ok(params),
-        Ok(_) | Err(_) => Err(server::invalid_params("the parameters are no object")),
+        Ok(_) | Err(_) => Err(server::invalid_params("the parameters are not an object")),
     }
 }

@@ -1,4 +1,4 @@
-//! What a handler knows of its call, and what it can say and ask meanwhile.
+//! The handler's view of its call: progress, logging, roots and elicitation.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
@@ -14,21 +14,23 @@ use crate::kit::elicitation::{Elicitation, ElicitationResult};
 use crate::kit::handler_error::{HandlerError, HandlerErrorKind};
 use crate::kit::request_state::{InputResponses, MAX_ELICITATIONS};
 
-/// How long a person may think.
+pub use crate::kit::log_level::LogLevel;
+
+/// How long a user may take to answer.
 const ELICITATION_TIMEOUT: Duration = Duration::from_secs(3600);
-/// How long a client may take to say which folders it works in.
+/// How long a client may take to send its roots.
 const ROOTS_TIMEOUT: Duration = Duration::from_secs(10);
-/// How many folders of a client are looked at.
+/// The maximum number of roots that are read.
 const MAX_ROOTS: usize = 256;
 
-/// One call, seen from its handler. Clones are of the same call.
+/// The context of one call. Clones belong to the same call.
 #[derive(Debug, Clone)]
 pub struct HandlerContext(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    asker: ClientContext,
-    aside: RequestNotifier,
+    client: ClientContext,
+    notifier: RequestNotifier,
     peer: Peer,
     input_responses: InputResponses,
     elicitations: AtomicUsize,
@@ -37,101 +39,44 @@ struct Inner {
     is_cancelled: AtomicBool,
 }
 
-/// How much something matters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum LogLevel {
-    /// For whoever looks for a mistake.
-    Debug,
-    /// Worth knowing.
-    Info,
-    /// Worth a second look.
-    Notice,
-    /// Not as it should be.
-    Warning,
-    /// Something did not work.
-    Error,
-    /// Something that others depend on did not work.
-    Critical,
-    /// Somebody has to act.
-    Alert,
-    /// Nothing works.
-    Emergency,
-}
-
-impl LogLevel {
-    const ALL: [(LogLevel, &str); 8] = [
-        (LogLevel::Debug, "debug"),
-        (LogLevel::Info, "info"),
-        (LogLevel::Notice, "notice"),
-        (LogLevel::Warning, "warning"),
-        (LogLevel::Error, "error"),
-        (LogLevel::Critical, "critical"),
-        (LogLevel::Alert, "alert"),
-        (LogLevel::Emergency, "emergency"),
-    ];
-
-    /// Reads the protocol's word.
-    pub(crate) fn parse(text: &str) -> Option<LogLevel> {
-        LogLevel::ALL.into_iter().find(|(_, name)| *name == text).map(|(level, _)| level)
-    }
-
-    fn name(self) -> &'static str {
-        LogLevel::ALL.into_iter().find(|(level, _)| *level == self).map_or("info", |(_, name)| name)
-    }
-
-    /// How many levels are below.
-    pub(crate) fn rank(self) -> u8 {
-        LogLevel::ALL
-            .into_iter()
-            .zip(0..)
-            .find(|((it, _), _)| *it == self)
-            .map_or(0, |(_, rank)| rank)
-    }
-}
-
-/// What a context is made of.
+/// The parts of a context.
 pub(crate) struct ContextParts {
-    pub(crate) asker: ClientContext,
-    pub(crate) aside: RequestNotifier,
+    pub(crate) client: ClientContext,
+    pub(crate) notifier: RequestNotifier,
     pub(crate) peer: Peer,
     pub(crate) input_responses: InputResponses,
-    /// What a legacy client wants to hear, by rank.
+    /// The minimum log level of a legacy client, by rank.
     pub(crate) min_log_level: Arc<AtomicU8>,
-    /// How often the client said that its folders changed.
+    /// How many times the client announced that its roots changed.
     pub(crate) roots_revision: Arc<AtomicU64>,
 }
 
 impl HandlerContext {
     pub(crate) fn new(parts: ContextParts) -> HandlerContext {
-        let ContextParts {
-            asker,
-            aside,
-            peer,
-            input_responses: answers,
-            min_log_level: level,
-            roots_revision: roots_changed,
-        } = parts;
+        let ContextParts { client, notifier, peer, input_responses, min_log_level, roots_revision } =
+            parts;
         HandlerContext(Arc::new(Inner {
-            asker,
-            aside,
+            client,
+            notifier,
             peer,
-            input_responses: answers,
+            input_responses,
             elicitations: AtomicUsize::new(0),
-            min_log_level: level,
-            roots_revision: roots_changed,
+            min_log_level,
+            roots_revision,
             is_cancelled: AtomicBool::new(false),
         }))
     }
 
-    pub(crate) fn asker(&self) -> &ClientContext {
-        &self.0.asker
+    pub(crate) fn client(&self) -> &ClientContext {
+        &self.0.client
     }
 
     pub(crate) fn input_responses(&self) -> &InputResponses {
         &self.0.input_responses
     }
 
-    /// Is the call over for whoever made it? The handler itself is dropped then; this is for what it left to threads.
+    /// Whether the call has ended for its client. The handler itself is dropped then; blocking threads check
+    /// this.
     pub fn is_cancelled(&self) -> bool {
         self.0.is_cancelled.load(Ordering::Relaxed)
     }
@@ -140,20 +85,20 @@ impl HandlerContext {
         self.0.is_cancelled.store(true, Ordering::Relaxed);
     }
 
-    /// Tells how far the work is, where somebody wants to know.
+    /// Reports progress, if the client asked for it.
     pub async fn progress(&self, done: u64, total: u64, message: &str) {
-        let Some(token) = &self.0.asker.progress_token else { return };
+        let Some(token) = &self.0.client.progress_token else { return };
         let params =
             json!({"progressToken": token, "progress": done, "total": total, "message": message});
         self.notify("notifications/progress", &params).await;
     }
 
-    /// Tells what goes on, where somebody wants to hear as much.
+    /// Sends a log message, if the client wants this level.
     pub async fn log(&self, level: LogLevel, text: &str) {
-        let min_level = match self.0.asker.era {
+        let min_level = match self.0.client.era {
             Era::Legacy => Some(self.0.min_log_level.load(Ordering::Relaxed)),
             Era::Modern => {
-                let name = self.0.asker.log_level.as_deref();
+                let name = self.0.client.log_level.as_deref();
                 name.and_then(LogLevel::parse).map(LogLevel::rank)
             }
         };
@@ -163,25 +108,25 @@ impl HandlerContext {
         }
     }
 
-    /// How often the client has said that the folders it works in are others now.
+    /// How many times the client announced that its roots changed.
     pub fn roots_revision(&self) -> u64 {
         self.0.roots_revision.load(Ordering::Relaxed)
     }
 
-    /// The addresses of the folders that the client works in; none where it does not say. Ask before anything is
-    /// done: a modern client answers by making the call anew. Hand a [`Stop`] on with `?`.
+    /// The URIs of the client's roots; `None` if it has none. Call it before any side effect: a modern client
+    /// answers by repeating the call. Pass errors on with `?`.
     pub async fn roots(&self) -> Result<Option<Vec<String>>, HandlerError> {
         const ROOTS_KEY: &str = "roots";
-        if !self.0.asker.capabilities["roots"].is_object() {
+        if !self.0.client.capabilities["roots"].is_object() {
             return Ok(None);
         }
-        let answer = match self.0.asker.era {
+        let response = match self.0.client.era {
             Era::Legacy => match self.0.peer.call("roots/list").timeout(ROOTS_TIMEOUT).await {
-                Ok(answer) => answer.decode().unwrap_or_default(),
+                Ok(response) => response.decode().unwrap_or_default(),
                 Err(_) => return Ok(None),
             },
             Era::Modern => match self.0.input_responses.get(ROOTS_KEY) {
-                Some(answer) => answer.clone(),
+                Some(response) => response.clone(),
                 None => {
                     let request = json!({"method": "roots/list"});
                     return Err(HandlerError(HandlerErrorKind::InputRequired {
@@ -191,18 +136,18 @@ impl HandlerContext {
                 }
             },
         };
-        let Some(roots) = answer["roots"].as_array() else { return Ok(None) };
+        let Some(roots) = response["roots"].as_array() else { return Ok(None) };
         let uris = roots.iter().take(MAX_ROOTS).filter_map(|root| root["uri"].as_str());
         Ok(Some(uris.map(str::to_owned).collect()))
     }
 
     async fn notify(&self, method: &'static str, params: &Json) {
         let params = Payload::from_json(params.to_string().into());
-        self.0.aside.notify(method, Some(params)).await;
+        self.0.notifier.notify(method, Some(params)).await;
     }
 
-    /// Asks the person behind the client. Ask before anything is done, and in the same order every time: a modern
-    /// client answers by making the call anew, and the handler begins anew with it. Hand a [`Stop`] on with `?`.
+    /// Asks the user of the client. Call it before any side effect, and always in the same order: a modern
+    /// client answers by repeating the call, which starts the handler anew. Pass errors on with `?`.
     pub async fn elicit(
         &self,
         elicitation: &Elicitation,
@@ -210,18 +155,18 @@ impl HandlerContext {
         let number = self.0.elicitations.fetch_add(1, Ordering::Relaxed);
         if number >= MAX_ELICITATIONS {
             return Err(HandlerError::failed(format!(
-                "a call asks at most {MAX_ELICITATIONS} questions"
+                "a call may ask at most {MAX_ELICITATIONS} questions"
             )));
         }
         if !self.supports_elicitation(elicitation) {
             return Err(HandlerError::missing_elicitation(elicitation.mode()));
         }
-        match self.0.asker.era {
+        match self.0.client.era {
             Era::Legacy => self.elicit_legacy(elicitation).await,
             Era::Modern => {
                 let key = format!("question-{}", number + 1);
                 match self.0.input_responses.get(&key) {
-                    Some(answer) => elicitation.parse_result(answer),
+                    Some(response) => elicitation.parse_result(response),
                     None => {
                         let request =
                             json!({"method": "elicitation/create", "params": elicitation.params()});
@@ -232,9 +177,10 @@ impl HandlerContext {
         }
     }
 
-    /// A client that names no way to be asked can be asked by form: there was nothing else at first.
+    /// A client that names no elicitation mode supports forms, as in the first protocol version with
+    /// elicitation.
     fn supports_elicitation(&self, elicitation: &Elicitation) -> bool {
-        let Some(modes) = self.0.asker.capabilities["elicitation"].as_object() else {
+        let Some(modes) = self.0.client.capabilities["elicitation"].as_object() else {
             return false;
         };
         let mode = elicitation.mode();
@@ -249,13 +195,11 @@ impl HandlerContext {
         let call =
             self.0.peer.call("elicitation/create").params(params).timeout(ELICITATION_TIMEOUT);
         match call.await {
-            Ok(answer) => {
-                let answer: Json = answer.decode().unwrap_or_default();
-                elicitation.parse_result(&answer)
+            Ok(response) => {
+                let response: Json = response.decode().unwrap_or_default();
+                elicitation.parse_result(&response)
             }
-            Err(error) => {
-                Err(HandlerError::failed(format!("the question was not answered: {error}")))
-            }
+            Err(error) => Err(HandlerError::failed(format!("the elicitation failed: {error}"))),
         }
     }
 }

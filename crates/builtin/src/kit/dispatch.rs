@@ -1,4 +1,4 @@
-//! Answers one question of a client: finds the tool, resource or prompt that it is about and has it do its work.
+//! Runs one request: finds the tool, resource or prompt and calls its handler.
 
 use serde_json::{Value as Json, json};
 use switchboard_wire::jsonrpc::message::RpcError;
@@ -11,20 +11,20 @@ use crate::kit::request_state::MethodCall;
 use crate::kit::resource::{Resource, ResourceContents, ResourceProvider, ResourceTemplate};
 use crate::kit::server::Server;
 
-/// How many things one page of a list holds.
+/// The number of items per page of a list.
 const PAGE_SIZE: usize = 100;
-/// How many values one completion suggests; the protocol sets it.
+/// The maximum number of completion values; the protocol defines it.
 const MAX_COMPLETIONS: usize = 100;
-/// The longest name or address that is looked up.
+/// The maximum length of a name or URI.
 const MAX_NAME_LENGTH: usize = 8 * 1024;
 
-/// Answers a question, with what its era makes of an answer that needs another one first.
+/// Runs a request. Where the handler needs input first, the result asks a modern client for it.
 pub(crate) async fn dispatch(
     server: &Server,
     context: &HandlerContext,
     call: MethodCall<'_>,
 ) -> Result<Json, RpcError> {
-    let era = context.asker().era;
+    let era = context.client().era;
     let error = match run_method(server, context, call).await {
         Ok(result) => return Ok(result),
         Err(error) => error,
@@ -88,44 +88,42 @@ async fn run_method(
             prompt.render(context.clone(), prompt_arguments(non_null(params, "arguments"))?).await
         }
         "completion/complete" => complete(server, params).await,
-        method => Err(HandlerError::invalid_params(format!("nobody answers `{method}`"))),
+        method => Err(HandlerError::invalid_params(format!("unknown method `{method}`"))),
     }
 }
 
 fn resource_provider(server: &Server) -> Result<&dyn ResourceProvider, HandlerError> {
     let resources = server
         .resource_provider()
-        .ok_or_else(|| HandlerError::invalid_params("there is nothing to read"))?;
+        .ok_or_else(|| HandlerError::invalid_params("the server has no resources"))?;
     Ok(resources.as_ref())
 }
 
-/// A member, where it is there and says something.
+/// A member that is present and not null.
 fn non_null<'p>(params: &'p Json, member: &str) -> Option<&'p Json> {
     params.get(member).filter(|it| !it.is_null())
 }
 
 fn string_param<'p>(params: &'p Json, member: &str) -> Result<&'p str, HandlerError> {
     let name = params[member].as_str().filter(|it| it.len() <= MAX_NAME_LENGTH);
-    name.ok_or_else(|| {
-        HandlerError::invalid_params(format!("`{member}` says what is meant, as a text"))
-    })
+    name.ok_or_else(|| HandlerError::invalid_params(format!("`{member}` must be a string")))
 }
 
 fn prompt_arguments(arguments: Option<&Json>) -> Result<PromptArguments, HandlerError> {
     match arguments {
         None => Ok(PromptArguments::new()),
         Some(arguments) => serde_json::from_value(arguments.clone())
-            .map_err(|_| HandlerError::invalid_params("`arguments` are texts by name")),
+            .map_err(|_| HandlerError::invalid_params("`arguments` must map names to strings")),
     }
 }
 
-/// One page of a list. A cursor is where it goes on.
+/// One page of a list. The cursor is the index of the next item.
 fn paginate(member: &str, all: Vec<Json>, params: &Json) -> Result<Json, HandlerError> {
     let start = match non_null(params, "cursor") {
         None => 0,
         Some(cursor) => {
             let start = cursor.as_str().and_then(|it| it.parse::<usize>().ok());
-            start.ok_or_else(|| HandlerError::invalid_params("nobody gave out this cursor"))?
+            start.ok_or_else(|| HandlerError::invalid_params("unknown cursor"))?
         }
     };
     let end = start.saturating_add(PAGE_SIZE);
@@ -156,7 +154,7 @@ async fn complete(server: &Server, params: &Json) -> Result<Json, HandlerError> 
                 .await?
         }
         Some(_) | None => {
-            return Err(HandlerError::invalid_params("`ref` says what is to be completed"));
+            return Err(HandlerError::invalid_params("`ref` must name a prompt or a resource"));
         }
     };
     let prefix = prefix.to_lowercase();

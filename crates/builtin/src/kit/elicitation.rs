@@ -1,14 +1,14 @@
-//! Questions to the person behind a client, by form or by a page to visit, and the answers.
-//! Answers come from outside, so they are checked against what was asked.
+//! Elicitation: questions to the user, as a form or as a URL to visit, and their results. Results are checked
+//! against the requested fields.
 
 use serde_json::{Map, Value as Json, json};
 
 use crate::kit::handler_error::HandlerError;
 
-/// The longest text that is taken for an answer, in characters.
+/// The maximum length of a text field, in characters.
 const MAX_TEXT_LENGTH: usize = 4000;
 
-/// A question.
+/// A question to the user.
 #[derive(Debug, Clone)]
 pub struct Elicitation {
     message: String,
@@ -21,7 +21,7 @@ enum ElicitationMode {
     Url { url: String, id: String },
 }
 
-/// One thing to fill in.
+/// One field of a form.
 #[derive(Debug, Clone)]
 pub struct FormField {
     name: String,
@@ -40,14 +40,14 @@ enum FormFieldKind {
     Boolean,
 }
 
-/// What the person said.
+/// The user's answer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ElicitationResult {
-    /// Yes, with what was filled in. A page to visit has nothing to fill in.
+    /// Accepted, with the content of the form. Empty for a URL.
     Accepted(Map<String, Json>),
-    /// No.
+    /// Declined.
     Declined,
-    /// Nothing: the question was closed.
+    /// Dismissed without an answer.
     Cancelled,
 }
 
@@ -57,13 +57,13 @@ impl Elicitation {
         Elicitation { message: message.to_owned(), kind: ElicitationMode::Form(fields) }
     }
 
-    /// A page to visit, for what must not pass through the client. `id` names this visit.
+    /// A URL to visit, for data that must not pass through the client. `id` identifies the elicitation.
     pub fn url(message: &str, url: &str, id: &str) -> Elicitation {
         let kind = ElicitationMode::Url { url: url.to_owned(), id: id.to_owned() };
         Elicitation { message: message.to_owned(), kind }
     }
 
-    /// What a client has to be able to do: the word in its capabilities.
+    /// The mode that the client's capabilities must name.
     pub(crate) fn mode(&self) -> &'static str {
         match &self.kind {
             ElicitationMode::Form(_) => "form",
@@ -88,14 +88,14 @@ impl Elicitation {
         }
     }
 
-    /// Reads what came back. Members that were not asked for are left out; those that do not fit are an error.
-    pub(crate) fn parse_result(&self, answer: &Json) -> Result<ElicitationResult, HandlerError> {
-        match answer["action"].as_str() {
+    /// Parses a result. Unknown members are dropped; invalid ones are an error.
+    pub(crate) fn parse_result(&self, response: &Json) -> Result<ElicitationResult, HandlerError> {
+        match response["action"].as_str() {
             Some("accept") => {}
             Some("decline") => return Ok(ElicitationResult::Declined),
             Some("cancel") => return Ok(ElicitationResult::Cancelled),
             Some(_) | None => {
-                return Err(HandlerError::failed("the answer neither accepts nor declines"));
+                return Err(HandlerError::failed("the response neither accepts nor declines"));
             }
         }
         let mut content = Map::new();
@@ -103,7 +103,7 @@ impl Elicitation {
             return Ok(ElicitationResult::Accepted(content));
         };
         for field in fields {
-            match answer["content"].get(&field.name).filter(|it| !it.is_null()) {
+            match response["content"].get(&field.name).filter(|it| !it.is_null()) {
                 Some(value) if field.accepts(value) => {
                     content.insert(field.name.clone(), value.clone());
                 }
@@ -132,40 +132,40 @@ impl FormField {
         }
     }
 
-    /// A text that must be there.
+    /// A required text.
     pub fn text(name: &str, title: &str) -> FormField {
         FormField::new(name, title, FormFieldKind::Text)
     }
 
-    /// A day, as `2026-07-28`.
+    /// A date such as `2026-07-28`.
     pub fn date(name: &str, title: &str) -> FormField {
         FormField::new(name, title, FormFieldKind::Date)
     }
 
-    /// A whole number within bounds.
+    /// An integer in a range.
     pub fn integer(name: &str, title: &str, range: std::ops::RangeInclusive<i64>) -> FormField {
         let (minimum, maximum) = range.into_inner();
         FormField::new(name, title, FormFieldKind::Integer { minimum, maximum })
     }
 
-    /// One of several words.
+    /// One of several options.
     pub fn choice(name: &str, title: &str, options: &[&str]) -> FormField {
         let options = options.iter().map(|it| (*it).to_owned()).collect();
         FormField::new(name, title, FormFieldKind::Choice(options))
     }
 
-    /// Yes or no.
+    /// A boolean.
     pub fn boolean(name: &str, title: &str) -> FormField {
         FormField::new(name, title, FormFieldKind::Boolean)
     }
 
-    /// It may be left out.
+    /// Makes the field optional.
     pub fn optional(mut self) -> FormField {
         self.is_required = false;
         self
     }
 
-    /// What is filled in already; it may be left out then.
+    /// Sets a default value, which makes the field optional.
     pub fn with_default(mut self, value: impl Into<Json>) -> FormField {
         self.default = Some(value.into());
         self.optional()
@@ -195,10 +195,10 @@ impl FormField {
             }
             FormFieldKind::Date => value.as_str().is_some_and(is_date),
             FormFieldKind::Integer { minimum, maximum } => {
-                whole(value).is_some_and(|it| (*minimum..=*maximum).contains(&it))
+                as_integer(value).is_some_and(|it| (*minimum..=*maximum).contains(&it))
             }
             FormFieldKind::Choice(options) => {
-                value.as_str().is_some_and(|it| options.iter().any(|word| word == it))
+                value.as_str().is_some_and(|it| options.iter().any(|option| option == it))
             }
             FormFieldKind::Boolean => value.is_boolean(),
         }
@@ -209,7 +209,7 @@ impl FormField {
             FormFieldKind::Text => format!("a text of at most {MAX_TEXT_LENGTH} characters"),
             FormFieldKind::Date => "a day, as 2026-07-28".to_owned(),
             FormFieldKind::Integer { minimum, maximum } => {
-                format!("a whole number from {minimum} to {maximum}")
+                format!("a as_integer number from {minimum} to {maximum}")
             }
             FormFieldKind::Choice(options) => format!("one of {}", options.join(", ")),
             FormFieldKind::Boolean => "true or false".to_owned(),
@@ -217,15 +217,15 @@ impl FormField {
     }
 }
 
-/// A whole number, also where it is written as `4.0`.
-fn whole(value: &Json) -> Option<i64> {
+/// An integer, also when written as `4.0`.
+fn as_integer(value: &Json) -> Option<i64> {
     value.as_i64().or_else(|| {
         let number = value.as_f64().filter(|it| it.fract() == 0.0 && it.abs() < 1e15)?;
         format!("{number:.0}").parse().ok()
     })
 }
 
-/// Four digits, two, two; months and days in their bounds.
+/// Whether a text is a date: `YYYY-MM-DD` with a month from 1 to 12 and a day from 1 to 31.
 fn is_date(text: &str) -> bool {
     let parts: Vec<&str> = text.split('-').collect();
     let [year, month, day] = parts[..] else { return false };
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_has_to_fit_what_was_asked() {
+    fn a_response_must_match_the_form() {
         let good = json!({"name": "Ada", "day": "2026-07-28", "guests": 4, "news": true});
         let with = |key: &str, value: Json| {
             let mut changed = good.clone();
@@ -276,8 +276,14 @@ mod tests {
         check(good.clone(), Ok(good.clone()));
         check(with("evil", json!(1)), Ok(good.clone()));
         check(with("guests", json!(4.0)), Ok(with("guests", json!(4.0))));
-        check(with("guests", json!(13)), Err("`guests` has to be a whole number from 1 to 12"));
-        check(with("guests", json!(1.5)), Err("`guests` has to be a whole number from 1 to 12"));
+        check(
+            with("guests", json!(13)),
+            Err("`guests` has to be a as_integer number from 1 to 12"),
+        );
+        check(
+            with("guests", json!(1.5)),
+            Err("`guests` has to be a as_integer number from 1 to 12"),
+        );
         check(with("day", json!("2026-13-01")), Err("`day` has to be a day, as 2026-07-28"));
         check(with("seat", json!("roof")), Err("`seat` has to be one of in, out"));
         check(with("news", json!("yes")), Err("`news` has to be true or false"));

@@ -1,4 +1,4 @@
-//! Why a handler has no result. How that is said to the client depends on what it asked, and in which era.
+//! Why a handler has no result. The response depends on the method and the protocol era.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,55 +10,56 @@ use switchboard_wire::server;
 
 use crate::kit::tool_output::ToolOutput;
 
-/// What a handler does: takes its time, and comes to a result or to none.
+/// The future of a handler.
 pub type HandlerFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, HandlerError>> + Send + 'a>>;
 
-/// A handler stops here. Hand it on with `?`.
+/// The error of a handler. Pass it on with `?`.
 #[derive(Debug)]
 pub struct HandlerError(pub(crate) HandlerErrorKind);
 
 #[derive(Debug)]
 pub(crate) enum HandlerErrorKind {
-    /// It did not work out; a model may read why and do better.
+    /// The call failed; the model reads the message.
     Failed(String),
-    /// The parameters make no sense.
+    /// The parameters are invalid.
     InvalidParams(String),
-    /// There is no such resource.
+    /// The resource does not exist.
     ResourceNotFound(String),
-    /// The client cannot be asked what would have to be asked.
+    /// The client lacks a required capability.
     MissingCapability(Json),
-    /// The client has to answer first, and ask again.
+    /// The client must answer a request first and repeat the call.
     InputRequired { key: String, request: Json },
 }
 
 impl HandlerError {
-    /// It did not work out. A model is told, and may do better.
+    /// The call failed. The model reads the message and may correct the call.
     pub fn failed(message: impl Into<String>) -> HandlerError {
         HandlerError(HandlerErrorKind::Failed(message.into()))
     }
 
-    /// What was asked makes no sense.
+    /// The parameters are invalid.
     pub fn invalid_params(message: impl Into<String>) -> HandlerError {
         HandlerError(HandlerErrorKind::InvalidParams(message.into()))
     }
 
-    /// There is no resource at this address.
+    /// There is no resource with this URI.
     pub fn resource_not_found(uri: impl Into<String>) -> HandlerError {
         HandlerError(HandlerErrorKind::ResourceNotFound(uri.into()))
     }
 
-    /// The end of a tool's call: what a model may mend is a result, the rest is an error.
+    /// The result of a tool call: failures that the model can correct become a tool result, others a JSON-RPC
+    /// error.
     pub(crate) fn into_tool_result(self, era: Era) -> Result<ToolOutput, RpcError> {
         match (self.0, era) {
             (HandlerErrorKind::Failed(message), _) => Ok(ToolOutput::error(message)),
             (HandlerErrorKind::MissingCapability(_), Era::Legacy) => {
-                Ok(ToolOutput::error("the client cannot ask anybody".to_owned()))
+                Ok(ToolOutput::error("the client does not support elicitation".to_owned()))
             }
             (kind, era) => Err(HandlerError(kind).into_remote_error(era)),
         }
     }
 
-    /// The same for everything else.
+    /// The JSON-RPC error for all other methods.
     pub(crate) fn into_remote_error(self, era: Era) -> RpcError {
         match self.0 {
             HandlerErrorKind::Failed(message) => server::internal_error(&message),
@@ -67,9 +68,9 @@ impl HandlerError {
             HandlerErrorKind::MissingCapability(capabilities) => {
                 server::missing_capability(&capabilities)
             }
-            // Said as a result before it comes to this.
+            // Unreachable: `dispatch` turns it into a result.
             HandlerErrorKind::InputRequired { key, .. } => {
-                server::internal_error(&format!("`{key}` has no answer"))
+                server::internal_error(&format!("`{key}` has no response"))
             }
         }
     }

@@ -1,4 +1,4 @@
-//! A prompt: words to begin a talk with, made from arguments that may be completed.
+//! Prompts: messages made from arguments, which can have completions.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,7 +16,7 @@ type Handler = Arc<
 >;
 type Completer = Arc<dyn Fn() -> HandlerFuture<'static, Vec<String>> + Send + Sync>;
 
-/// The arguments that a prompt was asked for with.
+/// The arguments of a prompt request.
 pub type PromptArguments = BTreeMap<String, String>;
 
 /// A prompt.
@@ -40,16 +40,16 @@ pub struct PromptArgument {
 /// One message of a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PromptMessage {
-    /// Who says it.
+    /// The role of the speaker.
     pub role: Role,
-    /// What is said.
+    /// The text.
     pub text: String,
 }
 
-/// Who says something.
+/// The role of a message's speaker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// The person.
+    /// The user.
     User,
     /// The model.
     Assistant,
@@ -63,7 +63,7 @@ impl fmt::Debug for Prompt {
 
 impl fmt::Debug for PromptArgument {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Argument({})", self.name)
+        write!(f, "PromptArgument({})", self.name)
     }
 }
 
@@ -82,13 +82,13 @@ impl Prompt {
         }
     }
 
-    /// One argument more.
+    /// Adds an argument.
     pub fn argument(mut self, argument: PromptArgument) -> Prompt {
         self.arguments.push(argument);
         self
     }
 
-    /// What it is called.
+    /// The name.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -102,7 +102,7 @@ impl Prompt {
         })
     }
 
-    /// Its words, once every argument that it needs is there.
+    /// Renders the messages, after checking the arguments.
     pub(crate) async fn render(
         &self,
         context: HandlerContext,
@@ -115,9 +115,7 @@ impl Prompt {
         }
         let known = |name: &String| self.arguments.iter().any(|it| it.name == *name);
         if !arguments.keys().all(known) {
-            return Err(HandlerError::invalid_params(
-                "there is an argument that the prompt does not take",
-            ));
+            return Err(HandlerError::invalid_params("unknown argument"));
         }
         let messages = (self.handler)(context, arguments).await?;
         let message = |it: &PromptMessage| {
@@ -141,7 +139,7 @@ impl Prompt {
 }
 
 impl PromptArgument {
-    /// An argument that must be there.
+    /// A required argument.
     pub fn required(name: &str, description: &str) -> PromptArgument {
         PromptArgument {
             name: name.to_owned(),
@@ -151,12 +149,12 @@ impl PromptArgument {
         }
     }
 
-    /// An argument that may be left out.
+    /// An optional argument.
     pub fn optional(name: &str, description: &str) -> PromptArgument {
         PromptArgument { is_required: false, ..PromptArgument::required(name, description) }
     }
 
-    /// Values to choose from. Those that go on from what somebody began to type are suggested.
+    /// Sets the values to complete from. Those that start with the typed text are suggested.
     pub fn with_completions<C, F>(mut self, completer: C) -> PromptArgument
     where
         C: Fn() -> F + Send + Sync + 'static,
@@ -168,7 +166,7 @@ impl PromptArgument {
 }
 
 impl PromptMessage {
-    /// Words of the person.
+    /// A message of the user.
     pub fn user(text: impl Into<String>) -> PromptMessage {
         PromptMessage { role: Role::User, text: text.into() }
     }

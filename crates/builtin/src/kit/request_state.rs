@@ -1,5 +1,5 @@
-//! What a modern client is told to say again while it answers questions: everything that was answered so far, so
-//! that nothing has to be remembered here between the rounds of a call. Sealed, and good for that call alone.
+//! The `requestState` of a modern client's multi-round-trip call: contains the previous input responses, so
+//! that the server keeps nothing between rounds. A keyed hash binds it to its call.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -7,31 +7,31 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::kit::handler_error::HandlerError;
 
-/// The longest state that is read.
+/// The maximum length of a state.
 const MAX_STATE_LENGTH: usize = 256 * 1024;
-/// How many questions one call may lead to.
+/// The maximum number of elicitations per call.
 pub(crate) const MAX_ELICITATIONS: usize = 16;
 
-/// What was answered so far.
+/// The input responses received so far.
 pub(crate) type InputResponses = Map<String, Json>;
 
-/// Seals states with a key that ends with the process.
+/// Issues and verifies states with a key that lives as long as the process.
 #[derive(Debug, Default)]
 pub(crate) struct RequestStates(RandomState);
 
 impl RequestStates {
-    /// The state for a question, to come back with its answer.
+    /// The state to send with an input request.
     pub(crate) fn issue(
         &self,
         call: &MethodCall<'_>,
         responses: &InputResponses,
-        asked: &str,
+        key: &str,
     ) -> String {
-        let body = json!({"answers": responses, "asked": asked});
+        let body = json!({"responses": responses, "key": key});
         json!({"seal": self.seal(call, &body), "body": body}).to_string()
     }
 
-    /// What was answered before and now, where the state is one of ours and of this call.
+    /// The input responses of the call so far, if the state was issued for this call.
     pub(crate) fn verify(&self, call: &MethodCall<'_>) -> Result<InputResponses, HandlerError> {
         let params = call.params;
         let Some(state) = params.get("requestState") else {
@@ -42,19 +42,18 @@ impl RequestStates {
                 )),
             };
         };
-        let rejected = || {
-            HandlerError::invalid_params("`requestState` is not one that was given for this call")
-        };
+        let rejected =
+            || HandlerError::invalid_params("`requestState` was not issued for this call");
         let text = state.as_str().filter(|it| it.len() <= MAX_STATE_LENGTH).ok_or_else(rejected)?;
         let state: Json = serde_json::from_str(text).map_err(|_| rejected())?;
         let body = &state["body"];
         if state["seal"] != self.seal(call, body) {
             return Err(rejected());
         }
-        let mut responses = body["answers"].as_object().cloned().unwrap_or_default();
-        let asked = body["asked"].as_str().unwrap_or_default();
-        if let Some(answer) = params["inputResponses"].get(asked) {
-            responses.insert(asked.to_owned(), answer.clone());
+        let mut responses = body["responses"].as_object().cloned().unwrap_or_default();
+        let key = body["key"].as_str().unwrap_or_default();
+        if let Some(response) = params["inputResponses"].get(key) {
+            responses.insert(key.to_owned(), response.clone());
         }
         Ok(responses)
     }
@@ -73,7 +72,7 @@ impl RequestStates {
     }
 }
 
-/// A question of a client.
+/// A request of a client.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MethodCall<'a> {
     pub(crate) method: &'a str,
@@ -85,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_state_is_good_for_its_call_alone_and_as_it_was_given() {
+    fn a_state_is_valid_only_for_its_call_and_unchanged() {
         let states = RequestStates::default();
         let first = json!({"name": "book", "arguments": {"a": 1}, "_meta": {"x": 1}});
         let call = MethodCall { method: "tools/call", params: &first };
@@ -100,7 +99,7 @@ mod tests {
         let expected = json!({"q": {"action": "accept"}});
         assert_eq!(again("book", &state).map(Json::Object).expect("ours"), expected);
         assert!(again("pay", &state).is_err());
-        assert!(again("book", &state.replace("\"asked\":\"q\"", "\"asked\":\"other\"")).is_err());
+        assert!(again("book", &state.replace("\"key\":\"q\"", "\"key\":\"other\"")).is_err());
         assert!(again("book", "nonsense").is_err());
         let alone = json!({"inputResponses": {}});
         assert!(states.verify(&MethodCall { method: "tools/call", params: &alone }).is_err());

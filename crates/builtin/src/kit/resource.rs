@@ -1,4 +1,4 @@
-//! Resources: what a server has to read, listed and named by addresses.
+//! Resources that a server provides, identified by URIs.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -6,20 +6,21 @@ use serde_json::{Value as Json, json};
 
 use crate::kit::handler_error::HandlerFuture;
 
-/// Everything that a server has to read. What changes is told by a [`crate::kit::change_notifier::Herald`].
+/// Provides resources. Changes are announced with a [`crate::kit::change_notifier::ChangeNotifier`].
 pub trait ResourceProvider: Send + Sync + 'static {
-    /// All of them, now.
+    /// All current resources.
     fn list(&self) -> HandlerFuture<'_, Vec<Resource>>;
 
-    /// Patterns of addresses that can be read besides.
+    /// URI templates of further resources.
     fn templates(&self) -> Vec<ResourceTemplate> {
         Vec::new()
     }
 
-    /// What is at an address; [`crate::kit::handler_error::Stop::missing`] where nothing is.
+    /// The contents of a resource; [`crate::kit::handler_error::HandlerError::resource_not_found`] if it does
+    /// not exist.
     fn read<'a>(&'a self, uri: &'a str) -> HandlerFuture<'a, Vec<ResourceContents>>;
 
-    /// Values for a template's variable that go on from what somebody began to type.
+    /// Completion values for a variable of a template.
     fn complete<'a>(
         &'a self,
         template: &'a str,
@@ -31,49 +32,49 @@ pub trait ResourceProvider: Send + Sync + 'static {
     }
 }
 
-/// One thing to read.
+/// A resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resource {
-    /// Its address.
+    /// The URI.
     pub uri: String,
-    /// What it is called.
+    /// The name.
     pub name: String,
-    /// What it is about.
+    /// The description.
     pub description: String,
-    /// What kind of thing it is.
+    /// The MIME type.
     pub mime_type: String,
 }
 
-/// A pattern of addresses.
+/// A URI template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResourceTemplate {
-    /// The pattern, as RFC 6570 writes it.
+    /// The template (RFC 6570).
     pub uri_template: String,
-    /// What it is called.
+    /// The name.
     pub name: String,
-    /// What it leads to.
+    /// The description.
     pub description: String,
-    /// What kind of thing it leads to.
+    /// The MIME type of the resources.
     pub mime_type: String,
 }
 
-/// What was read.
+/// The contents of a resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResourceContents {
-    /// Its address.
+    /// The URI.
     pub uri: String,
-    /// What kind of thing it is.
+    /// The MIME type.
     pub mime_type: String,
-    /// The thing itself.
+    /// The text or bytes.
     pub body: ResourceBody,
 }
 
-/// The thing itself.
+/// The text or bytes of a resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ResourceBody {
     /// A text.
     Text(String),
-    /// Anything else.
+    /// Binary data.
     Blob(Vec<u8>),
 }
 

@@ -1,4 +1,4 @@
-//! A server: who it is and what it offers. Every link that it serves is a client of its own; `serving` talks to it.
+//! An in-process server: its identity, tools, resources and prompts. `connection` serves each client.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,16 +6,14 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use serde_json::{Map, Value as Json, json};
 use switchboard_wire::server::ServerIdentity;
-use switchboard_wire::transport::Transport;
 
 use crate::kit::change_notifier::{ChangeNotifier, ServerChange};
-use crate::kit::connection;
 use crate::kit::prompt::Prompt;
 use crate::kit::request_state::RequestStates;
 use crate::kit::resource::ResourceProvider;
 use crate::kit::tool::Tool;
 
-/// A server in this process.
+/// An in-process server.
 pub struct Server {
     name: String,
     title: Option<String>,
@@ -35,7 +33,7 @@ impl fmt::Debug for Server {
 }
 
 impl Server {
-    /// A server that offers nothing yet.
+    /// A server without tools, resources and prompts.
     pub fn new(name: &str, version: &str) -> Server {
         Server {
             name: name.to_owned(),
@@ -50,25 +48,25 @@ impl Server {
         }
     }
 
-    /// Its name for people.
+    /// Sets the display name.
     pub fn title(mut self, title: &str) -> Server {
         self.title = Some(title.to_owned());
         self
     }
 
-    /// How to use it, for models.
+    /// Sets the instructions for models.
     pub fn instructions(mut self, instructions: &str) -> Server {
         self.instructions = Some(instructions.to_owned());
         self
     }
 
-    /// One tool more.
+    /// Adds a tool.
     pub fn tool(self, tool: Tool) -> Server {
         self.add_tool(tool);
         self
     }
 
-    /// What it has to read, and who tells when that changes.
+    /// Sets the resources, and the notifier of their changes.
     pub fn resources(
         mut self,
         resources: Arc<dyn ResourceProvider>,
@@ -79,38 +77,24 @@ impl Server {
         self
     }
 
-    /// One prompt more.
+    /// Adds a prompt.
     pub fn prompt(mut self, prompt: Prompt) -> Server {
         self.prompts.push(prompt);
         self
     }
 
-    /// Adds a tool, or replaces the one of its name, while clients are there. They are told.
+    /// Adds or replaces a tool at any time and notifies the clients.
     pub fn add_tool(&self, tool: Tool) {
         let name = tool.name().to_owned();
         self.tools.write().unwrap_or_else(PoisonError::into_inner).insert(name, tool);
         self.changes.notify(ServerChange::ToolListChanged);
     }
 
-    /// Takes a tool away while clients are there. They are told; calls under way go on.
+    /// Removes a tool at any time and notifies the clients. Running calls continue.
     pub fn remove_tool(&self, name: &str) -> Option<Tool> {
         let removed = self.tools.write().unwrap_or_else(PoisonError::into_inner).remove(name);
         self.changes.notify(ServerChange::ToolListChanged);
         removed
-    }
-
-    /// Talks to one client until its link ends. Dropping the future ends it, and every call under way.
-    pub async fn serve(self: Arc<Server>, link: impl Transport) {
-        connection::serve(self, link, std::future::pending()).await;
-    }
-
-    /// The same, until somebody wants it to end. Who waits for an answer then is told that there is none.
-    pub async fn serve_until(
-        self: Arc<Server>,
-        link: impl Transport,
-        stop: impl Future<Output = ()>,
-    ) {
-        connection::serve(self, link, stop).await;
     }
 
     pub(crate) fn find_tool(&self, name: &str) -> Option<Tool> {

@@ -1,13 +1,15 @@
-//! A tool: its name, what it takes and gives, what it may do to the world, and the handler behind it.
+//! A tool: its name, schemas, annotations and handler.
 
 use std::fmt;
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json, json};
 
 use crate::kit::context::HandlerContext;
 use crate::kit::handler_error::{HandlerError, HandlerFuture};
+use crate::kit::input_schema;
 use crate::kit::tool_output::ToolOutput;
 
 type Handler =
@@ -27,7 +29,7 @@ pub struct Tool {
     handler: Handler,
 }
 
-/// What a tool does to what it works on.
+/// Whether a tool changes or destroys anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ToolEffect {
     ReadOnly,
@@ -35,14 +37,14 @@ enum ToolEffect {
     Destructive,
 }
 
-/// What calling it a second time does.
+/// Whether repeated calls have a further effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Idempotency {
     NotIdempotent,
     Idempotent,
 }
 
-/// How far it reaches.
+/// Whether a tool interacts with external entities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum World {
     Closed,
@@ -56,10 +58,11 @@ impl fmt::Debug for Tool {
 }
 
 impl Tool {
-    /// A tool that takes nothing, unless told otherwise, and may destroy things inside of what it works on.
+    /// A tool with an empty input schema. Like the protocol's defaults, it counts as destructive until a hint
+    /// says otherwise.
     ///
-    /// What the handler takes is read from the arguments; those that do not fit never reach it. A handler is
-    /// dropped when its caller cancels the call.
+    /// Arguments that do not deserialize into `A` are an error that the handler never sees. The handler is
+    /// dropped when the client cancels the call.
     pub fn new<A, H, F>(name: &str, description: &str, handler: H) -> Tool
     where
         A: DeserializeOwned,
@@ -70,7 +73,7 @@ impl Tool {
             Arc::new(move |context, arguments| match serde_json::from_value::<A>(arguments) {
                 Ok(arguments) => Box::pin(handler(context, arguments)),
                 Err(error) => {
-                    let error = HandlerError::failed(format!("the arguments do not fit: {error}"));
+                    let error = HandlerError::failed(format!("invalid arguments: {error}"));
                     Box::pin(std::future::ready(Err(error)))
                 }
             });
@@ -87,49 +90,68 @@ impl Tool {
         }
     }
 
-    /// Its name for people.
+    /// A tool whose input schema comes from the type of its arguments: names and types from the fields, descriptions
+    /// from their doc comments, limits from `#[schemars(…)]`. A field with a default or of type `Option` is optional.
+    /// Everything else is as with [`Tool::new`].
+    pub fn typed<A, H, F>(name: &str, description: &str, handler: H) -> Tool
+    where
+        A: DeserializeOwned + JsonSchema,
+        H: Fn(HandlerContext, A) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<ToolOutput, HandlerError>> + Send + 'static,
+    {
+        let schema = input_schema::of::<A>();
+        Tool { input_schema: schema, ..Tool::new(name, description, handler) }
+    }
+
+    /// Sets the display name.
     pub fn title(mut self, title: &str) -> Tool {
         self.title = Some(title.to_owned());
         self
     }
 
-    /// What it takes: a schema for each argument, and those that must be there.
+    /// Sets the input schema: the schema of each argument, and the required ones.
     pub fn input_schema(mut self, properties: Json, required: &[&str]) -> Tool {
         self.input_schema = json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
         self
     }
 
-    /// The schema of what it gives to machines.
+    /// Sets the schema of the structured content.
     pub fn output_schema(mut self, schema: Json) -> Tool {
         self.output_schema = Some(schema);
         self
     }
 
-    /// It changes nothing.
+    /// It changes nothing (`readOnlyHint`).
     pub fn read_only(mut self) -> Tool {
         self.effect = ToolEffect::ReadOnly;
         self
     }
 
-    /// It adds something and takes nothing away.
+    /// It only adds (`destructiveHint: false`).
     pub fn non_destructive(mut self) -> Tool {
         self.effect = ToolEffect::NonDestructive;
         self
     }
 
-    /// Calling it twice does no more than calling it once.
+    /// It may change or remove things (`destructiveHint`). This is the default.
+    pub fn destructive(mut self) -> Tool {
+        self.effect = ToolEffect::Destructive;
+        self
+    }
+
+    /// Repeated calls with the same arguments have no further effect (`idempotentHint`).
     pub fn idempotent(mut self) -> Tool {
         self.idempotency = Idempotency::Idempotent;
         self
     }
 
-    /// It deals with others than its server.
+    /// It interacts with external entities (`openWorldHint`).
     pub fn open_world(mut self) -> Tool {
         self.world = World::Open;
         self
     }
 
-    /// What it is called.
+    /// The name.
     pub fn name(&self) -> &str {
         &self.name
     }

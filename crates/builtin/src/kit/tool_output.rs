@@ -1,4 +1,4 @@
-//! What handlers give back: texts, pictures, values for machines.
+//! The result of a tool: content blocks and structured content.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -13,41 +13,41 @@ pub struct ToolOutput {
 }
 
 impl ToolOutput {
-    /// A text.
+    /// A text block.
     pub fn text(text: impl Into<String>) -> ToolOutput {
         ToolOutput::default().with_text(text)
     }
 
-    /// A value for machines, and the same in words.
+    /// Structured content, and the same as text.
     pub fn structured(value: Json, text: impl Into<String>) -> ToolOutput {
         ToolOutput { structured: Some(value), ..ToolOutput::text(text) }
     }
 
-    /// A picture.
+    /// An image block.
     pub fn image(bytes: &[u8], mime_type: &str) -> ToolOutput {
         ToolOutput::default().with_image(bytes, mime_type)
     }
 
-    /// Another picture after what is there.
+    /// Adds an image block.
     pub fn with_image(mut self, bytes: &[u8], mime_type: &str) -> ToolOutput {
         let data = STANDARD.encode(bytes);
         self.blocks.push(json!({"type": "image", "data": data, "mimeType": mime_type}));
         self
     }
 
-    /// Another text after what is there.
+    /// Adds a text block.
     pub fn with_text(mut self, text: impl Into<String>) -> ToolOutput {
         self.blocks.push(json!({"type": "text", "text": text.into()}));
         self
     }
 
-    /// The address of a resource of the same server, after what is there.
+    /// Adds a link to a resource of the same server.
     pub fn with_resource_link(mut self, uri: &str, name: &str) -> ToolOutput {
         self.blocks.push(json!({"type": "resource_link", "uri": uri, "name": name}));
         self
     }
 
-    /// A failure, in words that a model may act on.
+    /// A failed call, with a message for the model.
     pub(crate) fn error(message: String) -> ToolOutput {
         ToolOutput { is_error: true, ..ToolOutput::text(message) }
     }

@@ -1,4 +1,4 @@
-//! TODO facade
+//! File formats that `Read` shows in a special way: pictures, notebooks, PDFs.
 
 pub(crate) mod image;
 pub(crate) mod notebook;

@@ -1,13 +1,13 @@
-//! The prompt `review`: asks for a review of changes, with the tools that are here.
+//! The prompt `review`: asks for a code review with the workspace tools.
 
 use crate::kit::context::HandlerContext;
 use crate::kit::handler_error::HandlerError;
 use crate::kit::prompt::{Prompt, PromptArgument, PromptArguments, PromptMessage};
 
-/// How much of an argument is taken, in characters.
+/// The maximum length of an argument, in characters.
 const MAX_ARGUMENT_LENGTH: usize = 2000;
 
-/// What is reviewed unless told otherwise.
+/// The default review target.
 const DEFAULT_TARGET: &str = "the changes in the working tree that are not committed yet";
 
 pub(super) fn prompt() -> Prompt {

@@ -1,40 +1,36 @@
-//! One client's place: the folders it may touch, the files it has read, the folder its shell stands in and what it
-//! started. Tools do their work here, on threads for work that blocks.
+//! One client's session: the allowed folders, the files it has read, the shell's working folder, and its
+//! commands.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use switchboard_wire::process::child::Program;
 use tempfile::TempDir;
 use url::Url;
 
-use super::files::allowed_roots::{Access, AllowedRoots, ResolvedPath};
-use super::files::contents;
-use super::files::contents::{FileContents, WriteMode};
+use super::files::allowed_roots::{Access, AllowedRoots};
 use super::files::file_error::FileError;
-use super::files::read_files::{Fingerprint, ReadFiles};
-use super::files::text_encoding::{DecodedText, Encoding, decode};
+use super::files::read_files::ReadFiles;
 use super::shell::jobs::Jobs;
 use super::{ClientRoots, WorkspaceSettings};
 use crate::kit::context::HandlerContext;
 use crate::kit::handler_error::HandlerError;
 
-/// One client's place.
+/// One client's session.
 pub(super) struct WorkspaceSession {
-    settings: WorkspaceSettings,
-    /// Where outputs lie; absent where no folder could be made.
+    pub(super) settings: WorkspaceSettings,
+    /// The folder for outputs; `None` if it could not be created.
     output_dir: Option<TempDir>,
     current_roots: Mutex<CurrentRoots>,
-    read_files: Mutex<ReadFiles>,
-    /// Held while a file is changed, so that two changes of one file come one after the other.
-    write_lock: Mutex<()>,
-    /// Where the shell stands.
+    pub(super) read_files: Mutex<ReadFiles>,
+    /// Held during a write, so that writes happen one after the other.
+    pub(super) write_lock: Mutex<()>,
+    /// The shell's working folder.
     shell_dir: Mutex<Option<PathBuf>>,
     pub(super) jobs: Jobs,
 }
 
-/// The folders that count, and how often the client had changed its own by then.
+/// The current roots, and the client's roots revision they are from.
 struct CurrentRoots {
     roots: Arc<AllowedRoots>,
     revision: Option<u64>,
@@ -42,11 +38,11 @@ struct CurrentRoots {
 
 impl fmt::Debug for WorkspaceSession {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Workplace({:?})", self.settings.roots)
+        write!(f, "WorkspaceSession({:?})", self.settings.roots)
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -70,18 +66,18 @@ impl WorkspaceSession {
         })
     }
 
-    /// Ends what was started here, and waits for it.
+    /// Ends all commands and waits for them.
     pub(super) async fn shut_down(&self) {
         self.jobs.shut_down().await;
     }
 
-    /// Where outputs lie.
+    /// The folder for outputs.
     pub(super) fn output_dir(&self) -> Result<&Path, HandlerError> {
         let outputs = self.output_dir.as_ref().map(TempDir::path);
-        outputs.ok_or_else(|| HandlerError::failed("there is no folder to keep outputs in"))
+        outputs.ok_or_else(|| HandlerError::failed("there is no folder for outputs"))
     }
 
-    /// The folders that count for this call. The client is asked where it has a say and was not asked yet.
+    /// The allowed folders for a call. Asks the client for its roots when they are used and not known yet.
     pub(super) async fn allowed_roots(
         &self,
         context: &HandlerContext,
@@ -108,21 +104,7 @@ impl WorkspaceSession {
         Ok(roots)
     }
 
-    /// Does something with files, on a thread of its own.
-    pub(super) async fn run_blocking<T: Send + 'static>(
-        self: &Arc<WorkspaceSession>,
-        context: HandlerContext,
-        work: impl FnOnce(FileAccess) -> Result<T, HandlerError> + Send + 'static,
-    ) -> Result<T, HandlerError> {
-        let roots = self.allowed_roots(&context).await?;
-        let access = FileAccess { session: self.clone(), roots, context };
-        match tokio::task::spawn_blocking(move || work(access)).await {
-            Ok(done) => done,
-            Err(_) => Err(HandlerError::failed("it broke on the way; nothing was changed")),
-        }
-    }
-
-    /// Where the shell stands: where the last command left it, while that is allowed.
+    /// The shell's working folder: that of the last command, while it is allowed.
     pub(super) fn shell_dir(&self, roots: &AllowedRoots) -> Result<PathBuf, HandlerError> {
         let shell_dir = lock(&self.shell_dir).clone();
         let shell_dir = shell_dir.filter(|folder| is_allowed(roots, folder));
@@ -130,7 +112,7 @@ impl WorkspaceSession {
         shell_dir.or_else(first).ok_or_else(|| FileError::NoRoots.into())
     }
 
-    /// Moves the shell where that is allowed; says whether it is.
+    /// Sets the shell's working folder; `false` if it is not allowed.
     pub(super) fn set_shell_dir(&self, roots: &AllowedRoots, folder: &Path) -> bool {
         let is_allowed = is_allowed(roots, folder);
         *lock(&self.shell_dir) = is_allowed.then(|| folder.to_owned());
@@ -145,114 +127,4 @@ fn is_allowed(roots: &AllowedRoots, folder: &Path) -> bool {
 
 fn file_uri_to_path(uri: &str) -> Option<PathBuf> {
     Url::parse(uri).ok().filter(|url| url.scheme() == "file")?.to_file_path().ok()
-}
-
-/// One call's turn at the files.
-#[derive(Debug)]
-pub(super) struct FileAccess {
-    session: Arc<WorkspaceSession>,
-    pub(super) roots: Arc<AllowedRoots>,
-    pub(super) context: HandlerContext,
-}
-
-/// A text file that was read before and is still what it was then.
-#[derive(Debug)]
-pub(super) struct ReadTextFile {
-    pub(super) resolved: ResolvedPath,
-    pub(super) decoded: DecodedText,
-    contents: FileContents,
-}
-
-impl FileAccess {
-    /// The program that reads PDFs.
-    pub(super) fn pdf_reader(&self) -> Option<&Program> {
-        self.session.settings.pdf_reader.as_ref()
-    }
-
-    /// A place to look at.
-    pub(super) fn resolve(&self, path: &str) -> Result<ResolvedPath, FileError> {
-        self.roots.resolve(path, Access::Read)
-    }
-
-    /// The folder to begin at; the first allowed one where none is named.
-    pub(super) fn resolve_start(&self, path: Option<&str>) -> Result<ResolvedPath, FileError> {
-        self.resolve(path.filter(|it| !it.is_empty()).unwrap_or("."))
-    }
-
-    /// Remembers what a file is like.
-    pub(super) fn remember_read(&self, resolved: &ResolvedPath, fingerprint: Fingerprint) {
-        lock(&self.session.read_files).insert(&resolved.path, fingerprint);
-    }
-
-    /// Changes files while nobody else here does.
-    pub(super) fn with_write_lock<T>(
-        &self,
-        work: impl FnOnce() -> Result<T, HandlerError>,
-    ) -> Result<T, HandlerError> {
-        let _held = lock(&self.session.write_lock);
-        work()
-    }
-
-    /// The contents of a file that was read before, if it is still what it was.
-    pub(super) fn contents_as_read(
-        &self,
-        resolved: &ResolvedPath,
-    ) -> Result<FileContents, FileError> {
-        let fingerprint = lock(&self.session.read_files).touch(&resolved.path);
-        let fingerprint =
-            fingerprint.ok_or_else(|| FileError::NotRead { path: resolved.path.clone() })?;
-        let contents = contents::read_contents(resolved)?;
-        match fingerprint.has_same_contents(&contents.fingerprint) {
-            true => Ok(contents),
-            false => Err(FileError::ModifiedMeanwhile { path: resolved.path.clone() }),
-        }
-    }
-
-    /// The same as text.
-    pub(super) fn text_as_read(&self, path: &str) -> Result<ReadTextFile, FileError> {
-        let resolved = self.roots.resolve(path, Access::Write)?;
-        // Said first: who has not read a file that is not there is told so.
-        resolved.stat()?;
-        let contents = self.contents_as_read(&resolved)?;
-        let decoded = decode(&contents.bytes).map_err(|why| FileError::NotText {
-            path: resolved.path.clone(),
-            what: why.description(),
-        })?;
-        Ok(ReadTextFile { resolved, decoded, contents })
-    }
-
-    /// Puts another text in its place.
-    pub(super) fn save(&self, known: &ReadTextFile, text: &str) -> Result<(), FileError> {
-        let bytes = known.decoded.encoding.encode(text);
-        self.write(&known.resolved, &bytes, WriteMode::Replace(&known.contents))
-    }
-
-    /// Puts contents in a file's place, and remembers them.
-    pub(super) fn write(
-        &self,
-        resolved: &ResolvedPath,
-        bytes: &[u8],
-        write_mode: WriteMode<'_>,
-    ) -> Result<(), FileError> {
-        let fingerprint = contents::write_contents(resolved, bytes, write_mode)?;
-        self.remember_read(resolved, fingerprint);
-        Ok(())
-    }
-}
-
-/// How a new text is written down where one was there before: in the same way.
-pub(super) fn detect_encoding(contents: &FileContents) -> (Encoding, Option<DecodedText>) {
-    match decode(&contents.bytes) {
-        Ok(decoded) => (decoded.encoding, Some(decoded)),
-        Err(_) => (Encoding::Utf8, None),
-    }
-}
-
-/// Lines with their numbers in front, as every tool shows them.
-pub(super) fn with_line_numbers<'a>(lines: impl Iterator<Item = &'a str>, first: usize) -> String {
-    let mut text = String::new();
-    for (number, line) in (first..).zip(lines) {
-        text.push_str(&format!("{number:>6}\t{line}\n"));
-    }
-    text
 }

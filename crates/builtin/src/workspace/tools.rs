@@ -1,12 +1,14 @@
-//! TODO facade
+//! The tools of the workspace, one file each. Each has a function `tool` that makes it for a session.
 
-pub(crate) mod bash;
-pub(crate) mod bash_output;
-pub(crate) mod edit;
-pub(crate) mod glob;
-pub(crate) mod grep;
-pub(crate) mod kill_bash;
-pub(crate) mod ls;
-pub(crate) mod multi_edit;
-pub(crate) mod read;
-pub(crate) mod write;
+pub(super) mod bash;
+pub(super) mod bash_output;
+pub(super) mod edit;
+mod edit_operation;
+pub(super) mod glob;
+pub(super) mod grep;
+mod grep_search;
+pub(super) mod kill_bash;
+pub(super) mod ls;
+pub(super) mod multi_edit;
+pub(super) mod read;
+pub(super) mod write;

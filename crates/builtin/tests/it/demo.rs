@@ -1,4 +1,4 @@
-//! The demonstration server, tool by tool.
+//! The demo server, tool by tool.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ fn folder() -> tempfile::TempDir {
 }
 
 #[tokio::test]
-async fn it_offers_something_of_everything() {
+async fn the_tools_are_listed_with_their_hints() {
     let folder = folder();
     let test_client = TestClient::new(&server(folder.path()), Era::Modern).await;
     let listed = test_client.request_json("tools/list", json!({})).await.expect("a list");
@@ -65,7 +65,64 @@ async fn it_offers_something_of_everything() {
 }
 
 #[tokio::test]
-async fn notes_outlive_the_server_and_are_their_owners_alone() {
+async fn input_schemas_describe_the_arguments() {
+    let folder = folder();
+    let test_client = TestClient::new(&server(folder.path()), Era::Modern).await;
+    let listed = test_client.request_json("tools/list", json!({})).await.expect("a list");
+    let note_id = json!({"type": "integer", "minimum": 1});
+    let note_text = json!({"type": "string", "minLength": 1, "maxLength": 10_000});
+    let offset = json!({
+        "type": "string", "pattern": "^[+-][0-9]{2}:[0-9]{2}$",
+        "description": "The time zone, as its distance from UTC: +02:00",
+    });
+    let pause = json!({
+        "type": "integer", "minimum": 0, "maximum": 60_000, "default": 500,
+        "description": "How long a pause is.",
+    });
+    let expected = [
+        ("add_note", json!({"text": note_text}), json!(["text"])),
+        ("book_table", json!({}), json!([])),
+        (
+            "count_slowly",
+            json!({
+                "steps": {"type": "integer", "minimum": 1, "maximum": 1000},
+                "milliseconds": pause,
+            }),
+            json!(["steps"]),
+        ),
+        ("delete_note", json!({"id": note_id}), json!(["id"])),
+        (
+            "draw_clock",
+            json!({
+                "hour": {"type": "integer", "minimum": 0, "maximum": 23},
+                "minute": {"type": "integer", "minimum": 0, "maximum": 59},
+            }),
+            json!(["hour", "minute"]),
+        ),
+        ("echo", json!({"text": {"type": "string", "maxLength": 100_000}}), json!(["text"])),
+        ("list_notes", json!({}), json!([])),
+        (
+            "long_text",
+            json!({"lines": {"type": "integer", "minimum": 1, "maximum": 100_000}}),
+            json!(["lines"]),
+        ),
+        ("now", json!({"offset": offset}), json!([])),
+        ("rewrite_note", json!({"id": note_id, "text": note_text}), json!(["id", "text"])),
+        ("sign_guestbook", json!({}), json!([])),
+    ];
+    let tools = listed["tools"].as_array().expect("a list");
+    for (tool, (name, properties, required)) in tools.iter().zip(expected) {
+        let schema = json!({
+            "type": "object", "properties": properties, "required": required,
+            "additionalProperties": false,
+        });
+        assert_eq!((&tool["name"], &tool["inputSchema"]), (&json!(name), &schema));
+    }
+    test_client.shut_down().await;
+}
+
+#[tokio::test]
+async fn notes_survive_a_restart_in_a_private_file() {
     let folder = folder();
     let first = TestClient::new(&server(folder.path()), Era::Legacy).await;
     assert_eq!(first.text("list_notes", json!({})).await, "There are no notes.");
@@ -77,7 +134,7 @@ async fn notes_outlive_the_server_and_are_their_owners_alone() {
     assert_eq!(second.text("list_notes", json!({})).await, "1: Buy tea\n2: Call Ada\n");
     assert_eq!(second.text("delete_note", json!({"id": 2})).await, "Note 2 is gone: Call Ada");
     assert_eq!(second.call("delete_note", json!({"id": 2})).await["isError"], true);
-    // A number is not given twice.
+    // IDs are not reused.
     second.call("add_note", json!({"text": "Third"})).await;
     assert_eq!(second.text("list_notes", json!({})).await, "1: Buy tea\n3: Third\n");
     for text in ["", "  ", &"x".repeat(10_001)] {
@@ -98,7 +155,7 @@ async fn notes_outlive_the_server_and_are_their_owners_alone() {
 }
 
 #[tokio::test]
-async fn a_file_that_holds_something_else_is_left_as_it_is() {
+async fn a_file_with_other_content_is_not_overwritten() {
     let folder = folder();
     let file = folder.path().join("deep/notes.json");
     std::fs::create_dir(folder.path().join("deep")).expect("a folder");
@@ -128,7 +185,7 @@ async fn many_writers_lose_nothing() {
 }
 
 #[tokio::test]
-async fn notes_are_read_and_followed_in_either_era() {
+async fn notes_are_read_and_subscribed_to_in_both_eras() {
     for era in BOTH_ERAS {
         let folder = folder();
         let server = server(folder.path());
@@ -179,11 +236,11 @@ async fn notes_are_read_and_followed_in_either_era() {
 }
 
 #[tokio::test]
-async fn prompts_speak_and_their_arguments_are_completed() {
+async fn prompts_are_rendered_and_their_arguments_completed() {
     let folder = folder();
     let test_client = TestClient::new(&server(folder.path()), Era::Modern).await;
     test_client.call("add_note", json!({"text": "Tea ceremonies"})).await;
-    let said = async |name: &str, arguments: Json| {
+    let render = async |name: &str, arguments: Json| {
         let params = json!({"name": name, "arguments": arguments});
         test_client
             .request_json("prompts/get", params)
@@ -191,16 +248,16 @@ async fn prompts_speak_and_their_arguments_are_completed() {
             .map(|it| it["messages"][0]["content"]["text"].clone())
     };
     assert_eq!(
-        said("summarise_notes", json!({})).await.expect("words"),
+        render("summarise_notes", json!({})).await.expect("words"),
         "Summarise these notes in a sentence or two:\n\n1: Tea ceremonies"
     );
     assert_eq!(
-        said("write_about", json!({"topic": "tea", "tone": "funny"})).await.expect("words"),
+        render("write_about", json!({"topic": "tea", "tone": "funny"})).await.expect("words"),
         "Write five lines about tea, in a funny tone."
     );
-    assert_eq!(said("write_about", json!({})).await.expect_err("no topic").code, -32602);
+    assert_eq!(render("write_about", json!({})).await.expect_err("no topic").code, -32602);
     assert_eq!(
-        said("write_about", json!({"topic": "a", "x": "y"})).await.expect_err("x").code,
+        render("write_about", json!({"topic": "a", "x": "y"})).await.expect_err("x").code,
         -32602
     );
     let complete = async |about: Json, name: &str, value: &str| {
@@ -219,7 +276,7 @@ async fn prompts_speak_and_their_arguments_are_completed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn counting_tells_how_far_it_is() {
+async fn counting_reports_progress() {
     let folder = folder();
     let test_client = TestClient::new(&server(folder.path()), Era::Modern).await;
     let (tell, mut progress) = mpsc::channel(16);
@@ -242,7 +299,7 @@ async fn counting_tells_how_far_it_is() {
 }
 
 #[tokio::test]
-async fn results_may_be_long_and_may_be_pictures() {
+async fn results_may_be_long_or_pictures() {
     let folder = folder();
     let test_client = TestClient::new(&server(folder.path()), Era::Modern).await;
     let text = test_client.text("long_text", json!({"lines": 3000})).await;
@@ -257,7 +314,7 @@ async fn results_may_be_long_and_may_be_pictures() {
 }
 
 #[tokio::test]
-async fn a_table_is_booked_only_where_somebody_says_so() {
+async fn a_table_is_booked_only_if_the_user_accepts() {
     let folder = folder();
     let server = server(folder.path());
     let full = json!({"name": "Ada", "day": "2026-07-28", "guests": 4, "newsletter": false});
@@ -295,7 +352,7 @@ async fn a_table_is_booked_only_where_somebody_says_so() {
 }
 
 #[tokio::test]
-async fn the_guestbook_is_a_page_to_visit() {
+async fn the_guestbook_is_a_url_elicitation() {
     let folder = folder();
     let server = server(folder.path());
     for era in BOTH_ERAS {
@@ -309,21 +366,21 @@ async fn the_guestbook_is_a_page_to_visit() {
 }
 
 #[tokio::test]
-async fn the_question_about_a_table_is_a_form_that_anybody_can_show() {
+async fn the_booking_form_has_a_valid_schema() {
     let folder = folder();
     let test_client = TestClient::new(&server(folder.path()), Era::Modern).await;
     let params = json!({"name": "book_table", "arguments": {}});
-    // Nobody answers, so the question is the result.
-    let asked = test_client
+    // Without an answer the result is the input request.
+    let result = test_client
         .client
         .request("tools/call")
         .params(switchboard_wire::jsonrpc::message::Payload::from_json(params.to_string().into()))
         .send()
         .await
         .expect("a question");
-    let asked: Json = asked.decode().expect("JSON");
-    assert_eq!(asked["resultType"], "input_required");
-    let question = &asked["inputRequests"]["question-1"];
+    let result: Json = result.decode().expect("JSON");
+    assert_eq!(result["resultType"], "input_required");
+    let question = &result["inputRequests"]["question-1"];
     assert_eq!(question["method"], "elicitation/create");
     let schema = &question["params"]["requestedSchema"];
     assert_eq!(schema["required"], json!(["name", "day", "guests"]));

@@ -1,4 +1,4 @@
-//! The kit: what handlers can do, what clients may do, in both eras.
+//! The kit: what handlers and clients can do, in both eras.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -74,7 +74,7 @@ async fn a_tool_is_listed_and_called_in_either_era() {
 }
 
 #[tokio::test]
-async fn what_makes_no_sense_is_refused_and_nothing_breaks() {
+async fn invalid_requests_are_refused() {
     let server = server(add());
     for era in BOTH_ERAS {
         let test_client = TestClient::new(&server, era).await;
@@ -103,7 +103,7 @@ async fn what_makes_no_sense_is_refused_and_nothing_breaks() {
 }
 
 #[tokio::test]
-async fn a_handler_that_panics_costs_its_call_alone() {
+async fn a_panicking_handler_ends_only_its_call() {
     let panics = Tool::new("panic", "Panics.", async |_: HandlerContext, it: SumArguments| {
         let first = [1].get(usize::try_from(it.a).unwrap_or(9)).copied();
         Ok(ToolOutput::text(first.expect("the test wants this panic").to_string()))
@@ -120,7 +120,7 @@ async fn a_handler_that_panics_costs_its_call_alone() {
 }
 
 #[tokio::test]
-async fn progress_comes_in_order_and_before_the_answer() {
+async fn progress_arrives_in_order_and_before_the_response() {
     let steps = Tool::new("steps", "Steps.", async |context: HandlerContext, _: NoArguments| {
         for step in 1..=5 {
             context.progress(step, 5, &format!("step {step}")).await;
@@ -140,7 +140,7 @@ async fn progress_comes_in_order_and_before_the_answer() {
             steps.push((update["progress"].as_u64(), update["total"].as_u64()));
         }
         assert_eq!(steps, (1..=5).map(|it| (Some(it), Some(5))).collect::<Vec<_>>());
-        // Who does not want to know is not told.
+        // Without a progress token there are no notifications.
         let mut quiet_client = TestClient::new(&server, era).await;
         quiet_client.call("steps", json!({})).await;
         assert!(quiet_client.notifications.try_recv().is_err());
@@ -149,7 +149,7 @@ async fn progress_comes_in_order_and_before_the_answer() {
     }
 }
 
-/// Says when it is dropped.
+/// Notifies when it is dropped.
 struct NotifyOnDrop(Arc<Notify>);
 
 impl Drop for NotifyOnDrop {
@@ -159,16 +159,16 @@ impl Drop for NotifyOnDrop {
 }
 
 #[tokio::test]
-async fn a_cancelled_call_is_dropped_and_gets_no_answer() {
-    let (begun, dropped) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let (tell_begun, tell_dropped) = (begun.clone(), dropped.clone());
+async fn a_cancelled_call_is_dropped_and_gets_no_response() {
+    let (started, dropped) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (started_sender, dropped_sender) = (started.clone(), dropped.clone());
     let forever =
         Tool::new("forever", "Never ends.", move |context: HandlerContext, _: NoArguments| {
-            let (begun, guard) = (tell_begun.clone(), NotifyOnDrop(tell_dropped.clone()));
+            let (started, guard) = (started_sender.clone(), NotifyOnDrop(dropped_sender.clone()));
             async move {
                 let _guard = guard;
                 assert!(!context.is_cancelled());
-                begun.notify_one();
+                started.notify_one();
                 std::future::pending::<()>().await;
                 Ok(ToolOutput::text("never"))
             }
@@ -178,15 +178,15 @@ async fn a_cancelled_call_is_dropped_and_gets_no_answer() {
         let test_client = TestClient::new(&server, era).await;
         let call = test_client.request("tools/call", json!({"name": "forever"}));
         let calling = tokio::spawn(call.send());
-        timeout(TIMEOUT, begun.notified()).await.expect("it begins");
+        timeout(TIMEOUT, started.notified()).await.expect("it begins");
         calling.abort();
         timeout(TIMEOUT, dropped.notified()).await.expect("it is dropped");
-        // A call of its own still gets an answer, and the end of the link ends one that does not.
+        // Other calls still get a response, and closing the transport ends a call without one.
         let listed = test_client.request_json("tools/list", json!({})).await.expect("a list");
         assert_eq!(listed["tools"][0]["name"], "forever");
         let calling =
             tokio::spawn(test_client.request("tools/call", json!({"name": "forever"})).send());
-        timeout(TIMEOUT, begun.notified()).await.expect("it begins");
+        timeout(TIMEOUT, started.notified()).await.expect("it begins");
         test_client.client.close();
         timeout(TIMEOUT, dropped.notified()).await.expect("it is dropped with the link");
         let ended = calling.await.expect("no panic");
@@ -200,30 +200,30 @@ fn eliciting_tool(runs: &Arc<AtomicUsize>) -> Tool {
     Tool::new("ask", "Asks twice.", move |context: HandlerContext, _: NoArguments| {
         runs.fetch_add(1, Ordering::Relaxed);
         async move {
-            let mut said = Vec::new();
+            let mut messages = Vec::new();
             for name in ["one", "two"] {
                 let question = Elicitation::form(name, vec![FormField::text("message", "It")]);
                 match context.elicit(&question).await? {
-                    ElicitationResult::Accepted(given) => said.push(given["message"].clone()),
+                    ElicitationResult::Accepted(given) => messages.push(given["message"].clone()),
                     ElicitationResult::Declined | ElicitationResult::Cancelled => {
                         return Err(HandlerError::failed("no"));
                     }
                 }
             }
-            Ok(ToolOutput::text(json!(said).to_string()))
+            Ok(ToolOutput::text(json!(messages).to_string()))
         }
     })
 }
 
 #[tokio::test]
-async fn several_questions_are_asked_in_either_era_and_their_answers_are_kept_apart() {
+async fn several_elicitations_get_their_own_answers_in_both_eras() {
     for (era, expected) in [(Era::Legacy, 1), (Era::Modern, 3)] {
         let runs = Arc::new(AtomicUsize::new(0));
         let server = server(eliciting_tool(&runs));
         let answer = json!({"action": "accept", "content": "asked"});
         let abilities = vec![ClientCapability::Elicitation];
         let test_client = TestClient::with_answer(&server, era, abilities, answer).await;
-        // The client answers with what it was asked, so each answer tells its question.
+        // The client's answer repeats the question, so each answer names its question.
         assert_eq!(test_client.text("ask", json!({})).await, r#"["one","two"]"#, "{era}");
         assert_eq!(runs.load(Ordering::Relaxed), expected, "{era}");
         test_client.shut_down().await;
@@ -231,7 +231,7 @@ async fn several_questions_are_asked_in_either_era_and_their_answers_are_kept_ap
 }
 
 #[tokio::test]
-async fn a_client_that_cannot_be_asked_is_not_asked() {
+async fn a_client_without_elicitation_is_not_asked() {
     let server = server(eliciting_tool(&Arc::default()));
     let non_eliciting = |era| TestClient::with_answer(&server, era, Vec::new(), Json::Null);
     let legacy = non_eliciting(Era::Legacy).await;
@@ -248,7 +248,7 @@ async fn a_client_that_cannot_be_asked_is_not_asked() {
 }
 
 #[tokio::test]
-async fn a_state_that_nobody_gave_out_is_refused() {
+async fn a_forged_state_is_refused() {
     let server = server(eliciting_tool(&Arc::default()));
     let test_client = TestClient::new(&server, Era::Modern).await;
     let params = json!({"name": "ask", "requestState": "{}", "inputResponses": {"question-1": {"action": "accept"}}});
@@ -260,7 +260,7 @@ async fn a_state_that_nobody_gave_out_is_refused() {
 }
 
 #[tokio::test]
-async fn tools_that_come_and_go_are_told_to_whoever_listens() {
+async fn tool_list_changes_are_sent_to_subscribers() {
     let server = server(add());
     let mut legacy = TestClient::new(&server, Era::Legacy).await;
     let mut modern = TestClient::new(&server, Era::Modern).await;
@@ -280,7 +280,7 @@ async fn tools_that_come_and_go_are_told_to_whoever_listens() {
     );
     assert!(server.remove_tool("new").is_some());
     assert_eq!(modern.next_notification().await.0, "notifications/tools/list_changed");
-    // Who stops listening is told nothing more.
+    // A client that stopped listening gets no more notifications.
     listening.abort();
     let _aborted = listening.await;
     modern.request_json("tools/list", json!({})).await.expect("a list");
@@ -301,7 +301,7 @@ pub fn open_subscription(
 }
 
 #[tokio::test]
-async fn what_goes_on_is_told_as_loudly_as_the_client_wants_it() {
+async fn log_messages_respect_the_clients_level() {
     let log_tool = Tool::new("talk", "Talks.", async |context: HandlerContext, _: NoArguments| {
         context.log(LogLevel::Debug, "quietly").await;
         context.log(LogLevel::Warning, "loudly").await;
@@ -336,7 +336,7 @@ async fn what_goes_on_is_told_as_loudly_as_the_client_wants_it() {
 }
 
 #[tokio::test]
-async fn too_many_questions_at_once_are_refused() {
+async fn too_many_concurrent_requests_are_refused() {
     let release = Arc::new(Notify::new());
     let released = release.clone();
     let wait = Tool::new("wait", "Waits.", move |_: HandlerContext, _: NoArguments| {
@@ -387,7 +387,7 @@ async fn long_lists_come_in_pages() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_may_take_as_long_as_its_client_waits() {
+async fn a_handler_has_no_time_limit() {
     let slow = Tool::new("slow", "Takes an hour.", async |_: HandlerContext, _: NoArguments| {
         tokio::time::timeout(Duration::from_secs(3600), std::future::pending::<()>())
             .await

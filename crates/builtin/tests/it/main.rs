@@ -1,4 +1,4 @@
-//! Tests of servers in this process, as a client of either era sees them.
+//! In-process servers, as clients of both eras see them.
 
 mod demo;
 mod kit;

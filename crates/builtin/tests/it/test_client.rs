@@ -1,4 +1,4 @@
-//! A client of one era, and a person behind it who always gives the same answer.
+//! A client of one era, with a user who always gives the same answer.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -22,13 +22,13 @@ use tokio::time::timeout;
 
 pub const BOTH_ERAS: [Era; 2] = [Era::Legacy, Era::Modern];
 
-/// Nothing here takes this long unless it is broken.
+/// Longer than any operation takes unless it is broken.
 pub const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A client that talks to a server.
+/// A client connected to a server.
 pub struct TestClient {
     pub client: Client,
-    /// What the server said that nobody asked for: method and parameters.
+    /// The notifications of the server: method and parameters.
     pub notifications: mpsc::Receiver<(String, Json)>,
     answer: Json,
     server_task: JoinHandle<()>,
@@ -47,7 +47,7 @@ impl RequestHandler for FixedResponder {
         assert!(["elicitation/create", "roots/list"].contains(&method), "{method}");
         let params: Json = params.map(|it| it.decode().expect("JSON")).unwrap_or_default();
         let mut answer = self.0.clone();
-        // What was asked is part of the answer, so that a test can see it.
+        // The answer repeats the question, so that a test can see it.
         if answer["content"] == "asked" {
             answer["content"] = params;
         }
@@ -56,7 +56,7 @@ impl RequestHandler for FixedResponder {
 }
 
 impl TestClient {
-    /// Somebody who can be asked and declines.
+    /// A client whose user declines every elicitation.
     pub async fn new(server: &Arc<Server>, era: Era) -> TestClient {
         TestClient::with_answer(
             server,
@@ -67,7 +67,7 @@ impl TestClient {
         .await
     }
 
-    /// Somebody who can do these things and answers so.
+    /// A client with these capabilities and this answer.
     pub async fn with_answer(
         server: &Arc<Server>,
         era: Era,
@@ -79,7 +79,7 @@ impl TestClient {
         TestClient::connect(ours, server_task, era, abilities, answer).await
     }
 
-    /// The same over a link to a server that runs already.
+    /// The same over a transport to a running server.
     pub async fn connect(
         ours: InMemoryTransport,
         server_task: JoinHandle<()>,
@@ -129,7 +129,7 @@ impl TestClient {
             .timeout(TIMEOUT)
     }
 
-    /// An answer without what only its era puts there.
+    /// A result without the members that only its era adds.
     pub async fn request_json(&self, method: &'static str, params: Json) -> Result<Json, RpcError> {
         match self.request(method, params).send().await {
             Ok(answer) => {
@@ -145,7 +145,7 @@ impl TestClient {
         }
     }
 
-    /// A tool's result.
+    /// The result of a tool.
     pub async fn call(&self, tool: &str, arguments: Json) -> Json {
         let params = json!({"name": tool, "arguments": arguments});
         self.request_json("tools/call", params).await.expect("a result")
@@ -157,16 +157,15 @@ impl TestClient {
         result["content"][0]["text"].as_str().expect("a text").to_owned()
     }
 
-    /// What the server says next.
+    /// The next notification of the server.
     pub async fn next_notification(&mut self) -> (String, Json) {
         timeout(TIMEOUT, self.notifications.recv()).await.expect("in time").expect("something")
     }
 
-    /// Leaves, and waits until the server has noticed.
+    /// Disconnects, and waits until the server has noticed.
     pub async fn shut_down(self) {
-        let TestClient { client, server_task, event_task, task, .. } =
-            self;
-        // Also for whoever still listens.
+        let TestClient { client, server_task, event_task, task, .. } = self;
+        // Also ends other requests.
         client.close();
         timeout(TIMEOUT, async {
             task.await.expect("our side ends");

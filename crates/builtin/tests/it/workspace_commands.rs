@@ -1,4 +1,4 @@
-//! The workspace server's commands: what they say, where they stand, and that nothing of them stays behind.
+//! The workspace server's commands: output, working folder, and cleanup.
 
 use std::path::Path;
 use std::time::Duration;
@@ -18,13 +18,13 @@ fn read_pid(path: &Path) -> Option<u32> {
     std::fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
-/// The number of a process that wrote it into a file.
+/// The process ID that a command wrote to a file.
 fn wait_for_pid(path: &Path) -> u32 {
     wait_until(TIMEOUT, "it says its number", || read_pid(path))
 }
 
 #[tokio::test]
-async fn a_command_says_what_it_says_in_order_and_how_it_ended() {
+async fn a_command_returns_its_output_in_order_and_its_exit() {
     for era in BOTH_ERAS {
         let workspace = WorkspaceFixture::new(era).await;
         let ran =
@@ -32,12 +32,12 @@ async fn a_command_says_what_it_says_in_order_and_how_it_ended() {
         assert_eq!((&ran["output"], &ran["exitCode"]), (&json!("out\nerr\n"), &json!(3)));
         let text = workspace.text("Bash", json!({"command": "printf x; exit 3"})).await;
         assert_eq!(text, "x\n(exit code 3)\n");
-        assert_eq!(workspace.text("Bash", json!({"command": "true"})).await, "(it said nothing)\n");
+        assert_eq!(workspace.text("Bash", json!({"command": "true"})).await, "(no output)\n");
         let signal = workspace.call("Bash", json!({"command": "kill -9 $$"})).await;
         assert_eq!((&signal["exitCode"], &signal["signal"]), (&Json::Null, &json!(9)));
         let broken = workspace.call("Bash", json!({"command": "if then"})).await;
         assert_ne!(broken["exitCode"], 0);
-        // There is nothing to read, so nothing waits for it.
+        // Standard input is empty, so nothing waits for it.
         let input = workspace.call("Bash", json!({"command": "cat; echo $TERM"})).await;
         assert_eq!(input["output"], "dumb\n");
         assert!(workspace.tool_error("Bash", json!({"command": " "})).await.contains("from 1 to"));
@@ -46,7 +46,7 @@ async fn a_command_says_what_it_says_in_order_and_how_it_ended() {
 }
 
 #[tokio::test]
-async fn the_working_folder_is_kept_while_it_is_allowed() {
+async fn the_working_folder_persists_while_it_is_allowed() {
     let workspace = WorkspaceFixture::new(Era::Modern).await;
     workspace.write("sub dir/file", "");
     let root = workspace.root().display().to_string();
@@ -57,20 +57,20 @@ async fn the_working_folder_is_kept_while_it_is_allowed() {
     let left = workspace.text("Bash", json!({"command": "cd /"})).await;
     assert!(left.contains("/ is not an allowed folder"), "{left}");
     assert_eq!(run("pwd").await["output"], format!("{root}\n"));
-    // One that is gone is not stood in.
+    // A removed working folder is not used.
     run("mkdir gone; cd gone; rmdir ../gone").await;
     assert_eq!(run("pwd").await["output"], format!("{root}\n"));
     workspace.shut_down().await;
 }
 
 #[tokio::test]
-async fn a_long_output_is_shown_in_part_and_is_all_on_disk() {
+async fn a_long_output_is_truncated_and_complete_on_disk() {
     let workspace = WorkspaceFixture::new(Era::Modern).await;
     let ran = workspace.call("Bash", json!({"command": "seq 1 20000"})).await;
     let output = ran["output"].as_str().expect("a text");
     assert!(output.starts_with("1\n2\n") && output.ends_with("19999\n20000\n"));
     assert!(output.len() < 31_000 && output.contains("bytes are left out here"));
-    // The file is outside of the root, and can be read all the same; it cannot be changed.
+    // The output file is outside the roots; it can be read but not changed.
     let file = ran["outputFile"].as_str().expect("a path");
     let read = workspace.call("Read", json!({"file_path": file, "offset": 20_000})).await;
     assert_eq!(read["content"], "20000");
@@ -80,7 +80,7 @@ async fn a_long_output_is_shown_in_part_and_is_all_on_disk() {
 }
 
 #[tokio::test]
-async fn a_command_that_takes_too_long_is_ended_with_all_it_started() {
+async fn a_command_that_times_out_is_killed_with_its_descendants() {
     let workspace = WorkspaceFixture::new(Era::Modern).await;
     let command = "echo begun; (trap '' TERM; echo $BASHPID > child; sleep 1000) & \
                    (setsid sh -c 'echo $$ > away; sleep 1000') & \
@@ -93,16 +93,16 @@ async fn a_command_that_takes_too_long_is_ended_with_all_it_started() {
 }
 
 #[tokio::test]
-async fn a_command_that_nobody_waits_for_any_more_is_ended() {
+async fn a_cancelled_command_is_killed() {
     for era in BOTH_ERAS {
         let workspace = WorkspaceFixture::new(era).await;
         let command = "echo $$ > leader; sleep 1000";
         let params = json!({"name": "Bash", "arguments": {"command": command}});
         let call = workspace.test_client.request("tools/call", params).send();
         let path = workspace.path("leader");
-        let begun = tokio::task::spawn_blocking(move || wait_for_pid(&path));
+        let pid = tokio::task::spawn_blocking(move || wait_for_pid(&path));
         let leader = tokio::select! {
-            begun = begun => begun.expect("it says its number"),
+            pid = pid => pid.expect("it says its number"),
             answer = call => panic!("it ended: {answer:?}"),
         };
         let gone = tokio::task::spawn_blocking(move || wait_until_exited(leader, TIMEOUT));
@@ -112,7 +112,7 @@ async fn a_command_that_nobody_waits_for_any_more_is_ended() {
 }
 
 #[tokio::test]
-async fn what_a_command_leaves_running_ends_with_it() {
+async fn processes_left_running_end_with_their_command() {
     let workspace = WorkspaceFixture::new(Era::Modern).await;
     let ran = workspace.call("Bash", json!({"command": "sleep 1000 & echo $! > child"})).await;
     assert_eq!(ran["exitCode"], 0);
@@ -121,12 +121,12 @@ async fn what_a_command_leaves_running_ends_with_it() {
 }
 
 #[tokio::test]
-async fn a_command_in_the_background_is_read_and_ended() {
+async fn a_background_command_is_read_and_killed() {
     let workspace = WorkspaceFixture::new(Era::Legacy).await;
     let command = "echo one; echo two; echo $$ > leader; while [ ! -e go ]; do sleep 0.01; done; echo three; exit 7";
-    let begun =
+    let started =
         workspace.call("Bash", json!({"command": command, "run_in_background": true})).await;
-    let id = begun["bashId"].as_str().expect("a name").to_owned();
+    let id = started["bashId"].as_str().expect("a name").to_owned();
     assert_eq!(id, "bash_1");
     wait_for_pid(&workspace.path("leader"));
     let mut seen = String::new();
@@ -146,16 +146,16 @@ async fn a_command_in_the_background_is_read_and_ended() {
     let over = workspace.text("KillBash", json!({"bash_id": id})).await;
     assert_eq!(over, "`bash_1` is over: exit code 7");
 
-    let begun = workspace
+    let started = workspace
         .call("Bash", json!({"command": "seq 5; sleep 1000", "run_in_background": true}))
         .await;
-    let filter = json!({"bash_id": begun["bashId"], "filter": "[24]"});
+    let filter = json!({"bash_id": started["bashId"], "filter": "[24]"});
     let mut seen = String::new();
     while seen != "2\n4\n" {
         let read = workspace.call("BashOutput", filter.clone()).await;
         seen.push_str(read["output"].as_str().expect("a text"));
     }
-    let killed = workspace.call("KillBash", json!({"bash_id": begun["bashId"]})).await;
+    let killed = workspace.call("KillBash", json!({"bash_id": started["bashId"]})).await;
     assert_eq!(killed["signal"], 15);
     let unknown = workspace.tool_error("BashOutput", json!({"bash_id": "bash_9"})).await;
     assert!(unknown.contains("bash_1, bash_2"), "{unknown}");
@@ -181,7 +181,7 @@ async fn nothing_outlives_its_client() {
 }
 
 #[tokio::test]
-async fn there_are_only_so_many_in_the_background() {
+async fn background_commands_are_limited() {
     let workspace = WorkspaceFixture::new(Era::Modern).await;
     let begin = json!({"command": "sleep 1000", "run_in_background": true});
     for _ in 0..16 {

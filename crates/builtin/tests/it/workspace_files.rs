@@ -1,4 +1,4 @@
-//! The workspace server, as a client of either era sees it: files.
+//! The workspace server's file tools, as clients of both eras see them.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -11,7 +11,7 @@ use crate::test_client::BOTH_ERAS;
 use crate::workspace_fixture::{WorkspaceFixture, png};
 
 #[tokio::test]
-async fn tools_are_listed_with_what_they_may_do_and_schemas_of_objects() {
+async fn tools_are_listed_with_hints_and_object_schemas() {
     for era in BOTH_ERAS {
         let workspace = WorkspaceFixture::new(era).await;
         let hints = |tool: &Json| {
@@ -90,7 +90,7 @@ async fn a_text_is_read_by_lines() {
 }
 
 #[tokio::test]
-async fn encodings_are_understood_and_kept() {
+async fn encodings_are_detected_and_preserved() {
     let workspace = WorkspaceFixture::new(Era::Modern).await;
     let path = workspace.path("wide.txt");
     let bytes = |text: &str| {
@@ -125,7 +125,7 @@ async fn encodings_are_understood_and_kept() {
 async fn pictures_and_notebooks_are_shown() {
     let workspace = WorkspaceFixture::new(Era::Legacy).await;
     let picture = png(40, 30);
-    // Its beginning says what it is, not its name.
+    // The content decides the format, not the name.
     fs::write(workspace.path("picture.txt"), &picture).expect("it is written");
     let result = workspace.result("Read", json!({"file_path": "picture.txt"})).await;
     assert_eq!(result["structuredContent"]["width"], 40, "{result}");
@@ -169,18 +169,20 @@ async fn a_file_is_edited_only_as_it_was_read() {
         assert_eq!(edited["snippet"], "     1\tone\n     2\t2\n     3\tthree\n");
         // Our own changes are known.
         workspace.call("Edit", edit("2", "zwei")).await;
-        // Somebody else's are noticed, even where time and size stay the same.
+        // Changes by others are detected, even with the same time and size.
         let before =
             fs::metadata(workspace.path("a.txt")).expect("it is there").modified().expect("a time");
         workspace.write("a.txt", "one\nzwei\nthrEE\n");
         let file = fs::File::options().write(true).open(workspace.path("a.txt")).expect("it opens");
         file.set_modified(before).expect("it can be set");
         let changed = workspace.tool_error("Edit", edit("zwei", "2")).await;
-        assert!(changed.contains("changed by somebody else"), "{changed}");
+        assert!(changed.contains("has changed since it was read"), "{changed}");
         let write = json!({"file_path": "a.txt", "content": "mine"});
-        assert!(workspace.tool_error("Write", write).await.contains("changed by somebody else"));
+        assert!(
+            workspace.tool_error("Write", write).await.contains("has changed since it was read")
+        );
         assert_eq!(workspace.read("a.txt"), "one\nzwei\nthrEE\n");
-        // What was only touched is what it was.
+        // A changed modification time alone does not matter.
         workspace.call("Read", json!({"file_path": "a.txt"})).await;
         file.set_modified(std::time::SystemTime::now()).expect("it can be set");
         workspace.call("Edit", edit("zwei", "2")).await;
@@ -190,7 +192,7 @@ async fn a_file_is_edited_only_as_it_was_read() {
 }
 
 #[tokio::test]
-async fn an_edit_that_cannot_be_made_says_what_to_do() {
+async fn a_failed_edit_says_what_to_do() {
     let workspace = WorkspaceFixture::new(Era::Modern).await;
     workspace.write("a.rs", "fn main() {\n    go();\n    go();\n}\n");
     workspace.call("Read", json!({"file_path": "a.rs"})).await;
@@ -201,7 +203,7 @@ async fn an_edit_that_cannot_be_made_says_what_to_do() {
     let absent = workspace.tool_error("Edit", edit("fn mian() {", "x")).await; // misspelt on purpose
     assert!(absent.contains("line 1 is like it:\nfn main() {"), "{absent}");
     let blanks = workspace.tool_error("Edit", edit("\tgo();\n\tgo();", "x")).await;
-    assert!(blanks.contains("line 2 differs in blanks only"), "{blanks}");
+    assert!(blanks.contains("line 2 differs only in whitespace"), "{blanks}");
     let missing = json!({"file_path": "b.rs", "old_string": "a", "new_string": "b"});
     let missing = workspace.tool_error("Edit", missing).await;
     assert!(missing.contains("is not there; did you mean `a.rs`"), "{missing}");
@@ -273,7 +275,7 @@ async fn the_hundred_and_first_file_makes_the_first_one_unread() {
 }
 
 #[tokio::test]
-async fn two_clients_know_nothing_of_each_other() {
+async fn clients_are_isolated() {
     let workspace = WorkspaceFixture::new(Era::Modern).await;
     workspace.write("a.txt", "old");
     workspace.call("Read", json!({"file_path": "a.txt"})).await;
@@ -313,7 +315,7 @@ async fn nothing_outside_is_read_written_listed_or_searched() {
         let glob = json!({"pattern": "**", "path": path});
         assert!(workspace.tool_error("Glob", glob).await.contains("outside"));
     }
-    // Links are seen and not followed.
+    // Links are listed and not followed.
     assert_eq!(workspace.call("Glob", json!({"pattern": "**/*.txt"})).await["files"], json!([]));
     let grep = workspace.call("Grep", json!({"pattern": "secret"})).await;
     assert_eq!(grep["files"], json!([]));
@@ -373,9 +375,7 @@ async fn files_are_found_newest_first_and_without_what_is_ignored() {
     let ignored =
         workspace.call("Glob", json!({"pattern": "skipped/*", "include_ignored": true})).await;
     assert_eq!(names(&ignored, &workspace), ["skipped/it.rs"]);
-    assert!(
-        workspace.tool_error("Glob", json!({"pattern": "{a"})).await.contains("makes no sense")
-    );
+    assert!(workspace.tool_error("Glob", json!({"pattern": "{a"})).await.contains("invalid "));
     workspace.shut_down().await;
 }
 
@@ -416,7 +416,7 @@ async fn files_are_searched_as_ripgrep_does() {
         grep(json!({"pattern": "one.*two", "multiline": true, "output_mode": "content"})).await,
         "a.rs:1:fn one() {}\na.rs:2:let x = 1;\na.rs:3:fn two() {}\n"
     );
-    assert_eq!(grep(json!({"pattern": "one.*two"})).await, "nothing was found\n");
+    assert_eq!(grep(json!({"pattern": "one.*two"})).await, "no matches\n");
     let cut = workspace
         .call("Grep", json!({"pattern": "fn", "output_mode": "content", "head_limit": 1}))
         .await;
@@ -428,7 +428,7 @@ async fn files_are_searched_as_ripgrep_does() {
     assert_eq!(grep(json!({"pattern": "two", "path": "a.rs"})).await, "a.rs\n");
     let odd = workspace.tool_error("Grep", json!({"pattern": "x", "type": "pyhton"})).await; // misspelt on purpose
     assert!(odd.contains("did you mean `python`"), "{odd}");
-    assert!(workspace.tool_error("Grep", json!({"pattern": "("})).await.contains("makes no sense"));
+    assert!(workspace.tool_error("Grep", json!({"pattern": "("})).await.contains("invalid "));
     workspace.shut_down().await;
 }
 
@@ -453,18 +453,21 @@ async fn a_folder_is_listed() {
 }
 
 #[tokio::test]
-async fn a_review_is_asked_for_in_words_of_ours() {
+async fn the_review_prompt_names_its_target() {
     let workspace = WorkspaceFixture::new(Era::Modern).await;
-    let said =
+    let prompt =
         workspace.prompt("review", json!({"target": "main..topic", "focus": "locking"})).await;
-    assert!(said.contains("main..topic") && said.contains("Above all, look at: locking"), "{said}");
+    assert!(
+        prompt.contains("main..topic") && prompt.contains("Above all, look at: locking"),
+        "{prompt}"
+    );
     let usual = workspace.prompt("review", json!({})).await;
     assert!(usual.contains("not committed yet"), "{usual}");
     workspace.shut_down().await;
 }
 
 #[tokio::test]
-async fn the_folders_of_a_client_take_the_place_of_ours_where_they_may() {
+async fn the_clients_roots_replace_ours_if_allowed() {
     for era in BOTH_ERAS {
         let workspace = WorkspaceFixture::with_roots(era).await;
         let theirs = workspace.home().join("theirs");

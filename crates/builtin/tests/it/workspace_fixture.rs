@@ -1,4 +1,4 @@
-//! A workspace to try its tools in. Every result is held against the schema that its tool declares.
+//! A workspace for tests. Every result is validated against its tool's output schema.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,7 +18,7 @@ use crate::test_client::TestClient;
 pub struct WorkspaceFixture {
     home: Arc<tempfile::TempDir>,
     pub test_client: TestClient,
-    /// As they are listed.
+    /// The tools as listed.
     pub tools: Vec<Json>,
     schemas: BTreeMap<String, Validator>,
 }
@@ -30,7 +30,7 @@ impl WorkspaceFixture {
         WorkspaceFixture::start(Arc::new(home), era, ClientRoots::Ignored).await
     }
 
-    /// One whose client works in a folder `theirs` and may say so.
+    /// A fixture whose client has a root `theirs`.
     pub async fn with_roots(era: Era) -> WorkspaceFixture {
         let home = tempfile::tempdir().expect("a temp folder");
         fs::create_dir(home.path().join("root")).expect("a folder");
@@ -38,7 +38,7 @@ impl WorkspaceFixture {
         WorkspaceFixture::start(Arc::new(home), era, ClientRoots::Used).await
     }
 
-    /// Another client at the same folder.
+    /// Another client in the same folder.
     pub async fn second_client(&self, era: Era) -> WorkspaceFixture {
         WorkspaceFixture::start(self.home.clone(), era, ClientRoots::Ignored).await
     }
@@ -98,7 +98,7 @@ impl WorkspaceFixture {
         fs::read_to_string(self.path(name)).expect("it is there")
     }
 
-    /// A whole result. What is for machines fits its schema, or there is nothing and it failed.
+    /// A whole result. Its structured content matches the schema, or the call failed.
     pub async fn result(&self, tool: &str, arguments: Json) -> Json {
         let result = self.test_client.call(tool, arguments).await;
         match result.get("structuredContent") {
@@ -112,7 +112,7 @@ impl WorkspaceFixture {
         result
     }
 
-    /// What a tool gives to machines.
+    /// The structured content of a result.
     #[track_caller]
     pub fn call(&self, tool: &str, arguments: Json) -> impl Future<Output = Json> {
         let result = self.result(tool, arguments);
@@ -123,42 +123,42 @@ impl WorkspaceFixture {
         }
     }
 
-    /// What a tool says.
+    /// The text of a result.
     pub async fn text(&self, tool: &str, arguments: Json) -> String {
         let result = self.result(tool, arguments).await;
         assert_ne!(result["isError"], true, "{result}");
         result["content"][0]["text"].as_str().expect("a text").to_owned()
     }
 
-    /// Why a tool failed.
+    /// The message of a failed call.
     pub async fn tool_error(&self, tool: &str, arguments: Json) -> String {
         let result = self.result(tool, arguments).await;
         assert_eq!(result["isError"], true, "{result}");
         result["content"][0]["text"].as_str().expect("a text").to_owned()
     }
 
-    /// Why a call was refused.
+    /// The error of a refused request.
     pub async fn request_error(&self, tool: &str, arguments: Json) -> RpcError {
         let params = json!({"name": tool, "arguments": arguments});
         self.test_client.request_json("tools/call", params).await.expect_err("it is refused")
     }
 
-    /// The words of a prompt.
+    /// The text of a prompt.
     pub async fn prompt(&self, name: &str, arguments: Json) -> String {
         let params = json!({"name": name, "arguments": arguments});
-        let said = self.test_client.request_json("prompts/get", params).await.expect("words");
-        said["messages"][0]["content"]["text"].as_str().expect("a text").to_owned()
+        let prompt = self.test_client.request_json("prompts/get", params).await.expect("words");
+        prompt["messages"][0]["content"]["text"].as_str().expect("a text").to_owned()
     }
 
     pub async fn shut_down(self) {
         self.test_client.shut_down().await;
-        let kept = self.home.path().join("kept");
-        let left: Vec<_> = fs::read_dir(kept).expect("a folder").collect();
+        let outputs = self.home.path().join("kept");
+        let left: Vec<_> = fs::read_dir(outputs).expect("a folder").collect();
         assert!(left.is_empty() || Arc::strong_count(&self.home) > 1, "{left:?}");
     }
 }
 
-/// A picture of one colour.
+/// A picture of one color.
 pub fn png(width: u32, height: u32) -> Vec<u8> {
     let mut bytes = std::io::Cursor::new(Vec::new());
     let picture = image::DynamicImage::new_rgb8(width, height);

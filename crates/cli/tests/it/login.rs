@@ -88,7 +88,7 @@ fn a_person_who_says_no_is_not_signed_in() {
         setup(AuthorizationConfig { consent: Consent::Denies, ..AuthorizationConfig::compliant() });
     let ran = scene.swb(&["login", "web"]);
     assert!(ran.expect_failure(8).contains("access was denied"), "{}", ran.to_snapshot());
-    assert!(browser_page(&scene).contains("did not work"));
+    assert!(browser_page(&scene).contains("Signing in failed"));
 }
 
 /// A person at a terminal, with no browser on this machine.

@@ -1,15 +1,15 @@
-//! Which tokens are taken, and which are not.
+//! Which access tokens are accepted.
 
 use serde_json::{Value, json};
 
 use super::issuer::{
     ISSUER, Issuer, RESOURCE, Signer, authenticate_bearer, base64url, claims, jwk_with_kid,
 };
-use crate::flow::runner::unix_now;
 use crate::resource_server::{AccessTokenError, AuthError};
+use crate::time_and_random::unix_now;
 
 #[tokio::test]
-async fn a_good_token_says_who_it_is_for_whom_and_for_what() {
+async fn a_valid_token_gives_subject_client_and_scopes() {
     let issuer = Issuer::new();
     let ada = authenticate_bearer(&issuer.authenticator(), &issuer.token(json!({})))
         .await
@@ -20,8 +20,8 @@ async fn a_good_token_says_who_it_is_for_whom_and_for_what() {
 }
 
 #[tokio::test]
-async fn every_way_to_sign_is_taken_with_its_own_kind_of_key_only() {
-    let ways =
+async fn every_algorithm_needs_its_own_key_type() {
+    let algorithms =
         ["ES256", "ES384", "ES512", "EdDSA", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512"];
     let kinds = ["ES256", "ES384", "ES512", "EdDSA", "RS256"];
     let signers = kinds.map(|kind| (kind, Signer::generate(kind)));
@@ -29,30 +29,30 @@ async fn every_way_to_sign_is_taken_with_its_own_kind_of_key_only() {
         let issuer = Issuer::new();
         issuer.set_keys(&[jwk_with_kid(signer, "k")]);
         let authenticator = issuer.authenticator();
-        for way in ways {
-            let token = signer.sign(&json!({ "alg": way, "kid": "k" }), &claims(json!({})));
+        for algorithm in algorithms {
+            let token = signer.sign(&json!({ "alg": algorithm, "kid": "k" }), &claims(json!({})));
             let is_rsa = |name: &str| name.starts_with("RS") || name.starts_with("PS");
-            let is_own = *kind == way || (is_rsa(kind) && is_rsa(way));
+            let is_own = *kind == algorithm || (is_rsa(kind) && is_rsa(algorithm));
             assert_eq!(
                 authenticate_bearer(&authenticator, &token).await.is_ok(),
                 is_own,
-                "{kind} {way}"
+                "{kind} {algorithm}"
             );
         }
     }
 }
 
 #[tokio::test]
-async fn what_is_not_signed_by_the_issuer_is_refused() {
+async fn tokens_not_signed_by_the_issuer_are_refused() {
     let issuer = Issuer::new();
     let rsa = Signer::generate("RS256");
     issuer.set_keys(&[jwk_with_kid(&issuer.key, "k1"), jwk_with_kid(&rsa, "r1")]);
     let authenticator = issuer.authenticator();
     let good = issuer.token(json!({}));
-    let [header, said, signature] = good.split('.').collect::<Vec<_>>()[..] else {
+    let [header, payload, signature] = good.split('.').collect::<Vec<_>>()[..] else {
         panic!("three")
     };
-    let with = |header: Value| format!("{}.{said}.{signature}", base64url(header.to_string()));
+    let with = |header: Value| format!("{}.{payload}.{signature}", base64url(header.to_string()));
     let malformed = AccessTokenError::Malformed;
     let bad = AccessTokenError::Signature;
     let thief = Signer::generate("ES256");
@@ -60,9 +60,9 @@ async fn what_is_not_signed_by_the_issuer_is_refused() {
     let mut bringing = head.clone();
     bringing["jwk"] = thief.jwk();
     bringing["jku"] = json!("https://evil.example/jwks");
-    // The classic: the public key as the secret of something symmetric.
+    // Key confusion: the public key as an HMAC secret.
     let message =
-        format!("{}.{said}", base64url(json!({ "alg": "HS256", "kid": "r1" }).to_string()));
+        format!("{}.{payload}", base64url(json!({ "alg": "HS256", "kid": "r1" }).to_string()));
     let secret = aws_lc_rs::hmac::Key::new(
         aws_lc_rs::hmac::HMAC_SHA256,
         rsa.jwk()["n"].as_str().expect("a modulus").as_bytes(),
@@ -70,14 +70,14 @@ async fn what_is_not_signed_by_the_issuer_is_refused() {
     let symmetric =
         format!("{message}.{}", base64url(aws_lc_rs::hmac::sign(&secret, message.as_bytes())));
     let rows = [
-        ("none", format!("{}.{said}.", base64url(r#"{"alg":"none"}"#)), malformed),
-        ("None", format!("{}.{said}.", base64url(r#"{"alg":"None"}"#)), malformed),
+        ("none", format!("{}.{payload}.", base64url(r#"{"alg":"none"}"#)), malformed),
+        ("None", format!("{}.{payload}.", base64url(r#"{"alg":"None"}"#)), malformed),
         ("none, signed", with(json!({ "alg": "none", "kid": "k1" })), malformed),
         ("symmetric", symmetric, malformed),
         ("no algorithm", with(json!({ "kid": "k1" })), malformed),
         (
-            "said twice",
-            format!("{}.{said}.{signature}", base64url(r#"{"alg":"ES256","alg":"ES256"}"#)),
+            "repeated algorithm",
+            format!("{}.{payload}.{signature}", base64url(r#"{"alg":"ES256","alg":"ES256"}"#)),
             malformed,
         ),
         (
@@ -98,21 +98,21 @@ async fn what_is_not_signed_by_the_issuer_is_refused() {
             ),
             bad,
         ),
-        ("no signature", format!("{header}.{said}."), bad),
-        ("zeros", format!("{header}.{said}.{}", base64url([0; 64])), bad),
-        ("a short signature", format!("{header}.{said}.{}", &signature[..80]), bad),
-        ("two parts", format!("{header}.{said}"), malformed),
+        ("no signature", format!("{header}.{payload}."), bad),
+        ("zeros", format!("{header}.{payload}.{}", base64url([0; 64])), bad),
+        ("a short signature", format!("{header}.{payload}.{}", &signature[..80]), bad),
+        ("two parts", format!("{header}.{payload}"), malformed),
         ("four parts", format!("{good}.x"), malformed),
         ("five parts", format!("{good}..x"), malformed),
         ("one word", "canary".to_owned(), malformed),
         ("dots", "..".to_owned(), malformed),
-        ("padding", format!("{header}=.{said}.{signature}"), malformed),
+        ("padding", format!("{header}=.{payload}.{signature}"), malformed),
         ("too long", format!("{header}.{}.{signature}", "a".repeat(16 * 1024 - 300)), bad),
     ];
-    for (what, token, fault) in rows {
+    for (what, token, error) in rows {
         assert_eq!(
             authenticate_bearer(&authenticator, &token).await,
-            Err(AuthError::Token(fault)),
+            Err(AuthError::Token(error)),
             "{what}"
         );
     }
@@ -120,10 +120,10 @@ async fn what_is_not_signed_by_the_issuer_is_refused() {
 }
 
 #[tokio::test]
-async fn keys_are_for_what_they_say() {
+async fn keys_are_used_only_for_their_purpose() {
     let rsa = Signer::generate("RS256");
-    let token = |way: &str| rsa.sign(&json!({ "alg": way }), &claims(json!({})));
-    for (change, way, is_taken) in [
+    let token = |algorithm: &str| rsa.sign(&json!({ "alg": algorithm }), &claims(json!({})));
+    for (change, algorithm, is_taken) in [
         (json!({}), "RS256", true),
         (json!({ "use": "sig", "key_ops": ["verify"], "alg": "RS256" }), "RS256", true),
         (json!({ "alg": "RS256" }), "PS256", false),
@@ -146,9 +146,9 @@ async fn keys_are_for_what_they_say() {
             jwk,
         ]);
         assert_eq!(
-            authenticate_bearer(&issuer.authenticator(), &token(way)).await.is_ok(),
+            authenticate_bearer(&issuer.authenticator(), &token(algorithm)).await.is_ok(),
             is_taken,
-            "{change} {way}"
+            "{change} {algorithm}"
         );
     }
 }
@@ -171,7 +171,7 @@ async fn a_token_is_for_us_from_the_issuer_and_of_this_time() {
             "{good}"
         );
     }
-    for (bad, fault) in [
+    for (bad, error) in [
         (json!({ "iss": "https://evil.example" }), AccessTokenError::WrongIssuer),
         (json!({ "iss": "https://as.example.com/" }), AccessTokenError::WrongIssuer),
         (json!({ "iss": "HTTPS://as.example.com" }), AccessTokenError::WrongIssuer),
@@ -205,12 +205,12 @@ async fn a_token_is_for_us_from_the_issuer_and_of_this_time() {
         (json!({ "cnf": { "jkt": "abc" } }), AccessTokenError::WrongScheme),
     ] {
         let refused = authenticate_bearer(&authenticator, &issuer.token(bad.clone())).await;
-        assert_eq!(refused, Err(AuthError::Token(fault)), "{bad}");
+        assert_eq!(refused, Err(AuthError::Token(error)), "{bad}");
     }
 }
 
 #[tokio::test]
-async fn a_token_for_another_purpose_is_no_access_token() {
+async fn other_token_types_are_refused() {
     let issuer = Issuer::new();
     let authenticator = issuer.authenticator();
     for (typ, is_taken) in [
@@ -237,7 +237,7 @@ async fn a_token_for_another_purpose_is_no_access_token() {
 }
 
 #[tokio::test]
-async fn scopes_are_read_in_every_form_and_needed_ones_must_be_there() {
+async fn scopes_are_read_in_every_form_and_required_ones_are_checked() {
     let issuer = Issuer::new();
     let authenticator = issuer.authenticator_requiring("tools");
     for good in [

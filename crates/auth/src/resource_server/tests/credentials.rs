@@ -1,4 +1,4 @@
-//! How tokens are shown, and what is said to whom shows none.
+//! How requests present tokens, and the challenges of refused requests.
 
 use std::sync::Arc;
 
@@ -20,11 +20,11 @@ fn list() -> (Authenticator, tempfile::NamedTempFile) {
     (Authenticator::TokenFile(list), file)
 }
 
-/// Headers, and who it is.
+/// Headers, and the expected name.
 type Row<'a> = (&'a [(&'static str, &'a str)], Result<&'a str, AuthError>);
 
 #[tokio::test]
-async fn a_token_is_shown_in_one_header_in_one_way() {
+async fn a_token_is_presented_in_one_authorization_header() {
     let (authenticator, _file) = list();
     let unlisted = AuthError::Token(AccessTokenError::Unknown);
     let rows: &[Row<'_>] = &[
@@ -68,7 +68,7 @@ async fn a_token_is_shown_in_one_header_in_one_way() {
 }
 
 #[tokio::test]
-async fn where_nobody_is_asked_everybody_is_local() {
+async fn without_authentication_every_request_is_local() {
     let authenticator = Authenticator::disabled();
     assert_eq!(
         authenticator.cached(&HeaderMap::new()).map(|it| it.to_string()).as_deref(),
@@ -82,33 +82,33 @@ async fn where_nobody_is_asked_everybody_is_local() {
 }
 
 #[tokio::test]
-async fn whoever_is_turned_away_is_told_where_tokens_are() {
+async fn a_refusal_names_the_metadata_url() {
     let issuer = Issuer::new();
     let authenticator = issuer.authenticator_requiring("tools read");
-    let place = "https://mcp.example.com/.well-known/oauth-protected-resource/mcp";
-    let said = |authenticator: &Authenticator, refusal: &AuthError| {
+    let metadata_url = "https://mcp.example.com/.well-known/oauth-protected-resource/mcp";
+    let challenge_of = |authenticator: &Authenticator, refusal: &AuthError| {
         let challenge = authenticator.challenge(refusal).expect("a challenge");
         (refusal.status().as_u16(), challenge.to_str().expect("a text").to_owned())
     };
     assert_eq!(
-        said(&authenticator, &AuthError::MissingToken),
-        (401, format!("Bearer resource_metadata=\"{place}\", scope=\"tools read\""))
+        challenge_of(&authenticator, &AuthError::MissingToken),
+        (401, format!("Bearer resource_metadata=\"{metadata_url}\", scope=\"tools read\""))
     );
     assert_eq!(
-        said(&authenticator, &AuthError::Token(AccessTokenError::Expired)),
+        challenge_of(&authenticator, &AuthError::Token(AccessTokenError::Expired)),
         (
             401,
             format!(
-                "Bearer resource_metadata=\"{place}\", error=\"invalid_token\", \
+                "Bearer resource_metadata=\"{metadata_url}\", error=\"invalid_token\", \
                  error_description=\"the token has expired\", scope=\"tools read\""
             )
         )
     );
     let (list, _file) = list();
-    assert_eq!(said(&list, &AuthError::MissingToken), (401, "Bearer".to_owned()));
-    assert_eq!(said(&list, &AuthError::Malformed).0, 400);
+    assert_eq!(challenge_of(&list, &AuthError::MissingToken), (401, "Bearer".to_owned()));
+    assert_eq!(challenge_of(&list, &AuthError::Malformed).0, 400);
     let resource = authenticator.resource().expect("a resource");
-    assert_eq!(resource.metadata_url().as_str(), place);
+    assert_eq!(resource.metadata_url().as_str(), metadata_url);
     let document = authenticator.metadata_document().expect("a document");
     assert_eq!(document["resource"], RESOURCE);
     assert_eq!(document["authorization_servers"], json!(["https://as.example.com"]));
@@ -116,20 +116,20 @@ async fn whoever_is_turned_away_is_told_where_tokens_are() {
     assert_eq!(document["bearer_methods_supported"], json!(["header"]));
     let algorithms = document["dpop_signing_alg_values_supported"].as_array().expect("a list");
     assert!(algorithms.contains(&json!("ES256")) && !algorithms.contains(&json!("none")));
-    // Our own client understands what we say of ourselves.
+    // Our own client accepts our metadata.
     let read = crate::discovery::resource_metadata::parse_resource_metadata(
         document.to_string().as_bytes(),
         resource.metadata_url(),
         resource.url(),
     );
     assert_eq!(read.expect("metadata").authorization_servers, ["https://as.example.com"]);
-    let challenge = said(&authenticator, &AuthError::MissingToken).1;
+    let challenge = challenge_of(&authenticator, &AuthError::MissingToken).1;
     let parsed = crate::challenge::parse([challenge.as_str()]);
-    assert_eq!(parsed[0].parameter("resource_metadata"), Some(place));
+    assert_eq!(parsed[0].parameter("resource_metadata"), Some(metadata_url));
 }
 
 #[tokio::test]
-async fn nothing_that_is_refused_is_repeated() {
+async fn errors_contain_nothing_of_the_token() {
     let issuer = Issuer::new();
     let authenticator = issuer.authenticator();
     for token in ["canary", "canary.canary.canary", &issuer.token(json!({ "sub": "canary\n" }))] {
@@ -144,7 +144,7 @@ async fn nothing_that_is_refused_is_repeated() {
 
 proptest! {
     #[test]
-    fn no_bytes_make_it_panic_or_let_anybody_in(
+    fn no_bytes_panic_or_authenticate(
         scheme in prop::sample::select(vec!["", "Bearer ", "DPoP ", "bearer  "]),
         bytes in prop_oneof![
             prop::collection::vec(any::<u8>(), 0..80),
@@ -161,10 +161,10 @@ proptest! {
             headers.insert("authorization", value.clone());
             headers.insert("dpop", value);
             let target = Uri::from_static("/mcp");
-            let asked = RequestHead { headers: &headers, method: &Method::POST, uri: &target };
+            let request = RequestHead { headers: &headers, method: &Method::POST, uri: &target };
             let (list, _file) = list();
             for authenticator in [list, Issuer::new().authenticator()] {
-                let refusal = authenticator.authenticate(asked).await.expect_err("nobody made a token");
+                let refusal = authenticator.authenticate(request).await.expect_err("nobody made a token");
                 let _said = authenticator.challenge(&refusal);
                 assert!(authenticator.cached(&headers).is_none());
             }

@@ -1,17 +1,17 @@
-//! Bound tokens: with a good proof, with a bad one, and with none.
+//! Bound tokens with a valid proof, an invalid one, and none.
 
 use serde_json::{Value, json};
 use url::Url;
 
 use super::issuer::{Issuer, RESOURCE, Signer, authenticate, authenticate_bearer};
+use crate::crypto::digest::sha256_base64url;
 use crate::crypto::dpop::{DpopKey, ProofTarget};
-use crate::crypto::pkce::{sha256_base64url, with_system_random};
-use crate::flow::runner::unix_now;
 use crate::resource_server::jws::Jwk;
 use crate::resource_server::{
     AccessTokenError, AuthError, Authenticator, DpopProofError, Principal,
 };
 use crate::secret::Secret;
+use crate::time_and_random::{unix_now, with_system_random};
 
 async fn bound(
     authenticator: &Authenticator,
@@ -25,7 +25,7 @@ async fn bound(
 }
 
 #[tokio::test]
-async fn a_proof_of_our_own_making_is_taken_once() {
+async fn a_proof_of_our_client_is_accepted_once() {
     let issuer = Issuer::new();
     let authenticator = issuer.authenticator();
     let key = DpopKey::generate();
@@ -43,7 +43,7 @@ async fn a_proof_of_our_own_making_is_taken_once() {
         let again = bound(&authenticator, &token, &[&proof]).await;
         assert_eq!(again, Err(AuthError::Proof(DpopProofError::Replayed)));
     }
-    // Nobody is known by a bound token alone, and none is taken as if it were free.
+    // A bound token is never cached for Bearer, and never accepted as one.
     let headers = super::issuer::header_map(&[("authorization", &format!("Bearer {token}"))]);
     assert_eq!(authenticator.cached(&headers), None);
     assert_eq!(
@@ -51,12 +51,12 @@ async fn a_proof_of_our_own_making_is_taken_once() {
         Err(AuthError::Token(AccessTokenError::WrongScheme))
     );
     let free = issuer.token(json!({}));
-    let shown = bound(&authenticator, &free, &[&proof(RESOURCE)]).await;
-    assert_eq!(shown, Err(AuthError::Token(AccessTokenError::WrongScheme)));
+    let presented = bound(&authenticator, &free, &[&proof(RESOURCE)]).await;
+    assert_eq!(presented, Err(AuthError::Token(AccessTokenError::WrongScheme)));
 }
 
 #[tokio::test]
-async fn a_proof_that_is_wrong_in_anything_is_refused_and_said_so() {
+async fn every_defect_of_a_proof_is_refused() {
     let issuer = Issuer::new();
     let authenticator = issuer.authenticator();
     let key = Signer::generate("ES256");
@@ -152,10 +152,10 @@ async fn a_proof_that_is_wrong_in_anything_is_refused_and_said_so() {
     ];
     let long = format!("{}{}", made(&key, json!({}), json!({})), "a".repeat(9000));
     rows.push(("long", long, DpopProofError::Malformed));
-    for (what, proof, fault) in rows {
+    for (what, proof, error) in rows {
         assert_eq!(
             bound(&authenticator, &token, &[&proof]).await,
-            Err(AuthError::Proof(fault)),
+            Err(AuthError::Proof(error)),
             "{what}"
         );
     }
@@ -173,23 +173,23 @@ async fn a_proof_that_is_wrong_in_anything_is_refused_and_said_so() {
     assert!(challenge.starts_with("DPoP resource_metadata="), "{challenge}");
     assert!(challenge.contains("error=\"invalid_dpop_proof\""), "{challenge}");
     assert!(challenge.contains("algs=\"ES256 "), "{challenge}");
-    // What was refused was not used up.
+    // A refused proof is not used up.
     assert!(bound(&authenticator, &token, &[&one]).await.is_ok());
 }
 
 #[tokio::test]
-async fn a_proof_may_be_made_with_every_kind_of_key() {
+async fn a_proof_may_use_every_key_type() {
     let issuer = Issuer::new();
     let authenticator = issuer.authenticator();
-    for way in ["ES256", "ES384", "EdDSA", "RS256"] {
-        let key = Signer::generate(way);
+    for algorithm in ["ES256", "ES384", "EdDSA", "RS256"] {
+        let key = Signer::generate(algorithm);
         let jkt = Jwk::parse(&key.jwk()).expect("a key").thumbprint();
         let token = issuer.token(json!({ "cnf": { "jkt": jkt } }));
         let proof = key.sign(
-            &json!({ "typ": "dpop+jwt", "alg": way, "jwk": key.jwk() }),
-            &json!({ "jti": way, "htm": "POST", "htu": RESOURCE, "iat": unix_now(), "ath": sha256_base64url(token.as_bytes()) }),
+            &json!({ "typ": "dpop+jwt", "alg": algorithm, "jwk": key.jwk() }),
+            &json!({ "jti": algorithm, "htm": "POST", "htu": RESOURCE, "iat": unix_now(), "ath": sha256_base64url(token.as_bytes()) }),
         );
-        assert!(bound(&authenticator, &token, &[&proof]).await.is_ok(), "{way}");
+        assert!(bound(&authenticator, &token, &[&proof]).await.is_ok(), "{algorithm}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! An issuer in memory, keys of every kind, and a doorkeeper that believes it.
+//! An in-memory issuer, keys of every type, and an authenticator that trusts the issuer.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -17,11 +17,11 @@ use http::{HeaderMap, HeaderValue, Method, Uri};
 use serde_json::{Value, json};
 
 use crate::fetch::{Fetch, FetchError, FetchFuture, FetchRequest, FetchResponse};
-use crate::flow::runner::unix_now;
 use crate::resource_server::{
     AuthError, Authenticator, JwtPolicy, JwtVerifier, Principal, RequestHead,
 };
 use crate::scopes::Scopes;
+use crate::time_and_random::unix_now;
 
 pub const ISSUER: &str = "https://as.example.com";
 pub const RESOURCE: &str = "https://mcp.example.com/mcp";
@@ -30,7 +30,7 @@ pub fn base64url(bytes: impl AsRef<[u8]>) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// A key that signs.
+/// A private key.
 pub enum Signer {
     Ecdsa(EcdsaKeyPair),
     Ed25519(Ed25519KeyPair),
@@ -65,7 +65,7 @@ impl Signer {
                 json!({ "kty": "OKP", "crv": "Ed25519", "x": base64url(pair.public_key()) })
             }
             Signer::Rsa(pair) => {
-                // PKCS#1: what leads up to the modulus of 256 bytes is always as long, and the exponent is its end.
+                // PKCS#1: the prefix of a 256-byte modulus has a fixed length, and the exponent comes last.
                 let der = pair.public_key().as_ref();
                 let (n, e) = (base64url(&der[9..265]), base64url(&der[der.len() - 3..]));
                 json!({ "kty": "RSA", "n": n, "e": e })
@@ -73,7 +73,7 @@ impl Signer {
         }
     }
 
-    /// A statement that says it is signed like this, signed as well as this key can.
+    /// Signs with this key, whatever algorithm the header names.
     pub fn sign(&self, header: &Value, claims: &Value) -> String {
         let signing_input =
             format!("{}.{}", base64url(header.to_string()), base64url(claims.to_string()));
@@ -101,23 +101,23 @@ impl Signer {
     }
 }
 
-/// What the issuer does.
+/// How the issuer behaves.
 #[derive(Clone)]
 pub enum IssuerBehavior {
     Good,
     Down,
     Hangs,
-    /// Answers this, wherever it is asked.
+    /// Sends this body for every request.
     Returns(Value),
 }
 
-/// An issuer with one key on the curve P-256.
+/// An issuer with one P-256 key.
 pub struct Issuer {
     pub key: Signer,
     pub behavior: Mutex<IssuerBehavior>,
     pub keys: Mutex<Vec<Value>>,
     pub name: Mutex<String>,
-    /// How often its keys were fetched, and its metadata.
+    /// The number of fetches of its keys, and of all fetches.
     pub key_fetches: AtomicUsize,
     pub fetches: AtomicUsize,
 }
@@ -148,7 +148,7 @@ impl Issuer {
         self.key_fetches.load(Ordering::SeqCst)
     }
 
-    /// A token as it should be, with changes; `null` takes a claim away.
+    /// A valid token with changed claims; `null` removes a claim.
     pub fn token(&self, changes: Value) -> String {
         self.key.sign(&json!({ "typ": "at+jwt", "alg": "ES256", "kid": "k1" }), &claims(changes))
     }
@@ -157,7 +157,7 @@ impl Issuer {
         self.authenticator_requiring("")
     }
 
-    /// A door that needs scopes.
+    /// An authenticator that requires scopes.
     pub fn authenticator_requiring(self: &Arc<Issuer>, scopes: &str) -> Authenticator {
         let policy = JwtPolicy {
             issuer: ISSUER.to_owned(),
@@ -199,7 +199,7 @@ pub fn claims(changes: Value) -> Value {
 impl Fetch for Issuer {
     fn fetch<'a>(&'a self, request: FetchRequest) -> FetchFuture<'a> {
         Box::pin(async move {
-            // Whoever else asks meanwhile gets a turn.
+            // Let other tasks run.
             tokio::task::yield_now().await;
             self.fetches.fetch_add(1, Ordering::SeqCst);
             let is_keys = request.url.path() == "/jwks";
@@ -228,7 +228,7 @@ impl Fetch for Issuer {
     }
 }
 
-/// Shows headers at a door, with `POST /mcp`.
+/// Authenticates `POST /mcp` with these headers.
 pub async fn authenticate(
     authenticator: &Authenticator,
     headers: &[(&'static str, &str)],
@@ -248,7 +248,7 @@ pub fn header_map(all: &[(&'static str, &str)]) -> HeaderMap {
     headers
 }
 
-/// Shows a token.
+/// Authenticates with a bearer token.
 pub async fn authenticate_bearer(
     authenticator: &Authenticator,
     token: &str,

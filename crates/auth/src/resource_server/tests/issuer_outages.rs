@@ -1,4 +1,4 @@
-//! When the issuer is asked, how often, and what becomes of it where it does not answer.
+//! When the issuer's keys are fetched, how often, and what happens during an outage.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -17,12 +17,12 @@ use crate::resource_server::{
 };
 use crate::scopes::Scopes;
 
-fn known(authenticator: &Authenticator, token: &str) -> bool {
+fn is_cached(authenticator: &Authenticator, token: &str) -> bool {
     authenticator.cached(&header_map(&[("authorization", &format!("Bearer {token}"))])).is_some()
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_issuer_is_asked_once_however_many_come() {
+async fn concurrent_requests_fetch_keys_once() {
     let issuer = Issuer::new();
     let authenticator = std::sync::Arc::new(issuer.authenticator());
     let mut all = JoinSet::new();
@@ -36,23 +36,24 @@ async fn the_issuer_is_asked_once_however_many_come() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_was_seen_is_known_without_asking() {
+async fn a_verified_token_is_cached() {
     let issuer = Issuer::new();
     let authenticator = issuer.authenticator();
     let token = issuer.token(json!({}));
-    assert!(!known(&authenticator, &token));
+    assert!(!is_cached(&authenticator, &token));
     assert!(authenticate_bearer(&authenticator, &token).await.is_ok());
-    assert!(known(&authenticator, &token));
+    assert!(is_cached(&authenticator, &token));
     issuer.set_behavior(IssuerBehavior::Down);
     assert!(
-        known(&authenticator, &token) && authenticate_bearer(&authenticator, &token).await.is_ok()
+        is_cached(&authenticator, &token)
+            && authenticate_bearer(&authenticator, &token).await.is_ok()
     );
-    assert!(!known(&authenticator, &issuer.token(json!({ "sub": "eve" }))));
+    assert!(!is_cached(&authenticator, &issuer.token(json!({ "sub": "eve" }))));
     assert_eq!(issuer.fetches.load(Ordering::SeqCst), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_key_is_fetched_once_a_minute_at_most() {
+async fn unknown_keys_are_fetched_at_most_once_a_minute() {
     let issuer = Issuer::new();
     let authenticator = issuer.authenticator();
     let second = Signer::generate("ES256");
@@ -71,19 +72,19 @@ async fn a_new_key_is_fetched_once_a_minute_at_most() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_was_taken_back_is_worth_nothing_after_an_hour() {
+async fn a_removed_key_expires_after_an_hour() {
     let issuer = Issuer::new();
     let authenticator = issuer.authenticator();
     let token = issuer.token(json!({}));
     assert!(authenticate_bearer(&authenticator, &token).await.is_ok());
     issuer.set_keys(&[jwk_with_kid(&Signer::generate("ES256"), "k2")]);
     advance(Duration::from_secs(3599)).await;
-    assert!(known(&authenticator, &token));
+    assert!(is_cached(&authenticator, &token));
     advance(Duration::from_secs(1)).await;
-    // Nobody waits: the old keys are good until the new ones are there.
-    assert!(known(&authenticator, &token));
+    // The old keys stay valid until the new ones are fetched.
+    assert!(is_cached(&authenticator, &token));
     authenticator.close().await;
-    assert!(!known(&authenticator, &token));
+    assert!(!is_cached(&authenticator, &token));
     assert_eq!(
         authenticate_bearer(&authenticator, &token).await,
         Err(AuthError::Token(AccessTokenError::Signature))
@@ -92,7 +93,7 @@ async fn a_key_that_was_taken_back_is_worth_nothing_after_an_hour() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_outage_takes_nothing_away_and_refuses_nobody_for_good() {
+async fn an_outage_keeps_cached_keys_and_is_temporary() {
     let issuer = Issuer::new();
     let authenticator = issuer.authenticator();
     issuer.set_behavior(IssuerBehavior::Down);
@@ -106,16 +107,16 @@ async fn an_outage_takes_nothing_away_and_refuses_nobody_for_good() {
         );
         assert_eq!((refused.status().as_u16(), authenticator.challenge(&refused)), (503, None));
     }
-    // Both places of its metadata, once.
+    // Both metadata URLs, once.
     assert_eq!(issuer.fetches.load(Ordering::SeqCst), 2);
     issuer.set_behavior(IssuerBehavior::Good);
     advance(Duration::from_secs(5)).await;
     assert!(authenticate_bearer(&authenticator, &token).await.is_ok());
     issuer.set_behavior(IssuerBehavior::Down);
     advance(Duration::from_secs(7200)).await;
-    assert!(known(&authenticator, &token));
+    assert!(is_cached(&authenticator, &token));
     authenticator.close().await;
-    assert!(known(&authenticator, &token));
+    assert!(is_cached(&authenticator, &token));
     assert!(
         authenticate_bearer(&authenticator, &issuer.token(json!({ "sub": "bob" }))).await.is_ok()
     );
@@ -128,7 +129,7 @@ async fn an_outage_takes_nothing_away_and_refuses_nobody_for_good() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_issuer_that_hangs_is_waited_for_within_bounds_and_whoever_leaves_stops_nothing() {
+async fn a_hanging_issuer_times_out_and_a_cancelled_request_stops_no_fetch() {
     let issuer = Issuer::new();
     let authenticator = issuer.authenticator();
     let token = issuer.token(json!({}));
@@ -145,8 +146,8 @@ async fn an_issuer_that_hangs_is_waited_for_within_bounds_and_whoever_leaves_sto
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_issuer_that_lies_is_not_believed() {
-    for (says, fault) in [
+async fn invalid_issuer_metadata_is_refused() {
+    for (body, error) in [
         (
             json!({ "issuer": "https://evil.example", "jwks_uri": "https://evil.example/jwks" }),
             IssuerError::WrongIssuer,
@@ -175,21 +176,21 @@ async fn an_issuer_that_lies_is_not_believed() {
         (json!([]), IssuerError::NoMetadata),
     ] {
         let issuer = Issuer::new();
-        issuer.set_behavior(IssuerBehavior::Returns(says.clone()));
+        issuer.set_behavior(IssuerBehavior::Returns(body.clone()));
         let refused = authenticate_bearer(&issuer.authenticator(), &issuer.token(json!({}))).await;
-        assert_eq!(refused, Err(AuthError::IssuerUnavailable(fault)), "{says}");
+        assert_eq!(refused, Err(AuthError::IssuerUnavailable(error)), "{body}");
     }
 }
 
 #[tokio::test]
-async fn an_issuer_is_called_what_it_calls_itself() {
+async fn the_issuers_own_spelling_is_used() {
     let issuer = Issuer::new();
     let authenticator = issuer.authenticator();
     assert_eq!(
         authenticator.metadata_document().expect("a document")["authorization_servers"],
         json!([ISSUER])
     );
-    // A person left out the slash.
+    // The configured issuer lacks the trailing slash.
     let name = format!("{ISSUER}/");
     issuer.name.lock().expect("unpoisoned").clone_from(&name);
     assert!(
@@ -204,7 +205,7 @@ async fn an_issuer_is_called_what_it_calls_itself() {
 }
 
 #[test]
-fn terms_must_be_addresses() {
+fn policy_values_must_be_urls() {
     let check = |issuer: &str, resource: &str| {
         let terms = JwtPolicy {
             issuer: issuer.to_owned(),

@@ -14,14 +14,14 @@ use apple_native_keyring_store::keychain::Store;
 #[cfg(windows)]
 use windows_native_keyring_store::Store;
 
-/// The system's own keychain.
+/// The system keychain.
 #[derive(Debug, Clone)]
 pub struct NativeKeychain {
     application: String,
 }
 
 impl NativeKeychain {
-    /// The keychain, with things kept under this application's name.
+    /// A keychain whose entries carry this application name.
     pub fn new(application: &str) -> NativeKeychain {
         NativeKeychain { application: application.to_owned() }
     }
@@ -61,7 +61,7 @@ impl Keychain for NativeKeychain {
     }
 }
 
-/// That there is nothing is an answer.
+/// A missing entry is not an error.
 fn keychain_error<T>(error: Error) -> Result<Option<T>, KeychainError> {
     let (is_nothing, is_locked) =
         (matches!(error, Error::NoEntry), matches!(error, Error::NoStorageAccess(_)));

@@ -7,14 +7,14 @@ use secret_service::{Collection, EncryptionType, Error, SecretService};
 use super::{Keychain, KeychainError, KeychainFuture};
 use crate::secret::Secret;
 
-/// The Secret Service. It is connected to when it is asked.
+/// The Secret Service, connected for each operation.
 #[derive(Debug, Clone)]
 pub struct SecretServiceKeychain {
     application: String,
 }
 
 impl SecretServiceKeychain {
-    /// The keychain, with things kept under this application's name.
+    /// A keychain whose entries carry this application name.
     pub fn new(application: &str) -> SecretServiceKeychain {
         SecretServiceKeychain { application: application.to_owned() }
     }
@@ -70,7 +70,8 @@ async fn connect() -> Result<SecretService<'static>, KeychainError> {
     SecretService::connect(EncryptionType::Dh).await.map_err(keychain_error)
 }
 
-/// The default collection, open. One that ends with the session would lose every login with it.
+/// The unlocked default collection. The session collection is refused: it ends with the session, and every
+/// login with it.
 async fn persistent_collection<'a>(
     service: &'a SecretService<'a>,
 ) -> Result<Collection<'a>, KeychainError> {
@@ -86,7 +87,7 @@ async fn persistent_collection<'a>(
 
 fn keychain_error(error: Error) -> KeychainError {
     let is_locked = matches!(error, Error::Locked | Error::Prompt | Error::PromptDisconnected);
-    // Without a session bus the library fails before it can say so.
+    // Without a session bus the library fails with a D-Bus error.
     let is_absent = matches!(error, Error::NoResult | Error::Unavailable | Error::Zbus(_));
     match (is_locked, is_absent) {
         (true, _) => KeychainError::Locked,

@@ -1,70 +1,34 @@
-//! Where files may be touched: folders that are allowed, and the way from a path to a file inside one of them.
-//! A path is freed of links first; then it is opened from the folder's own handle and no link is followed, so that
-//! whoever swaps a folder for a link in between gains nothing.
+//! The allowed folders, and resolving a path to a place inside one of them. Links in the path are resolved
+//! first; opening then follows no link, see `resolved_path`.
 
-use std::ffi::{OsStr, OsString};
-use std::fmt;
-use std::fs::File;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, mkdirat, openat, statat};
-use rustix::io::Errno;
-
 use super::file_error::FileError;
+use super::resolved_path::{ResolvedPath, RootDir};
 
-/// The longest path that is looked at, in bytes.
+/// The maximum length of a path, in bytes.
 const MAX_PATH_LENGTH: usize = 4096;
 
-/// Folders that files may be touched in.
+/// The folders in which files may be accessed.
 #[derive(Debug, Clone)]
 pub(crate) struct AllowedRoots {
     roots: Vec<Arc<RootDir>>,
-    /// Where long outputs lie: to be read and nothing else.
+    /// The folder for outputs, which is read-only.
     output_dir: Option<Arc<RootDir>>,
 }
 
-/// One allowed folder, without links in its path, and held open.
-pub(crate) struct RootDir {
-    path: PathBuf,
-    dir: OwnedFd,
-}
-
-impl fmt::Debug for RootDir {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Root({})", self.path.display())
-    }
-}
-
-/// What is to be done with a path.
+/// How a path will be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Look at it.
+    /// Reading.
     Read,
-    /// Change it, or make it.
+    /// Changing or creating.
     Write,
 }
 
-/// A place inside of an allowed folder. Whether something is there is another question.
-#[derive(Debug, Clone)]
-pub(crate) struct ResolvedPath {
-    root: Arc<RootDir>,
-    /// From the root on, without links and without `..`.
-    relative: PathBuf,
-    /// The whole path.
-    pub(crate) path: PathBuf,
-}
-
-/// A regular file that was opened, and what it was then.
-#[derive(Debug)]
-pub(crate) struct OpenedFile {
-    pub(crate) file: File,
-    pub(crate) stat: Stat,
-}
-
 impl AllowedRoots {
-    /// Takes every folder that is there.
+    /// Opens every folder that exists.
     pub(crate) fn new(roots: &[PathBuf], output_dir: Option<&Path>) -> AllowedRoots {
         let mut all: Vec<Arc<RootDir>> = Vec::new();
         for root in roots.iter().filter_map(|path| RootDir::open(path)) {
@@ -75,7 +39,7 @@ impl AllowedRoots {
         AllowedRoots { roots: all, output_dir: output_dir.and_then(RootDir::open).map(Arc::new) }
     }
 
-    /// The folder that relative paths begin at.
+    /// The folder at which relative paths start.
     pub(crate) fn first(&self) -> Option<&Path> {
         self.roots.first().map(|root| root.path.as_path())
     }
@@ -85,7 +49,7 @@ impl AllowedRoots {
         self.roots.iter().map(|root| root.path.as_path())
     }
 
-    /// Finds the place that a path means.
+    /// Resolves a path.
     pub(crate) fn resolve(&self, text: &str, access: Access) -> Result<ResolvedPath, FileError> {
         if text.is_empty() || text.len() > MAX_PATH_LENGTH || text.contains('\0') {
             return Err(FileError::InvalidPath);
@@ -97,7 +61,7 @@ impl AllowedRoots {
             roots: self.paths().map(Path::to_owned).collect(),
         };
         let (existing, rest) = canonical_prefix(&requested).ok_or_else(outside)?;
-        // What lies outside is not even looked for: nobody learns what is there.
+        // Paths outside are not looked up, so that the error reveals nothing about them.
         let root = self.root_of(&existing, access).ok_or_else(outside)?;
         let is_plain = |part: Component<'_>| matches!(part, Component::Normal(_));
         if !rest.components().all(is_plain) {
@@ -113,7 +77,7 @@ impl AllowedRoots {
 
     fn root_of(&self, path: &Path, access: Access) -> Option<&Arc<RootDir>> {
         let output_dir = self.output_dir.iter().filter(|_| access == Access::Read);
-        // The deepest one, so that a folder inside another is its own.
+        // The deepest root wins.
         self.roots
             .iter()
             .chain(output_dir)
@@ -122,16 +86,7 @@ impl AllowedRoots {
     }
 }
 
-impl RootDir {
-    fn open(path: &Path) -> Option<RootDir> {
-        let path = path.canonicalize().ok()?;
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let folder = openat(CWD, &path, flags, Mode::empty()).ok()?;
-        Some(RootDir { path, dir: folder })
-    }
-}
-
-/// The longest beginning of a path that is there, without links, and the rest as it was written.
+/// The longest existing prefix of a path, canonical, and the rest as written.
 fn canonical_prefix(path: &Path) -> Option<(PathBuf, PathBuf)> {
     path.ancestors().find_map(|beginning| {
         let existing = beginning.canonicalize().ok()?;
@@ -140,196 +95,18 @@ fn canonical_prefix(path: &Path) -> Option<(PathBuf, PathBuf)> {
     })
 }
 
-impl ResolvedPath {
-    /// Opens a regular file to read. Anything else is refused before it is opened for real: devices act on being
-    /// opened, and pipes wait.
-    pub(crate) fn open(&self) -> Result<OpenedFile, FileError> {
-        let seen = self.stat()?;
-        match FileType::from_raw_mode(seen.st_mode) {
-            FileType::RegularFile => {}
-            FileType::Directory => return Err(FileError::IsDirectory { path: self.path.clone() }),
-            FileType::Symlink => return Err(FileError::DanglingLink { path: self.path.clone() }),
-            FileType::Fifo
-            | FileType::Socket
-            | FileType::CharacterDevice
-            | FileType::BlockDevice
-            | FileType::Unknown => {
-                return Err(FileError::NotRegularFile { path: self.path.clone() });
-            }
-        }
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let file = self.open_relative(flags)?;
-        let status = fstat(&file).map_err(|error| self.errno_error(error))?;
-        if !is_same_file(&status, &seen) {
-            return Err(FileError::ReplacedMeanwhile { path: self.path.clone() });
-        }
-        Ok(OpenedFile { file: File::from(file), stat: status })
-    }
-
-    /// Opens a folder.
-    pub(crate) fn open_dir(&self) -> Result<OwnedFd, FileError> {
-        self.open_relative(OFlags::RDONLY | OFlags::DIRECTORY)
-    }
-
-    /// What is there, without following a link.
-    pub(crate) fn stat(&self) -> Result<Stat, FileError> {
-        let Some((folder, name)) = self.parent_and_name() else {
-            return fstat(&self.root.dir).map_err(|error| self.errno_error(error));
-        };
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-        let folder = open_beneath(self.root.dir.as_fd(), &folder, flags);
-        folder
-            .and_then(|folder| statat(folder, name, AtFlags::SYMLINK_NOFOLLOW))
-            .map_err(|error| self.errno_error(error))
-    }
-
-    /// Is anything there?
-    pub(crate) fn exists(&self) -> Result<bool, FileError> {
-        match self.stat() {
-            Ok(_) => Ok(true),
-            Err(FileError::NotFound { .. }) => Ok(false),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Is it a folder?
-    pub(crate) fn is_dir(&self) -> Result<bool, FileError> {
-        let status = self.stat()?;
-        Ok(FileType::from_raw_mode(status.st_mode) == FileType::Directory)
-    }
-
-    /// The folder that it lies in, made where it is missing, and its name there.
-    pub(crate) fn open_or_create_parent(&self) -> Result<(OwnedFd, OsString), FileError> {
-        let (folder, name) = self
-            .parent_and_name()
-            .ok_or_else(|| FileError::IsDirectory { path: self.path.clone() })?;
-        let mut at = self.root.dir.try_clone().map_err(|error| self.io_error(&error))?;
-        for part in folder.components() {
-            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            let part = part.as_os_str();
-            let next = match openat(&at, part, flags, Mode::empty()) {
-                Err(Errno::NOENT) => {
-                    match mkdirat(&at, part, Mode::from_raw_mode(0o777)) {
-                        Ok(()) | Err(Errno::EXIST) => {}
-                        Err(error) => return Err(self.errno_error(error)),
-                    }
-                    openat(&at, part, flags, Mode::empty())
-                }
-                opened => opened,
-            };
-            at = next.map_err(|error| self.errno_error(error))?;
-        }
-        Ok((at, name))
-    }
-
-    fn parent_and_name(&self) -> Option<(PathBuf, OsString)> {
-        let name = self.relative.file_name()?;
-        Some((self.relative.parent().unwrap_or(Path::new("")).to_owned(), name.to_owned()))
-    }
-
-    fn open_relative(&self, flags: OFlags) -> Result<OwnedFd, FileError> {
-        open_beneath(self.root.dir.as_fd(), &self.relative, flags)
-            .map_err(|error| self.errno_error(error))
-    }
-
-    fn io_error(&self, error: &std::io::Error) -> FileError {
-        FileError::Io { path: self.path.clone(), kind: error.kind() }
-    }
-
-    /// What the system's refusal means.
-    pub(crate) fn errno_error(&self, error: Errno) -> FileError {
-        let path = self.path.clone();
-        match error {
-            Errno::NOENT => FileError::NotFound { near: self.similar_name(), path },
-            Errno::NOTDIR => FileError::NotADirectory { path },
-            Errno::ISDIR => FileError::IsDirectory { path },
-            Errno::LOOP | Errno::XDEV => FileError::ReplacedMeanwhile { path },
-            Errno::ACCESS | Errno::PERM | Errno::ROFS => FileError::PermissionDenied { path },
-            other => FileError::Io { path, kind: std::io::Error::from(other).kind() },
-        }
-    }
-
-    /// A name in the same folder that may have been meant.
-    fn similar_name(&self) -> Option<String> {
-        let name = self.path.file_name()?.to_str()?;
-        let folder = self.path.parent()?;
-        let names = std::fs::read_dir(folder).ok()?.take(1000).flatten();
-        let scored = names.filter_map(|entry| {
-            let other = entry.file_name().into_string().ok()?;
-            let score = strsim::jaro_winkler(&name.to_lowercase(), &other.to_lowercase());
-            (score > 0.8).then_some((score, other))
-        });
-        scored.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, other)| other)
-    }
-}
-
-/// Are both the same regular file?
-fn is_same_file(one: &Stat, other: &Stat) -> bool {
-    (one.st_dev, one.st_ino, one.st_mode) == (other.st_dev, other.st_ino, other.st_mode)
-}
-
-/// Opens what lies below a folder, and follows no link at all on the way.
-fn open_beneath(
-    folder: BorrowedFd<'_>,
-    relative: &Path,
-    flags: OFlags,
-) -> rustix::io::Result<OwnedFd> {
-    let relative = match relative.as_os_str().is_empty() {
-        true => Path::new("."),
-        false => relative,
-    };
-    #[cfg(target_os = "linux")]
-    {
-        use rustix::fs::{ResolveFlags, openat2};
-        let resolve =
-            ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-        let flags = flags | OFlags::CLOEXEC;
-        // The kernel asks for another try when something was renamed meanwhile.
-        for _ in 0..8 {
-            match openat2(folder, relative, flags, Mode::empty(), resolve) {
-                Err(Errno::AGAIN | Errno::INTR) => {}
-                // An old kernel, or a filter that does not know the call.
-                Err(Errno::NOSYS | Errno::PERM) => break,
-                opened => return opened,
-            }
-        }
-    }
-    walk_beneath(folder, relative, flags)
-}
-
-/// The same step by step, where the system cannot do it at once.
-fn walk_beneath(
-    folder: BorrowedFd<'_>,
-    relative: &Path,
-    flags: OFlags,
-) -> rustix::io::Result<OwnedFd> {
-    let safe = OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let parts: Vec<&OsStr> = relative
-        .components()
-        .map(|part| match part {
-            Component::Normal(name) => Ok(name),
-            Component::CurDir => Ok(OsStr::new(".")),
-            Component::ParentDir | Component::RootDir | Component::Prefix(_) => Err(Errno::XDEV),
-        })
-        .collect::<Result<_, _>>()?;
-    let (last, folders) = parts.split_last().ok_or(Errno::NOENT)?;
-    let mut at: Option<OwnedFd> = None;
-    for part in folders {
-        let here = at.as_ref().map_or(folder, AsFd::as_fd);
-        let next = openat(here, *part, OFlags::RDONLY | OFlags::DIRECTORY | safe, Mode::empty())?;
-        at = Some(next);
-    }
-    openat(at.as_ref().map_or(folder, AsFd::as_fd), *last, flags | safe, Mode::empty())
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::os::fd::AsFd;
     use std::os::unix::fs::symlink;
 
+    use rustix::fs::OFlags;
+
+    use super::super::resolved_path::walk_beneath;
     use super::*;
 
-    /// A root with a file, links that stay and links that leave, beside a secret.
+    /// A root with a file, links that stay inside and links that leave, beside a secret.
     fn fixture() -> (tempfile::TempDir, AllowedRoots) {
         let home = tempfile::tempdir().unwrap();
         let at = |path: &str| home.path().join(path);
@@ -356,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_inside_is_found_however_it_is_written() {
+    fn paths_inside_resolve_in_every_spelling() {
         let (home, roots) = fixture();
         let absolute = home.path().canonicalize().unwrap().join("root/sub/file");
         for path in [
@@ -374,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_leads_out() {
+    fn no_path_leaves_the_root() {
         let (home, roots) = fixture();
         let absolute = |path: &str| home.path().join(path).display().to_string();
         let paths = [
@@ -417,7 +194,7 @@ mod tests {
             assert!(read(&roots, &path).is_err(), "{path}");
             let made =
                 roots.resolve(&path, Access::Write).and_then(|it| it.open_or_create_parent());
-            // What is merely oddly named may be made, inside.
+            // An oddly named path may be created, but only inside.
             if let (Ok(_), Ok(resolved)) = (made, roots.resolve(&path, Access::Write)) {
                 let root = home.path().canonicalize().unwrap().join("root");
                 assert!(resolved.path.starts_with(root), "{path}");
@@ -427,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_outside_is_not_told_from_what_is_not_there() {
+    fn errors_do_not_reveal_what_exists_outside() {
         let (_home, roots) = fixture();
         let error = |path: &str| roots.resolve(path, Access::Read).unwrap_err().to_string();
         let without = |text: String, path: &str| text.replace(path, "");
@@ -438,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_became_a_link_after_it_was_found_leads_nowhere() {
+    fn a_folder_replaced_by_a_link_is_not_followed() {
         let (home, roots) = fixture();
         let resolved = roots.resolve("sub/file", Access::Read).unwrap();
         let root = home.path().join("root");
@@ -451,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_walk_step_by_step_is_as_safe() {
+    fn walking_component_by_component_is_as_safe() {
         let (_home, roots) = fixture();
         let folder = roots.roots[0].dir.as_fd();
         let open = |path: &str| walk_beneath(folder, Path::new(path), OFlags::RDONLY);
@@ -478,14 +255,14 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_nearly_right_is_suggested() {
+    fn a_similar_name_is_suggested() {
         let (_home, roots) = fixture();
         let error = roots.resolve("sub/fiel", Access::Read).unwrap().open().unwrap_err(); // misspelt on purpose
         assert!(error.to_string().contains("`file`"), "{error}");
     }
 
     #[test]
-    fn the_shelf_is_to_be_read_and_nothing_else() {
+    fn the_output_folder_is_read_only() {
         let (home, _) = fixture();
         let at = |path: &str| home.path().join(path);
         let roots = AllowedRoots::new(&[at("root")], Some(&at("root-two")));

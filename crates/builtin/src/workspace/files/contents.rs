@@ -1,4 +1,4 @@
-//! The contents of one file: taken in, and put back all at once. A reader sees the old file or the new one.
+//! Reads and atomically replaces the contents of a file: a reader sees the old file or the new one.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -12,17 +12,17 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::allowed_roots::ResolvedPath;
 use super::file_error::FileError;
 use super::read_files::{Fingerprint, modified};
+use super::resolved_path::ResolvedPath;
 
-/// The largest file that is taken in whole.
+/// The maximum size of a file.
 pub(crate) const MAX_FILE_SIZE: u64 = 16 * 1024 * 1024;
 
-/// Drafts that this process has begun so far; each has a number in its name.
+/// Numbers the temporary files of this process.
 static DRAFT_COUNTER: AtomicU64 = AtomicU64::new(0);
 
-/// A file's contents, and what it was when they were taken in.
+/// The contents of a file, with its fingerprint and metadata at that time.
 #[derive(Debug)]
 pub(crate) struct FileContents {
     pub(crate) bytes: Vec<u8>,
@@ -30,16 +30,16 @@ pub(crate) struct FileContents {
     stat: Stat,
 }
 
-/// What is to be replaced.
+/// What a write expects.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum WriteMode<'a> {
-    /// Nothing: the file is new.
+    /// The file does not exist.
     CreateNew,
-    /// This file, as it was.
+    /// The file is unchanged since it was read.
     Replace(&'a FileContents),
 }
 
-/// Takes a file in.
+/// Reads a file.
 pub(crate) fn read_contents(resolved: &ResolvedPath) -> Result<FileContents, FileError> {
     let opened = resolved.open()?;
     let size = u64::try_from(opened.stat.st_size).unwrap_or(0);
@@ -61,11 +61,11 @@ pub(crate) fn read_contents(resolved: &ResolvedPath) -> Result<FileContents, Fil
     Ok(FileContents { bytes, fingerprint, stat: opened.stat })
 }
 
-/// Puts contents in place of what was there, with its permissions. Comes back with what the file is now.
+/// Writes a file with the permissions of the one it replaces, and returns its new fingerprint.
 pub(crate) fn write_contents(
     resolved: &ResolvedPath,
     bytes: &[u8],
-    before: WriteMode<'_>,
+    write_mode: WriteMode<'_>,
 ) -> Result<Fingerprint, FileError> {
     let size = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
     if size > MAX_FILE_SIZE {
@@ -75,13 +75,13 @@ pub(crate) fn write_contents(
             limit: MAX_FILE_SIZE,
         });
     }
-    if let WriteMode::Replace(contents) = before
+    if let WriteMode::Replace(contents) = write_mode
         && contents.stat.st_mode & 0o222 == 0
     {
         return Err(FileError::ReadOnly { path: resolved.path.clone() });
     }
     let (folder, name) = resolved.open_or_create_parent()?;
-    let draft = Draft::create(resolved, folder, before)?;
+    let draft = Draft::create(resolved, folder, write_mode)?;
     let mut file = File::from(
         draft
             .file
@@ -90,10 +90,10 @@ pub(crate) fn write_contents(
     );
     file.write_all(bytes)
         .map_err(|error| FileError::Io { path: resolved.path.clone(), kind: error.kind() })?;
-    draft.commit(resolved, Path::new(&name), before, bytes)
+    draft.commit(resolved, Path::new(&name), write_mode, bytes)
 }
 
-/// A file beside the one to be replaced. Dropping it takes it away.
+/// A temporary file beside the target. Dropping it removes it.
 struct Draft {
     folder: OwnedFd,
     file: OwnedFd,
@@ -104,12 +104,12 @@ impl Draft {
     fn create(
         resolved: &ResolvedPath,
         folder: OwnedFd,
-        before: WriteMode<'_>,
+        write_mode: WriteMode<'_>,
     ) -> Result<Draft, FileError> {
         let number = DRAFT_COUNTER.fetch_add(1, Ordering::Relaxed);
         let name = format!(".swb-{}-{number}.draft", std::process::id());
-        let mode = match before {
-            // The system takes away what the person's mask says.
+        let mode = match write_mode {
+            // The umask applies.
             WriteMode::CreateNew => Mode::from_raw_mode(0o666),
             WriteMode::Replace(_) => Mode::from_raw_mode(0o600),
         };
@@ -117,7 +117,7 @@ impl Draft {
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let opened = match openat(&folder, &name, flags, mode) {
             Err(Errno::EXIST) => {
-                // Left behind by a process of the same number that was killed.
+                // Left behind by a killed process with the same ID.
                 let _gone = unlinkat(&folder, &name, AtFlags::empty());
                 openat(&folder, &name, flags, mode)
             }
@@ -125,8 +125,8 @@ impl Draft {
         };
         let file = opened.map_err(|error| resolved.errno_error(error))?;
         let draft = Draft { folder, file, name: Some(name) };
-        if let WriteMode::Replace(contents) = before {
-            // Ours alone where it cannot be given away; who may do what stays as it was.
+        if let WriteMode::Replace(contents) = write_mode {
+            // Ownership may not be transferable; permissions stay the same.
             let owner = Some(Uid::from_raw(contents.stat.st_uid));
             let _not_ours_to_give =
                 fchown(&draft.file, owner, Some(Gid::from_raw(contents.stat.st_gid)));
@@ -140,13 +140,13 @@ impl Draft {
         mut self,
         resolved: &ResolvedPath,
         name: &Path,
-        before: WriteMode<'_>,
+        write_mode: WriteMode<'_>,
         bytes: &[u8],
     ) -> Result<Fingerprint, FileError> {
         let fail = |error| resolved.errno_error(error);
         fsync(&self.file).map_err(fail)?;
         let now = statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW);
-        let is_unmodified_since_read = match (before, &now) {
+        let is_unmodified_since_read = match (write_mode, &now) {
             (WriteMode::CreateNew, Err(Errno::NOENT)) => true,
             (WriteMode::Replace(contents), Ok(now)) => is_unmodified(&contents.stat, now),
             (WriteMode::CreateNew | WriteMode::Replace(_), Ok(_) | Err(_)) => false,
@@ -157,7 +157,7 @@ impl Draft {
         let Some(draft) = self.name.as_deref() else {
             return Err(FileError::ReplacedMeanwhile { path: resolved.path.clone() });
         };
-        match before {
+        match write_mode {
             WriteMode::CreateNew => {
                 rename_no_replace(&self.folder, draft, name).map_err(|error| match error {
                     Errno::EXIST => FileError::ModifiedMeanwhile { path: resolved.path.clone() },
@@ -188,14 +188,14 @@ fn is_unmodified(before: &Stat, now: &Stat) -> bool {
         && modified(before) == modified(now)
 }
 
-/// Gives a draft its name unless somebody has it by now.
+/// Renames a temporary file, unless the target exists.
 fn rename_no_replace(folder: impl AsFd, draft: &str, name: &Path) -> rustix::io::Result<()> {
     let folder = folder.as_fd();
     #[cfg(target_os = "linux")]
     {
         use rustix::fs::{RenameFlags, renameat_with};
         match renameat_with(folder, draft, folder, name, RenameFlags::NOREPLACE) {
-            // Not every file system can.
+            // Not supported by every file system.
             Err(Errno::INVAL | Errno::NOSYS) => {}
             renamed => return renamed,
         }
@@ -213,8 +213,8 @@ mod tests {
     use super::*;
 
     fn resolved(folder: &tempfile::TempDir, path: &str) -> ResolvedPath {
-        let grounds = AllowedRoots::new(&[folder.path().to_owned()], None);
-        grounds.resolve(path, Access::Write).unwrap()
+        let roots = AllowedRoots::new(&[folder.path().to_owned()], None);
+        roots.resolve(path, Access::Write).unwrap()
     }
 
     fn names(folder: &tempfile::TempDir) -> Vec<PathBuf> {
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_replaced_whole_and_keeps_its_permissions() {
+    fn a_file_is_replaced_atomically_and_keeps_its_permissions() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("script");
         fs::write(&path, "old").unwrap();
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_else_wrote_meanwhile_is_not_overwritten() {
+    fn changes_by_others_are_not_overwritten() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         fs::write(&path, "old").unwrap();
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_was_taken_meanwhile_is_left_to_its_owner() {
+    fn a_file_created_meanwhile_is_not_replaced() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("draft"), "ours").unwrap();
         fs::write(folder.path().join("name"), "theirs").unwrap();
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_folders_are_made() {
+    fn missing_folders_are_created() {
         let folder = tempfile::tempdir().unwrap();
         let resolved = resolved(&folder, "a/b/c");
         write_contents(&resolved, b"x", WriteMode::CreateNew).unwrap();

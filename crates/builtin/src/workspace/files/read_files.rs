@@ -1,5 +1,5 @@
-//! What is known of files that were read: enough to tell whether somebody else has changed them since.
-//! The hundred that were used last are remembered.
+//! The fingerprints of the files that a client has read, to detect changes by others. A hundred most recently
+//! used files are remembered.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 /// How many files are remembered.
 pub(crate) const MAX_FILES: usize = 100;
 
-/// What a file was like.
+/// The fingerprint of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fingerprint {
     modified: (i64, i64),
@@ -26,24 +26,24 @@ impl Fingerprint {
         }
     }
 
-    /// Do both stand for the same contents? A file that was merely touched is what it was.
+    /// Whether the contents are the same. A changed modification time alone does not matter.
     pub(crate) fn has_same_contents(&self, other: &Fingerprint) -> bool {
         self == other || (self.size, self.hash) == (other.size, other.hash)
     }
 }
 
-/// When a file was changed last, in seconds and billionths.
+/// The modification time in seconds and nanoseconds.
 #[expect(clippy::unnecessary_cast, reason = "the types differ from system to system")]
 pub(crate) fn modified(status: &Stat) -> (i64, i64) {
     (status.st_mtime as i64, status.st_mtime_nsec as i64)
 }
 
-/// Files that were read, the last one last.
+/// The files that were read, most recently used last.
 #[derive(Debug, Default)]
 pub(crate) struct ReadFiles(Vec<(PathBuf, Fingerprint)>);
 
 impl ReadFiles {
-    /// Remembers a file; the one that was used longest ago is forgotten for it.
+    /// Remembers a file and evicts the least recently used one.
     pub(crate) fn insert(&mut self, path: &Path, fingerprint: Fingerprint) {
         self.0.retain(|(known, _)| known != path);
         if self.0.len() >= MAX_FILES {
@@ -52,7 +52,7 @@ impl ReadFiles {
         self.0.push((path.to_owned(), fingerprint));
     }
 
-    /// What is known of a file. It counts as used.
+    /// The fingerprint of a file, which then counts as used.
     pub(crate) fn touch(&mut self, path: &Path) -> Option<Fingerprint> {
         let at = self.0.iter().position(|(known, _)| known == path)?;
         let found = self.0.remove(at);

@@ -1,21 +1,16 @@
-//! Replaces a piece of a text by another, and touches nothing else. Where it cannot, it says what was there instead.
+//! Replaces a piece of a text and changes nothing else. If the piece is not found, the error lists similar
+//! places.
 
 use std::fmt::Write;
 
 use super::contents::MAX_FILE_SIZE;
+use super::similar_places::{Difference, SimilarPlace, similar_places};
 use super::text_encoding::{LineEndings, to_crlf};
 
-/// How many lines of the text are compared when a piece is not found.
-const MAX_COMPARED_LINES: usize = 10_000;
-/// How many places are named.
-const MAX_SUGGESTIONS: usize = 3;
-const MAX_SUGGESTION_LINES: usize = 10;
-/// How long a line that is shown or compared may be, in characters.
-const MAX_LINE_LENGTH: usize = 200;
-/// How alike a place must be to be worth a mention.
-const MIN_SIMILARITY: f64 = 0.5;
+/// How many lines of ambiguous matches are listed.
+const MAX_LISTED_LINES: usize = 10;
 
-/// How much is to be replaced.
+/// Which occurrences are replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Extent {
     /// The only occurrence.
@@ -24,7 +19,7 @@ pub(crate) enum Extent {
     Everywhere,
 }
 
-/// What to put for what.
+/// A replacement.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Replacement<'a> {
     pub(crate) old: &'a str,
@@ -32,81 +27,64 @@ pub(crate) struct Replacement<'a> {
     pub(crate) extent: Extent,
 }
 
-/// A text with a piece replaced.
+/// A text after a replacement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ReplaceResult {
     pub(crate) text: String,
-    /// How often.
+    /// The number of replacements.
     pub(crate) count: usize,
-    /// Where the first one begins, in bytes; the same place before and after.
+    /// Where the first replacement starts, in bytes of either text.
     pub(crate) start: usize,
-    /// Where the first one ends, in the new text.
+    /// Where the first replacement ends, in bytes of the new text.
     pub(crate) end: usize,
 }
 
 /// Why nothing was replaced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ReplaceError {
-    /// There is nothing to look for.
+    /// The old text is empty.
     Empty,
-    /// Both are the same.
+    /// Old and new text are the same.
     NoChange,
-    /// It is not there.
+    /// The old text does not occur.
     NotFound {
-        /// Places that are nearly it.
+        /// Similar places.
         near: Vec<SimilarPlace>,
     },
     /// The text would become too large.
     TooLarge,
-    /// It is there more than once, in these lines.
+    /// The old text occurs more than once, in these lines.
     Ambiguous { count: usize, lines: Vec<usize> },
 }
 
-/// A place that is nearly what was looked for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct SimilarPlace {
-    /// Its first line, counted from 1.
-    pub(crate) line: usize,
-    /// What it says.
-    pub(crate) text: String,
-    /// Is it the same but for blanks?
-    pub(crate) difference: Difference,
-}
-
-/// What a near place differs in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Difference {
-    /// Blanks and line ends only.
-    Whitespace,
-    /// Words.
-    Text,
-}
-
-/// Replaces. A text whose lines all end with a carriage return is searched and mended in its own way.
-pub(crate) fn replace(text: &str, wanted: Replacement<'_>) -> Result<ReplaceResult, ReplaceError> {
-    if wanted.old.is_empty() {
+/// Replaces a piece of a text. In a text with CRLF line endings, the arguments are converted to CRLF.
+pub(crate) fn replace(
+    text: &str,
+    replacement: Replacement<'_>,
+) -> Result<ReplaceResult, ReplaceError> {
+    if replacement.old.is_empty() {
         return Err(ReplaceError::Empty);
     }
     let ends = LineEndings::detect(text);
-    let adopted = to_crlf(wanted.old);
-    // Where every line ends with both, a line feed alone would be half of an end.
-    let is_as_written = ends != LineEndings::CrLf && text.contains(wanted.old);
+    let adopted = to_crlf(replacement.old);
+    // In a CRLF text, a single LF would match half a line ending.
+    let is_as_written = ends != LineEndings::CrLf && text.contains(replacement.old);
     let old = match is_as_written {
-        true => wanted.old,
+        true => replacement.old,
         false => adopted.as_str(),
     };
-    let new = match old == wanted.old {
-        true => ends.normalize(wanted.new),
-        false => to_crlf(wanted.new),
+    let new = match old == replacement.old {
+        true => ends.normalize(replacement.new),
+        false => to_crlf(replacement.new),
     };
     if old == new {
         return Err(ReplaceError::NoChange);
     }
     let Some(start) = text.find(old) else {
-        return Err(ReplaceError::NotFound { near: similar_places(text, wanted.old) });
+        return Err(ReplaceError::NotFound { near: similar_places(text, replacement.old) });
     };
     let end = start + new.len();
-    match wanted.extent {
+    match replacement.extent {
         Extent::Everywhere => {
             let count = text.matches(old).count();
             let added = count.saturating_mul(new.len());
@@ -119,11 +97,8 @@ pub(crate) fn replace(text: &str, wanted: Replacement<'_>) -> Result<ReplaceResu
         Extent::Once => {
             let places = occurrences(text, old);
             if places.len() > 1 {
-                let lines = places
-                    .iter()
-                    .take(MAX_SUGGESTION_LINES)
-                    .map(|at| line_number(text, *at))
-                    .collect();
+                let lines =
+                    places.iter().take(MAX_LISTED_LINES).map(|at| line_number(text, *at)).collect();
                 return Err(ReplaceError::Ambiguous { count: places.len(), lines });
             }
             let mut changed = String::with_capacity(text.len() + new.len());
@@ -135,7 +110,7 @@ pub(crate) fn replace(text: &str, wanted: Replacement<'_>) -> Result<ReplaceResu
     }
 }
 
-/// Where a piece begins, also where two of them share letters: either could be meant.
+/// The start of every occurrence, including overlapping ones, since either could be meant.
 fn occurrences(text: &str, piece: &str) -> Vec<usize> {
     let step = piece.chars().next().map_or(1, char::len_utf8);
     let mut found = Vec::new();
@@ -147,69 +122,13 @@ fn occurrences(text: &str, piece: &str) -> Vec<usize> {
     found
 }
 
-/// The line that a byte is in, counted from 1.
+/// The line of a byte offset, from 1.
 pub(crate) fn line_number(text: &str, at: usize) -> usize {
     text[..at].matches('\n').count() + 1
 }
 
-fn similar_places(text: &str, wanted: &str) -> Vec<SimilarPlace> {
-    let wanted: Vec<&str> = wanted.trim_matches('\n').lines().collect();
-    let Some(lead) = wanted.iter().position(|line| !line.trim().is_empty()) else {
-        return Vec::new();
-    };
-    let lines: Vec<&str> = text.lines().collect();
-    let first = truncate_line(wanted[lead].trim());
-    let mut scored: Vec<(f64, usize)> = lines
-        .iter()
-        .enumerate()
-        .take(MAX_COMPARED_LINES)
-        .filter(|(_, line)| !line.trim().is_empty())
-        .map(|(at, line)| (strsim::sorensen_dice(&truncate_line(line.trim()), &first), at))
-        .filter(|(score, _)| *score >= MIN_SIMILARITY)
-        .collect();
-    scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-    scored.truncate(4 * MAX_SUGGESTIONS);
-    let mut places: Vec<(f64, SimilarPlace)> = scored
-        .into_iter()
-        .map(|(_, at)| {
-            let start = at.saturating_sub(lead);
-            let window = &lines[start..lines.len().min(start + wanted.len())];
-            (similarity(window, &wanted), similar_place(start, window, &wanted))
-        })
-        .collect();
-    places.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.line.cmp(&b.1.line)));
-    places.dedup_by_key(|(_, near)| near.line);
-    places.into_iter().take(MAX_SUGGESTIONS).map(|(_, near)| near).collect()
-}
-
-fn similar_place(start: usize, window: &[&str], wanted: &[&str]) -> SimilarPlace {
-    let bare = |lines: &[&str]| lines.join(" ").split_whitespace().collect::<Vec<_>>().join(" ");
-    let differs = match bare(window) == bare(wanted) {
-        true => Difference::Whitespace,
-        false => Difference::Text,
-    };
-    let shown: Vec<String> =
-        window.iter().take(MAX_SUGGESTION_LINES).map(|line| truncate_line(line)).collect();
-    SimilarPlace { line: start + 1, text: shown.join("\n"), difference: differs }
-}
-
-fn similarity(window: &[&str], wanted: &[&str]) -> f64 {
-    let most = wanted.len().min(MAX_SUGGESTION_LINES);
-    let score = |at: usize| {
-        let line = window.get(at).copied().unwrap_or_default();
-        strsim::sorensen_dice(&truncate_line(line.trim()), &truncate_line(wanted[at].trim()))
-    };
-    #[expect(clippy::cast_precision_loss, reason = "a handful of lines")]
-    let mean = (0..most).map(score).sum::<f64>() / most as f64;
-    mean
-}
-
-fn truncate_line(line: &str) -> String {
-    line.chars().take(MAX_LINE_LENGTH).collect()
-}
-
 impl ReplaceError {
-    /// What a model should know to do better.
+    /// The message for the model.
     pub(crate) fn message(&self) -> String {
         match self {
             ReplaceError::Empty => "`old_string` is empty; Write makes a file".to_owned(),
@@ -227,11 +146,11 @@ impl ReplaceError {
             ReplaceError::NotFound { near } => {
                 let mut text = "`old_string` was not found".to_owned();
                 if near.is_empty() {
-                    text.push_str("; nothing in the file is like it");
+                    text.push_str("; nothing in the file is similar");
                 }
                 for place in near {
                     let how = match place.difference {
-                        Difference::Whitespace => "differs in blanks only",
+                        Difference::Whitespace => "differs only in whitespace",
                         Difference::Text => "is like it",
                     };
                     let _infallible = write!(text, "\nline {} {how}:\n{}", place.line, place.text);
@@ -284,7 +203,7 @@ mod tests {
         }
 
         #[test]
-        fn everywhere_is_as_often_as_it_says(
+        fn replacing_everywhere_counts_every_match(
             text in "[ab\n]{0,60}", old in "[ab]{1,3}", new in "[xy]{0,3}",
         ) {
             if let Ok(replaced) = replace(&text, everywhere(&old, &new)) {
@@ -294,7 +213,7 @@ mod tests {
         }
 
         #[test]
-        fn lines_that_end_with_a_return_still_all_do(
+        fn crlf_line_endings_are_preserved(
             lines in prop::collection::vec("[a-c]{1,4}", 2..8), new in "[x\n]{1,5}",
         ) {
             let text = lines.join("\r\n") + "\r\n";
@@ -307,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn two_that_share_letters_are_two() {
+    fn overlapping_matches_are_ambiguous() {
         assert_eq!(
             replace("aaa", once("aa", "b")),
             Err(ReplaceError::Ambiguous { count: 2, lines: vec![1, 1] })
@@ -319,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_found_is_named_with_what_is_like_it() {
+    fn a_missing_text_is_reported_with_similar_places() {
         let text = "fn main() {\n    let total = add(1, 2);\n    print(total);\n}\n";
         let missed = replace(text, once("let total = add(1, 3);", "x")).unwrap_err();
         assert_eq!(
@@ -328,13 +247,13 @@ mod tests {
         );
         let blanks = "\tlet total = add(1, 2);\n\tprint(total);";
         let missed = replace(text, once(blanks, "x")).unwrap_err().message();
-        assert!(missed.contains("line 2 differs in blanks only"), "{missed}");
+        assert!(missed.contains("line 2 differs only in whitespace"), "{missed}");
         let nothing = replace(text, once("something else entirely", "x")).unwrap_err();
-        assert_eq!(nothing.message(), "`old_string` was not found; nothing in the file is like it");
+        assert_eq!(nothing.message(), "`old_string` was not found; nothing in the file is similar");
     }
 
     #[test]
-    fn what_makes_no_change_is_told() {
+    fn replacements_without_effect_are_errors() {
         assert_eq!(replace("a", once("", "b")), Err(ReplaceError::Empty));
         assert_eq!(replace("a", once("a", "a")), Err(ReplaceError::NoChange));
         assert_eq!(replace("a\r\nb\r\n", once("a\nb", "a\nb")), Err(ReplaceError::NoChange));

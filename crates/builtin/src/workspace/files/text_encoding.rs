@@ -1,7 +1,7 @@
-//! Bytes of a file as text and back, so that what is not changed comes out as it went in: encoding, byte order mark
-//! and line ends.
+//! Decodes and encodes text files so that unchanged parts stay the same: encoding, byte order mark and line
+//! endings.
 
-/// How a text is written down.
+/// The encoding of a text file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Encoding {
     Utf8,
@@ -11,30 +11,30 @@ pub(crate) enum Encoding {
     Utf16Be,
 }
 
-/// How the lines of a text end.
+/// The line endings of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LineEndings {
-    /// With a line feed, or there is only one line.
+    /// LF, or a single line.
     Lf,
-    /// All of them with a carriage return and a line feed.
+    /// CRLF everywhere.
     CrLf,
-    /// Some so and some so.
+    /// Both.
     Mixed,
 }
 
-/// A text, and how it was written down.
+/// A decoded text and its encoding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DecodedText {
     pub(crate) text: String,
     pub(crate) encoding: Encoding,
 }
 
-/// Why bytes are no text.
+/// Why bytes are not text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DecodeError {
-    /// There are zero bytes in it.
+    /// They contain zero bytes.
     Binary,
-    /// It begins like text in this encoding, and is not.
+    /// They are invalid in the detected encoding.
     Invalid(Encoding),
 }
 
@@ -67,7 +67,7 @@ impl Encoding {
         }
     }
 
-    /// A text as bytes.
+    /// Encodes a text, with the byte order mark.
     pub(crate) fn encode(self, text: &str) -> Vec<u8> {
         let mut bytes = self.bom().to_vec();
         match self {
@@ -98,7 +98,7 @@ impl LineEndings {
         }
     }
 
-    /// A text whose lines end in the same way, where there is one way.
+    /// Converts a text to these line endings; mixed ones stay as they are.
     pub(crate) fn normalize(self, text: &str) -> String {
         match self {
             LineEndings::CrLf => to_crlf(text),
@@ -107,12 +107,12 @@ impl LineEndings {
     }
 }
 
-/// A text all of whose lines end with a carriage return and a line feed.
+/// Converts all line endings to CRLF.
 pub(crate) fn to_crlf(text: &str) -> String {
     text.replace("\r\n", "\n").replace('\n', "\r\n")
 }
 
-/// Reads bytes as text.
+/// Decodes bytes.
 pub(crate) fn decode(bytes: &[u8]) -> Result<DecodedText, DecodeError> {
     let with_bom = [Encoding::Utf8Bom, Encoding::Utf16Le, Encoding::Utf16Be];
     let encoding = with_bom.into_iter().find(|it| bytes.starts_with(it.bom()));
@@ -138,6 +138,23 @@ fn decode_utf16(body: &[u8], unit: fn([u8; 2]) -> u16) -> Option<String> {
     String::from_utf16(&units).ok()
 }
 
+/// The encoding for a new text that replaces these bytes, and the old text.
+pub(crate) fn detect_encoding(bytes: &[u8]) -> (Encoding, Option<DecodedText>) {
+    match decode(bytes) {
+        Ok(decoded) => (decoded.encoding, Some(decoded)),
+        Err(_) => (Encoding::Utf8, None),
+    }
+}
+
+/// Prefixes lines with their numbers, as all tools show them.
+pub(crate) fn with_line_numbers<'a>(lines: impl Iterator<Item = &'a str>, first: usize) -> String {
+    let mut text = String::new();
+    for (number, line) in (first..).zip(lines) {
+        text.push_str(&format!("{number:>6}\t{line}\n"));
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -146,7 +163,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_text_comes_out_as_it_went_in(text in "\\PC*[\r\n]{0,3}\\PC*") {
+        fn encoded_text_decodes_to_the_same_bytes(text in "\\PC*[\r\n]{0,3}\\PC*") {
             let all = [
                 Encoding::Utf8, Encoding::Utf8Bom, Encoding::Utf16Le, Encoding::Utf16Be,
             ];
@@ -159,7 +176,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_that_are_read_as_text_are_kept(bytes: Vec<u8>) {
+        fn decoded_bytes_encode_to_the_same_bytes(bytes: Vec<u8>) {
             if let Ok(decoded) = decode(&bytes) {
                 prop_assert_eq!(decoded.encoding.encode(&decoded.text), bytes);
             }
@@ -167,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_is_told() {
+    fn binary_and_invalid_text_are_detected() {
         assert_eq!(decode(b"a\0b"), Err(DecodeError::Binary));
         assert_eq!(decode(b"cup\xe9"), Err(DecodeError::Invalid(Encoding::Utf8)));
         assert_eq!(decode(b"\xff\xfea"), Err(DecodeError::Invalid(Encoding::Utf16Le)));
@@ -177,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn line_ends_are_seen_and_adopted() {
+    fn line_endings_are_detected_and_applied() {
         assert_eq!(LineEndings::detect("a\r\nb\r\n"), LineEndings::CrLf);
         assert_eq!(LineEndings::detect("a\r\nb\n"), LineEndings::Mixed);
         assert_eq!(LineEndings::detect("a\rb"), LineEndings::Lf);

@@ -1,5 +1,5 @@
-//! Goes through the files below a folder as ripgrep does: what ignore files name is left out, and no link is
-//! followed. It ends when nobody waits any more, or when there is too much.
+//! Walks the files below a folder like ripgrep: skips ignored files and follows no links. Stops when the call
+//! is cancelled or a limit is reached.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -9,18 +9,18 @@ use globset::{GlobBuilder, GlobMatcher};
 use ignore::types::Types;
 use ignore::{DirEntry, WalkBuilder};
 
-use super::allowed_roots::ResolvedPath;
+use super::resolved_path::ResolvedPath;
+use crate::kit::context::HandlerContext;
 use crate::kit::handler_error::HandlerError;
-use crate::workspace::session::FileAccess;
 
-/// How many entries are looked at.
+/// The maximum number of entries.
 const MAX_ENTRIES: usize = 500_000;
-/// How long it may take.
+/// The timeout of a walk.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// The longest pattern.
+/// The maximum length of a pattern.
 const MAX_PATTERN_LENGTH: usize = 4096;
 
-/// What becomes of files that ignore files name.
+/// Whether files named by ignore files are skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum IgnoredFiles {
     Skipped,
@@ -28,7 +28,7 @@ pub(crate) enum IgnoredFiles {
 }
 
 impl IgnoredFiles {
-    /// From the argument that tools have for it.
+    /// From the tools' argument.
     pub(crate) fn from_flag(include: Option<bool>) -> IgnoredFiles {
         match include {
             Some(true) => IgnoredFiles::Included,
@@ -37,20 +37,20 @@ impl IgnoredFiles {
     }
 }
 
-/// Whether everything was seen.
+/// Whether the walk visited everything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WalkCoverage {
     /// All of it.
     Complete,
-    /// There was too much, or it took too long.
+    /// A limit was reached.
     LimitReached,
-    /// Whoever looked had enough.
+    /// The visitor stopped the walk.
     StoppedByVisitor,
 }
 
 /// Calls `visit` for every regular file.
 pub(crate) fn walk_files(
-    access: &FileAccess,
+    context: &HandlerContext,
     start: &ResolvedPath,
     ignored: IgnoredFiles,
     types: Option<Types>,
@@ -61,7 +61,7 @@ pub(crate) fn walk_files(
     builder
         .standard_filters(respect_ignore_files)
         .hidden(false)
-        // The person's own list is in their home, which is none of our business.
+        // The user's global ignore file is in the home folder, which is not ours to read.
         .git_global(false)
         .require_git(false)
         .follow_links(false)
@@ -71,13 +71,13 @@ pub(crate) fn walk_files(
     }
     let deadline = Instant::now() + TIMEOUT;
     for (count, entry) in builder.build().enumerate() {
-        if access.context.is_cancelled() {
-            return Err(HandlerError::failed("nobody waits for it any more"));
+        if context.is_cancelled() {
+            return Err(HandlerError::failed("the call was cancelled"));
         }
         if count >= MAX_ENTRIES || Instant::now() >= deadline {
             return Ok(WalkCoverage::LimitReached);
         }
-        // A folder that may not be looked into is passed over.
+        // Unreadable folders are skipped.
         let Ok(entry) = entry else { continue };
         let is_file = entry.file_type().is_some_and(|kind| kind.is_file());
         if is_file && visit(&entry).is_break() {
@@ -87,7 +87,7 @@ pub(crate) fn walk_files(
     Ok(WalkCoverage::Complete)
 }
 
-/// A pattern for paths below a folder. An absolute one is taken from there on.
+/// Compiles a pattern for paths below a folder. An absolute pattern is made relative to it.
 pub(crate) fn compile_glob(pattern: &str, start: &Path) -> Result<GlobMatcher, HandlerError> {
     if pattern.is_empty() || pattern.len() > MAX_PATTERN_LENGTH {
         return Err(HandlerError::failed(format!(
@@ -98,12 +98,11 @@ pub(crate) fn compile_glob(pattern: &str, start: &Path) -> Result<GlobMatcher, H
     let inside = from_start.map_or(pattern, |rest| rest.trim_start_matches('/'));
     let inside = inside.strip_prefix("./").unwrap_or(inside);
     let glob = GlobBuilder::new(inside).literal_separator(true).build();
-    let glob =
-        glob.map_err(|error| HandlerError::failed(format!("the pattern makes no sense: {error}")))?;
+    let glob = glob.map_err(|error| HandlerError::failed(format!("invalid pattern: {error}")))?;
     Ok(glob.compile_matcher())
 }
 
-/// A path as it is from a folder on.
+/// A path relative to a folder.
 pub(crate) fn relative_to<'p>(path: &'p Path, start: &Path) -> &'p Path {
     path.strip_prefix(start).unwrap_or(path)
 }

@@ -1,21 +1,21 @@
-//! Pictures, made small enough to be shown to a model.
+//! Scales pictures down to a size that models accept.
 
 use std::io::Cursor;
 
 use image::codecs::jpeg::JpegEncoder;
 use image::{DynamicImage, ImageFormat, ImageReader, Limits};
 
-/// The largest that goes as it is, in bytes and in pixels a side.
+/// Larger pictures, in bytes or in pixels per side, are scaled down.
 const MAX_UNCHANGED_BYTES: usize = 3 * 1024 * 1024;
 const MAX_UNCHANGED_SIDE: u32 = 2000;
-/// The longest side of one that was made smaller.
+/// The longest side of a scaled picture.
 const RESIZED_SIDE: u32 = 1568;
-/// What a picture may take in memory.
+/// Limits for decoding a picture.
 const MAX_DECODER_MEMORY: u64 = 256 * 1024 * 1024;
 const MAX_DECODED_SIDE: u32 = 20_000;
 const JPEG_QUALITY: u8 = 85;
 
-/// A picture that may be shown.
+/// A picture to show.
 #[derive(Debug)]
 pub(crate) struct PreparedImage {
     pub(crate) bytes: Vec<u8>,
@@ -23,13 +23,13 @@ pub(crate) struct PreparedImage {
     pub(crate) size: (u32, u32),
 }
 
-/// What kind of picture bytes are, where it is one that can be shown. Their beginning decides, not a name.
+/// The format of a picture, detected from its content, if it can be shown.
 pub(crate) fn detect_format(bytes: &[u8]) -> Option<ImageFormat> {
-    let shown = [ImageFormat::Png, ImageFormat::Jpeg, ImageFormat::Gif, ImageFormat::WebP];
-    image::guess_format(bytes).ok().filter(|format| shown.contains(format))
+    let supported = [ImageFormat::Png, ImageFormat::Jpeg, ImageFormat::Gif, ImageFormat::WebP];
+    image::guess_format(bytes).ok().filter(|format| supported.contains(format))
 }
 
-/// A picture as it is, or smaller.
+/// The picture, scaled down if needed.
 pub(crate) fn prepare(bytes: &[u8], format: ImageFormat) -> Option<PreparedImage> {
     let size = limited_reader(bytes, format).into_dimensions().ok()?;
     if bytes.len() <= MAX_UNCHANGED_BYTES && size.0.max(size.1) <= MAX_UNCHANGED_SIDE {
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_picture_goes_as_it_is_and_a_large_one_smaller() {
+    fn a_large_picture_is_scaled_down() {
         let small = png(30, 20);
         assert_eq!(detect_format(&small), Some(ImageFormat::Png));
         let fitted_small = prepare(&small, ImageFormat::Png).unwrap();
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_begins_like_a_picture_is_none() {
+    fn a_truncated_picture_is_refused() {
         let broken = &png(30, 20)[..20];
         assert_eq!(detect_format(broken), Some(ImageFormat::Png));
         assert!(prepare(broken, ImageFormat::Png).is_none());

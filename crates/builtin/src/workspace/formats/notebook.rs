@@ -1,4 +1,4 @@
-//! Notebooks: their cells, what these printed, and the pictures that they drew.
+//! Jupyter notebooks: cells, outputs and pictures.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -7,14 +7,14 @@ use serde_json::{Value as Json, json};
 use super::image;
 use super::image::PreparedImage;
 use crate::kit::tool_output::ToolOutput;
-use crate::workspace::tools::read::MAX_SHOWN_BYTES;
+use crate::workspace::limits::MAX_SHOWN_BYTES;
 
-/// How many pictures are shown.
+/// The maximum number of pictures.
 const MAX_IMAGES: usize = 8;
-/// How much of one output is shown, in characters.
+/// The maximum length of one output, in characters.
 const MAX_CELL_OUTPUT_LENGTH: usize = 10_000;
 
-/// What is shown of a notebook.
+/// A rendered notebook.
 pub(crate) struct NotebookView {
     text: String,
     cells: usize,
@@ -22,7 +22,7 @@ pub(crate) struct NotebookView {
     images: Vec<PreparedImage>,
 }
 
-/// Reads a notebook, where the text is one.
+/// Parses a notebook; `None` if the text is not one.
 pub(crate) fn parse_notebook(text: &str) -> Option<NotebookView> {
     let json: Json = serde_json::from_str(text).ok()?;
     let cells = json["cells"].as_array()?;
@@ -49,7 +49,7 @@ pub(crate) fn parse_notebook(text: &str) -> Option<NotebookView> {
     Some(notebook)
 }
 
-/// Notebooks keep texts whole or as lists of lines.
+/// Notebooks store texts as a string or as a list of lines.
 fn join_lines(text: &Json) -> String {
     match text {
         Json::String(text) => text.clone(),
@@ -71,8 +71,8 @@ impl NotebookView {
         let text = match output["output_type"].as_str() {
             Some("stream") => join_lines(&output["text"]),
             Some("error") => {
-                let word = |name: &str| output[name].as_str().unwrap_or_default().to_owned();
-                format!("{}: {}", word("ename"), word("evalue"))
+                let field = |name: &str| output[name].as_str().unwrap_or_default().to_owned();
+                format!("{}: {}", field("ename"), field("evalue"))
             }
             Some(_) | None => join_lines(&data["text/plain"]),
         };

@@ -1,5 +1,5 @@
-//! The text of PDFs. The library that makes it out takes whatever memory and time a file asks for, and sometimes
-//! panics, so it runs in a process of its own with limits. That process gets the file on standard input, and no path.
+//! Extracts the text of PDFs. The library has no limits for memory and time and sometimes panics, so it runs in
+//! its own process with limits. The process gets the file on standard input, and no path.
 
 use std::fmt;
 use std::fs::File;
@@ -13,15 +13,15 @@ use thiserror::Error;
 
 use crate::workspace::files::contents::MAX_FILE_SIZE;
 
-/// The memory and the time that a PDF may take, in bytes and in seconds of work.
+/// Limits for memory in bytes and CPU time in seconds.
 const MAX_MEMORY: u64 = 1024 * 1024 * 1024;
 const MAX_CPU_SECONDS: u64 = 20;
-/// How much text is taken, in bytes.
+/// The maximum size of the text, in bytes.
 const MAX_TEXT_BYTES: u64 = 8 * 1024 * 1024;
-/// How much is read of what went wrong.
+/// The maximum size of the error output.
 const MAX_STDERR_BYTES: u64 = 2000;
 
-/// Is it a PDF? Its beginning decides.
+/// Whether the content is a PDF.
 pub(crate) fn is_pdf(bytes: &[u8]) -> bool {
     bytes.starts_with(b"%PDF-")
 }
@@ -32,25 +32,26 @@ pub(crate) enum PdfTextError {
     /// The reader could not be started.
     #[error("its reader cannot be started: {0}")]
     Spawn(io::ErrorKind),
-    /// It found none.
+    /// The reader failed.
     #[error("{0}")]
     Unreadable(ReaderMessage),
 }
 
-/// What the reader said last.
+/// The reader's error message.
 #[derive(Debug)]
 pub(crate) struct ReaderMessage(String);
 
 impl fmt::Display for ReaderMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.is_empty() {
-            true => f.write_str("it is damaged, or asks for too much"),
+            true => f.write_str("it is damaged or exceeds the limits"),
             false => f.write_str(&self.0),
         }
     }
 }
 
-/// The text of a file, page by page, as another process makes it out. Blocks until that is done, which its limits see to.
+/// Extracts the text of a file, page by page, in another process. Blocks until it ends; its limits bound the
+/// time.
 pub(crate) fn extract_text(reader: &Program, file: File) -> Result<String, PdfTextError> {
     let child = Command::new(&reader.command)
         .args(&reader.args)
@@ -64,7 +65,7 @@ pub(crate) fn extract_text(reader: &Program, file: File) -> Result<String, PdfTe
     let mut process = ReaderProcess(child.map_err(|error| PdfTextError::Spawn(error.kind()))?);
     let mut bytes = Vec::new();
     if let Some(stdout) = process.0.stdout.take() {
-        // What came before a failure is worth showing.
+        // The text before a failure is still shown.
         let _broken_off = stdout.take(MAX_TEXT_BYTES).read_to_end(&mut bytes);
     }
     let mut text = String::from_utf8_lossy(&bytes).into_owned();
@@ -73,7 +74,7 @@ pub(crate) fn extract_text(reader: &Program, file: File) -> Result<String, PdfTe
         return Ok(text);
     }
     if !text.is_empty() {
-        text.push_str("\n[the rest cannot be made out]\n");
+        text.push_str("\n[the rest cannot be extracted]\n");
         return Ok(text);
     }
     let mut stderr_text = Vec::new();
@@ -81,12 +82,12 @@ pub(crate) fn extract_text(reader: &Program, file: File) -> Result<String, PdfTe
         let _gone = stderr.take(MAX_STDERR_BYTES).read_to_end(&mut stderr_text);
     }
     let stderr_text = String::from_utf8_lossy(&stderr_text);
-    // The first line is ours; a panic's many lines are nobody's business.
+    // The first line is our message; a panic message is not shown.
     let first = stderr_text.lines().next().filter(|line| !line.contains("panicked"));
     Err(PdfTextError::Unreadable(ReaderMessage(first.unwrap_or_default().trim().to_owned())))
 }
 
-/// A reader at work. Dropping it ends it.
+/// A running reader. Dropping it kills the process.
 struct ReaderProcess(Child);
 
 impl Drop for ReaderProcess {
@@ -96,21 +97,21 @@ impl Drop for ReaderProcess {
     }
 }
 
-/// A PDF could not be read.
+/// Why a PDF could not be read.
 #[derive(Debug, Error)]
 pub enum PdfReaderError {
-    /// It could not be had, or its text not be handed on.
+    /// Reading the input or writing the text failed.
     #[error("it cannot be read or written: {0}")]
     Io(#[from] io::Error),
-    /// The system does not let us limit what it may take.
+    /// The limits could not be set.
     #[error("no limits can be set")]
     Limits,
-    /// It is damaged, protected or something else.
+    /// The PDF is damaged or protected.
     #[error("it is damaged, or protected with a password")]
     Damaged,
 }
 
-/// The reader's whole life: limits itself, reads a PDF and writes its text, page by page.
+/// The main function of the reader process: sets limits, reads a PDF and writes its text page by page.
 pub fn run_pdf_reader(from: impl Read, mut to: impl Write) -> Result<(), PdfReaderError> {
     set_limit(Resource::As, MAX_MEMORY)?;
     set_limit(Resource::Cpu, MAX_CPU_SECONDS)?;
@@ -146,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reader_that_fails_or_is_not_there_is_told() {
+    fn a_failing_reader_is_reported() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("it");
         std::fs::write(&path, "contents").unwrap();
@@ -161,10 +162,10 @@ mod tests {
         };
         assert_eq!(read("cat"), Ok("contents".to_owned()));
         assert_eq!(read("echo why >&2; exit 1"), Err("why".to_owned()));
-        let silent = "it is damaged, or asks for too much".to_owned();
+        let silent = "it is damaged or exceeds the limits".to_owned();
         assert_eq!(read("echo thread x panicked at y >&2; exit 101"), Err(silent.clone()));
         assert_eq!(read("kill -9 $$"), Err(silent));
-        let broken_off = "[page 1]\n\n[the rest cannot be made out]\n".to_owned();
+        let broken_off = "[page 1]\n\n[the rest cannot be extracted]\n".to_owned();
         assert_eq!(read("echo '[page 1]'; exit 101"), Ok(broken_off));
         let flood = read("yes").unwrap();
         assert_eq!(u64::try_from(flood.len()), Ok(MAX_TEXT_BYTES));

@@ -1,11 +1,9 @@
-//! Commands while they run: started in groups of their own, listened to, ended in time. Those in the background have
-//! a name, and end with their client at the latest.
+//! The commands of one client: run in their own process groups, with a timeout. Background commands have a name
+//! and end with their client at the latest.
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::ExitStatus;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -13,36 +11,31 @@ use std::time::Duration;
 use switchboard_wire::process::child::{
     ProcessOptions, ProcessSet, Program, StartError, Watchdog, WatchdogProgram,
 };
-use switchboard_wire::process::command;
+use switchboard_wire::process::command as process_command;
 use switchboard_wire::process::command::RunningCommand;
-use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe::Receiver;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::timeout;
 
+use super::command::{
+    BACKGROUND_SCRIPT, CommandResult, CommandSpec, FOREGROUND_SCRIPT, JobExit, StopConditions,
+    wait_for_exit,
+};
 use super::output_log::{Excerpt, OutputLog};
 use crate::kit::handler_error::HandlerError;
 
-/// How many commands may run in the background, and how many that ended are remembered.
+/// Limits for running background commands, and for remembered ones.
 const MAX_RUNNING: usize = 16;
 const MAX_REMEMBERED: usize = 32;
-/// How long somebody who left a command's group may keep its output open once it has ended.
-const DRAIN_TIMEOUT: Duration = Duration::from_millis(200);
 /// Longer than any command may run.
 const MAX_BACKGROUND_TIME: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// Runs a command and says at the end where it stands: `$1` is the command, `$2` the file to say it in.
-const FOREGROUND_SCRIPT: &str =
-    "__swb=$2; set -- \"$1\"; trap 'pwd -P >\"$__swb\"' EXIT; eval \"$1\"";
-/// The same for a command whose folder does not matter.
-const BACKGROUND_SCRIPT: &str = "eval \"$1\"";
-
 /// The commands of one client.
 pub(crate) struct Jobs {
-    guard_program: Option<WatchdogProgram>,
+    watchdog_program: Option<WatchdogProgram>,
     /// Started with the first command.
-    guard: OnceLock<Option<Watchdog>>,
+    watchdog: OnceLock<Option<Watchdog>>,
     environment: Vec<(String, String)>,
     descendants: ProcessSet,
     next_number: AtomicU64,
@@ -55,56 +48,18 @@ struct Table {
     tasks: JoinSet<()>,
 }
 
-/// One command in the background.
+/// A background command.
 struct Job {
     number: u64,
     command: String,
     output: Arc<OutputLog>,
     exit: watch::Receiver<Option<JobExit>>,
     kill: Arc<Notify>,
-    /// How much of its output was given out.
+    /// How much of the output was returned.
     read_offset: u64,
 }
 
-/// What to run.
-#[derive(Debug, Clone)]
-pub(crate) struct CommandSpec {
-    pub(crate) command: String,
-    /// Where the shell stands.
-    pub(crate) working_dir: PathBuf,
-    /// Where outputs lie.
-    pub(crate) output_dir: PathBuf,
-}
-
-/// How a command ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct JobExit {
-    pub(crate) code: Option<i32>,
-    pub(crate) signal: Option<i32>,
-    pub(crate) cause: ExitCause,
-}
-
-/// Who ended a command.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ExitCause {
-    /// Itself.
-    Exited,
-    /// We, for it took too long.
-    Timeout,
-    /// We, for somebody wanted that.
-    Killed,
-}
-
-/// A command that ran while somebody waited.
-#[derive(Debug)]
-pub(crate) struct CommandResult {
-    pub(crate) exit: JobExit,
-    pub(crate) output: OutputLog,
-    /// Where it left the shell, where it says so.
-    pub(crate) working_dir: Option<PathBuf>,
-}
-
-/// What is new of a command in the background.
+/// New output of a background command.
 #[derive(Debug)]
 pub(crate) struct JobUpdate {
     pub(crate) command: String,
@@ -120,10 +75,13 @@ impl fmt::Debug for Jobs {
 }
 
 impl Jobs {
-    pub(crate) fn new(guard: Option<WatchdogProgram>, environment: Vec<(String, String)>) -> Jobs {
+    pub(crate) fn new(
+        watchdog: Option<WatchdogProgram>,
+        environment: Vec<(String, String)>,
+    ) -> Jobs {
         Jobs {
-            guard_program: guard,
-            guard: OnceLock::new(),
+            watchdog_program: watchdog,
+            watchdog: OnceLock::new(),
             environment,
             descendants: ProcessSet::new(),
             next_number: AtomicU64::new(0),
@@ -142,22 +100,18 @@ impl Jobs {
         timeout: Duration,
     ) -> Result<CommandResult, HandlerError> {
         let number = self.next_number.fetch_add(1, Ordering::Relaxed) + 1;
-        let transcript = create_output_log(spec, number)?;
+        let output = create_output_log(spec, number)?;
         let folder_file = spec.output_dir.join(format!("folder-{number}"));
-        let (pipe, errand) = self.spawn_shell(spec, FOREGROUND_SCRIPT, &folder_file)?;
-        let waiting = wait_for_exit(
-            pipe,
-            errand,
-            &transcript,
-            StopConditions { timeout, kill: Arc::default() },
-        );
+        let (pipe, command) = self.spawn_shell(spec, FOREGROUND_SCRIPT, &folder_file)?;
+        let waiting =
+            wait_for_exit(pipe, command, &output, StopConditions { timeout, kill: Arc::default() });
         let exit = waiting.await;
         let folder = std::fs::read(&folder_file).ok().and_then(|bytes| parse_working_dir(&bytes));
         let _never_made = std::fs::remove_file(&folder_file);
-        Ok(CommandResult { exit, output: transcript, working_dir: folder })
+        Ok(CommandResult { exit, output, working_dir: folder })
     }
 
-    /// Starts a command in the background; comes back with its name.
+    /// Starts a background command and returns its name.
     pub(crate) fn start_background(
         &self,
         spec: &CommandSpec,
@@ -172,26 +126,26 @@ impl Jobs {
         }
         table.evict_finished();
         let number = self.next_number.fetch_add(1, Ordering::Relaxed) + 1;
-        let transcript = Arc::new(create_output_log(spec, number)?);
-        let (pipe, errand) = self.spawn_shell(spec, BACKGROUND_SCRIPT, Path::new(""))?;
+        let output = Arc::new(create_output_log(spec, number)?);
+        let (pipe, command) = self.spawn_shell(spec, BACKGROUND_SCRIPT, Path::new(""))?;
         let (tell, exit) = watch::channel(None);
         let kill = Arc::new(Notify::new());
         let stop_conditions =
             StopConditions { timeout: timeout.unwrap_or(MAX_BACKGROUND_TIME), kill: kill.clone() };
-        let kept = transcript.clone();
+        let log = output.clone();
         table.tasks.spawn(async move {
-            let exit = wait_for_exit(pipe, errand, &kept, stop_conditions).await;
-            let _nobody_asks = tell.send(Some(exit));
+            let exit = wait_for_exit(pipe, command, &log, stop_conditions).await;
+            let _no_receiver = tell.send(Some(exit));
         });
         let name = format!("bash_{number}");
         let command = spec.command.clone();
-        let job = Job { number, command, output: transcript, exit, kill, read_offset: 0 };
+        let job = Job { number, command, output, exit, kill, read_offset: 0 };
         table.jobs.insert(name.clone(), job);
         Ok(name)
     }
 
-    /// What a command said since it was asked last, at most so much, and whether it has ended. Waits for its end,
-    /// but no longer than that.
+    /// The output of a command since the last call, up to a size, and whether it has ended. Waits for its end,
+    /// up to `wait`.
     pub(crate) async fn read_update(
         &self,
         name: &str,
@@ -199,10 +153,10 @@ impl Jobs {
         max_bytes: u64,
     ) -> Result<JobUpdate, HandlerError> {
         let mut exit = self.with_job(name, |job| job.exit.clone())?;
-        // One that is over, or gone, is not waited for.
+        // A finished or removed command is not waited for.
         let _over_or_time_up = timeout(wait, exit.wait_for(Option::is_some)).await;
         self.with_job(name, |job| {
-            // Asked first: what it says after that is for the next time.
+            // Read the exit first: later output belongs to the next call.
             let exit = *job.exit.borrow();
             let (excerpt, next) = job.output.read_from(job.read_offset, max_bytes);
             job.read_offset = next;
@@ -211,18 +165,18 @@ impl Jobs {
         })
     }
 
-    /// Ends a command in the background, and everybody whom it started. One that has ended already stays so.
+    /// Kills a background command and its descendants. A finished command stays as it is.
     pub(crate) async fn kill(&self, name: &str) -> Result<JobExit, HandlerError> {
         let (mut exit, kill) = self.with_job(name, |job| (job.exit.clone(), job.kill.clone()))?;
         kill.notify_one();
         let ended = timeout(Duration::from_secs(10), exit.wait_for(Option::is_some)).await;
         match ended {
-            Ok(Ok(exit)) => exit.ok_or_else(|| HandlerError::failed("it cannot be ended")),
+            Ok(Ok(exit)) => exit.ok_or_else(|| HandlerError::failed("it could not be ended")),
             Ok(Err(_)) | Err(_) => Err(HandlerError::failed(format!("`{name}` does not end"))),
         }
     }
 
-    /// Ends everything that was started here, and waits until it is gone.
+    /// Kills all commands and waits for them.
     pub(crate) async fn shut_down(&self) {
         let mut tasks = {
             let mut table = self.table();
@@ -247,9 +201,7 @@ impl Jobs {
         }
         let known: Vec<&str> = table.jobs.keys().map(String::as_str).collect();
         let known = if known.is_empty() { "there is none".to_owned() } else { known.join(", ") };
-        Err(HandlerError::failed(format!(
-            "there is no command `{name}` in the background ({known})"
-        )))
+        Err(HandlerError::failed(format!("there is no background command `{name}` ({known})")))
     }
 
     fn spawn_shell(
@@ -258,11 +210,11 @@ impl Jobs {
         script: &str,
         folder_file: &Path,
     ) -> Result<(Receiver, RunningCommand), HandlerError> {
-        let guard = self.guard.get_or_init(|| {
-            self.guard_program.as_ref().and_then(|program| Watchdog::start(program).ok())
+        let watchdog = self.watchdog.get_or_init(|| {
+            self.watchdog_program.as_ref().and_then(|program| Watchdog::start(program).ok())
         });
-        let keeping = ProcessOptions {
-            watchdog: guard.clone(),
+        let options = ProcessOptions {
+            watchdog: watchdog.clone(),
             process_set: self.descendants,
             ..ProcessOptions::default()
         };
@@ -282,18 +234,18 @@ impl Jobs {
         let failed = |error: &StartError| {
             HandlerError::failed(format!("the shell cannot be started: {}", error.source))
         };
-        match command::spawn(&program, &keeping) {
+        match process_command::spawn(&program, &options) {
             Err(error) if error.source.kind() == std::io::ErrorKind::NotFound => {
                 program.command = "sh".into();
-                command::spawn(&program, &keeping).map_err(|error| failed(&error))
+                process_command::spawn(&program, &options).map_err(|error| failed(&error))
             }
-            sent => sent.map_err(|error| failed(&error)),
+            spawned => spawned.map_err(|error| failed(&error)),
         }
     }
 }
 
 impl Table {
-    /// Makes room for one more: those that ended longest ago go, with their outputs.
+    /// Makes room for one more job: removes the oldest finished ones with their outputs.
     fn evict_finished(&mut self) {
         while self.jobs.len() >= MAX_REMEMBERED {
             let ended = self.jobs.iter().filter(|(_, job)| !job.is_running());
@@ -317,59 +269,11 @@ impl Job {
 fn create_output_log(spec: &CommandSpec, number: u64) -> Result<OutputLog, HandlerError> {
     let path = spec.output_dir.join(format!("bash_{number}.txt"));
     OutputLog::new(path)
-        .map_err(|error| HandlerError::failed(format!("the output cannot be kept: {error}")))
+        .map_err(|error| HandlerError::failed(format!("the output cannot be stored: {error}")))
 }
 
 fn parse_working_dir(bytes: &[u8]) -> Option<PathBuf> {
     let text = std::str::from_utf8(bytes).ok().filter(|text| text.len() <= 4096)?;
     let folder = PathBuf::from(text.strip_suffix('\n').unwrap_or(text));
     folder.is_absolute().then_some(folder)
-}
-
-/// When a command is ended by us.
-struct StopConditions {
-    timeout: Duration,
-    kill: Arc<Notify>,
-}
-
-/// Listens to a command until it ends. Dropping the future kills it, and everybody whom it started.
-async fn wait_for_exit(
-    mut pipe: Receiver,
-    mut errand: RunningCommand,
-    transcript: &OutputLog,
-    stop_conditions: StopConditions,
-) -> JobExit {
-    let deadline = Instant::now() + stop_conditions.timeout;
-    let mut buffer = vec![0; 64 * 1024];
-    let mut is_open = true;
-    let ended = loop {
-        tokio::select! {
-            biased;
-            () = sleep_until(deadline) => break Err(ExitCause::Timeout),
-            () = stop_conditions.kill.notified() => break Err(ExitCause::Killed),
-            status = errand.wait() => break Ok(status.ok()),
-            read = pipe.read(&mut buffer), if is_open => match read {
-                Ok(0) | Err(_) => is_open = false,
-                Ok(count) => transcript.append(&buffer[..count]),
-            },
-        }
-    };
-    let (status, by) = match ended {
-        Ok(status) => (status, ExitCause::Exited),
-        Err(by) => (errand.stop().await.status, by),
-    };
-    let rest = async {
-        while is_open {
-            match pipe.read(&mut buffer).await {
-                Ok(0) | Err(_) => is_open = false,
-                Ok(count) => transcript.append(&buffer[..count]),
-            }
-        }
-    };
-    let _somebody_holds_it = timeout(DRAIN_TIMEOUT, rest).await;
-    JobExit {
-        code: status.and_then(|it: ExitStatus| it.code()),
-        signal: status.and_then(|it| it.signal()),
-        cause: by,
-    }
 }

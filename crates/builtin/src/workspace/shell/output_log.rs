@@ -1,5 +1,5 @@
-//! All that a command says, in a file, up to a limit. What is said beyond is counted and thrown away, so that nobody's
-//! disk is filled and no command waits for a reader.
+//! The output of a command in a file, up to a limit. Output beyond is counted and dropped, so that the disk
+//! does not fill and the command never blocks.
 
 use std::fs::File;
 use std::io;
@@ -7,10 +7,10 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The most that is kept of one command's output, in bytes.
+/// The maximum size of the file, in bytes.
 const MAX_KEPT_BYTES: u64 = 64 * 1024 * 1024;
 
-/// A command's output.
+/// The output of a command.
 #[derive(Debug)]
 pub(crate) struct OutputLog {
     path: PathBuf,
@@ -23,7 +23,7 @@ pub(crate) struct OutputLog {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Excerpt {
     pub(crate) text: String,
-    /// How many bytes of the output are not in it.
+    /// How many bytes of the output are missing in the text.
     pub(crate) omitted_bytes: u64,
 }
 
@@ -33,24 +33,24 @@ impl OutputLog {
         Ok(OutputLog { path, file, kept_bytes: AtomicU64::new(0), total_bytes: AtomicU64::new(0) })
     }
 
-    /// The file that it is kept in.
+    /// The path of the file.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// How much was said so far, in bytes.
+    /// The size of the output so far, in bytes.
     pub(crate) fn total_bytes(&self) -> u64 {
         self.total_bytes.load(Ordering::Relaxed)
     }
 
-    /// Adds what was said. A few pages into the system's cache: nobody waits for a disk here.
+    /// Appends output. The write goes to the page cache and does not wait for the disk.
     pub(crate) fn append(&self, bytes: &[u8]) {
         let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
         let kept_bytes = self.kept_bytes.load(Ordering::Relaxed);
         let room = usize::try_from(MAX_KEPT_BYTES.saturating_sub(kept_bytes)).unwrap_or(usize::MAX);
-        let taken = &bytes[..bytes.len().min(room)];
-        if !taken.is_empty() && self.file.write_all_at(taken, kept_bytes).is_ok() {
-            self.kept_bytes.fetch_add(u64::try_from(taken.len()).unwrap_or(0), Ordering::Relaxed);
+        let stored = &bytes[..bytes.len().min(room)];
+        if !stored.is_empty() && self.file.write_all_at(stored, kept_bytes).is_ok() {
+            self.kept_bytes.fetch_add(u64::try_from(stored.len()).unwrap_or(0), Ordering::Relaxed);
         }
         self.total_bytes.fetch_add(length, Ordering::Relaxed);
     }
@@ -73,8 +73,8 @@ impl OutputLog {
         Excerpt { text, omitted_bytes }
     }
 
-    /// What comes after so many bytes, at most so much, and where the next part begins. Never half a character,
-    /// unless that is all there is.
+    /// The output from `start`, at most this many bytes, and where the next part starts. Does not split a
+    /// character, unless there is nothing else.
     pub(crate) fn read_from(&self, start: u64, max_bytes: u64) -> (Excerpt, u64) {
         let kept_bytes = self.kept_bytes.load(Ordering::Relaxed);
         let mut bytes = self.bytes(start, max_bytes.min(kept_bytes.saturating_sub(start)));
@@ -105,7 +105,7 @@ fn lossy(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// How many bytes there are up to a character that is cut off at the end.
+/// The length without a character that is cut off at the end.
 fn complete_utf8_prefix(bytes: &[u8]) -> usize {
     let lead = bytes.iter().rposition(|byte| byte & 0xc0 != 0x80);
     let Some(at) = lead else { return bytes.len() };
@@ -124,37 +124,37 @@ mod tests {
 
     fn output_log(parts: &[&[u8]]) -> (tempfile::TempDir, OutputLog) {
         let folder = tempfile::tempdir().unwrap();
-        let transcript = OutputLog::new(folder.path().join("it")).unwrap();
-        parts.iter().for_each(|part| transcript.append(part));
-        (folder, transcript)
+        let log = OutputLog::new(folder.path().join("it")).unwrap();
+        parts.iter().for_each(|part| log.append(part));
+        (folder, log)
     }
 
     #[test]
-    fn beginning_and_end_are_shown_and_the_rest_is_on_disk() {
+    fn head_and_tail_are_shown_and_the_rest_is_on_disk() {
         let text = format!("begin{}end", "x".repeat(1000));
-        let (_folder, transcript) = output_log(&[text.as_bytes()]);
-        let excerpt = transcript.head_and_tail(100);
+        let (_folder, log) = output_log(&[text.as_bytes()]);
+        let excerpt = log.head_and_tail(100);
         assert!(excerpt.text.starts_with("begin") && excerpt.text.ends_with("end"));
         assert_eq!(excerpt.omitted_bytes, 908);
-        assert_eq!(std::fs::read_to_string(transcript.path()).unwrap(), text);
-        assert_eq!(transcript.head_and_tail(5000), Excerpt { text, omitted_bytes: 0 });
+        assert_eq!(std::fs::read_to_string(log.path()).unwrap(), text);
+        assert_eq!(log.head_and_tail(5000), Excerpt { text, omitted_bytes: 0 });
     }
 
     #[test]
-    fn what_is_too_much_is_counted_and_not_kept() {
+    fn output_beyond_the_limit_is_counted_and_dropped() {
         let megabyte = vec![b'x'; 1024 * 1024];
-        let (_folder, transcript) = output_log(&[megabyte.as_slice(); 70]);
-        assert_eq!(transcript.total_bytes(), 70 * 1024 * 1024);
-        assert_eq!(std::fs::metadata(transcript.path()).unwrap().len(), MAX_KEPT_BYTES);
+        let (_folder, log) = output_log(&[megabyte.as_slice(); 70]);
+        assert_eq!(log.total_bytes(), 70 * 1024 * 1024);
+        assert_eq!(std::fs::metadata(log.path()).unwrap().len(), MAX_KEPT_BYTES);
     }
 
     #[test]
-    fn parts_follow_each_other_and_cut_no_character() {
+    fn parts_are_contiguous_and_split_no_character() {
         let text = "añb€c😀d".repeat(3);
-        let (_folder, transcript) = output_log(&[text.as_bytes()]);
+        let (_folder, log) = output_log(&[text.as_bytes()]);
         let (mut seen, mut at) = (String::new(), 0);
         loop {
-            let (part, next) = transcript.read_from(at, 5);
+            let (part, next) = log.read_from(at, 5);
             if next == at {
                 break;
             }

@@ -1,4 +1,4 @@
-//! `Bash`: runs a command in the shell, and waits for it or leaves it in the background.
+//! The tool `Bash`: runs a shell command, in the foreground or in the background.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,14 +11,14 @@ use crate::kit::handler_error::HandlerError;
 use crate::kit::tool::Tool;
 use crate::kit::tool_output::ToolOutput;
 use crate::workspace::session::WorkspaceSession;
-use crate::workspace::shell::jobs::{CommandResult, CommandSpec, ExitCause, JobExit};
+use crate::workspace::shell::command::{CommandResult, CommandSpec, ExitCause};
 
-/// How long a command may take unless told otherwise, and at most, in milliseconds.
+/// The default and maximum timeout, in milliseconds.
 const DEFAULT_TIMEOUT_MILLISECONDS: u64 = 120_000;
 const MAX_TIMEOUT_MILLISECONDS: u64 = 600_000;
-/// How much of its output is shown, in bytes.
+/// The maximum size of the shown output, in bytes.
 const MAX_SHOWN_BYTES: u64 = 30_000;
-/// The longest command; the system takes no more in one argument.
+/// The maximum length of a command; the system limits one argument.
 const MAX_COMMAND_LENGTH: usize = 100_000;
 
 #[derive(Deserialize)]
@@ -27,7 +27,7 @@ struct BashArguments {
     timeout: Option<u64>,
     #[serde(default)]
     run_in_background: bool,
-    /// For people who look on.
+    /// For display only.
     #[serde(default, rename = "description")]
     _description: Option<String>,
 }
@@ -68,6 +68,7 @@ pub(crate) fn tool(session: &Arc<WorkspaceSession>) -> Tool {
             "anyOf": [{"required": ["output", "exitCode", "timedOut", "truncated", "folder"]}, {"required": ["bashId"]}],
             "additionalProperties": false,
         }))
+        .destructive()
         .open_world()
 }
 
@@ -135,23 +136,11 @@ fn to_output(result: &CommandResult, notes: &str, folder: &str) -> ToolOutput {
         let _gone_already = std::fs::remove_file(result.output.path());
     }
     text.push_str(notes);
-    if let Some(end) = describe_exit(&result.exit) {
+    if let Some(end) = result.exit.describe() {
         text.push_str(&format!("({end})\n"));
     }
     if text.is_empty() {
-        text.push_str("(it said nothing)\n");
+        text.push_str("(no output)\n");
     }
     ToolOutput::structured(structured, text)
-}
-
-/// How a command ended, where that is worth saying.
-pub(crate) fn describe_exit(exit: &JobExit) -> Option<String> {
-    match (exit.cause, exit.code, exit.signal) {
-        (ExitCause::Timeout, _, _) => Some("it took too long and was ended".to_owned()),
-        (ExitCause::Killed, _, _) => Some("it was ended on request".to_owned()),
-        (ExitCause::Exited, Some(0), _) => None,
-        (ExitCause::Exited, Some(code), _) => Some(format!("exit code {code}")),
-        (ExitCause::Exited, None, Some(signal)) => Some(format!("ended by signal {signal}")),
-        (ExitCause::Exited, None, None) => Some("it ended".to_owned()),
-    }
 }

@@ -1,4 +1,4 @@
-//! `BashOutput`: what a command in the background has said since it was asked last.
+//! The tool `BashOutput`: new output of a background command.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,16 +8,15 @@ use grep_regex::RegexMatcher;
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
-use super::bash::describe_exit;
 use crate::kit::context::HandlerContext;
 use crate::kit::handler_error::HandlerError;
 use crate::kit::tool::Tool;
 use crate::kit::tool_output::ToolOutput;
 use crate::workspace::session::WorkspaceSession;
 
-/// How much is shown at once, in bytes.
+/// The maximum size of the shown output, in bytes.
 const MAX_SHOWN_BYTES: u64 = 30_000;
-/// How long one may wait for a command's end, in milliseconds.
+/// The maximum time to wait for a command's end, in milliseconds.
 const MAX_WAIT_MILLISECONDS: u64 = 60_000;
 
 #[derive(Deserialize)]
@@ -67,11 +66,10 @@ async fn read(
     session: &Arc<WorkspaceSession>,
     it: &BashOutputArguments,
 ) -> Result<ToolOutput, HandlerError> {
-    // Before anything counts as read.
+    // Compile the filter before any output counts as read.
     let filter = it.filter.as_deref().map(RegexMatcher::new_line_matcher).transpose();
-    let filter = filter.map_err(|error| {
-        HandlerError::failed(format!("the regular expression makes no sense: {error}"))
-    })?;
+    let filter = filter
+        .map_err(|error| HandlerError::failed(format!("invalid regular expression: {error}")))?;
     let wait = Duration::from_millis(it.wait.unwrap_or(0).min(MAX_WAIT_MILLISECONDS));
     let update = session.jobs.read_update(&it.bash_id, wait, MAX_SHOWN_BYTES).await?;
     let text = match &filter {
@@ -98,11 +96,11 @@ async fn read(
     }
     if update.excerpt.omitted_bytes > 0 {
         text_output
-            .push_str(&format!("({} more bytes; ask again)\n", update.excerpt.omitted_bytes));
+            .push_str(&format!("({} more bytes; call again)\n", update.excerpt.omitted_bytes));
     }
     let state = match &update.exit {
-        None => "it still runs".to_owned(),
-        Some(ending) => describe_exit(ending).unwrap_or_else(|| "it has ended well".to_owned()),
+        None => "still running".to_owned(),
+        Some(exit) => exit.describe().unwrap_or_else(|| "it exited successfully".to_owned()),
     };
     text_output.push_str(&format!("({state})\n"));
     Ok(ToolOutput::structured(structured, text_output))

@@ -1,4 +1,4 @@
-//! `Glob`: files whose paths fit a pattern, those that were changed last first.
+//! The tool `Glob`: files that match a pattern, most recently modified first.
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -12,14 +12,15 @@ use crate::kit::context::HandlerContext;
 use crate::kit::handler_error::HandlerError;
 use crate::kit::tool::Tool;
 use crate::kit::tool_output::ToolOutput;
+use crate::workspace::file_access::FileAccess;
 use crate::workspace::files::walk;
 use crate::workspace::files::walk::{IgnoredFiles, WalkCoverage};
-use crate::workspace::session::{FileAccess, WorkspaceSession};
+use crate::workspace::session::WorkspaceSession;
 
-/// How many files are named unless told otherwise, and at most.
+/// The default and maximum number of files.
 const DEFAULT_LIMIT: usize = 100;
 const MAX_LIMIT: usize = 1000;
-/// How many files that fit are sorted.
+/// How many matching files are sorted.
 const MAX_SORTED: usize = 100_000;
 
 #[derive(Deserialize)]
@@ -70,7 +71,7 @@ fn glob(access: &FileAccess, it: &GlobArguments) -> Result<ToolOutput, HandlerEr
     let pattern = walk::compile_glob(&it.pattern, &start.path)?;
     let mut found: Vec<(SystemTime, PathBuf)> = Vec::new();
     let ignored = IgnoredFiles::from_flag(it.include_ignored);
-    let coverage = walk::walk_files(access, &start, ignored, None, |entry| {
+    let coverage = walk::walk_files(&access.context, &start, ignored, None, |entry| {
         if pattern.is_match(walk::relative_to(entry.path(), &start.path)) {
             let changed = entry.metadata().ok().and_then(|it| it.modified().ok());
             found.push((changed.unwrap_or(SystemTime::UNIX_EPOCH), entry.path().to_owned()));
@@ -87,13 +88,13 @@ fn glob(access: &FileAccess, it: &GlobArguments) -> Result<ToolOutput, HandlerEr
     let files: Vec<String> = found.iter().map(|(_, path)| path.display().to_string()).collect();
     let mut text = files.iter().map(|file| format!("{file}\n")).collect::<String>();
     if files.is_empty() {
-        text = "no file fits\n".to_owned();
+        text = "no file matches\n".to_owned();
     }
     if files.len() < total {
-        text.push_str(&format!("({} more fit)\n", total - files.len()));
+        text.push_str(&format!("({} more match)\n", total - files.len()));
     }
     if coverage != WalkCoverage::Complete {
-        text.push_str("(there was too much to look at all of it; name a folder)\n");
+        text.push_str("(not all files were searched; name a folder)\n");
     }
     Ok(ToolOutput::structured(
         json!({"files": files, "total": total, "truncated": is_truncated}),

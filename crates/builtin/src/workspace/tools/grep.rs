@@ -1,41 +1,33 @@
-//! `Grep`: looks for a regular expression in files, with ripgrep's libraries.
+//! The tool `Grep`: searches files for a regular expression, with ripgrep's libraries.
 
-use std::fmt::Write;
-use std::io;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use globset::GlobMatcher;
 use grep_matcher::LineTerminator;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
-use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch};
+use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
 use ignore::types::{Types, TypesBuilder};
 use serde::Deserialize;
-use serde_json::{Value as Json, json};
+use serde_json::json;
 
+use super::grep_search::{OutputMode, Search, SearchResults};
 use crate::kit::context::HandlerContext;
 use crate::kit::handler_error::HandlerError;
 use crate::kit::tool::Tool;
 use crate::kit::tool_output::ToolOutput;
-use crate::workspace::files::allowed_roots::ResolvedPath;
+use crate::workspace::file_access::FileAccess;
 use crate::workspace::files::walk;
 use crate::workspace::files::walk::{IgnoredFiles, WalkCoverage};
-use crate::workspace::session::{FileAccess, WorkspaceSession};
+use crate::workspace::session::WorkspaceSession;
 
-/// How many results are shown unless told otherwise, and at most.
+/// The default and maximum number of results.
 const DEFAULT_LIMIT: usize = 250;
 const MAX_LIMIT: usize = 5000;
-/// How much is shown in all, in bytes.
-const MAX_OUTPUT_BYTES: usize = 200_000;
-/// How many characters of a line are shown.
-const MAX_LINE_LENGTH: usize = 500;
-/// How many lines around a match are shown at most.
+/// The maximum number of context lines.
 const MAX_CONTEXT_LINES: usize = 50;
-/// Larger files are passed over.
-const MAX_FILE_SIZE: i64 = 64 * 1024 * 1024;
-/// What a search may take in memory.
+/// Memory limits of a search.
 const MAX_HEAP: usize = 128 * 1024 * 1024;
 const MAX_REGEX_SIZE: usize = 10 * 1024 * 1024;
 
@@ -60,16 +52,6 @@ struct GrepArguments {
     context: Option<usize>,
     head_limit: Option<usize>,
     include_ignored: Option<bool>,
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum OutputMode {
-    Content,
-    #[default]
-    #[serde(alias = "files")]
-    FilesWithMatches,
-    Count,
 }
 
 pub(crate) fn tool(session: &Arc<WorkspaceSession>) -> Tool {
@@ -148,7 +130,7 @@ fn grep(access: &FileAccess, it: &GrepArguments) -> Result<ToolOutput, HandlerEr
     let filter = it.glob.as_deref().map(|glob| glob_filter(glob, folder)).transpose()?;
     let types = it.file_type.as_deref().map(file_types).transpose()?;
     let mut search = Search {
-        arguments: it,
+        mode: it.output_mode,
         access,
         matcher,
         searcher: build_searcher(it),
@@ -157,7 +139,7 @@ fn grep(access: &FileAccess, it: &GrepArguments) -> Result<ToolOutput, HandlerEr
     };
     let coverage = if is_folder {
         let ignored = IgnoredFiles::from_flag(it.include_ignored);
-        walk::walk_files(access, &start, ignored, types, |entry| {
+        walk::walk_files(&access.context, &start, ignored, types, |entry| {
             let fits = filter
                 .as_ref()
                 .is_none_or(|it| it.is_match(walk::relative_to(entry.path(), folder)));
@@ -167,7 +149,7 @@ fn grep(access: &FileAccess, it: &GrepArguments) -> Result<ToolOutput, HandlerEr
             }
         })?
     } else {
-        // Whoever names a file is told why it cannot be searched.
+        // A file that was named explicitly gets an error message.
         start.open()?;
         match search.search_file(&start) {
             ControlFlow::Continue(()) => WalkCoverage::Complete,
@@ -177,7 +159,7 @@ fn grep(access: &FileAccess, it: &GrepArguments) -> Result<ToolOutput, HandlerEr
     Ok(search.into_output(coverage))
 }
 
-/// A pattern without a slash fits in any folder, as ripgrep has it.
+/// Compiles a glob. Without a slash it matches in any folder, as in ripgrep.
 fn glob_filter(glob: &str, folder: &Path) -> Result<GlobMatcher, HandlerError> {
     match glob.contains('/') {
         true => walk::compile_glob(glob, folder),
@@ -196,9 +178,9 @@ fn build_matcher(it: &GrepArguments) -> Result<RegexMatcher, HandlerError> {
         true => builder.dot_matches_new_line(true),
         false => builder.crlf(true),
     };
-    builder.build(&it.pattern).map_err(|error| {
-        HandlerError::failed(format!("the regular expression makes no sense: {error}"))
-    })
+    builder
+        .build(&it.pattern)
+        .map_err(|error| HandlerError::failed(format!("invalid regular expression: {error}")))
 }
 
 fn build_searcher(it: &GrepArguments) -> Searcher {
@@ -235,200 +217,4 @@ fn file_types(name: &str) -> Result<Types, HandlerError> {
             .map(|(_, it)| format!("; did you mean `{it}`?"));
         HandlerError::failed(format!("there is no file type `{name}`{}", near.unwrap_or_default()))
     })
-}
-
-/// A search while it goes on.
-struct Search<'a> {
-    arguments: &'a GrepArguments,
-    access: &'a FileAccess,
-    matcher: RegexMatcher,
-    searcher: Searcher,
-    limit: usize,
-    results: SearchResults,
-}
-
-/// What was found so far.
-#[derive(Default)]
-struct SearchResults {
-    files: Vec<(SystemTime, String)>,
-    counts: Vec<(String, u64)>,
-    lines: Vec<MatchedLine>,
-    /// What the lines take, in bytes.
-    byte_count: usize,
-    is_truncated: bool,
-}
-
-struct MatchedLine {
-    path: Arc<str>,
-    number: u64,
-    text: String,
-    is_match: bool,
-    /// Is there a gap before it?
-    follows_gap: bool,
-}
-
-impl Search<'_> {
-    fn search_path(&mut self, path: &Path) -> ControlFlow<()> {
-        let Some(Ok(resolved)) = path.to_str().map(|path| self.access.resolve(path)) else {
-            return ControlFlow::Continue(());
-        };
-        self.search_file(&resolved)
-    }
-
-    /// Files that cannot be read are passed over.
-    fn search_file(&mut self, resolved: &ResolvedPath) -> ControlFlow<()> {
-        let Ok(opened) = resolved.open() else { return ControlFlow::Continue(()) };
-        if opened.stat.st_size > MAX_FILE_SIZE {
-            return ControlFlow::Continue(());
-        }
-        let path: Arc<str> = resolved.path.display().to_string().into();
-        let mut sink = MatchCollector {
-            mode: self.arguments.output_mode,
-            path: path.clone(),
-            limit: self.limit,
-            results: &mut self.results,
-            count: 0,
-            follows_gap: false,
-        };
-        // One that cannot be read to its end has what was found until then.
-        let _read_to_the_end = self.searcher.search_file(&self.matcher, &opened.file, &mut sink);
-        let count = sink.count;
-        if count > 0 {
-            match self.arguments.output_mode {
-                OutputMode::Content => {}
-                OutputMode::Count => self.results.counts.push((path.to_string(), count)),
-                OutputMode::FilesWithMatches => {
-                    let changed = opened.file.metadata().ok().and_then(|it| it.modified().ok());
-                    let changed = changed.unwrap_or(SystemTime::UNIX_EPOCH);
-                    self.results.files.push((changed, path.to_string()));
-                }
-            }
-        }
-        let is_full = match self.arguments.output_mode {
-            OutputMode::Content => self.results.is_truncated,
-            OutputMode::Count | OutputMode::FilesWithMatches => {
-                self.results.counts.len() + self.results.files.len() >= 100_000
-            }
-        };
-        if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    }
-
-    fn into_output(mut self, coverage: WalkCoverage) -> ToolOutput {
-        let mut is_truncated = self.results.is_truncated || coverage != WalkCoverage::Complete;
-        let (mut structured, mut text_output) = match self.arguments.output_mode {
-            OutputMode::Content => self.results.line_output(),
-            OutputMode::Count => {
-                is_truncated |= self.results.counts.len() > self.limit;
-                self.results.counts.truncate(self.limit);
-                self.results.count_output()
-            }
-            OutputMode::FilesWithMatches => {
-                self.results.files.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
-                is_truncated |= self.results.files.len() > self.limit;
-                self.results.files.truncate(self.limit);
-                self.results.file_output()
-            }
-        };
-        if text_output.is_empty() {
-            text_output.push_str("nothing was found\n");
-        }
-        if is_truncated {
-            text_output.push_str("(there is more; narrow the search, or raise `head_limit`)\n");
-        }
-        structured["truncated"] = json!(is_truncated);
-        ToolOutput::structured(structured, text_output)
-    }
-}
-
-impl SearchResults {
-    fn file_output(&self) -> (Json, String) {
-        let files: Vec<&str> = self.files.iter().map(|(_, path)| path.as_str()).collect();
-        let text_output = files.iter().map(|file| format!("{file}\n")).collect();
-        (json!({"mode": "files_with_matches", "files": files}), text_output)
-    }
-
-    fn count_output(&self) -> (Json, String) {
-        let count = |(path, count): &(String, u64)| json!({"path": path, "count": count});
-        let counts: Vec<Json> = self.counts.iter().map(count).collect();
-        let text_output =
-            self.counts.iter().map(|(path, count)| format!("{path}:{count}\n")).collect();
-        (json!({"mode": "count", "counts": counts}), text_output)
-    }
-
-    /// As ripgrep prints it: a colon behind the number of a match, a dash behind that of a line beside one.
-    fn line_output(&self) -> (Json, String) {
-        let mut text_output = String::new();
-        for line in &self.lines {
-            if line.follows_gap && !text_output.is_empty() {
-                text_output.push_str("--\n");
-            }
-            let mark = if line.is_match { ':' } else { '-' };
-            let _infallible =
-                writeln!(text_output, "{}{mark}{}{mark}{}", line.path, line.number, line.text);
-        }
-        let line = |it: &MatchedLine| json!({"path": *it.path, "line": it.number, "text": it.text, "match": it.is_match});
-        let lines: Vec<Json> = self.lines.iter().map(line).collect();
-        (json!({"mode": "content", "lines": lines}), text_output)
-    }
-}
-
-/// Takes what a searcher finds in one file.
-struct MatchCollector<'a> {
-    mode: OutputMode,
-    path: Arc<str>,
-    limit: usize,
-    results: &'a mut SearchResults,
-    count: u64,
-    follows_gap: bool,
-}
-
-impl MatchCollector<'_> {
-    /// Is there room for more?
-    fn push_lines(&mut self, first: u64, bytes: &[u8], is_match: bool) -> bool {
-        for (number, line) in (first..).zip(bytes.split_inclusive(|byte| *byte == b'\n')) {
-            let text = String::from_utf8_lossy(line);
-            let text: String =
-                text.trim_end_matches(['\n', '\r']).chars().take(MAX_LINE_LENGTH).collect();
-            if self.results.lines.len() >= self.limit
-                || self.results.byte_count + text.len() > MAX_OUTPUT_BYTES
-            {
-                self.results.is_truncated = true;
-                return false;
-            }
-            self.results.byte_count += text.len() + self.path.len();
-            let follows_gap = std::mem::take(&mut self.follows_gap);
-            self.results.lines.push(MatchedLine {
-                path: self.path.clone(),
-                number,
-                text,
-                is_match,
-                follows_gap,
-            });
-        }
-        true
-    }
-}
-
-impl Sink for MatchCollector<'_> {
-    type Error = io::Error;
-
-    fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> Result<bool, io::Error> {
-        self.count += 1;
-        Ok(match self.mode {
-            OutputMode::FilesWithMatches => false,
-            OutputMode::Count => true,
-            OutputMode::Content => {
-                self.push_lines(found.line_number().unwrap_or(1), found.bytes(), true)
-            }
-        })
-    }
-
-    fn context(&mut self, _: &Searcher, beside: &SinkContext<'_>) -> Result<bool, io::Error> {
-        Ok(self.push_lines(beside.line_number().unwrap_or(1), beside.bytes(), false))
-    }
-
-    fn context_break(&mut self, _: &Searcher) -> Result<bool, io::Error> {
-        self.follows_gap = true;
-        Ok(true)
-    }
 }

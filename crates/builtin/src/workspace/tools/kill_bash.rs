@@ -1,11 +1,10 @@
-//! `KillBash`: ends a command in the background.
+//! The tool `KillBash`: ends a background command.
 
 use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::json;
 
-use super::bash::describe_exit;
 use crate::kit::context::HandlerContext;
 use crate::kit::handler_error::HandlerError;
 use crate::kit::tool::Tool;
@@ -41,6 +40,7 @@ pub(crate) fn tool(session: &Arc<WorkspaceSession>) -> Tool {
             "required": ["bashId", "exitCode", "signal"],
             "additionalProperties": false,
         }))
+        .destructive()
         .idempotent()
 }
 
@@ -49,7 +49,7 @@ async fn kill(
     it: &KillBashArguments,
 ) -> Result<ToolOutput, HandlerError> {
     let exit = session.jobs.kill(&it.bash_id).await?;
-    let how = describe_exit(&exit).unwrap_or_else(|| "it had ended well already".to_owned());
+    let how = exit.describe().unwrap_or_else(|| "it had exited successfully".to_owned());
     let structured = json!({"bashId": it.bash_id, "exitCode": exit.code, "signal": exit.signal});
     Ok(ToolOutput::structured(structured, format!("`{}` is over: {how}", it.bash_id)))
 }

@@ -1,4 +1,4 @@
-//! `LS`: what is in a folder.
+//! The tool `LS`: lists a folder.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -12,11 +12,12 @@ use crate::kit::context::HandlerContext;
 use crate::kit::handler_error::HandlerError;
 use crate::kit::tool::Tool;
 use crate::kit::tool_output::ToolOutput;
-use crate::workspace::session::{FileAccess, WorkspaceSession};
+use crate::workspace::file_access::FileAccess;
+use crate::workspace::session::WorkspaceSession;
 
-/// How many entries are named.
+/// The maximum number of listed entries.
 const MAX_ENTRIES: usize = 1000;
-/// How many are looked at.
+/// The maximum number of scanned entries.
 const MAX_SCANNED: usize = 100_000;
 
 #[derive(Deserialize)]

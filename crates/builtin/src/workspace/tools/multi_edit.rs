@@ -1,18 +1,19 @@
-//! `MultiEdit`: several pieces of one file replaced, one after the other: all of them or none.
+//! The tool `MultiEdit`: several replacements in one file, all or none.
 
 use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::json;
 
-use super::edit::{EditOperation, snippet};
+use super::edit_operation::{EditOperation, snippet};
 use crate::kit::context::HandlerContext;
 use crate::kit::handler_error::HandlerError;
 use crate::kit::tool::Tool;
 use crate::kit::tool_output::ToolOutput;
-use crate::workspace::session::{FileAccess, WorkspaceSession};
+use crate::workspace::file_access::FileAccess;
+use crate::workspace::session::WorkspaceSession;
 
-/// How many replacements one call makes.
+/// The maximum number of replacements.
 const MAX_EDITS: usize = 200;
 
 #[derive(Deserialize)]
@@ -67,6 +68,7 @@ pub(crate) fn tool(session: &Arc<WorkspaceSession>) -> Tool {
             "required": ["path", "edits", "snippet"],
             "additionalProperties": false,
         }))
+        .destructive()
 }
 
 fn edit(access: &FileAccess, it: &MultiEditArguments) -> Result<ToolOutput, HandlerError> {
@@ -78,9 +80,11 @@ fn edit(access: &FileAccess, it: &MultiEditArguments) -> Result<ToolOutput, Hand
     let mut text = file.decoded.text.clone();
     let (mut made, mut last) = (Vec::new(), String::new());
     for (number, operation) in (1..).zip(&it.edits) {
-        let replaced = operation.apply(&text).map_err(|why| {
-            let of = it.edits.len();
-            HandlerError::failed(format!("`{path}` is unchanged: edit {number} of {of}: {why}"))
+        let replaced = operation.apply(&text).map_err(|error| {
+            let total = it.edits.len();
+            HandlerError::failed(format!(
+                "`{path}` is unchanged: edit {number} of {total}: {error}"
+            ))
         })?;
         let (line, shown) = snippet(&replaced);
         made.push(json!({"replacements": replaced.count, "line": line}));

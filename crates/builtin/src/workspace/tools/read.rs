@@ -1,4 +1,4 @@
-//! `Read`: a file's text by lines, a picture, a notebook's cells, the text of a PDF.
+//! The tool `Read`: the lines of a file, a picture, a notebook's cells, or a PDF's text.
 
 use std::sync::Arc;
 
@@ -9,22 +9,24 @@ use crate::kit::context::HandlerContext;
 use crate::kit::handler_error::HandlerError;
 use crate::kit::tool::Tool;
 use crate::kit::tool_output::ToolOutput;
-use crate::workspace::files::allowed_roots::ResolvedPath;
+use crate::workspace::file_access::FileAccess;
 use crate::workspace::files::contents;
 use crate::workspace::files::contents::FileContents;
 use crate::workspace::files::file_error::FileError;
-use crate::workspace::files::text_encoding::{DecodeError, Encoding, LineEndings, decode};
+use crate::workspace::files::resolved_path::ResolvedPath;
+use crate::workspace::files::text_encoding::{
+    DecodeError, Encoding, LineEndings, decode, with_line_numbers,
+};
 use crate::workspace::formats::image;
 use crate::workspace::formats::notebook;
 use crate::workspace::formats::pdf_text;
-use crate::workspace::session::{FileAccess, WorkspaceSession, with_line_numbers};
+use crate::workspace::limits::MAX_SHOWN_BYTES;
+use crate::workspace::session::WorkspaceSession;
 
-/// How many lines are shown unless told otherwise.
+/// The default number of lines.
 const DEFAULT_LINES: usize = 2000;
-/// How many characters of a line are shown.
+/// The maximum length of a shown line, in characters.
 const MAX_LINE_LENGTH: usize = 2000;
-/// How many bytes are shown in all.
-pub(crate) const MAX_SHOWN_BYTES: usize = 200_000;
 
 #[derive(Deserialize)]
 struct ReadArguments {
@@ -109,11 +111,11 @@ fn contents_output(
         Err(DecodeError::Invalid(Encoding::Utf8)) => {
             (String::from_utf8_lossy(&contents.bytes).into_owned(), "unknown")
         }
-        Err(why) => {
+        Err(error) => {
             let size = contents.bytes.len();
             return Err(HandlerError::failed(format!(
                 "`{path}` cannot be shown: {} ({size} bytes)",
-                why.description()
+                error.description()
             )));
         }
     };
@@ -123,7 +125,7 @@ fn contents_output(
     lines_output(&path, &text, LineSource::Text { encoding }, it)
 }
 
-/// The text of a PDF, which another process makes out: the file is a stranger's, and the library has no limits.
+/// The text of a PDF. Another process extracts it, because the file is untrusted and the library has no limits.
 fn pdf_output(
     access: &FileAccess,
     resolved: &ResolvedPath,
@@ -135,8 +137,8 @@ fn pdf_output(
         HandlerError::failed(format!("`{path}` is a PDF, which cannot be read here"))
     })?;
     let file = resolved.open()?.file;
-    let text = pdf_text::extract_text(reader, file).map_err(|why| {
-        HandlerError::failed(format!("the text of `{path}` cannot be made out: {why}"))
+    let text = pdf_text::extract_text(reader, file).map_err(|error| {
+        HandlerError::failed(format!("the text of `{path}` cannot be extracted: {error}"))
     })?;
     lines_output(&path, &text, LineSource::Pdf, it)
 }
@@ -147,7 +149,7 @@ fn image_output(
     format: ::image::ImageFormat,
 ) -> Result<ToolOutput, HandlerError> {
     let image = image::prepare(bytes, format).ok_or_else(|| {
-        HandlerError::failed(format!("`{path}` is a picture that cannot be read"))
+        HandlerError::failed(format!("`{path}` is a picture that cannot be decoded"))
     })?;
     let (width, height) = image.size;
     let message = format!("`{path}`: {}, {width}×{height}", image.mime_type);
@@ -157,7 +159,7 @@ fn image_output(
     Ok(ToolOutput::structured(structured, message).with_image(&image.bytes, image.mime_type))
 }
 
-/// What lines are of.
+/// Where the lines come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LineSource {
     Text { encoding: &'static str },
@@ -177,10 +179,10 @@ fn lines_output(
             "`{path}` has {total} lines; line {first} is beyond its end"
         )));
     }
-    let wanted = it.limit.unwrap_or(DEFAULT_LINES);
+    let limit = it.limit.unwrap_or(DEFAULT_LINES);
     let mut shown: Vec<String> = Vec::new();
     let mut size = 0;
-    for line in text.lines().skip(first - 1).take(wanted) {
+    for line in text.lines().skip(first - 1).take(limit) {
         let line = truncate_line(line);
         size += line.len() + 8;
         if size > MAX_SHOWN_BYTES && !shown.is_empty() {
@@ -213,7 +215,7 @@ fn lines_output(
         ));
     }
     if kind == (LineSource::Text { encoding: "unknown" }) {
-        message.push_str("(the file is not valid UTF-8; what is not is shown as \u{fffd})\n");
+        message.push_str("(the file is not valid UTF-8; invalid bytes are shown as \u{fffd})\n");
     }
     Ok(ToolOutput::structured(structured, message))
 }

@@ -1,4 +1,4 @@
-//! `Write`: a whole file, new or in place of the one that is there.
+//! The tool `Write`: writes a whole file.
 
 use std::sync::Arc;
 
@@ -9,11 +9,12 @@ use crate::kit::context::HandlerContext;
 use crate::kit::handler_error::HandlerError;
 use crate::kit::tool::Tool;
 use crate::kit::tool_output::ToolOutput;
+use crate::workspace::file_access::FileAccess;
 use crate::workspace::files::allowed_roots::Access;
 use crate::workspace::files::contents::WriteMode;
 use crate::workspace::files::file_error::FileError;
-use crate::workspace::files::text_encoding::{Encoding, LineEndings};
-use crate::workspace::session::{FileAccess, WorkspaceSession, detect_encoding};
+use crate::workspace::files::text_encoding::{Encoding, LineEndings, detect_encoding};
+use crate::workspace::session::WorkspaceSession;
 
 #[derive(Deserialize)]
 struct WriteArguments {
@@ -53,6 +54,7 @@ pub(crate) fn tool(session: &Arc<WorkspaceSession>) -> Tool {
             "required": ["path", "created", "bytes", "lines"],
             "additionalProperties": false,
         }))
+        .destructive()
         .idempotent()
 }
 
@@ -68,7 +70,7 @@ fn write(access: &FileAccess, it: &WriteArguments) -> Result<ToolOutput, Handler
             return Err(FileError::IsDirectory { path: resolved.path }.into());
         }
         let contents = access.contents_as_read(&resolved)?;
-        let (encoding, before) = detect_encoding(&contents);
+        let (encoding, before) = detect_encoding(&contents.bytes);
         let ends = before.map_or(LineEndings::Lf, |before| LineEndings::detect(&before.text));
         let bytes = encoding.encode(&ends.normalize(&it.content));
         access.write(&resolved, &bytes, WriteMode::Replace(&contents))?;
@@ -76,7 +78,7 @@ fn write(access: &FileAccess, it: &WriteArguments) -> Result<ToolOutput, Handler
     };
     let path = resolved.path.display().to_string();
     let lines = it.content.lines().count();
-    let action = if is_new { "is new" } else { "was written anew" };
+    let action = if is_new { "is new" } else { "was replaced" };
     let structured = json!({"path": path, "created": is_new, "bytes": bytes.len(), "lines": lines});
     Ok(ToolOutput::structured(
         structured,

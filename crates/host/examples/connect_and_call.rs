@@ -30,9 +30,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     host.settled().await;
 
     // The server was chosen by whoever started us, so its tools need no further yes.
-    let context = CallContext::new(&host, &paths)?.with_trusted_server("server");
+    let context = CallContext::new(host.watch_pool(), &paths)?.with_trusted_server("server");
     let call = ToolCall::new(&format!("mcp__server__{tool}"), serde_json::from_str(arguments)?);
-    let result = host.call(&context, call).await;
+    let result = host.call_with(&context, call).await;
     host.shutdown().await;
     task.await?;
     println!("{}", result?.text());

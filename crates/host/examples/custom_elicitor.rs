@@ -73,10 +73,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     host.apply(&loader::from_program("own_ask_port", servers)).await;
     host.settled().await;
 
-    let context = CallContext::new(&host, &paths)?.with_prompt(BookingPolicy);
-    let booked = host.call(&context, ToolCall::new("mcp__inn__book_table", json!({}))).await?;
+    let context = CallContext::new(host.watch_pool(), &paths)?.with_prompt(BookingPolicy);
+    let booked = host.call_with(&context, ToolCall::new("mcp__inn__book_table", json!({}))).await?;
     println!("{}", booked.text());
-    match host.call(&context, ToolCall::new("mcp__inn__add_note", json!({"text": "x"}))).await {
+    match host.call_with(&context, ToolCall::new("mcp__inn__add_note", json!({"text": "x"}))).await
+    {
         Ok(_) => println!("it was allowed"),
         Err(error) => println!("{error}"),
     }

@@ -41,9 +41,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     host.settled().await;
 
-    let context = CallContext::new(&host, &paths)?.with_trusted_server("greeter");
+    let context = CallContext::new(host.watch_pool(), &paths)?.with_trusted_server("greeter");
     let call = ToolCall::new("mcp__greeter__greet", json!({"name": "Ada"}));
-    println!("{}", host.call(&context, call).await?.text());
+    println!("{}", host.call_with(&context, call).await?.text());
     host.shutdown().await;
     task.await?;
     Ok(())

@@ -30,7 +30,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     host.apply(&loader::from_program("watch_catalogue", servers)).await;
 
     host.settled().await;
-    let context = CallContext::new(&host, &paths)?.with_trusted_server("notes");
+    let context = CallContext::new(host.watch_pool(), &paths)?.with_trusted_server("notes");
     let mut watch = host.watch();
     for wanted in 0..3 {
         // A snapshot is a whole: nothing in it changes while it is looked at.
@@ -44,7 +44,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
             catalogue.items(ListKind::Resources).iter().map(|it| it.name.as_str()).collect();
         println!("{} tools, notes: {notes:?}", catalogue.items(ListKind::Tools).len());
         let note = json!({"text": format!("number {wanted}")});
-        host.call(&context, ToolCall::new("mcp__notes__add_note", note)).await?;
+        host.call_with(&context, ToolCall::new("mcp__notes__add_note", note)).await?;
     }
     host.shutdown().await;
     task.await?;

@@ -44,6 +44,7 @@ pub mod call;
 pub mod catalogue;
 pub mod connection;
 pub mod elicitation;
+pub mod engine;
 pub mod failure;
 pub mod host;
 pub mod login;

@@ -1,6 +1,7 @@
 //! [`Host`], the handle that every front end holds. Its methods are in the files of this folder, by topic; they delegate
 //! to the rooms that do the work.
 
+mod builder;
 mod calls;
 mod connectors;
 mod logins;
@@ -10,12 +11,13 @@ mod resources;
 mod servers;
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::builtin_tools;
+use crate::call::context::CallContext;
 use crate::call::services::CallServices;
 use crate::connection::context::ConnectionContext;
 use crate::engine::actor;
@@ -30,12 +32,16 @@ pub use crate::engine::changes::Changes;
 pub use crate::engine::options::HostOptions;
 pub use crate::engine::snapshot::Snapshot;
 pub use crate::sources::desired_server::desired_servers;
+pub use builder::{HostBuilder, Http, ServerSource, StartError, Stdio};
+pub use calls::ToolCallBuilder;
 
 /// A running host. Clones share it. Call [`Host::shutdown`] at the end: dropping the last clone kills the servers.
 #[derive(Debug, Clone)]
 pub struct Host {
     services: CallServices,
     pools: PoolReceiver,
+    /// The context of [`Host::call`].
+    default_context: Arc<OnceLock<CallContext>>,
 }
 
 impl Host {
@@ -55,7 +61,7 @@ impl Host {
         let task = engine.spawn(workers);
         let requests = RequestSender::new(handle, context);
         let services = CallServices::new(ResourceReader::new(requests, resource_cache));
-        Ok((Host { services, pools }, task))
+        Ok((Host { services, pools, default_context: Arc::default() }, task))
     }
 
     /// The current snapshot of all servers.

@@ -101,7 +101,7 @@ impl GatewayFixture {
         match has_in_process {
             true => host.apply(&loader::from_program("test", &servers_json(servers))).await,
             false => host.apply(&effective(servers)).await,
-        }
+        };
         let mut call_context = CallContext::new(host.watch_pool(), &places).expect("a thread can be started");
         call_context.mode = PermissionMode::Bypass;
         call_context.rules = ActiveRules::new(fixture_options.rules);

@@ -1,5 +1,7 @@
 //! A tool call, and why one fails.
 
+use std::time::Duration;
+
 use serde_json::Value as Json;
 use thiserror::Error;
 
@@ -24,6 +26,9 @@ pub struct ToolCall {
 }
 
 impl ToolCall {
+    /// The default timeout.
+    pub const DEFAULT_TIMEOUT: Duration = RequestOptions::DEFAULT_TIMEOUT;
+
     /// A call by the program itself, with the default options.
     pub fn new(exposed_name: &str, arguments: Json) -> ToolCall {
         ToolCall {

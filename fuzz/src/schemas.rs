@@ -6,7 +6,6 @@ use serde_json::Value as Json;
 use serde_json::value::RawValue;
 use switchboard::catalogue::fetch::ListItem;
 use switchboard::config::entry::server::ToolFilter;
-use switchboard::pool::argument_check;
 use switchboard::pool::naming::NameOrigin;
 use switchboard::pool::schema::MAX_BYTES;
 use switchboard::pool::tool::{MAX_DESCRIPTION_CHARS, Tool, ToolKind};
@@ -81,9 +80,9 @@ fn is_valid_to_expose(tool: &Tool) {
 }
 
 fn check_is_sound(tool: &Tool, schema: &str, arguments: &Json) {
-    let checked = argument_check::check(tool, arguments);
+    let checked = tool.check_arguments(arguments);
     let other = pool_of(schema);
-    assert_eq!(argument_check::check(&other.tools()[0], arguments), checked, "it depends");
+    assert_eq!(other.tools()[0].check_arguments(arguments), checked, "it depends");
     let Err(faults) = checked else { return };
     assert!((1..=MAX_ERRORS).contains(&faults.len()), "{} faults", faults.len());
     let (mut secrets, mut names) = (Vec::new(), Vec::new());

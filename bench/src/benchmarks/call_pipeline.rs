@@ -14,6 +14,7 @@ use switchboard::connection::resolve::HostEnv;
 use switchboard::connection::state::RetryPolicy;
 use switchboard::host::{Host, HostOptions};
 use switchboard::permission::active_rules::ActiveRules;
+use switchboard::request::server_request::RequestOptions;
 use switchboard::sources::loader;
 use switchboard::sources::paths::Paths;
 use switchboard::wire::client::Client;
@@ -110,7 +111,7 @@ impl InProcessHost {
         let places = Paths::in_dir(folder);
         let context = CallContext {
             rules: ActiveRules::new(rules(count)),
-            ..CallContext::new(&host, &places)?
+            ..CallContext::new(host.watch_pool(), &places)?
         };
         connect(&host).await;
         Ok(InProcessHost { host, context, task })
@@ -122,10 +123,9 @@ impl InProcessHost {
             caller: "bench".to_owned(),
             exposed_name: "mcp__linked__echo".to_owned(),
             arguments: arguments(),
-            timeout: TIMEOUT,
-            progress: None,
+            options: RequestOptions::new(TIMEOUT),
         };
-        let output = self.host.call(&self.context, call).await.expect("it answers");
+        let output = self.host.call_with(&self.context, call).await.expect("it answers");
         assert_eq!(output.blocks.len(), 1);
     }
 

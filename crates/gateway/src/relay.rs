@@ -278,14 +278,12 @@ impl Relay {
             Arc::new(RequestContext::new(request.client.clone(), request.channel.clone()));
         let span = self.tracer.start_upstream(request, server);
         let answer = progress::with_progress(request, |progress| async {
-            let question = ServerRequest {
-                params: Some(params.to_payload()),
-                progress,
-                ..ServerRequest::idempotent(request.method.clone(), REQUEST_TIMEOUT)
-            };
+            let question = ServerRequest::idempotent(request.method.clone(), REQUEST_TIMEOUT)
+                .params(params.to_payload())
+                .progress(progress);
             let question =
                 question.on_behalf_of(self.on_behalf_of(request, request_context, (server, &span)));
-            let answer = self.host.request_on_behalf(server, question).await;
+            let answer = self.host.request(server, question).await;
             answer.map_err(|it| error_for_client(&it))
         });
         let answer = answer.await;

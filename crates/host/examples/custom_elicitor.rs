@@ -1,25 +1,19 @@
-//! A host that answers servers' questions itself: an `Ask` port of its own says who eats where, and its own word on
-//! every call decides what runs.
+//! A host that answers elicitations itself and decides about every call: an `Elicitor` and a `PermissionPrompt` of the
+//! program instead of a user.
 
 use std::error::Error;
-use std::sync::Arc;
 
 use serde_json::{Map, json};
-use switchboard::call::pipeline::{
-    CallContext, DecisionFuture, GrantScope, PermissionDecision, PermissionPrompt,
-    PermissionRequest, ToolCall,
-};
-use switchboard::connection::in_process::InProcessServer;
-use switchboard::connection::resolve::HostEnv;
 use switchboard::elicitation::elicitor::{
     ElicitFuture, ElicitResult, Elicitation, ElicitationKind, Elicitor,
 };
-use switchboard::host::{Host, HostOptions};
-use switchboard::sources::loader;
-use switchboard::sources::paths::Paths;
+use switchboard::permission::prompt::{
+    DecisionFuture, GrantScope, PermissionDecision, PermissionPrompt, PermissionRequest,
+};
+use switchboard::{Host, InProcessServer, Paths};
 use switchboard_builtin::demo;
 
-/// Fills in what it knows, and goes nowhere.
+/// Fills in forms, and declines everything else.
 struct BookingPolicy;
 
 impl Elicitor for BookingPolicy {
@@ -43,7 +37,7 @@ impl Elicitor for BookingPolicy {
     }
 }
 
-/// Lets tables be booked, and nothing else.
+/// Permits `book_table` only.
 impl PermissionPrompt for BookingPolicy {
     fn decide<'a>(&'a self, request: &'a PermissionRequest<'a>) -> DecisionFuture<'a> {
         Box::pin(async move {
@@ -61,26 +55,19 @@ impl PermissionPrompt for BookingPolicy {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
-    let paths = Paths::in_dir(folder.path());
-    let env = HostEnv { working_folder: folder.path().to_owned(), ..HostEnv::default() };
-    let mut options = HostOptions::new(paths.clone(), env);
-    options.elicitor = Arc::new(BookingPolicy);
     let server = demo::server(folder.path().join("notes.json"));
-    let served = InProcessServer::new(move |link| server.clone().serve(link));
-    options.in_process.insert("demo".to_owned(), served);
-    let (host, task) = Host::start(options)?;
-    let servers = r#"{"mcpServers": {"inn": {"type": "sdk", "name": "demo"}}}"#;
-    host.apply(&loader::from_program("own_ask_port", servers)).await;
-    host.settled().await;
-
-    let context = CallContext::new(&host, &paths)?.with_prompt(BookingPolicy);
-    let booked = host.call(&context, ToolCall::new("mcp__inn__book_table", json!({}))).await?;
+    let host = Host::builder(Paths::in_dir(folder.path()))
+        .server("inn", InProcessServer::new(move |transport| server.clone().serve(transport)))
+        .elicitor(BookingPolicy)
+        .permission_prompt(BookingPolicy)
+        .start()
+        .await?;
+    let booked = host.call("mcp__inn__book_table", json!({})).await?;
     println!("{}", booked.text());
-    match host.call(&context, ToolCall::new("mcp__inn__add_note", json!({"text": "x"}))).await {
+    match host.call("mcp__inn__add_note", json!({"text": "x"})).await {
         Ok(_) => println!("it was allowed"),
         Err(error) => println!("{error}"),
     }
     host.shutdown().await;
-    task.await?;
     Ok(())
 }

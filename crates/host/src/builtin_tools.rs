@@ -7,23 +7,56 @@ mod read_resource;
 mod read_result;
 
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 use switchboard_config::permission;
+use switchboard_config::permission::PermissionRules;
 use switchboard_wire::jsonrpc::message::Payload;
 
-use crate::call::executor::ToolExecutor;
-use crate::call::pipeline::CallContext;
-use crate::connection::ServerView;
-use crate::host::Snapshot;
+use crate::connection::status::ServerView;
+use crate::engine::handle::EngineHandle;
+use crate::engine::snapshot::Snapshot;
 use crate::pool::naming::{NameOrigin, prefix};
-use crate::pool::tool::Tool;
+use crate::pool::tool::{Tool, ToolKind};
+use crate::request::error::RequestError;
+use crate::resources::cache::ResourceReader;
+use crate::tool_result::OutputLimits;
+use crate::tool_result::spill::SpillStore;
 
-pub(crate) use authenticate::{Authenticate, placeholder_item as stand_in};
-pub use read_result::NAME as READ_RESULT;
+pub use crate::tool_result::note::READ_RESULT;
+pub(crate) use authenticate::placeholder_item;
 
 /// The most characters that a tool of ours answers with, however much a caller would take.
 pub const MAX_CHARACTERS: usize = 100_000;
+
+/// A permitted call of a built-in tool, with checked arguments.
+pub(crate) struct BuiltinCall<'a> {
+    pub(crate) tool: &'a Tool,
+    pub(crate) arguments: Json,
+    pub(crate) timeout: Duration,
+    pub(crate) rules: Arc<PermissionRules>,
+    pub(crate) limits: &'a OutputLimits,
+    pub(crate) spill: &'a SpillStore,
+    pub(crate) resources: &'a ResourceReader,
+}
+
+impl BuiltinCall<'_> {
+    fn engine(&self) -> &EngineHandle {
+        self.resources.requests().engine()
+    }
+}
+
+/// Runs a built-in tool. The result is a result of `tools/call`.
+pub(crate) async fn run(call: BuiltinCall<'_>) -> Result<Payload, RequestError> {
+    match (call.tool.kind, call.tool.name.as_str()) {
+        (ToolKind::LoginPlaceholder, _) => Ok(authenticate::run(call).await),
+        (_, list_resources::NAME) => Ok(list_resources::run(&call)),
+        (_, read_resource::NAME) => read_resource::run(call).await,
+        (_, READ_RESULT) => Ok(read_result::run(call).await),
+        (_, name) => Ok(error_result(&format!("there is no built-in tool `{name}`"))),
+    }
+}
 
 /// Every tool of ours.
 pub fn definitions() -> &'static [Arc<Tool>] {
@@ -35,16 +68,11 @@ pub fn definitions() -> &'static [Arc<Tool>] {
     })
 }
 
-/// A tool of ours, from its name, what it does, what it takes and how.
-fn builtin_tool(
-    name: &str,
-    description: &str,
-    schema: &Json,
-    performer: &'static dyn ToolExecutor,
-) -> Tool {
+/// A tool of ours, from its name, what it does and what it takes.
+fn builtin_tool(name: &str, description: &str, schema: &Json) -> Tool {
     let payload = |json: &Json| Payload::from_json(json.to_string().into());
     let raw = json!({"name": name, "description": description, "inputSchema": schema});
-    Tool::built_in(name, description, (payload(schema), payload(&raw)), performer)
+    Tool::built_in(name, description, (payload(schema), payload(&raw)))
 }
 
 /// An answer of texts.
@@ -61,10 +89,10 @@ fn error_result(message: &str) -> Payload {
 }
 
 /// Does a rule deny the whole server? Then nobody sees what it has.
-fn is_hidden(context: &CallContext, snapshot: &Snapshot, server: &str) -> bool {
+fn is_hidden(rules: &PermissionRules, snapshot: &Snapshot, server: &str) -> bool {
     let view = snapshot.servers.get(server);
     let origin = view.map_or(NameOrigin::Configured, |view| NameOrigin::of(view.scope));
-    permission::server_hidden_by(&context.rules.current(), &prefix(server, origin)).is_some()
+    permission::server_hidden_by(rules, &prefix(server, origin)).is_some()
 }
 
 fn unknown_server(name: &str) -> Payload {

@@ -1,5 +1,9 @@
-//! TODO facade
+//! Tool calls: resolve the tool, check the arguments, obtain a permit, execute, bound the result, record.
+//! Permission is decided in `permission`; requests are sent by `request`.
 
-pub mod executor;
+pub mod context;
+pub(crate) mod executor;
 pub mod pipeline;
-pub(crate) mod relay;
+pub mod relay;
+pub(crate) mod services;
+pub mod tool_call;

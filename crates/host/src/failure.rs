@@ -132,6 +132,12 @@ impl ConnectionFailure {
         ConnectionFailure { kind, evidence: Vec::new() }
     }
 
+    /// A failure of the kind [`FailureKind::InvalidConfig`] with a detail.
+    pub fn invalid_config(detail: impl Into<String>) -> ConnectionFailure {
+        ConnectionFailure::new(FailureKind::InvalidConfig)
+            .with_evidence(Evidence::Detail(detail.into()))
+    }
+
     /// The same with one more piece of evidence; empty ones do not count.
     pub fn with_evidence(mut self, evidence: Evidence) -> ConnectionFailure {
         if !evidence.text().trim().is_empty() {
@@ -388,6 +394,21 @@ impl From<&ConnectError> for ConnectionFailure {
         };
         cause.with_evidence(stderr_evidence(&error.stderr))
     }
+}
+
+/// The text of an error and of all its sources, in one line.
+pub(crate) fn error_chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.ends_with(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        source = cause.source();
+    }
+    text
 }
 
 /// How a program ended.

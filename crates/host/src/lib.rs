@@ -1,41 +1,36 @@
-//! The MCP host as a library: finds, reads, judges and changes configuration, and keeps a connection to every server.
+//! The MCP host as a library: reads configuration, keeps a connection to every server, and calls their tools with
+//! permission.
 //!
-//! [`load::load`] answers what is configured and what may run; [`store::change`] edits a file safely;
-//! [`engine::Host`] runs what may run. The library reads no environment and knows no home folder: the caller says
-//! where things are.
+//! A first call needs a [`Host`], a server and a name:
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # tokio::runtime::Runtime::new()?.block_on(async {
-//! use switchboard::address::Around;
-//! use switchboard::connection::Status;
-//! use switchboard::engine::{Host, Options};
-//! use switchboard::in_process::InProcess;
-//! use switchboard::load;
-//! use switchboard::places::Places;
+//! use serde_json::json;
+//! use switchboard::{Host, InProcessServer, Paths};
 //! use switchboard_builtin::demo;
 //!
 //! let folder = tempfile::tempdir()?;
-//! let around = Around { working_folder: folder.path().to_owned(), ..Around::default() };
-//! let mut options = Options::new(Places::below(folder.path()), around);
-//! // A server in this program; one that is a command or a URL needs no more than its entry.
-//! let server = demonstration::server(folder.path().join("notes.json"));
-//! let server = InProcess::new(move |link| server.clone().serve(link));
-//! options.in_process.insert("demo".to_owned(), server);
-//! let (host, task) = Host::start(options)?;
-//! let servers = r#"{"mcpServers": {"notes": {"type": "sdk", "name": "demo"}}}"#;
-//! host.apply(&load::of_program("my-program", servers)).await;
+//! // A server in this program. `Stdio::new("npx").args(["-y", "…"])` starts one, `Http::new(url)` reaches one.
+//! let server = demo::server(folder.path().join("notes.json"));
+//! let server = InProcessServer::new(move |transport| server.clone().serve(transport));
 //!
-//! let mut watch = host.watch();
-//! let snapshot = watch.wait_for(|it| it.is_settled()).await?.clone();
-//! assert_eq!(snapshot.servers["notes"].status, Status::Connected);
-//! host.stop().await;
-//! task.await?;
+//! let host = Host::builder(Paths::in_dir(folder.path()))
+//!     .server("notes", server)
+//!     .trust("notes")
+//!     .start()
+//!     .await?;
+//! let output = host.call("mcp__notes__add_note", json!({"text": "hello"})).await?;
+//! assert!(!output.is_error);
+//! host.shutdown().await;
 //! # Ok(())
 //! # })
 //! # }
 //! ```
 //!
+//! A program that reads configuration files uses [`sources::loader::load`], [`Host::start`] and [`Host::apply`], and
+//! makes its own [`CallContext`] for [`Host::call_with`]. [`sources::atomic_file::change`] edits a configuration file.
+//! The library reads no environment variables and knows no home folder: the caller passes [`Paths`] and [`HostEnv`].
 //! The folder `examples` has whole programs.
 
 pub mod audit;
@@ -44,6 +39,7 @@ pub mod call;
 pub mod catalogue;
 pub mod connection;
 pub mod elicitation;
+pub mod engine;
 pub mod failure;
 pub mod host;
 pub mod login;
@@ -55,6 +51,21 @@ pub mod sources;
 pub mod storage;
 pub mod tool_result;
 
+pub use call::context::CallContext;
+pub use call::tool_call::{ToolCall, ToolCallError};
+pub use connection::in_process::InProcessServer;
+pub use connection::status::{ServerView, Status};
+pub use elicitation::elicitor::Elicitor;
+pub use engine::changes::Changes;
+pub use engine::options::HostOptions;
+pub use engine::snapshot::Snapshot;
+pub use host::{Host, HostBuilder, Http, ServerSource, StartError, Stdio};
+pub use permission::prompt::PermissionPrompt;
+pub use request::error::RequestError;
+pub use request::server_request::{RequestOptions, ServerRequest};
+pub use sources::host_env::HostEnv;
+pub use sources::paths::Paths;
 pub use switchboard_auth as auth;
 pub use switchboard_config as config;
 pub use switchboard_wire as wire;
+pub use tool_result::ToolOutput;

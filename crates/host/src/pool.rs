@@ -20,7 +20,7 @@ use std::sync::{Arc, OnceLock};
 
 use switchboard_config::entry::server::ToolFilter;
 
-use crate::catalogue::fetch::ListItem;
+use crate::catalogue::lists::ListItem;
 use naming::{Candidate, Contested, NameOrigin, PrefixUse};
 use schema::QuarantineReason;
 use search::{SearchIndex, ToolMatch};

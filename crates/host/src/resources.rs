@@ -1,4 +1,5 @@
-//! TODO facade
+//! Resources of servers: reading with a cache, subscriptions, and skills.
+//! Telling servers about subscriptions is left to `connection`.
 
 pub(crate) mod cache;
 pub mod skills;

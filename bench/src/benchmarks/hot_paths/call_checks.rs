@@ -6,7 +6,6 @@ use std::path::Path;
 use serde_json::json;
 use switchboard::config::permission::{CallRequest, PermissionMode, ToolHints, Trust, decide};
 use switchboard::pool::Pool;
-use switchboard::pool::argument_check::check;
 use switchboard::tool_result::spill::SpillStore;
 use switchboard::tool_result::{OutputLimits, from_tool_call};
 use switchboard_wire::jsonrpc::message::Payload;
@@ -45,7 +44,7 @@ pub fn arguments(times: usize) -> Result<(), Failure> {
     let tool = tool.ok_or_else(|| Failure::client("the pool", "it lacks a tool"))?;
     let arguments = json!({"fileId": "a", "limit": 5, "labels": ["x", "y"]});
     for _ in 0..times {
-        let faults = check(black_box(tool), black_box(&arguments));
+        let faults = black_box(tool).check_arguments(black_box(&arguments));
         faults.map_err(|faults| Failure::client("the check", format!("{faults:?}")))?;
     }
     Ok(())

@@ -235,7 +235,7 @@ async fn what_goes_wrong_with_a_call_is_something_that_the_model_reads() {
     )))
     .await;
     // Nobody trusts the server, and nobody is asked.
-    let call_context = CallContext::new(&harness.host, &harness.paths()).expect("a desk");
+    let call_context = CallContext::new(harness.host.watch_pool(), &harness.paths()).expect("a call context");
     let calls = vec![
         call("denied", "x"),
         ("none", "mcp__s__ech", json!({})),

@@ -140,7 +140,7 @@ impl Harness {
         host.apply(&loader::from_program("test", &servers.to_string())).await;
         host.settled().await;
         let call_context =
-            CallContext::new(&host, &paths).expect("a desk").with_trusted_server(name);
+            CallContext::new(host.watch_pool(), &paths).expect("a call context").with_trusted_server(name);
         Harness { folder, host, call_context, task }
     }
 

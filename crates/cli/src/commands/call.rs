@@ -11,7 +11,7 @@ use switchboard::config::display::printable;
 use switchboard::config::permission::PermissionMode;
 use switchboard::connection::state::RetryPolicy;
 use switchboard::host::{Host, Snapshot};
-use switchboard::request::send::RequestError;
+use switchboard::request::send::{RequestError, RequestOptions};
 use switchboard::tool_result::{ContentBlock, ToolOutput};
 use tokio::sync::mpsc;
 
@@ -67,12 +67,14 @@ pub fn run(arguments: &CallArgs, session: &Invocation) -> Result<CommandOutput, 
                 caller: "cli".to_owned(),
                 exposed_name: arguments.tool.clone(),
                 arguments: call_arguments,
-                timeout,
-                progress: Some(progress_sender),
+                options: RequestOptions {
+                    progress: Some(progress_sender),
+                    ..RequestOptions::new(timeout)
+                },
             };
             let outcome = {
                 let mut bar = ProgressBar::new(session);
-                let calling = host.call(&context, call);
+                let calling = host.call_with(&context, call);
                 tokio::pin!(calling);
                 loop {
                     tokio::select! {

@@ -303,7 +303,7 @@ fn pins_that_are_damaged_or_cannot_be_written_are_said_and_calls_go_on() {
     std::fs::create_dir(scene.path(place)).expect("a folder in its place");
     let ran = scene.swb(&call);
     assert_eq!(ran.expect_success(), "hello\n");
-    assert!(ran.stderr.contains("could not be remembered"), "{}", ran.to_snapshot());
+    assert!(ran.stderr.contains("could not be stored"), "{}", ran.to_snapshot());
 }
 
 #[test]

@@ -282,7 +282,7 @@ impl Relay {
             let span = self.tracer.start_upstream(request, server);
             let question =
                 question.on_behalf_of(self.on_behalf_of(request, context, (server, &span)));
-            let _best_effort = self.host.request_on_behalf(server, question).await;
+            let _best_effort = self.host.request(server, question).await;
         }
     }
 

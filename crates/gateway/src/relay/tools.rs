@@ -7,6 +7,7 @@ use serde_json::json;
 use switchboard::audit::log::CallOutcome;
 use switchboard::call::pipeline::{RelayedCall, ToolCallError};
 use switchboard::pool::tool::Tool;
+use switchboard::request::send::RequestOptions;
 use switchboard_wire::jsonrpc::message::{Payload, RpcError};
 use switchboard_wire::peer::Progress;
 use switchboard_wire::protocol::era::Era;
@@ -105,9 +106,11 @@ impl Relay {
             tool: call.tool,
             arguments: call.arguments,
             other_params: params.into_members(),
-            timeout: REQUEST_TIMEOUT,
-            progress,
-            on_behalf_of: behest,
+            options: RequestOptions {
+                timeout: REQUEST_TIMEOUT,
+                progress,
+                on_behalf_of: Some(behest),
+            },
             prompt: &consent,
             origin: provenance(request),
         };

@@ -91,7 +91,7 @@ async fn use_everything(
     view: &ServerView,
     context: &SuiteContext,
 ) -> Result<ExitCode, Box<dyn Error>> {
-    let call_context = CallContext::new(host, paths)?.with_trusted_server(SERVER);
+    let call_context = CallContext::new(host.watch_pool(), paths)?.with_trusted_server(SERVER);
     let samples = Samples::new(view.catalogue.items(ListKind::Tools).iter().map(decoded));
     let pool = host.pool();
     for tool in pool.tools().iter().filter(|it| it.server == SERVER) {
@@ -102,8 +102,8 @@ async fn use_everything(
         };
         for arguments in calls {
             let mut call = ToolCall::new(&tool.exposed_name, arguments);
-            call.timeout = REQUEST_TIMEOUT;
-            match host.call(&call_context, call).await {
+            call.options.timeout = REQUEST_TIMEOUT;
+            match host.call_with(&call_context, call).await {
                 Ok(result) => println!("{}: {}", tool.name, result.text()),
                 Err(error) => eprintln!("{}: {error}", tool.name),
             }

@@ -8,14 +8,13 @@ use switchboard_wire::jsonrpc::message::Payload;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::{error_result, status_reason, text_result, unknown_server};
-use crate::call::executor::{ExecutionFuture, ToolExecution, ToolExecutor};
-use crate::call::pipeline::Permit;
-use crate::catalogue::fetch::ListItem;
-use crate::connection::{ConnectionHandle, Status};
-use crate::host::Host;
+use super::{BuiltinCall, error_result, status_reason, text_result, unknown_server};
+use crate::catalogue::lists::ListItem;
+use crate::connection::handle::ConnectionHandle;
+use crate::connection::status::Status;
+use crate::engine::handle::EngineHandle;
+use crate::login::method::LoginMethod;
 use crate::login::pending::{LoginProgress, LoginStage};
-use crate::login::server_login::LoginMethod;
 
 /// What its server would call it.
 const NAME: &str = "authenticate";
@@ -25,10 +24,6 @@ const CALLBACK_ARGUMENT: &str = "callback_url";
 const MAX_CALLBACK_CHARS: usize = 16 * 1024;
 /// How long an authorization server may take to say where to go, or whether it takes what was pasted.
 const MAX_WAIT: Duration = Duration::from_secs(60);
-
-/// Performs every such tool.
-#[derive(Debug)]
-pub(crate) struct Authenticate;
 
 /// The tool that stands for a server, as the server would list it.
 pub(crate) fn placeholder_item(server: &str, method: LoginMethod) -> ListItem {
@@ -61,48 +56,42 @@ pub(crate) fn placeholder_item(server: &str, method: LoginMethod) -> ListItem {
     ListItem { name: NAME.to_owned(), raw: Payload::from_json(raw.to_string().into()) }
 }
 
-impl ToolExecutor for Authenticate {
-    fn execute<'a>(&'a self, _permit: Permit, work: ToolExecution<'a>) -> ExecutionFuture<'a> {
-        Box::pin(async move {
-            let server = &work.tool.server;
-            let Some(handle) = work.host.connection(server) else {
-                return Ok(unknown_server(server));
-            };
-            let view = handle.view();
-            match &view.status {
-                Status::NeedsAuth(_) => {}
-                Status::Connected => {
-                    return Ok(text_result(&[&format!("`{server}` is connected")]));
-                }
-                Status::Pending { .. } | Status::Failed(_) | Status::Disabled => {
-                    return Ok(error_result(&format!(
-                        "`{server}` waits for no login: {}",
-                        status_reason(&view)
-                    )));
-                }
+/// Starts a login, or passes the pasted address to the one under way.
+pub(super) async fn run(call: BuiltinCall<'_>) -> Payload {
+    let (engine, server) = (call.engine(), &call.tool.server);
+    let Some(handle) = engine.connection(server) else {
+        return unknown_server(server);
+    };
+    let view = handle.view();
+    match &view.status {
+        Status::NeedsAuth(_) => {}
+        Status::Connected => return text_result(&[&format!("`{server}` is connected")]),
+        Status::Pending { .. } | Status::Failed(_) | Status::Disabled => {
+            return error_result(&format!(
+                "`{server}` waits for no login: {}",
+                status_reason(&view)
+            ));
+        }
+    }
+    let wait = call.timeout.min(MAX_WAIT);
+    match handle.login_method() {
+        Some(LoginMethod::OAuth) => {
+            match call.arguments[CALLBACK_ARGUMENT].as_str().map(str::to_owned) {
+                None => start_login(engine, server, wait).await,
+                Some(text) => submit_callback(engine, &handle, text, wait).await,
             }
-            let wait = work.call.timeout.min(MAX_WAIT);
-            Ok(match handle.login_method() {
-                Some(LoginMethod::OAuth) => {
-                    let pasted = work.call.arguments[CALLBACK_ARGUMENT].as_str().map(str::to_owned);
-                    match pasted {
-                        None => start_login(work.host, server, wait).await,
-                        Some(text) => submit_callback(work.host, &handle, text, wait).await,
-                    }
-                }
-                Some(LoginMethod::ConnectorAccount) => text_result(&[&format!(
-                    "`{server}` is a connector of your account. Nobody can sign in to it from here: use `/mcp`, or \
-                     renew the account's token."
-                )]),
-                None => error_result(&format!("`{server}` is not a server that one signs in to")),
-            })
-        })
+        }
+        Some(LoginMethod::ConnectorAccount) => text_result(&[&format!(
+            "`{server}` is a connector of your account. Nobody can sign in to it from here: use `/mcp`, or \
+             renew the account's token."
+        )]),
+        None => error_result(&format!("`{server}` is not a server that one signs in to")),
     }
 }
 
-async fn start_login(host: &Host, server: &str, wait: Duration) -> Payload {
-    let Some(LoginProgress { mut stage, previous_failure }) =
-        host.begin_login(server).await
+async fn start_login(engine: &EngineHandle, server: &str, wait: Duration) -> Payload {
+    let Some(LoginProgress { mut stage, previous_failure: previous_failure }) =
+        engine.begin_login(server).await
     else {
         return logins_closed();
     };
@@ -116,13 +105,13 @@ async fn start_login(host: &Host, server: &str, wait: Duration) -> Payload {
 }
 
 async fn submit_callback(
-    host: &Host,
+    engine: &EngineHandle,
     handle: &ConnectionHandle,
     text: String,
     wait: Duration,
 ) -> Payload {
     let server = handle.desired().name();
-    let Some(LoginProgress { stage, .. }) = host.submit_to_login(server, text).await else {
+    let Some(LoginProgress { stage, .. }) = engine.submit_to_login(server, text).await else {
         return error_result(&format!(
             "no login to `{server}` waits for that; call this without `{CALLBACK_ARGUMENT}` first"
         ));

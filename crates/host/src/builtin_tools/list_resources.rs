@@ -4,22 +4,20 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value as Json, json};
-
-use super::{is_hidden, no_resources, not_connected, status_reason, text_result, unknown_server};
-use crate::call::executor::{ExecutionFuture, ToolExecution, ToolExecutor};
-use crate::call::pipeline::{CallContext, Permit};
-use crate::catalogue::fetch::{ListItem, ListKind};
-use crate::connection::{ServerView, Status};
-use crate::host::Snapshot;
-use crate::pool::tool::Tool;
+use switchboard_config::permission::PermissionRules;
 use switchboard_wire::jsonrpc::message::Payload;
 
-const NAME: &str = "ListMcpResources";
+use super::{
+    BuiltinCall, is_hidden, no_resources, not_connected, status_reason, text_result, unknown_server,
+};
+use crate::catalogue::lists::{ListItem, ListKind};
+use crate::connection::status::{ServerView, Status};
+use crate::engine::snapshot::Snapshot;
+use crate::pool::tool::Tool;
+
+pub(super) const NAME: &str = "ListMcpResources";
 /// The longest text of a resource that is told, in characters.
 const MAX_TEXT_CHARS: usize = 2048;
-
-#[derive(Debug)]
-struct ListResources;
 
 /// The tool.
 pub(crate) fn definition() -> Tool {
@@ -31,23 +29,20 @@ pub(crate) fn definition() -> Tool {
         },
         "additionalProperties": false,
     });
-    super::builtin_tool(NAME, about, &schema, &ListResources)
+    super::builtin_tool(NAME, about, &schema)
 }
 
-impl ToolExecutor for ListResources {
-    fn execute<'a>(&'a self, _permit: Permit, work: ToolExecution<'a>) -> ExecutionFuture<'a> {
-        Box::pin(async move {
-            let snapshot = work.host.snapshot();
-            Ok(match work.call.arguments["server"].as_str() {
-                Some(server) => list_one(work.context, &snapshot, server),
-                None => list_all(work.context, &snapshot),
-            })
-        })
+/// Lists the resources of one server or of all.
+pub(super) fn run(call: &BuiltinCall<'_>) -> Payload {
+    let snapshot = call.engine().snapshot();
+    match call.arguments["server"].as_str() {
+        Some(server) => list_one(&call.rules, &snapshot, server),
+        None => list_all(&call.rules, &snapshot),
     }
 }
 
-fn list_one(context: &CallContext, snapshot: &Snapshot, server: &str) -> Payload {
-    let Some(view) = snapshot.servers.get(server).filter(|_| !is_hidden(context, snapshot, server))
+fn list_one(rules: &PermissionRules, snapshot: &Snapshot, server: &str) -> Payload {
+    let Some(view) = snapshot.servers.get(server).filter(|_| !is_hidden(rules, snapshot, server))
     else {
         return unknown_server(server);
     };
@@ -60,9 +55,9 @@ fn list_one(context: &CallContext, snapshot: &Snapshot, server: &str) -> Payload
     }
 }
 
-fn list_all(context: &CallContext, snapshot: &Snapshot) -> Payload {
+fn list_all(rules: &PermissionRules, snapshot: &Snapshot) -> Payload {
     let visible =
-        || snapshot.servers.values().filter(|view| !is_hidden(context, snapshot, &view.name));
+        || snapshot.servers.values().filter(|view| !is_hidden(rules, snapshot, &view.name));
     let listed: Vec<Json> = visible().flat_map(|view| resources(view)).collect();
     let listed = Json::from(listed).to_string();
     let missing = visible().filter(|view| view.status != Status::Connected);

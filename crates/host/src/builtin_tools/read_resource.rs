@@ -7,21 +7,19 @@ use serde_json::value::RawValue;
 use serde_json::{Value as Json, json};
 use switchboard_wire::jsonrpc::message::Payload;
 
-use super::{error_result, is_hidden, no_resources, not_connected, str_argument, unknown_server};
-use crate::call::executor::{ExecutionFuture, ToolExecution, ToolExecutor};
-use crate::call::pipeline::{CallContext, Permit};
-use crate::host::Host;
+use super::{
+    BuiltinCall, error_result, is_hidden, no_resources, not_connected, str_argument, unknown_server,
+};
 use crate::pool::tool::Tool;
-use crate::request::send::RequestError;
+use crate::request::error::RequestError;
+use crate::resources::cache::ResourceReader;
 use crate::tool_result;
-use crate::tool_result::ContentBlock;
+use crate::tool_result::spill::SpillStore;
+use crate::tool_result::{ContentBlock, OutputLimits};
 
-const NAME: &str = "ReadMcpResource";
+pub(super) const NAME: &str = "ReadMcpResource";
 /// How long a server may take, however long the caller would wait.
 const MAX_TIMEOUT: Duration = Duration::from_secs(120);
-
-#[derive(Debug)]
-struct ReadResource;
 
 /// The tool.
 pub(crate) fn definition() -> Tool {
@@ -35,39 +33,36 @@ pub(crate) fn definition() -> Tool {
         "required": ["server", "uri"],
         "additionalProperties": false,
     });
-    super::builtin_tool(NAME, about, &schema, &ReadResource)
+    super::builtin_tool(NAME, about, &schema)
 }
 
-impl ToolExecutor for ReadResource {
-    fn execute<'a>(&'a self, _permit: Permit, work: ToolExecution<'a>) -> ExecutionFuture<'a> {
-        Box::pin(async move {
-            let arguments = &work.call.arguments;
-            let (server, uri) = (str_argument(arguments, "server"), str_argument(arguments, "uri"));
-            if is_hidden(work.context, &work.host.snapshot(), server) {
-                return Ok(unknown_server(server));
-            }
-            match read_if_supported(work.host, server, uri, work.call.timeout.min(MAX_TIMEOUT))
-                .await
-            {
-                Ok(Some(answer)) => Ok(to_tool_result(work.context, server, answer).await),
-                Ok(None) => Ok(no_resources(server)),
-                Err(RequestError::UnknownServer(name)) => Ok(unknown_server(&name)),
-                Err(RequestError::NotConnected(view)) => Ok(not_connected(&view)),
-                Err(error) => Err(error),
-            }
-        })
+/// Reads a resource.
+pub(super) async fn run(call: BuiltinCall<'_>) -> Result<Payload, RequestError> {
+    let arguments = &call.arguments;
+    let (server, uri) = (str_argument(arguments, "server"), str_argument(arguments, "uri"));
+    if is_hidden(&call.rules, &call.engine().snapshot(), server) {
+        return Ok(unknown_server(server));
+    }
+    match read_if_supported(call.resources, server, uri, call.timeout.min(MAX_TIMEOUT)).await {
+        Ok(Some(answer)) => {
+            Ok(to_tool_result((*call.limits, call.spill.clone()), server, answer).await)
+        }
+        Ok(None) => Ok(no_resources(server)),
+        Err(RequestError::UnknownServer(name)) => Ok(unknown_server(&name)),
+        Err(RequestError::NotConnected(view)) => Ok(not_connected(&view)),
+        Err(error) => Err(error),
     }
 }
 
 /// Reads, where the server has resources at all.
 async fn read_if_supported(
-    host: &Host,
+    resources: &ResourceReader,
     server: &str,
     uri: &str,
     timeout: Duration,
 ) -> Result<Option<Payload>, RequestError> {
-    match host.has_resources(server).await? {
-        true => host.read_resource(server, uri, timeout).await.map(Some),
+    match resources.has_resources(server).await? {
+        true => resources.read(server, uri, timeout).await.map(Some),
         false => Ok(None),
     }
 }
@@ -87,8 +82,12 @@ struct ResourceContent<'a> {
 }
 
 /// The answer as a tool would give it.
-async fn to_tool_result(context: &CallContext, server: &str, answer: Payload) -> Payload {
-    let (limits, keep, server) = (context.limits, context.spill.clone(), server.to_owned());
+async fn to_tool_result(
+    (limits, spill): (OutputLimits, SpillStore),
+    server: &str,
+    answer: Payload,
+) -> Payload {
+    let server = server.to_owned();
     let work = move || {
         let Ok(ReadResourceResult { contents }) = serde_json::from_slice(answer.as_bytes()) else {
             return error_result("the answer is not shaped as the protocol says");
@@ -96,7 +95,7 @@ async fn to_tool_result(context: &CallContext, server: &str, answer: Payload) ->
         let blobs: Vec<&RawValue> = contents.iter().copied().filter(|it| is_blob(it)).collect();
         let blobs = Payload::encode(&contents_json(&blobs))
             .unwrap_or_else(|_| Payload::from_json("{}".into()));
-        let saved = tool_result::from_resource_read(&blobs, &server, &limits, &keep);
+        let saved = tool_result::from_resource_read(&blobs, &server, &limits, &spill);
         with_saved_paths(&contents, saved.blocks)
     };
     let converted = tokio::task::spawn_blocking(work).await;

@@ -5,22 +5,16 @@ use std::num::NonZeroU64;
 use serde_json::{Value as Json, json};
 use switchboard_wire::jsonrpc::message::Payload;
 
-use super::{MAX_CHARACTERS, error_result, str_argument, text_result};
-use crate::call::executor::{ExecutionFuture, ToolExecution, ToolExecutor};
-use crate::call::pipeline::{CallContext, Permit};
+use super::{BuiltinCall, MAX_CHARACTERS, error_result, str_argument, text_result};
 use crate::pool::tool::Tool;
-use crate::tool_result::LineRange;
+use crate::tool_result::note::READ_RESULT;
 use crate::tool_result::spill::{ResultId, SpillStore};
+use crate::tool_result::{LineRange, OutputLimits};
 
-/// What it is called by.
-pub const NAME: &str = "ReadMcpResult";
 /// How many lines are shown where nobody says.
 const DEFAULT_LINES: u64 = 200;
 /// What of an answer is left for the words about what follows.
 const NOTE_CHARACTERS: usize = 200;
-
-#[derive(Debug)]
-struct ReadResult;
 
 /// The tool.
 pub(crate) fn definition() -> Tool {
@@ -36,24 +30,20 @@ pub(crate) fn definition() -> Tool {
         "required": ["id"],
         "additionalProperties": false,
     });
-    super::builtin_tool(NAME, about, &schema, &ReadResult)
+    super::builtin_tool(READ_RESULT, about, &schema)
 }
 
-impl ToolExecutor for ReadResult {
-    fn execute<'a>(&'a self, _permit: Permit, work: ToolExecution<'a>) -> ExecutionFuture<'a> {
-        Box::pin(async move {
-            let max = max_characters(work.context);
-            let (keep, arguments) = (work.context.spill.clone(), work.call.arguments);
-            let read = move || page_result(&keep, &arguments, max);
-            let read = tokio::task::spawn_blocking(read).await;
-            Ok(read.unwrap_or_else(|_| error_result("the result could not be read")))
-        })
-    }
+/// Reads a page of a result.
+pub(super) async fn run(call: BuiltinCall<'_>) -> Payload {
+    let max = max_characters(call.limits);
+    let (spill, arguments) = (call.spill.clone(), call.arguments);
+    let reading = tokio::task::spawn_blocking(move || page_result(&spill, &arguments, max)).await;
+    reading.unwrap_or_else(|_| error_result("the result could not be read"))
 }
 
 /// What fits an answer, so that it is not cut itself.
-fn max_characters(context: &CallContext) -> usize {
-    context.limits.max_characters().min(MAX_CHARACTERS).saturating_sub(NOTE_CHARACTERS)
+fn max_characters(limits: &OutputLimits) -> usize {
+    limits.max_characters().min(MAX_CHARACTERS).saturating_sub(NOTE_CHARACTERS)
 }
 
 fn page_result(keep: &SpillStore, arguments: &Json, max: usize) -> Payload {

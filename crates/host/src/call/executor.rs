@@ -1,85 +1,76 @@
-//! What all tools have in common, whoever's they are: one is performed with a [`Permit`] and gives an answer.
-//! [`McpTool`] is the template for every tool of a server; our own are in `built_in`. Who makes permits, and what
-//! becomes of answers, is left to `calling`.
-
-use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
-use std::time::Duration;
+//! Executes a permitted call: a server's tool by a request to the server, a built-in tool here.
 
 use bytes::Bytes;
 use serde_json::Value as Json;
 use switchboard_wire::jsonrpc::message::Payload;
-use switchboard_wire::peer::Progress;
-use tokio::sync::mpsc;
 
-use crate::call::pipeline::{CallContext, Permit, ToolCall};
-use crate::host::Host;
-use crate::pool::tool::Tool;
-use crate::request::send::{Idempotency, RequestError, ServerRequest, TOOL_CALL};
+use crate::builtin_tools;
+use crate::builtin_tools::BuiltinCall;
+use crate::call::context::CallContext;
+use crate::call::services::CallServices;
+use crate::call::tool_call::ToolCall;
+use crate::permission::permit::Permit;
+use crate::pool::tool::{Tool, ToolKind};
+use crate::request::error::RequestError;
+use crate::request::send::{Authority, TOOL_CALL};
+use crate::request::server_request::{
+    Idempotency, RequestOptions, ServerRequest, UrlElicitationPolicy,
+};
 
-/// A call on its way to whoever performs it.
-#[derive(Debug)]
-pub struct ToolExecution<'a> {
-    /// For reaching servers.
-    pub host: &'a Host,
-    /// What the call depends on.
-    pub context: &'a CallContext,
-    /// The tool.
-    pub tool: &'a Tool,
-    /// The call. Its arguments have been checked.
-    pub call: ToolCall,
-}
-
-/// An answer that is being waited for: a result of `tools/call`, as a server would write it.
-pub type ExecutionFuture<'a> =
-    Pin<Box<dyn Future<Output = Result<Payload, RequestError>> + Send + 'a>>;
-
-/// A way to perform calls. It takes a permit, so that nothing runs without one.
-pub trait ToolExecutor: fmt::Debug + Send + Sync {
-    /// Performs one call. Dropping the future cancels it.
-    fn execute<'a>(&'a self, permit: Permit, work: ToolExecution<'a>) -> ExecutionFuture<'a>;
-}
-
-/// The template for every tool of a server: the call is the server's to perform.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ServerToolExecutor;
-
-impl ToolExecutor for ServerToolExecutor {
-    fn execute<'a>(&'a self, permit: Permit, work: ToolExecution<'a>) -> ExecutionFuture<'a> {
-        Box::pin(async move {
-            let ToolExecution { host, tool, call, .. } = work;
-            let written = call_params(&tool.name, &call.arguments);
-            let question = tool_call_request(tool, written, (call.timeout, call.progress));
-            host.send_permitted(permit, &tool.server, question).await
-        })
+/// Executes a call whose arguments have been checked. The result is a result of `tools/call`.
+pub(super) async fn execute(
+    services: &CallServices,
+    permit: Permit,
+    (context, tool): (&CallContext, &Tool),
+    call: ToolCall,
+) -> Result<Payload, RequestError> {
+    match tool.kind {
+        ToolKind::Server => {
+            let params = call_params(&tool.name, &call.arguments);
+            let request = tool_call_request(tool, params, call.options);
+            services.requests().send(&tool.server, &request, Authority::ToolCall(permit)).await
+        }
+        ToolKind::BuiltIn | ToolKind::LoginPlaceholder => {
+            let _used_here = permit;
+            Box::pin(builtin_tools::run(BuiltinCall {
+                tool,
+                arguments: call.arguments,
+                timeout: call.options.timeout,
+                rules: context.rules.current(),
+                limits: &context.limits,
+                spill: &context.spill,
+                resources: services.resources(),
+            }))
+            .await
+        }
     }
 }
 
-/// A call as its server is asked for it, by the parameters and the arguments inside them.
-pub(crate) fn tool_call_request(
+/// The request for a call, from its parameters and the arguments inside them.
+pub(super) fn tool_call_request(
     tool: &Tool,
     (params, arguments): (Payload, Payload),
-    (timeout, progress): (Duration, Option<mpsc::Sender<Progress>>),
+    options: RequestOptions,
 ) -> ServerRequest {
-    let param_headers = Some(&tool.param_headers).filter(|mirror| !mirror.is_empty());
+    let param_headers = Some(&tool.param_headers).filter(|it| !it.is_empty());
     let is_idempotent = tool.annotations.read_only || tool.annotations.idempotent;
     ServerRequest {
         method: TOOL_CALL.into(),
         params: Some(params),
-        idempotency: if is_idempotent {
-            Idempotency::Idempotent
-        } else {
-            Idempotency::NotIdempotent
+        idempotency: match is_idempotent {
+            true => Idempotency::Idempotent,
+            false => Idempotency::NotIdempotent,
         },
-        timeout,
-        progress,
-        param_headers: param_headers.map(|mirror| mirror.headers(&arguments)),
-        on_behalf_of: None,
+        param_headers: param_headers.map(|it| it.headers(&arguments)),
+        url_elicitation: match options.on_behalf_of {
+            None => UrlElicitationPolicy::Resolve,
+            Some(_) => UrlElicitationPolicy::ReturnError,
+        },
+        options,
     }
 }
 
-/// The parameters of a call, written once, and the arguments inside them.
+/// The parameters of a call, serialized once, and the arguments as a slice of them.
 fn call_params(name: &str, arguments: &Json) -> (Payload, Payload) {
     const INITIAL_CAPACITY: usize = 256;
     let mut text = Vec::with_capacity(INITIAL_CAPACITY);

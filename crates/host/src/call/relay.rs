@@ -1,52 +1,46 @@
-//! A tool call that is passed through for a client of ours: resolve, permit, perform, record. Arguments and results
-//! stay the bytes that came: what they must look like is for the client and the server to know.
+//! A tool call that is relayed for a client: obtain a permit, forward, record. Arguments and results stay byte for byte;
+//! checking them is left to the client and the server.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use memchr::memmem::Finder;
 use serde::Deserialize;
 use serde_json::Value as Json;
 use switchboard_wire::jsonrpc::message::{LazyFinder, Payload};
-use switchboard_wire::peer::Progress;
 use switchboard_wire::protocol::request_meta::RawObject;
-use tokio::sync::mpsc;
 
-use super::pipeline::{
-    CallContext, PendingRecord, PermissionCheck, PermissionPrompt, ToolCall, ToolCallError,
-    obtain_permit,
-};
 use crate::audit::log;
 use crate::audit::log::{AuditRecord, CallOutcome, RequestOrigin};
-use crate::call::executor::{ToolExecution, tool_call_request};
-use crate::call::pipeline::Permit;
-use crate::host::Host;
+use crate::call::context::CallContext;
+use crate::call::executor;
+use crate::call::pipeline::PendingRecord;
+use crate::call::services::CallServices;
+use crate::call::tool_call::{ToolCall, ToolCallError};
+use crate::permission::permit::obtain_permit;
+use crate::permission::prompt::PermissionPrompt;
 use crate::pool::argument_check::{ArgumentFault, ArgumentFaultKind};
 use crate::pool::tool::{Tool, ToolKind};
-use crate::request::send::{OnBehalfOf, RequestError};
+use crate::request::send::Authority;
+use crate::request::server_request::{RequestOptions, UrlElicitationPolicy};
 
 /// A call of a client.
 pub struct RelayedCall<'a> {
-    /// Who calls.
+    /// The caller.
     pub caller: &'a str,
-    /// The name that the client used.
+    /// The tool's name in the client's request.
     pub requested_name: &'a str,
     /// The tool.
     pub tool: &'a Arc<Tool>,
-    /// Its arguments, where there are any.
+    /// The arguments, where there are any.
     pub arguments: Option<Payload>,
-    /// What else stands beside the name and the arguments.
+    /// The other parameters.
     pub other_params: Vec<(String, Payload)>,
-    /// How long the server may take.
-    pub timeout: Duration,
-    /// Who hears of progress.
-    pub progress: Option<mpsc::Sender<Progress>>,
-    /// For whom it is.
-    pub on_behalf_of: OnBehalfOf,
-    /// Who is asked for leave.
+    /// Timeout, progress and client.
+    pub options: RequestOptions,
+    /// Asks for permission.
     pub prompt: &'a dyn PermissionPrompt,
-    /// Where it came from, for the records.
+    /// The origin of the request, for the audit log.
     pub origin: RequestOrigin,
 }
 
@@ -56,76 +50,68 @@ impl std::fmt::Debug for RelayedCall<'_> {
     }
 }
 
-impl Host {
-    /// Passes a call on, and records it whatever becomes of it. Says how it ended besides.
-    pub async fn relay(
-        &self,
-        context: &CallContext,
-        mut call: RelayedCall<'_>,
-    ) -> (CallOutcome, Result<Payload, ToolCallError>) {
-        let mut recording = PendingRecord::begin(context, call.caller, call.requested_name);
-        recording.record.origin = std::mem::take(&mut call.origin);
-        let outcome = self.run_relay(context, call, &mut recording.record).await;
-        let call_outcome = match &outcome {
-            Ok(result) if is_tool_error(result) => CallOutcome::ToolError,
-            Ok(_) => CallOutcome::Succeeded,
-            Err(failure) => failure.into(),
-        };
-        recording.record.outcome = call_outcome.id().to_owned();
-        if let Err(ToolCallError::Denied { because, .. }) = &outcome {
-            recording.record.because.clone_from(because);
-        }
-        (call_outcome, outcome)
-    }
+/// Relays a call, and records it whatever its outcome.
+pub(crate) async fn relay(
+    services: &CallServices,
+    context: &CallContext,
+    mut call: RelayedCall<'_>,
+) -> (CallOutcome, Result<Payload, ToolCallError>) {
+    let mut pending = PendingRecord::begin(&context.audit, call.caller, call.requested_name);
+    pending.record.origin = std::mem::take(&mut call.origin);
+    let result = run(services, context, call, &mut pending.record).await;
+    let outcome = match &result {
+        Ok(result) if is_tool_error(result) => CallOutcome::ToolError,
+        Ok(_) => CallOutcome::Succeeded,
+        Err(error) => error.into(),
+    };
+    pending.set_outcome(outcome, result.as_ref().err());
+    (outcome, result)
+}
 
-    async fn run_relay(
-        &self,
-        context: &CallContext,
-        call: RelayedCall<'_>,
-        record: &mut AuditRecord,
-    ) -> Result<Payload, ToolCallError> {
-        let tool = call.tool;
-        record.server.clone_from(&tool.server);
-        record.tool.clone_from(&tool.name);
-        let arguments = match &call.arguments {
-            Some(arguments) => read_arguments(&tool.exposed_name, arguments)?,
-            None => Json::Object(serde_json::Map::new()),
-        };
-        record.arguments = log::digest(&arguments);
-        let fingerprint = self.connection(&tool.server).map(|it| it.view().fingerprint.clone());
-        let (of_server, rule_verdict) = (fingerprint.as_ref(), &mut record.verdict);
-        let check = PermissionCheck { caller: call.caller, context, prompt: call.prompt };
-        let permit = obtain_permit(check, tool, of_server, &arguments, rule_verdict).await?;
-        "allow".clone_into(&mut record.decision);
-        record.because.clone_from(&permit.because);
-        match tool.kind {
-            ToolKind::Server => Ok(self.forward(permit, call).await?),
-            ToolKind::BuiltIn | ToolKind::LoginPlaceholder => {
-                let call = ToolCall {
-                    caller: call.caller.to_owned(),
-                    timeout: call.timeout,
-                    ..ToolCall::new(&tool.exposed_name, arguments)
-                };
-                let work = ToolExecution { host: self, context, tool, call };
-                Ok(tool.executor.execute(permit, work).await?)
-            }
+async fn run(
+    services: &CallServices,
+    context: &CallContext,
+    call: RelayedCall<'_>,
+    record: &mut AuditRecord,
+) -> Result<Payload, ToolCallError> {
+    let tool = call.tool;
+    record.server.clone_from(&tool.server);
+    record.tool.clone_from(&tool.name);
+    let arguments = match &call.arguments {
+        Some(arguments) => read_arguments(&tool.exposed_name, arguments)?,
+        None => Json::Object(serde_json::Map::new()),
+    };
+    record.arguments = log::digest(&arguments);
+    let view = services.engine().connection(&tool.server).map(|it| it.view());
+    let fingerprint = view.as_ref().map(|it| &it.fingerprint);
+    let check = context.permission_check(call.caller, call.prompt);
+    let permit = obtain_permit(check, tool, fingerprint, &arguments, &mut record.verdict)
+        .await
+        .map_err(|denied| ToolCallError::denied(tool, denied))?;
+    "allow".clone_into(&mut record.decision);
+    permit.because().clone_into(&mut record.because);
+    match tool.kind {
+        ToolKind::Server => {
+            let params = call_params(&tool.name, call.arguments.as_ref(), &call.other_params);
+            let mut request = executor::tool_call_request(tool, params, call.options);
+            request.url_elicitation = UrlElicitationPolicy::ReturnError;
+            let authority = Authority::ToolCall(permit);
+            Ok(services.requests().send(&tool.server, &request, authority).await?)
         }
-    }
-
-    async fn forward(
-        &self,
-        permit: Permit,
-        call: RelayedCall<'_>,
-    ) -> Result<Payload, RequestError> {
-        let tool = call.tool;
-        let written = call_params(&tool.name, call.arguments.as_ref(), &call.other_params);
-        let question = tool_call_request(tool, written, (call.timeout, call.progress));
-        self.relay_permitted(permit, &tool.server, question.on_behalf_of(call.on_behalf_of)).await
+        ToolKind::BuiltIn | ToolKind::LoginPlaceholder => {
+            let call = ToolCall {
+                caller: call.caller.to_owned(),
+                exposed_name: tool.exposed_name.clone(),
+                arguments,
+                options: call.options,
+            };
+            Ok(executor::execute(services, permit, (context, tool), call).await?)
+        }
     }
 }
 
-/// The arguments as rules see them. What cannot be read here, or may be read in two ways, is not passed on: the server
-/// might see in it what no rule has seen.
+/// The arguments as rules see them. Arguments that cannot be parsed here, or are ambiguous, are rejected, because the
+/// server might see in them what no rule has seen.
 fn read_arguments(tool: &str, arguments: &Payload) -> Result<Json, ToolCallError> {
     let members: Option<serde_json::Map<String, Json>> = arguments.decode().ok();
     let written = RawObject::parse(Some(arguments)).map_or(0, |it| it.into_members().len());
@@ -140,7 +126,7 @@ fn read_arguments(tool: &str, arguments: &Payload) -> Result<Json, ToolCallError
     }
 }
 
-/// The parameters of a call with the server's own name for the tool, and the arguments in them.
+/// The parameters of a call with the server's name of the tool, and the arguments in them.
 fn call_params(
     name: &str,
     arguments: Option<&Payload>,
@@ -173,7 +159,7 @@ fn write_json_string(text: &mut BytesMut, word: &str) {
     serde_json::to_writer(text.writer(), word).expect("a text can be written to memory");
 }
 
-/// Looking for the word first keeps large results unread.
+/// Whether a result is a tool error. Searches for the word first, so that large results are not parsed.
 fn is_tool_error(result: &Payload) -> bool {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -196,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_client_sent_reaches_the_server_under_the_servers_own_name() {
+    fn parameters_are_forwarded_with_the_servers_name_of_the_tool() {
         let arguments = payload(&json!({"a": 1}));
         let other_params = [("requestState".to_owned(), payload(&json!("x")))];
         let (params, mirrored) = call_params("quote\"d", Some(&arguments), &other_params);
@@ -209,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_rules_cannot_see_is_not_passed_on() {
+    fn arguments_that_rules_cannot_see_are_rejected() {
         let check = |text: &str| {
             read_arguments("t", &Payload::from_json(text.to_owned().into()))
                 .map_err(|it| it.to_string())
@@ -223,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_says_of_itself_whether_it_is_an_error() {
+    fn a_tool_error_is_recognised_at_the_top_level_only() {
         let nested = json!({"content": [], "structuredContent": {"isError": true}});
         assert!(!is_tool_error(&payload(&nested)));
         assert!(is_tool_error(&payload(&json!({"isError": true}))));

@@ -1,38 +1,38 @@
-//! What servers had when we last saw them, by name: for completing what somebody types without starting anything.
-//! One small file a definition; a definition that changed has another file, so what is stale does not count.
+//! The names in a server's last catalogue, stored for shell completion without a connection.
+//! One small file for each definition of a server; a changed definition has another file.
 
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use switchboard_config::entry::server::{Fingerprint, sha256};
 
-use crate::catalogue::fetch::{Catalogue, ListIssueKind, ListKind};
+use crate::catalogue::lists::{Catalogue, ListIssueKind, ListKind};
 use crate::sources::text_file;
 use crate::sources::text_file::{AllowedFiles, FileContent};
 
-/// The most names of one list that are kept.
+/// The maximum number of names of one list.
 const MAX_NAMES: usize = 2000;
-/// The longest name that is kept, in bytes.
+/// The maximum length of a name, in bytes.
 const MAX_NAME_BYTES: usize = 300;
 
-/// The names of everything that a server has.
+/// The names in a catalogue.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CompletionCache {
-    /// Its tools, by its own names.
+    /// The server's names of its tools.
     pub tools: Vec<String>,
-    /// Its prompts.
+    /// The names of its prompts.
     pub prompts: Vec<String>,
     /// The URIs of its resources.
     pub resources: Vec<String>,
-    /// Its templates.
+    /// Its resource templates.
     pub templates: Vec<String>,
 }
 
 impl CompletionCache {
-    /// The names in a catalogue; none where a list could not be had, since what was known of it is better.
+    /// The names in a catalogue; `None` where a list could not be fetched, so that the old file stays.
     pub(crate) fn from_catalogue(catalogue: &Catalogue) -> Option<CompletionCache> {
-        if catalogue.issues().any(|note| matches!(note.kind, ListIssueKind::Failed(_))) {
+        if catalogue.issues().any(|issue| matches!(issue.kind, ListIssueKind::Failed(_))) {
             return None;
         }
         let names = |list: ListKind| {
@@ -47,12 +47,12 @@ impl CompletionCache {
         })
     }
 
-    /// As it is kept.
+    /// The text of the file.
     pub(crate) fn to_json(&self) -> String {
         serde_json::to_string(self).unwrap_or_default() + "\n"
     }
 
-    /// What is remembered of a definition; nothing where that is nothing. Reads a file; blocks.
+    /// Loads the names of a definition; empty where there is no file. Reads a file; blocks.
     pub fn load(folder: &Path, server: &str, fingerprint: &Fingerprint) -> CompletionCache {
         match text_file::read_text(
             &cache_path(folder, server, fingerprint),
@@ -64,7 +64,7 @@ impl CompletionCache {
     }
 }
 
-/// Where a definition is remembered. No name of a server becomes a file's name.
+/// The file of a definition. Its name is a hash, because server names are not safe as file names.
 pub(crate) fn cache_path(folder: &Path, server: &str, fingerprint: &Fingerprint) -> PathBuf {
     let key = sha256(format!("{}/{server}/{fingerprint}", server.len()).as_bytes());
     folder.join(format!("{}.json", &key[..32]))

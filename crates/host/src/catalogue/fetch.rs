@@ -1,8 +1,6 @@
-//! What a server has: its tools, resources and prompts, fetched page by page and kept as they came.
-//! What an item means is left to those who use it; here it only needs a name.
+//! Fetches the lists of a server page by page, within bounds. An item only needs a name to be accepted.
 
-use std::collections::{BTreeMap, HashMap};
-use std::fmt;
+use std::collections::HashMap;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -11,213 +9,38 @@ use serde_json::value::RawValue;
 use switchboard_wire::client::Client;
 use switchboard_wire::jsonrpc::message::Payload;
 use switchboard_wire::peer::CallError;
-use switchboard_wire::protocol::capabilities::ServerCapabilities;
 use switchboard_wire::protocol::era::Era;
 use switchboard_wire::protocol::param_headers::{ParamHeaderError, ParamHeaders};
 use tokio::time::{Instant, timeout_at};
 
-/// The most items that are taken of one list.
+use crate::failure::ConnectionFailure;
+
+pub use crate::catalogue::lists::{
+    Catalogue, FetchedList, ListIssue, ListIssueKind, ListItem, ListKind,
+};
+
+/// The maximum number of items of one list.
 pub const MAX_ITEMS: usize = 50_000;
-/// The most pages that are asked for.
+/// The maximum number of pages of one list.
 const MAX_PAGES: usize = 2_000;
-/// The longest that one list may take, all pages together.
+/// The timeout of one list, all pages together.
 const LIST_TIMEOUT: Duration = Duration::from_secs(60);
-/// The longest name that an item may have.
+/// The maximum length of an item's name.
 const MAX_NAME_BYTES: usize = 4096;
 
-/// One of a server's lists.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum ListKind {
-    /// `tools/list`
-    Tools,
-    /// `resources/list`
-    Resources,
-    /// `resources/templates/list`
-    ResourceTemplates,
-    /// `prompts/list`
-    Prompts,
-}
-
-impl ListKind {
-    /// Every list.
-    pub const ALL: [ListKind; 4] =
-        [ListKind::Tools, ListKind::Resources, ListKind::ResourceTemplates, ListKind::Prompts];
-
-    fn method(self) -> &'static str {
-        match self {
-            ListKind::Tools => "tools/list",
-            ListKind::Resources => "resources/list",
-            ListKind::ResourceTemplates => "resources/templates/list",
-            ListKind::Prompts => "prompts/list",
-        }
-    }
-
-    /// The member of an answer that holds the items, and the word for them.
-    pub fn id(self) -> &'static str {
-        match self {
-            ListKind::Tools => "tools",
-            ListKind::Resources => "resources",
-            ListKind::ResourceTemplates => "resourceTemplates",
-            ListKind::Prompts => "prompts",
-        }
-    }
-
-    fn name_key(self) -> &'static str {
-        match self {
-            ListKind::Tools | ListKind::Prompts => "name",
-            ListKind::Resources => "uri",
-            ListKind::ResourceTemplates => "uriTemplate",
-        }
-    }
-
-    /// Does the server say that it has such a list?
-    pub fn is_declared(self, capabilities: &ServerCapabilities) -> bool {
-        match self {
-            ListKind::Tools => capabilities.tools.is_some(),
-            ListKind::Resources | ListKind::ResourceTemplates => capabilities.resources.is_some(),
-            ListKind::Prompts => capabilities.prompts.is_some(),
-        }
-    }
-
-    /// The lists that a notification says have changed.
-    pub fn changed_by(notification: &str) -> &'static [ListKind] {
-        match notification {
-            "notifications/tools/list_changed" => &[ListKind::Tools],
-            "notifications/resources/list_changed" => {
-                &[ListKind::Resources, ListKind::ResourceTemplates]
-            }
-            "notifications/prompts/list_changed" => &[ListKind::Prompts],
-            _ => &[],
-        }
-    }
-}
-
-/// One tool, resource, template or prompt.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ListItem {
-    /// What it is asked for by: a name, or a URI.
-    pub name: String,
-    /// All of it, as it came.
-    pub raw: Payload,
-}
-
-/// One list as it was when it was fetched.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct FetchedList {
-    /// What is in it.
-    pub items: Vec<ListItem>,
-    /// What was odd about it.
-    pub issues: Vec<ListIssue>,
-    /// How long it may be believed, where the server says so.
-    pub ttl: Option<Duration>,
-    /// The status with which we were turned away, where we were.
-    pub auth_status: Option<u16>,
-    /// Is it not what the server says now, because no answer came?
-    pub is_stale: bool,
-}
-
-/// Something odd about a list.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ListIssue {
-    /// Which.
-    pub list: ListKind,
-    /// What.
-    pub kind: ListIssueKind,
-}
-
-/// What can be odd about a list.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ListIssueKind {
-    /// It was declared and could not be had.
-    Failed(String),
-    /// Its pages go round in a circle.
-    CursorLoop,
-    /// It does not end; what came so far is kept.
-    Unbounded,
-    /// Items without a name, or twice the same; they are left out.
-    Skipped(usize),
-    /// A tool whose wish for headers cannot be met; it is left out.
-    InvalidParamHeaders {
-        /// The tool.
-        tool: String,
-        /// What is wrong with the wish.
-        fault: ParamHeaderError,
-    },
-}
-
-impl fmt::Display for ListIssue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let list = self.list.id();
-        match &self.kind {
-            ListIssueKind::Failed(why) => write!(f, "{list} could not be listed: {why}"),
-            ListIssueKind::CursorLoop => write!(f, "the pages of {list} go round in a circle"),
-            ListIssueKind::Unbounded => write!(f, "the list of {list} does not end"),
-            ListIssueKind::InvalidParamHeaders { tool, fault } => {
-                write!(f, "`{tool}` is left out: {fault}")
-            }
-            ListIssueKind::Skipped(count) => {
-                write!(f, "{count} of {list} left out: no name, or one that is taken")
-            }
-        }
-    }
-}
-
-/// Everything that a server has.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Catalogue {
-    lists: BTreeMap<ListKind, FetchedList>,
-}
-
-impl Catalogue {
-    /// What is in a list.
-    pub fn items(&self, list: ListKind) -> &[ListItem] {
-        self.lists.get(&list).map_or(&[], |listed| &listed.items)
-    }
-
-    /// What was odd about the lists.
-    pub fn issues(&self) -> impl Iterator<Item = &ListIssue> {
-        self.lists.values().flat_map(|listed| &listed.issues)
-    }
-
-    /// How long all of it may be believed, where the server says so.
-    pub fn ttl(&self) -> Option<Duration> {
-        self.lists.values().filter_map(|listed| listed.ttl).min()
-    }
-
-    /// Is there a list that no answer came for?
-    pub fn has_stale_list(&self) -> bool {
-        self.lists.values().any(|listed| listed.is_stale)
-    }
-
-    /// The same with some lists replaced. What was listed holds until the server says something else: that it says nothing
-    /// is noted.
-    pub fn updated_with(&self, fetched: Vec<(ListKind, FetchedList)>) -> Catalogue {
-        let mut lists = self.lists.clone();
-        for (list, mut listed) in fetched {
-            if let (true, Some(before)) = (listed.is_stale, lists.remove(&list)) {
-                let is_of_items = |it: &ListIssue| !matches!(it.kind, ListIssueKind::Failed(_));
-                listed.items = before.items;
-                listed.issues.splice(0..0, before.issues.into_iter().filter(is_of_items));
-            }
-            lists.insert(list, listed);
-        }
-        Catalogue { lists }
-    }
-}
-
-/// Fetches lists, side by side; only those that the server declares.
+/// Fetches those of the lists that the server declares, concurrently.
 pub async fn fetch(
     client: Client,
     lists: Vec<ListKind>,
     timeout: Duration,
 ) -> Vec<(ListKind, FetchedList)> {
     let capabilities = &client.server().capabilities;
-    let wanted = |list| lists.contains(&list) && ListKind::is_declared(list, capabilities);
+    let is_requested = |list| lists.contains(&list) && ListKind::is_declared(list, capabilities);
     let one = |list: ListKind| {
         let client = client.clone();
-        let wanted = wanted(list);
+        let is_requested = is_requested(list);
         async move {
-            match wanted {
+            match is_requested {
                 true => Some((list, fetch_pages(&client, list, timeout).await)),
                 false => None,
             }
@@ -232,7 +55,7 @@ pub async fn fetch(
     [tools, resources, templates, prompts].into_iter().flatten().collect()
 }
 
-/// Every page of a list.
+/// Fetches all pages of one list.
 async fn fetch_pages(client: &Client, list: ListKind, timeout: Duration) -> FetchedList {
     let mut builder = ListBuilder::new(list);
     builder.checks_param_headers =
@@ -245,10 +68,10 @@ async fn fetch_pages(client: &Client, list: ListKind, timeout: Duration) -> Fetc
             request =
                 request.params(Payload::from_json(json!({"cursor": cursor}).to_string().into()));
         }
-        let Ok(answer) = timeout_at(deadline, request.send()).await else {
+        let Ok(response) = timeout_at(deadline, request.send()).await else {
             return builder.finish_with_issue(ListIssueKind::Unbounded);
         };
-        let page = match answer {
+        let page = match response {
             Ok(page) => page,
             Err(error) => return builder.finish_with_error(&error),
         };
@@ -261,14 +84,14 @@ async fn fetch_pages(client: &Client, list: ListKind, timeout: Duration) -> Fetc
     builder.finish_with_issue(ListIssueKind::Unbounded)
 }
 
-/// What was gathered of a list so far.
+/// The pages of a list so far.
 struct ListBuilder {
     list: ListKind,
     listed: FetchedList,
     names: HashMap<String, ()>,
     cursors: HashMap<String, ()>,
     skipped: usize,
-    /// Are there headers, so that a tool can wish for some?
+    /// Whether the transport has headers, so that `x-mcp-header` counts.
     checks_param_headers: bool,
 }
 
@@ -305,7 +128,7 @@ impl ListBuilder {
             Ok(members) => members,
             Err(_) => {
                 return NextPage::Stop(ListIssueKind::Failed(
-                    "the answer makes no sense".to_owned(),
+                    "the response is not valid".to_owned(),
                 ));
             }
         };
@@ -314,7 +137,7 @@ impl ListBuilder {
             Some(Ok(items)) => items,
             Some(Err(_)) => {
                 return NextPage::Stop(ListIssueKind::Failed(
-                    "the answer makes no sense".to_owned(),
+                    "the response is not valid".to_owned(),
                 ));
             }
             None => Vec::new(),
@@ -358,7 +181,7 @@ impl ListBuilder {
         }
     }
 
-    /// What is wrong with a tool's wish for headers. Only a tool that speaks of them is read.
+    /// What is wrong with a tool's `x-mcp-header`. Parses the schema only where the word occurs.
     fn param_header_error(&self, raw: &RawValue) -> Option<ParamHeaderError> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
@@ -378,7 +201,7 @@ impl ListBuilder {
         self.finish()
     }
 
-    /// A server that declares resources often has no templates, and says so with an error.
+    /// Many servers declare resources and answer the request for templates with an error; that is no issue.
     fn finish_with_error(mut self, error: &CallError) -> FetchedList {
         const METHOD_NOT_FOUND: i64 = -32601;
         if let CallError::Transport(fault) = error {
@@ -394,7 +217,7 @@ impl ListBuilder {
         match self.list == ListKind::ResourceTemplates && is_absent {
             true => self.finish(),
             false => {
-                let why = crate::failure::ConnectionFailure::from(error).to_string();
+                let why = ConnectionFailure::from(error).to_string();
                 self.finish_with_issue(ListIssueKind::Failed(why))
             }
         }
@@ -420,14 +243,14 @@ mod tests {
     }
 
     #[test]
-    fn items_stay_as_they_came_and_those_without_a_name_are_left_out() {
+    fn items_stay_byte_for_byte_and_those_without_a_name_are_left_out() {
         let mut builder = ListBuilder::new(ListKind::Tools);
-        let raw = r#"{"tools": [{"name": "a",  "x": 1.0}, {"title": "no name"}, 5, {"name": "a"}, {"name": 7}], "ttlMs": 5000}"#;
-        let next = builder.add_page(&Payload::from_json(raw.into()));
+        let text = r#"{"tools": [{"name": "a",  "x": 1.0}, {"title": "no name"}, 5, {"name": "a"}, {"name": 7}], "ttlMs": 5000}"#;
+        let next = builder.add_page(&Payload::from_json(text.into()));
         assert!(matches!(next, NextPage::Done));
         let listed = builder.finish();
-        let kept = Payload::from_json(r#"{"name": "a",  "x": 1.0}"#.into());
-        assert_eq!(listed.items, [ListItem { name: "a".to_owned(), raw: kept }]);
+        let raw = Payload::from_json(r#"{"name": "a",  "x": 1.0}"#.into());
+        assert_eq!(listed.items, [ListItem { name: "a".to_owned(), raw }]);
         assert_eq!(
             listed.issues,
             [ListIssue { list: ListKind::Tools, kind: ListIssueKind::Skipped(4) }]
@@ -436,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_whose_wish_for_headers_cannot_be_met_is_left_out_where_there_are_headers() {
+    fn a_tool_with_an_invalid_param_header_is_left_out_where_the_transport_has_headers() {
         let tools = json!({"tools": [
             {"name": "good", "inputSchema": {"properties": {"a": {"type": "string", "x-mcp-header": "A"}}}},
             {"name": "bad", "inputSchema": {"properties": {"a": {"type": "number", "x-mcp-header": "A"}}}},
@@ -470,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_listed_holds_until_there_is_another_answer() {
+    fn a_list_is_kept_until_there_is_another_response() {
         let item = ListItem { name: "a".to_owned(), raw: page(&json!({"name": "a"})) };
         let left_out = ListIssue { list: ListKind::Tools, kind: ListIssueKind::Skipped(1) };
         let good = FetchedList {
@@ -486,8 +309,8 @@ mod tests {
             .updated_with(vec![(ListKind::Tools, late())]);
         assert!(unsure.has_stale_list());
         assert_eq!(unsure.items(ListKind::Tools), good.items);
-        let notes: Vec<&ListIssue> = unsure.issues().collect();
-        assert_eq!((notes.len(), notes[0]), (2, &left_out), "{notes:?}");
+        let issues: Vec<&ListIssue> = unsure.issues().collect();
+        assert_eq!((issues.len(), issues[0]), (2, &left_out), "{issues:?}");
         assert_eq!(unsure.updated_with(vec![(ListKind::Tools, good)]), known);
         let refusal = RpcError { code: -32603, message: "no".to_owned(), data: None };
         let refused = known.updated_with(vec![(ListKind::Tools, failed(refusal.into()))]);
@@ -495,9 +318,9 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_without_sense_is_noted() {
-        for answer in [json!([]), json!({"tools": "x"})] {
-            let next = ListBuilder::new(ListKind::Tools).add_page(&page(&answer));
+    fn an_invalid_response_is_an_issue() {
+        for response in [json!([]), json!({"tools": "x"})] {
+            let next = ListBuilder::new(ListKind::Tools).add_page(&page(&response));
             assert!(matches!(next, NextPage::Stop(ListIssueKind::Failed(_))));
         }
     }

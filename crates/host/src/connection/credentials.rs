@@ -1,101 +1,100 @@
-//! What a server at a URL is shown besides its entry's headers: a login, what a helper prints, or an account's token.
+//! The credentials of a remote server besides its entry's headers: a login, a headers helper or the connector account.
 
 use std::sync::Arc;
 
-use switchboard_auth::token_provider::TokenProvider;
 use switchboard_config::entry::server::TransportConfig;
 use switchboard_wire::connect::Address;
 use switchboard_wire::http::client::Authorize;
 use url::Url;
 
-use super::DesiredServer;
+use crate::connection::context::ConnectionContext;
 use crate::failure::{ConnectionFailure, Evidence, FailureKind};
-use crate::host::ConnectionContext;
-use crate::login::connectors::AccountToken;
+use crate::login::connector_account::AccountToken;
 use crate::login::dynamic_headers::DynamicHeaders;
 use crate::login::headers_helper;
 use crate::login::server_login::ServerLogin;
+use crate::sources::desired_server::DesiredServer;
 
-/// Who says what to show.
+/// The source of a server's credentials.
 pub(super) enum Credentials {
-    /// Nobody.
-    Nobody,
+    /// There is none.
+    None,
     /// A login.
-    Login(Arc<TokenProvider>),
-    /// A command of the person's.
+    Login(Arc<ServerLogin>),
+    /// The command that `headersHelper` names.
     Helper(Arc<DynamicHeaders>),
-    /// An account, at this URL.
+    /// The connector account, for a server at this URL.
     Account(Arc<AccountToken>, Url),
-    /// An account that is not set up.
+    /// A connector account that is not set up.
     NoAccount,
 }
 
 impl Credentials {
-    /// What is shown to a server at this address. A helper runs now, so that what stands in its way is known.
-    pub(super) async fn of(
-        wanted: &DesiredServer,
+    /// The credentials for a server at this address. A headers helper runs now, so that its errors are known.
+    pub(super) async fn load(
+        desired: &DesiredServer,
         address: &Address,
-        signer: Option<&Arc<ServerLogin>>,
-        settings: &ConnectionContext,
+        login: Option<&Arc<ServerLogin>>,
+        context: &ConnectionContext,
     ) -> Result<Credentials, ConnectionFailure> {
         let url = match address {
             Address::Http(target) | Address::Sse(target) | Address::WebSocket(target) => {
                 target.url()
             }
-            Address::Stdio(_) | Address::InProcess(_) => return Ok(Credentials::Nobody),
+            Address::Stdio(_) | Address::InProcess(_) => return Ok(Credentials::None),
         };
-        if let Some(signer) = signer {
-            return Ok(Credentials::Login(signer.token_provider.clone()));
+        if let Some(login) = login {
+            return Ok(Credentials::Login(login.clone()));
         }
-        if let Some(helper) = headers_helper::for_server(wanted, url, settings) {
+        if let Some(helper) = headers_helper::for_server(desired, url, &context.env) {
             return match helper.load().await {
                 Ok(()) => Ok(Credentials::Helper(Arc::new(helper))),
-                Err(why) => Err(ConnectionFailure::new(FailureKind::InvalidConfig)
-                    .with_evidence(Evidence::Detail(why))),
+                Err(error) => Err(ConnectionFailure::invalid_config(error)),
             };
         }
-        match is_connector(wanted) {
-            false => Ok(Credentials::Nobody),
-            true => Ok(match settings.account_token().await? {
-                Some(bearer) => Credentials::Account(bearer, url.clone()),
+        match uses_account(desired) {
+            false => Ok(Credentials::None),
+            true => Ok(match context.account_token().await? {
+                Some(token) => Credentials::Account(token, url.clone()),
                 None => Credentials::NoAccount,
             }),
         }
     }
 
-    /// May this have taken longer than a turn lasts?
-    pub(super) fn took_long(&self) -> bool {
+    /// Whether a command was run, which may have taken long.
+    pub(super) fn ran_command(&self) -> bool {
         matches!(self, Credentials::Helper(_))
     }
 
-    /// The address with it.
-    pub(super) fn on(&self, address: Address) -> Address {
-        let shown: Arc<dyn Authorize> = match self {
-            Credentials::Nobody | Credentials::NoAccount => return address,
-            Credentials::Login(keeper) => keeper.clone(),
+    /// The address with the credentials.
+    pub(super) fn apply(&self, address: Address) -> Address {
+        let authorize: Arc<dyn Authorize> = match self {
+            Credentials::None | Credentials::NoAccount => return address,
+            Credentials::Login(login) => login.authorize(),
             Credentials::Helper(helper) => helper.clone(),
-            Credentials::Account(bearer, _) => bearer.authorize(),
+            Credentials::Account(token, _) => token.authorize(),
         };
         match address {
-            Address::Http(target) => Address::Http(target.authorize(shown)),
-            Address::Sse(target) => Address::Sse(target.authorize(shown)),
-            Address::WebSocket(target) => Address::WebSocket(target.authorize(shown)),
+            Address::Http(target) => Address::Http(target.authorize(authorize)),
+            Address::Sse(target) => Address::Sse(target.authorize(authorize)),
+            Address::WebSocket(target) => Address::WebSocket(target.authorize(authorize)),
             other @ (Address::Stdio(_) | Address::InProcess(_)) => other,
         }
     }
 
-    /// A failure, with what this has to do with it.
+    /// Adds to a rejection why the credentials did not work.
     pub(super) async fn explain(&self, cause: ConnectionFailure) -> ConnectionFailure {
-        let is_refused = matches!(cause.kind, FailureKind::AuthRequired | FailureKind::Forbidden);
-        if !is_refused {
+        let is_rejected = matches!(cause.kind, FailureKind::AuthRequired | FailureKind::Forbidden);
+        if !is_rejected {
             return cause;
         }
         let detail = match self {
-            Credentials::Nobody | Credentials::Login(_) => return cause,
+            Credentials::None | Credentials::Login(_) => return cause,
             Credentials::Helper(helper) => helper.last_error().unwrap_or_else(|| {
-                "what `headersHelper` printed is refused, also after it was run again".to_owned()
+                "the server refuses the headers of `headersHelper`, also after it was run again"
+                    .to_owned()
             }),
-            Credentials::Account(bearer, url) => bearer.refusal_reason(url).await,
+            Credentials::Account(token, url) => token.refusal_reason(url).await,
             Credentials::NoAccount => {
                 "no connector account is set up: `connectorAccount` in your settings".to_owned()
             }
@@ -104,9 +103,9 @@ impl Credentials {
     }
 }
 
-/// Is it reached through an account's proxy, and does its entry leave it to the account what to show?
-fn is_connector(wanted: &DesiredServer) -> bool {
-    match &wanted.spec.transport {
+/// Whether the server is reached through the account's proxy and its entry sets no `Authorization`.
+fn uses_account(desired: &DesiredServer) -> bool {
+    match &desired.spec.transport {
         TransportConfig::ConnectorProxy(remote) => {
             !remote.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"))
         }

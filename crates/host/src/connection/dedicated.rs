@@ -1,5 +1,5 @@
-//! Connections beside the one that a server has for everybody: for whoever must not share it, or can do other things
-//! for the server than we can. They are made when first used, and end when nobody uses them any more.
+//! Dedicated connections to a server, besides the shared one: for clients that must not share it or have other
+//! capabilities. They are opened on first use and closed when idle.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,29 +12,32 @@ use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::Instant;
 
-use crate::connection::{self, ConnectionHandle, ConnectionOptions, ServerView};
-use crate::host::ConnectionContext;
+use crate::connection::actor;
+use crate::connection::actor::ConnectionOptions;
+use crate::connection::context::ConnectionContext;
+use crate::connection::handle::ConnectionHandle;
+use crate::connection::status::ServerView;
 
-/// How long a lane lives that nobody uses.
+/// How long an unused connection stays open.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(600);
-/// How many lanes there may be.
+/// The maximum number of dedicated connections.
 const MAX_DEDICATED: usize = 4096;
 
-/// Which lane somebody wants to use.
+/// Names a dedicated connection, and says how to open it.
 #[derive(Debug, Clone)]
 pub struct DedicatedConnection {
-    /// Whose it is. Those who give the same name share it.
+    /// Its key. Clients with the same key share the connection.
     pub key: Arc<str>,
-    /// What can be done for the server there.
+    /// The client capabilities that the server is told of.
     pub client_capabilities: Vec<ClientCapability>,
-    /// Who answers what the server asks there outside of any call, where somebody does.
+    /// Answers the server's requests that belong to no call.
     pub default_handler: Option<Arc<dyn CallOwner>>,
 }
 
-/// All lanes by server and key, for readers.
+/// The handles of all dedicated connections, by server and key.
 pub(crate) type DedicatedHandles = BTreeMap<(String, Arc<str>), ConnectionHandle>;
 
-/// The lanes there are. The engine owns them.
+/// All dedicated connections. The engine owns them.
 #[derive(Debug, Default)]
 pub(crate) struct DedicatedConnections {
     entries: BTreeMap<(String, Arc<str>), DedicatedEntry>,
@@ -44,12 +47,12 @@ pub(crate) struct DedicatedConnections {
 struct DedicatedEntry {
     handle: ConnectionHandle,
     task: JoinHandle<()>,
-    /// How often it had been used when it was last looked at, and since when that is so.
+    /// The number of uses at the last check, and the time since which it has not changed.
     last_use: (u64, Instant),
 }
 
 impl DedicatedConnections {
-    /// The lane that somebody wants, made now where there is none. None where there are too many.
+    /// The dedicated connection, opened now where there is none; `None` where there are too many.
     pub(crate) fn open(
         &mut self,
         main: &ConnectionHandle,
@@ -64,20 +67,19 @@ impl DedicatedConnections {
         if self.entries.len() >= MAX_DEDICATED {
             return None;
         }
-        let (predecessor, abilities) = (None, Some(dedicated.client_capabilities));
         let options = ConnectionOptions {
-            predecessor,
-            client_capabilities: abilities,
+            predecessor: None,
+            client_capabilities: Some(dedicated.client_capabilities),
             default_handler: dedicated.default_handler,
         };
         let desired = main.desired().clone();
-        let (handle, task) = connection::spawn(desired, context.clone(), reports.clone(), options);
+        let (handle, task) = actor::spawn(desired, context.clone(), reports.clone(), options);
         let entry = DedicatedEntry { handle: handle.clone(), task, last_use: (0, Instant::now()) };
         self.entries.insert(entry_key, entry);
         Some(handle)
     }
 
-    /// All of them, for readers.
+    /// The handles of all.
     pub(crate) fn handles(&self) -> DedicatedHandles {
         self.entries
             .iter()
@@ -85,17 +87,17 @@ impl DedicatedConnections {
             .collect()
     }
 
-    /// Ends those of a server. Says whether there were any.
+    /// Closes those of a server. Returns whether there were any.
     pub(crate) fn close_server(&mut self, server: &str, closing_tasks: &mut JoinSet<()>) -> bool {
         self.close_where(closing_tasks, |entry_key, _| entry_key.0 == server)
     }
 
-    /// Ends those of one key. Says whether there were any.
+    /// Closes those with a key. Returns whether there were any.
     pub(crate) fn close_key(&mut self, key: &str, closing_tasks: &mut JoinSet<()>) -> bool {
         self.close_where(closing_tasks, |entry_key, _| *entry_key.1 == *key)
     }
 
-    /// Ends those that nobody uses any more. Says whether there were any.
+    /// Closes those that are idle. Returns whether there were any.
     pub(crate) fn close_idle(&mut self, closing_tasks: &mut JoinSet<()>) -> bool {
         self.close_where(closing_tasks, |_, entry| {
             let uses = entry.handle.total_uses();
@@ -106,7 +108,7 @@ impl DedicatedConnections {
         })
     }
 
-    /// Ends all.
+    /// Closes all.
     pub(crate) fn close_all(&mut self, closing_tasks: &mut JoinSet<()>) {
         self.close_where(closing_tasks, |_, _| true);
     }

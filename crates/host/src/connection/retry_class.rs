@@ -1,17 +1,17 @@
-//! What a failed call says of the connection it went over.
+//! What a failed call says about its connection.
 
 use switchboard_wire::peer::CallError;
 use switchboard_wire::transport_error::TransportError;
 
-/// Has the server forgotten us?
+/// Whether the server no longer knows the session.
 pub fn is_session_expired(error: &CallError) -> bool {
-    // The codes that servers in the wild answer an unknown session with, beside the status.
+    // The error codes that existing servers use for an unknown session.
     const CODES: [i64; 3] = [-32001, -32000, -32600];
     match error {
-        CallError::Transport(TransportError::Status(answer)) => match answer.status {
+        CallError::Transport(TransportError::Status(response)) => match response.status {
             404 => true,
-            // Only the words tell this from any other bad request; servers agree on no code.
-            400 | 410 => mentions_session(&answer.body),
+            // Servers agree on no code, so only the text tells this from other bad requests.
+            400 | 410 => mentions_session(&response.body),
             _ => false,
         },
         CallError::Remote(error) => CODES.contains(&error.code) && mentions_session(&error.message),
@@ -27,24 +27,24 @@ fn mentions_session(text: &str) -> bool {
             .any(|word| text.contains(word))
 }
 
-/// Does the server want a login?
+/// Whether the server requires a login.
 pub fn is_unauthorized(error: &CallError) -> bool {
     matches!(error, CallError::Transport(fault) if fault.status() == Some(401))
 }
 
-/// Does the server not let us in, or not as far as that?
+/// Whether the server requires a login or more scopes.
 pub fn is_auth_rejection(error: &CallError) -> bool {
     matches!(error, CallError::Transport(fault) if matches!(fault.status(), Some(401 | 403)))
 }
 
-/// Is the way to the server broken?
+/// Whether the network or a gateway on the way to the server failed.
 pub fn is_transport_failure(error: &CallError) -> bool {
     match error {
         CallError::Transport(fault) => match fault {
             TransportError::Unreachable { .. }
             | TransportError::IncompleteResponse
             | TransportError::Timeout(_) => true,
-            TransportError::Status(answer) => matches!(answer.status, 502..=504),
+            TransportError::Status(response) => matches!(response.status, 502..=504),
             TransportError::CrossOriginRedirect { .. }
             | TransportError::NotMcp { .. }
             | TransportError::TooLarge { .. } => false,
@@ -61,9 +61,9 @@ mod tests {
     use super::*;
 
     fn status(status: u16, body: &str) -> CallError {
-        let answer =
+        let response =
             HttpErrorResponse { status, body: body.to_owned(), ..HttpErrorResponse::default() };
-        CallError::Transport(TransportError::Status(Box::new(answer)))
+        CallError::Transport(TransportError::Status(Box::new(response)))
     }
 
     fn remote(code: i64, message: &str) -> CallError {
@@ -71,8 +71,8 @@ mod tests {
     }
 
     #[test]
-    fn the_known_ways_to_say_that_a_session_is_gone() {
-        for gone in [
+    fn the_known_errors_for_an_expired_session() {
+        for expired in [
             status(404, ""),
             status(404, r#"{"error":{"code":-32001,"message":"Session not found"}}"#),
             status(400, "Bad Request: No valid session ID provided"),
@@ -80,7 +80,7 @@ mod tests {
             remote(-32600, "Session has expired"),
             remote(-32001, "Session not found"),
         ] {
-            assert!(is_session_expired(&gone), "{gone:?}");
+            assert!(is_session_expired(&expired), "{expired:?}");
         }
         for other in [
             status(400, "bad arguments"),

@@ -1,5 +1,5 @@
-//! Answers servers' questions: commands of the person first, then the person. The reason for a no goes to the server
-//! as well as to the log.
+//! Answers the requests of servers: roots, elicitations (hooks first, then the user) and sampling.
+//! The reason of a refusal goes to the server and to the log.
 
 use std::fmt;
 use std::future::Future;
@@ -23,21 +23,21 @@ use crate::elicitation::hook;
 use crate::elicitation::hook::HookAnswer;
 use crate::storage::stderr_log::StderrLog;
 
-/// Where a no says why, in the `_meta` of the answer.
+/// The member of `_meta` with the reason of a refusal.
 pub const REASON_META_KEY: &str = "switchboard/reason";
-/// What a server is told when it may not ask the model.
+/// The error code of a refused sampling request.
 const USER_REJECTED: i64 = -1;
 
-/// Asks a model for a server.
+/// Runs the sampling requests of servers.
 pub trait SamplingModel: Send + Sync {
-    /// Answers the parameters of `sampling/createMessage` with its result, or says why not.
+    /// The result of `sampling/createMessage` with these parameters, or the reason of a refusal.
     fn create_message<'a>(&'a self, params: Json) -> SamplingFuture<'a>;
 }
 
-/// A model's answer that is being waited for.
+/// Resolves to the result of a sampling request.
 pub type SamplingFuture<'a> = Pin<Box<dyn Future<Output = Result<Json, String>> + Send + 'a>>;
 
-/// Who answers, for all servers.
+/// What the host offers to servers: roots, elicitation and sampling.
 pub(crate) struct ClientFeatures {
     roots: Json,
     elicitor: Arc<dyn Elicitor>,
@@ -50,7 +50,7 @@ pub(crate) struct ClientFeatures {
 
 impl fmt::Debug for ClientFeatures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Counsel").field("roots", &self.roots).finish_non_exhaustive()
+        f.debug_struct("ClientFeatures").field("roots", &self.roots).finish_non_exhaustive()
     }
 }
 
@@ -82,7 +82,7 @@ impl ClientFeatures {
         self.default_handler.send_replace(default_handler);
     }
 
-    /// Who answers instead, where somebody has all of this to themselves.
+    /// Answers instead, where one client has the host to itself.
     pub(crate) fn default_handler(&self) -> Option<Arc<dyn CallOwner>> {
         self.default_handler.borrow().clone()
     }
@@ -115,11 +115,11 @@ impl ClientFeatures {
             ElicitResult::Cancel(reason) => ("cancel", reason),
         };
         self.stderr_log
-            .note(server, &format!("its question was not answered ({action}): {reason}"));
+            .note(server, &format!("its elicitation was not accepted ({action}): {reason}"));
         json!({"action": action, "_meta": {REASON_META_KEY: reason}})
     }
 
-    /// What is said to a question. Answers that do not fit the form are none.
+    /// The reply to an elicitation. Answers that do not fit the form are declined.
     async fn answer_elicitation(
         &self,
         server: &str,
@@ -140,7 +140,7 @@ impl ClientFeatures {
                     )),
                 }
             }
-            // To go somewhere is all that is asked for.
+            // Only a form has content.
             (ElicitResult::Accept(_), ElicitationKind::Url(_) | ElicitationKind::Sampling(_)) => {
                 ElicitResult::Accept(Map::new())
             }
@@ -148,7 +148,7 @@ impl ClientFeatures {
         }
     }
 
-    /// The first command that has something to say.
+    /// The reply of the first hook that gives one.
     async fn ask_hooks(&self, server: &str, params: Json) -> Option<ElicitResult> {
         let hooks = self.hooks.borrow().clone();
         for hook in hooks.iter().filter(|hook| hook.matches_server(server)) {
@@ -166,7 +166,7 @@ impl ClientFeatures {
 
     async fn create_message(&self, server: &str, params: Json) -> Result<Json, RpcError> {
         let refused = |reason: String| {
-            self.stderr_log.note(server, &format!("it may not use the model: {reason}"));
+            self.stderr_log.note(server, &format!("its sampling request was refused: {reason}"));
             RpcError { code: USER_REJECTED, message: reason, data: None }
         };
         let Some(model) = &self.model else {
@@ -181,7 +181,7 @@ impl ClientFeatures {
     }
 }
 
-/// Where a hook stands. Not its text: people write secrets into commands.
+/// The place of a hook. Its command is left out, because it may contain secrets.
 fn origin_text(origin: &Origin) -> String {
     match (origin.source.path(), origin.position) {
         (Some(path), Some(position)) => format!(" at {}:{}", path.display(), position.line),
@@ -205,7 +205,7 @@ fn roots_result(folders: &[&PathBuf]) -> Json {
     json!({"roots": folders.iter().filter_map(root).collect::<Vec<_>>()})
 }
 
-/// Answers one server.
+/// Answers the requests of one server.
 #[derive(Debug, Clone)]
 pub(crate) struct ServerResponder {
     pub(crate) server: String,
@@ -220,8 +220,8 @@ impl RequestHandler for ServerResponder {
     ) -> Pin<Box<dyn Future<Output = Result<Payload, RpcError>> + Send + 'a>> {
         Box::pin(async move {
             let params = params.and_then(|it| it.decode().ok()).unwrap_or_default();
-            let answer = self.features.respond(&self.server, method, params).await?;
-            Ok(Payload::from_json(answer.to_string().into()))
+            let result = self.features.respond(&self.server, method, params).await?;
+            Ok(Payload::from_json(result.to_string().into()))
         })
     }
 }
@@ -234,7 +234,7 @@ mod tests {
     struct ScriptedElicitor(ElicitResult);
 
     impl Elicitor for ScriptedElicitor {
-        fn elicit<'a>(&'a self, _inquiry: &'a Elicitation) -> ElicitFuture<'a> {
+        fn elicit<'a>(&'a self, _elicitation: &'a Elicitation) -> ElicitFuture<'a> {
             Box::pin(async { self.0.clone() })
         }
     }
@@ -252,8 +252,8 @@ mod tests {
         model: Option<Arc<dyn SamplingModel>>,
     ) -> ClientFeatures {
         let folder = tempfile::tempdir().expect("a temp folder");
-        let logbook = StderrLog::open(folder.path()).expect("a logbook");
-        ClientFeatures::new("/srv/a b".into(), Arc::new(elicitor), model, logbook)
+        let stderr_log = StderrLog::open(folder.path()).expect("a log");
+        ClientFeatures::new("/srv/a b".into(), Arc::new(elicitor), model, stderr_log)
     }
 
     fn form_params() -> Json {
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn roots_are_the_folders_and_nobody_is_made_up() {
+    async fn roots_are_the_folders_and_elicitations_are_declined_without_a_user() {
         let features = features(DeclineAll::default(), None);
         assert_eq!(
             features.respond("s", "roots/list", Json::Null).await,
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_model_is_asked_only_where_somebody_says_yes() {
+    async fn sampling_needs_the_users_consent() {
         let params = json!({"messages": [], "maxTokens": 7});
         let yes =
             features(ScriptedElicitor(ElicitResult::Accept(Map::new())), Some(Arc::new(EchoModel)));

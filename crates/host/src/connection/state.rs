@@ -1,107 +1,107 @@
-//! Decides what becomes of a connection, and what is to be done about it. Pure: the task performs.
+//! The state machine of a connection: decides the next state and action after an event. Pure; the actor performs.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::failure::{ConnectionFailure, FailureClass};
 
-/// How many attempts a connection gets in a row.
+/// The maximum number of attempts in a row.
 pub const MAX_ATTEMPTS: u32 = 5;
-/// The first pause between attempts; each one after it is twice as long.
+/// The base of the backoff: the pause after attempt `n` is this times 2ⁿ.
 const INITIAL_BACKOFF: Duration = Duration::from_secs(1);
-/// The longest pause between attempts.
+/// The longest pause between two attempts.
 const MAX_BACKOFF: Duration = Duration::from_secs(30);
-/// A connection that lived this long was a good one: losing it begins a new count.
+/// A connection that lasted this long resets the count of attempts.
 const STABLE_AFTER: Duration = Duration::from_secs(30);
 
-/// Where a connection is.
+/// The state of a connection.
 #[derive(Debug, Clone, PartialEq)]
 pub enum State {
-    /// Nothing was asked of it yet.
+    /// Not started.
     Idle,
-    /// It is being made.
+    /// Being opened.
     Opening {
-        /// Which attempt of a row this is, from one.
+        /// The number of the attempt, from one.
         attempt: u32,
     },
-    /// It stands.
+    /// Open.
     Open {
-        /// The attempt that made it.
+        /// The attempt that opened it.
         attempt: u32,
     },
-    /// It was lost or could not be made, and the next attempt comes after a pause.
+    /// Lost or not opened; the next attempt follows after a pause.
     BackingOff {
-        /// How many attempts of this row were made.
+        /// The number of attempts so far.
         attempts: u32,
         /// Why.
         cause: Arc<ConnectionFailure>,
     },
-    /// The server wants a login first.
+    /// The server requires a login.
     AuthRequired {
-        /// How it said so.
+        /// The rejection.
         cause: Arc<ConnectionFailure>,
     },
-    /// It could not be made, and waiting does not help.
+    /// Not opened, and no further attempt is planned.
     Failed {
         /// Why.
         cause: Arc<ConnectionFailure>,
     },
-    /// It was ended for good.
+    /// Stopped.
     Closed,
 }
 
-/// What happens to a connection.
+/// An event of a connection.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
-    /// It is wanted for the first time.
+    /// The connection is started.
     Start,
     /// The attempt succeeded.
     Opened,
     /// The attempt failed.
     OpenFailed(Arc<ConnectionFailure>),
-    /// It was lost.
+    /// The open connection was lost.
     Lost {
         /// Why.
         cause: Arc<ConnectionFailure>,
-        /// How long it had stood.
+        /// How long it was open.
         lived: Duration,
     },
-    /// The pause is over.
+    /// The backoff elapsed.
     BackoffElapsed,
-    /// Somebody wants to use it.
+    /// A caller wants to use the connection.
     Requested,
-    /// A person wants it made anew.
+    /// The connection is to be closed and opened again.
     Reconnect,
-    /// It is not wanted any more.
+    /// The connection is to be stopped.
     Stop,
 }
 
-/// What is to be done.
+/// What the actor has to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// Nothing.
     Nothing,
-    /// Make the connection.
+    /// Open the connection.
     Open,
-    /// Wait, then say [`Event::Rested`].
+    /// Wait, then send [`Event::BackoffElapsed`].
     BackOff(Duration),
-    /// End the connection or the attempt.
+    /// Close the connection or the attempt.
     Close,
-    /// End it, and make it anew.
+    /// Close the connection and open it again.
     CloseAndOpen,
 }
 
-/// How much is tried.
+/// Whether failed attempts are repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RetryPolicy {
-    /// Once: somebody waits for an answer.
+    /// One attempt, for a program that runs one command.
     NoRetry,
-    /// Again and again, within bounds: we are here to stay.
+    /// Up to [`MAX_ATTEMPTS`] with backoff, for a program that keeps running.
     RetryWithBackoff,
 }
 
 impl State {
-    /// Where the connection is after an event, and what is to be done.
+    /// The state after an event, and the action to perform.
     pub fn on(self, event: Event, policy: RetryPolicy) -> (State, Action) {
         match event {
             Event::Stop => self.on_stop(),
@@ -135,7 +135,7 @@ impl State {
                 | State::Closed => (self, Action::Nothing),
             },
             Event::Lost { cause, lived } => match self {
-                // What stood once may stand again, even where a first attempt would be the last.
+                // A failure that is permanent at the first attempt may pass for a server that was connected.
                 State::Open { attempt } => {
                     let attempts = if lived >= STABLE_AFTER { 0 } else { attempt };
                     match cause.class() {
@@ -184,12 +184,12 @@ impl State {
             | State::BackingOff { .. }
             | State::AuthRequired { .. }
             | State::Failed { .. } => open_attempt(1),
-            // It is on its way already.
+            // An attempt is already under way.
             State::Opening { .. } | State::Closed => (self, Action::Nothing),
         }
     }
 
-    /// A use ends a pause, and gives a failed connection one more chance. It does not climb a wall.
+    /// A request ends the backoff and gives a failed connection one more attempt; it does not replace a login.
     fn on_requested(self) -> (State, Action) {
         match self {
             State::Idle => open_attempt(1),
@@ -207,7 +207,7 @@ fn open_attempt(attempt: u32) -> (State, Action) {
     (State::Opening { attempt }, Action::Open)
 }
 
-/// After a failure: so many attempts were made.
+/// The state after `attempts` failed attempts.
 fn after_failure(
     attempts: u32,
     cause: Arc<ConnectionFailure>,
@@ -220,7 +220,7 @@ fn after_failure(
     }
 }
 
-/// Tries once more after a pause, within bounds.
+/// Plans another attempt, where the policy and the number of attempts allow it.
 fn retry(attempts: u32, cause: Arc<ConnectionFailure>, policy: RetryPolicy) -> (State, Action) {
     match policy == RetryPolicy::RetryWithBackoff && attempts < MAX_ATTEMPTS {
         true => (State::BackingOff { attempts, cause }, Action::BackOff(backoff(attempts))),

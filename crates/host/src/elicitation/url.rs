@@ -4,87 +4,59 @@
 use std::time::Duration;
 
 use serde_json::Value as Json;
-use switchboard_wire::jsonrpc::message::{Payload, RpcError};
+use switchboard_wire::jsonrpc::message::RpcError;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::timeout;
 
 use crate::elicitation::elicitor::{
-    ElicitResult, Elicitation, ElicitationKind, InvalidElicitation, UrlElicitation, WaitOutcome,
+    ElicitResult, Elicitation, ElicitationKind, Elicitor, InvalidElicitation, UrlElicitation,
+    WaitOutcome,
 };
-use crate::host::Host;
-use crate::request::send::{RequestError, ServerRequest};
 
 /// What a server answers that wants a page visited first.
 const URL_ELICITATION_REQUIRED: i64 = -32042;
 /// How often one question may send people somewhere.
-const MAX_ROUNDS: usize = 3;
+pub(crate) const MAX_ROUNDS: usize = 3;
 /// How many pages at once.
 const MAX_URLS: usize = 8;
 /// How long a page may take before the question is asked again anyway.
 const MAX_WAIT: Duration = Duration::from_secs(3600);
 
-impl Host {
-    /// Asks one server; what it wants visited first is visited, where somebody agrees.
-    pub(crate) async fn send_after_url_elicitation(
-        &self,
-        server: &str,
-        request: ServerRequest,
-    ) -> Result<Payload, RequestError> {
-        for _ in 0..MAX_ROUNDS {
-            // Heard from before the question is asked: a server may be done before we have begun to wait.
-            let mut completed = self.context().completed_elicitations.subscribe();
-            let error_response = match self.send_with_retries(server, request.clone()).await {
-                Err(RequestError::ErrorResponse(error))
-                    if error.code == URL_ELICITATION_REQUIRED =>
-                {
-                    error
-                }
-                outcome => return outcome,
-            };
-            self.complete_url_elicitations(server, &error_response, &mut completed).await.map_err(
-                |reason| {
-                    let server = server.to_owned();
-                    RequestError::UrlElicitationDeclined { server, reason }
-                },
-            )?;
-        }
-        self.send_with_retries(server, request).await
-    }
+/// Whether an error says that URL elicitations must be completed first.
+pub(crate) fn is_required_by(error: &RpcError) -> bool {
+    error.code == URL_ELICITATION_REQUIRED
+}
 
-    /// Has every page visited. The error is why one was not.
-    async fn complete_url_elicitations(
-        &self,
-        server: &str,
-        error_response: &RpcError,
-        completed: &mut Receiver<(String, String)>,
-    ) -> Result<(), String> {
-        let url_elicitations =
-            parse_url_elicitations(error_response).map_err(|error| error.to_string())?;
-        let elicitor = self.context().client_features.elicitor();
-        for url_elicitation in url_elicitations {
-            let id = url_elicitation.id.clone();
-            let elicitation = Elicitation {
-                server: server.to_owned(),
-                kind: ElicitationKind::Url(url_elicitation),
-            };
-            match elicitor.elicit(&elicitation).await {
-                ElicitResult::Accept(_) => {}
-                ElicitResult::Decline(reason) | ElicitResult::Cancel(reason) => return Err(reason),
-            }
-            let over = async {
-                tokio::select! {
-                    () = wait_for_notification(completed, server, id.as_deref()) => WaitOutcome::Retry,
-                    waited = elicitor.wait_for_completion(&elicitation) => waited,
-                }
-            };
-            match timeout(MAX_WAIT, over).await {
-                Ok(WaitOutcome::Retry) | Err(_) => {}
-                Ok(WaitOutcome::GivenUp) => return Err("somebody gave up waiting".to_owned()),
-            }
+/// Asks the user to visit every URL that an error names, and waits for each. The error is why one was not completed.
+pub(crate) async fn complete_url_elicitations(
+    elicitor: &dyn Elicitor,
+    server: &str,
+    error_response: &RpcError,
+    completed: &mut Receiver<(String, String)>,
+) -> Result<(), String> {
+    let url_elicitations =
+        parse_url_elicitations(error_response).map_err(|error| error.to_string())?;
+    for url_elicitation in url_elicitations {
+        let id = url_elicitation.id.clone();
+        let elicitation =
+            Elicitation { server: server.to_owned(), kind: ElicitationKind::Url(url_elicitation) };
+        match elicitor.elicit(&elicitation).await {
+            ElicitResult::Accept(_) => {}
+            ElicitResult::Decline(reason) | ElicitResult::Cancel(reason) => return Err(reason),
         }
-        Ok(())
+        let over = async {
+            tokio::select! {
+                () = wait_for_notification(completed, server, id.as_deref()) => WaitOutcome::Retry,
+                waited = elicitor.wait_for_completion(&elicitation) => waited,
+            }
+        };
+        match timeout(MAX_WAIT, over).await {
+            Ok(WaitOutcome::Retry) | Err(_) => {}
+            Ok(WaitOutcome::GivenUp) => return Err("somebody gave up waiting".to_owned()),
+        }
     }
+    Ok(())
 }
 
 /// Comes back when the server has said that it is done.

@@ -1,5 +1,5 @@
-//! Headers that are made when they are needed: kept for a while, and made once more when a server refuses them.
-//! Who makes them is a [`Producer`]; where they may go is told by an origin, where it matters.
+//! Headers that are produced on demand, cached for a time, and produced once more when a server refuses them.
+//! A [`HeaderSource`] produces them; [`OriginBound`] restricts them to one origin.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -14,36 +14,36 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 use url::{Origin, Url};
 
-/// Headers on their way, or why there are none, without a secret.
+/// Resolves to headers, or to an error text without a secret.
 pub(crate) type HeadersFuture<'a> =
     Pin<Box<dyn Future<Output = Result<HeaderMap, String>> + Send + 'a>>;
 
-/// Makes headers.
+/// Produces headers.
 pub(crate) trait HeaderSource: Send + Sync {
-    /// Makes them anew. Has a deadline of its own.
+    /// Produces them once. Has a timeout of its own.
     fn produce(&self) -> HeadersFuture<'_>;
 }
 
-/// What is shown now.
+/// The cached headers.
 #[derive(Clone, Default)]
 struct CurrentHeaders {
     headers: HeaderMap,
-    /// When they were made.
+    /// When they were produced.
     fetched_at: Option<Instant>,
-    /// How often that was done.
+    /// How often headers were produced.
     generation: u64,
     trial: HeaderTrial,
-    /// Why they could not be made anew the last time.
+    /// Why the last attempt to produce them failed.
     error: Option<String>,
 }
 
-/// What the server thinks of them.
+/// Whether the server has accepted the headers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum HeaderTrial {
-    /// It may well take them.
+    /// It accepted them, or has not seen any yet.
     #[default]
     Accepted,
-    /// It refused those before, and has not taken these yet.
+    /// It refused the ones before, and has not accepted these yet.
     Unproven,
 }
 
@@ -52,18 +52,18 @@ pub(crate) struct DynamicHeaders {
     source: Box<dyn HeaderSource>,
     ttl: Duration,
     current: watch::Sender<CurrentHeaders>,
-    /// One makes them at a time, and the others take what that one got.
+    /// One task produces them at a time; the others use its result.
     refresh_slot: Semaphore,
 }
 
 impl DynamicHeaders {
-    /// Headers that are made anew after so long.
+    /// Headers that are produced again after `ttl`.
     pub(crate) fn new(source: impl HeaderSource + 'static, ttl: Duration) -> DynamicHeaders {
         let current = watch::Sender::new(CurrentHeaders::default());
         DynamicHeaders { source: Box::new(source), ttl, current, refresh_slot: Semaphore::new(1) }
     }
 
-    /// Makes them for the first time, so that what stands in the way is known before anybody is asked anything.
+    /// Produces them for the first time, so that an error is known before the first request.
     pub(crate) async fn load(&self) -> Result<(), String> {
         let now = self.refresh(0, HeaderTrial::Accepted).await;
         match now.error {
@@ -72,12 +72,12 @@ impl DynamicHeaders {
         }
     }
 
-    /// Why they could not be made anew the last time.
+    /// Why the last attempt to produce them failed.
     pub(crate) fn last_error(&self) -> Option<String> {
         self.current.borrow().error.clone()
     }
 
-    /// What is shown after those with this number; made now unless somebody was faster.
+    /// The headers after generation `seen`, produced now unless another task already did.
     async fn refresh(&self, seen: u64, trial: HeaderTrial) -> CurrentHeaders {
         let _slot = self.refresh_slot.acquire().await;
         let before = self.current.borrow().clone();
@@ -87,11 +87,10 @@ impl DynamicHeaders {
         let fetched = self.source.produce().await;
         self.current.send_modify(|current| match fetched {
             Ok(headers) => {
-                let (fetched, number) = (Some(Instant::now()), current.generation + 1);
                 *current = CurrentHeaders {
                     headers,
-                    fetched_at: fetched,
-                    generation: number,
+                    fetched_at: Some(Instant::now()),
+                    generation: current.generation + 1,
                     trial,
                     error: None,
                 };
@@ -108,7 +107,7 @@ impl DynamicHeaders {
             (refusal.authorization, current_authorization)
             && shown != current_authorization
         {
-            // Made anew while the request was on its way.
+            // They were refreshed while the request was under way.
             return RetryDecision::Retry;
         }
         if before.trial == HeaderTrial::Unproven {
@@ -126,12 +125,12 @@ impl Authorize for DynamicHeaders {
     fn headers<'a>(
         &'a self,
         _: OutboundRequest<'a>,
-    ) -> Pin<std::boxed::Box<dyn Future<Output = HeaderMap> + std::marker::Send + 'a>> {
+    ) -> Pin<Box<dyn Future<Output = HeaderMap> + Send + 'a>> {
         Box::pin(async move {
             let current = self.current.borrow().clone();
             match current.fetched_at {
                 Some(fetched) if fetched.elapsed() < self.ttl => current.headers,
-                // What cannot be made anew may still be taken.
+                // Where they cannot be produced again, the old ones may still be accepted.
                 Some(_) | None => self.refresh(current.generation, current.trial).await.headers,
             }
         })
@@ -141,25 +140,25 @@ impl Authorize for DynamicHeaders {
         Box::pin(self.on_refusal(refusal))
     }
 
-    fn on_response(&self, reception: ResponseHead<'_>) {
-        if (200..300).contains(&reception.status) {
+    fn on_response(&self, response: ResponseHead<'_>) {
+        if (200..300).contains(&response.status) {
             self.current.send_if_modified(|current| {
-                let was_pending = current.trial == HeaderTrial::Unproven;
+                let was_unproven = current.trial == HeaderTrial::Unproven;
                 current.trial = HeaderTrial::Accepted;
-                was_pending
+                was_unproven
             });
         }
     }
 }
 
-/// Shows something at one origin, and nothing anywhere else.
+/// Authorizes requests to one origin, and no others.
 pub(crate) struct OriginBound {
     pub(crate) origin: Origin,
     pub(crate) inner: Arc<dyn Authorize>,
 }
 
 impl OriginBound {
-    /// Is this a URL of that origin?
+    /// Whether a URL is of that origin.
     pub(crate) fn is_for(&self, url: &Url) -> bool {
         url.origin() == self.origin
     }
@@ -169,7 +168,7 @@ impl Authorize for OriginBound {
     fn headers<'a>(
         &'a self,
         outbound: OutboundRequest<'a>,
-    ) -> Pin<std::boxed::Box<dyn Future<Output = HeaderMap> + std::marker::Send + 'a>> {
+    ) -> Pin<Box<dyn Future<Output = HeaderMap> + Send + 'a>> {
         match self.is_for(outbound.url) {
             true => self.inner.headers(outbound),
             false => Box::pin(std::future::ready(HeaderMap::new())),
@@ -177,16 +176,16 @@ impl Authorize for OriginBound {
     }
 
     fn on_unauthorized<'a>(&'a self, refusal: ResponseHead<'a>) -> RetryFuture<'a> {
-        // Nothing was shown, so nothing better can be.
+        // No header was sent, so a retry would send none either.
         match refusal.authorization {
             Some(_) => self.inner.on_unauthorized(refusal),
             None => Box::pin(std::future::ready(RetryDecision::GiveUp)),
         }
     }
 
-    fn on_response(&self, reception: ResponseHead<'_>) {
-        if reception.authorization.is_some() {
-            self.inner.on_response(reception);
+    fn on_response(&self, response: ResponseHead<'_>) {
+        if response.authorization.is_some() {
+            self.inner.on_response(response);
         }
     }
 }

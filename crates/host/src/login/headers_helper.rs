@@ -1,5 +1,5 @@
-//! `headersHelper`: a command of the person's that prints the headers a server wants, as a JSON object of texts.
-//! How long they are kept and what a refusal means is left to `shown_headers`.
+//! `headersHelper`: a user's command that prints the headers of a server's requests, as a JSON object of strings.
+//! Caching them and reacting to a refusal are left to `dynamic_headers`.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,35 +13,35 @@ use thiserror::Error;
 use tokio::time::timeout;
 use url::Url;
 
-use crate::connection::DesiredServer;
-use crate::host::ConnectionContext;
 use crate::login::dynamic_headers::{DynamicHeaders, HeaderSource, HeadersFuture};
 use crate::sources::child_env::is_credential;
+use crate::sources::desired_server::DesiredServer;
+use crate::sources::host_env::HostEnv;
 use crate::sources::shell_command::{CommandOutput, ShellCommand};
 
-/// How long the command may take.
+/// The timeout of the command.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// The most that it may print.
+/// The maximum size of its output.
 const MAX_OUTPUT_BYTES: u64 = 64 * 1024;
-/// How long what it printed is shown.
+/// How long its headers are used.
 const HEADERS_TTL: Duration = Duration::from_secs(5 * 60);
-/// The most headers that it may print.
+/// The maximum number of headers.
 const MAX_HEADERS: usize = 64;
-/// The longest last words that are passed on, in characters.
+/// The maximum length of the error line that is shown, in characters.
 const MAX_ERROR_CHARS: usize = 200;
-/// Texts shorter than this are not covered in last words: they would cover half of them.
+/// Values shorter than this are not masked in the error line, because they would mask ordinary words.
 const MIN_SECRET_BYTES: usize = 6;
 
 /// A command that prints headers.
 struct HeadersHelper {
     command: String,
-    /// Which one it is, for people.
+    /// Names the helper in error messages.
     label: String,
     folder: PathBuf,
     variables: BTreeMap<String, String>,
 }
 
-/// Why a command's headers cannot be used. What it printed is never told.
+/// Why a command's headers cannot be used. Its output is never part of the text.
 #[derive(Debug, Error)]
 enum HelperError {
     #[error("it cannot be run: {0}")]
@@ -60,14 +60,14 @@ enum HelperError {
     InvalidHeader,
 }
 
-/// The helper that an entry names, for the server at this URL.
+/// The headers of the helper that an entry names; `None` where it names none.
 pub(crate) fn for_server(
     desired: &DesiredServer,
     url: &Url,
-    context: &ConnectionContext,
+    env: &HostEnv,
 ) -> Option<DynamicHeaders> {
     let command = command(&desired.spec)?;
-    let mut variables = context.env.variables.clone();
+    let mut variables = env.variables.clone();
     for (name, value) in [
         ("SWITCHBOARD_MCP_SERVER_NAME", desired.name()),
         ("SWITCHBOARD_MCP_SERVER_URL", url.as_str()),
@@ -77,7 +77,7 @@ pub(crate) fn for_server(
     let helper = HeadersHelper {
         command: command.to_owned(),
         label: format!("`headersHelper` of `{}` (scope {})", desired.name(), desired.scope.id()),
-        folder: context.env.working_folder.clone(),
+        folder: env.working_folder.clone(),
         variables,
     };
     Some(DynamicHeaders::new(helper, HEADERS_TTL))
@@ -117,7 +117,7 @@ impl HeadersHelper {
             variables: Some(&self.variables),
             max_bytes: MAX_OUTPUT_BYTES,
         };
-        let CommandOutput { status, stdout: output, stderr: complained } =
+        let CommandOutput { status, stdout: output, stderr } =
             timeout(TIMEOUT, command.run()).await.map_err(|_| HelperError::Timeout)??;
         if output.len() as u64 > MAX_OUTPUT_BYTES {
             return Err(HelperError::OutputTooLarge);
@@ -125,14 +125,14 @@ impl HeadersHelper {
         match status.success() {
             true => Ok(output),
             false => {
-                Err(HelperError::Failed { status, stderr_line: self.last_error_line(&complained) })
+                Err(HelperError::Failed { status, stderr_line: self.last_error_line(&stderr) })
             }
         }
     }
 
-    /// The last line of what it complained about, without what is or may be a secret.
-    fn last_error_line(&self, complained: &str) -> String {
-        let Some(line) = complained.lines().rev().find(|line| !line.trim().is_empty()) else {
+    /// The last line of standard error, with everything that may be a secret masked.
+    fn last_error_line(&self, stderr: &str) -> String {
+        let Some(line) = stderr.lines().rev().find(|line| !line.trim().is_empty()) else {
             return String::new();
         };
         let mut text = line.trim().to_owned();
@@ -143,7 +143,7 @@ impl HeadersHelper {
         let mut secrets: Vec<&str> = credentials.map(|(_, value)| value.as_str()).collect();
         secrets.extend(arguments);
         secrets.retain(|it| it.len() >= MIN_SECRET_BYTES);
-        // The longest first: one may be a part of another.
+        // The longest first, because one may be a part of another.
         secrets.sort_by_key(|it| std::cmp::Reverse(it.len()));
         for secret in secrets {
             text = text.replace(secret, "…");
@@ -162,7 +162,7 @@ fn parse_headers(output: &str) -> Result<HeaderMap, HelperError> {
     }
     let mut headers = HeaderMap::new();
     for (name, value) in object {
-        // Neither is told: a program that mixes them up prints a secret as a name.
+        // The error shows neither: a command that swaps them prints a secret as a name.
         let name = HeaderName::try_from(name).map_err(|_| HelperError::InvalidHeader)?;
         let mut value = HeaderValue::try_from(value).map_err(|_| HelperError::InvalidHeader)?;
         value.set_sensitive(true);
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_sees_the_environment_of_the_person_and_prints_headers() {
+    async fn the_command_sees_the_users_environment_and_prints_headers() {
         let headers = helper(r#"printf '{"A": "%s", "B": "2"}' "$X_TOKEN""#).produce().await;
         let headers = headers.expect("headers");
         assert_eq!(
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_way_to_fail_is_told_without_a_secret() {
+    async fn every_failure_is_reported_without_a_secret() {
         for (command, expected) in [
             ("echo no", "it did not print a JSON object of texts (line 1, column 2)"),
             (r#"echo '{"A": 1}'"#, "it did not print a JSON object of texts (line 1, column 7)"),
@@ -215,8 +215,8 @@ mod tests {
                 "it ended with exit status: 1: bad: …",
             ),
         ] {
-            let told = helper(command).produce().await.expect_err("it fails");
-            assert_eq!(told, format!("`headersHelper`: {expected}"), "{command}");
+            let error = helper(command).produce().await.expect_err("it fails");
+            assert_eq!(error, format!("`headersHelper`: {expected}"), "{command}");
         }
     }
 }

@@ -1,6 +1,6 @@
-//! Logins that a tool began: which are under way, and what whoever waits for one is told.
-//! The engine's task owns the [`Doorman`]; each login is a task of its own and ends with it. How one signs in is left to
-//! `signing`, and what a model is told of it to `built_in`.
+//! Logins that were started by the `authenticate` tool, at most one for each server.
+//! The engine owns the [`PendingLogins`]; each login is a task of its own and ends with it. The login itself is left to
+//! `server_login`, and the tool's result to `builtin_tools`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,45 +15,46 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use url::Url;
 
-use crate::connection::ConnectionHandle;
-use crate::host::ConnectionContext;
-use crate::login::server_login;
-use crate::login::server_login::LoginRequest;
+use crate::failure::error_chain;
+use crate::login::context::LoginContext;
+use crate::login::options::LoginRequest;
+use crate::login::server_login::LoginSlot;
+use crate::sources::desired_server::DesiredServer;
 
-/// How long logins may take to close their doors when we stop.
+/// How long logins may take to close their listeners at shutdown.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Where a login is.
+/// The stage of a login.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) enum LoginStage {
-    /// It is being found out where to go.
+    /// The authorization server is being discovered.
     #[default]
     Preparing,
-    /// Somebody has to open a page.
+    /// The user has to open a page.
     AwaitingUser {
         /// The page.
         url: String,
-        /// Why what was pasted last was not taken.
+        /// Why the last pasted text was rejected.
         rejection: Option<String>,
     },
-    /// It is done, and the server is being connected to anew.
+    /// The login succeeded, and the server is being reconnected.
     SignedIn,
-    /// Nothing came of it.
+    /// The login failed, for this reason.
     Failed(String),
 }
 
-/// What was pasted last.
+/// The text that the user pasted last.
 #[derive(Default)]
 struct PastedInput {
-    /// How many came before it, and it.
+    /// The number of texts pasted so far.
     number: u64,
     text: String,
 }
 
-/// A login that is under way, or was the last one.
+/// The current or last login at a server.
 struct PendingLogin {
     stage: watch::Receiver<LoginStage>,
-    /// Dropping it ends a login that waits for somebody.
+    /// Dropping it ends a login that waits for the user.
     pasted: watch::Sender<PastedInput>,
 }
 
@@ -68,16 +69,23 @@ impl PendingLogin {
     }
 }
 
-/// A login, for whoever asked for it.
+/// The progress of a login, for the tool that started it.
 #[derive(Debug)]
 pub(crate) struct LoginProgress {
-    /// Where it is; seen as it was before anything was handed to it.
+    /// The stage; marked as seen as of before a pasted text was passed on.
     pub(crate) stage: watch::Receiver<LoginStage>,
-    /// Why the one before it came to nothing, where it did.
+    /// Why the login before this one failed, where it did.
     pub(crate) previous_failure: Option<String>,
 }
 
-/// Which logins are under way: one a server.
+/// The server, login and context of a login to start.
+pub(crate) struct LoginTarget {
+    pub(crate) desired: DesiredServer,
+    pub(crate) login_slot: LoginSlot,
+    pub(crate) context: Arc<LoginContext>,
+}
+
+/// The current logins, at most one for each server.
 #[derive(Default)]
 pub(crate) struct PendingLogins {
     logins: BTreeMap<String, PendingLogin>,
@@ -85,13 +93,13 @@ pub(crate) struct PendingLogins {
 }
 
 impl PendingLogins {
-    /// The login at a server, begun where none is under way.
+    /// Starts a login, or returns the progress of the one under way. `reconnect` runs after a successful login.
     pub(crate) fn begin(
         &mut self,
-        handle: &ConnectionHandle,
-        context: &Arc<ConnectionContext>,
+        target: LoginTarget,
+        reconnect: impl Future<Output = ()> + Send + 'static,
     ) -> LoginProgress {
-        let server = handle.desired().name().to_owned();
+        let server = target.desired.name().to_owned();
         let last = self.logins.get(&server);
         if let Some(login) = last.filter(|it| it.is_under_way()) {
             return LoginProgress { stage: login.stage.clone(), previous_failure: None };
@@ -101,18 +109,18 @@ impl PendingLogins {
             LoginStage::Preparing | LoginStage::AwaitingUser { .. } | LoginStage::SignedIn => None,
         });
         let (stage_sender, stage) = watch::channel(LoginStage::default());
-        let (pasted, from_person) = watch::channel(PastedInput::default());
+        let (pasted, pasted_receiver) = watch::channel(PastedInput::default());
         let prompt = PendingLoginPrompt {
             stage: stage_sender,
-            pasted: from_person,
+            pasted: pasted_receiver,
             consumed: AtomicU64::new(0),
         };
-        self.tasks.spawn(run_login(handle.clone(), context.clone(), prompt));
+        self.tasks.spawn(run_login(target, reconnect, prompt));
         self.logins.insert(server, PendingLogin { stage: stage.clone(), pasted });
         LoginProgress { stage, previous_failure }
     }
 
-    /// Hands what somebody pasted to the login that waits for it. Nothing where none waits.
+    /// Passes a pasted text to the login that waits for it; `None` where no login waits.
     pub(crate) fn submit(&mut self, server: &str, text: String) -> Option<LoginProgress> {
         let login = self.logins.get(server).filter(|it| it.is_under_way())?;
         let mut stage = login.stage.clone();
@@ -121,41 +129,41 @@ impl PendingLogins {
         Some(LoginProgress { stage, previous_failure: None })
     }
 
-    /// Gives up on a server that is not wanted any more.
+    /// Cancels the login at a server that was removed.
     pub(crate) fn cancel(&mut self, server: &str) {
         self.logins.remove(server);
     }
 
-    /// Comes back when a login has ended.
+    /// Waits until a login has ended.
     pub(crate) async fn next_finished(&mut self) -> Option<()> {
         self.tasks.join_next().await.map(|_| ())
     }
 
-    /// Ends every login: those that wait say so in the browser and close their listeners, the others are cut off.
+    /// Ends every login: waiting logins show an error in the browser and close their listeners, the others are aborted.
     pub(crate) async fn shut_down(&mut self) {
         self.logins.clear();
         let all = async { while self.tasks.join_next().await.is_some() {} };
-        let _some_are_busy = timeout(SHUTDOWN_TIMEOUT, all).await;
+        let _aborted_below = timeout(SHUTDOWN_TIMEOUT, all).await;
         self.tasks.shutdown().await;
     }
 }
 
 async fn run_login(
-    handle: ConnectionHandle,
-    context: Arc<ConnectionContext>,
+    target: LoginTarget,
+    reconnect: impl Future<Output = ()>,
     prompt: PendingLoginPrompt,
 ) {
-    let outcome = match handle.login_slot().login(handle.desired(), &context).await {
-        Ok(Some(signer)) => {
-            let signed_in = signer.sign_in(&prompt, &LoginRequest::default()).await;
-            signed_in.map(|_| ()).map_err(|error| server_login::error_chain(&error))
+    let outcome = match target.login_slot.login(&target.desired, &target.context).await {
+        Ok(Some(login)) => {
+            let signed_in = login.sign_in(&prompt, &LoginRequest::default()).await;
+            signed_in.map(|_| ()).map_err(|error| error_chain(&error))
         }
         Ok(None) => Err("it is not a server that one signs in to".to_owned()),
         Err(cause) => Err(cause.to_string()),
     };
     let stage = match outcome {
         Ok(()) => {
-            handle.reconnect().await;
+            reconnect.await;
             LoginStage::SignedIn
         }
         Err(why) => LoginStage::Failed(why),
@@ -163,11 +171,11 @@ async fn run_login(
     prompt.stage.send_replace(stage);
 }
 
-/// Shows the way to whoever asks, and takes what they paste.
+/// Publishes the page to open, and reads the texts that the user pastes.
 struct PendingLoginPrompt {
     stage: watch::Sender<LoginStage>,
     pasted: watch::Receiver<PastedInput>,
-    /// How many of those were taken.
+    /// The number of pasted texts that were read.
     consumed: AtomicU64,
 }
 
@@ -184,7 +192,7 @@ impl LoginPrompt for PendingLoginPrompt {
         let mut pasted = self.pasted.clone();
         Box::pin(async move {
             let is_new = |it: &PastedInput| it.number > self.consumed.load(Ordering::Relaxed);
-            // Nobody can paste anything any more: we stop.
+            // The sender is dropped at shutdown and when the server is removed.
             let newest = pasted.wait_for(is_new).await.ok()?;
             self.consumed.store(newest.number, Ordering::Relaxed);
             Some(newest.text.clone())
@@ -193,15 +201,13 @@ impl LoginPrompt for PendingLoginPrompt {
 
     fn callback_rejected(&self, why: &str) {
         self.stage.send_modify(|stage| match stage {
-            LoginStage::AwaitingUser { rejection: not_taken, .. } => {
-                *not_taken = Some(why.to_owned())
-            }
+            LoginStage::AwaitingUser { rejection, .. } => *rejection = Some(why.to_owned()),
             LoginStage::Preparing | LoginStage::SignedIn | LoginStage::Failed(_) => {}
         });
     }
 
     fn show_device_code(&self, _: &DeviceAuthorization) -> Result<(), UserUnavailable> {
-        // Codes are for people who asked for one.
+        // The tool starts browser logins only.
         Err(UserUnavailable)
     }
 }

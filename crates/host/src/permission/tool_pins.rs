@@ -217,7 +217,7 @@ mod tests {
     use switchboard_wire::jsonrpc::message::Payload;
 
     use super::*;
-    use crate::catalogue::fetch::ListItem;
+    use crate::catalogue::lists::ListItem;
     use crate::pool::naming::NameOrigin;
     use crate::pool::{Pool, PoolRules, ServerTools};
 

@@ -10,8 +10,6 @@ use serde_json::Value as Json;
 use switchboard_config::file::entry_decoder::nearest;
 use switchboard_wire::jsonrpc::message::Payload;
 
-use super::tool::Tool;
-
 /// The most faults that are told at once.
 const MAX_FAULTS: usize = 20;
 /// How hard a pattern may try, so that no server's pattern holds us up.
@@ -97,7 +95,7 @@ impl fmt::Debug for ArgumentChecker {
 }
 
 impl ArgumentChecker {
-    fn new(schema: &Payload) -> ArgumentChecker {
+    pub(super) fn new(schema: &Payload) -> ArgumentChecker {
         let schema: Json = schema.decode().unwrap_or_default();
         let patterns = PatternOptions::fancy_regex()
             .backtrack_limit(MAX_BACKTRACKS)
@@ -111,7 +109,7 @@ impl ArgumentChecker {
         ArgumentChecker { schema, validator }
     }
 
-    fn faults(&self, arguments: &Json) -> Vec<ArgumentFault> {
+    pub(super) fn faults(&self, arguments: &Json) -> Vec<ArgumentFault> {
         let Some(validator) = &self.validator else { return Vec::new() };
         let mut faults = Vec::new();
         for error in validator.iter_errors(arguments) {
@@ -307,13 +305,4 @@ fn shown(at: &Location, then: Option<&str>) -> String {
         name(&mut text, then);
     }
     text
-}
-
-/// Are these arguments what the tool takes?
-pub fn check(tool: &Tool, arguments: &Json) -> Result<(), Vec<ArgumentFault>> {
-    let checker = tool.checker.get_or_init(|| {
-        ArgumentChecker::new(tool.validation_schema.as_ref().unwrap_or(&tool.input_schema))
-    });
-    let faults = checker.faults(arguments);
-    if faults.is_empty() { Ok(()) } else { Err(faults) }
 }

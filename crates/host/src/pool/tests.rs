@@ -4,12 +4,10 @@ use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 use switchboard_wire::jsonrpc::message::Payload;
 
-use super::argument_check::check;
 use super::diff::diff;
 use super::hidden_text::HiddenText;
 use super::tool::{Annotations, DEFERRAL_THRESHOLD};
 use super::*;
-use crate::call::executor::ServerToolExecutor;
 
 /// A server with tools, for tests.
 #[derive(Debug, Clone)]
@@ -66,7 +64,7 @@ fn tool(definition: &Json) -> Arc<Tool> {
 
 fn built_in(name: &str) -> Tool {
     let schema = Payload::from_json(r#"{"type":"object","properties":{}}"#.into());
-    Tool::built_in(name, "", (schema.clone(), schema), &ServerToolExecutor)
+    Tool::built_in(name, "", (schema.clone(), schema))
 }
 
 #[test]
@@ -270,7 +268,7 @@ fn hidden_characters_are_flagged_wherever_the_model_reads() {
 #[track_caller]
 fn check_arguments(schema: &Json, arguments: &Json, expected: &[&str]) {
     let tool = tool(&json!({"name": "t", "inputSchema": schema}));
-    let faults = check(&tool, arguments).err().unwrap_or_default();
+    let faults = tool.check_arguments(arguments).err().unwrap_or_default();
     let told: Vec<String> = faults.iter().map(ToString::to_string).collect();
     assert_eq!(told, expected);
 }
@@ -507,7 +505,7 @@ fn arguments_are_checked_by_what_a_model_is_not_shown() {
         "anyOf": [{"required": ["id"]}, {"required": ["name"]}],
     }}));
     assert!(tool.input_schema.decode::<Json>().expect("JSON").get("anyOf").is_none());
-    assert_eq!(check(&tool, &json!({"name": "x"})), Ok(()));
-    let faults = check(&tool, &json!({})).expect_err("one of the two has to be there");
+    assert_eq!(tool.check_arguments(&json!({"name": "x"})), Ok(()));
+    let faults = tool.check_arguments(&json!({})).expect_err("one of the two has to be there");
     assert_eq!(faults[0].to_string(), "`id` is missing");
 }

@@ -10,10 +10,7 @@ use serde_json::value::RawValue;
 use switchboard_wire::jsonrpc::message::Payload;
 use switchboard_wire::protocol::param_headers::ParamHeaders;
 
-use crate::builtin_tools::Authenticate;
-use crate::call::executor::{ServerToolExecutor, ToolExecutor};
-
-use super::argument_check::ArgumentChecker;
+use super::argument_check::{ArgumentChecker, ArgumentFault};
 use super::hidden_text::{HiddenText, inspect};
 use super::schema::{NormalisedSchema, QuarantineReason, normalise};
 
@@ -55,12 +52,10 @@ pub struct Tool {
     pub raw: Payload,
     /// When a model is told of it.
     pub loading: Loading,
-    /// Who performs its calls.
-    pub executor: &'static dyn ToolExecutor,
     /// Looked for when somebody asks for the first time.
     flags: OnceLock<Vec<HiddenText>>,
     /// Made when arguments are checked for the first time.
-    pub(super) checker: OnceLock<ArgumentChecker>,
+    checker: OnceLock<ArgumentChecker>,
     /// Tells this definition from others. Made when it is called for the first time.
     pub(crate) digest: OnceLock<String>,
 }
@@ -131,7 +126,6 @@ impl Tool {
         name: &str,
         description: &str,
         (input_schema, raw): (Payload, Payload),
-        executor: &'static dyn ToolExecutor,
     ) -> Tool {
         Tool {
             exposed_name: name.to_owned(),
@@ -153,7 +147,6 @@ impl Tool {
             param_headers: ParamHeaders::default(),
             raw,
             loading: Loading::Deferred,
-            executor,
             flags: OnceLock::new(),
             checker: OnceLock::new(),
             digest: OnceLock::new(),
@@ -163,6 +156,15 @@ impl Tool {
     /// What is odd about its texts, as the server wrote them.
     pub fn flags(&self) -> &[HiddenText] {
         self.flags.get_or_init(|| flags(&self.name, &self.raw))
+    }
+
+    /// Checks arguments against the input schema.
+    pub fn check_arguments(&self, arguments: &serde_json::Value) -> Result<(), Vec<ArgumentFault>> {
+        let checker = self.checker.get_or_init(|| {
+            ArgumentChecker::new(self.validation_schema.as_ref().unwrap_or(&self.input_schema))
+        });
+        let faults = checker.faults(arguments);
+        if faults.is_empty() { Ok(()) } else { Err(faults) }
     }
 
     /// Is it one of our own?
@@ -267,10 +269,6 @@ pub(super) fn parse(
         param_headers: mirror(definition.input_schema),
         raw: raw.clone(),
         loading: Loading::WhenFew,
-        executor: match owner.kind {
-            ToolKind::LoginPlaceholder => &Authenticate,
-            ToolKind::Server | ToolKind::BuiltIn => &ServerToolExecutor,
-        },
         flags: OnceLock::new(),
         checker: OnceLock::new(),
         digest: OnceLock::new(),

@@ -9,15 +9,14 @@ use switchboard_config::entry::server::{Fingerprint, ToolFilter};
 use switchboard_config::permission::{self, PermissionEffect};
 use tokio::sync::watch;
 
-use crate::builtin_tools;
-use crate::catalogue::fetch::{Catalogue, ListItem, ListKind};
+use crate::catalogue::lists::{Catalogue, ListItem, ListKind};
 use crate::connection::state::RetryPolicy;
-use crate::connection::{ServerView, Status};
-use crate::host::{Host, Snapshot};
-use crate::login::server_login::LoginMethod;
+use crate::connection::status::{ServerView, Status};
+use crate::engine::snapshot::Snapshot;
+use crate::login::method::LoginMethod;
 use crate::pool::diff::{PoolDiff, diff};
 use crate::pool::naming::{NameOrigin, sanitise};
-use crate::pool::tool::ToolKind;
+use crate::pool::tool::{Tool, ToolKind};
 use crate::pool::{Pool, PoolRules, ServerTools};
 
 /// More tools than this are put together on a thread of their own.
@@ -31,31 +30,67 @@ pub(crate) struct PoolReceiver {
     covered_revision: watch::Receiver<u64>,
 }
 
+impl PoolReceiver {
+    /// The current pool.
+    pub(crate) fn current(&self) -> Arc<Pool> {
+        self.pools.borrow().clone()
+    }
+
+    /// The current and all later pools.
+    pub(crate) fn watch(&self) -> watch::Receiver<Arc<Pool>> {
+        self.pools.clone()
+    }
+
+    /// The changes of the pool from now on.
+    pub(crate) fn changes(&self) -> PoolWatch {
+        let mut pools = self.pools.clone();
+        let seen = pools.borrow_and_update().clone();
+        PoolWatch { pools, seen }
+    }
+
+    /// The pool, once it contains the snapshot with this revision.
+    pub(crate) async fn settled(&self, revision: u64) -> Arc<Pool> {
+        let mut covered_revision = self.covered_revision.clone();
+        let _host_gone = covered_revision.wait_for(|it| *it >= revision).await;
+        self.current()
+    }
+}
+
+/// The tools that do not come from servers.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BuiltinTools {
+    /// The built-in tools.
+    pub(crate) definitions: &'static [Arc<Tool>],
+    /// Makes the tool that stands for a server which requires a login.
+    pub(crate) placeholder: fn(&str, LoginMethod) -> ListItem,
+}
+
 /// Makes the first pool, and the work that follows the snapshots. That work ends with them. A host that is not here to
 /// stay has no tools to sign in with: nobody would be there when the browser comes back.
 pub(crate) fn new(
     snapshots: watch::Receiver<Arc<Snapshot>>,
     policy: RetryPolicy,
+    builtin: BuiltinTools,
 ) -> (PoolReceiver, impl Future<Output = ()> + Send + 'static) {
-    let first = PoolInputs::default().build(&Pool::default());
+    let first = PoolInputs::default().build(&Pool::default(), builtin);
     let (pool, pools) = watch::channel(Arc::new(first));
     let (cover, covered_revision) = watch::channel(0);
-    (PoolReceiver { pools, covered_revision }, run(snapshots, policy, pool, cover))
+    (PoolReceiver { pools, covered_revision }, run(snapshots, (policy, builtin), pool, cover))
 }
 
 async fn run(
     mut snapshots: watch::Receiver<Arc<Snapshot>>,
-    policy: RetryPolicy,
+    (policy, builtin): (RetryPolicy, BuiltinTools),
     pool: watch::Sender<Arc<Pool>>,
     covered_revision: watch::Sender<u64>,
 ) {
     let mut current_inputs = PoolInputs::default();
     loop {
         let snapshot = snapshots.borrow_and_update().clone();
-        let now = PoolInputs::of(&snapshot, &current_inputs, policy);
+        let now = PoolInputs::of(&snapshot, &current_inputs, (policy, builtin));
         if !now.builds_same_pool(&current_inputs) {
             let before = pool.borrow().clone();
-            pool.send_replace(assemble(before, now.clone()).await);
+            pool.send_replace(assemble(before, now.clone(), builtin).await);
             current_inputs = now;
         }
         covered_revision.send_replace(snapshot.revision);
@@ -65,12 +100,12 @@ async fn run(
     }
 }
 
-async fn assemble(before: Arc<Pool>, now: PoolInputs) -> Arc<Pool> {
+async fn assemble(before: Arc<Pool>, now: PoolInputs, builtin: BuiltinTools) -> Arc<Pool> {
     if now.count() <= BLOCKING_THRESHOLD {
-        return Arc::new(now.build(&before));
+        return Arc::new(now.build(&before, builtin));
     }
     let previous = before.clone();
-    let assembling = tokio::task::spawn_blocking(move || Arc::new(now.build(&before)));
+    let assembling = tokio::task::spawn_blocking(move || Arc::new(now.build(&before, builtin)));
     // What cannot be put together must not take away what there is.
     assembling.await.unwrap_or(previous)
 }
@@ -94,7 +129,11 @@ struct ServerInput {
 }
 
 impl PoolInputs {
-    fn of(snapshot: &Snapshot, before: &PoolInputs, policy: RetryPolicy) -> PoolInputs {
+    fn of(
+        snapshot: &Snapshot,
+        before: &PoolInputs,
+        (policy, builtin): (RetryPolicy, BuiltinTools),
+    ) -> PoolInputs {
         let one = |view: &Arc<ServerView>| {
             let before = before.servers.get(&view.name);
             let before = before.filter(|it| it.fingerprint == view.fingerprint);
@@ -104,7 +143,9 @@ impl PoolInputs {
                 filter: snapshot.tool_filters.get(&view.name).cloned().unwrap_or_default(),
                 fingerprint: view.fingerprint.clone(),
                 placeholder: match policy {
-                    RetryPolicy::RetryWithBackoff => login_placeholder(view, snapshot, before),
+                    RetryPolicy::RetryWithBackoff => {
+                        login_placeholder(view, snapshot, before, builtin)
+                    }
                     RetryPolicy::NoRetry => None,
                 },
             };
@@ -133,7 +174,7 @@ impl PoolInputs {
             && self.servers.values().zip(other.servers.values()).all(is_same)
     }
 
-    fn build(&self, before: &Pool) -> Pool {
+    fn build(&self, before: &Pool, builtin: BuiltinTools) -> Pool {
         let sources = self.servers.iter().map(|(server, it)| ServerTools {
             server,
             origin: it.origin,
@@ -152,7 +193,7 @@ impl PoolInputs {
         };
         let denies = self.rules.entries().iter().any(|it| it.effect == PermissionEffect::Deny);
         let hidden: &dyn Fn(&str, &str) -> bool = if denies { &is_hidden } else { &|_, _| false };
-        before.next_revision(sources, &PoolRules { hidden, built_in: builtin_tools::definitions() })
+        before.next_revision(sources, &PoolRules { hidden, built_in: builtin.definitions })
     }
 }
 
@@ -162,12 +203,13 @@ fn login_placeholder(
     view: &ServerView,
     snapshot: &Snapshot,
     before: Option<&ServerInput>,
+    builtin: BuiltinTools,
 ) -> Option<(LoginMethod, Arc<ListItem>)> {
     let previous = before.and_then(|it| it.placeholder.clone());
     match &view.status {
         Status::NeedsAuth(_) => previous.or_else(|| {
             let method = snapshot.connections.get(&view.name)?.login_method()?;
-            Some((method, Arc::new(builtin_tools::stand_in(&view.name, method))))
+            Some((method, Arc::new((builtin.placeholder)(&view.name, method))))
         }),
         Status::Pending { .. } => previous,
         Status::Connected | Status::Failed(_) | Status::Disabled => None,
@@ -199,32 +241,5 @@ impl PoolWatch {
                 return Some(changes);
             }
         }
-    }
-}
-
-impl Host {
-    /// All tools as far as they are known now.
-    pub fn pool(&self) -> Arc<Pool> {
-        self.pools().pools.borrow().clone()
-    }
-
-    /// All tools now and later.
-    pub fn watch_pool(&self) -> watch::Receiver<Arc<Pool>> {
-        self.pools().pools.clone()
-    }
-
-    /// What changes about the tools from now on.
-    pub fn watch_pool_changes(&self) -> PoolWatch {
-        let mut pools = self.watch_pool();
-        let seen = pools.borrow_and_update().clone();
-        PoolWatch { pools, seen }
-    }
-
-    /// All tools, once those of [`Host::snapshot`] are among them.
-    pub async fn settled_pool(&self) -> Arc<Pool> {
-        let revision = self.snapshot().revision;
-        let mut covered_revision = self.pools().covered_revision.clone();
-        let _host_gone = covered_revision.wait_for(|it| *it >= revision).await;
-        self.pool()
     }
 }

@@ -1,373 +1,281 @@
-//! One question to one server: connects where nothing is connected, mends what broke, and asks again only where
-//! that is safe.
+//! Sends a request to a server: connects where needed, signs in where the server requires it, and retries where that is
+//! safe. Every request of the host goes through [`RequestSender::send`].
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::HeaderMap;
 use switchboard_auth::scopes::StepUpLimit;
-use switchboard_wire::client::{ClientMeta, RequestBuilder};
-use switchboard_wire::jsonrpc::message::{Payload, RpcError};
-use switchboard_wire::peer::{CallError, CallOwner, Delivery, Progress};
+use switchboard_wire::client::RequestBuilder;
+use switchboard_wire::jsonrpc::message::Payload;
+use switchboard_wire::peer::{CallError, Delivery};
 use switchboard_wire::transport_error::TransportError;
-use thiserror::Error;
-use tokio::sync::mpsc;
 
-use crate::call::pipeline::Permit;
-use crate::connection::dedicated::DedicatedConnection;
+use crate::connection::context::ConnectionContext;
+use crate::connection::handle::ConnectionHandle;
 use crate::connection::retry_class;
-use crate::connection::{ActiveConnection, ConnectionHandle, ServerView, Status};
-use crate::host::Host;
+use crate::connection::status::ActiveConnection;
+use crate::elicitation::url;
+use crate::engine::handle::EngineHandle;
+use crate::permission::permit::Permit;
 
-/// The most that one question is asked, however often it is not heard.
+pub use crate::request::error::RequestError;
+pub use crate::request::server_request::{
+    Idempotency, OnBehalfOf, OnInputRequired, RequestOptions, ServerRequest, UrlElicitationPolicy,
+};
+
+/// The maximum number of attempts of one request.
 const MAX_ATTEMPTS: usize = 3;
 /// The method that needs a permit.
 pub(crate) const TOOL_CALL: &str = "tools/call";
 
-/// A question.
+/// What allows a request to be sent.
+pub(crate) enum Authority {
+    /// Nothing is needed: any method but `tools/call`.
+    Request,
+    /// A permit for this tool call.
+    ToolCall(Permit),
+}
+
+/// Sends requests to the servers of a host.
 #[derive(Debug, Clone)]
-pub struct ServerRequest {
-    /// The method.
-    pub method: Cow<'static, str>,
-    /// Its parameters.
-    pub params: Option<Payload>,
-    /// May it be asked twice?
-    pub idempotency: Idempotency,
-    /// How long the server may take; signs of progress begin the wait anew.
-    pub timeout: Duration,
-    /// Who hears of progress.
-    pub progress: Option<mpsc::Sender<Progress>>,
-    /// Arguments that are repeated in headers.
-    pub param_headers: Option<HeaderMap>,
-    /// For whom it is asked, where that is not us.
-    pub on_behalf_of: Option<OnBehalfOf>,
+pub(crate) struct RequestSender {
+    engine: EngineHandle,
+    context: Arc<ConnectionContext>,
 }
 
-/// For whom a question is asked: a client of ours, behind which there are people and a model of its own.
-#[derive(Debug, Clone)]
-pub struct OnBehalfOf {
-    /// Hears what the server says meanwhile, and answers what it asks.
-    pub handler: Arc<dyn CallOwner>,
-    /// What the server is told of the client.
-    pub client_meta: ClientMeta,
-    /// What becomes of a result that is a question.
-    pub on_input_required: OnInputRequired,
-    /// The connection to use, where it is not the one for everybody.
-    pub dedicated_connection: Option<DedicatedConnection>,
-}
+impl RequestSender {
+    pub(crate) fn new(engine: EngineHandle, context: Arc<ConnectionContext>) -> RequestSender {
+        RequestSender { engine, context }
+    }
 
-/// What becomes of a result that is a question.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OnInputRequired {
-    /// The attendant answers it, and the server is asked again.
-    Answer,
-    /// It is the result.
-    PassThrough,
-}
+    pub(crate) fn engine(&self) -> &EngineHandle {
+        &self.engine
+    }
 
-/// May a question be asked twice?
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Idempotency {
-    /// It changes nothing, or nothing more the second time.
-    Idempotent,
-    /// It may do something each time.
-    NotIdempotent,
-}
+    pub(crate) fn context(&self) -> &Arc<ConnectionContext> {
+        &self.context
+    }
 
-impl ServerRequest {
-    /// A question that changes nothing.
-    pub fn idempotent(method: impl Into<Cow<'static, str>>, timeout: Duration) -> ServerRequest {
-        ServerRequest {
-            method: method.into(),
-            params: None,
-            idempotency: Idempotency::Idempotent,
-            timeout,
-            progress: None,
-            param_headers: None,
-            on_behalf_of: None,
+    /// Sends a request, and again after URL elicitations where its policy is to resolve them.
+    pub(crate) async fn send(
+        &self,
+        server: &str,
+        request: &ServerRequest,
+        authority: Authority,
+    ) -> Result<Payload, RequestError> {
+        match authority {
+            Authority::Request if request.method == TOOL_CALL => {
+                return Err(RequestError::PermitRequired);
+            }
+            Authority::Request => {}
+            // The permit is for this one call.
+            Authority::ToolCall(permit) => drop(permit),
         }
-    }
-
-    /// The same, for somebody else.
-    pub fn on_behalf_of(mut self, on_behalf_of: OnBehalfOf) -> ServerRequest {
-        self.on_behalf_of = Some(on_behalf_of);
-        self
-    }
-}
-
-/// Why a question has no answer.
-#[derive(Debug, Error)]
-pub enum RequestError {
-    /// Tools are called in another way.
-    #[error("a tool is not asked but called, with `Host::call`: a call needs leave")]
-    PermitRequired,
-    /// There is no such server.
-    #[error("there is no server `{0}`")]
-    UnknownServer(String),
-    /// The server is not connected; the view says why.
-    #[error("`{}` is not connected", .0.name)]
-    NotConnected(Arc<ServerView>),
-    /// The server answered with an error.
-    #[error(transparent)]
-    ErrorResponse(RpcError),
-    /// No answer came in time.
-    #[error("`{server}` did not answer within {} s", .after.as_secs_f64())]
-    Timeout {
-        /// The server.
-        server: String,
-        /// How long we waited.
-        after: Duration,
-    },
-    /// The answer is larger than we take. The server did what it was asked, so it is not asked again.
-    #[error(
-        "`{server}` answered with more than {} MB, which is more than is taken; it has done what was asked",
-        .limit / (1024 * 1024)
-    )]
-    TooLarge {
-        /// The server.
-        server: String,
-        /// The most that is taken, in bytes.
-        limit: usize,
-    },
-    /// The server wants a page visited first, and nobody did.
-    #[error("`{server}` wants a page visited first: {reason}")]
-    UrlElicitationDeclined {
-        /// The server.
-        server: String,
-        /// Why not.
-        reason: String,
-    },
-    /// The connection broke. Whether the server did what it was asked is not known, so it was not asked again.
-    #[error(
-        "the connection to `{server}` broke before the answer came; it may have done what was asked, so it was not asked again"
-    )]
-    Interrupted {
-        /// The server.
-        server: String,
-        /// What broke.
-        #[source]
-        error: CallError,
-    },
-    /// The connection broke, was made anew, and broke again.
-    #[error("the connection to `{server}` broke before the answer came")]
-    ConnectionLost {
-        /// The server.
-        server: String,
-        /// What broke.
-        #[source]
-        error: CallError,
-    },
-}
-
-impl Host {
-    /// Asks one server anything but to run a tool: that is what [`Host::call`] is for.
-    pub async fn request(
-        &self,
-        server: &str,
-        server_request: ServerRequest,
-    ) -> Result<Payload, RequestError> {
-        match server_request.method == TOOL_CALL {
-            true => Err(RequestError::PermitRequired),
-            false => self.send_after_url_elicitation(server, server_request).await,
+        let rounds = match request.url_elicitation {
+            UrlElicitationPolicy::Resolve => url::MAX_ROUNDS,
+            UrlElicitationPolicy::ReturnError => 0,
+        };
+        for _ in 0..rounds {
+            // Subscribed before the request is sent, because the server may complete an elicitation early.
+            let mut completed = self.context.completed_elicitations.subscribe();
+            let error = match self.send_with_retries(server, request).await {
+                Err(RequestError::ErrorResponse(error)) if url::is_required_by(&error) => error,
+                outcome => return outcome,
+            };
+            let elicitor = self.context.client_features.elicitor();
+            Box::pin(url::complete_url_elicitations(elicitor, server, &error, &mut completed))
+                .await
+                .map_err(|reason| {
+                    let server = server.to_owned();
+                    RequestError::UrlElicitationDeclined { server, reason }
+                })?;
         }
+        self.send_with_retries(server, request).await
     }
 
-    /// Asks one server anything but to run a tool, for somebody else. What the server wants visited first is theirs to
-    /// visit.
-    pub async fn request_on_behalf(
+    async fn send_with_retries(
         &self,
         server: &str,
-        server_request: ServerRequest,
-    ) -> Result<Payload, RequestError> {
-        match server_request.method == TOOL_CALL {
-            true => Err(RequestError::PermitRequired),
-            false => self.send_with_retries(server, server_request).await,
-        }
-    }
-
-    /// Has a tool run for somebody else, with leave.
-    pub(crate) async fn relay_permitted(
-        &self,
-        _permit: Permit,
-        server: &str,
-        server_request: ServerRequest,
-    ) -> Result<Payload, RequestError> {
-        self.send_with_retries(server, server_request).await
-    }
-
-    /// Asks one server anything, with leave.
-    pub(crate) async fn send_permitted(
-        &self,
-        _permit: Permit,
-        server: &str,
-        server_request: ServerRequest,
-    ) -> Result<Payload, RequestError> {
-        self.send_after_url_elicitation(server, server_request).await
-    }
-
-    /// Asks one server, whatever it wants visited first.
-    pub(crate) async fn send_with_retries(
-        &self,
-        server: &str,
-        mut server_request: ServerRequest,
+        request: &ServerRequest,
     ) -> Result<Payload, RequestError> {
         let unknown_server = || RequestError::UnknownServer(server.to_owned());
-        let dedicated =
-            server_request.on_behalf_of.as_ref().and_then(|it| it.dedicated_connection.as_ref());
-        let handles = self.connections();
-        let dedicated = match dedicated {
+        let client = request.options.on_behalf_of.as_ref();
+        let connections = self.engine.connections();
+        let dedicated = match client.and_then(|it| it.dedicated_connection.as_ref()) {
             Some(dedicated) => {
-                let handle = Box::pin(self.connection_for(server, Some(dedicated))).await;
+                let handle = Box::pin(self.engine.connection_for(server, Some(dedicated))).await;
                 Some(handle.ok_or_else(unknown_server)?)
             }
             None => None,
         };
         let _use = dedicated.as_ref().map(ConnectionHandle::begin_use);
         let handle =
-            dedicated.as_ref().or_else(|| handles.get(server)).ok_or_else(unknown_server)?;
-        // What an entry says of its own server goes before what holds for all.
-        if server_request.method == TOOL_CALL
-            && let Some(own) = handle.desired().spec.common.timeout
-        {
-            server_request.timeout = own;
-        }
+            dedicated.as_ref().or_else(|| connections.get(server)).ok_or_else(unknown_server)?;
+        // The timeout of a server's entry has priority for tool calls.
+        let timeout = match handle.desired().spec.common.timeout {
+            Some(timeout) if request.method == TOOL_CALL => timeout,
+            Some(_) | None => request.options.timeout,
+        };
         let mut active = handle.ensure_active(None).await.map_err(RequestError::NotConnected)?;
         let mut attempt = 1;
         let mut was_retried = false;
         let mut step_ups = StepUpLimit::default();
         loop {
-            let error = match self.send_once(server, &active, &server_request).await {
-                Ok(answer) => return Ok(answer),
+            let error = match self.send_once(server, &active, request, timeout).await {
+                Ok(result) => return Ok(result),
                 Err(error) => error,
             };
-            // What follows is rare and large: in boxes, so that a call that goes well does not carry room for it about.
-            // Who is turned away has not been heard, so that nothing is done twice.
+            // The futures below are rare and large; boxed, they do not enlarge the future of every call.
+            // A rejected request was not run, so that it may be sent again.
             if retry_class::is_auth_rejection(&error)
                 && step_ups.try_acquire()
-                && Box::pin(self.sign_in_for(handle)).await
+                && Box::pin(self.sign_in(handle)).await
             {
                 continue;
             }
             Box::pin(handle.report_failure(&active, &error)).await;
-            // What was never heard may be asked again by anybody, what may have been heard once if it does no harm.
-            let is_safe = was_not_delivered(&error)
-                || (server_request.idempotency == Idempotency::Idempotent
-                    && !std::mem::replace(&mut was_retried, true));
-            if !is_connection_failure(&error) || !is_safe || attempt == MAX_ATTEMPTS {
-                return Err(into_request_error(server, error, server_request.idempotency));
-            }
+            let seen = match after_failure(&error, request.idempotency, attempt, was_retried) {
+                AfterFailure::RetryOnSame => None,
+                AfterFailure::RetryOnNewer => Some(active.generation),
+                AfterFailure::Fail => {
+                    return Err(into_request_error(server, error, request.idempotency));
+                }
+            };
+            was_retried |= !was_not_delivered(&error);
             attempt += 1;
-            let reconnected = Box::pin(next_connection(handle, &active, &error)).await;
+            let reconnected = Box::pin(handle.ensure_active(seen)).await;
             active = reconnected.map_err(RequestError::NotConnected)?;
         }
-    }
-
-    /// Has a server connected, where it is not. Comes back when it is, or cannot be.
-    pub async fn ensure_connected(&self, server: &str) -> Result<(), RequestError> {
-        let handle = self
-            .connection(server)
-            .ok_or_else(|| RequestError::UnknownServer(server.to_owned()))?;
-        handle.ensure_active(None).await.map(drop).map_err(RequestError::NotConnected)
-    }
-
-    /// How long a server takes to say that it is there.
-    pub async fn ping(&self, server: &str, patience: Duration) -> Result<Duration, RequestError> {
-        let unknown_server = || RequestError::UnknownServer(server.to_owned());
-        let handle = self.connection(server).ok_or_else(unknown_server)?;
-        let active = handle.ensure_active(None).await.map_err(RequestError::NotConnected)?;
-        let result = active.client.ping(patience).await;
-        if let Err(error) = &result {
-            handle.report_failure(&active, error).await;
-        }
-        result.map_err(|error| into_request_error(server, error, Idempotency::Idempotent))
     }
 
     async fn send_once(
         &self,
         server: &str,
         active: &ActiveConnection,
-        server_request: &ServerRequest,
+        request: &ServerRequest,
+        timeout: Duration,
     ) -> Result<Payload, CallError> {
-        let mut request = active.client.request(server_request.method.clone());
-        request = match &server_request.on_behalf_of {
+        let options = &request.options;
+        let mut call = active.client.request(request.method.clone());
+        call = match &options.on_behalf_of {
             None => {
-                let request = request.progress_timeout(server_request.timeout);
-                request.input_handler(self.responder(server))
+                let call = call.progress_timeout(timeout);
+                call.input_handler(self.context.responder(server))
             }
-            Some(on_behalf_of) => apply_on_behalf_of(request, on_behalf_of, server_request),
+            // A client that wants no progress gets none: the server is not asked for it.
+            Some(client) => {
+                let call = match options.progress {
+                    Some(_) => call.progress_timeout(timeout),
+                    None => call.server_timeout(timeout),
+                };
+                apply_client(call, client)
+            }
         };
-        if let Some(params) = &server_request.params {
-            request = request.params(params.clone());
+        if let Some(params) = &request.params {
+            call = call.params(params.clone());
         }
-        if let Some(progress) = &server_request.progress {
-            request = request.progress_sender(progress.clone());
+        if let Some(progress) = &options.progress {
+            call = call.progress_sender(progress.clone());
         }
-        if let Some(mirrored) = &server_request.param_headers {
-            request = request.param_headers(mirrored.clone());
+        if let Some(headers) = &request.param_headers {
+            call = call.param_headers(headers.clone());
         }
-        let result = request.send().await;
+        let result = call.send().await;
         if matches!(result, Ok(_) | Err(CallError::Remote(_))) {
             active.record_success();
         }
         result
     }
-}
 
-/// A client that wants no progress gets none: what the server is not asked for, it need not send.
-fn apply_on_behalf_of(
-    request: RequestBuilder,
-    on_behalf_of: &OnBehalfOf,
-    server_request: &ServerRequest,
-) -> RequestBuilder {
-    let request = match server_request.progress {
-        Some(_) => request.progress_timeout(server_request.timeout),
-        None => request.server_timeout(server_request.timeout),
-    };
-    let request =
-        request.client_meta(on_behalf_of.client_meta.clone()).owner(on_behalf_of.handler.clone());
-    match on_behalf_of.on_input_required {
-        OnInputRequired::Answer => request.input_handler(on_behalf_of.handler.clone()),
-        OnInputRequired::PassThrough => request,
+    /// Signs in after a rejection, where the server has said what it requires and there is a guide.
+    async fn sign_in(&self, handle: &ConnectionHandle) -> bool {
+        handle.login_slot().sign_in_if_required(handle.desired(), &self.context.login).await
+    }
+
+    /// The open connection of a server, opened now where there is none.
+    pub(crate) async fn active_connection(
+        &self,
+        server: &str,
+    ) -> Result<ActiveConnection, RequestError> {
+        let unknown_server = || RequestError::UnknownServer(server.to_owned());
+        let handle = self.engine.connection(server).ok_or_else(unknown_server)?;
+        handle.ensure_active(None).await.map_err(RequestError::NotConnected)
+    }
+
+    /// Pings a server and returns the round-trip time.
+    pub(crate) async fn ping(
+        &self,
+        server: &str,
+        timeout: Duration,
+    ) -> Result<Duration, RequestError> {
+        let unknown_server = || RequestError::UnknownServer(server.to_owned());
+        let handle = self.engine.connection(server).ok_or_else(unknown_server)?;
+        let active = handle.ensure_active(None).await.map_err(RequestError::NotConnected)?;
+        let result = active.client.ping(timeout).await;
+        if let Err(error) = &result {
+            handle.report_failure(&active, error).await;
+        }
+        result.map_err(|error| into_request_error(server, error, Idempotency::Idempotent))
     }
 }
 
-/// A connection to ask again over: the same one where only the question was lost, else a newer one.
-async fn next_connection(
-    handle: &ConnectionHandle,
-    active: &ActiveConnection,
-    error: &CallError,
-) -> Result<ActiveConnection, Arc<ServerView>> {
-    let is_over =
-        matches!(error, CallError::Closed { .. }) || retry_class::is_session_expired(error);
-    let seen = if is_over { Some(active.generation) } else { None };
-    handle.ensure_active(seen).await
+fn apply_client(call: RequestBuilder, client: &OnBehalfOf) -> RequestBuilder {
+    let call = call.client_meta(client.client_meta.clone()).owner(client.handler.clone());
+    match client.on_input_required {
+        OnInputRequired::Answer => call.input_handler(client.handler.clone()),
+        OnInputRequired::PassThrough => call,
+    }
 }
 
-/// Is it certain that the server did nothing of what it was asked?
+/// What happens after a failed attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum AfterFailure {
+    /// Send again, on the same connection where it is still open.
+    RetryOnSame,
+    /// Send again on a newer connection.
+    RetryOnNewer,
+    /// Give up.
+    Fail,
+}
+
+/// A request that was not delivered may be sent again; one that may have been delivered once more, where it is
+/// idempotent. `was_retried` says whether that has happened.
+fn after_failure(
+    error: &CallError,
+    idempotency: Idempotency,
+    attempt: usize,
+    was_retried: bool,
+) -> AfterFailure {
+    let is_safe =
+        was_not_delivered(error) || (idempotency == Idempotency::Idempotent && !was_retried);
+    let is_session_expired = retry_class::is_session_expired(error);
+    let is_connection_failure = match error {
+        CallError::Closed { .. } => true,
+        CallError::Transport(_) => is_session_expired || retry_class::is_transport_failure(error),
+        CallError::Remote(_) => is_session_expired,
+        CallError::Timeout(_) => false,
+    };
+    if !is_connection_failure || !is_safe || attempt >= MAX_ATTEMPTS {
+        return AfterFailure::Fail;
+    }
+    match matches!(error, CallError::Closed { .. }) || is_session_expired {
+        true => AfterFailure::RetryOnNewer,
+        false => AfterFailure::RetryOnSame,
+    }
+}
+
+/// Whether the server has certainly not run the request.
 fn was_not_delivered(error: &CallError) -> bool {
     match error {
-        CallError::Closed { delivery: sent, .. } => *sent == Delivery::NotSent,
-        CallError::Transport(fault) => fault.is_before_delivery(),
-        // A server that forgot the session has not looked at the question.
+        CallError::Closed { delivery, .. } => *delivery == Delivery::NotSent,
+        CallError::Transport(error) => error.is_before_delivery(),
+        // A server that does not know the session has not run the request.
         CallError::Remote(_) => retry_class::is_session_expired(error),
         CallError::Timeout(_) => false,
     }
 }
 
-/// Would another connection help?
-fn is_connection_failure(error: &CallError) -> bool {
-    match error {
-        CallError::Closed { .. } => true,
-        CallError::Transport(_) => {
-            retry_class::is_session_expired(error) || retry_class::is_transport_failure(error)
-        }
-        CallError::Remote(_) => retry_class::is_session_expired(error),
-        CallError::Timeout(_) => false,
-    }
-}
-
-fn into_request_error(server: &str, error: CallError, repeat: Idempotency) -> RequestError {
+fn into_request_error(server: &str, error: CallError, idempotency: Idempotency) -> RequestError {
     let server = server.to_owned();
     match error {
         CallError::Remote(error) => RequestError::ErrorResponse(error),
@@ -376,7 +284,7 @@ fn into_request_error(server: &str, error: CallError, repeat: Idempotency) -> Re
             RequestError::TooLarge { server, limit }
         }
         error @ (CallError::Transport(_) | CallError::Closed { .. }) => {
-            match repeat == Idempotency::Idempotent || was_not_delivered(&error) {
+            match idempotency == Idempotency::Idempotent || was_not_delivered(&error) {
                 true => RequestError::ConnectionLost { server, error },
                 false => RequestError::Interrupted { server, error },
             }
@@ -384,19 +292,46 @@ fn into_request_error(server: &str, error: CallError, repeat: Idempotency) -> Re
     }
 }
 
-impl RequestError {
-    /// Why the server is not connected, where that is what happened.
-    pub fn status(&self) -> Option<&Status> {
-        match self {
-            RequestError::NotConnected(view) => Some(&view.status),
-            RequestError::PermitRequired
-            | RequestError::UnknownServer(_)
-            | RequestError::ErrorResponse(_)
-            | RequestError::Timeout { .. }
-            | RequestError::TooLarge { .. }
-            | RequestError::UrlElicitationDeclined { .. }
-            | RequestError::Interrupted { .. }
-            | RequestError::ConnectionLost { .. } => None,
+#[cfg(test)]
+mod tests {
+    use switchboard_wire::jsonrpc::message::RpcError;
+    use switchboard_wire::transport_error::HttpErrorResponse;
+
+    use super::*;
+
+    const IDEMPOTENT: Idempotency = Idempotency::Idempotent;
+    const NOT_IDEMPOTENT: Idempotency = Idempotency::NotIdempotent;
+
+    fn status(status: u16) -> CallError {
+        let response = HttpErrorResponse { status, ..HttpErrorResponse::default() };
+        CallError::Transport(TransportError::Status(Box::new(response)))
+    }
+
+    fn check(error: &CallError, idempotency: Idempotency, was_retried: bool) -> AfterFailure {
+        after_failure(error, idempotency, 1, was_retried)
+    }
+
+    #[test]
+    fn a_request_that_may_have_been_run_is_sent_again_once_and_only_if_idempotent() {
+        let lost = CallError::Transport(TransportError::IncompleteResponse);
+        assert_eq!(check(&lost, IDEMPOTENT, false), AfterFailure::RetryOnSame);
+        assert_eq!(check(&lost, IDEMPOTENT, true), AfterFailure::Fail);
+        assert_eq!(check(&lost, NOT_IDEMPOTENT, false), AfterFailure::Fail);
+    }
+
+    #[test]
+    fn a_request_to_an_expired_session_is_sent_again_on_a_newer_connection() {
+        assert_eq!(check(&status(404), NOT_IDEMPOTENT, false), AfterFailure::RetryOnNewer);
+        assert_eq!(check(&status(404), NOT_IDEMPOTENT, true), AfterFailure::RetryOnNewer);
+        let last = after_failure(&status(404), NOT_IDEMPOTENT, MAX_ATTEMPTS, false);
+        assert_eq!(last, AfterFailure::Fail);
+    }
+
+    #[test]
+    fn errors_of_the_server_and_timeouts_are_not_retried() {
+        let error = RpcError { code: -32603, message: "no".to_owned(), data: None };
+        for error in [CallError::Remote(error), CallError::Timeout(Duration::from_secs(1))] {
+            assert_eq!(check(&error, IDEMPOTENT, false), AfterFailure::Fail);
         }
     }
 }

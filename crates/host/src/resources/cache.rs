@@ -1,13 +1,11 @@
-//! Keeps what resources held for as long as their servers say that it holds. One task owns it; the least used leaves.
+//! Caches the content of resources. One task owns the cache and evicts the least recently used entry.
 //!
-//! Only an answer with a `ttlMs` is kept. Without one, nothing promises that the next answer would be the same: most
-//! servers tell of no changes, and those that do tell only subscribers. An answer is good on its own connection, for
-//! as long as it says, and until the server says anything about its resources: `resources/updated` and `list_changed`
-//! of any of them count for all. That forgets too much rather than too little.
+//! Only a response with a `ttlMs` is cached: most servers announce no changes, and those that do announce them only to
+//! subscribers. An entry is valid on its own connection, until its TTL ends or the server announces a change of any of
+//! its resources (`resources/updated` or `resources/list_changed`). That removes too much rather than too little.
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -16,50 +14,20 @@ use switchboard_wire::jsonrpc::message::Payload;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
-use crate::connection::ActiveConnection;
-use crate::host::{Host, Snapshot};
-use crate::request::send::{RequestError, ServerRequest};
+use crate::connection::resource_revision::{ResourceRevision, RevisionMark};
+use crate::engine::snapshot::Snapshot;
+use crate::request::error::RequestError;
+use crate::request::send::{Authority, RequestSender};
+use crate::request::server_request::ServerRequest;
 
-/// The most answers that are kept.
+/// The maximum number of entries.
 const MAX_ENTRIES: usize = 256;
-/// The most bytes that are kept, all answers together.
+/// The maximum size of all entries together.
 const MAX_BYTES: usize = 16 * 1024 * 1024;
-/// The longest that an answer is kept, whatever its server says.
+/// The maximum TTL.
 const MAX_TTL: Duration = Duration::from_secs(60 * 60);
-/// How many orders may wait.
+/// The capacity of the command queue.
 const QUEUE_CAPACITY: usize = 64;
-
-/// Counts what a server said about changes of its resources, on one connection.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct ResourceRevision(Arc<AtomicU64>);
-
-impl ResourceRevision {
-    /// Something changed.
-    pub(crate) fn bump(&self) {
-        self.0.fetch_add(1, Ordering::Release);
-    }
-
-    fn mark(&self) -> RevisionMark {
-        RevisionMark { revision: self.clone(), number: self.0.load(Ordering::Acquire) }
-    }
-
-    fn is_same_connection(&self, other: &ResourceRevision) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-}
-
-/// A moment in the life of a connection, between one change and the next.
-#[derive(Debug, Clone)]
-struct RevisionMark {
-    revision: ResourceRevision,
-    number: u64,
-}
-
-impl PartialEq for RevisionMark {
-    fn eq(&self, other: &RevisionMark) -> bool {
-        self.number == other.number && self.revision.is_same_connection(&other.revision)
-    }
-}
 
 type Key = (String, String);
 
@@ -69,16 +37,28 @@ enum CacheCommand {
     Put { key: Key, mark: RevisionMark, response: Payload, expires_at: Instant },
 }
 
-/// For whoever reads resources.
+/// A handle of the cache. A cache that has ended holds nothing.
 #[derive(Debug, Clone)]
 pub(crate) struct ResourceCacheHandle(mpsc::Sender<CacheCommand>);
 
-/// Makes a shelf, and the work that has to be done for it. That work ends with the last handle.
+impl ResourceCacheHandle {
+    async fn get(&self, key: Key, mark: RevisionMark) -> Option<Payload> {
+        let (found, response) = oneshot::channel();
+        self.0.send(CacheCommand::Get { key, mark, found }).await.ok()?;
+        response.await.ok().flatten()
+    }
+
+    async fn put(&self, command: CacheCommand) {
+        let _cache_gone = self.0.send(command).await;
+    }
+}
+
+/// Makes a cache and its task, which ends with the last handle.
 pub(crate) fn new(
     snapshots: watch::Receiver<Arc<Snapshot>>,
 ) -> (ResourceCacheHandle, impl Future<Output = ()> + Send + 'static) {
-    let (commands, from_readers) = mpsc::channel(QUEUE_CAPACITY);
-    (ResourceCacheHandle(commands), run(snapshots, from_readers))
+    let (commands, command_receiver) = mpsc::channel(QUEUE_CAPACITY);
+    (ResourceCacheHandle(commands), run(snapshots, command_receiver))
 }
 
 async fn run(
@@ -90,7 +70,7 @@ async fn run(
         tokio::select! {
             command = commands.recv() => match command {
                 Some(CacheCommand::Get { key, mark, found }) => {
-                    let _reader_left = found.send(cache.get(&key, &mark, Instant::now()));
+                    let _reader_gone = found.send(cache.get(&key, &mark, Instant::now()));
                 }
                 Some(CacheCommand::Put { key, mark, response, expires_at }) => {
                     cache.insert(key, CachedResponse { mark, response, expires_at, last_used: 0 });
@@ -135,7 +115,7 @@ impl ResourceCache {
         Some(entry.response.clone())
     }
 
-    /// Keeps an answer, unless it alone would take most of the room.
+    /// Adds an entry, unless it alone would take more than a quarter of the cache.
     fn insert(&mut self, key: Key, mut entry: CachedResponse) {
         let size = entry_bytes(&key, &entry);
         self.remove(&key);
@@ -154,7 +134,7 @@ impl ResourceCache {
         }
     }
 
-    /// Keeps only what came over a connection that still stands.
+    /// Removes the entries of connections that are closed.
     fn retain(&mut self, active_revision: impl Fn(&str) -> Option<ResourceRevision>) {
         let is_expired = |key: &Key, it: &CachedResponse| {
             active_revision(&key.0)
@@ -183,59 +163,56 @@ struct ResponseTtl {
     ttl_ms: Option<u64>,
 }
 
-/// How long an answer holds, where it says so.
+/// How long a response is valid, where it says so.
 fn ttl(response: &Payload) -> Option<Duration> {
-    let said: ResponseTtl = response.decode().ok()?;
-    said.ttl_ms.filter(|ms| *ms > 0).map(|ms| Duration::from_millis(ms).min(MAX_TTL))
+    let response: ResponseTtl = response.decode().ok()?;
+    response.ttl_ms.filter(|ms| *ms > 0).map(|ms| Duration::from_millis(ms).min(MAX_TTL))
 }
 
-impl Host {
-    /// Reads a resource, or remembers what it held where its server said that it still holds.
-    pub async fn read_resource(
+/// Reads resources, from the cache where they are still valid.
+#[derive(Debug, Clone)]
+pub(crate) struct ResourceReader {
+    requests: RequestSender,
+    cache: ResourceCacheHandle,
+}
+
+impl ResourceReader {
+    pub(crate) fn new(requests: RequestSender, cache: ResourceCacheHandle) -> ResourceReader {
+        ResourceReader { requests, cache }
+    }
+
+    pub(crate) fn requests(&self) -> &RequestSender {
+        &self.requests
+    }
+
+    /// Reads a resource.
+    pub(crate) async fn read(
         &self,
         server: &str,
         uri: &str,
         timeout: Duration,
     ) -> Result<Payload, RequestError> {
-        let active = self.active_connection(server).await?;
+        let active = self.requests.active_connection(server).await?;
         let key = (server.to_owned(), uri.to_owned());
         let mark = active.resource_revision.mark();
-        let (found, entry) = oneshot::channel();
-        let command = CacheCommand::Get { key: key.clone(), mark: mark.clone(), found };
-        // A shelf that is gone keeps nothing.
-        if self.resource_cache().0.send(command).await.is_ok()
-            && let Ok(Some(response)) = entry.await
-        {
+        if let Some(response) = self.cache.get(key.clone(), mark.clone()).await {
             return Ok(response);
         }
-        let params = json!({"uri": uri}).to_string();
-        let mut request = ServerRequest::idempotent("resources/read", timeout);
-        request.params = Some(Payload::from_json(params.into()));
+        let params = Payload::from_json(json!({"uri": uri}).to_string().into());
+        let request = ServerRequest::idempotent("resources/read", timeout).params(params);
         let requested_at = Instant::now();
-        let response = self.request(server, request).await?;
-        if let Some(ttl_left) = ttl(&response) {
-            let command = CacheCommand::Put {
-                key,
-                mark,
-                response: response.clone(),
-                expires_at: requested_at + ttl_left,
-            };
-            let _shelf_gone = self.resource_cache().0.send(command).await;
+        let response = self.requests.send(server, &request, Authority::Request).await?;
+        if let Some(ttl) = ttl(&response) {
+            let (response, expires_at) = (response.clone(), requested_at + ttl);
+            self.cache.put(CacheCommand::Put { key, mark, response, expires_at }).await;
         }
         Ok(response)
     }
 
-    /// Does a server have resources? Connects to it first, where it is not connected.
-    pub async fn has_resources(&self, server: &str) -> Result<bool, RequestError> {
-        let active = self.active_connection(server).await?;
+    /// Whether a server has resources. Connects to it where it is not connected.
+    pub(crate) async fn has_resources(&self, server: &str) -> Result<bool, RequestError> {
+        let active = self.requests.active_connection(server).await?;
         Ok(active.client.server().capabilities.resources.is_some())
-    }
-
-    async fn active_connection(&self, server: &str) -> Result<ActiveConnection, RequestError> {
-        let handle = self
-            .connection(server)
-            .ok_or_else(|| RequestError::UnknownServer(server.to_owned()))?;
-        handle.ensure_active(None).await.map_err(RequestError::NotConnected)
     }
 }
 
@@ -266,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_good_until_the_server_says_that_something_changed() {
+    fn an_entry_is_valid_until_the_server_announces_a_change() {
         let (mut cache, revision) = (ResourceCache::default(), ResourceRevision::default());
         cache.insert(key("s", "a"), entry(&revision, 10));
         assert!(has(&mut cache, &key("s", "a"), &revision));
@@ -276,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_was_asked_for_before_a_change_is_not_good_after_it() {
+    fn a_response_that_was_requested_before_a_change_is_not_valid_after_it() {
         let (mut cache, revision) = (ResourceCache::default(), ResourceRevision::default());
         let late = entry(&revision, 10);
         revision.bump();
@@ -285,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_good_on_its_connection_alone_and_for_its_time() {
+    fn an_entry_is_valid_on_its_connection_only_and_until_its_ttl_ends() {
         let (mut cache, revision) = (ResourceCache::default(), ResourceRevision::default());
         cache.insert(key("s", "a"), entry(&revision, 10));
         cache.insert(key("t", "a"), entry(&revision, 10));
@@ -299,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_used_leaves_first() {
+    fn the_least_recently_used_entry_is_evicted_first() {
         let (mut cache, revision) = (ResourceCache::default(), ResourceRevision::default());
         for number in 0..MAX_ENTRIES {
             cache.insert(key("s", &number.to_string()), entry(&revision, 1));
@@ -311,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_answer_that_says_how_long_it_holds_is_kept() {
+    fn only_a_response_with_a_ttl_is_cached() {
         let ttl_left = |text: &'static str| ttl(&Payload::from_json(text.into()));
         assert_eq!(ttl_left(r#"{"contents":[],"ttlMs":5000}"#), Some(Duration::from_secs(5)));
         assert_eq!(ttl_left(r#"{"contents":[],"ttlMs":99999999999}"#), Some(MAX_TTL));
@@ -324,7 +301,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_never_holds_too_much_and_knows_how_much_it_holds(
+        fn the_size_is_bounded_and_counted_correctly(
             puts in prop::collection::vec((0u8..40, 0usize..(5 << 20)), 0..80),
         ) {
             let (mut cache, revision) = (ResourceCache::default(), ResourceRevision::default());

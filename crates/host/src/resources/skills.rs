@@ -1,5 +1,5 @@
-//! Skills that servers offer (SEP-2640): lists them, and reads their files only when somebody wants one.
-//! A file counts only if it is what the list said: its length, its hash and, for the skill itself, its front matter.
+//! Skills of servers (SEP-2640): lists them, and reads single files on request.
+//! A file must match the list: its length, its hash and, for the main file, its front matter.
 
 use std::time::Duration;
 
@@ -9,29 +9,30 @@ use sha2::{Digest, Sha256};
 use switchboard_wire::jsonrpc::message::Payload;
 use thiserror::Error;
 
-use crate::host::Host;
-use crate::request::send::{RequestError, ServerRequest};
+use crate::request::error::RequestError;
+use crate::request::send::{Authority, RequestSender};
+use crate::request::server_request::ServerRequest;
 
-/// The name of the extension among a server's capabilities.
+/// The name of the extension in a server's capabilities.
 pub const EXTENSION: &str = "io.modelcontextprotocol/skills";
-/// How long a server may take for one request.
+/// The timeout of one request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
-/// The most skills that are taken of one server.
+/// The maximum number of skills of one server.
 const MAX_SKILLS: usize = 1000;
-/// The most pages that are asked for.
+/// The maximum number of pages.
 const MAX_PAGES: usize = 100;
-/// The largest file that is taken, in bytes.
+/// The maximum size of a file, in bytes.
 const MAX_FILE_BYTES: usize = 1 << 20;
 
-/// A skill as a server lists it. Nothing of it has been read yet.
+/// A skill as a server lists it.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Skill {
-    /// Its own file.
+    /// The URI of its main file.
     pub uri: String,
-    /// What its file says about it, by the list.
+    /// The front matter of its main file, by the list.
     #[serde(default)]
     pub frontmatter: Map<String, Json>,
-    /// Its files, itself among them.
+    /// Its files, with the main file.
     #[serde(default, rename = "resources")]
     pub files: Vec<SkillFile>,
 }
@@ -39,7 +40,7 @@ pub struct Skill {
 /// A file of a skill, as the list describes it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct SkillFile {
-    /// Where it is.
+    /// Its URI.
     pub uri: String,
     /// Its hash: `sha256:` and hexadecimal digits.
     #[serde(default)]
@@ -49,41 +50,41 @@ pub struct SkillFile {
     pub size: Option<u64>,
 }
 
-/// Why a skill is not to be had.
+/// Why a skill cannot be read.
 #[derive(Debug, Error)]
 pub enum SkillError {
-    /// The server was not heard.
+    /// The request failed.
     #[error(transparent)]
     Request(#[from] RequestError),
-    /// The answer is no list, or no file.
-    #[error("the server's answer makes no sense")]
+    /// The response is not a list or not a file.
+    #[error("the server's response is not valid")]
     Unreadable,
-    /// The file is not among those that the list names.
+    /// The list does not name the file.
     #[error("`{0}` is not a file of this skill")]
     NotListed(String),
-    /// The file is not what the list said.
+    /// The file differs from the list.
     #[error("`{uri}` is not what the server listed: {mismatch}")]
     ContentMismatch {
         /// The file.
         uri: String,
-        /// In what.
+        /// The difference.
         mismatch: Mismatch,
     },
 }
 
-/// In what a file differs from its description.
+/// How a file differs from the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Mismatch {
     /// Its length.
-    #[error("its length is another")]
+    #[error("its length differs")]
     Size,
-    /// Its hash, or there is none that we can check.
-    #[error("its hash is another")]
+    /// Its hash, or the list has none that can be checked.
+    #[error("its hash differs")]
     Digest,
-    /// What it says about itself.
-    #[error("it says something else about itself")]
+    /// Its front matter.
+    #[error("its front matter differs")]
     Frontmatter,
-    /// It is larger than we take.
+    /// It is larger than the limit.
     #[error("it is too large")]
     TooLarge,
 }
@@ -95,61 +96,63 @@ struct SkillPage {
     next_cursor: Option<String>,
 }
 
-impl Host {
-    /// The skills that a server lists. No file is read for it. Those that cannot be understood are left out.
-    pub async fn skills(&self, server: &str) -> Result<Vec<Skill>, SkillError> {
-        let mut skills = Vec::new();
-        let mut params = json!({});
-        for _ in 0..MAX_PAGES {
-            let response = self.request_skills(server, "skills/list", &params).await?;
-            let page: SkillPage = response.decode().map_err(|_| SkillError::Unreadable)?;
-            skills.extend(page.skills.into_iter().filter_map(|it| serde_json::from_value(it).ok()));
-            match page.next_cursor.filter(|_| skills.len() < MAX_SKILLS) {
-                Some(cursor) => params = json!({"cursor": cursor}),
-                None => break,
-            }
-        }
-        skills.truncate(MAX_SKILLS);
-        Ok(skills)
-    }
-
-    /// The text of a skill, once it proved to be what was listed. Only its own file is read.
-    pub async fn load_skill(&self, server: &str, skill: &Skill) -> Result<String, SkillError> {
-        let text = self.skill_file(server, skill, &skill.uri).await?;
-        match front_matter(&text).is_some_and(|parsed| is_same(&parsed, &skill.frontmatter)) {
-            true => Ok(text),
-            false => Err(content_mismatch(&skill.uri, Mismatch::Frontmatter)),
+/// Lists the skills of a server, without reading their files. Entries that cannot be parsed are left out.
+pub(crate) async fn list(requests: &RequestSender, server: &str) -> Result<Vec<Skill>, SkillError> {
+    let mut skills = Vec::new();
+    let mut params = json!({});
+    for _ in 0..MAX_PAGES {
+        let response = send(requests, server, "skills/list", &params).await?;
+        let page: SkillPage = response.decode().map_err(|_| SkillError::Unreadable)?;
+        skills.extend(page.skills.into_iter().filter_map(|it| serde_json::from_value(it).ok()));
+        match page.next_cursor.filter(|_| skills.len() < MAX_SKILLS) {
+            Some(cursor) => params = json!({"cursor": cursor}),
+            None => break,
         }
     }
+    skills.truncate(MAX_SKILLS);
+    Ok(skills)
+}
 
-    /// One file of a skill, once it proved to be what was listed.
-    pub async fn skill_file(
-        &self,
-        server: &str,
-        skill: &Skill,
-        uri: &str,
-    ) -> Result<String, SkillError> {
-        let listed = skill.files.iter().find(|file| file.uri == uri);
-        let Some(file) = listed else { return Err(SkillError::NotListed(uri.to_owned())) };
-        let response = self.request_skills(server, "resources/read", &json!({"uri": uri})).await?;
-        let response: Json = response.decode().map_err(|_| SkillError::Unreadable)?;
-        let text = response["contents"][0]["text"].as_str().ok_or(SkillError::Unreadable)?;
-        match file.mismatch(text.as_bytes()) {
-            None => Ok(text.to_owned()),
-            Some(mismatch) => Err(content_mismatch(uri, mismatch)),
-        }
+/// Reads the main file of a skill, and checks it against the list.
+pub(crate) async fn load(
+    requests: &RequestSender,
+    server: &str,
+    skill: &Skill,
+) -> Result<String, SkillError> {
+    let text = read_file(requests, server, skill, &skill.uri).await?;
+    match front_matter(&text).is_some_and(|parsed| is_same(&parsed, &skill.frontmatter)) {
+        true => Ok(text),
+        false => Err(content_mismatch(&skill.uri, Mismatch::Frontmatter)),
     }
+}
 
-    async fn request_skills(
-        &self,
-        server: &str,
-        method: &'static str,
-        params: &Json,
-    ) -> Result<Payload, RequestError> {
-        let mut request = ServerRequest::idempotent(method, REQUEST_TIMEOUT);
-        request.params = Some(Payload::from_json(params.to_string().into()));
-        self.request(server, request).await
+/// Reads one file of a skill, and checks it against the list.
+pub(crate) async fn read_file(
+    requests: &RequestSender,
+    server: &str,
+    skill: &Skill,
+    uri: &str,
+) -> Result<String, SkillError> {
+    let listed = skill.files.iter().find(|file| file.uri == uri);
+    let Some(file) = listed else { return Err(SkillError::NotListed(uri.to_owned())) };
+    let response = send(requests, server, "resources/read", &json!({"uri": uri})).await?;
+    let response: Json = response.decode().map_err(|_| SkillError::Unreadable)?;
+    let text = response["contents"][0]["text"].as_str().ok_or(SkillError::Unreadable)?;
+    match file.mismatch(text.as_bytes()) {
+        None => Ok(text.to_owned()),
+        Some(mismatch) => Err(content_mismatch(uri, mismatch)),
     }
+}
+
+async fn send(
+    requests: &RequestSender,
+    server: &str,
+    method: &'static str,
+    params: &Json,
+) -> Result<Payload, RequestError> {
+    let params = Payload::from_json(params.to_string().into());
+    let request = ServerRequest::idempotent(method, REQUEST_TIMEOUT).params(params);
+    requests.send(server, &request, Authority::Request).await
 }
 
 fn content_mismatch(uri: &str, mismatch: Mismatch) -> SkillError {
@@ -157,7 +160,7 @@ fn content_mismatch(uri: &str, mismatch: Mismatch) -> SkillError {
 }
 
 impl SkillFile {
-    /// In what some bytes are not this file.
+    /// How some bytes differ from this file.
     fn mismatch(&self, bytes: &[u8]) -> Option<Mismatch> {
         if bytes.len() > MAX_FILE_BYTES {
             return Some(Mismatch::TooLarge);
@@ -171,8 +174,8 @@ impl SkillFile {
     }
 }
 
-/// What a skill's file says about itself: lines of `key: value` between two lines of dashes, at most one map inside
-/// another. Whatever is more than that is not understood, and so not trusted.
+/// Parses front matter: lines of `key: value` between two lines of dashes, with maps nested at most once. `None` for
+/// everything else, which is not trusted.
 fn front_matter(text: &str) -> Option<Map<String, Json>> {
     let mut lines = text.lines();
     if lines.next()?.trim_end() != "---" {
@@ -220,7 +223,7 @@ fn scalar(text: &str) -> Option<Json> {
     }
 }
 
-/// Do both say the same? In a file everything is text.
+/// Whether both are the same. Values in a file are always strings.
 fn is_same(parsed: &Map<String, Json>, listed: &Map<String, Json>) -> bool {
     parsed.len() == listed.len()
         && parsed.iter().all(|(key, value)| match (value, listed.get(key)) {
@@ -254,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_not_trusted() {
+    fn front_matter_that_cannot_be_parsed_is_not_trusted() {
         for text in
             ["name: pdf\n", "---\nname: pdf\n", "---\nname: [a]\n---\n", "---\n  a: b\n---\n"]
         {
@@ -263,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_its_length_and_its_hash() {
+    fn a_file_must_match_its_length_and_its_hash() {
         let hash = "sha256:2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
         let file = |digest: Option<&str>, size| SkillFile {
             uri: "skill://a".to_owned(),

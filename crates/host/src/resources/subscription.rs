@@ -1,5 +1,5 @@
-//! Hearing of changes to resources: what a holder sees of a subscription that a connection keeps.
-//! Asking servers, and asking again after a reconnect, is left to the connection's task.
+//! Subscriptions to resources, as their holders see them.
+//! Telling servers, also after a reconnect, is left to the connection's actor.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,44 +10,31 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::connection::dedicated::DedicatedConnection;
-use crate::connection::{ConnectionHandle, ConnectionUse, ServerView};
-use crate::host::Host;
+use crate::connection::handle::{ConnectionHandle, ConnectionUse};
+use crate::connection::resource_subscriptions::ResourceActivity;
+use crate::connection::status::ServerView;
+use crate::engine::handle::EngineHandle;
 
-/// How long a server may take to be told that nobody listens any more.
+/// How long [`Subscription::unsubscribe`] waits for the server.
 const UNSUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How often something happened to a resource. A reader that was away sees the sum: nothing queues up.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct ResourceActivity {
-    /// How often the server said that it tells us.
-    pub(crate) subscribed: u64,
-    /// How often it said that the resource changed.
-    pub(crate) updates: u64,
-    /// What changed last: the resource, or a part of it.
-    pub(crate) last_changed: Option<Arc<str>>,
-    /// How often it said that it does not tell us.
-    pub(crate) refusals: u64,
-    /// Why, the last time.
-    pub(crate) refusal_reason: Option<Arc<str>>,
-}
-
-/// What a holder hears.
+/// An event of a subscription.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ResourceEvent {
-    /// The server tells of changes from now on.
+    /// The server confirmed the subscription.
     Subscribed,
-    /// It does so again, on another connection or stream. Changes between the two were missed.
+    /// The server confirmed it again, on another connection or stream. Changes in between were missed.
     Resubscribed,
-    /// The resource changed, once or more since the last news. One change may be told twice, none is left out.
+    /// The resource changed, once or more since the last event. A change may be reported twice, but never be missed.
     Updated {
         /// The resource, or the part of it that changed last.
         uri: String,
     },
-    /// The server does not tell of changes.
+    /// The server refused the subscription, for this reason.
     Refused(String),
 }
 
-/// Why nothing is heard of a resource.
+/// Why a subscription failed.
 #[derive(Debug, Error)]
 pub enum SubscribeError {
     /// There is no such server.
@@ -56,79 +43,72 @@ pub enum SubscribeError {
     /// The server is not connected; the view says why.
     #[error("`{}` is not connected", .0.name)]
     NotConnected(Arc<ServerView>),
-    /// The server cannot do it.
-    #[error("`{0}` does not tell of changes to its resources")]
+    /// The server does not support subscriptions.
+    #[error("`{0}` does not announce changes of its resources")]
     Unsupported(String),
-    /// Too many resources of one server are heard of already.
-    #[error("`{0}` is asked about too many resources already")]
+    /// There are too many subscriptions at the server.
+    #[error("there are too many subscriptions to resources of `{0}`")]
     TooMany(String),
 }
 
-/// One holder's hold on a resource's changes. Several holders share one subscription at the server, which ends when
-/// the last of them is dropped.
+/// A subscription to a resource. All subscriptions to one resource share one at the server, which ends when the last of
+/// them is dropped.
 #[derive(Debug)]
 pub struct Subscription {
     uri: String,
     handle: ConnectionHandle,
-    /// There until the end.
+    /// `None` after the end.
     activity: Option<watch::Receiver<ResourceActivity>>,
     seen: ResourceActivity,
     _use: ConnectionUse,
 }
 
-impl Host {
-    /// Hears of changes to a resource from now on, across reconnects. Connects where nothing is connected.
-    pub async fn subscribe(&self, server: &str, uri: &str) -> Result<Subscription, SubscribeError> {
-        self.subscribe_dedicated(server, uri, None).await
+/// Subscribes to a resource, across reconnects. Connects to the server where it is not connected.
+pub(crate) async fn subscribe(
+    engine: &EngineHandle,
+    server: &str,
+    uri: &str,
+    dedicated: Option<&DedicatedConnection>,
+) -> Result<Subscription, SubscribeError> {
+    let unknown_server = || SubscribeError::UnknownServer(server.to_owned());
+    let handle = engine.connection_for(server, dedicated).await.ok_or_else(unknown_server)?;
+    handle.ensure_active(None).await.map_err(SubscribeError::NotConnected)?;
+    let view = handle.view();
+    let is_supported = view.server_info.as_ref().is_some_and(|it| match it.era {
+        Era::Legacy => it.capabilities.resources.is_some_and(|it| it.subscribe),
+        // A modern server confirms or refuses each resource.
+        Era::Modern => it.capabilities.resources.is_some(),
+    });
+    if !is_supported {
+        return Err(SubscribeError::Unsupported(server.to_owned()));
     }
-
-    /// The same on a connection that is not the one for everybody.
-    pub async fn subscribe_dedicated(
-        &self,
-        server: &str,
-        uri: &str,
-        dedicated: Option<&DedicatedConnection>,
-    ) -> Result<Subscription, SubscribeError> {
-        let unknown_server = || SubscribeError::UnknownServer(server.to_owned());
-        let handle = self.connection_for(server, dedicated).await.ok_or_else(unknown_server)?;
-        handle.ensure_active(None).await.map_err(SubscribeError::NotConnected)?;
-        let view = handle.view();
-        let is_supported = view.server_info.as_ref().is_some_and(|it| match it.era {
-            Era::Legacy => it.capabilities.resources.is_some_and(|it| it.subscribe),
-            // Such a server says of each resource whether it tells of it.
-            Era::Modern => it.capabilities.resources.is_some(),
-        });
-        if !is_supported {
-            return Err(SubscribeError::Unsupported(server.to_owned()));
-        }
-        let activity = handle.subscribe(uri).await;
-        let activity = activity.ok_or_else(|| SubscribeError::TooMany(server.to_owned()))?;
-        let seen =
-            ResourceActivity { updates: activity.borrow().updates, ..ResourceActivity::default() };
-        let _use = handle.begin_use();
-        Ok(Subscription { uri: uri.to_owned(), handle, activity: Some(activity), seen, _use })
-    }
+    let activity = handle.subscribe(uri).await;
+    let activity = activity.ok_or_else(|| SubscribeError::TooMany(server.to_owned()))?;
+    let seen =
+        ResourceActivity { updates: activity.borrow().updates, ..ResourceActivity::default() };
+    let _use = handle.begin_use();
+    Ok(Subscription { uri: uri.to_owned(), handle, activity: Some(activity), seen, _use })
 }
 
 impl Subscription {
-    /// The resource.
+    /// The resource's URI.
     pub fn uri(&self) -> &str {
         &self.uri
     }
 
-    /// The next news; none when the server is not wanted any more. May be dropped and asked again.
+    /// Waits for the next event; `None` when the server was removed. Cancel-safe.
     pub async fn next(&mut self) -> Option<ResourceEvent> {
         let activity = self.activity.as_mut()?;
         loop {
             let now = activity.borrow_and_update().clone();
-            if let Some(news) = next_event(&mut self.seen, &now) {
-                return Some(news);
+            if let Some(event) = next_event(&mut self.seen, &now) {
+                return Some(event);
             }
             activity.changed().await.ok()?;
         }
     }
 
-    /// Ends it, and comes back when the server was told, unless that takes too long.
+    /// Ends the subscription. Returns when the server has been told, or after a timeout.
     pub async fn unsubscribe(mut self) {
         drop(self.activity.take());
         let _took_too_long = timeout(UNSUBSCRIBE_TIMEOUT, self.handle.unsubscribe()).await;
@@ -137,7 +117,7 @@ impl Subscription {
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        // The task counts those who listen, so this one goes first.
+        // The actor counts receivers, so this one is dropped first.
         if let Some(activity) = self.activity.take() {
             drop(activity);
             self.handle.unsubscribe_soon();
@@ -145,9 +125,9 @@ impl Drop for Subscription {
     }
 }
 
-/// The first thing in `now` that was not seen.
+/// The first event in `now` that is not in `seen`.
 fn next_event(seen: &mut ResourceActivity, now: &ResourceActivity) -> Option<ResourceEvent> {
-    // A server that tells of a change has subscribed us, whether its answer was heard already or not.
+    // A server that announces a change has confirmed the subscription, even where its response comes later.
     let is_unacknowledged = seen.subscribed == 0 && now.updates > seen.updates;
     if now.subscribed > seen.subscribed || is_unacknowledged {
         let is_first = seen.subscribed == 0;
@@ -177,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_that_comes_before_the_answer_is_news_after_it() {
+    fn a_change_before_the_confirmation_is_reported_after_it() {
         let mut seen = ResourceActivity::default();
         let early = ResourceActivity {
             updates: 1,
@@ -194,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn many_updates_that_nobody_read_are_one() {
+    fn unread_updates_are_reported_as_one() {
         let mut seen = ResourceActivity::default();
         let now = ResourceActivity {
             subscribed: 2,

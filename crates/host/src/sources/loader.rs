@@ -23,7 +23,7 @@ use switchboard_config::settings::{DisabledServer, Settings, Theme};
 use switchboard_config::source::Source;
 use switchboard_config::template::Environment;
 
-use crate::login::connectors;
+use crate::sources::connector_cache;
 use crate::sources::paths::{PROJECT_FILE, Paths, project_root};
 use crate::sources::text_file;
 use crate::sources::text_file::{AllowedFiles, FileContent};
@@ -488,7 +488,7 @@ impl SourceReader<'_> {
         if embedded.iter().any(|it| it.source.scope == Scope::Connectors) {
             return;
         }
-        if let Some(listing) = connectors::cached_connectors(self.paths, account) {
+        if let Some(listing) = connector_cache::cached_connectors(self.paths, account) {
             let layer = listing.layer();
             self.record_layer(&layer);
             inputs.layers.push(layer);

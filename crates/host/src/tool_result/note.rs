@@ -2,10 +2,11 @@
 
 use std::fmt;
 
-use crate::builtin_tools::READ_RESULT;
-
 use super::image_fit::ImageRejection;
 use super::spill::{ResultId, SpillError};
+
+/// The name of the built-in tool that reads the rest of a result.
+pub const READ_RESULT: &str = "ReadMcpResult";
 
 /// Something that was done to an answer, or was odd about it.
 #[derive(Debug)]

@@ -7,10 +7,6 @@ use memchr::memmem::Finder;
 use switchboard_wire::jsonrpc::message::Payload;
 use tokio::sync::Semaphore;
 
-use crate::builtin_tools;
-use crate::call::pipeline::CallContext;
-use crate::host::Host;
-use crate::pool::tool::Tool;
 use crate::tool_result;
 use crate::tool_result::spill::SpillStore;
 use crate::tool_result::{OutputLimits, ToolOutput};
@@ -52,23 +48,8 @@ fn workload(response: &Payload, limits: &OutputLimits) -> Workload {
     }
 }
 
-impl Host {
-    /// What is passed on of an answer.
-    pub(crate) async fn bound_output(
-        &self,
-        context: &CallContext,
-        tool: &Tool,
-        response: Payload,
-    ) -> ToolOutput {
-        let mut limits = context.limits;
-        if tool.is_built_in() {
-            limits.characters = limits.characters.min(builtin_tools::MAX_CHARACTERS);
-        }
-        bound_response(self.image_slots(), &tool.server, (limits, &context.spill), response).await
-    }
-}
-
-async fn bound_response(
+/// What is passed on of an answer.
+pub(crate) async fn bound_response(
     image_slots: &Arc<Semaphore>,
     server: &str,
     (limits, spill): (OutputLimits, &SpillStore),

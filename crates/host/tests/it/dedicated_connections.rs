@@ -57,7 +57,7 @@ async fn send_dedicated(test_host: &TestHost, key: &str) {
     };
     let request =
         ServerRequest::idempotent("prompts/list", CALL_TIMEOUT).on_behalf_of(on_behalf_of);
-    test_host.host.request_on_behalf("notes", request).await.expect("an answer");
+    test_host.host.request("notes", request).await.expect("an answer");
 }
 
 /// Lets so many minutes pass, one at a time, with enough in between for everybody to do what is due.

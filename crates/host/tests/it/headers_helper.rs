@@ -68,7 +68,7 @@ async fn what_is_refused_twice_is_told_without_what_was_printed() {
     let view = test_host.view("s").await;
     assert!(matches!(view.status, Status::NeedsAuth(_)), "{view:#?}");
     let told = format!("{:?} {}", cause(&view), cause(&view));
-    assert!(told.contains("`headersHelper` printed is refused"), "{told}");
+    assert!(told.contains("refuses the headers of `headersHelper`"), "{told}");
     assert!(!told.contains("canary"), "{told}");
     assert_eq!(runs(folder.path()), 2);
     // A wall that was met a moment ago does not keep a helper from trying.

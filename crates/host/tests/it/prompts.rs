@@ -70,7 +70,7 @@ async fn a_context_without_a_prompt_denies_untrusted_servers() {
     test_host.apply(&[("s", ScriptedProgram::config_entry(&Script::legacy()))]).await;
     test_host.host.settled().await;
     let paths = switchboard::sources::paths::Paths::in_dir(test_host.folder.path());
-    let context = CallContext::new(&test_host.host, &paths).expect("a desk");
+    let context = CallContext::new(test_host.host.watch_pool(), &paths).expect("a call context");
     let refused = test_host.call_exposed(&context, "mcp__s__echo", json!({"text": "x"})).await;
     assert!(matches!(refused, Err(ToolCallError::Denied { .. })), "{refused:?}");
     let context = context.with_trusted_server("s");

@@ -28,7 +28,8 @@ use switchboard::permission::tool_pins::ToolPins;
 use switchboard::pool::naming::NameOrigin;
 use switchboard::pool::tool::ToolKind;
 use switchboard::pool::{self, Pool};
-use switchboard::request::send::{Idempotency, RequestError};
+use switchboard::request::error::RequestError;
+use switchboard::request::server_request::{Idempotency, RequestOptions};
 use switchboard::sources::paths::Paths;
 use switchboard::tool_result::spill::SpillStore;
 use switchboard::tool_result::{OutputLimits, ToolOutput};
@@ -167,14 +168,14 @@ impl TestHost {
 
     /// Makes a call that everybody permits, whether the server has listed the tool or not.
     pub async fn run_call(&self, name: &str, call: TestCall) -> Result<Json, RequestError> {
-        let TestCall { tool, arguments, idempotency, timeout, progress } =
-            call;
+        let TestCall { tool, arguments, idempotency, timeout, progress } = call;
         let pool = Arc::new(pool_of(name, tool, idempotency));
         let exposed = pool.tools()[0].exposed_name.clone();
         let context = self.permissive_context(watch::channel(pool).1);
+        let options = RequestOptions { progress, ..RequestOptions::new(timeout) };
         let caller = "test".to_owned();
-        let call = ToolCall { caller, exposed_name: exposed, arguments, timeout, progress };
-        match self.host.call(&context, call).await {
+        let call = ToolCall { caller, exposed_name: exposed, arguments, options };
+        match self.host.call_with(&context, call).await {
             Ok(output) => Ok(output.structured.map_or(Json::Null, |it| it.decode().expect("JSON"))),
             Err(ToolCallError::Request(error)) => Err(error),
             Err(
@@ -208,14 +209,9 @@ impl TestHost {
         arguments: Json,
     ) -> Result<ToolOutput, ToolCallError> {
         let (caller, exposed) = ("test".to_owned(), exposed.to_owned());
-        let call = ToolCall {
-            caller,
-            exposed_name: exposed,
-            arguments,
-            timeout: CALL_TIMEOUT,
-            progress: None,
-        };
-        self.host.call(context, call).await
+        let options = RequestOptions::new(CALL_TIMEOUT);
+        let call = ToolCall { caller, exposed_name: exposed, arguments, options };
+        self.host.call_with(context, call).await
     }
 
     /// Drops the host without a word, and waits until it is gone.

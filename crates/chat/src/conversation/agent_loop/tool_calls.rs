@@ -204,12 +204,10 @@ async fn call_with_progress(
     (id, progress_events): (Arc<str>, mpsc::Sender<ConversationEvent>),
 ) -> Result<switchboard::tool_result::ToolOutput, ToolCallError> {
     let (progress_in, mut updates) = mpsc::channel(PROGRESS_BUFFER);
-    let call = ToolCall {
-        caller: CALLER.to_owned(),
-        progress: Some(progress_in),
-        ..ToolCall::new(&call.tool, call.arguments.clone())
-    };
-    let calling = host.call(call_context, call);
+    let mut call = ToolCall::new(&call.tool, call.arguments.clone());
+    CALLER.clone_into(&mut call.caller);
+    call.options.progress = Some(progress_in);
+    let calling = host.call_with(call_context, call);
     tokio::pin!(calling);
     let forward = |update: Progress| {
         let _too_fast = progress_events.try_send(progress_event(&id, &update));

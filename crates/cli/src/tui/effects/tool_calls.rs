@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value as Json;
 use switchboard::call::pipeline::{CallContext, ToolCall, ToolCallError};
 use switchboard::host::Host;
+use switchboard::request::server_request::RequestOptions;
 use switchboard::tool_result::ToolOutput;
 use switchboard_chat::conversation::event::{CallOutcome, ConversationEvent, ToolCallView};
 use tokio::sync::{mpsc, watch};
@@ -102,11 +103,13 @@ impl UserCall {
             caller: CALLER.to_owned(),
             exposed_name: self.view.tool.to_string(),
             arguments: self.view.arguments.clone(),
-            timeout: self.timeout,
-            progress: Some(progress_in),
+            options: RequestOptions {
+                progress: Some(progress_in),
+                ..RequestOptions::new(self.timeout)
+            },
         };
         let outcome = {
-            let calling = self.host.call(&self.call_context, call);
+            let calling = self.host.call_with(&self.call_context, call);
             tokio::pin!(calling);
             loop {
                 tokio::select! {

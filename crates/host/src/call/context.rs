@@ -1,0 +1,94 @@
+//! What calls depend on, besides the servers.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use switchboard_config::permission::{PermissionMode, PermissionRules};
+use tokio::sync::watch;
+
+use crate::audit::log::AuditLog;
+use crate::elicitation::elicitor::DeclineAll;
+use crate::permission::active_rules::ActiveRules;
+use crate::permission::permit::PermissionCheck;
+use crate::permission::prompt::PermissionPrompt;
+use crate::permission::tool_pins::ToolPins;
+use crate::pool::Pool;
+use crate::sources::paths::Paths;
+use crate::tool_result::OutputLimits;
+use crate::tool_result::spill::SpillStore;
+
+/// What calls depend on, besides the servers.
+#[derive(Clone)]
+pub struct CallContext {
+    /// The tools.
+    pub pool: watch::Receiver<Arc<Pool>>,
+    /// The permission rules.
+    pub rules: ActiveRules,
+    /// The definitions of tools that were approved.
+    pub tool_pins: ToolPins,
+    /// The permission mode.
+    pub mode: PermissionMode,
+    /// Servers whose tools are permitted without asking.
+    pub trusted_servers: BTreeSet<String>,
+    /// Asks the user.
+    pub prompt: Arc<dyn PermissionPrompt>,
+    /// Records calls.
+    pub audit: AuditLog,
+    /// The limits of results.
+    pub limits: OutputLimits,
+    /// Stores results beyond the limits.
+    pub spill: SpillStore,
+}
+
+impl CallContext {
+    /// A context without rules and without a user to ask, so that only tools of trusted servers are permitted.
+    pub fn new(pool: watch::Receiver<Arc<Pool>>, paths: &Paths) -> io::Result<CallContext> {
+        Ok(CallContext {
+            pool,
+            rules: ActiveRules::new(PermissionRules::default()),
+            tool_pins: ToolPins::open(&paths.pins()),
+            mode: PermissionMode::Default,
+            trusted_servers: BTreeSet::new(),
+            prompt: Arc::new(DeclineAll::default()),
+            audit: AuditLog::open(&paths.audit())?,
+            limits: OutputLimits::default(),
+            spill: SpillStore::in_data_folder(&paths.data),
+        })
+    }
+
+    /// The same with one more trusted server.
+    pub fn with_trusted_server(mut self, server: &str) -> CallContext {
+        self.trusted_servers.insert(server.to_owned());
+        self
+    }
+
+    /// The same with a prompt that asks the user.
+    pub fn with_prompt(mut self, prompt: impl PermissionPrompt + 'static) -> CallContext {
+        self.prompt = Arc::new(prompt);
+        self
+    }
+
+    /// The permission check for a caller, with this prompt instead of the context's.
+    pub(super) fn permission_check<'a>(
+        &'a self,
+        caller: &'a str,
+        prompt: &'a dyn PermissionPrompt,
+    ) -> PermissionCheck<'a> {
+        PermissionCheck {
+            caller,
+            rules: &self.rules,
+            pins: &self.tool_pins,
+            mode: self.mode,
+            trusted_servers: &self.trusted_servers,
+            prompt,
+        }
+    }
+}
+
+impl fmt::Debug for CallContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CallContext").field("mode", &self.mode).finish_non_exhaustive()
+    }
+}

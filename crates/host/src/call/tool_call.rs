@@ -1,0 +1,92 @@
+//! A tool call, and why one fails.
+
+use std::time::Duration;
+
+use serde_json::Value as Json;
+use thiserror::Error;
+
+use crate::audit::log::CallOutcome;
+use crate::permission::permit::PermitDenied;
+use crate::pool::argument_check::ArgumentFault;
+use crate::pool::tool::Tool;
+use crate::request::error::RequestError;
+use crate::request::server_request::RequestOptions;
+
+/// A tool call.
+#[derive(Debug)]
+pub struct ToolCall {
+    /// The caller, for permission requests and the audit log.
+    pub caller: String,
+    /// The tool's exposed name.
+    pub exposed_name: String,
+    /// The arguments.
+    pub arguments: Json,
+    /// Timeout, progress and client.
+    pub options: RequestOptions,
+}
+
+impl ToolCall {
+    /// The default timeout.
+    pub const DEFAULT_TIMEOUT: Duration = RequestOptions::DEFAULT_TIMEOUT;
+
+    /// A call by the program itself, with the default options.
+    pub fn new(exposed_name: &str, arguments: Json) -> ToolCall {
+        ToolCall {
+            caller: "program".to_owned(),
+            exposed_name: exposed_name.to_owned(),
+            arguments,
+            options: RequestOptions::default(),
+        }
+    }
+}
+
+/// Why a call has no result.
+#[derive(Debug, Error)]
+pub enum ToolCallError {
+    /// There is no such tool.
+    #[error("there is no tool `{name}`")]
+    UnknownTool {
+        /// The requested name.
+        name: String,
+        /// Similar names.
+        nearest: Vec<String>,
+    },
+    /// The arguments do not match the tool's schema.
+    #[error("the arguments of `{tool}` do not fit")]
+    InvalidArguments {
+        /// The tool.
+        tool: String,
+        /// What is wrong with them.
+        faults: Vec<ArgumentFault>,
+    },
+    /// The call is not permitted.
+    #[error("`{tool}` is not permitted: {because}")]
+    Denied {
+        /// The tool.
+        tool: String,
+        /// The reason.
+        because: String,
+    },
+    /// The request to the server failed.
+    #[error(transparent)]
+    Request(#[from] RequestError),
+}
+
+impl ToolCallError {
+    pub(super) fn denied(tool: &Tool, PermitDenied(because): PermitDenied) -> ToolCallError {
+        ToolCallError::Denied { tool: tool.exposed_name.clone(), because }
+    }
+}
+
+impl From<&ToolCallError> for CallOutcome {
+    fn from(error: &ToolCallError) -> CallOutcome {
+        match error {
+            ToolCallError::UnknownTool { .. } | ToolCallError::InvalidArguments { .. } => {
+                CallOutcome::Invalid
+            }
+            ToolCallError::Denied { .. } => CallOutcome::Denied,
+            ToolCallError::Request(RequestError::Timeout { .. }) => CallOutcome::Timeout,
+            ToolCallError::Request(_) => CallOutcome::Failed,
+        }
+    }
+}

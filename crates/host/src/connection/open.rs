@@ -1,0 +1,243 @@
+//! Opens a connection: waits for a slot, fetches secrets, connects, signs in where the server requires it, and stores
+//! what the attempt showed about the server.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use switchboard_auth::scopes::StepUpLimit;
+use switchboard_config::entry::server::TransportKind;
+use switchboard_wire::client::handshake::EraHint;
+use switchboard_wire::connect;
+use switchboard_wire::connect::{Address, ConnectError, ConnectOptions, Connection};
+use switchboard_wire::http::client::HttpClient;
+use switchboard_wire::process::child::ProcessOptions;
+use switchboard_wire::protocol::capabilities::ClientDescription;
+use switchboard_wire::protocol::era::Era;
+use tokio::time::timeout;
+
+use crate::connection::context::ConnectionContext;
+use crate::connection::credentials::Credentials;
+use crate::connection::resolve;
+use crate::failure::{ConnectionFailure, Evidence, FailureClass, FailureKind, error_chain};
+use crate::login::headers_helper;
+use crate::login::options::LoginRequest;
+use crate::login::server_login::{LoginSlot, ServerLogin};
+use crate::sources::desired_server::DesiredServer;
+use crate::sources::network;
+use crate::storage::ttl_cache::CacheEdit;
+
+/// How long an attempt may hold its slot. A slower attempt goes on without it.
+const SLOT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// What to open.
+#[derive(Clone)]
+pub(super) struct OpenRequest {
+    pub(super) desired: DesiredServer,
+    pub(super) client_info: ClientDescription,
+    pub(super) context: Arc<ConnectionContext>,
+    pub(super) login_slot: LoginSlot,
+    /// Whether to connect even where the cache says that the server requires a login.
+    pub(super) ignore_auth_cache: bool,
+}
+
+/// Opens a connection; the user signs in on the way, where the server requires it and there is a guide. The slot is
+/// not held while the user signs in.
+pub(super) async fn open_with_login(
+    mut request: OpenRequest,
+) -> Result<Connection, ConnectionFailure> {
+    let context = request.context.clone();
+    let Some(login) = request.login_slot.login(&request.desired, &context.login).await? else {
+        // A headers helper may print other headers now than those that were refused.
+        request.ignore_auth_cache |= headers_helper::command(&request.desired.spec).is_some();
+        return open(&request, None).await;
+    };
+    let mut step_ups = StepUpLimit::default();
+    request.ignore_auth_cache |= login.has_login().await;
+    loop {
+        let cause = match open(&request, Some(&login)).await {
+            Ok(connection) => return Ok(connection),
+            Err(cause) => cause,
+        };
+        let is_rejected = matches!(cause.kind, FailureKind::AuthRequired | FailureKind::Forbidden);
+        let guide = context.login.options.guide.as_deref();
+        let (Some(guide), true) = (guide.filter(|_| is_rejected), step_ups.try_acquire()) else {
+            return Err(with_login_error(cause, &login));
+        };
+        if let Err(error) = login.sign_in(guide, &LoginRequest::default()).await {
+            return Err(cause.with_evidence(Evidence::Detail(error_chain(&error))));
+        }
+        request.ignore_auth_cache = true;
+    }
+}
+
+/// Adds the state of the login to a failure: a server that rejects us while a refresh fails only for now does not
+/// require another login.
+pub(super) async fn explain_auth_failure(
+    cause: ConnectionFailure,
+    login_slot: &LoginSlot,
+    desired: &DesiredServer,
+    context: &ConnectionContext,
+) -> ConnectionFailure {
+    if cause.kind != FailureKind::AuthRequired {
+        return cause;
+    }
+    match login_slot.login(desired, &context.login).await {
+        Ok(Some(login)) => with_login_error(cause, &login),
+        Ok(None) | Err(_) => cause,
+    }
+}
+
+/// A failure with the last error of the login, where there is one.
+fn with_login_error(cause: ConnectionFailure, login: &ServerLogin) -> ConnectionFailure {
+    match (&cause.kind, login.last_error()) {
+        (FailureKind::AuthRequired, Some(error)) => {
+            let kind = match login.may_refresh_later() {
+                true => FailureKind::LoginNotRefreshed,
+                false => FailureKind::AuthRequired,
+            };
+            ConnectionFailure { kind, ..cause }.with_evidence(Evidence::Detail(error))
+        }
+        (_, _) => cause,
+    }
+}
+
+async fn open(
+    request: &OpenRequest,
+    login: Option<&Arc<ServerLogin>>,
+) -> Result<Connection, ConnectionFailure> {
+    let OpenRequest { desired, context, .. } = request;
+    let slots = match desired.spec.transport.kind() {
+        TransportKind::Stdio => &context.local_slots,
+        TransportKind::Sse
+        | TransportKind::Http
+        | TransportKind::Ws
+        | TransportKind::SseIde
+        | TransportKind::WsIde
+        | TransportKind::Sdk
+        | TransportKind::ConnectorProxy => &context.remote_slots,
+    };
+    let slot = slots.acquire().await;
+    let key = format!("{}/{}", desired.name(), desired.fingerprint);
+    let prepared = {
+        let _slot = context.blocking_slots.acquire().await;
+        let (request, key) = (request.clone(), key.clone());
+        tokio::task::spawn_blocking(move || prepare(&request, &key)).await
+    };
+    let (address, era_hint, http_client) =
+        prepared.unwrap_or_else(|_| Err(ConnectionFailure::new(FailureKind::InvalidConfig)))?;
+    let credentials = Credentials::load(desired, &address, login, context).await?;
+    // A headers helper may have been slow; it must not hold up the attempts that wait for a slot.
+    let slot = slot.ok().filter(|_| !credentials.ran_command());
+    let address = credentials.apply(address);
+    let (stderr, log_task) = context.stderr_log.sender(desired.name());
+    let options = ConnectOptions {
+        client: request.client_info.clone(),
+        era_hint,
+        timeout: desired.spec.common.timeout.unwrap_or(context.connect_timeout),
+        process_options: ProcessOptions {
+            watchdog: context.watchdog.get(),
+            process_set: context.descendants,
+            stderr: Some(stderr),
+            ..ProcessOptions::default()
+        },
+        http_client,
+    };
+    let connected = {
+        let connecting = connect::connect(&address, &options);
+        tokio::pin!(connecting);
+        match timeout(SLOT_TIMEOUT, &mut connecting).await {
+            Ok(connected) => {
+                drop(slot);
+                connected
+            }
+            Err(_) => {
+                drop(slot);
+                connecting.await
+            }
+        }
+    };
+    // The log task ends with the process whose output it writes.
+    drop((options, log_task));
+    AttemptOutcome::of(&connected).save(context, key);
+    match connected {
+        Ok(connection) => Ok(connection),
+        Err(error) => Err(credentials.explain(connect_failure(&error, &address)).await),
+    }
+}
+
+/// What an attempt showed about a server.
+enum AttemptOutcome {
+    Era(Era),
+    AuthRequired,
+    Nothing,
+}
+
+impl AttemptOutcome {
+    fn of(connected: &Result<Connection, ConnectError>) -> AttemptOutcome {
+        match connected {
+            Ok(connection) => AttemptOutcome::Era(connection.client.server().era),
+            Err(error) => match ConnectionFailure::from(error).class() {
+                FailureClass::AuthRequired => AttemptOutcome::AuthRequired,
+                FailureClass::Transient | FailureClass::Permanent => AttemptOutcome::Nothing,
+            },
+        }
+    }
+
+    fn save(self, context: &ConnectionContext, key: String) {
+        let writer = &context.state_writer;
+        match self {
+            AttemptOutcome::Era(era) => {
+                // An unchanged entry keeps its age, so that a legacy server is probed again when it expires.
+                let value = era.as_str().to_owned();
+                writer
+                    .edit(&context.era_cache, CacheEdit::PutIfChanged { key: key.clone(), value });
+                writer.edit(&context.auth_required_cache, CacheEdit::Remove { key });
+            }
+            AttemptOutcome::AuthRequired => {
+                let edit = CacheEdit::Put { key, value: "401".to_owned() };
+                writer.edit(&context.auth_required_cache, edit);
+            }
+            AttemptOutcome::Nothing => {}
+        }
+    }
+}
+
+/// Reads caches and fetches secrets. Blocks.
+fn prepare(
+    request: &OpenRequest,
+    key: &str,
+) -> Result<(Address, EraHint, Option<HttpClient>), ConnectionFailure> {
+    let OpenRequest { desired, context, .. } = request;
+    if !request.ignore_auth_cache && context.auth_required_cache.get(key).is_some() {
+        let detail =
+            "the server required a login less than 15 minutes ago; `swb reconnect` tries again";
+        return Err(ConnectionFailure::new(FailureKind::AuthRequired)
+            .with_evidence(Evidence::Detail(detail.to_owned())));
+    }
+    let era_hint = match context.era_cache.get(key).as_deref().and_then(Era::parse) {
+        Some(Era::Legacy) => EraHint::Legacy,
+        Some(Era::Modern) | None => EraHint::Unknown,
+    };
+    let address = resolve::server_address(&desired.spec, &context.env, &context.in_process)?;
+    let http_client = match &address {
+        Address::Http(_) | Address::Sse(_) | Address::WebSocket(_) => {
+            let certificates = network::load_certificates(&desired.spec, &context.env)?;
+            Some(context.network.client(certificates)?)
+        }
+        Address::Stdio(_) | Address::InProcess(_) => None,
+    };
+    Ok((address, era_hint, http_client))
+}
+
+/// A connect error with the `PATH` that was searched, where the command was not found.
+fn connect_failure(error: &ConnectError, address: &Address) -> ConnectionFailure {
+    let cause = ConnectionFailure::from(error);
+    match (&cause.kind, address) {
+        (FailureKind::CommandNotFound { .. }, Address::Stdio(program)) => {
+            let path = program.env.iter().find(|(name, _)| name == "PATH");
+            let searched = path.map(|(_, value)| value.to_string_lossy().into_owned());
+            cause.with_evidence(Evidence::SearchedPath(searched.unwrap_or_default()))
+        }
+        (_, _) => cause,
+    }
+}

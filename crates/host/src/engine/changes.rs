@@ -1,0 +1,25 @@
+//! What a new configuration changed.
+
+use switchboard_config::problem::Problem;
+
+/// The effect of [`Host::apply`](crate::host::Host::apply), by server name.
+#[derive(Debug, Clone, Default)]
+pub struct Changes {
+    /// Servers that were added.
+    pub started: Vec<String>,
+    /// Servers whose definition changed; they are stopped and started again.
+    pub restarted: Vec<String>,
+    /// Servers that were removed.
+    pub stopped: Vec<String>,
+    /// Servers that run on unchanged.
+    pub kept: Vec<String>,
+    /// The problems of the configuration.
+    pub problems: Vec<Problem>,
+}
+
+impl Changes {
+    /// Whether no server was started, restarted or stopped.
+    pub fn is_empty(&self) -> bool {
+        self.started.is_empty() && self.restarted.is_empty() && self.stopped.is_empty()
+    }
+}

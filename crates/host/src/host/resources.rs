@@ -1,0 +1,65 @@
+//! Resources and skills of servers.
+
+use std::time::Duration;
+
+use switchboard_wire::jsonrpc::message::Payload;
+
+use super::Host;
+use crate::connection::dedicated::DedicatedConnection;
+use crate::request::error::RequestError;
+use crate::resources::skills;
+use crate::resources::skills::{Skill, SkillError};
+use crate::resources::subscription;
+use crate::resources::subscription::{SubscribeError, Subscription};
+
+impl Host {
+    /// Reads a resource, from the cache where it is still valid.
+    pub async fn read_resource(
+        &self,
+        server: &str,
+        uri: &str,
+        timeout: Duration,
+    ) -> Result<Payload, RequestError> {
+        self.services.resources().read(server, uri, timeout).await
+    }
+
+    /// Whether a server has resources. Connects to it where it is not connected.
+    pub async fn has_resources(&self, server: &str) -> Result<bool, RequestError> {
+        self.services.resources().has_resources(server).await
+    }
+
+    /// Subscribes to a resource, across reconnects. Connects to the server where it is not connected.
+    pub async fn subscribe(&self, server: &str, uri: &str) -> Result<Subscription, SubscribeError> {
+        self.subscribe_dedicated(server, uri, None).await
+    }
+
+    /// The same on a dedicated connection, or on the shared one where `dedicated` is `None`.
+    pub async fn subscribe_dedicated(
+        &self,
+        server: &str,
+        uri: &str,
+        dedicated: Option<&DedicatedConnection>,
+    ) -> Result<Subscription, SubscribeError> {
+        subscription::subscribe(self.engine(), server, uri, dedicated).await
+    }
+
+    /// Lists the skills of a server, without reading their files.
+    pub async fn skills(&self, server: &str) -> Result<Vec<Skill>, SkillError> {
+        skills::list(self.services.requests(), server).await
+    }
+
+    /// Reads the main file of a skill, and checks it against the list.
+    pub async fn load_skill(&self, server: &str, skill: &Skill) -> Result<String, SkillError> {
+        skills::load(self.services.requests(), server, skill).await
+    }
+
+    /// Reads one file of a skill, and checks it against the list.
+    pub async fn skill_file(
+        &self,
+        server: &str,
+        skill: &Skill,
+        uri: &str,
+    ) -> Result<String, SkillError> {
+        skills::read_file(self.services.requests(), server, skill, uri).await
+    }
+}

@@ -1,0 +1,73 @@
+//! Asks the user whether a call is permitted.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use serde_json::Value as Json;
+use switchboard_config::permission::{Suggestion, ToolRule};
+
+use crate::elicitation::elicitor::DeclineAll;
+use crate::permission::tool_pins::DefinitionDiff;
+use crate::pool::tool::Tool;
+
+/// Asks the user. Has no timeout.
+pub trait PermissionPrompt: Send + Sync {
+    /// Asks about one call.
+    fn decide<'a>(&'a self, request: &'a PermissionRequest<'a>) -> DecisionFuture<'a>;
+
+    /// Shows a warning to the user who permitted a call.
+    fn warn(&self, text: &str) {
+        let _not_shown = text;
+    }
+}
+
+impl PermissionPrompt for DeclineAll {
+    fn decide<'a>(&'a self, request: &'a PermissionRequest<'a>) -> DecisionFuture<'a> {
+        Box::pin(async { PermissionDecision::Deny(format!("{}, and {}", request.because, self.0)) })
+    }
+}
+
+/// Resolves to the user's decision.
+pub type DecisionFuture<'a> = Pin<Box<dyn Future<Output = PermissionDecision> + Send + 'a>>;
+
+/// A call that needs the user's permission.
+#[derive(Debug)]
+pub struct PermissionRequest<'a> {
+    /// The caller: `cli`, or the name of a client, which may act for another user.
+    pub caller: &'a str,
+    /// The tool.
+    pub tool: &'a Tool,
+    /// The arguments.
+    pub arguments: &'a Json,
+    /// Why the user is asked.
+    pub because: String,
+    /// Rules that would permit such calls in future, the narrowest first. Empty where no rule would.
+    pub suggestions: Vec<Suggestion>,
+    /// What changed in the tool's definition since it was approved, where something did.
+    pub definition_diff: Option<DefinitionDiff>,
+}
+
+/// The user's decision.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PermissionDecision {
+    /// The call is permitted.
+    Allow {
+        /// Who decided.
+        decided_by: String,
+        /// How long the permission lasts.
+        scope: GrantScope,
+    },
+    /// The call is denied, for this reason.
+    Deny(String),
+}
+
+/// How long a permission lasts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GrantScope {
+    /// For this call.
+    Once,
+    /// For calls that match this rule, during this session.
+    Session(ToolRule),
+    /// For calls that match this rule, permanently.
+    Always(ToolRule),
+}

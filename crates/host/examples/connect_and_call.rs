@@ -12,11 +12,11 @@ use switchboard::sources::paths::Paths;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    let [tool, arguments, command, more @ ..] = &words[..] else {
+    let arguments_line: Vec<String> = std::env::args().skip(1).collect();
+    let [tool, arguments, command, more @ ..] = &arguments_line[..] else {
         return Err("what to call, its arguments as JSON, and the server's command".into());
     };
-    // Logs and memories of servers go below this folder.
+    // Logs and state go below this folder.
     let folder = tempfile::tempdir()?;
     let paths = Paths::in_dir(folder.path());
     let env = HostEnv {
@@ -29,7 +29,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     host.apply(&loader::from_program("connect_and_call", &servers.to_string())).await;
     host.settled().await;
 
-    // The server was chosen by whoever started us, so its tools need no further yes.
+    // The user chose the server, so its tools are trusted.
     let context = CallContext::new(&host, &paths)?.with_trusted_server("server");
     let call = ToolCall::new(&format!("mcp__server__{tool}"), serde_json::from_str(arguments)?);
     let result = host.call(&context, call).await;

@@ -1,5 +1,4 @@
-//! A host that answers servers' questions itself: an `Ask` port of its own says who eats where, and its own word on
-//! every call decides what runs.
+//! A host with its own `Elicitor` and permission prompt: it answers booking forms itself and allows only bookings.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -19,7 +18,7 @@ use switchboard::sources::loader;
 use switchboard::sources::paths::Paths;
 use switchboard_builtin::demo;
 
-/// Fills in what it knows, and goes nowhere.
+/// Fills in the fields it knows, and opens no URLs.
 struct BookingPolicy;
 
 impl Elicitor for BookingPolicy {
@@ -30,9 +29,9 @@ impl Elicitor for BookingPolicy {
                     println!("{} asks: {}", elicitation.server, form.message);
                     let known = json!({"name": "Ada", "day": "2027-01-31", "guests": 4});
                     let known = known.as_object().cloned().unwrap_or_default();
-                    let is_asked = |name: &String| form.fields.iter().any(|it| it.name == *name);
+                    let has_field = |name: &String| form.fields.iter().any(|it| it.name == *name);
                     let answers: Map<_, _> =
-                        known.into_iter().filter(|(name, _)| is_asked(name)).collect();
+                        known.into_iter().filter(|(name, _)| has_field(name)).collect();
                     ElicitResult::Accept(answers)
                 }
                 ElicitationKind::Url(_) | ElicitationKind::Sampling(_) => {
@@ -43,7 +42,7 @@ impl Elicitor for BookingPolicy {
     }
 }
 
-/// Lets tables be booked, and nothing else.
+/// Allows bookings and denies everything else.
 impl PermissionPrompt for BookingPolicy {
     fn decide<'a>(&'a self, request: &'a PermissionRequest<'a>) -> DecisionFuture<'a> {
         Box::pin(async move {
@@ -66,8 +65,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let mut options = HostOptions::new(paths.clone(), env);
     options.elicitor = Arc::new(BookingPolicy);
     let server = demo::server(folder.path().join("notes.json"));
-    let served = InProcessServer::new(move |link| server.clone().serve(link));
-    options.in_process.insert("demo".to_owned(), served);
+    let in_process = InProcessServer::new(move |link| server.clone().serve(link));
+    options.in_process.insert("demo".to_owned(), in_process);
     let (host, task) = Host::start(options)?;
     let servers = r#"{"mcpServers": {"inn": {"type": "sdk", "name": "demo"}}}"#;
     host.apply(&loader::from_program("own_ask_port", servers)).await;

@@ -1,6 +1,6 @@
-//! What an embedding program does: say where things are, load, and look at the servers that may start.
+//! Loads the effective configuration, as an embedding program does: sets the paths, loads, and prints the servers.
 //!
-//! `cargo run --package switchboard --example effective -- CONFIG_FOLDER WORKING_FOLDER`
+//! `cargo run --package switchboard --example effective_configuration -- CONFIG_FOLDER WORKING_FOLDER`
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use switchboard::sources::paths::Paths;
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args_os().skip(1).map(PathBuf::from);
     let (Some(config), Some(working_folder)) = (arguments.next(), arguments.next()) else {
-        return Err("say the configuration folder and the working folder".into());
+        return Err("usage: effective_configuration CONFIG_FOLDER WORKING_FOLDER".into());
     };
     let configuration = load(&LoadOptions {
         paths: Paths {

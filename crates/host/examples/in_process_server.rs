@@ -1,4 +1,4 @@
-//! A server in the program itself: made with the kit, registered by name, called through the host.
+//! A server in the program itself: built with the kit, registered by name, called through the host.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ struct Greet {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let greet = Tool::new("greet", "Greets somebody.", async |_: HandlerContext, it: Greet| {
+    let greet = Tool::new("greet", "Greets a person.", async |_: HandlerContext, it: Greet| {
         Ok(ToolOutput::text(format!("Hello, {}!", it.name)))
     });
     let greet = greet.input_schema(json!({"name": {"type": "string"}}), &["name"]).read_only();
@@ -33,8 +33,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let env = HostEnv { working_folder: folder.path().to_owned(), ..HostEnv::default() };
     let paths = Paths::in_dir(folder.path());
     let mut options = HostOptions::new(paths.clone(), env);
-    let served = InProcessServer::new(move |link| server.clone().serve(link));
-    options.in_process.insert("greeter".to_owned(), served);
+    let in_process = InProcessServer::new(move |link| server.clone().serve(link));
+    options.in_process.insert("greeter".to_owned(), in_process);
     let (host, task) = Host::start(options)?;
     let servers = r#"{"mcpServers": {"greeter": {"type": "sdk", "name": "greeter"}}}"#;
     host.apply(&loader::from_program("in_process_server", servers)).await;

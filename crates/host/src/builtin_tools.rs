@@ -1,5 +1,5 @@
-//! Tools of our own: what servers offer besides tools, and what of long results was not shown.
-//! They only read, may run beside anything, and answer like any other tool. `calling` permits and bounds them too.
+//! Built-in tools: the servers' resources and the rest of long results. They only read, may run in parallel, and
+//! return results like other tools. `call` applies permissions and limits to them too.
 
 mod authenticate;
 mod list_resources;
@@ -19,48 +19,48 @@ use crate::host::Snapshot;
 use crate::pool::naming::{NameOrigin, prefix};
 use crate::pool::tool::Tool;
 
-pub(crate) use authenticate::{Authenticate, placeholder_item as stand_in};
+pub(crate) use authenticate::{Authenticate, placeholder_item};
 pub use read_result::NAME as READ_RESULT;
 
-/// The most characters that a tool of ours answers with, however much a caller would take.
+/// The maximum length of a built-in tool's result in characters, whatever the caller accepts.
 pub const MAX_CHARACTERS: usize = 100_000;
 
-/// Every tool of ours.
+/// The definitions of all built-in tools.
 pub fn definitions() -> &'static [Arc<Tool>] {
     static ALL: OnceLock<Vec<Arc<Tool>>> = OnceLock::new();
     ALL.get_or_init(|| {
-        let each =
+        let tools =
             [list_resources::definition(), read_resource::definition(), read_result::definition()];
-        each.into_iter().map(Arc::new).collect()
+        tools.into_iter().map(Arc::new).collect()
     })
 }
 
-/// A tool of ours, from its name, what it does, what it takes and how.
+/// A built-in tool from its name, description, input schema and executor.
 fn builtin_tool(
     name: &str,
     description: &str,
     schema: &Json,
-    performer: &'static dyn ToolExecutor,
+    executor: &'static dyn ToolExecutor,
 ) -> Tool {
     let payload = |json: &Json| Payload::from_json(json.to_string().into());
     let raw = json!({"name": name, "description": description, "inputSchema": schema});
-    Tool::built_in(name, description, (payload(schema), payload(&raw)), performer)
+    Tool::built_in(name, description, (payload(schema), payload(&raw)), executor)
 }
 
-/// An answer of texts.
+/// A result with text blocks.
 fn text_result(texts: &[&str]) -> Payload {
     let block = |text: &&str| json!({"type": "text", "text": text});
     let content: Vec<Json> = texts.iter().map(block).collect();
     Payload::from_json(json!({"content": content}).to_string().into())
 }
 
-/// An answer that says what went wrong, for a model to make something of.
+/// A result that tells the model about an error.
 fn error_result(message: &str) -> Payload {
     let content = json!([{"type": "text", "text": message}]);
     Payload::from_json(json!({"content": content, "isError": true}).to_string().into())
 }
 
-/// Does a rule deny the whole server? Then nobody sees what it has.
+/// Whether a rule denies the whole server. Its resources are then hidden.
 fn is_hidden(context: &CallContext, snapshot: &Snapshot, server: &str) -> bool {
     let view = snapshot.servers.get(server);
     let origin = view.map_or(NameOrigin::Configured, |view| NameOrigin::of(view.scope));
@@ -79,7 +79,7 @@ fn not_connected(view: &ServerView) -> Payload {
     error_result(&format!("`{}` is not connected: {}", view.name, status_reason(view)))
 }
 
-/// Why a server is not connected, in few words.
+/// The reason why a server is not connected, in few words.
 fn status_reason(view: &ServerView) -> String {
     view.status.cause().map_or_else(|| view.status.id().to_owned(), ToString::to_string)
 }

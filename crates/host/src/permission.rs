@@ -1,4 +1,5 @@
-//! TODO facade
+//! Permission rules at run time: the active rules, edits of settings files, simulation on past calls, and pinned tool
+//! definitions. `switchboard_config::permission` decides what a rule means.
 
 pub mod active_rules;
 pub mod settings_file;

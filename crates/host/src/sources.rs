@@ -1,4 +1,5 @@
-//! TODO facade
+//! Reads configuration from disk and writes it back: paths, files, secrets, child environments, project approvals.
+//! What the configuration means is decided by `switchboard_config`.
 
 pub mod atomic_file;
 pub mod child_env;

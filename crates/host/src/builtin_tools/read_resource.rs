@@ -1,4 +1,4 @@
-//! `ReadMcpResource`: what a resource holds. Texts are told as they are; everything else is saved, and its place told.
+//! `ReadMcpResource`: reads a resource. Returns text as it is; saves everything else to a file and returns its path.
 
 use std::time::Duration;
 
@@ -17,25 +17,25 @@ use crate::tool_result;
 use crate::tool_result::ContentBlock;
 
 const NAME: &str = "ReadMcpResource";
-/// How long a server may take, however long the caller would wait.
+/// The maximum timeout, whatever the caller allows.
 const MAX_TIMEOUT: Duration = Duration::from_secs(120);
 
 #[derive(Debug)]
 struct ReadResource;
 
-/// The tool.
+/// The tool's definition.
 pub(crate) fn definition() -> Tool {
-    let about = "Reads a resource of a server. Text is in the answer; anything else is saved to a file, whose path is in `blobSavedTo`.";
+    let description = "Reads a resource of a server. Text is in the result; anything else is saved to a file, whose path is in `blobSavedTo`.";
     let schema = json!({
         "type": "object",
         "properties": {
             "server": {"type": "string", "description": "the server"},
-            "uri": {"type": "string", "description": "the resource, as ListMcpResources tells it"},
+            "uri": {"type": "string", "description": "the resource, as ListMcpResources lists it"},
         },
         "required": ["server", "uri"],
         "additionalProperties": false,
     });
-    super::builtin_tool(NAME, about, &schema, &ReadResource)
+    super::builtin_tool(NAME, description, &schema, &ReadResource)
 }
 
 impl ToolExecutor for ReadResource {
@@ -49,7 +49,7 @@ impl ToolExecutor for ReadResource {
             match read_if_supported(work.host, server, uri, work.call.timeout.min(MAX_TIMEOUT))
                 .await
             {
-                Ok(Some(answer)) => Ok(to_tool_result(work.context, server, answer).await),
+                Ok(Some(response)) => Ok(to_tool_result(work.context, server, response).await),
                 Ok(None) => Ok(no_resources(server)),
                 Err(RequestError::UnknownServer(name)) => Ok(unknown_server(&name)),
                 Err(RequestError::NotConnected(view)) => Ok(not_connected(&view)),
@@ -59,7 +59,7 @@ impl ToolExecutor for ReadResource {
     }
 }
 
-/// Reads, where the server has resources at all.
+/// Reads the resource if the server supports resources.
 async fn read_if_supported(
     host: &Host,
     server: &str,
@@ -86,21 +86,22 @@ struct ResourceContent<'a> {
     blob: Option<&'a RawValue>,
 }
 
-/// The answer as a tool would give it.
-async fn to_tool_result(context: &CallContext, server: &str, answer: Payload) -> Payload {
-    let (limits, keep, server) = (context.limits, context.spill.clone(), server.to_owned());
+/// The response as a tool result.
+async fn to_tool_result(context: &CallContext, server: &str, response: Payload) -> Payload {
+    let (limits, spill, server) = (context.limits, context.spill.clone(), server.to_owned());
     let work = move || {
-        let Ok(ReadResourceResult { contents }) = serde_json::from_slice(answer.as_bytes()) else {
-            return error_result("the answer is not shaped as the protocol says");
+        let Ok(ReadResourceResult { contents }) = serde_json::from_slice(response.as_bytes())
+        else {
+            return error_result("the response is not valid for `resources/read`");
         };
         let blobs: Vec<&RawValue> = contents.iter().copied().filter(|it| is_blob(it)).collect();
         let blobs = Payload::encode(&contents_json(&blobs))
             .unwrap_or_else(|_| Payload::from_json("{}".into()));
-        let saved = tool_result::from_resource_read(&blobs, &server, &limits, &keep);
+        let saved = tool_result::from_resource_read(&blobs, &server, &limits, &spill);
         with_saved_paths(&contents, saved.blocks)
     };
     let converted = tokio::task::spawn_blocking(work).await;
-    converted.unwrap_or_else(|_| error_result("the answer could not be read"))
+    converted.unwrap_or_else(|_| error_result("the response could not be read"))
 }
 
 fn contents_json<'a>(blobs: &'a [&'a RawValue]) -> impl serde::Serialize + 'a {
@@ -113,7 +114,7 @@ fn is_blob(raw: &RawValue) -> bool {
     content.is_ok_and(|it| !is_text(it.text) && is_text(it.blob))
 }
 
-/// Texts as they came; each blob by the place that it was saved to.
+/// Text contents as they came, blobs replaced by the path of the saved file.
 fn with_saved_paths(contents: &[&RawValue], saved: Vec<ContentBlock>) -> Payload {
     let mut saved = saved.into_iter();
     let mut blocks: Vec<String> = Vec::new();

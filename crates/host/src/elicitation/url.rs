@@ -1,5 +1,5 @@
-//! Servers that want somebody to visit a page before they do what they are asked: has it visited, waits until the
-//! server says that it is done, and asks again.
+//! Requests that a server refuses until the user has opened a URL: elicits, waits for the server's completion
+//! notification, and retries.
 
 use std::time::Duration;
 
@@ -15,24 +15,25 @@ use crate::elicitation::elicitor::{
 use crate::host::Host;
 use crate::request::send::{RequestError, ServerRequest};
 
-/// What a server answers that wants a page visited first.
+/// The error code of a server that requires a URL elicitation first.
 const URL_ELICITATION_REQUIRED: i64 = -32042;
-/// How often one question may send people somewhere.
+/// How often one request may be refused this way.
 const MAX_ROUNDS: usize = 3;
-/// How many pages at once.
+/// The maximum number of URLs in one error.
 const MAX_URLS: usize = 8;
-/// How long a page may take before the question is asked again anyway.
+/// How long to wait for completion before the request is retried anyway.
 const MAX_WAIT: Duration = Duration::from_secs(3600);
 
 impl Host {
-    /// Asks one server; what it wants visited first is visited, where somebody agrees.
+    /// Sends a request. If the server requires URL elicitations first, completes them with the user's consent and
+    /// retries.
     pub(crate) async fn send_after_url_elicitation(
         &self,
         server: &str,
         request: ServerRequest,
     ) -> Result<Payload, RequestError> {
         for _ in 0..MAX_ROUNDS {
-            // Heard from before the question is asked: a server may be done before we have begun to wait.
+            // Subscribe before sending: the server may complete the elicitation before the wait begins.
             let mut completed = self.context().completed_elicitations.subscribe();
             let error_response = match self.send_with_retries(server, request.clone()).await {
                 Err(RequestError::ErrorResponse(error))
@@ -52,7 +53,7 @@ impl Host {
         self.send_with_retries(server, request).await
     }
 
-    /// Has every page visited. The error is why one was not.
+    /// Completes all required elicitations. The error is the reason why one was declined.
     async fn complete_url_elicitations(
         &self,
         server: &str,
@@ -72,22 +73,22 @@ impl Host {
                 ElicitResult::Accept(_) => {}
                 ElicitResult::Decline(reason) | ElicitResult::Cancel(reason) => return Err(reason),
             }
-            let over = async {
+            let completion = async {
                 tokio::select! {
                     () = wait_for_notification(completed, server, id.as_deref()) => WaitOutcome::Retry,
-                    waited = elicitor.wait_for_completion(&elicitation) => waited,
+                    outcome = elicitor.wait_for_completion(&elicitation) => outcome,
                 }
             };
-            match timeout(MAX_WAIT, over).await {
+            match timeout(MAX_WAIT, completion).await {
                 Ok(WaitOutcome::Retry) | Err(_) => {}
-                Ok(WaitOutcome::GivenUp) => return Err("somebody gave up waiting".to_owned()),
+                Ok(WaitOutcome::GivenUp) => return Err("the user gave up waiting".to_owned()),
             }
         }
         Ok(())
     }
 }
 
-/// Comes back when the server has said that it is done.
+/// Waits until the server reports the elicitation as complete.
 async fn wait_for_notification(
     completed: &mut Receiver<(String, String)>,
     server: &str,
@@ -96,21 +97,21 @@ async fn wait_for_notification(
     let Some(id) = id else { return std::future::pending().await };
     loop {
         match completed.recv().await {
-            Ok((from, what)) if from == server && what == id => return,
+            Ok((from, completed_id)) if from == server && completed_id == id => return,
             Ok(_) => {}
-            // What was missed may have been it.
+            // One of the missed notifications may have been the awaited one.
             Err(RecvError::Lagged(_)) => return,
             Err(RecvError::Closed) => return std::future::pending().await,
         }
     }
 }
 
-/// The pages that an error names.
+/// The elicitations in an error's data.
 fn parse_url_elicitations(error: &RpcError) -> Result<Vec<UrlElicitation>, InvalidElicitation> {
     let data: Json = error.data.as_ref().and_then(|it| it.decode().ok()).unwrap_or_default();
-    let pages = data["elicitations"].as_array().cloned().unwrap_or_default();
-    if pages.is_empty() {
+    let elicitations = data["elicitations"].as_array().cloned().unwrap_or_default();
+    if elicitations.is_empty() {
         return Err(InvalidElicitation::Url);
     }
-    pages.iter().take(MAX_URLS).map(UrlElicitation::parse).collect()
+    elicitations.iter().take(MAX_URLS).map(UrlElicitation::parse).collect()
 }

@@ -1,6 +1,5 @@
-//! Keeps the pool of all tools as fresh as the servers' catalogues and the rules are.
-//! One task does it, beside the engine: a connection never waits for it. It works only where something changed that
-//! a pool is made of, and off the runtime's threads where there is much to do.
+//! Rebuilds the pool when the servers' catalogues or the rules change. One task does this; connections never wait for
+//! it. It rebuilds only if an input of the pool changed, and on a blocking thread if there are many tools.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,27 +19,27 @@ use crate::pool::naming::{NameOrigin, sanitise};
 use crate::pool::tool::ToolKind;
 use crate::pool::{Pool, PoolRules, ServerTools};
 
-/// More tools than this are put together on a thread of their own.
+/// With more tools than this, the pool is built on a blocking thread.
 const BLOCKING_THRESHOLD: usize = 200;
 
-/// The pool, for readers.
+/// The readers' side of the pool.
 #[derive(Debug, Clone)]
 pub(crate) struct PoolReceiver {
     pools: watch::Receiver<Arc<Pool>>,
-    /// The revision of the newest snapshot that is in the pool.
+    /// The revision of the newest snapshot that the pool includes.
     covered_revision: watch::Receiver<u64>,
 }
 
-/// Makes the first pool, and the work that follows the snapshots. That work ends with them. A host that is not here to
-/// stay has no tools to sign in with: nobody would be there when the browser comes back.
+/// Builds the first pool, and the future that follows the snapshots and ends with them. A short-lived host gets no
+/// login placeholders, because it would not be running when the browser returns.
 pub(crate) fn new(
     snapshots: watch::Receiver<Arc<Snapshot>>,
     policy: RetryPolicy,
 ) -> (PoolReceiver, impl Future<Output = ()> + Send + 'static) {
     let first = PoolInputs::default().build(&Pool::default());
     let (pool, pools) = watch::channel(Arc::new(first));
-    let (cover, covered_revision) = watch::channel(0);
-    (PoolReceiver { pools, covered_revision }, run(snapshots, policy, pool, cover))
+    let (covered_sender, covered_revision) = watch::channel(0);
+    (PoolReceiver { pools, covered_revision }, run(snapshots, policy, pool, covered_sender))
 }
 
 async fn run(
@@ -52,11 +51,11 @@ async fn run(
     let mut current_inputs = PoolInputs::default();
     loop {
         let snapshot = snapshots.borrow_and_update().clone();
-        let now = PoolInputs::of(&snapshot, &current_inputs, policy);
-        if !now.builds_same_pool(&current_inputs) {
-            let before = pool.borrow().clone();
-            pool.send_replace(assemble(before, now.clone()).await);
-            current_inputs = now;
+        let inputs = PoolInputs::of(&snapshot, &current_inputs, policy);
+        if !inputs.builds_same_pool(&current_inputs) {
+            let previous = pool.borrow().clone();
+            pool.send_replace(build_pool(previous, inputs.clone()).await);
+            current_inputs = inputs;
         }
         covered_revision.send_replace(snapshot.revision);
         if snapshots.changed().await.is_err() {
@@ -65,52 +64,52 @@ async fn run(
     }
 }
 
-async fn assemble(before: Arc<Pool>, now: PoolInputs) -> Arc<Pool> {
-    if now.count() <= BLOCKING_THRESHOLD {
-        return Arc::new(now.build(&before));
+async fn build_pool(previous: Arc<Pool>, inputs: PoolInputs) -> Arc<Pool> {
+    if inputs.count() <= BLOCKING_THRESHOLD {
+        return Arc::new(inputs.build(&previous));
     }
-    let previous = before.clone();
-    let assembling = tokio::task::spawn_blocking(move || Arc::new(now.build(&before)));
-    // What cannot be put together must not take away what there is.
-    assembling.await.unwrap_or(previous)
+    let fallback = previous.clone();
+    let building = tokio::task::spawn_blocking(move || Arc::new(inputs.build(&previous)));
+    // If building fails, keep the previous pool.
+    building.await.unwrap_or(fallback)
 }
 
-/// Everything that a pool is made of.
+/// All inputs of a pool.
 #[derive(Debug, Clone, Default)]
 struct PoolInputs {
     servers: BTreeMap<String, ServerInput>,
     rules: Arc<permission::PermissionRules>,
 }
 
-/// What a server adds.
+/// The inputs from one server.
 #[derive(Debug, Clone)]
 struct ServerInput {
     origin: NameOrigin,
     catalogue: Arc<Catalogue>,
     filter: ToolFilter,
     fingerprint: Fingerprint,
-    /// The tool that stands for a server which wants a login.
+    /// The placeholder tool of a server that requires a login.
     placeholder: Option<(LoginMethod, Arc<ListItem>)>,
 }
 
 impl PoolInputs {
-    fn of(snapshot: &Snapshot, before: &PoolInputs, policy: RetryPolicy) -> PoolInputs {
-        let one = |view: &Arc<ServerView>| {
-            let before = before.servers.get(&view.name);
-            let before = before.filter(|it| it.fingerprint == view.fingerprint);
+    fn of(snapshot: &Snapshot, previous: &PoolInputs, policy: RetryPolicy) -> PoolInputs {
+        let server_input = |view: &Arc<ServerView>| {
+            let previous = previous.servers.get(&view.name);
+            let previous = previous.filter(|it| it.fingerprint == view.fingerprint);
             let input = ServerInput {
                 origin: NameOrigin::of(view.scope),
                 catalogue: view.catalogue.clone(),
                 filter: snapshot.tool_filters.get(&view.name).cloned().unwrap_or_default(),
                 fingerprint: view.fingerprint.clone(),
                 placeholder: match policy {
-                    RetryPolicy::RetryWithBackoff => login_placeholder(view, snapshot, before),
+                    RetryPolicy::RetryWithBackoff => login_placeholder(view, snapshot, previous),
                     RetryPolicy::NoRetry => None,
                 },
             };
             (view.name.clone(), input)
         };
-        let servers = snapshot.servers.values().map(one).collect();
+        let servers = snapshot.servers.values().map(server_input).collect();
         PoolInputs { servers, rules: snapshot.rules.clone() }
     }
 
@@ -118,13 +117,13 @@ impl PoolInputs {
         self.servers.values().map(|it| it.catalogue.items(ListKind::Tools).len()).sum()
     }
 
-    /// Would the same pool come of both?
+    /// Whether both inputs give the same pool.
     fn builds_same_pool(&self, other: &PoolInputs) -> bool {
-        let is_same = |(one, other): (&ServerInput, &ServerInput)| {
-            let (old, new) = (&other.catalogue, &one.catalogue);
+        let is_same = |(server_input, other): (&ServerInput, &ServerInput)| {
+            let (old, new) = (&other.catalogue, &server_input.catalogue);
             let method = |it: &ServerInput| it.placeholder.as_ref().map(|it| it.0);
-            (one.origin, &one.filter) == (other.origin, &other.filter)
-                && method(one) == method(other)
+            (server_input.origin, &server_input.filter) == (other.origin, &other.filter)
+                && method(server_input) == method(other)
                 && (Arc::ptr_eq(old, new)
                     || old.items(ListKind::Tools) == new.items(ListKind::Tools))
         };
@@ -133,7 +132,7 @@ impl PoolInputs {
             && self.servers.values().zip(other.servers.values()).all(is_same)
     }
 
-    fn build(&self, before: &Pool) -> Pool {
+    fn build(&self, previous: &Pool) -> Pool {
         let sources = self.servers.iter().map(|(server, it)| ServerTools {
             server,
             origin: it.origin,
@@ -150,31 +149,34 @@ impl PoolInputs {
         let is_hidden = |server: &str, tool: &str| {
             permission::tool_hidden_by(&self.rules, server, &sanitise(tool)).is_some()
         };
-        let denies = self.rules.entries().iter().any(|it| it.effect == PermissionEffect::Deny);
-        let hidden: &dyn Fn(&str, &str) -> bool = if denies { &is_hidden } else { &|_, _| false };
-        before.next_revision(sources, &PoolRules { hidden, built_in: builtin_tools::definitions() })
+        let has_deny_rules =
+            self.rules.entries().iter().any(|it| it.effect == PermissionEffect::Deny);
+        let hidden: &dyn Fn(&str, &str) -> bool =
+            if has_deny_rules { &is_hidden } else { &|_, _| false };
+        previous
+            .next_revision(sources, &PoolRules { hidden, built_in: builtin_tools::definitions() })
     }
 }
 
-/// The tool that stands for a server which wants a login. It stays while that server is being connected to after one,
-/// so that the server's own tools take its place at once.
+/// The placeholder tool of a server that requires a login. It stays while the server reconnects after the login, so
+/// that the server's own tools replace it at once.
 fn login_placeholder(
     view: &ServerView,
     snapshot: &Snapshot,
-    before: Option<&ServerInput>,
+    previous: Option<&ServerInput>,
 ) -> Option<(LoginMethod, Arc<ListItem>)> {
-    let previous = before.and_then(|it| it.placeholder.clone());
+    let previous = previous.and_then(|it| it.placeholder.clone());
     match &view.status {
         Status::NeedsAuth(_) => previous.or_else(|| {
             let method = snapshot.connections.get(&view.name)?.login_method()?;
-            Some((method, Arc::new(builtin_tools::stand_in(&view.name, method))))
+            Some((method, Arc::new(builtin_tools::placeholder_item(&view.name, method))))
         }),
         Status::Pending { .. } => previous,
         Status::Connected | Status::Failed(_) | Status::Disabled => None,
     }
 }
 
-/// Tells what changed in the pool, for whoever watches it.
+/// Reports changes of the pool to a subscriber.
 #[derive(Debug)]
 pub struct PoolWatch {
     pools: watch::Receiver<Arc<Pool>>,
@@ -182,19 +184,18 @@ pub struct PoolWatch {
 }
 
 impl PoolWatch {
-    /// The pool as it was when something was last told of it.
+    /// The pool at the last reported change.
     pub fn pool(&self) -> &Arc<Pool> {
         &self.seen
     }
 
-    /// Waits for the next change and tells it; changes that came together are told together. None when the host is
-    /// gone.
+    /// Waits for the next change; combines changes that came together. `None` when the host has stopped.
     pub async fn next(&mut self) -> Option<PoolDiff> {
         loop {
             self.pools.changed().await.ok()?;
-            let now = self.pools.borrow_and_update().clone();
-            let changes = diff(&self.seen, &now);
-            self.seen = now;
+            let inputs = self.pools.borrow_and_update().clone();
+            let changes = diff(&self.seen, &inputs);
+            self.seen = inputs;
             if !changes.is_empty() {
                 return Some(changes);
             }
@@ -203,24 +204,24 @@ impl PoolWatch {
 }
 
 impl Host {
-    /// All tools as far as they are known now.
+    /// The current pool.
     pub fn pool(&self) -> Arc<Pool> {
         self.pools().pools.borrow().clone()
     }
 
-    /// All tools now and later.
+    /// A receiver of the current and future pools.
     pub fn watch_pool(&self) -> watch::Receiver<Arc<Pool>> {
         self.pools().pools.clone()
     }
 
-    /// What changes about the tools from now on.
+    /// Reports changes of the pool from now on.
     pub fn watch_pool_changes(&self) -> PoolWatch {
         let mut pools = self.watch_pool();
         let seen = pools.borrow_and_update().clone();
         PoolWatch { pools, seen }
     }
 
-    /// All tools, once those of [`Host::snapshot`] are among them.
+    /// The pool, once it includes the tools of [`Host::snapshot`].
     pub async fn settled_pool(&self) -> Arc<Pool> {
         let revision = self.snapshot().revision;
         let mut covered_revision = self.pools().covered_revision.clone();

@@ -13,9 +13,11 @@ mod endpoint_fault;
 mod grant_store;
 mod jwt;
 mod metadata;
+mod oauth_error;
 mod observed_request;
 mod resource_guard;
 mod router;
+mod shared_state;
 mod token_endpoint;
 mod token_exchange;
 
@@ -25,9 +27,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde_json::{Value, json};
 
 use crate::http::loopback::ServerThread;
+use crate::http::recorded_request::RecordedRequest;
 use crate::processes::wait_until;
-use crate::scripted::{RecordedRequest, RunMode, ServerState};
-use router::SharedState;
+use crate::scripted::{RunMode, ServerState};
+use shared_state::SharedState;
 
 pub use config::{
     AuthorizationConfig, Challenge, ClientMetadataDocuments, Consent, DeviceOutcome, DevicePolling,
@@ -37,7 +40,6 @@ pub use config::{
 };
 pub use endpoint_fault::{Endpoint, EndpointFault, ResponseFault};
 pub use grant_store::Counters;
-pub(crate) use jwt::random_token;
 pub use jwt::{SigningKey, UnverifiedJwt, jwk_thumbprint, sha256_base64url};
 pub use observed_request::{ObservedRequest, Site};
 

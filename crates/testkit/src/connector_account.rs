@@ -13,13 +13,12 @@ use axum::routing::get;
 use serde_json::{Value, json};
 use url::form_urlencoded;
 
-use crate::authorization_server::random_token;
 use crate::http::loopback::{LoopbackListener, ServerThread};
+use crate::http::recorded_request::{RecordedRequest, recorded_headers};
+use crate::http::response::{empty_response, json_response, with_header};
+use crate::random::random_token;
 use crate::scripted::script::Script;
-use crate::scripted::{
-    RecordedRequest, RunMode, ServerState, Transport, empty_response, json_response,
-    recorded_headers, router, with_header,
-};
+use crate::scripted::{RunMode, ServerState, Transport, router};
 
 /// A connector of the account.
 #[derive(Debug, Clone)]

@@ -22,8 +22,7 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use crate::http::loopback::{LoopbackListener, ServerThread};
-use crate::scripted::recorded_headers;
-use crate::scripted::test_server::RecordedRequest;
+use crate::http::recorded_request::{RecordedRequest, recorded_headers};
 
 /// How long a test waits for a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);

@@ -10,6 +10,7 @@
 mod catalogue;
 mod client_channel;
 mod client_session;
+mod dispatch;
 mod protocol;
 pub mod quirk;
 mod response_quirks;
@@ -25,14 +26,11 @@ use std::{env, fs};
 
 use serde_json::{Value, json};
 
-pub use server_state::RecordedRequest;
 pub(crate) use server_state::{RunMode, ServerState};
-pub use transport::network::Transport;
-pub(crate) use transport::network::{
-    RunningServer, empty_response, json_response, recorded_headers, router, spawn_server,
-    with_header,
-};
-pub use transport::stdio::{run_if_grandchild, serve_network, serve_stdio};
+pub(crate) use transport::network::{RunningServer, router, spawn_server};
+pub use transport::network::{Transport, serve_network};
+pub use transport::process_quirks::run_if_grandchild;
+pub use transport::stdio::serve_stdio;
 
 use crate::scripted::script::Script;
 

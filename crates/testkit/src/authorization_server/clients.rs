@@ -14,12 +14,13 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use url::{Url, form_urlencoded};
 
-use super::config::{AuthorizationConfig, ClientMetadataDocuments, OAuthQuirk, Registration};
+use super::config::{ClientMetadataDocuments, Registration};
 use super::grant_store::{GrantStore, RegisteredClient};
 use super::jwt::UnverifiedJwt;
-use super::observed_request::Site;
-use super::router::{ReceivedRequest, SharedState};
-use crate::scripted::{json_response, with_header};
+use super::oauth_error::{OAuthError, with_no_store};
+use super::observed_request::{ObservedRequest, Site};
+use super::shared_state::SharedState;
+use crate::http::response::json_response;
 
 /// How long a client's document may take.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
@@ -27,43 +28,10 @@ const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
 const MAX_DOCUMENT_BYTES: usize = 64 * 1024;
 const JWT_BEARER_ASSERTION: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 
-/// Why a request at a token endpoint is refused: the word of the standards.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct OAuthError {
-    pub status: u16,
-    pub error: String,
-    pub description: &'static str,
-}
-
-impl OAuthError {
-    pub fn new(error: &str, description: &'static str) -> OAuthError {
-        let status = if error == "invalid_client" { 401 } else { 400 };
-        OAuthError { status, error: error.to_owned(), description }
-    }
-
-    /// As an answer of this authority.
-    pub fn to_response(&self, charter: &AuthorizationConfig) -> Response {
-        let mut body = json!({"error": self.error, "error_description": self.description});
-        let code = match charter.has_quirk(&OAuthQuirk::ErrorsWithStatus200) {
-            true => {
-                body["ok"] = json!(false);
-                StatusCode::OK
-            }
-            false => StatusCode::from_u16(self.status).expect("these are real statuses"),
-        };
-        with_no_store(json_response(code, Body::from(body.to_string())))
-    }
-}
-
-/// With the header that keeps an answer out of every cache.
-pub(crate) fn with_no_store(response: Response) -> Response {
-    with_header(response, "cache-control", "no-store")
-}
-
 /// Registers a client (RFC 7591).
-pub(crate) fn register(shared: &SharedState, received: &ReceivedRequest) -> Response {
+pub(crate) fn register(shared: &SharedState, received: &ObservedRequest) -> Response {
     let mut store = shared.store();
-    let metadata: Value = serde_json::from_str(&received.observed.body).unwrap_or_default();
+    let metadata: Value = serde_json::from_str(&received.body).unwrap_or_default();
     let redirects: Option<Vec<String>> = metadata["redirect_uris"]
         .as_array()
         .map(|uris| uris.iter().filter_map(Value::as_str).map(str::to_owned).collect());
@@ -164,15 +132,14 @@ fn is_loopback(url: &Url) -> bool {
 pub(crate) fn authenticate_client(
     shared: &SharedState,
     store: &mut GrantStore,
-    received: &ReceivedRequest,
+    received: &ObservedRequest,
 ) -> Result<String, OAuthError> {
-    let seen = &received.observed;
     let refuse = |description| Err(OAuthError::new("invalid_client", description));
-    let basic = seen.header("authorization").and_then(|it| it.strip_prefix("Basic "));
+    let basic = received.header("authorization").and_then(|it| it.strip_prefix("Basic "));
     let credentials = [
         basic.is_some(),
-        seen.fields.contains_key("client_secret"),
-        seen.fields.contains_key("client_assertion"),
+        received.fields.contains_key("client_secret"),
+        received.fields.contains_key("client_assertion"),
     ];
     if credentials.iter().filter(|&&it| it).count() > 1 {
         return Err(OAuthError::new("invalid_request", "a client shows who it is in one way only"));
@@ -180,13 +147,13 @@ pub(crate) fn authenticate_client(
     let (method, id, presented) = if let Some(basic) = basic {
         let Some((id, secret)) = parse_basic(basic) else { return refuse("that is no Basic") };
         ("client_secret_basic", id, Some(secret))
-    } else if seen.fields.contains_key("client_assertion") {
+    } else if received.fields.contains_key("client_assertion") {
         let id = client_assertion_subject(shared, store, received)?;
         ("private_key_jwt", id, None)
     } else {
-        let secret = seen.fields.get("client_secret").cloned();
+        let secret = received.fields.get("client_secret").cloned();
         let method = if secret.is_some() { "client_secret_post" } else { "none" };
-        (method, seen.field("client_id").to_owned(), secret)
+        (method, received.field("client_id").to_owned(), secret)
     };
     let is_accepted = store.config.auth_methods.iter().any(|it| it == method);
     if received.site != Site::Identity && !is_accepted {
@@ -218,13 +185,13 @@ fn parse_basic(text: &str) -> Option<(String, String)> {
 fn client_assertion_subject(
     shared: &SharedState,
     store: &mut GrantStore,
-    received: &ReceivedRequest,
+    received: &ObservedRequest,
 ) -> Result<String, OAuthError> {
     let refuse = |description| Err(OAuthError::new("invalid_client", description));
-    if received.observed.field("client_assertion_type") != JWT_BEARER_ASSERTION {
+    if received.field("client_assertion_type") != JWT_BEARER_ASSERTION {
         return refuse("that is no assertion of a known type");
     }
-    let Some(token) = UnverifiedJwt::parse(received.observed.field("client_assertion")) else {
+    let Some(token) = UnverifiedJwt::parse(received.field("client_assertion")) else {
         return refuse("the assertion is no token");
     };
     let claims = &token.claims;

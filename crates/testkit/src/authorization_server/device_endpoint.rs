@@ -5,15 +5,16 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::json;
 
-use super::clients::{OAuthError, authenticate_client, with_no_store};
+use super::clients::authenticate_client;
 use super::config::DeviceOutcome;
 use super::grant_store::{DeviceAuthorization, Grant, GrantStore};
-use super::observed_request::Site;
-use super::router::{ReceivedRequest, SharedState};
-use crate::scripted::{empty_response, json_response};
+use super::oauth_error::{OAuthError, with_no_store};
+use super::observed_request::{ObservedRequest, Site};
+use super::shared_state::SharedState;
+use crate::http::response::{empty_response, json_response};
 
 /// Gives a device its codes.
-pub(crate) fn start(shared: &SharedState, request: &ReceivedRequest) -> Response {
+pub(crate) fn start(shared: &SharedState, request: &ObservedRequest) -> Response {
     let mut store = shared.store();
     if store.config.device.is_none() {
         return empty_response(StatusCode::NOT_FOUND);
@@ -24,12 +25,11 @@ pub(crate) fn start(shared: &SharedState, request: &ReceivedRequest) -> Response
     };
     let code = store.new_token("device");
     let login = store.next_number();
-    let seen = &request.observed;
     let grant = Grant {
         site: request.site,
         client,
-        scopes: seen.field("scope").split_whitespace().map(str::to_owned).collect(),
-        resource: seen.fields.get("resource").cloned(),
+        scopes: request.field("scope").split_whitespace().map(str::to_owned).collect(),
+        resource: request.fields.get("resource").cloned(),
         dpop_thumbprint: None,
         login,
     };
@@ -49,11 +49,11 @@ pub(crate) fn start(shared: &SharedState, request: &ReceivedRequest) -> Response
 /// What a device is told that asks whether somebody said yes.
 pub(crate) fn poll(
     store: &mut GrantStore,
-    request: &ReceivedRequest,
+    request: &ObservedRequest,
     client: &str,
 ) -> Result<Grant, OAuthError> {
     let refuse = |error| Err(OAuthError::new(error, "the device is not signed in"));
-    let code = request.observed.field("device_code");
+    let code = request.field("device_code");
     let polling = store.config.device;
     let (Some(polling), Some(device)) = (polling, store.devices.get_mut(code)) else {
         return refuse("invalid_grant");

@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use futures_util::stream;
 
-use crate::scripted::{empty_response, json_response, with_header};
+use crate::http::response::{empty_response, json_response, with_header};
 
 /// An endpoint of an authority.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use super::config::{AuthorizationConfig, OAuthQuirk};
 use super::endpoint_fault::{Endpoint, ResponseFault};
-use super::jwt::random_token;
 use super::observed_request::{ObservedRequest, Site};
+use crate::random::random_token;
 
 /// How often things happened.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

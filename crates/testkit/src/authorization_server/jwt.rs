@@ -116,13 +116,6 @@ pub fn sha256_base64url(bytes: &[u8]) -> String {
     base64url_encode(digest(&SHA256, bytes).as_ref())
 }
 
-/// Text that nobody can guess.
-pub fn random_token() -> String {
-    let mut bytes = [0_u8; 12];
-    aws_lc_rs::rand::fill(&mut bytes).expect("the system has randomness");
-    base64url_encode(&bytes)
-}
-
 fn base64url_encode(bytes: &[u8]) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }

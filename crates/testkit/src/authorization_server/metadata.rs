@@ -4,11 +4,14 @@
 use serde_json::{Value, json};
 
 use super::config::{
-    AuthorizationConfig, ClientMetadataDocuments, DpopPolicy, IssuerParameter, OAuthQuirk,
-    Registration,
+    AuthorizationConfig, ClientMetadataDocuments, DpopPolicy, IssuerMetadataLocation,
+    IssuerParameter, OAuthQuirk, Registration, ResourceMetadataLocation,
 };
 use super::observed_request::Site;
-use super::router::SharedState;
+use super::shared_state::SharedState;
+
+/// Where the resource's metadata lies when only a challenge says so.
+const UNLISTED_METADATA_PATH: &str = "/about/this-resource.json";
 
 /// The resource's metadata (RFC 9728).
 pub fn protected_resource_metadata(shared: &SharedState, config: &AuthorizationConfig) -> Value {
@@ -125,4 +128,31 @@ pub fn identity_provider_metadata(shared: &SharedState) -> Value {
         "token_endpoint_auth_methods_supported": ["none", "client_secret_basic", "client_secret_post"],
         "authorization_response_iss_parameter_supported": true,
     })
+}
+
+/// The path of the protected resource metadata.
+pub(crate) fn resource_metadata_path(place: ResourceMetadataLocation) -> Option<&'static str> {
+    match place {
+        ResourceMetadataLocation::AtPath => Some("/.well-known/oauth-protected-resource/mcp"),
+        ResourceMetadataLocation::AtRoot => Some("/.well-known/oauth-protected-resource"),
+        ResourceMetadataLocation::InChallengeOnly => Some(UNLISTED_METADATA_PATH),
+        ResourceMetadataLocation::Absent => None,
+    }
+}
+
+/// The path of the authorization server metadata.
+pub(crate) fn issuer_metadata_path(config: &AuthorizationConfig) -> Option<String> {
+    let path = &config.issuer_path;
+    match config.issuer_metadata {
+        IssuerMetadataLocation::OauthInserted => {
+            Some(format!("/.well-known/oauth-authorization-server{path}"))
+        }
+        IssuerMetadataLocation::OidcInserted => {
+            Some(format!("/.well-known/openid-configuration{path}"))
+        }
+        IssuerMetadataLocation::OidcAppended => {
+            Some(format!("{path}/.well-known/openid-configuration"))
+        }
+        IssuerMetadataLocation::Absent => None,
+    }
 }

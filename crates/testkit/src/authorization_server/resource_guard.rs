@@ -5,16 +5,14 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use serde_json::Value;
 
-use super::config::{
-    AuthorizationConfig, Challenge, DpopPolicy, OAuthQuirk, ResourceIndicator,
-    ResourceMetadataLocation,
-};
+use super::config::{AuthorizationConfig, Challenge, DpopPolicy, OAuthQuirk, ResourceIndicator};
 use super::dpop;
 use super::dpop::{DpopError, ExpectedProof};
 use super::grant_store::GrantStore;
-use super::observed_request::Site;
-use super::router::{ReceivedRequest, SharedState, UNLISTED_METADATA_PATH};
-use crate::scripted::{json_response, with_header};
+use super::metadata::resource_metadata_path;
+use super::observed_request::{ObservedRequest, Site};
+use super::shared_state::SharedState;
+use crate::http::response::{json_response, with_header};
 
 /// The number that proofs have to repeat at the resource.
 const NONCE: &str = "number-of-the-resource";
@@ -22,12 +20,12 @@ const NONCE: &str = "number-of-the-resource";
 const UNOBTAINABLE_SCOPE: &str = "more:than:you:have";
 
 /// Is a request let in? Otherwise, the answer that it gets.
-pub(crate) fn check(shared: &SharedState, request: &ReceivedRequest) -> Result<(), Box<Response>> {
+pub(crate) fn check(shared: &SharedState, request: &ObservedRequest) -> Result<(), Box<Response>> {
     let mut store = shared.store();
     let refuse = |config: &AuthorizationConfig, denial: &Denial<'_>| {
         Err(Box::new(denial.response(shared, config)))
     };
-    let presented = request.observed.header("authorization").unwrap_or_default();
+    let presented = request.header("authorization").unwrap_or_default();
     let Some((scheme, token)) = presented.split_once(' ') else {
         return refuse(&store.config, &Denial::NoToken);
     };
@@ -46,7 +44,7 @@ pub(crate) fn check(shared: &SharedState, request: &ReceivedRequest) -> Result<(
     if grant.dpop_thumbprint.is_some() {
         let url = shared.resource_url();
         let expected_proof = ExpectedProof { url: &url, nonce: NONCE, token: Some(token) };
-        match dpop::verify_proof(&mut store, &request.observed, expected_proof) {
+        match dpop::verify_proof(&mut store, request, expected_proof) {
             Ok(key) if key == grant.dpop_thumbprint => {}
             Ok(_) | Err(DpopError::Invalid(_)) => {
                 return refuse(&store.config, &Denial::BadToken("invalid_dpop_proof"));
@@ -65,10 +63,10 @@ pub(crate) fn check(shared: &SharedState, request: &ReceivedRequest) -> Result<(
 /// The scope that a request needs and does not have.
 fn missing_scope(
     store: &GrantStore,
-    request: &ReceivedRequest,
+    request: &ObservedRequest,
     has: impl Fn(&str) -> bool,
 ) -> Option<String> {
-    let message: Value = serde_json::from_str(&request.observed.body).unwrap_or_default();
+    let message: Value = serde_json::from_str(&request.body).unwrap_or_default();
     let method = message["method"].as_str().unwrap_or_default();
     let tool = message["params"]["name"].as_str().filter(|_| method == "tools/call");
     if method == "tools/call" && store.config.has_quirk(&OAuthQuirk::AlwaysInsufficientScope) {
@@ -117,13 +115,7 @@ impl Denial<'_> {
 
     fn challenge(&self, shared: &SharedState, config: &AuthorizationConfig) -> String {
         let mut parameters = Vec::new();
-        let metadata_path = match config.resource_metadata {
-            ResourceMetadataLocation::AtPath => Some("/.well-known/oauth-protected-resource/mcp"),
-            ResourceMetadataLocation::AtRoot => Some("/.well-known/oauth-protected-resource"),
-            ResourceMetadataLocation::InChallengeOnly => Some(UNLISTED_METADATA_PATH),
-            ResourceMetadataLocation::Absent => None,
-        };
-        if let Some(metadata_path) = metadata_path
+        if let Some(metadata_path) = resource_metadata_path(config.resource_metadata)
             && config.challenge != Challenge::WithoutMetadata
         {
             parameters

@@ -9,18 +9,20 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::{Value, json};
 
-use super::clients::{OAuthError, authenticate_client, with_no_store};
+use super::clients::authenticate_client;
 use super::config::{DpopPolicy, OAuthQuirk, ResourceIndicator};
 use super::dpop;
 use super::dpop::{DpopError, ExpectedProof};
 use super::grant_store::{
     AuthorizationCode, Grant, GrantStore, RefreshOutcome, RefreshTokenIssue, TokenPair,
 };
-use super::jwt::{random_token, sha256_base64url};
-use super::observed_request::Site;
-use super::router::{KEY_ID, ReceivedRequest, SharedState};
+use super::jwt::sha256_base64url;
+use super::oauth_error::{OAuthError, with_no_store};
+use super::observed_request::{ObservedRequest, Site};
+use super::shared_state::{KEY_ID, SharedState};
 use super::{device_endpoint, token_exchange};
-use crate::scripted::{empty_response, json_response, with_header};
+use crate::http::response::{empty_response, json_response, with_header};
+use crate::random::random_token;
 
 /// The number that proofs have to repeat at the token endpoint.
 const NONCE: &str = "number-of-the-issuer";
@@ -53,11 +55,11 @@ impl Drop for RefreshInProgress {
 }
 
 /// Answers at the token endpoint.
-pub(crate) async fn respond(shared: &Arc<SharedState>, request: &ReceivedRequest) -> Response {
-    if request.observed.method != "POST" {
+pub(crate) async fn respond(shared: &Arc<SharedState>, request: &ObservedRequest) -> Response {
+    if request.method != "POST" {
         return empty_response(StatusCode::METHOD_NOT_ALLOWED);
     }
-    let is_refresh = request.observed.field("grant_type") == "refresh_token";
+    let is_refresh = request.field("grant_type") == "refresh_token";
     let refresh_guard = is_refresh.then(|| RefreshInProgress::begin(shared));
     let delay_ms = shared.store().config.token_delay_ms;
     tokio::time::sleep(Duration::from_millis(delay_ms)).await;
@@ -80,11 +82,11 @@ pub(crate) async fn respond(shared: &Arc<SharedState>, request: &ReceivedRequest
 fn issue_tokens(
     shared: &SharedState,
     store: &mut GrantStore,
-    request: &ReceivedRequest,
+    request: &ObservedRequest,
 ) -> Result<TokenResponse, OAuthError> {
     let client = authenticate_client(shared, store, request)?;
     let key = dpop_thumbprint(shared, store, request)?;
-    match request.observed.field("grant_type") {
+    match request.field("grant_type") {
         "authorization_code" => authorization_code_grant(shared, store, request, (client, key)),
         "refresh_token" => refresh_token_grant(store, request, &client, key),
         "client_credentials" => {
@@ -123,7 +125,7 @@ fn issue_tokens(
 fn dpop_thumbprint(
     shared: &SharedState,
     store: &mut GrantStore,
-    request: &ReceivedRequest,
+    request: &ObservedRequest,
 ) -> Result<Option<String>, OAuthError> {
     let binding = store.config.dpop;
     if request.site == Site::Identity || binding == DpopPolicy::Ignored {
@@ -131,7 +133,7 @@ fn dpop_thumbprint(
     }
     let url = format!("{}/token", shared.issuer_url(&store.config, request.site));
     let expected_proof = ExpectedProof { url: &url, nonce: NONCE, token: None };
-    match dpop::verify_proof(store, &request.observed, expected_proof) {
+    match dpop::verify_proof(store, request, expected_proof) {
         Ok(None) if binding != DpopPolicy::Optional => {
             Err(OAuthError::new("invalid_dpop_proof", "there is no proof"))
         }
@@ -144,11 +146,11 @@ fn dpop_thumbprint(
 fn check_resource(
     shared: &SharedState,
     store: &GrantStore,
-    request: &ReceivedRequest,
+    request: &ObservedRequest,
 ) -> Result<(), OAuthError> {
     let is_for_resource = request.site == Site::Identity
         || store.config.resource_indicator == ResourceIndicator::Ignored
-        || request.observed.field("resource") == shared.resource_url();
+        || request.field("resource") == shared.resource_url();
     match is_for_resource {
         true => Ok(()),
         false => Err(OAuthError::new("invalid_target", "that is not a resource of ours")),
@@ -158,12 +160,12 @@ fn check_resource(
 fn new_grant(
     shared: &SharedState,
     store: &mut GrantStore,
-    request: &ReceivedRequest,
+    request: &ObservedRequest,
     (client, key): (String, Option<String>),
 ) -> Result<Grant, OAuthError> {
     check_resource(shared, store, request)?;
-    let scopes = request.observed.field("scope").split_whitespace().map(str::to_owned).collect();
-    let resource = request.observed.fields.get("resource").cloned();
+    let scopes = request.field("scope").split_whitespace().map(str::to_owned).collect();
+    let resource = request.fields.get("resource").cloned();
     let login = store.next_number();
     Ok(Grant { site: request.site, client, scopes, resource, dpop_thumbprint: key, login })
 }
@@ -171,18 +173,17 @@ fn new_grant(
 fn authorization_code_grant(
     shared: &SharedState,
     store: &mut GrantStore,
-    request: &ReceivedRequest,
+    request: &ObservedRequest,
     (client, key): (String, Option<String>),
 ) -> Result<TokenResponse, OAuthError> {
-    let seen = &request.observed;
     check_resource(shared, store, request)?;
-    let code = store.take_code(seen.field("code"));
+    let code = store.take_code(request.field("code"));
     let is_right = |code: &AuthorizationCode| {
         code.grant.client == client
             && code.grant.site == request.site
-            && code.redirect_uri == seen.field("redirect_uri")
-            && (43..=128).contains(&seen.field("code_verifier").len())
-            && sha256_base64url(seen.field("code_verifier").as_bytes()) == code.challenge
+            && code.redirect_uri == request.field("redirect_uri")
+            && (43..=128).contains(&request.field("code_verifier").len())
+            && sha256_base64url(request.field("code_verifier").as_bytes()) == code.challenge
     };
     let Some(code) = code.filter(is_right) else {
         return Err(OAuthError::new("invalid_grant", "the code is not good, or not yours"));
@@ -239,7 +240,7 @@ pub(crate) fn access_token(shared: &SharedState, resource: &str, changes: &Value
 
 fn refresh_token_grant(
     store: &mut GrantStore,
-    request: &ReceivedRequest,
+    request: &ObservedRequest,
     client: &str,
     key: Option<String>,
 ) -> Result<TokenResponse, OAuthError> {
@@ -252,7 +253,7 @@ fn refresh_token_grant(
     });
     let error_code = error_code.unwrap_or_else(|| "invalid_grant".to_owned());
     let refuse = |description| Err(OAuthError::new(&error_code, description));
-    let grant = match store.redeem_refresh_token(request.observed.field("refresh_token")) {
+    let grant = match store.redeem_refresh_token(request.field("refresh_token")) {
         RefreshOutcome::Valid(grant) => grant,
         RefreshOutcome::Invalid => return refuse("the refresh token is not good"),
     };
@@ -260,7 +261,7 @@ fn refresh_token_grant(
         return refuse("the refresh token is somebody else's");
     }
     let requested_scopes: BTreeSet<String> =
-        request.observed.field("scope").split_whitespace().map(str::to_owned).collect();
+        request.field("scope").split_whitespace().map(str::to_owned).collect();
     if !requested_scopes.is_subset(&grant.scopes) {
         return Err(OAuthError::new("invalid_scope", "that is more than was granted"));
     }
@@ -309,11 +310,11 @@ fn token_response(store: &GrantStore, site: Site, issued: TokenResponse) -> Resp
 }
 
 /// Takes tokens back (RFC 7009). A token that nobody knows is no error.
-pub(crate) fn revoke(shared: &SharedState, request: &ReceivedRequest) -> Response {
+pub(crate) fn revoke(shared: &SharedState, request: &ObservedRequest) -> Response {
     let mut store = shared.store();
     match authenticate_client(shared, &mut store, request) {
         Ok(_) => {
-            store.revoke(request.observed.field("token"));
+            store.revoke(request.field("token"));
             empty_response(StatusCode::OK)
         }
         Err(refusal) => refusal.to_response(&store.config),

@@ -3,12 +3,13 @@
 
 use serde_json::{Value, json};
 
-use super::clients::OAuthError;
 use super::config::AuthorizationConfig;
 use super::grant_store::GrantStore;
-use super::jwt::{UnverifiedJwt, random_token};
-use super::observed_request::Site;
-use super::router::{KEY_ID, ReceivedRequest, SharedState};
+use super::jwt::UnverifiedJwt;
+use super::oauth_error::OAuthError;
+use super::observed_request::{ObservedRequest, Site};
+use super::shared_state::{KEY_ID, SharedState};
+use crate::random::random_token;
 
 const ID_TOKEN: &str = "urn:ietf:params:oauth:token-type:id_token";
 const ID_JAG: &str = "urn:ietf:params:oauth:token-type:id-jag";
@@ -21,11 +22,11 @@ const LIFETIME_SECONDS: u64 = 300;
 pub(crate) fn verify_assertion(
     shared: &SharedState,
     store: &mut GrantStore,
-    request: &ReceivedRequest,
+    request: &ObservedRequest,
     client: &str,
 ) -> Result<(), OAuthError> {
     let refuse = |description| Err(OAuthError::new("invalid_grant", description));
-    let Some(token) = UnverifiedJwt::parse(request.observed.field("assertion")) else {
+    let Some(token) = UnverifiedJwt::parse(request.field("assertion")) else {
         return refuse("the assertion is no token");
     };
     let claims = &token.claims;
@@ -55,15 +56,15 @@ pub(crate) fn verify_assertion(
 pub(crate) fn exchange(
     shared: &SharedState,
     config: &AuthorizationConfig,
-    request: &ReceivedRequest,
+    request: &ObservedRequest,
     client: &str,
 ) -> Result<Value, OAuthError> {
-    let seen = &request.observed;
-    if seen.field("requested_token_type") != ID_JAG || seen.field("subject_token_type") != ID_TOKEN
+    if request.field("requested_token_type") != ID_JAG
+        || request.field("subject_token_type") != ID_TOKEN
     {
         return Err(OAuthError::new("invalid_request", "only id tokens are taken, for assertions"));
     }
-    let subject = UnverifiedJwt::parse(seen.field("subject_token"));
+    let subject = UnverifiedJwt::parse(request.field("subject_token"));
     let is_valid = |token: &UnverifiedJwt| {
         token.is_signed_by(&shared.identity_key.public_jwk())
             && token.claims["aud"] == client
@@ -73,7 +74,7 @@ pub(crate) fn exchange(
         return Err(OAuthError::new("invalid_grant", "the id token is not good, or not yours"));
     };
     let issuer = shared.issuer_url(config, Site::Issuer);
-    if seen.field("audience") != issuer || seen.field("resource") != shared.resource_url() {
+    if request.field("audience") != issuer || request.field("resource") != shared.resource_url() {
         return Err(OAuthError::new("invalid_target", "nobody signs in there through us"));
     }
     let for_client = config.id_jag_client.as_deref().unwrap_or(client);

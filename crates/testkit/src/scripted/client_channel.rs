@@ -46,6 +46,11 @@ impl ClientChannel {
         self.send(Frame::Message(message.to_string().into_bytes()));
     }
 
+    /// Breaks the connection.
+    pub fn disconnect(&self) {
+        self.send(Frame::Disconnect);
+    }
+
     /// Waits until nobody can read any more; a mailbox may always be read again.
     pub async fn closed(&self) {
         match self {

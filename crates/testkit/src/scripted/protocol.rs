@@ -69,6 +69,19 @@ impl RpcError {
     }
 }
 
+/// How a request may end badly.
+#[derive(Debug)]
+pub enum RequestFailure {
+    Error(RpcError),
+    Crash,
+}
+
+impl From<RpcError> for RequestFailure {
+    fn from(rpc_error: RpcError) -> RequestFailure {
+        RequestFailure::Error(rpc_error)
+    }
+}
+
 /// The version that a request names itself.
 pub fn request_version(params: &Value) -> Option<&str> {
     params["_meta"][META_VERSION].as_str()

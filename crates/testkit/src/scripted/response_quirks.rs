@@ -1,7 +1,6 @@
 //! What goes wrong with single answers, and at the start of a server.
 //! HTTP's own ways to go wrong are in `carried`, those of processes in `over_stdio`.
 
-use std::io::Write;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -47,24 +46,6 @@ pub fn list_changed_count(script: &Script) -> usize {
     script
         .find_quirk(|quirk| if let Quirk::ListChangedStorm { n } = quirk { Some(*n) } else { None })
         .unwrap_or(0)
-}
-
-/// Writes to standard error until it is all taken.
-pub fn flood_stderr(script: &Script) {
-    let flood = script.find_quirk(|quirk| {
-        if let Quirk::FloodsStderr { bytes } = quirk { Some(*bytes) } else { None }
-    });
-    let Some(mut left) = flood else { return };
-    const LINE: &[u8] =
-        b"this server has a lot to say about nothing at all, and it says it often\n";
-    let mut stderr = std::io::stderr().lock();
-    while left > 0 {
-        let line = &LINE[LINE.len() - left.min(LINE.len())..];
-        if stderr.write_all(line).is_err() {
-            return;
-        }
-        left -= line.len();
-    }
 }
 
 /// So many letters, or a word that stands for them until they are written: a value of that size is slow to write.
@@ -189,5 +170,15 @@ fn with_invalid_utf8(text: Vec<u8>) -> Vec<u8> {
             let (front, back) = (&text[..at], &text[at + placeholder.len()..]);
             [front, b"\xff\xfe\x80", back].concat()
         }
+    }
+}
+
+/// Adds what nobody knows to a tool's result.
+pub fn add_unknown_content(server: &ServerState, result: &mut Value) {
+    if server.script.has_quirk(&Quirk::UnknownContent) {
+        if let Some(content) = result["content"].as_array_mut() {
+            content.push(json!({"type": "hologram", "frames": [1, 2], "annotations": {"x": 1}}));
+        }
+        result["x-unknown"] = json!({"nobody": "knows"});
     }
 }

@@ -2,6 +2,7 @@
 //! All conversations of one server share one actor.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt::Debug;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::process;
@@ -10,9 +11,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 use serde_json::{Value, json};
 
-use super::client_channel::{ClientChannel, Frame};
-use super::client_session::ClientSession;
-use super::response_quirks;
+use crate::http::recorded_request::RecordedRequest;
 use crate::scripted::quirk::Quirk;
 use crate::scripted::script::Script;
 
@@ -30,31 +29,6 @@ pub enum RunMode {
     InTest,
 }
 
-/// One HTTP request, or one WebSocket message.
-#[derive(Debug, Clone, PartialEq)]
-pub struct RecordedRequest {
-    /// The HTTP method; `MESSAGE` for a WebSocket message.
-    pub method: String,
-    /// Path and query.
-    pub path: String,
-    /// Headers in order, their names in lower case.
-    pub headers: Vec<(String, String)>,
-    /// The body, where it was JSON.
-    pub body: Option<Value>,
-}
-
-impl RecordedRequest {
-    /// The first header of this name, in lower case.
-    pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(it, _)| it == name).map(|(_, value)| value.as_str())
-    }
-
-    /// The method of the message in the body.
-    pub fn rpc_method(&self) -> Option<&str> {
-        self.body.as_ref()?.get("method")?.as_str()
-    }
-}
-
 /// What a modern `ask` waits for.
 #[derive(Debug)]
 pub struct PendingInput {
@@ -66,6 +40,15 @@ pub struct PendingInput {
     pub responses: Vec<Value>,
 }
 
+/// A client session as the server sees it: the receiver of notifications.
+pub trait NotificationSink: Debug + Send + Sync {
+    /// Sends a notification, if the client subscribed to it.
+    fn notify(&self, method: &str, params: &Value);
+
+    /// Ends every modern subscription with a response to the request that opened it.
+    fn end_subscriptions(&self);
+}
+
 /// Who plays a script.
 #[derive(Debug)]
 pub struct ServerState {
@@ -74,7 +57,7 @@ pub struct ServerState {
     /// What modern questions wait for, by the state that has to come back.
     pub pending_inputs: Mutex<HashMap<String, PendingInput>>,
     received: Mutex<ReceivedCounts>,
-    sessions: Mutex<Vec<Weak<ClientSession>>>,
+    sessions: Mutex<Vec<Weak<dyn NotificationSink>>>,
     recorded: Mutex<Vec<RecordedRequest>>,
     journal: Option<Mutex<File>>,
     next_number: AtomicUsize,
@@ -134,7 +117,7 @@ impl ServerState {
         }
         let (is_first, is_first_request) = self.count_message(method, message);
         if is_first_request {
-            response_quirks::flood_stderr(&self.script);
+            flood_stderr(&self.script);
         }
         let script = &self.script;
         let crashes = (is_first && script.has_quirk(&Quirk::ExitsOnFirstMessage))
@@ -211,9 +194,8 @@ impl ServerState {
         }
     }
 
-    pub fn add_session(&self, session: &Arc<ClientSession>) {
-        let mut sessions = self.sessions.lock().expect("nobody panics with it");
-        sessions.push(Arc::downgrade(session));
+    pub fn add_session(&self, session: Weak<dyn NotificationSink>) {
+        self.sessions.lock().expect("nobody panics with it").push(session);
     }
 
     pub fn record(&self, recorded: RecordedRequest) {
@@ -251,7 +233,20 @@ impl Drop for InFlightGuard {
     }
 }
 
-/// Breaks a connection on purpose.
-pub fn disconnect(channel: &ClientChannel) {
-    channel.send(Frame::Disconnect);
+/// Writes to standard error until it is all taken.
+fn flood_stderr(script: &Script) {
+    let flood = script.find_quirk(|quirk| {
+        if let Quirk::FloodsStderr { bytes } = quirk { Some(*bytes) } else { None }
+    });
+    let Some(mut left) = flood else { return };
+    const LINE: &[u8] =
+        b"this server has a lot to say about nothing at all, and it says it often\n";
+    let mut stderr = std::io::stderr().lock();
+    while left > 0 {
+        let line = &LINE[LINE.len() - left.min(LINE.len())..];
+        if stderr.write_all(line).is_err() {
+            return;
+        }
+        left -= line.len();
+    }
 }

@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::http::recorded_request::RecordedRequest;
 use crate::processes::wait_until;
 use crate::scripted::script::Script;
 use crate::scripted::{RunMode, RunningServer, Transport, spawn_server};
-
-pub use crate::scripted::RecordedRequest;
 
 /// How long a test waits for a request that has to come.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);

@@ -9,8 +9,9 @@ use tokio::sync::mpsc;
 
 use super::http_body;
 use super::http_body::Source;
-use super::network::{HttpRequest, HttpState, empty_response, event_stream_response};
-use super::streamable_http::HttpSession;
+use super::http_session::HttpSession;
+use super::http_state::{HttpRequest, HttpState};
+use crate::http::response::{empty_response, event_stream_response};
 use crate::scripted::client_channel::ClientChannel;
 use crate::scripted::client_session::ClientSession;
 use crate::scripted::protocol::Initialized;

@@ -12,9 +12,9 @@ use tokio::sync::mpsc;
 
 use super::http_body;
 use super::http_body::Source;
-use super::network::{
-    HttpRequest, HttpState, empty_response, event_stream_response, json_response, with_header,
-};
+use super::http_session::HttpSession;
+use super::http_state::{HttpRequest, HttpState};
+use crate::http::response::{empty_response, event_stream_response, json_response, with_header};
 use crate::scripted::client_channel::{ClientChannel, ReplayBuffer};
 use crate::scripted::client_session::{ClientRequest, ClientSession};
 use crate::scripted::protocol;
@@ -27,15 +27,6 @@ use crate::scripted::server_state::AfterMessage;
 mod header_check;
 
 const SESSION_HEADER: &str = "mcp-session-id";
-
-/// A session of the legacy era.
-#[derive(Debug)]
-pub struct HttpSession {
-    pub session: Arc<ClientSession>,
-    /// Streams by name, for those who missed something.
-    streams: Mutex<HashMap<String, Arc<ReplayBuffer>>>,
-    requests: AtomicUsize,
-}
 
 /// Answers a request.
 pub async fn handle(state: &Arc<HttpState>, http_request: HttpRequest) -> Response {
@@ -331,20 +322,6 @@ fn find_session(
         return Err(gone());
     }
     Ok((name.to_owned(), session))
-}
-
-impl HttpSession {
-    /// A session whose only stream is the conversation's own.
-    pub fn with_single_stream(session: Arc<ClientSession>) -> HttpSession {
-        HttpSession { session, streams: Mutex::default(), requests: AtomicUsize::new(0) }
-    }
-
-    /// Ends all streams.
-    fn close_streams(&self) {
-        for replay_buffer in self.streams.lock().expect("nobody panics with it").values() {
-            replay_buffer.close();
-        }
-    }
 }
 
 fn open_get_stream(state: &HttpState, http_request: &HttpRequest) -> Response {

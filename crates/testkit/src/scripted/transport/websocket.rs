@@ -10,11 +10,12 @@ use futures_util::{SinkExt, StreamExt};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use super::network::{HttpRequest, HttpState, empty_response};
+use super::http_state::{HttpRequest, HttpState};
+use crate::http::recorded_request::RecordedRequest;
+use crate::http::response::empty_response;
 use crate::scripted::client_channel::{ClientChannel, Frame};
 use crate::scripted::client_session::ClientSession;
 use crate::scripted::protocol::Initialized;
-use crate::scripted::server_state::RecordedRequest;
 
 const SUBPROTOCOL: &str = "mcp";
 const MAX_MESSAGE_BYTES: usize = 256 * 1024 * 1024;

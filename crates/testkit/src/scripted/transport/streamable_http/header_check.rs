@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::super::network::HttpRequest;
+use super::super::http_state::HttpRequest;
 use crate::scripted::protocol;
 use crate::scripted::protocol::RpcError;
 use crate::scripted::tools;

@@ -1,4 +1,5 @@
-//! Temp homes, project trees, a runner, servers that follow a script and a look at processes, for Switchboard's own tests.
+//! Test fixtures for Switchboard's own tests: sandboxes with a temporary home, scripted and misbehaving servers, an
+//! authorization server, a model service, pseudo-terminals and process checks.
 
 pub mod authorization_server;
 pub mod connector_account;

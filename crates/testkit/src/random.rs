@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-/// Text that nobody can guess.
+/// An unguessable token.
 pub fn random_token() -> String {
     let mut bytes = [0_u8; 12];
     aws_lc_rs::rand::fill(&mut bytes).expect("the system has randomness");

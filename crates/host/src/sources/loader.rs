@@ -40,7 +40,7 @@ pub struct LoadOptions {
     /// Values of `--mcp-config` in the order given; the last one wins.
     pub dynamic: Vec<DynamicConfig>,
     /// Whether `--strict-mcp-config` limits the scopes.
-    pub breadth: ScopeFilter,
+    pub scope_filter: ScopeFilter,
     /// Layers of the embedding program: connectors, plugins from other places, its own servers.
     pub embedded: Vec<Layer>,
     /// A layer that is used only if no server is configured, no source has a problem and no policy forbids it.
@@ -172,7 +172,7 @@ pub fn reload(options: &LoadOptions, last_valid: &mut LastValidTexts) -> Configu
     };
     let mut inputs = MergeInputs {
         environment: options.environment.clone(),
-        scope_filter: options.breadth,
+        scope_filter: options.scope_filter,
         ..MergeInputs::default()
     };
     reader.managed(&mut inputs);
@@ -195,7 +195,7 @@ pub fn reload(options: &LoadOptions, last_valid: &mut LastValidTexts) -> Configu
     let fallback = options
         .fallback
         .as_ref()
-        .filter(|_| options.dynamic.is_empty() && options.breadth == ScopeFilter::All);
+        .filter(|_| options.dynamic.is_empty() && options.scope_filter == ScopeFilter::All);
     let fallback = fallback.and_then(|layer| fallback_configuration(&inputs, layer));
     let mut effective = merge::resolve(inputs);
     effective.problems.extend(std::mem::take(&mut reader.problems));

@@ -89,7 +89,7 @@ async fn connectors_are_listed_in_pages_and_cached_for_offline_starts() {
         paths: paths.clone(),
         environment: Environment::default(),
         dynamic: Vec::new(),
-        breadth: ScopeFilter::All,
+        scope_filter: ScopeFilter::All,
         embedded: Vec::new(),
         fallback: None,
     });

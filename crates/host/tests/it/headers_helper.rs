@@ -120,7 +120,7 @@ async fn an_unapproved_project_runs_no_helper() {
         working_folder: project,
         environment: Environment::default(),
         dynamic: Vec::new(),
-        breadth: ScopeFilter::All,
+        scope_filter: ScopeFilter::All,
         embedded: Vec::new(),
         fallback: None,
     });

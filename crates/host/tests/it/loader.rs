@@ -25,7 +25,7 @@ fn options(root: &Path) -> LoadOptions {
         working_folder: root.join("project"),
         environment: Environment::default(),
         dynamic: Vec::new(),
-        breadth: ScopeFilter::All,
+        scope_filter: ScopeFilter::All,
         embedded: Vec::new(),
         fallback: None,
     }

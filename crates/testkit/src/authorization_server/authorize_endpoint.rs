@@ -1,4 +1,4 @@
-//! Where people sign in: what the person at the browser does is the charter's to say.
+//! The authorization endpoint. The configuration decides how the user responds.
 
 use axum::body::Body;
 use axum::http::StatusCode;
@@ -12,15 +12,15 @@ use super::observed_request::{ObservedRequest, Site};
 use super::shared_state::SharedState;
 use crate::http::response::{empty_response, with_header};
 
-/// Sends the browser back to whoever sent it, or shows it a page.
+/// Redirects the browser back to the client, or shows a page.
 pub(crate) async fn authorize(shared: &SharedState, request: &ObservedRequest) -> Response {
     let client = find_client(shared, request.site, request.field("client_id")).await;
     let redirect = request.field("redirect_uri");
-    // Nobody is sent anywhere before it is certain that the client wants them there.
-    let (Some(true), Ok(back)) =
+    // Never redirect before the redirect URI is verified.
+    let (Some(true), Ok(redirect_url)) =
         (client.map(|client| client.allows_redirect(redirect)), Url::parse(redirect))
     else {
-        return html_page(StatusCode::BAD_REQUEST, "<h1>Nobody asked for this</h1>");
+        return html_page(StatusCode::BAD_REQUEST, "<h1>Unknown client or redirect URI</h1>");
     };
     let (consent, fault) = {
         let store = shared.store();
@@ -31,7 +31,7 @@ pub(crate) async fn authorize(shared: &SharedState, request: &ObservedRequest) -
         (consent, request_error(shared, request, store.config.resource_indicator))
     };
     if let Some(error) = fault {
-        return redirect_back(shared, request, back, &[("error", error)]);
+        return redirect_back(shared, request, redirect_url, &[("error", error)]);
     }
     match consent {
         Consent::ShowsPage if request.field("approved") != "yes" => {
@@ -40,10 +40,13 @@ pub(crate) async fn authorize(shared: &SharedState, request: &ObservedRequest) -
                 .append_pair("approved", "yes")
                 .finish()
                 .replace('&', "&amp;");
-            let link = format!("<h1>May it?</h1><a href=\"{}?{query}\">Yes</a>", request.path);
+            let link =
+                format!("<h1>Allow access?</h1><a href=\"{}?{query}\">Yes</a>", request.path);
             html_page(StatusCode::OK, &link)
         }
-        Consent::Denies => redirect_back(shared, request, back, &[("error", "access_denied")]),
+        Consent::Denies => {
+            redirect_back(shared, request, redirect_url, &[("error", "access_denied")])
+        }
         Consent::RedirectsToAttacker => {
             let code = new_code(shared, request);
             let attacker = Url::parse(&shared.origins.attacker).expect("it is an origin");
@@ -51,12 +54,12 @@ pub(crate) async fn authorize(shared: &SharedState, request: &ObservedRequest) -
         }
         Consent::Approves | Consent::WrongState | Consent::NoState | Consent::ShowsPage => {
             let code = new_code(shared, request);
-            redirect_back(shared, request, back, &[("code", &code)])
+            redirect_back(shared, request, redirect_url, &[("code", &code)])
         }
     }
 }
 
-/// What is wrong with a request, in the word of the standards.
+/// The OAuth error code for an invalid request.
 fn request_error(
     shared: &SharedState,
     request: &ObservedRequest,
@@ -110,7 +113,7 @@ fn redirect_back(
         match config.consent {
             Consent::NoState => {}
             Consent::WrongState => {
-                pairs.append_pair("state", "nobody-gave-this");
+                pairs.append_pair("state", "wrong-state");
             }
             Consent::Approves
             | Consent::Denies

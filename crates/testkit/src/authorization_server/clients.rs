@@ -1,4 +1,4 @@
-//! Whom an authority knows: registration, documents that clients publish, and how a client shows who it is.
+//! Clients: registration, client metadata documents, and client authentication.
 
 use std::time::Duration;
 
@@ -22,9 +22,9 @@ use super::observed_request::{ObservedRequest, Site};
 use super::shared_state::SharedState;
 use crate::http::response::json_response;
 
-/// How long a client's document may take.
+/// The timeout for fetching a client metadata document.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
-/// How large it may be.
+/// The maximum size of a client metadata document.
 const MAX_DOCUMENT_BYTES: usize = 64 * 1024;
 const JWT_BEARER_ASSERTION: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 
@@ -39,34 +39,34 @@ pub(crate) fn register(shared: &SharedState, received: &ObservedRequest) -> Resp
     let secret = match store.config.registration {
         Registration::Absent => return json_response(StatusCode::NOT_FOUND, Body::empty()),
         Registration::Refused => {
-            let refusal = OAuthError::new("access_denied", "nobody may register here");
-            return OAuthError { status: 403, ..refusal }.to_response(&store.config);
+            let error = OAuthError::new("access_denied", "registration is not allowed");
+            return OAuthError { status: 403, ..error }.to_response(&store.config);
         }
         Registration::WithSecret => Some(store.new_token("secret")),
         Registration::Public => None,
     };
     if redirects.as_ref().is_none_or(Vec::is_empty) {
-        let refusal = OAuthError::new("invalid_redirect_uri", "there is no redirect_uri");
-        return refusal.to_response(&store.config);
+        let error = OAuthError::new("invalid_redirect_uri", "there is no redirect_uri");
+        return error.to_response(&store.config);
     }
     let id = store.new_token("client");
     store.counters.registrations += 1;
-    let mut answer = metadata.clone();
-    answer["client_id"] = json!(id);
-    answer["token_endpoint_auth_method"] = match (&secret, method) {
+    let mut body = metadata.clone();
+    body["client_id"] = json!(id);
+    body["token_endpoint_auth_method"] = match (&secret, method) {
         (None, _) => json!("none"),
         (Some(_), "none") => json!("client_secret_basic"),
         (Some(_), method) => json!(method),
     };
     if let Some(secret) = &secret {
-        answer["client_secret"] = json!(secret);
-        answer["client_secret_expires_at"] = json!(0);
+        body["client_secret"] = json!(secret);
+        body["client_secret_expires_at"] = json!(0);
     }
     store.clients.insert(id, RegisteredClient { secret, key: None, redirect_uris: redirects });
-    with_no_store(json_response(StatusCode::CREATED, Body::from(answer.to_string())))
+    with_no_store(json_response(StatusCode::CREATED, Body::from(body.to_string())))
 }
 
-/// A client by its id; one whose id is an address is asked there, where documents are taken.
+/// Finds a client by its id. If the id is a URL, fetches its metadata document, if documents are supported.
 pub(crate) async fn find_client(
     shared: &SharedState,
     site: Site,
@@ -84,11 +84,11 @@ pub(crate) async fn find_client(
         }
     }
     let url = Url::parse(id).ok()?;
-    let published = timeout(FETCH_TIMEOUT, fetch_client_metadata(&url)).await.ok()??;
-    if published["client_id"] != id {
+    let document = timeout(FETCH_TIMEOUT, fetch_client_metadata(&url)).await.ok()??;
+    if document["client_id"] != id {
         return None;
     }
-    let redirects = published["redirect_uris"].as_array()?.iter();
+    let redirects = document["redirect_uris"].as_array()?.iter();
     let redirects = redirects.filter_map(Value::as_str).map(str::to_owned).collect();
     let client = RegisteredClient { redirect_uris: Some(redirects), ..RegisteredClient::default() };
     shared.store().clients.insert(id.to_owned(), client.clone());
@@ -111,7 +111,7 @@ async fn fetch_client_metadata(url: &Url) -> Option<Value> {
 }
 
 impl RegisteredClient {
-    /// May its people be sent here? The port of a loopback address is free (RFC 8252).
+    /// Whether the client may use a redirect URI. The port of a loopback URI is free (RFC 8252).
     pub fn allows_redirect(&self, redirect: &str) -> bool {
         let Ok(requested) = Url::parse(redirect) else { return false };
         let Some(redirects) = &self.redirect_uris else { return is_loopback(&requested) };
@@ -128,7 +128,7 @@ fn is_loopback(url: &Url) -> bool {
     matches!(url.host_str(), Some("127.0.0.1" | "[::1]" | "localhost"))
 }
 
-/// Who asks for tokens, once they have shown it.
+/// Authenticates the client of a request and returns its id.
 pub(crate) fn authenticate_client(
     shared: &SharedState,
     store: &mut GrantStore,
@@ -142,10 +142,15 @@ pub(crate) fn authenticate_client(
         received.fields.contains_key("client_assertion"),
     ];
     if credentials.iter().filter(|&&it| it).count() > 1 {
-        return Err(OAuthError::new("invalid_request", "a client shows who it is in one way only"));
+        return Err(OAuthError::new(
+            "invalid_request",
+            "more than one client authentication method",
+        ));
     }
     let (method, id, presented) = if let Some(basic) = basic {
-        let Some((id, secret)) = parse_basic(basic) else { return refuse("that is no Basic") };
+        let Some((id, secret)) = parse_basic(basic) else {
+            return refuse("the Basic credentials are malformed");
+        };
         ("client_secret_basic", id, Some(secret))
     } else if received.fields.contains_key("client_assertion") {
         let id = client_assertion_subject(shared, store, received)?;
@@ -157,17 +162,17 @@ pub(crate) fn authenticate_client(
     };
     let is_accepted = store.config.auth_methods.iter().any(|it| it == method);
     if received.site != Site::Identity && !is_accepted {
-        return refuse("clients do not show who they are in this way here");
+        return refuse("the client authentication method is not supported");
     }
-    let Some(client) = store.clients.get(&id) else { return refuse("nobody has this id") };
-    let is_right = match method {
+    let Some(client) = store.clients.get(&id) else { return refuse("the client id is unknown") };
+    let is_authenticated = match method {
         "private_key_jwt" => true,
         "none" => client.secret.is_none() && client.key.is_none(),
         _ => client.secret.is_some() && client.secret == presented,
     };
-    match is_right {
+    match is_authenticated {
         true => Ok(id),
-        false => refuse("that is not how this client shows who it is"),
+        false => refuse("the client credentials are wrong"),
     }
 }
 
@@ -175,13 +180,13 @@ fn parse_basic(text: &str) -> Option<(String, String)> {
     let bytes = base64::engine::general_purpose::STANDARD.decode(text).ok()?;
     let text = String::from_utf8(bytes).ok()?;
     let (id, secret) = text.split_once(':')?;
-    // Both are written as in a form (RFC 6749, section 2.3.1).
-    let plain =
+    // Both parts are form-encoded (RFC 6749, section 2.3.1).
+    let form_decode =
         |part: &str| form_urlencoded::parse(part.as_bytes()).next().map(|(it, _)| it.into_owned());
-    Some((plain(id)?, plain(secret).unwrap_or_default()))
+    Some((form_decode(id)?, form_decode(secret).unwrap_or_default()))
 }
 
-/// Who signed a client's assertion (RFC 7523).
+/// The subject of a valid client assertion (RFC 7523).
 fn client_assertion_subject(
     shared: &SharedState,
     store: &mut GrantStore,
@@ -189,16 +194,16 @@ fn client_assertion_subject(
 ) -> Result<String, OAuthError> {
     let refuse = |description| Err(OAuthError::new("invalid_client", description));
     if received.field("client_assertion_type") != JWT_BEARER_ASSERTION {
-        return refuse("that is no assertion of a known type");
+        return refuse("the assertion type is not supported");
     }
     let Some(token) = UnverifiedJwt::parse(received.field("client_assertion")) else {
-        return refuse("the assertion is no token");
+        return refuse("the assertion is not a JWT");
     };
     let claims = &token.claims;
     let id = claims["sub"].as_str().unwrap_or_default().to_owned();
     let key = store.clients.get(&id).and_then(|client| client.key.clone());
     if !key.is_some_and(|key| token.is_signed_by(&key)) || claims["iss"] != claims["sub"] {
-        return refuse("the assertion is signed by somebody else");
+        return refuse("the assertion has an invalid signature or issuer");
     }
     let issuer = shared.issuer_url(&store.config, received.site);
     let endpoint = format!("{issuer}/token");
@@ -208,13 +213,13 @@ fn client_assertion_subject(
         None => is_for(&claims["aud"]),
     };
     if !is_audience {
-        return refuse("the assertion is for somebody else");
+        return refuse("the assertion has the wrong audience");
     }
     if claims["exp"].as_u64().is_none_or(|until| until <= super::unix_time()) {
-        return refuse("the assertion is over");
+        return refuse("the assertion has expired");
     }
     match claims["jti"].as_str() {
         Some(name) if store.used_jtis.insert(format!("assertion {name}")) => Ok(id),
-        Some(_) | None => refuse("the assertion was used before, or has no name"),
+        Some(_) | None => refuse("the assertion was used before or has no jti"),
     }
 }

@@ -1,4 +1,4 @@
-//! Signing in on another device (RFC 8628): how often it is told to wait, and how that ends, is the charter's to say.
+//! Device authorization (RFC 8628). The configuration decides the responses to polling.
 
 use axum::body::Body;
 use axum::http::StatusCode;
@@ -13,7 +13,7 @@ use super::observed_request::{ObservedRequest, Site};
 use super::shared_state::SharedState;
 use crate::http::response::{empty_response, json_response};
 
-/// Gives a device its codes.
+/// Issues device and user codes.
 pub(crate) fn start(shared: &SharedState, request: &ObservedRequest) -> Response {
     let mut store = shared.store();
     if store.config.device.is_none() {
@@ -21,7 +21,7 @@ pub(crate) fn start(shared: &SharedState, request: &ObservedRequest) -> Response
     }
     let client = match authenticate_client(shared, &mut store, request) {
         Ok(client) => client,
-        Err(refusal) => return refusal.to_response(&store.config),
+        Err(error) => return error.to_response(&store.config),
     };
     let code = store.new_token("device");
     let login = store.next_number();
@@ -34,19 +34,19 @@ pub(crate) fn start(shared: &SharedState, request: &ObservedRequest) -> Response
         login,
     };
     store.devices.insert(code.clone(), DeviceAuthorization { grant, polls: 0 });
-    let page = format!("{}/activate", shared.issuer_url(&store.config, Site::Issuer));
-    let answer = json!({
+    let verification_uri = format!("{}/activate", shared.issuer_url(&store.config, Site::Issuer));
+    let body = json!({
         "device_code": code,
         "user_code": "WDJB-MJHT",
-        "verification_uri": page,
-        "verification_uri_complete": format!("{page}?user_code=WDJB-MJHT"),
+        "verification_uri": verification_uri,
+        "verification_uri_complete": format!("{verification_uri}?user_code=WDJB-MJHT"),
         "expires_in": 600,
         "interval": 1,
     });
-    with_no_store(json_response(StatusCode::OK, Body::from(answer.to_string())))
+    with_no_store(json_response(StatusCode::OK, Body::from(body.to_string())))
 }
 
-/// What a device is told that asks whether somebody said yes.
+/// The result of a device's poll.
 pub(crate) fn poll(
     store: &mut GrantStore,
     request: &ObservedRequest,

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::config::{AuthorizationConfig, OAuthQuirk};
 use crate::http::response::{json_response, with_header};
 
-/// Why a request at a token endpoint is refused: the word of the standards.
+/// An OAuth error response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OAuthError {
     pub status: u16,
@@ -22,7 +22,7 @@ impl OAuthError {
         OAuthError { status, error: error.to_owned(), description }
     }
 
-    /// As an answer of this authority.
+    /// The HTTP response, subject to quirks.
     pub fn to_response(&self, config: &AuthorizationConfig) -> Response {
         let mut body = json!({"error": self.error, "error_description": self.description});
         let code = match config.has_quirk(&OAuthQuirk::ErrorsWithStatus200) {
@@ -30,13 +30,13 @@ impl OAuthError {
                 body["ok"] = json!(false);
                 StatusCode::OK
             }
-            false => StatusCode::from_u16(self.status).expect("these are real statuses"),
+            false => StatusCode::from_u16(self.status).expect("these statuses are valid"),
         };
         with_no_store(json_response(code, Body::from(body.to_string())))
     }
 }
 
-/// With the header that keeps an answer out of every cache.
+/// Forbids caching of a response.
 pub(crate) fn with_no_store(response: Response) -> Response {
     with_header(response, "cache-control", "no-store")
 }

@@ -1,4 +1,4 @@
-//! Four origins on loopback, on one thread: which path leads to which endpoint, and what is written down on the way.
+//! Starts the four origins on one thread, records requests, and dispatches them to the endpoints.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -26,7 +26,7 @@ use crate::http::recorded_request::recorded_headers;
 use crate::http::response::{empty_response, json_response};
 use crate::scripted::{ServerState, Transport, router};
 
-/// Opens all origins.
+/// Starts all origins.
 pub(crate) fn start(
     config: AuthorizationConfig,
     server: Arc<ServerState>,
@@ -51,15 +51,15 @@ pub(crate) fn start(
         (Site::Identity, identity, not_found()),
         (Site::Attacker, attacker, not_found()),
     ];
-    let servers = sites.map(|(site, port, behind)| {
+    let servers = sites.map(|(site, port, inner)| {
         let state = (Arc::clone(&shared), site);
-        (port, behind.layer(from_fn_with_state(state, receive)))
+        (port, inner.layer(from_fn_with_state(state, receive)))
     });
-    let thread = ServerThread::spawn("authority", Vec::from(servers))?;
+    let thread = ServerThread::spawn("auth-server", Vec::from(servers))?;
     Ok((shared, thread))
 }
 
-/// The endpoint that a request means.
+/// The endpoint that a request addresses.
 fn endpoint(shared: &SharedState, received: &ObservedRequest) -> Option<Endpoint> {
     let store = shared.store();
     let config = &store.config;
@@ -187,24 +187,24 @@ async fn respond_at(
         }
         Endpoint::Resource => match resource_guard::check(shared, received) {
             Ok(()) => next.run(request).await,
-            Err(refusal) => *refusal,
+            Err(rejection) => *rejection,
         },
     }
 }
 
-/// Somebody else answers everything, as a thief would.
+/// The attacker accepts every request.
 fn attacker_response(shared: &SharedState, received: &ObservedRequest) -> Response {
     if received.site != Site::Attacker {
         return empty_response(StatusCode::NOT_FOUND);
     }
-    let published = shared.client_document.lock().expect("nobody panics with it").clone();
-    match published.filter(|_| received.path == "/client.json") {
-        Some(published) => metadata_response(&published),
+    let document = shared.client_document.lock().expect("no holder of the lock panics").clone();
+    match document.filter(|_| received.path == "/client.json") {
+        Some(document) => metadata_response(&document),
         None => metadata_response(&json!({})),
     }
 }
 
-/// A document that may be kept for a while.
+/// A JSON document.
 fn metadata_response(value: &Value) -> Response {
     json_response(StatusCode::OK, Body::from(value.to_string()))
 }

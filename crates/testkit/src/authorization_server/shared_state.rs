@@ -9,10 +9,10 @@ use super::grant_store::GrantStore;
 use super::jwt::SigningKey;
 use super::observed_request::Site;
 
-/// The key by which the identity provider's tokens say who signed them.
+/// The key id in signed tokens.
 pub(crate) const KEY_ID: &str = "identity-1";
 
-/// The origins, without a slash at their end.
+/// The origins, without a trailing slash.
 #[derive(Debug, Clone)]
 pub(crate) struct Origins {
     pub resource: String,
@@ -21,12 +21,12 @@ pub(crate) struct Origins {
     pub attacker: String,
 }
 
-/// What all requests share.
+/// State that all requests share.
 #[derive(Debug)]
 pub(crate) struct SharedState {
     pub origins: Origins,
     pub identity_key: SigningKey,
-    /// A document that a client publishes about itself, elsewhere.
+    /// The published client metadata document.
     pub client_document: Mutex<Option<Value>>,
     store: Mutex<GrantStore>,
 }
@@ -42,19 +42,19 @@ impl SharedState {
     }
 
     pub fn store(&self) -> MutexGuard<'_, GrantStore> {
-        self.store.lock().expect("nobody panics with it")
+        self.store.lock().expect("no holder of the lock panics")
     }
 
     pub fn config(&self) -> AuthorizationConfig {
         self.store().config.clone()
     }
 
-    /// The protected server's address.
+    /// The URL of the protected resource.
     pub fn resource_url(&self) -> String {
         format!("{}/mcp", self.origins.resource)
     }
 
-    /// Who issues tokens at a site.
+    /// The issuer URL of a site.
     pub fn issuer_url(&self, config: &AuthorizationConfig, site: Site) -> String {
         match (site, config.issuer_origin) {
             (Site::Identity, _) => self.origins.identity.clone(),

@@ -1,4 +1,4 @@
-//! Where tokens are had and given back. What is no code and no refresh token is left to `barter` and `device_counter`.
+//! The token and revocation endpoints. `token_exchange` and `device_endpoint` handle assertions and device codes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,21 +24,21 @@ use super::{device_endpoint, token_exchange};
 use crate::http::response::{empty_response, json_response, with_header};
 use crate::random::random_token;
 
-/// The number that proofs have to repeat at the token endpoint.
-const NONCE: &str = "number-of-the-issuer";
-/// How long an id token lives, in seconds.
+/// The nonce for DPoP proofs at the token endpoint.
+const NONCE: &str = "nonce-of-the-issuer";
+/// The lifetime of an id token in seconds.
 const ID_TOKEN_LIFETIME_SECONDS: u64 = 3600;
 
-/// What is handed out.
+/// A successful token response.
 #[derive(Debug)]
 pub(crate) enum TokenResponse {
-    /// Tokens of our own.
+    /// Issued tokens.
     Tokens { grant: Grant, pair: TokenPair, id_token: Option<String> },
-    /// Something else, as it is answered.
+    /// Another response, as it is sent.
     Raw(Value),
 }
 
-/// A refresh that is under way, until it is dropped: whoever asks may leave in the middle.
+/// Counts a refresh as in progress until dropped, because the client may disconnect.
 struct RefreshInProgress(Arc<SharedState>);
 
 impl RefreshInProgress {
@@ -54,7 +54,7 @@ impl Drop for RefreshInProgress {
     }
 }
 
-/// Answers at the token endpoint.
+/// Handles a request to the token endpoint.
 pub(crate) async fn respond(shared: &Arc<SharedState>, request: &ObservedRequest) -> Response {
     if request.method != "POST" {
         return empty_response(StatusCode::METHOD_NOT_ALLOWED);
@@ -66,9 +66,9 @@ pub(crate) async fn respond(shared: &Arc<SharedState>, request: &ObservedRequest
     let mut store = shared.store();
     let response = match issue_tokens(shared, &mut store, request) {
         Ok(issued) => token_response(&store, request.site, issued),
-        Err(refusal) => {
-            let response = refusal.to_response(&store.config);
-            match refusal.error.as_str() {
+        Err(error) => {
+            let response = error.to_response(&store.config);
+            match error.error.as_str() {
                 "use_dpop_nonce" => with_header(response, "dpop-nonce", NONCE),
                 _ => response,
             }
@@ -95,7 +95,10 @@ fn issue_tokens(
                 .get(&client)
                 .is_some_and(|it| it.secret.is_some() || it.key.is_some());
             if !is_confidential {
-                return Err(OAuthError::new("unauthorized_client", "anybody could say that"));
+                return Err(OAuthError::new(
+                    "unauthorized_client",
+                    "the client is not confidential",
+                ));
             }
             let grant = new_grant(shared, store, request, (client, key))?;
             let pair = store.issue(&grant, RefreshTokenIssue::No);
@@ -117,7 +120,7 @@ fn issue_tokens(
             let pair = store.issue(&grant, RefreshTokenIssue::Yes);
             Ok(TokenResponse::Tokens { grant, pair, id_token: None })
         }
-        _ => Err(OAuthError::new("unsupported_grant_type", "tokens are not had in this way here")),
+        _ => Err(OAuthError::new("unsupported_grant_type", "the grant type is not supported")),
     }
 }
 
@@ -127,18 +130,20 @@ fn dpop_thumbprint(
     store: &mut GrantStore,
     request: &ObservedRequest,
 ) -> Result<Option<String>, OAuthError> {
-    let binding = store.config.dpop;
-    if request.site == Site::Identity || binding == DpopPolicy::Ignored {
+    let policy = store.config.dpop;
+    if request.site == Site::Identity || policy == DpopPolicy::Ignored {
         return Ok(None);
     }
     let url = format!("{}/token", shared.issuer_url(&store.config, request.site));
     let expected_proof = ExpectedProof { url: &url, nonce: NONCE, token: None };
     match dpop::verify_proof(store, request, expected_proof) {
-        Ok(None) if binding != DpopPolicy::Optional => {
+        Ok(None) if policy != DpopPolicy::Optional => {
             Err(OAuthError::new("invalid_dpop_proof", "there is no proof"))
         }
         Ok(key) => Ok(key),
-        Err(DpopError::NonceRequired) => Err(OAuthError::new("use_dpop_nonce", "say our number")),
+        Err(DpopError::NonceRequired) => {
+            Err(OAuthError::new("use_dpop_nonce", "a nonce is required"))
+        }
         Err(DpopError::Invalid(why)) => Err(OAuthError::new("invalid_dpop_proof", why)),
     }
 }
@@ -153,7 +158,7 @@ fn check_resource(
         || request.field("resource") == shared.resource_url();
     match is_for_resource {
         true => Ok(()),
-        false => Err(OAuthError::new("invalid_target", "that is not a resource of ours")),
+        false => Err(OAuthError::new("invalid_target", "the resource is unknown")),
     }
 }
 
@@ -178,15 +183,15 @@ fn authorization_code_grant(
 ) -> Result<TokenResponse, OAuthError> {
     check_resource(shared, store, request)?;
     let code = store.take_code(request.field("code"));
-    let is_right = |code: &AuthorizationCode| {
+    let is_valid = |code: &AuthorizationCode| {
         code.grant.client == client
             && code.grant.site == request.site
             && code.redirect_uri == request.field("redirect_uri")
             && (43..=128).contains(&request.field("code_verifier").len())
             && sha256_base64url(request.field("code_verifier").as_bytes()) == code.challenge
     };
-    let Some(code) = code.filter(is_right) else {
-        return Err(OAuthError::new("invalid_grant", "the code is not good, or not yours"));
+    let Some(code) = code.filter(is_valid) else {
+        return Err(OAuthError::new("invalid_grant", "the code is invalid"));
     };
     store.counters.logins += 1;
     let grant = Grant { dpop_thumbprint: key, ..code.grant };
@@ -197,7 +202,7 @@ fn authorization_code_grant(
     Ok(TokenResponse::Tokens { grant, pair, id_token })
 }
 
-/// Says who somebody is, for so many seconds.
+/// An id token that is valid for `lifetime_seconds`.
 pub(crate) fn id_token(
     shared: &SharedState,
     client: &str,
@@ -219,7 +224,7 @@ pub(crate) fn id_token(
     shared.identity_key.sign_jwt(json!({"typ": "JWT", "kid": KEY_ID}), &claims)
 }
 
-/// A token of the authorization server for a resource that checks signatures itself (RFC 9068).
+/// An access token for a resource that verifies signatures itself (RFC 9068).
 pub(crate) fn access_token(shared: &SharedState, resource: &str, changes: &Value) -> String {
     let now = super::unix_time();
     let mut claims = json!({
@@ -244,8 +249,8 @@ fn refresh_token_grant(
     client: &str,
     key: Option<String>,
 ) -> Result<TokenResponse, OAuthError> {
-    let error_code = store.config.find_quirk(|habit| {
-        if let OAuthQuirk::RefreshErrorCode(error_code) = habit {
+    let error_code = store.config.find_quirk(|quirk| {
+        if let OAuthQuirk::RefreshErrorCode(error_code) = quirk {
             Some(error_code.clone())
         } else {
             None
@@ -255,15 +260,15 @@ fn refresh_token_grant(
     let refuse = |description| Err(OAuthError::new(&error_code, description));
     let grant = match store.redeem_refresh_token(request.field("refresh_token")) {
         RefreshOutcome::Valid(grant) => grant,
-        RefreshOutcome::Invalid => return refuse("the refresh token is not good"),
+        RefreshOutcome::Invalid => return refuse("the refresh token is invalid"),
     };
     if grant.client != client || grant.site != request.site || grant.dpop_thumbprint != key {
-        return refuse("the refresh token is somebody else's");
+        return refuse("the refresh token belongs to another client or key");
     }
     let requested_scopes: BTreeSet<String> =
         request.field("scope").split_whitespace().map(str::to_owned).collect();
     if !requested_scopes.is_subset(&grant.scopes) {
-        return Err(OAuthError::new("invalid_scope", "that is more than was granted"));
+        return Err(OAuthError::new("invalid_scope", "the scope exceeds the grant"));
     }
     let with_refresh = match store.config.has_quirk(&OAuthQuirk::NoRefreshRotation) {
         true => RefreshTokenIssue::No,
@@ -275,7 +280,7 @@ fn refresh_token_grant(
 
 fn token_response(store: &GrantStore, site: Site, issued: TokenResponse) -> Response {
     let config = &store.config;
-    let has = |habit: &OAuthQuirk| site != Site::Identity && config.has_quirk(habit);
+    let has = |quirk: &OAuthQuirk| site != Site::Identity && config.has_quirk(quirk);
     let body = match issued {
         TokenResponse::Raw(body) => body,
         TokenResponse::Tokens { grant, pair, id_token } => {
@@ -309,7 +314,7 @@ fn token_response(store: &GrantStore, site: Site, issued: TokenResponse) -> Resp
     with_no_store(json_response(StatusCode::OK, Body::from(body.to_string())))
 }
 
-/// Takes tokens back (RFC 7009). A token that nobody knows is no error.
+/// Revokes tokens (RFC 7009). An unknown token is no error.
 pub(crate) fn revoke(shared: &SharedState, request: &ObservedRequest) -> Response {
     let mut store = shared.store();
     match authenticate_client(shared, &mut store, request) {
@@ -317,6 +322,6 @@ pub(crate) fn revoke(shared: &SharedState, request: &ObservedRequest) -> Respons
             store.revoke(request.field("token"));
             empty_response(StatusCode::OK)
         }
-        Err(refusal) => refusal.to_response(&store.config),
+        Err(error) => error.to_response(&store.config),
     }
 }

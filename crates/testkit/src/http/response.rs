@@ -4,21 +4,21 @@ use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
 
-/// An answer without a body.
+/// A response without a body.
 pub fn empty_response(code: StatusCode) -> Response {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = code;
     response
 }
 
-/// An answer with one document.
+/// A JSON response.
 pub fn json_response(code: StatusCode, body: Body) -> Response {
     let mut response = empty_response(code);
     *response.body_mut() = body;
     with_header(response, "content-type", "application/json")
 }
 
-/// An answer with a stream of events.
+/// An event stream response.
 pub fn event_stream_response(body: Body) -> Response {
     let mut response = Response::new(body);
     response = with_header(response, "cache-control", "no-cache");
@@ -26,6 +26,7 @@ pub fn event_stream_response(body: Body) -> Response {
     response
 }
 
+/// Sets a header.
 pub fn with_header(mut response: Response, name: &str, value: &str) -> Response {
     let name = HeaderName::from_bytes(name.as_bytes()).expect("a script has real headers");
     let value = HeaderValue::from_str(value).expect("a script has real headers");

@@ -1,5 +1,5 @@
-//! One client's conversation: what it asked and has not been answered, what it was asked, and what it listens to.
-//! Which bytes carry it is up to the transports; what tools do is in `acts`.
+//! One client's session: open calls, requests to the client, and subscriptions. `dispatch` handles its messages;
+//! transports carry the bytes.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
@@ -12,26 +12,26 @@ use super::client_channel::ClientChannel;
 use super::protocol::{Initialized, META_SUBSCRIPTION_ID, RequestEra};
 use super::server_state::{NotificationSink, ServerState};
 
-/// One request on its way to an answer.
+/// A request of the client.
 #[derive(Debug, Clone)]
 pub struct ClientRequest {
     pub id: Value,
     pub method: String,
     pub params: Value,
     pub era: RequestEra,
-    /// Where the answer goes.
+    /// The channel for the response.
     pub channel: ClientChannel,
-    /// Where progress and questions about it go.
+    /// The channel for progress and for requests to the client.
     pub notifications: ClientChannel,
-    /// The headers it came with.
+    /// The request's HTTP headers.
     pub headers: Value,
 }
 
-/// One client's conversation.
+/// One client's session.
 #[derive(Debug)]
 pub struct ClientSession {
     pub server: Arc<ServerState>,
-    /// Where news go that nobody asked for.
+    /// The channel for messages that belong to no request.
     standalone: ClientChannel,
     state: Mutex<SessionState>,
 }
@@ -39,7 +39,7 @@ pub struct ClientSession {
 #[derive(Debug)]
 pub(super) struct SessionState {
     pub(super) initialized: Initialized,
-    /// What `initialize` came with.
+    /// The params of `initialize`; null before.
     pub(super) client: Value,
     pub(super) calls: HashMap<String, CallInProgress>,
     pub(super) server_requests: HashMap<String, oneshot::Sender<Value>>,
@@ -47,18 +47,18 @@ pub(super) struct SessionState {
     pub(super) subscribed_resources: Vec<String>,
 }
 
-/// A request that is being answered.
+/// A call that has not ended.
 #[derive(Debug)]
 pub(super) struct CallInProgress {
     pub(super) serial: usize,
-    /// What is written down when it is cancelled.
+    /// The name under which a cancellation is recorded.
     pub(super) label: String,
     pub(super) cancel: oneshot::Sender<Cancelled>,
 }
 
 #[derive(Debug)]
 pub(super) struct Subscription {
-    /// That of its call. Ids are no use for that: clients without sessions share a conversation.
+    /// The serial number of its call. Request ids are not unique: clients without sessions share a session.
     pub(super) serial: usize,
     pub(super) id: Value,
     pub(super) filter: Value,
@@ -66,7 +66,7 @@ pub(super) struct Subscription {
     pub(super) end: Option<oneshot::Sender<()>>,
 }
 
-/// Why a request gets no answer.
+/// The call was cancelled and gets no response.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cancelled;
 
@@ -92,14 +92,14 @@ impl ClientSession {
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, SessionState> {
-        self.state.lock().expect("nobody panics with it")
+        self.state.lock().expect("no holder of the lock panics")
     }
 
     pub fn initialized(&self) -> Initialized {
         self.state().initialized
     }
 
-    /// What `initialize` came with.
+    /// The params of `initialize`.
     pub fn initialize_params(&self) -> Value {
         self.state().client.clone()
     }
@@ -108,7 +108,7 @@ impl ClientSession {
         &self.standalone
     }
 
-    /// Asks the client something, in the legacy way.
+    /// Sends a legacy request to the client and waits for the response.
     pub async fn send_request(
         &self,
         notifications: &ClientChannel,
@@ -120,7 +120,7 @@ impl ClientSession {
         tokio::time::timeout(CLIENT_TIMEOUT, response).await.ok()?.ok()
     }
 
-    /// The same without waiting: the question's id, and the answer that may come.
+    /// Sends a legacy request without waiting; returns its id and the pending response.
     pub fn begin_request(
         &self,
         notifications: &ClientChannel,
@@ -128,13 +128,13 @@ impl ClientSession {
         params: &Value,
     ) -> (Value, oneshot::Receiver<Value>) {
         let id = json!(format!("question-{}", self.server.next_id()));
-        let (answer, response) = oneshot::channel();
-        self.state().server_requests.insert(id.to_string(), answer);
-        let mut message_to_client = json!({"jsonrpc": "2.0", "id": id, "method": method});
+        let (response_sender, response) = oneshot::channel();
+        self.state().server_requests.insert(id.to_string(), response_sender);
+        let mut request = json!({"jsonrpc": "2.0", "id": id, "method": method});
         if !params.is_null() {
-            message_to_client["params"] = params.clone();
+            request["params"] = params.clone();
         }
-        notifications.send_message(&message_to_client);
+        notifications.send_message(&request);
         (id, response)
     }
 }
@@ -142,44 +142,44 @@ impl ClientSession {
 impl NotificationSink for ClientSession {
     fn notify(&self, method: &str, params: &Value) {
         let state = self.state();
-        for listener in
+        for subscription in
             state.subscriptions.iter().filter(|it| filter_matches(&it.filter, method, params))
         {
             let mut params = params.clone();
-            params["_meta"][META_SUBSCRIPTION_ID] = listener.id.clone();
-            listener
+            params["_meta"][META_SUBSCRIPTION_ID] = subscription.id.clone();
+            subscription
                 .channel
                 .send_message(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
         }
-        let is_wanted = match params["uri"].as_str() {
+        let is_subscribed = match params["uri"].as_str() {
             Some(uri) => state.subscribed_resources.iter().any(|it| it == uri),
             None => true,
         };
-        // Who came with `initialize` hears everything, who did not hears what it listens to.
-        if !state.client.is_null() && is_wanted {
+        // Clients that sent `initialize` get everything; others get only what they subscribed to.
+        if !state.client.is_null() && is_subscribed {
             self.standalone
                 .send_message(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
         }
     }
 
     fn end_subscriptions(&self) {
-        for listener in &mut self.state().subscriptions {
-            if let Some(end) = listener.end.take() {
+        for subscription in &mut self.state().subscriptions {
+            if let Some(end) = subscription.end.take() {
                 let _client_left = end.send(());
             }
         }
     }
 }
 
-fn filter_matches(wants: &Value, method: &str, params: &Value) -> bool {
+fn filter_matches(filter: &Value, method: &str, params: &Value) -> bool {
     let key = match method {
         "notifications/tools/list_changed" => "toolsListChanged",
         "notifications/prompts/list_changed" => "promptsListChanged",
         "notifications/resources/list_changed" => "resourcesListChanged",
         _ => {
-            let uris = wants["resourceSubscriptions"].as_array();
+            let uris = filter["resourceSubscriptions"].as_array();
             return uris.is_some_and(|it| it.contains(&params["uri"]));
         }
     };
-    wants[key] == true
+    filter[key] == true
 }

@@ -17,7 +17,7 @@ use super::{catalogue, response_quirks, tools};
 use crate::scripted::quirk::Quirk;
 
 impl ClientSession {
-    /// Takes a line of text from a transport where everything goes over one stream.
+    /// Handles a text from a transport with a single stream.
     pub fn receive_text(self: &Arc<Self>, text: &[u8], headers: &Value) {
         match serde_json::from_slice(text) {
             Ok(Value::Array(messages)) => {
@@ -25,13 +25,13 @@ impl ClientSession {
             }
             Ok(message) => self.receive(message, headers),
             Err(error) => {
-                let rpc_error = RpcError::new(-32700, format!("this is no JSON: {error}"));
+                let rpc_error = RpcError::new(-32700, format!("this is not JSON: {error}"));
                 self.standalone().send_message(&rpc_error.to_response(&Value::Null));
             }
         }
     }
 
-    /// Takes a message from such a transport.
+    /// Handles a message from a transport with a single stream.
     pub fn receive(self: &Arc<Self>, message: Value, headers: &Value) {
         if self.server.receive(&message) == AfterMessage::Disconnect {
             return self.standalone().disconnect();
@@ -42,12 +42,12 @@ impl ClientSession {
         let params = &message["params"];
         match protocol::check_request(&self.server.script, self.initialized(), method, params) {
             Err(rpc_error) => self.respond_with_error(method.to_owned(), rpc_error.to_response(id)),
-            Ok(dialect) => {
+            Ok(era) => {
                 let request = ClientRequest {
                     id: id.clone(),
                     method: method.to_owned(),
                     params: params.clone(),
-                    era: dialect,
+                    era,
                     channel: self.standalone().clone(),
                     notifications: self.standalone().clone(),
                     headers: headers.clone(),
@@ -57,18 +57,18 @@ impl ClientSession {
         }
     }
 
-    fn respond_with_error(self: &Arc<Self>, method: String, answer: Value) {
+    fn respond_with_error(self: &Arc<Self>, method: String, response: Value) {
         let session = Arc::clone(self);
         let in_flight = self.server.begin_request();
         tokio::spawn(async move {
             let server = &session.server;
             response_quirks::delay(&server.script, &method).await;
-            response_quirks::send_response(server, &method, answer, session.standalone());
+            response_quirks::send_response(server, &method, response, session.standalone());
             drop(in_flight);
         });
     }
 
-    /// Takes a notification, or the answer to a question.
+    /// Handles a notification or a response.
     pub fn receive_notification(self: &Arc<Self>, message: &Value) {
         match message["method"].as_str() {
             None => {
@@ -81,10 +81,10 @@ impl ClientSession {
             Some("notifications/cancelled") => {
                 let id = &message["params"]["requestId"];
                 let call = self.state().calls.remove(&id.to_string());
-                if let Some(CallInProgress { serial, label: what, cancel: stop }) = call {
+                if let Some(CallInProgress { serial, label, cancel }) = call {
                     self.state().subscriptions.retain(|it| it.serial != serial);
-                    self.server.record_cancelled(&what);
-                    let _has_ended = stop.send(Cancelled);
+                    self.server.record_cancelled(&label);
+                    let _has_ended = cancel.send(Cancelled);
                 }
             }
             Some("notifications/initialized") => {
@@ -99,11 +99,11 @@ impl ClientSession {
         }
     }
 
-    /// Answers a request that was let in, in the background.
+    /// Runs an accepted request in the background.
     pub fn start_request(self: &Arc<Self>, request: ClientRequest) {
-        let (stop, cancelled) = oneshot::channel();
+        let (cancel, cancelled) = oneshot::channel();
         let serial = self.server.next_id();
-        let call = CallInProgress { serial, label: request_label(&request), cancel: stop };
+        let call = CallInProgress { serial, label: request_label(&request), cancel };
         self.state().calls.insert(request.id.to_string(), call);
         let session = Arc::clone(self);
         let in_flight = self.server.begin_request();
@@ -123,12 +123,12 @@ impl ClientSession {
         cancelled: oneshot::Receiver<Cancelled>,
     ) {
         let server = &self.server;
-        let answer = async {
+        let response = async {
             let outcome = self.result_of(request, serial).await;
             response_quirks::delay(&server.script, &request.method).await;
             outcome
         };
-        // In the legacy era a client that hangs up has not cancelled anything.
+        // In the legacy era, a disconnect is no cancellation.
         let disconnected = async {
             match request.era {
                 RequestEra::Legacy => std::future::pending().await,
@@ -139,9 +139,9 @@ impl ClientSession {
             biased;
             Ok(Cancelled) = cancelled => return,
             () = disconnected => return server.record_cancelled(&request_label(request)),
-            outcome = answer => outcome,
+            outcome = response => outcome,
         };
-        let answer = match outcome {
+        let response = match outcome {
             Ok(mut result) => {
                 protocol::add_result_metadata(
                     &server.script,
@@ -153,11 +153,11 @@ impl ClientSession {
             }
             Err(RequestFailure::Error(rpc_error)) => rpc_error.to_response(&request.id),
             Err(RequestFailure::Crash) => {
-                let _only_a_guest_comes_back = server.crash();
+                let _returns_only_inside_a_test = server.crash();
                 return request.channel.disconnect();
             }
         };
-        response_quirks::send_response(server, &request.method, answer, &request.channel);
+        response_quirks::send_response(server, &request.method, response, &request.channel);
     }
 
     async fn result_of(
@@ -217,7 +217,7 @@ impl ClientSession {
         });
     }
 
-    /// Who says hostile things says them unasked.
+    /// A tainted server sends notifications unprompted.
     fn notify_updated_soon(self: &Arc<Self>, uri: Value) {
         let session = Arc::clone(self);
         tokio::spawn(async move {
@@ -231,37 +231,37 @@ impl ClientSession {
         request: &ClientRequest,
         serial: usize,
     ) -> Result<Value, RequestFailure> {
-        let wants = request.params["notifications"].clone();
-        if !wants.is_object() {
-            return Err(RpcError::invalid_params("`notifications` says what to listen to").into());
+        let filter = request.params["notifications"].clone();
+        if !filter.is_object() {
+            return Err(RpcError::invalid_params("`notifications` must be an object").into());
         }
         let (end, ended) = oneshot::channel();
         let acknowledged = json!({
             "jsonrpc": "2.0",
             "method": "notifications/subscriptions/acknowledged",
-            "params": {"notifications": wants, "_meta": {META_SUBSCRIPTION_ID: request.id}},
+            "params": {"notifications": filter, "_meta": {META_SUBSCRIPTION_ID: request.id}},
         });
         request.channel.send_message(&acknowledged);
-        let outlet = request.channel.clone();
+        let channel = request.channel.clone();
         self.state().subscriptions.push(Subscription {
             serial,
             id: request.id.clone(),
-            filter: wants,
-            channel: outlet,
+            filter,
+            channel,
             end: Some(end),
         });
         for _ in 0..response_quirks::list_changed_count(&self.server.script) {
             self.notify("notifications/tools/list_changed", &json!({}));
         }
         if ended.await.is_err() {
-            // It was cancelled, so nothing is to come any more.
+            // Cancelled: no response follows.
             std::future::pending::<()>().await;
         }
         Ok(json!({"_meta": {META_SUBSCRIPTION_ID: request.id}}))
     }
 }
 
-/// What is written down of a request that was cancelled.
+/// The name of a request in the record of cancellations.
 fn request_label(request: &ClientRequest) -> String {
     match request.params["name"].as_str() {
         Some(name) => name.to_owned(),

@@ -1,4 +1,4 @@
-//! What the standing tools do when they are called.
+//! The behaviour of the built-in tools.
 
 mod ask;
 
@@ -13,7 +13,9 @@ use super::protocol::{RequestEra, RequestFailure, RpcError};
 use super::server_state::RunMode;
 use super::{catalogue, response_quirks};
 use crate::scripted::quirk::Quirk;
-use ask::{ask_legacy, ask_modern, cancelled_then_asked_again, gated, hundred_requests, talk};
+use ask::{
+    ask_legacy, ask_modern, concurrent_elicitations, gated_by_url, talk, withdrawn_elicitation,
+};
 
 /// Calls a tool.
 pub async fn call_tool(
@@ -40,11 +42,9 @@ pub async fn call_tool(
             return Err(rpc_error.into());
         }
         "crash" => return Err(RequestFailure::Crash),
-        "ask" if arguments["kind"] == "gate" => gated(session)?,
-        "ask" if arguments["kind"] == "withdrawn" => {
-            cancelled_then_asked_again(session, call).await
-        }
-        "ask" if arguments["kind"] == "crowd" => hundred_requests(session, call).await,
+        "ask" if arguments["kind"] == "gate" => gated_by_url(session)?,
+        "ask" if arguments["kind"] == "withdrawn" => withdrawn_elicitation(session, call).await,
+        "ask" if arguments["kind"] == "crowd" => concurrent_elicitations(session, call).await,
         "ask" => match call.era {
             RequestEra::Legacy => ask_legacy(session, call).await,
             RequestEra::Modern => ask_modern(session, call)?,
@@ -85,13 +85,13 @@ fn text_result(text: &str) -> Value {
     json!({"content": [{"type": "text", "text": text}]})
 }
 
-fn error_result(why: &str) -> Value {
-    json!({"content": [{"type": "text", "text": why}], "isError": true})
+fn error_result(message: &str) -> Value {
+    json!({"content": [{"type": "text", "text": message}], "isError": true})
 }
 
-/// A result for machines, with a text for the others.
-fn structured_and_text(structured: &Value, shown: &str) -> Value {
-    json!({"content": [{"type": "text", "text": shown}], "structuredContent": structured})
+/// A structured result with another text.
+fn structured_and_text(structured: &Value, text: &str) -> Value {
+    json!({"content": [{"type": "text", "text": text}], "structuredContent": structured})
 }
 
 fn structured_result(structured: &Value) -> Value {
@@ -124,9 +124,11 @@ async fn slow(call: &ClientRequest) -> Value {
 
 fn whoami(session: &ClientSession, call: &ClientRequest) -> Value {
     let meta = &call.params["_meta"];
-    let opened = session.initialize_params();
+    let initialize_params = session.initialize_params();
     let (era, version, client) = match call.era {
-        RequestEra::Legacy => ("legacy", &opened["protocolVersion"], &opened["clientInfo"]),
+        RequestEra::Legacy => {
+            ("legacy", &initialize_params["protocolVersion"], &initialize_params["clientInfo"])
+        }
         RequestEra::Modern => {
             let version = &meta["io.modelcontextprotocol/protocolVersion"];
             ("modern", version, &meta["io.modelcontextprotocol/clientInfo"])
@@ -137,7 +139,7 @@ fn whoami(session: &ClientSession, call: &ClientRequest) -> Value {
            "client": client, "headers": call.headers})
 }
 
-/// The tool's arguments that a header has to repeat, as header name and value.
+/// The header that must repeat one of the tool's arguments, with its value.
 pub fn param_header(params: &Value) -> Option<(&'static str, Option<String>)> {
     (params["name"] == "route").then(|| {
         let region = params["arguments"]["region"].as_str().map(str::to_owned);

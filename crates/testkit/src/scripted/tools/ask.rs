@@ -15,8 +15,8 @@ use crate::scripted::server_state::PendingInput;
 const ELICITATION_CREATE: &str = "elicitation/create";
 const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 
-/// Sends people to a page first. Somebody visits it by and by, of which everybody is told.
-pub(super) fn gated(session: &Arc<ClientSession>) -> Result<Value, RpcError> {
+/// Requires a URL elicitation first. It completes by itself after a moment, and all clients are notified.
+pub(super) fn gated_by_url(session: &Arc<ClientSession>) -> Result<Value, RpcError> {
     let server = &session.server;
     if server.is_gate_open.load(Ordering::Relaxed) {
         return Ok(text_result("the gate is open"));
@@ -28,7 +28,7 @@ pub(super) fn gated(session: &Arc<ClientSession>) -> Result<Value, RpcError> {
         let params = json!({"elicitationId": "gate-1"});
         gate_server.notify_all("notifications/elicitation/complete", &params);
     });
-    let mut rpc_error = RpcError::new(-32042, "a page has to be visited first");
+    let mut rpc_error = RpcError::new(-32042, "a URL elicitation is required first");
     rpc_error.data = Some(json!({"elicitations": [{
         "mode": "url", "message": "Open the gate.",
         "url": "https://example.com/gate", "elicitationId": "gate-1",
@@ -36,7 +36,7 @@ pub(super) fn gated(session: &Arc<ClientSession>) -> Result<Value, RpcError> {
     Err(rpc_error)
 }
 
-/// What is asked: a key for the answer, the method, the parameters.
+/// The requests to the client: a key for the response, the method and the params.
 fn input_requests(arguments: &Value) -> Vec<(&'static str, &'static str, Value)> {
     let form = json!({
         "mode": "form", "message": "What is your name?",
@@ -92,8 +92,8 @@ fn name_form(message: &str) -> Value {
     json!({"message": message, "requestedSchema": name})
 }
 
-/// Asks, thinks better of it while somebody answers, and asks something else.
-pub(super) async fn cancelled_then_asked_again(
+/// Elicits, cancels after a while, and elicits again.
+pub(super) async fn withdrawn_elicitation(
     session: &Arc<ClientSession>,
     call: &ClientRequest,
 ) -> Value {
@@ -101,21 +101,26 @@ pub(super) async fn cancelled_then_asked_again(
     let (id, response) = session.begin_request(&call.notifications, ELICITATION_CREATE, &first);
     let cancel_after =
         Duration::from_millis(call.params["arguments"]["ms"].as_u64().unwrap_or(1000));
-    if let Ok(Ok(answer)) = tokio::time::timeout(cancel_after, response).await {
-        return structured_result(&json!({"rounds": [{"first": answer["result"]}]}));
+    if let Ok(Ok(client_response)) = tokio::time::timeout(cancel_after, response).await {
+        return structured_result(&json!({"rounds": [{"first": client_response["result"]}]}));
     }
     call.notifications.send_message(&json!({
         "jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id},
     }));
     let second = name_form("The second question?");
     match session.send_request(&call.notifications, ELICITATION_CREATE, &second).await {
-        Some(answer) => structured_result(&json!({"rounds": [{"second": answer["result"]}]})),
-        None => error_result("nobody answered"),
+        Some(client_response) => {
+            structured_result(&json!({"rounds": [{"second": client_response["result"]}]}))
+        }
+        None => error_result("no response"),
     }
 }
 
-/// Asks a hundred things at once, and counts what comes of it.
-pub(super) async fn hundred_requests(session: &Arc<ClientSession>, call: &ClientRequest) -> Value {
+/// Sends a hundred elicitations at once and counts the results.
+pub(super) async fn concurrent_elicitations(
+    session: &Arc<ClientSession>,
+    call: &ClientRequest,
+) -> Value {
     let begin = |number: usize| {
         let elicit_params = name_form(&format!("Question {number}?"));
         session.begin_request(&call.notifications, ELICITATION_CREATE, &elicit_params).1
@@ -123,51 +128,51 @@ pub(super) async fn hundred_requests(session: &Arc<ClientSession>, call: &Client
     let pending: Vec<_> = (0..100).map(begin).collect();
     let mut actions: BTreeMap<String, usize> = BTreeMap::new();
     for response in pending {
-        let answer = response.await.unwrap_or_default();
-        let action = answer["result"]["action"].as_str().unwrap_or("error");
+        let client_response = response.await.unwrap_or_default();
+        let action = client_response["result"]["action"].as_str().unwrap_or("error");
         *actions.entry(action.to_owned()).or_default() += 1;
     }
     structured_result(&json!(actions))
 }
 
-/// Asks in the legacy way: one request to the client after the other.
+/// Legacy: sends one request to the client after the other.
 pub(super) async fn ask_legacy(session: &Arc<ClientSession>, call: &ClientRequest) -> Value {
     let arguments = &call.params["arguments"];
     let mut pending_inputs = Vec::new();
     for _ in 0..count_or(&arguments["rounds"], 1) {
-        let mut answers = BTreeMap::new();
+        let mut client_responses = BTreeMap::new();
         for (key, method, params) in input_requests(arguments) {
-            let Some(answer) = session.send_request(&call.notifications, method, &params).await
+            let Some(client_response) =
+                session.send_request(&call.notifications, method, &params).await
             else {
-                return error_result("nobody answered");
+                return error_result("no response");
             };
-            let answer = match answer.get("result") {
+            let client_response = match client_response.get("result") {
                 Some(result) => result.clone(),
-                None => json!({"error": answer["error"]}),
+                None => json!({"error": client_response["error"]}),
             };
-            answers.insert(key, answer);
+            client_responses.insert(key, client_response);
         }
-        pending_inputs.push(json!(answers));
+        pending_inputs.push(json!(client_responses));
     }
     structured_result(&json!({"rounds": pending_inputs}))
 }
 
-/// Asks in the modern way: the answer is what is needed, and the request comes again with it.
+/// Modern: returns the input requests; the client retries with the responses.
 pub(super) fn ask_modern(
     session: &Arc<ClientSession>,
     call: &ClientRequest,
 ) -> Result<Value, RpcError> {
     let server = &session.server;
     let arguments = &call.params["arguments"];
-    let wanted = arguments["rounds"].as_u64().unwrap_or(1);
+    let rounds = arguments["rounds"].as_u64().unwrap_or(1);
     let mut round =
-        PendingInput { rounds_left: wanted, request_id: Value::Null, responses: Vec::new() };
+        PendingInput { rounds_left: rounds, request_id: Value::Null, responses: Vec::new() };
     if let Some(state) = call.params.get("requestState") {
-        let known = state
-            .as_str()
-            .and_then(|it| server.pending_inputs.lock().expect("nobody panics with it").remove(it));
-        round = known
-            .ok_or_else(|| RpcError::invalid_params("`requestState` is not as it was given"))?;
+        let pending = state.as_str().and_then(|it| {
+            server.pending_inputs.lock().expect("no holder of the lock panics").remove(it)
+        });
+        round = pending.ok_or_else(|| RpcError::invalid_params("`requestState` is unknown"))?;
         if round.request_id == call.id {
             return Err(RpcError::new(-32600, "a retry has an id of its own"));
         }
@@ -186,7 +191,7 @@ pub(super) fn ask_modern(
         return Ok(structured_result(&json!({"rounds": round.responses})));
     }
     round.request_id = call.id.clone();
-    // Nobody who takes this text apart and puts it together again gets it right by accident.
+    // Clients that decode and re-encode this text instead of returning it unchanged are likely to fail.
     let state = format!("{}\u{e9}\"\\/\u{2028}\t+=%2F\u{1f511} ", server.next_id());
     let mut result = json!({"resultType": "input_required", "requestState": state});
     for (key, method, params) in input_requests(arguments) {
@@ -195,11 +200,11 @@ pub(super) fn ask_modern(
             false => json!({"method": method, "params": params}),
         };
     }
-    server.pending_inputs.lock().expect("nobody panics with it").insert(state, round);
+    server.pending_inputs.lock().expect("no holder of the lock panics").insert(state, round);
     Ok(result)
 }
 
-/// Says its text in progress and logs, and in a question where one is wanted, before it returns it.
+/// Sends its text in progress and logs, and in an elicitation if requested, before it returns it.
 pub(super) async fn talk(
     session: &Arc<ClientSession>,
     call: &ClientRequest,
@@ -208,8 +213,8 @@ pub(super) async fn talk(
     let text = arguments["text"].as_str().unwrap_or_default();
     let pending_inputs = &session.server.pending_inputs;
     if let Some(state) = call.params["requestState"].as_str() {
-        let known = pending_inputs.lock().expect("nobody panics with it").remove(state);
-        known.ok_or_else(|| RpcError::invalid_params("`requestState` is not as it was given"))?;
+        let pending = pending_inputs.lock().expect("no holder of the lock panics").remove(state);
+        pending.ok_or_else(|| RpcError::invalid_params("`requestState` is unknown"))?;
         return Ok(talk_result(text, &call.params["inputResponses"]["talk"]));
     }
     let meta = &call.params["_meta"];
@@ -219,7 +224,7 @@ pub(super) async fn talk(
         call.notifications
             .send_message(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
     };
-    // A modern server logs only for those who want it.
+    // A modern server logs only for clients that request it.
     let logs = call.era == RequestEra::Legacy || !meta[LOG_LEVEL].is_null();
     for step in 1..=steps {
         tokio::time::sleep(Duration::from_millis(pause)).await;
@@ -243,14 +248,17 @@ pub(super) async fn talk(
             .send_request(&call.notifications, ELICITATION_CREATE, &elicit_params)
             .await
         {
-            Some(answer) => Ok(talk_result(text, &answer)),
-            None => Ok(error_result("nobody answered")),
+            Some(client_response) => Ok(talk_result(text, &client_response)),
+            None => Ok(error_result("no response")),
         },
         RequestEra::Modern => {
             let state = format!("{text} {}", session.server.next_id());
             let round =
                 PendingInput { rounds_left: 1, request_id: call.id.clone(), responses: Vec::new() };
-            pending_inputs.lock().expect("nobody panics with it").insert(state.clone(), round);
+            pending_inputs
+                .lock()
+                .expect("no holder of the lock panics")
+                .insert(state.clone(), round);
             let request = json!({"method": ELICITATION_CREATE, "params": elicit_params});
             Ok(json!({"resultType": "input_required", "requestState": state,
                       "inputRequests": {"talk": request}}))
@@ -258,7 +266,7 @@ pub(super) async fn talk(
     }
 }
 
-fn talk_result(text: &str, answer: &Value) -> Value {
-    let answer = answer.get("result").unwrap_or(answer);
-    structured_result(&json!({"text": text, "answer": answer}))
+fn talk_result(text: &str, client_response: &Value) -> Value {
+    let client_response = client_response.get("result").unwrap_or(client_response);
+    structured_result(&json!({"text": text, "answer": client_response}))
 }

@@ -11,20 +11,20 @@ use crate::scripted::client_session::ClientSession;
 #[derive(Debug)]
 pub struct HttpSession {
     pub session: Arc<ClientSession>,
-    /// Streams by name, for those who missed something.
+    /// Streams by name, for replay.
     pub(super) streams: Mutex<HashMap<String, Arc<ReplayBuffer>>>,
     pub(super) requests: AtomicUsize,
 }
 
 impl HttpSession {
-    /// A session whose only stream is the conversation's own.
+    /// A session whose only stream is its own channel.
     pub fn with_single_stream(session: Arc<ClientSession>) -> HttpSession {
         HttpSession { session, streams: Mutex::default(), requests: AtomicUsize::new(0) }
     }
 
     /// Ends all streams.
     pub(super) fn close_streams(&self) {
-        for replay_buffer in self.streams.lock().expect("nobody panics with it").values() {
+        for replay_buffer in self.streams.lock().expect("no holder of the lock panics").values() {
             replay_buffer.close();
         }
     }

@@ -18,23 +18,23 @@ use crate::scripted::protocol::Initialized;
 use crate::scripted::quirk::Quirk;
 use crate::scripted::server_state::ServerState;
 
-/// What the requests of one server share.
+/// State that all requests to one server share.
 #[derive(Debug)]
 pub struct HttpState {
     pub server: Arc<ServerState>,
-    /// Conversations by session.
+    /// Sessions by id.
     pub sessions: Mutex<HashMap<String, Arc<HttpSession>>>,
-    /// The conversation of everybody who has no session.
+    /// The session of all clients without one.
     pub shared_session: Arc<ClientSession>,
     status_quirk_count: AtomicUsize,
 }
 
-/// One request, its body read.
+/// A request with its body.
 #[derive(Debug)]
 pub struct HttpRequest {
     pub parts: Parts,
     pub body: Option<Value>,
-    /// Headers as JSON, for those who want to see them.
+    /// The headers as JSON.
     pub headers: Value,
 }
 
@@ -47,10 +47,10 @@ impl HttpRequest {
         self.parts.method == method
     }
 
-    /// The message's method; without a message, HTTP's.
+    /// The JSON-RPC method; without a message, the HTTP method.
     pub fn rpc_method(&self) -> &str {
-        let asked = self.body.as_ref().and_then(|it| it["method"].as_str());
-        asked.unwrap_or(self.parts.method.as_str())
+        let method = self.body.as_ref().and_then(|it| it["method"].as_str());
+        method.unwrap_or(self.parts.method.as_str())
     }
 }
 
@@ -66,7 +66,7 @@ impl HttpState {
         }
     }
 
-    /// The answer that a script gives instead of the right one.
+    /// The response of a quirk instead of the regular one.
     pub(super) fn quirk_response(&self, http_request: &HttpRequest) -> Option<Response> {
         self.server.script.quirks.iter().find_map(|quirk| {
             if let Quirk::RequiresBearer { token } = quirk {
@@ -105,7 +105,7 @@ impl HttpState {
             return None;
         }
         let mut response =
-            empty_response(StatusCode::from_u16(*code).expect("a script has real statuses"));
+            empty_response(StatusCode::from_u16(*code).expect("a script has valid statuses"));
         *response.body_mut() = Body::from(body.clone());
         Some(headers.iter().fold(response, |it, (name, value)| with_header(it, name, value)))
     }

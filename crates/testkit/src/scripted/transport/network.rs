@@ -1,5 +1,5 @@
-//! A server on a loopback port, on a thread of its own: it records every request, misbehaves the way HTTP servers do,
-//! and hands the rest to the transport.
+//! Starts a scripted server on a loopback port, on its own thread. Records every request, applies HTTP quirks, and
+//! passes the rest to the transport.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -24,7 +24,7 @@ use crate::http::response::empty_response;
 use crate::scripted::script::Script;
 use crate::scripted::server_state::{RunMode, ServerState};
 
-/// How a server on the network is talked to.
+/// A network transport.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
     /// Streamable HTTP, at `/mcp`.
@@ -45,7 +45,7 @@ impl Transport {
     }
 }
 
-/// A server that runs. Dropping it ends it and every connection to it.
+/// A running server. Dropping it ends the server and every connection to it.
 #[derive(Debug)]
 pub struct RunningServer {
     pub(crate) url: String,
@@ -55,17 +55,17 @@ pub struct RunningServer {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Starts a server; port 0 is any free one.
+/// Starts a server; port 0 chooses a free one.
 pub fn spawn_server(
     transport: Transport,
     script: Script,
     run_mode: RunMode,
     port: u16,
 ) -> io::Result<RunningServer> {
-    let actor = ServerState::new(script, run_mode);
+    let state = ServerState::new(script, run_mode);
     let (stop, stopped) = oneshot::channel();
     let (ready, started) = mpsc::sync_channel(1);
-    let script_server = Arc::clone(&actor);
+    let thread_state = Arc::clone(&state);
     let thread = std::thread::Builder::new().name("scripted".to_owned()).spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -77,13 +77,13 @@ pub fn spawn_server(
                 Err(error) => return drop(ready.send(Err(error))),
             };
             let _starter_waits = ready.send(listener.local_addr().map(|it| it.port()));
-            // Small frames are not to wait for each other.
+            // Small frames must not wait for each other.
             let listener = listener.tap_io(|stream| {
                 let _only_slower = stream.set_nodelay(true);
             });
-            let server = axum::serve(listener, router(transport, script_server));
+            let server = axum::serve(listener, router(transport, thread_state));
             tokio::select! {
-                served = server => served.expect("a server serves until it is stopped"),
+                result = server => result.expect("a server runs until it is stopped"),
                 _ = stopped => {}
             }
         });
@@ -92,14 +92,14 @@ pub fn spawn_server(
     Ok(RunningServer {
         url: transport.url(port),
         port,
-        server: actor,
+        server: state,
         stop: Some(stop),
         thread: Some(thread),
     })
 }
 
 impl RunningServer {
-    /// Where it is reached.
+    /// The URL.
     pub fn url(&self) -> &str {
         &self.url
     }
@@ -116,7 +116,7 @@ impl Drop for RunningServer {
     }
 }
 
-/// A server as something that axum can serve.
+/// An axum router for the server.
 pub fn router(transport: Transport, server: Arc<ServerState>) -> Router {
     Router::new().fallback(respond).with_state((transport, Arc::new(HttpState::new(server))))
 }
@@ -140,8 +140,8 @@ async fn respond(
     let headers: Map<String, Value> =
         headers.into_iter().map(|(name, value)| (name, Value::String(value))).collect();
     let http_request = HttpRequest { parts, body, headers: Value::Object(headers) };
-    if let Some(refusal) = state.quirk_response(&http_request) {
-        return refusal;
+    if let Some(response) = state.quirk_response(&http_request) {
+        return response;
     }
     match transport {
         Transport::Http => streamable_http::handle(&state, http_request).await,
@@ -150,7 +150,7 @@ async fn respond(
     }
 }
 
-/// Plays a script on a free port of this process, and says on standard output which. Does not come back.
+/// Runs a script on a free port of this process and prints the URL to stdout. Does not return.
 pub fn serve_network(transport: Transport, script: Script) -> ! {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -159,7 +159,7 @@ pub fn serve_network(transport: Transport, script: Script) -> ! {
     runtime.block_on(async {
         apply_startup_quirks(&script);
         let running =
-            spawn_server(transport, script, RunMode::NetworkProgram, 0).expect("a port can be had");
+            spawn_server(transport, script, RunMode::NetworkProgram, 0).expect("a port is free");
         println!("listening on {}", running.url());
         std::future::pending::<()>().await;
     });

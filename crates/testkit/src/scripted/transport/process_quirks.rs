@@ -9,13 +9,13 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::scripted::quirk::Quirk;
 use crate::scripted::script::Script;
 
-/// However stubborn a program is, it does not outlive the test by more than this.
+/// The maximum lifetime of a stubborn program.
 pub(super) const MAX_LIFETIME: Duration = Duration::from_secs(300);
-/// The argument that makes the program one that only lives on.
+/// The arguments that turn the program into a grandchild that only keeps running.
 const GRANDCHILD_FLAG: &str = "--linger";
 const GRANDCHILD_OWN_SESSION_FLAG: &str = "--linger-apart";
 
-/// Does everything that a script wants done at the start of a program. Must be called inside a runtime.
+/// Applies the quirks of a process at its start. Must run inside a runtime.
 pub(super) fn apply_startup_quirks(script: &Script) {
     if script.has_quirk(&Quirk::IgnoresSigterm) {
         for kind in [SignalKind::terminate(), SignalKind::interrupt()] {
@@ -24,7 +24,7 @@ pub(super) fn apply_startup_quirks(script: &Script) {
         }
     }
     if let Some(taint) = &script.taint {
-        eprintln!("this is said {taint} beside");
+        eprintln!("a line {taint} on stderr");
     }
     for quirk in &script.quirks {
         if let Quirk::StderrLines { n } = quirk {
@@ -33,8 +33,8 @@ pub(super) fn apply_startup_quirks(script: &Script) {
             }
         }
         if let Quirk::ForksGrandchildren { n } = quirk {
-            let plain = std::iter::repeat_n(GRANDCHILD_FLAG, *n);
-            plain.chain([GRANDCHILD_OWN_SESSION_FLAG]).for_each(spawn_grandchild);
+            let ordinary = std::iter::repeat_n(GRANDCHILD_FLAG, *n);
+            ordinary.chain([GRANDCHILD_OWN_SESSION_FLAG]).for_each(spawn_grandchild);
         }
         if let Quirk::ExitsAtOnce { code } = quirk {
             process::exit(*code);
@@ -46,17 +46,17 @@ pub(super) fn apply_startup_quirks(script: &Script) {
 }
 
 /// Starts a process that holds our output streams open.
-#[expect(clippy::zombie_processes, reason = "that nobody waits for them is what they are for")]
+#[expect(clippy::zombie_processes, reason = "they are meant to outlive this process")]
 fn spawn_grandchild(argument: &str) {
-    let own = std::env::current_exe().expect("a program knows itself");
-    Command::new(own)
+    let program = std::env::current_exe().expect("a program knows itself");
+    Command::new(program)
         .arg(argument)
         .stdin(Stdio::null())
         .spawn()
         .expect("the program can be started again");
 }
 
-/// Lives on and does nothing, if the argument says so.
+/// Sleeps and exits if the argument is a grandchild flag.
 pub fn run_if_grandchild(argument: &str) {
     if argument == GRANDCHILD_OWN_SESSION_FLAG {
         rustix::process::setsid().expect("a fresh process leads no group");

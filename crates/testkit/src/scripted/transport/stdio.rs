@@ -1,4 +1,4 @@
-//! A program on standard streams, and how programs misbehave: what they print, how they end, whom they leave behind.
+//! Runs a scripted server on stdio.
 
 use std::io::{self, BufRead, Write};
 use std::process;
@@ -20,13 +20,14 @@ use crate::scripted::script::Script;
 use crate::scripted::server_state::{CRASH_EXIT_CODE, RunMode, ServerState};
 use crate::scripted::taint;
 
-/// How long requests that wait for something have to be answered after standard input was closed.
+/// How long waiting requests may take after stdin is closed.
 const FINISH_GRACE: Duration = Duration::from_millis(20);
-/// How often those that wait for nothing are let go on before that, however slow the machine is.
+/// How often ready tasks are polled before that, so that a slow machine makes no difference.
 const YIELDS_BEFORE_EXIT: usize = 100;
-/// How long what was answered has to be taken.
+/// How long the output may take to be read.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(2);
-/// Plays a script on this process's standard streams, and ends the process.
+
+/// Runs a script on this process's stdio, and exits.
 pub fn serve_stdio(script: Script) -> ! {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -49,7 +50,7 @@ async fn serve(script: Script) {
     let taint = server.script.taint.clone();
     thread::spawn(move || {
         write_frames(frames, if is_slow { DRIP_BYTES } else { usize::MAX }, taint.as_deref());
-        let _nobody_waits = done.send(());
+        let _receiver_dropped = done.send(());
     });
     let mut lines = read_lines();
     let session = ClientSession::new(&server, ClientChannel::Direct(sender), Initialized::NotYet);
@@ -65,7 +66,7 @@ async fn serve(script: Script) {
     finish_requests(&server, session, written).await;
 }
 
-/// Lets answers that are nearly there be written.
+/// Lets nearly finished responses be written.
 async fn finish_requests(
     server: &Arc<ServerState>,
     session: Arc<ClientSession>,
@@ -79,12 +80,12 @@ async fn finish_requests(
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
-    let _some_take_longer = timeout(FINISH_GRACE, idle).await;
+    let _grace_expired = timeout(FINISH_GRACE, idle).await;
     session.standalone().send(Frame::End);
-    let _nobody_reads = timeout(WRITE_TIMEOUT, written).await;
+    let _write_timed_out = timeout(WRITE_TIMEOUT, written).await;
 }
 
-/// Lines of standard input, read on a thread that waits while nobody takes them.
+/// Lines from stdin, read by a thread that blocks while the channel is full.
 fn read_lines() -> mpsc::Receiver<Vec<u8>> {
     let (sender, lines) = mpsc::channel(256);
     thread::spawn(move || {
@@ -103,7 +104,7 @@ fn read_lines() -> mpsc::Receiver<Vec<u8>> {
     lines
 }
 
-/// Writes frames to standard output, in pieces of a size.
+/// Writes frames to stdout in chunks.
 fn write_frames(
     mut frames: mpsc::UnboundedReceiver<Frame>,
     chunk_size: usize,
@@ -142,9 +143,9 @@ fn write_chunks(stdout: &mut impl Write, bytes: &[u8], chunk_size: usize) -> io:
     Ok(())
 }
 
-/// Closes standard output; nothing we write from here on goes anywhere.
+/// Closes stdout; later output is discarded.
 fn close_stdout() -> io::Result<()> {
-    let nowhere = std::fs::OpenOptions::new().write(true).open("/dev/null")?;
-    rustix::stdio::dup2_stdout(nowhere)?;
+    let dev_null = std::fs::OpenOptions::new().write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdout(dev_null)?;
     Ok(())
 }

@@ -131,7 +131,7 @@ impl Invocation {
             working_folder: self.env.working_folder.clone(),
             environment: self.env.template_environment(),
             dynamic: self.global.mcp_config.iter().map(dynamic).collect(),
-            breadth: match self.global.strict_mcp_config {
+            scope_filter: match self.global.strict_mcp_config {
                 true => ScopeFilter::DynamicOnly,
                 false => ScopeFilter::All,
             },

@@ -24,9 +24,9 @@ impl Elicitor for BookingPolicy {
                     println!("{} asks: {}", elicitation.server, form.message);
                     let known = json!({"name": "Ada", "day": "2027-01-31", "guests": 4});
                     let known = known.as_object().cloned().unwrap_or_default();
-                    let is_asked = |name: &String| form.fields.iter().any(|it| it.name == *name);
+                    let has_field = |name: &String| form.fields.iter().any(|it| it.name == *name);
                     let answers: Map<_, _> =
-                        known.into_iter().filter(|(name, _)| is_asked(name)).collect();
+                        known.into_iter().filter(|(name, _)| has_field(name)).collect();
                     ElicitResult::Accept(answers)
                 }
                 ElicitationKind::Url(_) | ElicitationKind::Sampling(_) => {

@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         working_folder: working_folder.canonicalize()?,
         environment: std::env::vars().collect::<Environment>(),
         dynamic: Vec::new(),
-        breadth: ScopeFilter::All,
+        scope_filter: ScopeFilter::All,
         embedded: Vec::new(),
         fallback: None,
     });

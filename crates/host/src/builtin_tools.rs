@@ -1,5 +1,5 @@
-//! Tools of our own: what servers offer besides tools, and what of long results was not shown.
-//! They only read, may run beside anything, and answer like any other tool. `calling` permits and bounds them too.
+//! Built-in tools: the servers' resources and the rest of long results. They only read, may run in parallel, and
+//! return results like other tools. `call` applies permissions and limits to them too.
 
 mod authenticate;
 mod list_resources;
@@ -27,7 +27,7 @@ use crate::tool_result::spill::SpillStore;
 pub use crate::tool_result::note::READ_RESULT;
 pub(crate) use authenticate::placeholder_item;
 
-/// The most characters that a tool of ours answers with, however much a caller would take.
+/// The maximum length of a built-in tool's result in characters, whatever the caller accepts.
 pub const MAX_CHARACTERS: usize = 100_000;
 
 /// A permitted call of a built-in tool, with checked arguments.
@@ -62,9 +62,9 @@ pub(crate) async fn run(call: BuiltinCall<'_>) -> Result<Payload, RequestError> 
 pub fn definitions() -> &'static [Arc<Tool>] {
     static ALL: OnceLock<Vec<Arc<Tool>>> = OnceLock::new();
     ALL.get_or_init(|| {
-        let each =
+        let tools =
             [list_resources::definition(), read_resource::definition(), read_result::definition()];
-        each.into_iter().map(Arc::new).collect()
+        tools.into_iter().map(Arc::new).collect()
     })
 }
 
@@ -75,14 +75,14 @@ fn builtin_tool(name: &str, description: &str, schema: &Json) -> Tool {
     Tool::built_in(name, description, (payload(schema), payload(&raw)))
 }
 
-/// An answer of texts.
+/// A result with text blocks.
 fn text_result(texts: &[&str]) -> Payload {
     let block = |text: &&str| json!({"type": "text", "text": text});
     let content: Vec<Json> = texts.iter().map(block).collect();
     Payload::from_json(json!({"content": content}).to_string().into())
 }
 
-/// An answer that says what went wrong, for a model to make something of.
+/// A result that tells the model about an error.
 fn error_result(message: &str) -> Payload {
     let content = json!([{"type": "text", "text": message}]);
     Payload::from_json(json!({"content": content, "isError": true}).to_string().into())
@@ -107,7 +107,7 @@ fn not_connected(view: &ServerView) -> Payload {
     error_result(&format!("`{}` is not connected: {}", view.name, status_reason(view)))
 }
 
-/// Why a server is not connected, in few words.
+/// The reason why a server is not connected, in few words.
 fn status_reason(view: &ServerView) -> String {
     view.status.cause().map_or_else(|| view.status.id().to_owned(), ToString::to_string)
 }

@@ -1,4 +1,4 @@
-//! Why a server is not connected: the cause, what shows it, and what mends it.
+//! Why a server is not connected: the kind of failure, the evidence, and a remedy for the user.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,125 +9,125 @@ use switchboard_wire::peer::CallError;
 use switchboard_wire::transport::CloseReason;
 use switchboard_wire::transport_error::{TransportError, UnreachableReason};
 
-/// How much of what a program said is shown as evidence.
+/// How much stderr output is shown as evidence.
 const MAX_STDERR_BYTES: usize = 4096;
 
 /// Why a server is not connected.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConnectionFailure {
-    /// What it is.
+    /// The kind of failure.
     pub kind: FailureKind,
-    /// What shows it.
+    /// Details that show it.
     pub evidence: Vec<Evidence>,
 }
 
-/// What is wrong.
+/// The kinds of failure.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FailureKind {
-    /// There is no such program.
+    /// The program does not exist.
     CommandNotFound {
         /// The command.
         command: String,
     },
-    /// The program is there, and may not or cannot be run.
+    /// The program exists but cannot be run.
     CommandNotRunnable {
         /// The command.
         command: String,
-        /// What the system says.
+        /// The I/O error.
         why: std::io::ErrorKind,
     },
-    /// The folder to start in is not there.
+    /// The working folder does not exist.
     FolderNotFound {
         /// The folder.
         folder: String,
     },
-    /// The program ended before it answered.
+    /// The program exited before it responded.
     Exited {
-        /// Its exit code, where it has one.
+        /// The exit code, if it exited normally.
         code: Option<i32>,
-        /// The signal that ended it, where one did.
+        /// The signal that killed it, if any.
         signal: Option<i32>,
     },
-    /// No answer came.
+    /// No response came in time.
     Timeout(Duration),
     /// The server could not be reached.
     Unreachable(UnreachableReason),
-    /// The server wants a login, there is one, and it cannot be renewed just now.
+    /// The stored login cannot be refreshed at the moment.
     LoginNotRefreshed,
-    /// The server wants a login.
+    /// The server requires a login.
     AuthRequired,
-    /// The server knows us and says no.
+    /// The server denies access (HTTP 403).
     Forbidden,
-    /// Nothing is at this URL.
+    /// The URL does not exist (HTTP 404).
     NotFound,
-    /// The server has too much to do.
+    /// The server is overloaded (HTTP 429).
     Overloaded,
-    /// The server failed.
+    /// The server failed (HTTP 5xx).
     ServerError(u16),
-    /// Another status that is no success.
+    /// The server sent another error status.
     HttpStatus(u16),
-    /// The server sends us to another origin.
+    /// The server redirects to another origin.
     CrossOriginRedirect(String),
-    /// What answers is no MCP server.
+    /// The URL is not an MCP server.
     NotMcp,
-    /// The server speaks no version that we speak.
+    /// The server supports none of our protocol versions.
     NoCommonVersion {
-        /// Those that it speaks.
+        /// The versions that the server supports.
         theirs: Vec<String>,
     },
-    /// The server answered with an error.
+    /// The server responded with a JSON-RPC error.
     ErrorResponse {
-        /// The code.
+        /// The error code.
         code: i64,
-        /// Its words.
+        /// The error message.
         message: String,
     },
-    /// The server's answers make no sense.
+    /// The server's responses are invalid.
     InvalidResponse,
     /// The server closed the connection.
     Closed,
-    /// The server forgot the session.
+    /// The session has expired on the server.
     SessionExpired,
-    /// A message was too large.
+    /// A message exceeded the size limit.
     MessageTooLarge(usize),
-    /// A named secret could not be fetched.
+    /// A referenced secret could not be fetched.
     SecretUnavailable,
-    /// The URL, a header or a certificate cannot be used.
+    /// The URL, a header or a certificate is invalid.
     InvalidConfig,
-    /// Nothing in this program serves this kind.
+    /// No in-process server of this name is registered.
     NotRegistered,
 }
 
-/// What shows a cause.
+/// A detail that shows a failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Evidence {
-    /// The end of what the program said on standard error.
+    /// The end of the program's stderr output.
     Stderr(String),
     /// The folders that were searched for the program.
     SearchedPath(String),
-    /// What the server sent, or its beginning.
+    /// The beginning of the response body.
     Body(String),
-    /// What a server wants a login for.
+    /// The server's authentication challenge.
     Challenge(String),
-    /// When to try again, says the server.
+    /// The server's `Retry-After` value.
     RetryAfter(String),
-    /// Other words of the system or a library.
+    /// A message of the system or of a library.
     Detail(String),
 }
 
-/// What is to be expected.
+/// What a failure means for retries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailureClass {
-    /// It may pass by itself.
+    /// May pass by itself.
     Transient,
-    /// It stays until somebody changes something.
+    /// Stays until the user changes something.
     Permanent,
-    /// A login mends it.
+    /// Needs a login.
     AuthRequired,
 }
 
 impl ConnectionFailure {
-    /// A cause without evidence.
+    /// A failure without evidence.
     pub fn new(kind: FailureKind) -> ConnectionFailure {
         ConnectionFailure { kind, evidence: Vec::new() }
     }
@@ -146,7 +146,7 @@ impl ConnectionFailure {
         self
     }
 
-    /// What is to be expected.
+    /// What the failure means for retries.
     pub fn class(&self) -> FailureClass {
         match &self.kind {
             FailureKind::AuthRequired => FailureClass::AuthRequired,
@@ -184,7 +184,7 @@ impl ConnectionFailure {
         }
     }
 
-    /// A word for programs.
+    /// The identifier for programs.
     pub fn id(&self) -> &'static str {
         match &self.kind {
             FailureKind::CommandNotFound { .. } => "command-not-found",
@@ -222,40 +222,53 @@ impl ConnectionFailure {
         }
     }
 
-    /// What a person can do about it; `name` is the server's.
+    /// What the user can do about it; `name` is the server's name.
     pub fn remedy(&self, name: &str) -> String {
         match &self.kind {
             FailureKind::CommandNotFound { command } => {
-                format!("install `{command}`, or give its full path: `swb get {name}` shows the entry")
+                format!(
+                    "install `{command}`, or give its full path: `swb get {name}` shows the entry"
+                )
             }
             FailureKind::CommandNotRunnable { command, .. } => {
-                format!("make `{command}` executable for you, or name another program")
+                format!("make `{command}` executable, or configure another program")
             }
-            FailureKind::FolderNotFound { .. } => format!("mend `cwd`: `swb get {name}` shows the entry"),
+            FailureKind::FolderNotFound { .. } => {
+                format!("correct `cwd`: `swb get {name}` shows the entry")
+            }
             FailureKind::Exited { .. } | FailureKind::Closed => {
-                format!("`swb logs {name}` shows what it said")
+                format!("`swb logs {name}` shows its output")
             }
             FailureKind::Timeout(_) => format!(
-                "`swb logs {name}` shows what it said; give it longer with `\"timeout\"` in its entry or MCP_TIMEOUT"
+                "`swb logs {name}` shows its output; raise `\"timeout\"` in its entry or MCP_TIMEOUT"
             ),
             FailureKind::Unreachable(why) => match why {
-                UnreachableReason::NameResolution => "check the host in the URL, and your network".to_owned(),
-                UnreachableReason::Refused => "start the server, or mend the port in the URL".to_owned(),
+                UnreachableReason::NameResolution => {
+                    "check the host in the URL, and your network".to_owned()
+                }
+                UnreachableReason::Refused => {
+                    "start the server, or correct the port in the URL".to_owned()
+                }
                 UnreachableReason::Tls => {
-                    "check the certificates; `tls` in its entry names an authority and a certificate of your own".to_owned()
+                    "check the certificates; `tls` in its entry sets a CA and a client certificate"
+                        .to_owned()
                 }
                 UnreachableReason::Proxy => "check HTTPS_PROXY and NO_PROXY".to_owned(),
-                UnreachableReason::Reset | UnreachableReason::Timeout | UnreachableReason::Other => {
+                UnreachableReason::Reset
+                | UnreachableReason::Timeout
+                | UnreachableReason::Other => {
                     format!("check your network, then `swb ping {name}`")
                 }
             },
             FailureKind::AuthRequired => format!("`swb login {name}`"),
             FailureKind::Forbidden => {
-                "the token has not the rights; ask whoever runs the server".to_owned()
+                "the token lacks permissions; ask the server's operator".to_owned()
             }
-            FailureKind::NotFound => format!("check the path in the URL: `swb get {name}` shows it"),
+            FailureKind::NotFound => {
+                format!("check the path in the URL: `swb get {name}` shows it")
+            }
             FailureKind::Overloaded | FailureKind::ServerError(_) => {
-                "wait, or ask whoever runs the server".to_owned()
+                "wait, or ask the server's operator".to_owned()
             }
             FailureKind::HttpStatus(_) | FailureKind::NotMcp => {
                 format!("check that the URL is an MCP endpoint: `swb get {name}` shows it")
@@ -263,25 +276,25 @@ impl ConnectionFailure {
             FailureKind::CrossOriginRedirect(to) => {
                 format!("if you trust {to}, put it into the URL yourself")
             }
-            FailureKind::NoCommonVersion { .. } => "update the server, or us".to_owned(),
-            FailureKind::ErrorResponse { .. } | FailureKind::InvalidResponse | FailureKind::MessageTooLarge(_) => {
-                "report it to whoever wrote the server".to_owned()
-            }
+            FailureKind::NoCommonVersion { .. } => "update the server or Switchboard".to_owned(),
+            FailureKind::ErrorResponse { .. }
+            | FailureKind::InvalidResponse
+            | FailureKind::MessageTooLarge(_) => "report it to the server's author".to_owned(),
             FailureKind::SessionExpired => format!("`swb reconnect {name}`"),
             FailureKind::LoginNotRefreshed => {
-                format!("wait, and look again with `swb ping {name}`; the login is kept")
+                format!("try again later with `swb ping {name}`; the login is kept")
             }
             FailureKind::SecretUnavailable => {
-                format!("mend the secret that its entry names: `swb get {name}` shows the entry")
+                format!("correct the secret in its entry: `swb get {name}` shows the entry")
             }
-            FailureKind::InvalidConfig => format!("mend its entry: `swb get {name}` shows it"),
-            FailureKind::NotRegistered => "it can be used from the program that provides it".to_owned(),
+            FailureKind::InvalidConfig => format!("correct its entry: `swb get {name}` shows it"),
+            FailureKind::NotRegistered => "use it from the program that provides it".to_owned(),
         }
     }
 }
 
 impl Evidence {
-    /// Its words.
+    /// Its text.
     pub fn text(&self) -> &str {
         match self {
             Evidence::Stderr(text)
@@ -293,7 +306,7 @@ impl Evidence {
         }
     }
 
-    /// What it is, for people and as a key for programs.
+    /// The kind of evidence, as a label and as a key for programs.
     pub fn label(&self) -> &'static str {
         match self {
             Evidence::Stderr(_) => "stderr",
@@ -313,57 +326,59 @@ impl fmt::Display for ConnectionFailure {
             FailureKind::CommandNotRunnable { command, why } => {
                 write!(f, "`{command}` could not be run: {why}")
             }
-            FailureKind::FolderNotFound { folder } => write!(f, "the folder {folder} is not there"),
+            FailureKind::FolderNotFound { folder } => {
+                write!(f, "the folder {folder} does not exist")
+            }
             FailureKind::Exited { code: Some(code), .. } => {
-                write!(f, "the program ended with exit code {code} before it answered")
+                write!(f, "the program exited with code {code} before it responded")
             }
             FailureKind::Exited { signal: Some(signal), .. } => {
-                write!(f, "the program was ended by signal {signal} before it answered")
+                write!(f, "the program was killed by signal {signal} before it responded")
             }
-            FailureKind::Exited { .. } => f.write_str("the program ended before it answered"),
+            FailureKind::Exited { .. } => f.write_str("the program exited before it responded"),
             FailureKind::Timeout(limit) => {
-                write!(f, "no answer within {} s", limit.as_secs_f64())
+                write!(f, "no response within {} s", limit.as_secs_f64())
             }
             FailureKind::Unreachable(why) => write!(f, "{why}"),
-            FailureKind::AuthRequired => f.write_str("the server wants a login"),
-            FailureKind::Forbidden => f.write_str("the server does not let us in (HTTP 403)"),
-            FailureKind::NotFound => f.write_str("nothing is at this URL (HTTP 404)"),
-            FailureKind::Overloaded => f.write_str("the server has too much to do (HTTP 429)"),
+            FailureKind::AuthRequired => f.write_str("the server needs a login"),
+            FailureKind::Forbidden => f.write_str("the server denied access (HTTP 403)"),
+            FailureKind::NotFound => f.write_str("the URL was not found (HTTP 404)"),
+            FailureKind::Overloaded => f.write_str("the server is overloaded (HTTP 429)"),
             FailureKind::ServerError(status) => write!(f, "the server failed (HTTP {status})"),
-            FailureKind::HttpStatus(status) => write!(f, "the server answered with HTTP {status}"),
-            FailureKind::CrossOriginRedirect(to) => write!(f, "the server sends us to {to}"),
-            FailureKind::NotMcp => f.write_str("what answers there is no MCP server"),
+            FailureKind::HttpStatus(status) => write!(f, "the server responded with HTTP {status}"),
+            FailureKind::CrossOriginRedirect(to) => write!(f, "the server redirects to {to}"),
+            FailureKind::NotMcp => f.write_str("the URL is not an MCP server"),
             FailureKind::NoCommonVersion { theirs } => {
-                write!(f, "the server speaks no version of the protocol that we speak")?;
+                write!(f, "the server supports none of our protocol versions")?;
                 if !theirs.is_empty() {
                     write!(f, ", only {}", theirs.join(", "))?;
                 }
                 Ok(())
             }
             FailureKind::ErrorResponse { code, message } => {
-                write!(f, "the server answered with error {code}: {message}")
+                write!(f, "the server responded with error {code}: {message}")
             }
-            FailureKind::InvalidResponse => f.write_str("the server's answers make no sense"),
+            FailureKind::InvalidResponse => f.write_str("the server's responses are invalid"),
             FailureKind::Closed => f.write_str("the server closed the connection"),
-            FailureKind::SessionExpired => f.write_str("the server forgot the session"),
-            FailureKind::LoginNotRefreshed => f.write_str("the login could not be renewed for now"),
+            FailureKind::SessionExpired => f.write_str("the session has expired"),
+            FailureKind::LoginNotRefreshed => {
+                f.write_str("the login could not be refreshed at the moment")
+            }
             FailureKind::MessageTooLarge(limit) => {
                 write!(f, "the server sent a message larger than {limit} bytes")
             }
             FailureKind::SecretUnavailable => {
-                f.write_str("a secret that its entry names could not be fetched")
+                f.write_str("a secret of its entry could not be fetched")
             }
-            FailureKind::InvalidConfig => f.write_str("its entry cannot be used"),
-            FailureKind::NotRegistered => {
-                f.write_str("this kind of server lives in another program")
-            }
+            FailureKind::InvalidConfig => f.write_str("its entry is invalid"),
+            FailureKind::NotRegistered => f.write_str("this server is provided by another program"),
         }
     }
 }
 
 impl From<&ConnectError> for ConnectionFailure {
     fn from(error: &ConnectError) -> ConnectionFailure {
-        let cause = match &error.kind {
+        let failure = match &error.kind {
             ConnectErrorKind::Start(error) => {
                 let command = error.command.display().to_string();
                 let why = error.source.kind();
@@ -380,19 +395,21 @@ impl From<&ConnectError> for ConnectionFailure {
             ConnectErrorKind::NoHttpClient => ConnectionFailure::new(FailureKind::InvalidConfig),
             ConnectErrorKind::Handshake(HandshakeError { kind, .. }) => match kind {
                 HandshakeErrorKind::Call(error) => ConnectionFailure::from(error),
-                HandshakeErrorKind::NoCommonVersion { server_versions: theirs } => {
-                    ConnectionFailure::new(FailureKind::NoCommonVersion { theirs: theirs.clone() })
+                HandshakeErrorKind::NoCommonVersion { server_versions } => {
+                    ConnectionFailure::new(FailureKind::NoCommonVersion {
+                        theirs: server_versions.clone(),
+                    })
                 }
                 HandshakeErrorKind::InvalidResponse => {
                     ConnectionFailure::new(FailureKind::InvalidResponse)
                 }
             },
         };
-        let cause = match (error.exit, &cause.kind) {
+        let failure = match (error.exit, &failure.kind) {
             (Some(status), FailureKind::Closed) => ConnectionFailure::new(exit_failure(status)),
-            (Some(_) | None, _) => cause,
+            (Some(_) | None, _) => failure,
         };
-        cause.with_evidence(stderr_evidence(&error.stderr))
+        failure.with_evidence(stderr_evidence(&error.stderr))
     }
 }
 
@@ -420,9 +437,9 @@ pub fn exit_failure(status: std::process::ExitStatus) -> FailureKind {
     FailureKind::Exited { code: status.code(), signal }
 }
 
-/// The end of what a program said.
-pub fn stderr_evidence(said: &[u8]) -> Evidence {
-    let end = &said[said.len().saturating_sub(MAX_STDERR_BYTES)..];
+/// The end of a program's stderr output.
+pub fn stderr_evidence(stderr: &[u8]) -> Evidence {
+    let end = &stderr[stderr.len().saturating_sub(MAX_STDERR_BYTES)..];
     Evidence::Stderr(String::from_utf8_lossy(end).trim().to_owned())
 }
 
@@ -434,15 +451,15 @@ impl From<&CallError> for ConnectionFailure {
                 ConnectionFailure::new(FailureKind::ErrorResponse { code: error.code, message })
             }
             CallError::Timeout(limit) => ConnectionFailure::new(FailureKind::Timeout(*limit)),
-            CallError::Transport(fault) => ConnectionFailure::from(fault),
-            CallError::Closed { reason: how, .. } => ConnectionFailure::from(how),
+            CallError::Transport(error) => ConnectionFailure::from(error),
+            CallError::Closed { reason, .. } => ConnectionFailure::from(reason),
         }
     }
 }
 
 impl From<&CloseReason> for ConnectionFailure {
-    fn from(how: &CloseReason) -> ConnectionFailure {
-        match how {
+    fn from(reason: &CloseReason) -> ConnectionFailure {
+        match reason {
             CloseReason::Closed | CloseReason::Truncated => {
                 ConnectionFailure::new(FailureKind::Closed)
             }
@@ -451,45 +468,45 @@ impl From<&CloseReason> for ConnectionFailure {
             }
             CloseReason::Io(kind) => ConnectionFailure::new(FailureKind::Closed)
                 .with_evidence(Evidence::Detail(kind.to_string())),
-            CloseReason::Transport(fault) => ConnectionFailure::from(fault),
+            CloseReason::Transport(error) => ConnectionFailure::from(error),
         }
     }
 }
 
 impl From<&TransportError> for ConnectionFailure {
-    fn from(fault: &TransportError) -> ConnectionFailure {
-        match fault {
+    fn from(error: &TransportError) -> ConnectionFailure {
+        match error {
             TransportError::Unreachable { reason: why, detail } => {
                 ConnectionFailure::new(FailureKind::Unreachable(*why))
                     .with_evidence(Evidence::Detail(detail.clone()))
             }
-            TransportError::Status(answer) => {
-                let kind = match answer.status {
+            TransportError::Status(response) => {
+                let kind = match response.status {
                     401 => FailureKind::AuthRequired,
                     403 => FailureKind::Forbidden,
                     404 | 410 => FailureKind::NotFound,
                     407 => FailureKind::Unreachable(UnreachableReason::Proxy),
                     408 | 429 => FailureKind::Overloaded,
-                    500..=599 => FailureKind::ServerError(answer.status),
+                    500..=599 => FailureKind::ServerError(response.status),
                     other => FailureKind::HttpStatus(other),
                 };
-                let cause = ConnectionFailure::new(kind)
-                    .with_evidence(Evidence::Detail(answer.to_string()))
-                    .with_evidence(Evidence::Body(answer.body.clone()))
+                let failure = ConnectionFailure::new(kind)
+                    .with_evidence(Evidence::Detail(response.to_string()))
+                    .with_evidence(Evidence::Body(response.body.clone()))
                     .with_evidence(Evidence::RetryAfter(
-                        answer.retry_after.clone().unwrap_or_default(),
+                        response.retry_after.clone().unwrap_or_default(),
                     ));
-                answer.challenges.iter().fold(cause, |cause, challenge| {
-                    cause.with_evidence(Evidence::Challenge(challenge.clone()))
+                response.challenges.iter().fold(failure, |failure, challenge| {
+                    failure.with_evidence(Evidence::Challenge(challenge.clone()))
                 })
             }
             TransportError::CrossOriginRedirect { to } => {
                 ConnectionFailure::new(FailureKind::CrossOriginRedirect(to.clone()))
             }
-            TransportError::NotMcp { content_type, body_prefix: beginning } => {
+            TransportError::NotMcp { content_type, body_prefix } => {
                 ConnectionFailure::new(FailureKind::NotMcp)
                     .with_evidence(Evidence::Detail(format!("it sent `{content_type}`")))
-                    .with_evidence(Evidence::Body(beginning.clone()))
+                    .with_evidence(Evidence::Body(body_prefix.clone()))
             }
             TransportError::IncompleteResponse => ConnectionFailure::new(FailureKind::Closed),
             TransportError::Timeout(limit) => ConnectionFailure::new(FailureKind::Timeout(*limit)),

@@ -1,8 +1,8 @@
-//! All tools of all servers under their exposed names, as one snapshot: what a model is shown and may call.
-//! Made anew from catalogues whenever one changes; nothing here waits, reads or writes.
+//! The pool: all tools of all servers under their exposed names, as one snapshot for models and callers. A new pool
+//! is built from the catalogues whenever one changes; building does no I/O.
 //!
-//! How names are chosen and why they stay is told in [`naming`]. A tool whose definition cannot be shown is kept
-//! apart with the reason, and everything else of its server stays.
+//! [`naming`] chooses the exposed names. A tool whose definition cannot be shown to a model is quarantined with a
+//! reason; the server's other tools stay.
 
 pub mod argument_check;
 pub mod diff;
@@ -27,91 +27,92 @@ use search::{SearchIndex, ToolMatch};
 use similar_names::NameQuery;
 use tool::{ParsedTool, Tool, ToolKind, ToolOwner};
 
-/// A server and its tools. A server that is known but not connected belongs here too, with no tools: its name counts
-/// when names are chosen.
+/// A server and its tools. Known servers that are not connected are included, with no tools, because their names
+/// count when exposed names are chosen.
 #[derive(Debug, Clone, Copy)]
 pub struct ServerTools<'a> {
-    /// Its name.
+    /// The server's name.
     pub server: &'a str,
-    /// What kind of name that is.
+    /// The kind of name.
     pub origin: NameOrigin,
-    /// Its tools, as they were listed.
+    /// The tools as listed.
     pub tools: &'a [ListItem],
-    /// Whose they are: the server's, or one of ours that stands for it. What stands for a server is always wanted.
+    /// Whether the tools are the server's own or a placeholder. The filter does not apply to placeholders.
     pub kind: ToolKind,
-    /// Which of them are wanted.
+    /// The filter for the server's tools.
     pub filter: &'a ToolFilter,
 }
 
-/// What holds for all servers.
+/// Rules for all servers.
 #[derive(Clone, Copy)]
 pub struct PoolRules<'a> {
-    /// Does a rule take this tool out? Asked with the server's name as rules write it, and the tool's own.
+    /// Whether a permission rule hides a tool. Called with the server's prefix and the tool's own name.
     pub hidden: &'a dyn Fn(&str, &str) -> bool,
-    /// Tools of our own. Their names are theirs, whatever servers call theirs.
+    /// The built-in tools. Their exposed names are reserved.
     pub built_in: &'a [Arc<Tool>],
 }
 
 impl fmt::Debug for PoolRules<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Rules").field("built_in", &self.built_in.len()).finish_non_exhaustive()
+        f.debug_struct("PoolRules").field("built_in", &self.built_in.len()).finish_non_exhaustive()
     }
 }
 
-/// A tool that is kept from the model.
+/// A tool that is hidden from models.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Quarantined {
-    /// Whose it is.
+    /// The server's name.
     pub server: String,
-    /// What its server calls it.
+    /// The tool's name on the server.
     pub tool: String,
-    /// Why.
+    /// The reason.
     pub reason: QuarantineReason,
 }
 
-/// A tool that is kept from the model, and what programs can be shown of it.
+/// A quarantined tool, and its definition for other programs if it could be parsed.
 type QuarantinedTool = (Quarantined, Option<Arc<Tool>>);
 
 /// All tools at one moment.
 #[derive(Debug, Default)]
 pub struct Pool {
     revision: u64,
-    /// By exposed name.
+    /// Sorted by exposed name.
     tools: Vec<Arc<Tool>>,
     quarantined: Vec<Quarantined>,
-    /// Those of the quarantined that programs can be shown, by exposed name.
+    /// The quarantined tools that other programs may see, by exposed name.
     quarantined_tools: Vec<Arc<Tool>>,
     contested: Contested,
-    /// Made when somebody searches for the first time.
+    /// Built with the first search.
     index: OnceLock<SearchIndex>,
 }
 
 impl Pool {
-    /// The pool that comes after this one. What did not change is taken over as it is.
+    /// Builds the next pool. Unchanged tools are reused.
     pub fn next_revision<'a>(
         &self,
         sources: impl IntoIterator<Item = ServerTools<'a>>,
         rules: &PoolRules<'_>,
     ) -> Pool {
         let mut sources: Vec<ServerTools<'_>> = sources.into_iter().collect();
-        // As their tools are going to be sorted, nearly always.
+        // The same order that their tools will have in most cases.
         sources.sort_by_cached_key(|it| (naming::prefix(it.server, it.origin) + "__", it.server));
         let listed = listed_tools(&sources);
         let candidates: Vec<Candidate<'_>> = listed.iter().map(ListedTool::candidate).collect();
         let is_reserved = |name: &str| rules.built_in.iter().any(|it| it.exposed_name == name);
         let (names, contested) = naming::names(&candidates, &is_reserved, self.contested.clone());
-        let is_seen = |it: &ListedTool<'_>| {
+        let is_visible = |it: &ListedTool<'_>| {
             let tool = &it.item.name;
-            let is_ours = it.source.kind != ToolKind::Server;
-            (is_ours || passes_filter(it.source.filter, tool)) && !(rules.hidden)(&it.prefix, tool)
+            let is_placeholder = it.source.kind != ToolKind::Server;
+            (is_placeholder || passes_filter(it.source.filter, tool))
+                && !(rules.hidden)(&it.prefix, tool)
         };
-        let wanted: Vec<(&ListedTool<'_>, &str)> = (listed.iter().zip(&names))
-            .filter(|(it, _)| is_seen(it))
+        let visible: Vec<(&ListedTool<'_>, &str)> = (listed.iter().zip(&names))
+            .filter(|(it, _)| is_visible(it))
             .map(|(it, name)| (it, name.as_str()))
             .collect();
         let mut pool = Pool { revision: self.revision + 1, contested, ..Pool::default() };
-        pool.tools.reserve(wanted.len() + rules.built_in.len());
-        for read in parallel_map(&wanted, |(listed, exposed)| self.read_tool(listed, exposed)) {
+        pool.tools.reserve(visible.len() + rules.built_in.len());
+        for read in parallel_map(&visible, |(listed, exposed)| self.read_tool(listed, exposed)) {
             match read {
                 Ok(tool) => pool.tools.push(tool),
                 Err((quarantined, tool)) => {
@@ -123,12 +124,12 @@ impl Pool {
         pool.quarantined_tools.sort_by(|a, b| a.exposed_name.cmp(&b.exposed_name));
         pool.quarantined.sort_by(|a, b| (&a.server, &a.tool).cmp(&(&b.server, &b.tool)));
         pool.tools.extend(rules.built_in.iter().cloned());
-        // They are nearly in order, which this kind of sorting makes use of.
+        // They are nearly sorted, which is fast for a merge sort.
         pool.tools.sort_by(|a, b| a.exposed_name.cmp(&b.exposed_name));
         pool
     }
 
-    /// The tool as this pool has it or as it is read now, or why it is kept apart.
+    /// The tool of this pool if it is unchanged, otherwise the parsed tool or the reason for its quarantine.
     fn read_tool(
         &self,
         listed: &ListedTool<'_>,
@@ -149,7 +150,7 @@ impl Pool {
         Err((quarantined, tool))
     }
 
-    /// The tool as this pool has it, where it is the same to the byte.
+    /// The tool of this pool if its definition is byte-identical.
     fn reuse(&self, listed: &ListedTool<'_>, exposed: &str) -> Option<Arc<Tool>> {
         let tool = self.find(exposed)?;
         let is_same = tool.server == listed.source.server
@@ -160,100 +161,103 @@ impl Pool {
         is_same.then(|| tool.clone())
     }
 
-    /// One more with every pool that is made from the one before.
+    /// The revision, one higher than that of the previous pool.
     pub fn revision(&self) -> u64 {
         self.revision
     }
 
-    /// Every tool, sorted by exposed name.
+    /// All tools, sorted by exposed name.
     pub fn tools(&self) -> &[Arc<Tool>] {
         &self.tools
     }
 
-    /// The tools that are kept from the model, by server and tool.
+    /// The quarantined tools, sorted by server and tool.
     pub fn quarantined(&self) -> &[Quarantined] {
         &self.quarantined
     }
 
-    /// Tools that are kept from the model and that other programs may still be shown, sorted by exposed name. What
-    /// they take is as their servers wrote it.
+    /// The quarantined tools that other programs may still see, sorted by exposed name. Their input schemas are
+    /// unchanged.
     pub fn quarantined_tools(&self) -> &[Arc<Tool>] {
         &self.quarantined_tools
     }
 
-    /// Is the tool's definition found by search, instead of being sent to the model at once?
+    /// Whether a tool's definition is found by search instead of being sent to the model at once.
     pub fn is_deferred(&self, tool: &Tool) -> bool {
         tool.loading.is_deferred(self.tools.len())
     }
 
     /// The tool with this exposed name.
     pub fn find(&self, exposed: &str) -> Option<&Arc<Tool>> {
-        let at =
+        let index =
             self.tools.binary_search_by(|tool| tool.exposed_name.as_str().cmp(exposed)).ok()?;
-        Some(&self.tools[at])
+        Some(&self.tools[index])
     }
 
-    /// The tool that its server calls so.
+    /// The tool with this name on this server.
     pub fn find_by_server(&self, server: &str, tool: &str) -> Option<&Arc<Tool>> {
         self.tools.iter().find(|it| it.server == server && it.name == tool)
     }
 
-    /// The tools that fit a query of words, best first, at most so many. An exact name comes before all else.
+    /// The tools that match a query, best first, at most `max`. Exact names come first.
     pub fn search(&self, query: &str, max: usize) -> Vec<ToolMatch> {
         let index = self.index.get_or_init(|| SearchIndex::of(&self.tools));
         let found = index.find(query, self.tools.len(), max);
-        let tool = |place: u32| self.tools[place as usize].clone();
-        found.into_iter().map(|(place, score)| ToolMatch { tool: tool(place), score }).collect()
+        let tool = |position: u32| self.tools[position as usize].clone();
+        found
+            .into_iter()
+            .map(|(position, score)| ToolMatch { tool: tool(position), score })
+            .collect()
     }
 
-    /// The tools whose names are closest to a name that nobody has, closest first, at most so many.
+    /// The tools whose names are most similar to an unknown name, most similar first, at most `max`.
     pub fn nearest(&self, name: &str, max: usize) -> Vec<&Arc<Tool>> {
-        let wanted = NameQuery::new(name);
-        let mut close: Vec<(usize, &Arc<Tool>)> = Vec::with_capacity(max + 1);
-        // They come by name: of two that are as close, the first one stays before the second.
+        let visible = NameQuery::new(name);
+        let mut nearest: Vec<(usize, &Arc<Tool>)> = Vec::with_capacity(max + 1);
+        // The tools are sorted by name, so that ties keep that order.
         for tool in &self.tools {
-            let limit = match close.last() {
-                Some((worst, _)) if close.len() == max => *worst,
+            let limit = match nearest.last() {
+                Some((worst, _)) if nearest.len() == max => *worst,
                 Some(_) | None => usize::MAX,
             };
-            if let Some(distance) = wanted.distance(tool, limit) {
-                let at = close.partition_point(|it| it.0 <= distance);
-                close.insert(at, (distance, tool));
-                close.truncate(max);
+            if let Some(distance) = visible.distance(tool, limit) {
+                let index = nearest.partition_point(|it| it.0 <= distance);
+                nearest.insert(index, (distance, tool));
+                nearest.truncate(max);
             }
         }
-        close.into_iter().map(|(_, tool)| tool).collect()
+        nearest.into_iter().map(|(_, tool)| tool).collect()
     }
 }
 
-/// Does the same to all of many, on several threads where that is quicker, and keeps their order.
-fn parallel_map<T: Copy + Sync, U: Send>(all: &[T], act: impl Fn(T) -> U + Sync) -> Vec<U> {
-    /// Starting a thread takes as long as a hundred tools do.
+/// Maps items in order, on several threads where that is faster.
+fn parallel_map<T: Copy + Sync, U: Send>(items: &[T], map: impl Fn(T) -> U + Sync) -> Vec<U> {
+    /// Starting a thread takes as long as parsing a hundred tools.
     const ITEMS_PER_THREAD: usize = 1000;
     const MAX_THREADS: usize = 4;
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
-    let threads = cores.min(MAX_THREADS).min(all.len() / ITEMS_PER_THREAD);
+    let threads = cores.min(MAX_THREADS).min(items.len() / ITEMS_PER_THREAD);
     if threads <= 1 {
-        return all.iter().map(|it| act(*it)).collect();
+        return items.iter().map(|it| map(*it)).collect();
     }
-    let piece = all.len().div_ceil(threads);
-    let work = |piece: &[T]| piece.iter().map(|it| act(*it)).collect::<Vec<U>>();
+    let chunk = items.len().div_ceil(threads);
+    let work = |chunk: &[T]| chunk.iter().map(|it| map(*it)).collect::<Vec<U>>();
     std::thread::scope(|scope| {
         let work = &work;
-        let begun: Vec<_> =
-            all.chunks(piece).map(|piece| scope.spawn(move || work(piece))).collect();
-        let done = begun.into_iter().map(std::thread::ScopedJoinHandle::join);
+        let handles: Vec<_> =
+            items.chunks(chunk).map(|chunk| scope.spawn(move || work(chunk))).collect();
+        let done = handles.into_iter().map(std::thread::ScopedJoinHandle::join);
         done.flat_map(|it| it.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
     })
 }
 
-/// A tool that was listed, whether it is shown or not.
+/// A listed tool, visible or not.
 struct ListedTool<'a> {
     source: &'a ServerTools<'a>,
     item: &'a ListItem,
     prefix: Arc<str>,
     shared: PrefixUse,
-    /// The place of its server among the sources.
+    /// The index of the server among the sources.
     rank: usize,
 }
 
@@ -263,34 +267,34 @@ impl<'a> ListedTool<'a> {
     }
 }
 
-/// Every tool of every server, in the order of the servers and by name, each of them once.
+/// All tools of all servers, sorted by server and name, without duplicates.
 fn listed_tools<'a>(sources: &'a [ServerTools<'a>]) -> Vec<ListedTool<'a>> {
     let mut owners: HashMap<String, BTreeSet<&str>> = HashMap::new();
     for source in sources {
         let prefix = naming::prefix(source.server, source.origin);
         owners.entry(prefix).or_default().insert(source.server);
     }
-    let mut all: Vec<ListedTool<'_>> = Vec::new();
+    let mut items: Vec<ListedTool<'_>> = Vec::new();
     for source in sources {
         let prefix = naming::prefix(source.server, source.origin);
         let is_shared = owners.get(&prefix).is_some_and(|owners| owners.len() > 1);
         let shared = if is_shared { PrefixUse::Shared } else { PrefixUse::Unique };
         let prefix: Arc<str> = prefix.into();
-        // A server that comes in two parts has them side by side.
-        let rank = match all.last() {
+        // The parts of a server that comes in two parts are adjacent.
+        let rank = match items.last() {
             Some(last) if last.source.server == source.server => last.rank,
             Some(last) => last.rank + 1,
             None => 0,
         };
-        let one = |item| ListedTool { source, item, prefix: prefix.clone(), shared, rank };
-        let first = all.len();
-        all.extend(source.tools.iter().map(one));
-        all[first..].sort_by(|a, b| a.item.name.cmp(&b.item.name));
+        let to_listed = |item| ListedTool { source, item, prefix: prefix.clone(), shared, rank };
+        let first = items.len();
+        items.extend(source.tools.iter().map(to_listed));
+        items[first..].sort_by(|a, b| a.item.name.cmp(&b.item.name));
     }
-    // This only moves what one server sent in two parts.
-    all.sort_by(|a, b| key(a).cmp(&key(b)));
-    all.dedup_by(|a, b| key(a) == key(b));
-    all
+    // This only moves the tools of a server that comes in two parts.
+    items.sort_by(|a, b| key(a).cmp(&key(b)));
+    items.dedup_by(|a, b| key(a) == key(b));
+    items
 }
 
 fn key<'a>(listed: &ListedTool<'a>) -> (usize, &'a str) {
@@ -298,8 +302,8 @@ fn key<'a>(listed: &ListedTool<'a>) -> (usize, &'a str) {
 }
 
 fn passes_filter(filter: &ToolFilter, tool: &str) -> bool {
-    let names = |list: &[String]| list.iter().any(|it| it == tool);
-    filter.allow.as_deref().is_none_or(names) && !names(&filter.deny)
+    let contains = |list: &[String]| list.iter().any(|it| it == tool);
+    filter.allow.as_deref().is_none_or(contains) && !contains(&filter.deny)
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! What becomes of a server's answer before a model or a script sees it: texts are cut, pictures are fitted, and
-//! everything else that is large or binary lies in a file. Nothing is guessed; what is not understood stays as it came.
+//! Converts a server's result for a model or a script: truncates text, fits images, and saves other large or binary
+//! content to files. Unrecognised content is passed on unchanged.
 //!
-//! All of it is plain work without waiting, some of it heavy: call it where blocking is allowed. Texts of the server
-//! are passed on as they are; whoever prints them escapes them.
+//! The functions block and may be CPU-heavy: call them where blocking is allowed. Text from the server is passed on
+//! as it is; the program that prints it must escape it.
 
 mod block;
 mod builder;
@@ -25,26 +25,26 @@ use spill::{SpillFile, SpillStore};
 
 pub use spill_page::{LineRange, SpillPage, SpillPageError};
 
-/// How much of an answer is shown, and how much is kept.
+/// Limits on a result: how much is shown, and how much is saved to disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutputLimits {
-    /// The most characters of text, all parts together.
+    /// The maximum number of characters in all text blocks together.
     pub characters: usize,
-    /// The most tokens of text, where the caller counts them; a token is taken for four characters.
+    /// The maximum number of tokens, if the caller counts them; a token counts as four characters.
     pub tokens: Option<usize>,
-    /// The most parts.
+    /// The maximum number of content blocks.
     pub blocks: usize,
-    /// The most pictures that are looked at; further ones are saved.
+    /// The maximum number of decoded images; further ones are saved to files.
     pub images: usize,
-    /// How a picture has to be.
+    /// The limits of a single image.
     pub image: ImageLimits,
-    /// The most bytes that one answer may leave on disk.
+    /// The maximum number of bytes that one result may save to disk.
     pub spill_bytes: u64,
-    /// The most files that one answer may leave on disk.
+    /// The maximum number of files that one result may save to disk.
     pub spill_files: usize,
 }
 
-/// Four characters make about one token in most languages and models.
+/// The usual estimate for most languages and models.
 const CHARACTERS_PER_TOKEN: usize = 4;
 
 impl Default for OutputLimits {
@@ -62,34 +62,34 @@ impl Default for OutputLimits {
 }
 
 impl OutputLimits {
-    /// The most characters, whichever limit is the tighter.
+    /// The tighter of the two text limits, in characters.
     pub fn max_characters(&self) -> usize {
         let by_tokens = self.tokens.map(|tokens| tokens.saturating_mul(CHARACTERS_PER_TOKEN));
-        by_tokens.map_or(self.characters, |most| most.min(self.characters))
+        by_tokens.map_or(self.characters, |limit| limit.min(self.characters))
     }
 }
 
-/// What an answer yields.
+/// A converted result.
 #[derive(Debug)]
 pub struct ToolOutput {
-    /// Its content, in order.
+    /// The content, in order.
     pub blocks: Vec<ContentBlock>,
-    /// Does the tool say that it failed?
+    /// Whether the tool reports an error.
     pub is_error: bool,
     /// `structuredContent`, byte for byte.
     pub structured: Option<Payload>,
     /// `_meta`, byte for byte.
     pub meta: Option<Payload>,
-    /// The whole text, where the parts hold only some of it.
+    /// The file with the whole text, if the blocks hold only a part.
     pub full_text: Option<SpillFile>,
-    /// What was done to it, and what was odd about it.
+    /// What was changed, and what was unusual about the result.
     pub notes: Vec<Note>,
 }
 
 impl ToolOutput {
-    /// Its texts, a line end between them.
+    /// All text blocks, joined by line breaks.
     pub fn text(&self) -> String {
-        let text = |part: &ContentBlock| match part {
+        let text = |block: &ContentBlock| match block {
             ContentBlock::Text { text, .. } => Some(text.clone()),
             ContentBlock::Image { .. }
             | ContentBlock::Saved { .. }
@@ -101,68 +101,68 @@ impl ToolOutput {
     }
 }
 
-/// One piece of an answer. Texts in it are the server's own.
+/// A block of content. Its texts are the server's own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ContentBlock {
-    /// A text, cut if the answer held too much of it.
+    /// Text, truncated if the result has too much of it.
     Text {
         /// The text.
         text: String,
-        /// The resource that it is the text of.
+        /// The URI of the resource that the text comes from.
         from_uri: Option<String>,
     },
-    /// A picture that a model can take.
+    /// An image that a model can read.
     Image {
-        /// What it is: found in its bytes, not what the server said.
+        /// The type detected from the bytes, not the one the server claims.
         mime: &'static str,
-        /// The picture.
+        /// The image data.
         base64: String,
-        /// In pixels.
+        /// The width in pixels.
         width: u32,
-        /// In pixels.
+        /// The height in pixels.
         height: u32,
     },
-    /// Something that lies in a file now.
+    /// Content that was saved to a file.
     Saved {
-        /// The file. Its name is ours.
+        /// The file. We choose its name.
         path: PathBuf,
-        /// What it is: found in its bytes, else what the server said.
+        /// The type detected from the bytes, otherwise the one the server claims.
         mime: Option<String>,
-        /// Its size.
+        /// The size in bytes.
         bytes: u64,
-        /// The resource that it is the content of.
+        /// The URI of the resource that the content comes from.
         from_uri: Option<String>,
     },
-    /// Something that should lie in a file and could not be written; a remark says why.
+    /// Content that could not be saved; a note says why.
     NotSaved {
-        /// What the server says it is.
+        /// The type that the server claims.
         mime: Option<String>,
-        /// The resource that it is the content of.
+        /// The URI of the resource that the content comes from.
         from_uri: Option<String>,
     },
-    /// A resource that can be read.
+    /// A link to a resource.
     Link {
-        /// What it is asked for by.
+        /// The URI of the resource.
         uri: String,
-        /// Its name.
+        /// The name of the resource.
         name: Option<String>,
-        /// What the server says it is.
+        /// The type that the server claims.
         mime: Option<String>,
-        /// What it is about.
+        /// The description of the resource.
         description: Option<String>,
-        /// All of it, as it came.
+        /// The whole block, as it came.
         raw: Payload,
     },
-    /// Something that we do not know, as it came.
+    /// A block of an unknown type, as it came.
     Unknown {
-        /// What it calls itself; empty if it does not say.
+        /// Its `type`; empty if it has none.
         kind: String,
-        /// All of it.
+        /// The whole block.
         raw: Payload,
     },
 }
 
-/// Takes the answer to `tools/call`.
+/// Converts the result of `tools/call`.
 pub fn from_tool_call(
     response: &Payload,
     server: &str,
@@ -172,7 +172,7 @@ pub fn from_tool_call(
     OutputBuilder::new(response, server, limits, spill).from_tool_call()
 }
 
-/// Takes the answer to `resources/read`.
+/// Converts the result of `resources/read`.
 pub fn from_resource_read(
     response: &Payload,
     server: &str,

@@ -1,5 +1,5 @@
-//! Plays a script: `scripted '<script>'` on standard streams, `scripted --http|--sse|--ws '<script>'` on a free port,
-//! which it prints first.
+//! Runs a script: `scripted '<script>'` on stdio, `scripted --http|--sse|--ws '<script>'` on a free port, whose URL
+//! it prints first.
 
 use std::env;
 use std::process::ExitCode;

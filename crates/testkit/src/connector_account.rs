@@ -1,4 +1,4 @@
-//! An account with connectors: a list of them behind a bearer token, and a proxy through which each is reached.
+//! A connector account: a list of connectors behind a bearer token, and a proxy for each connector.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -13,39 +13,38 @@ use axum::routing::get;
 use serde_json::{Value, json};
 use url::form_urlencoded;
 
-use crate::authorization_server::random_token;
 use crate::http::loopback::{LoopbackListener, ServerThread};
+use crate::http::recorded_request::{RecordedRequest, recorded_headers};
+use crate::http::response::{empty_response, json_response, with_header};
+use crate::random::random_token;
 use crate::scripted::script::Script;
-use crate::scripted::{
-    RecordedRequest, RunMode, ServerState, Transport, empty_response, json_response,
-    recorded_headers, router, with_header,
-};
+use crate::scripted::{RunMode, ServerState, Transport, router};
 
 /// A connector of the account.
 #[derive(Debug, Clone)]
 pub struct Connector {
-    /// What people call it.
+    /// The display name.
     pub name: String,
-    /// The vendor's own address, which nobody reaches.
+    /// The vendor's URL, which is never contacted.
     pub vendor_url: String,
     /// The server behind the proxy.
     pub script: Script,
 }
 
 impl Connector {
-    /// A well-behaved one.
+    /// A compliant connector.
     pub fn new(name: &str) -> Connector {
         let vendor_url = format!("https://mcp.{}.example/", name.to_lowercase().replace(' ', "-"));
         Connector { name: name.to_owned(), vendor_url, script: Script::both() }
     }
 }
 
-/// The account, on a thread of its own. Dropping it ends it and every connection to it.
+/// The account's service on its own thread. Dropping it ends the service and every connection to it.
 #[derive(Debug)]
 pub struct ConnectorService {
     origin: String,
     state: Arc<AccountState>,
-    /// Ends with us.
+    /// Ends the servers when dropped.
     _thread: ServerThread,
 }
 
@@ -58,7 +57,7 @@ struct AccountState {
 }
 
 impl ConnectorService {
-    /// Starts one with these connectors, listed in pages of this size.
+    /// Starts a service with these connectors, listed in pages of `page_size`.
     pub fn start(connectors: &[Connector], page_size: usize) -> io::Result<ConnectorService> {
         let port = LoopbackListener::bind()?;
         let origin = port.origin.clone();
@@ -76,9 +75,9 @@ impl ConnectorService {
         });
         let mut routes = Router::new().route("/v1/connectors", get(list_connectors));
         for (index, connector) in connectors.iter().enumerate() {
-            let actor = ServerState::new(connector.script.clone(), RunMode::InTest);
+            let server = ServerState::new(connector.script.clone(), RunMode::InTest);
             routes =
-                routes.nest_service(&format!("/proxy/{index}"), router(Transport::Http, actor));
+                routes.nest_service(&format!("/proxy/{index}"), router(Transport::Http, server));
         }
         let routes = routes.with_state(Arc::clone(&state));
         let routes = routes.layer(from_fn_with_state(Arc::clone(&state), authenticate));
@@ -86,32 +85,32 @@ impl ConnectorService {
         Ok(ConnectorService { origin, state, _thread: thread })
     }
 
-    /// Where connectors are listed.
+    /// The URL of the list.
     pub fn url(&self) -> String {
         format!("{}/v1/connectors", self.origin)
     }
 
-    /// The token that is good now.
+    /// The currently valid token.
     pub fn bearer_token(&self) -> String {
         self.state.current_token().clone()
     }
 
-    /// Makes the token worthless, and another one good.
+    /// Replaces the token; the old one becomes invalid.
     pub fn rotate_token(&self) -> String {
-        let fresh = new_token();
-        self.state.current_token().clone_from(&fresh);
-        fresh
+        let new = new_token();
+        self.state.current_token().clone_from(&new);
+        new
     }
 
-    /// Every request so far, in order.
+    /// All requests so far, in order.
     pub fn requests(&self) -> Vec<RecordedRequest> {
-        self.state.recorded.lock().expect("nobody panics with it").clone()
+        self.state.recorded.lock().expect("no holder of the lock panics").clone()
     }
 }
 
 impl AccountState {
     fn current_token(&self) -> std::sync::MutexGuard<'_, String> {
-        self.bearer.lock().expect("nobody panics with it")
+        self.bearer.lock().expect("no holder of the lock panics")
     }
 }
 
@@ -128,16 +127,16 @@ async fn authenticate(
     let Ok(bytes) = axum::body::to_bytes(body, usize::MAX).await else {
         return empty_response(StatusCode::BAD_REQUEST);
     };
-    state.recorded.lock().expect("nobody panics with it").push(RecordedRequest {
+    state.recorded.lock().expect("no holder of the lock panics").push(RecordedRequest {
         method: parts.method.to_string(),
         path: parts.uri.to_string(),
         headers: recorded_headers(&parts.headers),
         body: serde_json::from_slice(&bytes).ok(),
     });
     let expected = format!("Bearer {}", *state.current_token());
-    let is_known =
+    let is_authorized =
         parts.headers.get("authorization").is_some_and(|it| it.as_bytes() == expected.as_bytes());
-    match is_known {
+    match is_authorized {
         true => next.run(Request::from_parts(parts, Body::from(bytes))).await,
         false => {
             let refusal = json_response(StatusCode::UNAUTHORIZED, Body::from("{}"));
@@ -146,7 +145,7 @@ async fn authenticate(
     }
 }
 
-/// A page of the list. A cursor is the number of the connector that it begins with.
+/// A page of the list. A cursor is the index of the page's first connector.
 async fn list_connectors(State(state): State<Arc<AccountState>>, request: Request) -> Response {
     let query = request.uri().query().unwrap_or_default();
     let cursor = form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == "cursor");
@@ -157,6 +156,6 @@ async fn list_connectors(State(state): State<Arc<AccountState>>, request: Reques
     let page: Vec<&Value> = all.iter().skip(from).take(state.page_size).collect();
     let next = from + page.len();
     let next = (next < all.len()).then(|| next.to_string());
-    let answer = json!({"connectors": page, "nextCursor": next});
-    json_response(StatusCode::OK, Body::from(answer.to_string()))
+    let body = json!({"connectors": page, "nextCursor": next});
+    json_response(StatusCode::OK, Body::from(body.to_string()))
 }

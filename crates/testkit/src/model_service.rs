@@ -1,5 +1,6 @@
-//! A model that follows a script, over HTTP: Anthropic's messages and OpenAI's chat completions and responses, each at
-//! its own path. It minds what it is sent as the real ones do, and remembers it. It shares no code with our clients.
+//! A scripted model service over HTTP: the Anthropic messages API and OpenAI's chat completions and responses, each
+//! at its own path. It validates requests like the real services and records them. It shares no code with
+//! Switchboard's clients.
 
 mod anthropic_messages;
 mod chat_completions;
@@ -22,106 +23,105 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use crate::http::loopback::{LoopbackListener, ServerThread};
-use crate::scripted::recorded_headers;
-use crate::scripted::test_server::RecordedRequest;
+use crate::http::recorded_request::{RecordedRequest, recorded_headers};
 
-/// How long a test waits for a request.
+/// The timeout for expected requests.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
-/// The only key that is good.
+/// The only valid API key.
 pub const API_KEY: &str = "sk-canary-0123456789";
 
-/// What is said in an answer, in order.
+/// A part of a reply, in order.
 #[derive(Debug, Clone)]
 pub enum ReplyPart {
-    /// Words, in one piece each.
+    /// Text, sent in one piece.
     Text(String),
-    /// A thought, with something that has to come back.
+    /// Thinking, with a signature that must be returned.
     Thinking(String),
-    /// A call.
+    /// A tool call.
     ToolCall {
-        /// Its name.
+        /// The call id.
         id: String,
-        /// The tool.
+        /// The tool's name.
         tool: String,
-        /// The arguments, as text: they may be no JSON.
+        /// The arguments as text, which may be invalid JSON.
         arguments: String,
     },
-    /// Nothing more, until [`ModelService::release`] is called.
+    /// Stops the reply until [`ModelService::resume_stalled`] is called.
     Stall,
-    /// The connection breaks.
+    /// Breaks the connection.
     Disconnect,
-    /// The service says in the stream that it is overloaded.
+    /// Reports an overload in the stream.
     Overloaded,
 }
 
 impl ReplyPart {
-    /// Words.
+    /// Text.
     pub fn text(text: &str) -> ReplyPart {
         ReplyPart::Text(text.to_owned())
     }
 
-    /// A thought.
+    /// Thinking.
     pub fn thinking(text: &str) -> ReplyPart {
         ReplyPart::Thinking(text.to_owned())
     }
 
-    /// A call.
+    /// A tool call.
     pub fn tool_call(id: &str, tool: &str, arguments: &Value) -> ReplyPart {
         let arguments = arguments.to_string();
         ReplyPart::ToolCall { id: id.to_owned(), tool: tool.to_owned(), arguments }
     }
 }
 
-/// Why an answer ends.
+/// The stop reason of a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplyEnd {
-    /// It is over; with calls in it, they are wanted.
+    /// The turn ends; tool calls in it are to be run.
     EndTurn,
-    /// It was too long.
+    /// The token limit was reached.
     MaxTokens,
-    /// It was refused.
+    /// The model refused.
     Refusal,
-    /// The stream ends without a word about it.
+    /// The stream ends without a stop reason.
     Missing,
 }
 
-/// What becomes of one request.
+/// The response to one request.
 #[derive(Debug, Clone)]
 pub enum Reply {
-    /// An answer.
+    /// A reply.
     Message(Vec<ReplyPart>, ReplyEnd),
-    /// A status, headers and a body instead.
+    /// An HTTP error.
     Error {
         /// The status.
         status: u16,
-        /// Headers.
+        /// The headers.
         headers: Vec<(&'static str, String)>,
         /// The body.
         body: String,
     },
-    /// These bytes as a stream of events.
+    /// These bytes as an event stream.
     Raw(String),
 }
 
 impl Reply {
-    /// An answer that ends well.
+    /// A complete reply.
     pub fn message(reply_parts: impl IntoIterator<Item = ReplyPart>) -> Reply {
         Reply::Message(reply_parts.into_iter().collect(), ReplyEnd::EndTurn)
     }
 
-    /// An answer of words.
+    /// A reply of text.
     pub fn text(text: &str) -> Reply {
         Reply::message([ReplyPart::text(text)])
     }
 
-    /// A refusal in the shape that the services have.
+    /// An error in the services' format.
     pub fn error(status: u16, kind: &str, message: &str) -> Reply {
         let body =
             json!({"type": "error", "error": {"type": kind, "code": kind, "message": message}});
         Reply::Error { status, headers: Vec::new(), body: body.to_string() }
     }
 
-    /// The same with a header.
+    /// Adds a header to an error.
     pub fn with_header(mut self, name: &'static str, value: &str) -> Reply {
         if let Reply::Error { headers, .. } = &mut self {
             headers.push((name, value.to_owned()));
@@ -130,7 +130,7 @@ impl Reply {
     }
 }
 
-/// Which of the services is spoken to.
+/// The API of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ModelApi {
     Messages,
@@ -138,12 +138,12 @@ enum ModelApi {
     Responses,
 }
 
-/// The service, on a thread of its own. Dropping it ends it and every connection to it.
+/// The service on its own thread. Dropping it ends the service and every connection to it.
 #[derive(Debug)]
 pub struct ModelService {
     origin: String,
     state: Arc<ServiceState>,
-    /// Ends with us.
+    /// Ends the servers when dropped.
     _thread: ServerThread,
 }
 
@@ -152,14 +152,14 @@ struct ServiceState {
     replies: Mutex<VecDeque<Reply>>,
     recorded: Mutex<Vec<RecordedRequest>>,
     request_arrived: Condvar,
-    /// How many answers nobody heard to their end.
+    /// The number of replies that clients did not read to the end.
     aborted_replies: Mutex<usize>,
     client_left: Condvar,
     stall_permits: Semaphore,
 }
 
 impl ModelService {
-    /// Starts one that answers so, request by request.
+    /// Starts a service with these replies, one per request.
     pub fn start(replies: impl IntoIterator<Item = Reply>) -> io::Result<ModelService> {
         let port = LoopbackListener::bind()?;
         let origin = port.origin.clone();
@@ -171,79 +171,79 @@ impl ModelService {
             client_left: Condvar::new(),
             stall_permits: Semaphore::new(0),
         });
-        let answer = |api: ModelApi| {
+        let handler = |api: ModelApi| {
             post(move |State(state): State<Arc<ServiceState>>, request: Request| async move {
                 state.respond(api, request).await
             })
         };
         let routes = Router::new()
-            .route("/v1/messages", answer(ModelApi::Messages))
-            .route("/v1/chat/completions", answer(ModelApi::Completions))
-            .route("/v1/responses", answer(ModelApi::Responses))
+            .route("/v1/messages", handler(ModelApi::Messages))
+            .route("/v1/chat/completions", handler(ModelApi::Completions))
+            .route("/v1/responses", handler(ModelApi::Responses))
             .with_state(Arc::clone(&state));
         let thread = ServerThread::spawn("model", vec![(port, routes)])?;
         Ok(ModelService { origin, state, _thread: thread })
     }
 
-    /// Where it is, without a path.
+    /// The origin, without a path.
     pub fn origin(&self) -> &str {
         &self.origin
     }
 
-    /// Where it is, as OpenAI's clients are told.
+    /// The base URL for OpenAI clients.
     pub fn openai_base_url(&self) -> String {
         format!("{}/v1", self.origin)
     }
 
-    /// Adds to the script.
+    /// Adds a reply to the script.
     pub fn add_reply(&self, reply: Reply) {
         self.state.replies().push_back(reply);
     }
 
-    /// Lets one answer that stalls go on.
+    /// Continues one stalled reply.
     pub fn resume_stalled(&self) {
         self.state.stall_permits.add_permits(1);
     }
 
-    /// Every request so far, in order.
+    /// All requests so far, in order.
     pub fn requests(&self) -> Vec<RecordedRequest> {
         self.state.recorded().clone()
     }
 
-    /// The body of a request, from nought.
-    pub fn request_body(&self, at: usize) -> Value {
+    /// The body of a request, by zero-based index.
+    pub fn request_body(&self, index: usize) -> Value {
         let requests = self.requests();
-        let body = requests.get(at).and_then(|it| it.body.clone());
+        let body = requests.get(index).and_then(|it| it.body.clone());
         body.unwrap_or_else(|| panic!("there are {} requests", requests.len()))
     }
 
-    /// Waits until somebody has left in the middle of an answer. Blocks.
+    /// Waits until a client disconnects during a reply. Blocks.
     pub fn wait_for_disconnect(&self) {
-        let unheard = self.state.aborted_replies.lock().expect("nobody panics with it");
+        let aborted = self.state.aborted_replies.lock().expect("no holder of the lock panics");
         let waited =
-            self.state.client_left.wait_timeout_while(unheard, REQUEST_TIMEOUT, |it| *it == 0);
-        let (_unheard, timeout) = waited.expect("nobody panics with it");
-        assert!(!timeout.timed_out(), "nobody left");
+            self.state.client_left.wait_timeout_while(aborted, REQUEST_TIMEOUT, |it| *it == 0);
+        let (_aborted, timeout) = waited.expect("no holder of the lock panics");
+        assert!(!timeout.timed_out(), "no client disconnected");
     }
 
-    /// Waits until so many requests came. Blocks.
+    /// Waits for a number of requests. Blocks.
     pub fn wait_for_requests(&self, count: usize) {
         let recorded = self.state.recorded();
         let is_less = |it: &mut Vec<RecordedRequest>| it.len() < count;
         let waited =
             self.state.request_arrived.wait_timeout_while(recorded, REQUEST_TIMEOUT, is_less);
-        let (recorded, timeout) = waited.expect("nobody panics with it");
+        let (recorded, timeout) = waited.expect("no holder of the lock panics");
         assert!(!timeout.timed_out(), "only {} requests came", recorded.len());
     }
 }
 
 impl ServiceState {
     fn replies(&self) -> MutexGuard<'_, VecDeque<Reply>> {
-        self.replies.lock().expect("nobody panics with it")
+        self.replies.lock().expect("no holder of the lock panics")
     }
 
     fn recorded(&self) -> MutexGuard<'_, Vec<RecordedRequest>> {
-        self.recorded.lock().expect("nobody panics with it")
+        self.recorded.lock().expect("no holder of the lock panics")
     }
 
     async fn respond(self: Arc<ServiceState>, api: ModelApi, request: Request) -> Response {
@@ -282,7 +282,7 @@ impl ServiceState {
         }
     }
 
-    /// Sends frames one by one, each in two pieces: nobody may count on whole ones.
+    /// Sends events in two chunks each, so that clients cannot rely on whole events.
     fn stream_events(self: Arc<ServiceState>, stream_events: Vec<StreamEvent>) -> Response {
         let halves = stream_events.into_iter().flat_map(|frame| match frame {
             StreamEvent::Event(text) => {
@@ -299,12 +299,12 @@ impl ServiceState {
             loop {
                 match reply_stream.chunks.pop_front()? {
                     StreamChunk::Bytes(bytes) => {
-                        // Each piece leaves by itself.
+                        // Send each chunk on its own.
                         tokio::task::yield_now().await;
                         return Some((Ok(bytes), reply_stream));
                     }
                     StreamChunk::Stall => {
-                        // While it is waited for, there is more to say.
+                        // The stall stays first while the reply waits.
                         reply_stream.chunks.push_front(StreamChunk::Stall);
                         let permit = reply_stream.state.stall_permits.acquire().await;
                         permit.expect("it is never closed").forget();
@@ -312,7 +312,7 @@ impl ServiceState {
                     }
                     StreamChunk::Disconnect => {
                         reply_stream.chunks.clear();
-                        // What was sent before is to arrive.
+                        // Let the previous chunks arrive first.
                         for _ in 0..100 {
                             tokio::task::yield_now().await;
                         }
@@ -325,7 +325,7 @@ impl ServiceState {
     }
 }
 
-/// An answer that is being given.
+/// A reply in progress.
 struct ReplyStream {
     state: Arc<ServiceState>,
     chunks: VecDeque<StreamChunk>,
@@ -334,7 +334,7 @@ struct ReplyStream {
 impl Drop for ReplyStream {
     fn drop(&mut self) {
         if !self.chunks.is_empty() {
-            *self.state.aborted_replies.lock().expect("nobody panics with it") += 1;
+            *self.state.aborted_replies.lock().expect("no holder of the lock panics") += 1;
             self.state.client_left.notify_all();
         }
     }
@@ -346,7 +346,7 @@ enum StreamChunk {
     Disconnect,
 }
 
-/// What goes over the wire.
+/// An event of a stream.
 enum StreamEvent {
     Event(String),
     Stall,
@@ -373,9 +373,10 @@ fn error_response(status: u16, headers: &[(&'static str, String)], body: String)
     response.body(Body::from(body)).expect("the parts are good")
 }
 
-/// A text in two parts, on a character boundary.
+/// A text in two parts, split on a character boundary.
 fn halves(text: &str) -> [&str; 2] {
-    let middle = (0..=text.len() / 2).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    let middle =
+        (0..=text.len() / 2).rev().find(|index| text.is_char_boundary(*index)).unwrap_or(0);
     let (first, second) = text.split_at(middle);
     [first, second]
 }

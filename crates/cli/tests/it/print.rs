@@ -289,7 +289,7 @@ fn a_server_may_ask_the_model_where_the_person_says_yes() {
     let call = ["call", "mcp__s__ask", "kind=sampling", "--mode", "bypass"];
     let declined = scene.swb(&call);
     assert!(
-        declined.to_snapshot().contains("nobody is here to answer"),
+        declined.to_snapshot().contains("no user is present to answer"),
         "{}",
         declined.to_snapshot()
     );

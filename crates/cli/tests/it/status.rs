@@ -134,7 +134,7 @@ fn a_connect_timeout_is_a_variable_or_a_key() {
     scene.write_servers(USER, &format!("\"mute\": {mute}"));
     scene.set_env("MCP_TIMEOUT", "300");
     let status = json(&scene, &["status", "--json"]);
-    assert_eq!(status["servers"][0]["cause"]["message"], "no answer within 0.3 s");
+    assert_eq!(status["servers"][0]["cause"]["message"], "no response within 0.3 s");
     scene.set_env("MCP_TIMEOUT", "soon");
     insta::assert_snapshot!(scene.swb(&["status"]).expect_failure(2), @"error: MCP_TIMEOUT must be a whole number above zero");
 }

@@ -1,5 +1,5 @@
-//! Stands in for the person: says yes to every form with what it proposes, and opens every page without a screen.
-//! It stands in for the model, too, which always says the same.
+//! Stands in for the user: accepts every form with its defaults and opens every URL without a screen. Stands in for
+//! the model too, with a fixed response.
 
 use std::error::Error;
 
@@ -19,7 +19,7 @@ use switchboard::elicitation::form::{FieldKind, FieldRequirement, Form, FormFiel
 use tokio::net::TcpStream;
 use url::Url;
 
-/// Somebody who agrees with everything.
+/// Accepts everything.
 #[derive(Debug)]
 pub struct AutoApprover;
 
@@ -28,7 +28,7 @@ impl Elicitor for AutoApprover {
         Box::pin(async move {
             match &elicitation.kind {
                 ElicitationKind::Form(form) => ElicitResult::Accept(filled_in(form)),
-                ElicitationKind::Url(visit) => match open(&visit.url).await {
+                ElicitationKind::Url(request) => match open(&request.url).await {
                     Ok(_) => ElicitResult::Accept(Map::new()),
                     Err(error) => ElicitResult::Decline(error.to_string()),
                 },
@@ -41,9 +41,9 @@ impl Elicitor for AutoApprover {
 impl LoginPrompt for AutoApprover {
     fn open_url<'a>(&'a self, url: &'a Url) -> PastedTextFuture<'a> {
         Box::pin(async move {
-            // What it leads to is our own listener, where the host waits for it.
-            if let Ok(Some(back)) = open(url).await {
-                let _whatever_it_says = open(&back).await;
+            // The URL redirects to the host's callback listener.
+            if let Ok(Some(callback)) = open(url).await {
+                let _any_response = open(&callback).await;
             }
             std::future::pending().await
         })
@@ -62,7 +62,7 @@ impl SamplingModel for AutoApprover {
     }
 }
 
-/// Opens a page the way a browser does that nobody looks at, and says where it leads, where it leads on.
+/// Opens a URL like a headless browser and returns the redirect target, if there is one.
 pub async fn open(url: &Url) -> Result<Option<Url>, Box<dyn Error + Send + Sync>> {
     let address = url.socket_addrs(|| None)?;
     let stream = TcpStream::connect(&address[..]).await?;
@@ -80,7 +80,7 @@ pub async fn open(url: &Url) -> Result<Option<Url>, Box<dyn Error + Send + Sync>
     Ok(location.map(|it| url.join(it)).transpose()?)
 }
 
-/// The host puts in what a form proposes; only what is required and has no default is left to us.
+/// Values for required fields without a default; the host fills in the defaults.
 fn filled_in(form: &Form) -> Map<String, Json> {
     let open = form
         .fields
@@ -92,7 +92,7 @@ fn filled_in(form: &Form) -> Map<String, Json> {
 fn sample(field: &FormField) -> Json {
     match &field.kind {
         FieldKind::Text { min_length: shortest, format, .. } => match format {
-            Some(TextFormat::Email) => json!("somebody@example.com"),
+            Some(TextFormat::Email) => json!("user@example.com"),
             Some(TextFormat::Uri) => json!("https://example.com/"),
             Some(TextFormat::Date) => json!("2027-01-31"),
             Some(TextFormat::DateTime) => json!("2027-01-31T12:00:00Z"),

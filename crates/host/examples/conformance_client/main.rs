@@ -1,6 +1,6 @@
-//! The program that the official conformance suite starts, with the address of a server as its last word.
-//! It does what any program does that embeds the host: it writes an entry, connects, and uses everything that the
-//! server has. It does not know which scenario runs; what a scenario hands over becomes configuration.
+//! The client that the official conformance suite starts, with a server's URL as the last argument. Like any
+//! embedding program it writes an entry, connects, and uses everything that the server has. It does not know the
+//! scenario; the suite's context becomes configuration.
 
 mod auto_approver;
 mod sample_arguments;
@@ -28,13 +28,13 @@ use auto_approver::AutoApprover;
 use sample_arguments::Samples;
 use suite_context::SuiteContext;
 
-/// What the server is called here.
+/// The server's name in the configuration.
 const SERVER: &str = "suite";
-/// The word by which whoever starts us says that skills are to be used.
+/// The argument that enables loading of skills.
 const LOAD_SKILLS: &str = "--load-skills";
-/// The document that describes this client, as the suite knows it.
+/// The client metadata document that the suite knows.
 const DOCUMENT: &str = "https://conformance-test.local/client-metadata.json";
-/// How long one request may take. The suite waits for thirty seconds in all.
+/// The timeout of a request. The suite waits 30 seconds in total.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 #[tokio::main]
@@ -50,7 +50,7 @@ async fn main() -> ExitCode {
 
 async fn run() -> Result<ExitCode, Box<dyn Error>> {
     let url = std::env::args().next_back().filter(|it| it.starts_with("http"));
-    let url = url.ok_or("the server's address is the last word")?;
+    let url = url.ok_or("the server's URL must be the last argument")?;
     let context = SuiteContext::from_variable(std::env::var(suite_context::VARIABLE).ok())?;
 
     let folder = tempfile::tempdir()?;
@@ -83,8 +83,8 @@ async fn run() -> Result<ExitCode, Box<dyn Error>> {
     Ok(code)
 }
 
-/// Calls every tool, reads every resource and asks for every prompt. What the server refuses is told and no failure:
-/// some scenarios refuse on purpose.
+/// Calls every tool, reads every resource and gets every prompt. Errors are printed and do not fail the run: some
+/// scenarios reject requests on purpose.
 async fn use_everything(
     host: &Host,
     paths: &Paths,
@@ -130,11 +130,11 @@ async fn use_everything(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Lists the skills, and loads them where whoever started us wants to use them: listing alone reads nothing.
+/// Lists the skills, and loads them if requested; listing alone reads no files.
 async fn use_skills(host: &Host) -> Result<(), Box<dyn Error>> {
     let load_files = std::env::args().any(|it| it == LOAD_SKILLS);
     for skill in host.skills(SERVER).await?.iter().filter(|_| load_files) {
-        // Files are read in the light of the skill; where that is not to be trusted, neither are they.
+        // If a skill cannot be verified, its files cannot be trusted either.
         if let Err(error) = host.load_skill(SERVER, skill).await {
             eprintln!("{}: {error}", skill.uri);
             continue;

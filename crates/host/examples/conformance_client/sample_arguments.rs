@@ -1,26 +1,26 @@
-//! Arguments that fit a schema, made from it alone: the default, the first choice, else the smallest value of the type.
+//! Builds arguments from a schema: the default, the first choice, or the smallest value of the type.
 
 use serde_json::{Map, Value as Json, json};
 
-/// How deep a schema is followed.
-const DEEPEST: usize = 8;
+/// The maximum depth.
+const MAX_DEPTH: usize = 8;
 
-/// Makes arguments for the tools of one server.
+/// Builds arguments for the tools of one server.
 #[derive(Debug)]
 pub struct Samples {
     definitions: Vec<Json>,
 }
 
 impl Samples {
-    /// From the tools as the server listed them.
+    /// From the tools as listed by the server.
     pub fn new(definitions: impl Iterator<Item = Json>) -> Samples {
         Samples { definitions: definitions.collect() }
     }
 
-    /// Arguments for one of the tools: whatever it requires.
+    /// Arguments for a tool: all required ones.
     pub fn for_tool(&self, name: &str) -> Json {
         let tool = self.definitions.iter().find(|it| it["name"] == name);
-        self.object(tool.map_or(&Json::Null, |it| &it["inputSchema"]), name, DEEPEST)
+        self.object(tool.map_or(&Json::Null, |it| &it["inputSchema"]), name, MAX_DEPTH)
     }
 
     fn object(&self, schema: &Json, tool: &str, depth: usize) -> Json {
@@ -28,12 +28,12 @@ impl Samples {
         let mut made = Map::new();
         for name in required.filter_map(Json::as_str) {
             let value = match name {
-                // A tool that takes a schema gets a real one: what another tool takes, as it came.
+                // A tool that takes a schema gets a real one: that of another tool.
                 "schema" => self.schema_of_another(tool),
                 _ => None,
             };
-            let wanted = &schema["properties"][name];
-            let value = value.unwrap_or_else(|| self.value(wanted, tool, depth));
+            let property = &schema["properties"][name];
+            let value = value.unwrap_or_else(|| self.value(property, tool, depth));
             made.insert(name.to_owned(), value);
         }
         Json::Object(made)
@@ -45,8 +45,8 @@ impl Samples {
     }
 
     fn value(&self, schema: &Json, tool: &str, depth: usize) -> Json {
-        if let Some(said) = schema.get("default").or_else(|| schema.get("const")) {
-            return said.clone();
+        if let Some(value) = schema.get("default").or_else(|| schema.get("const")) {
+            return value.clone();
         }
         if let Some(first) = schema["enum"].as_array().and_then(|choices| choices.first()) {
             return first.clone();
@@ -68,7 +68,7 @@ impl Samples {
     }
 }
 
-/// Arguments for a prompt: all of them, since they are texts.
+/// Arguments for a prompt: all of them, since they are strings.
 pub fn for_prompt(definition: &Json) -> Json {
     let arguments = definition["arguments"].as_array().into_iter().flatten();
     let names = arguments.filter_map(|it| it["name"].as_str());

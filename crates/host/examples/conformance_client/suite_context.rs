@@ -1,5 +1,5 @@
-//! What a scenario hands over, and the configuration that it becomes: who we are to an authorization server goes
-//! into the entry's `oauth`, calls that it wishes for are made as they are.
+//! The context of a scenario and the configuration made from it: client credentials go into the entry's `oauth`;
+//! requested calls are made as given.
 
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
@@ -8,10 +8,10 @@ use switchboard::config::settings::identity_provider::IdentityProvider;
 use switchboard::config::source::{Origin, Source};
 use switchboard::config::template::Template;
 
-/// The variable in which the suite hands it over.
+/// The environment variable with the context.
 pub const VARIABLE: &str = "MCP_CONFORMANCE_CONTEXT";
 
-/// Each member of a context that says who we are, and the key of `oauth` that says the same in an entry.
+/// Context members that identify the client, each with the matching key of `oauth` in an entry.
 const IDENTITY: &[(&str, &str)] = &[
     ("client_id", "clientId"),
     ("client_secret", "clientSecret"),
@@ -19,7 +19,7 @@ const IDENTITY: &[(&str, &str)] = &[
     ("valid_jwt", "workloadToken"),
 ];
 
-/// A call that a scenario wishes for.
+/// A call that the scenario requests.
 #[derive(Debug, Deserialize)]
 struct RequestedCall {
     name: String,
@@ -27,7 +27,7 @@ struct RequestedCall {
     arguments: Json,
 }
 
-/// What a scenario hands over.
+/// The context of a scenario.
 #[derive(Debug, Default, Deserialize)]
 pub struct SuiteContext {
     #[serde(default, rename = "toolCalls")]
@@ -37,7 +37,7 @@ pub struct SuiteContext {
 }
 
 impl SuiteContext {
-    /// Reads the variable; without one, nothing is handed over.
+    /// Parses the variable; without it, the context is empty.
     pub fn from_variable(value: Option<String>) -> Result<SuiteContext, serde_json::Error> {
         value.map_or_else(|| Ok(SuiteContext::default()), |text| serde_json::from_str(&text))
     }
@@ -45,10 +45,10 @@ impl SuiteContext {
     /// The server as an entry of a configuration file.
     pub fn entry(&self, url: &str) -> Json {
         let mut entry = json!({"type": "http", "url": url});
-        let known = IDENTITY
+        let credentials = IDENTITY
             .iter()
             .filter_map(|&(member, key)| Some((key.to_owned(), self.rest.get(member)?.clone())));
-        let mut oauth: Map<String, Json> = known.collect();
+        let mut oauth: Map<String, Json> = credentials.collect();
         if self.rest.contains_key("valid_jwt") {
             oauth.insert("grant".to_owned(), "jwt_bearer".into());
         }
@@ -61,7 +61,7 @@ impl SuiteContext {
         entry
     }
 
-    /// Who vouches, where the scenario says so.
+    /// The identity provider, if the scenario names one.
     pub fn identity_provider(&self) -> Option<IdentityProvider> {
         let text = |member: &str| self.rest.get(member)?.as_str().map(str::to_owned);
         Some(IdentityProvider {
@@ -75,10 +75,10 @@ impl SuiteContext {
         })
     }
 
-    /// The arguments of every call of a tool that is wished for. An argument that is null is not given.
+    /// The arguments of every requested call of a tool, without null values.
     pub fn calls_of(&self, tool: &str) -> Vec<Json> {
         let calls = self.tool_calls.iter().filter(|call| call.name == tool);
-        let given = calls.map(|call| call.arguments.as_object().cloned().unwrap_or_default());
-        given.map(|it| it.into_iter().filter(|(_, value)| !value.is_null()).collect()).collect()
+        let arguments = calls.map(|call| call.arguments.as_object().cloned().unwrap_or_default());
+        arguments.map(|it| it.into_iter().filter(|(_, value)| !value.is_null()).collect()).collect()
     }
 }

@@ -1,5 +1,5 @@
-//! Who asked which tool for what, what was decided and how it ended: one line a call, appended and never changed.
-//! Arguments are there as a digest, not as they are.
+//! The audit log: caller, tool, decision and outcome of each call, one JSON line per call, append-only. Arguments are
+//! stored only as a digest.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Write};
@@ -17,60 +17,60 @@ use tokio::sync::{oneshot, watch};
 use crate::sources::atomic_file;
 use crate::storage::stderr_log::utc_timestamp;
 
-/// A file that is larger than this is put aside.
+/// The size at which the file is rotated.
 const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
-/// How many files that were put aside are kept.
+/// How many rotated files are kept.
 const MAX_ROTATED_FILES: usize = 8;
-/// How many records may wait for the disk before callers wait too: nothing is left out here.
+/// How many records may wait for the disk before callers wait too: no record is dropped.
 const QUEUE_CAPACITY: usize = 1024;
-/// Records that come this close together are written together, where they are not too many for that.
+/// The maximum time to collect records before they are written together.
 const BATCH_DELAY: Duration = Duration::from_millis(10);
-/// The shortest such time.
+/// The minimum time to collect records.
 const MIN_BATCH_DELAY: Duration = Duration::from_micros(500);
 
-/// One call.
+/// The record of one call.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditRecord {
-    /// When it began, in UTC.
+    /// The start time in UTC.
     pub time: String,
-    /// Who asked: `cli`, or a client's name.
+    /// The caller: `cli`, or a client's name.
     pub caller: String,
     /// The server.
     pub server: String,
-    /// The tool, by the server's own name.
+    /// The tool's name on the server.
     pub tool: String,
     /// The name that the caller used.
     pub exposed: String,
-    /// SHA-256 over the arguments in a form that does not depend on order or spacing.
+    /// The SHA-256 digest of the arguments, independent of key order and spacing.
     pub arguments: String,
     /// `allow` or `deny`.
     pub decision: String,
-    /// What the rules said before anybody was asked: `allow`, `ask` or `deny`; empty where it did not come to that,
-    /// and in records of older versions.
+    /// The rules' verdict before the user is asked: `allow`, `ask` or `deny`. Empty if the call failed earlier, and
+    /// in records of older versions.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub verdict: String,
-    /// What decided: a rule, a person, a mode.
+    /// What decided: a rule, the user or a mode.
     pub because: String,
-    /// How long it took, in milliseconds.
+    /// The duration in milliseconds.
     pub duration_ms: u64,
-    /// `ok`, `tool-error`, `denied`, `invalid`, `failed`, `timeout`, `cancelled`.
+    /// The id of a [`CallOutcome`].
     pub outcome: String,
-    /// Where a client's call came from. Nothing of it in records of older versions.
+    /// The origin of a client's call. Empty in records of older versions.
     #[serde(flatten)]
     pub origin: RequestOrigin,
 }
 
-/// Where a client's call came from, as far as that is known. Each is empty where it is not.
+/// The origin of a client's call. Unknown parts are empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestOrigin {
-    /// The session: not its name, which lets people in, but something made of it.
+    /// A value derived from the session id. The id itself is a credential.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub session: String,
-    /// The request, as the client calls it.
+    /// The client's request id.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub request: String,
-    /// The trace that it belongs to, in hexadecimal digits.
+    /// The trace id in hexadecimal digits.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub trace: String,
 }
@@ -78,24 +78,24 @@ pub struct RequestOrigin {
 /// How a call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallOutcome {
-    /// Well.
+    /// The tool returned a result.
     Succeeded,
-    /// The tool ran and says that it failed.
+    /// The tool ran and reported an error.
     ToolError,
-    /// It was not permitted.
+    /// The call was not permitted.
     Denied,
-    /// It made no sense.
+    /// The tool does not exist or the arguments are invalid.
     Invalid,
-    /// The server did not do it.
+    /// The request to the server failed.
     Failed,
-    /// The server took too long.
+    /// The server did not respond in time.
     Timeout,
-    /// Nobody waited for it any more.
+    /// The caller cancelled the call.
     Cancelled,
 }
 
 impl CallOutcome {
-    /// Every way, in the order of declaration.
+    /// All outcomes, in the order of declaration.
     pub const ALL: [CallOutcome; 7] = [
         CallOutcome::Succeeded,
         CallOutcome::ToolError,
@@ -106,7 +106,7 @@ impl CallOutcome {
         CallOutcome::Cancelled,
     ];
 
-    /// The word for it in records.
+    /// The identifier in records.
     pub fn id(self) -> &'static str {
         match self {
             CallOutcome::Succeeded => "ok",
@@ -121,7 +121,7 @@ impl CallOutcome {
 }
 
 impl AuditRecord {
-    /// A record that begins now.
+    /// A record of a call that starts now.
     pub fn begin(caller: &str, exposed: &str) -> AuditRecord {
         AuditRecord {
             time: utc_timestamp(SystemTime::now()),
@@ -139,14 +139,14 @@ impl AuditRecord {
         }
     }
 
-    /// The same, so long after it began.
+    /// Sets the duration.
     pub fn with_duration(mut self, duration: Duration) -> AuditRecord {
         self.duration_ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         self
     }
 }
 
-/// A digest of arguments: the same for the same values, however they are written.
+/// A digest of arguments, independent of key order and spacing.
 pub fn digest(arguments: &Json) -> String {
     let mut text = Vec::with_capacity(128);
     canonical(arguments, &mut text);
@@ -156,7 +156,7 @@ pub fn digest(arguments: &Json) -> String {
     digest
 }
 
-/// JSON with its members in order and nothing between its tokens.
+/// Writes JSON with sorted keys and without whitespace.
 fn canonical(value: &Json, text: &mut Vec<u8>) {
     match value {
         Json::Object(members) => {
@@ -191,7 +191,7 @@ fn write_json(value: &(impl Serialize + ?Sized), text: &mut Vec<u8>) {
     serde_json::to_writer(text, value).expect("a name or a value can be written to memory");
 }
 
-/// Where records go. Clones share the thread that writes.
+/// A handle to the audit log. Clones share the writer thread.
 #[derive(Debug, Clone)]
 pub struct AuditLog {
     to_disk: blocking::SyncSender<AuditCommand>,
@@ -199,12 +199,12 @@ pub struct AuditLog {
     lost: watch::Receiver<LostRecords>,
 }
 
-/// Records that the disk did not take.
+/// Records that could not be written.
 #[derive(Debug, Clone, Default)]
 pub struct LostRecords {
     /// How many.
     pub count: u64,
-    /// What it said to the last one.
+    /// The error of the last one.
     pub error: Option<Arc<io::Error>>,
 }
 
@@ -215,18 +215,18 @@ enum AuditCommand {
 }
 
 impl AuditLog {
-    /// Keeps records in a file, which is made with the first.
+    /// Writes records to a file, which is created with the first record.
     pub fn open(path: &Path) -> io::Result<AuditLog> {
         let (to_disk, commands) = blocking::sync_channel(QUEUE_CAPACITY);
-        let (say, refused) = watch::channel(LostRecords::default());
+        let (lost_sender, lost) = watch::channel(LostRecords::default());
         let writer = Writer { path: path.to_owned(), max_bytes: MAX_FILE_BYTES };
-        // Ends when the last handle is dropped; `settle` waits for what is under way.
-        let begun = thread::Builder::new().name("audit".to_owned());
-        let begun = begun.spawn(move || writer.run(&commands, &say))?;
-        Ok(AuditLog { to_disk, writer: begun.thread().clone(), lost: refused })
+        // The thread ends when the last handle is dropped; `flush` waits for pending writes.
+        let builder = thread::Builder::new().name("audit".to_owned());
+        let thread = builder.spawn(move || writer.run(&commands, &lost_sender))?;
+        Ok(AuditLog { to_disk, writer: thread.thread().clone(), lost })
     }
 
-    /// Adds a record. Nobody waits: where the disk is very slow, a thread of its own does.
+    /// Queues a record without blocking. If the queue is full, a separate thread waits for room.
     pub fn record(&self, record: AuditRecord) {
         if let Err(blocking::TrySendError::Full(command)) =
             self.to_disk.try_send(AuditCommand::Append(Box::new(record)))
@@ -236,27 +236,27 @@ impl AuditLog {
         }
     }
 
-    /// The records that are lost because the disk did not take them, so far. Somebody should hear of it.
+    /// The records lost so far because of write errors. Callers should report them.
     pub fn lost_records(&self) -> LostRecords {
         self.lost.borrow().clone()
     }
 
-    /// Comes back when everything so far is on disk, or refused.
+    /// Waits until all records so far are written or lost.
     pub async fn flush(&self) {
-        let (done, settled) = oneshot::channel();
+        let (done, flushed) = oneshot::channel();
         let AuditLog { to_disk, writer, .. } = self.clone();
-        let asked = tokio::task::spawn_blocking(move || {
-            let is_asked = to_disk.send(AuditCommand::Flush(done)).is_ok();
+        let sent = tokio::task::spawn_blocking(move || {
+            let is_sent = to_disk.send(AuditCommand::Flush(done)).is_ok();
             writer.unpark();
-            is_asked
+            is_sent
         });
-        if asked.await.unwrap_or(false) {
-            let _writer_gone = settled.await;
+        if sent.await.unwrap_or(false) {
+            let _writer_gone = flushed.await;
         }
     }
 }
 
-/// A record as it is written. One that cannot be written as JSON does not exist.
+/// A record as a JSON line. Serialization of a record cannot fail.
 fn to_json_line(record: &AuditRecord) -> Vec<u8> {
     let mut line = serde_json::to_vec(record).unwrap_or_default();
     line.push(b'\n');
@@ -269,30 +269,26 @@ struct Writer {
 }
 
 impl Writer {
-    fn run(
-        self,
-        commands: &blocking::Receiver<AuditCommand>,
-        refused: &watch::Sender<LostRecords>,
-    ) {
-        let (mut file, mut pause) = (None, BATCH_DELAY);
+    fn run(self, commands: &blocking::Receiver<AuditCommand>, lost: &watch::Sender<LostRecords>) {
+        let (mut file, mut delay) = (None, BATCH_DELAY);
         while let Ok(first) = commands.recv() {
             let (mut lines, mut count) = (Vec::new(), 0);
-            let mut waiting = Vec::new();
+            let mut flush_replies = Vec::new();
             for command in std::iter::once(first).chain(commands.try_iter().take(QUEUE_CAPACITY)) {
                 match command {
                     AuditCommand::Append(record) => {
                         lines.extend(to_json_line(&record));
                         count += 1;
                     }
-                    AuditCommand::Flush(done) => waiting.push(done),
+                    AuditCommand::Flush(done) => flush_replies.push(done),
                 }
             }
             if !lines.is_empty() {
-                // A disk that is full must not stop the work; the next records try anew.
+                // A full disk must not stop calls; the next batch tries to open the file again.
                 file = match self.append(file, &lines) {
                     Ok(file) => Some(file),
                     Err(error) => {
-                        refused.send_modify(|it| {
+                        lost.send_modify(|it| {
                             it.count += count;
                             it.error = Some(Arc::new(error));
                         });
@@ -300,18 +296,18 @@ impl Writer {
                     }
                 };
             }
-            if waiting.is_empty() {
-                // Being woken for each of many records costs their callers more than all the rest.
-                pause = next_batch_delay(pause, count);
-                thread::park_timeout(pause);
+            if flush_replies.is_empty() {
+                // Waking the writer for each record would cost callers more than the write itself.
+                delay = next_batch_delay(delay, count);
+                thread::park_timeout(delay);
             }
-            for done in waiting {
-                let _nobody_waits = done.send(());
+            for done in flush_replies {
+                let _receiver_dropped = done.send(());
             }
         }
     }
 
-    /// Whole lines in one write, so that several processes can append to one file.
+    /// Appends whole lines in one write, so that several processes can share the file.
     fn append(&self, file: Option<File>, lines: &[u8]) -> io::Result<File> {
         let mut file = match file {
             Some(file) => file,
@@ -339,13 +335,13 @@ impl Writer {
     }
 }
 
-/// How long to gather records after so many came: shorter before there is no room for more, as callers wait then.
-fn next_batch_delay(pause: Duration, count: u64) -> Duration {
-    let room = QUEUE_CAPACITY as u64;
+/// The next collection delay: shorter when the queue fills up, because callers would wait for room.
+fn next_batch_delay(delay: Duration, count: u64) -> Duration {
+    let capacity = QUEUE_CAPACITY as u64;
     match count {
-        _ if count > room / 2 => (pause / 2).max(MIN_BATCH_DELAY),
-        _ if count < room / 8 => (pause * 2).min(BATCH_DELAY),
-        _ => pause,
+        _ if count > capacity / 2 => (delay / 2).max(MIN_BATCH_DELAY),
+        _ if count < capacity / 8 => (delay * 2).min(BATCH_DELAY),
+        _ => delay,
     }
 }
 
@@ -355,7 +351,7 @@ fn rotated_path(path: &Path, number: usize) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Every record that is kept, the oldest first. A line that is none is passed over. Blocks.
+/// Reads all stored records, oldest first. Skips invalid lines. Blocks.
 pub fn read(path: &Path) -> io::Result<Vec<AuditRecord>> {
     let files = (1..=MAX_ROTATED_FILES).rev().map(|number| rotated_path(path, number));
     let mut records = Vec::new();
@@ -384,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_have_one_digest_however_they_are_written() {
+    fn a_digest_does_not_depend_on_key_order_or_spacing() {
         let one: Json =
             serde_json::from_str(r#"{"b": [1, {"y": 2, "x": "é"}], "a": null}"#).expect("JSON");
         let other = json!({"a": null, "b": [1, {"x": "é", "y": 2}]});
@@ -393,19 +389,20 @@ mod tests {
     }
 
     #[test]
-    fn there_is_room_for_more_before_callers_have_to_wait() {
-        // As many come as go through without waiting, and more than fit into one pause.
-        let a_second = 200_000;
-        let mut pause = BATCH_DELAY;
-        let came = |pause: Duration| pause.as_micros() as u64 * a_second / 1_000_000;
+    fn the_delay_shrinks_before_the_queue_is_full() {
+        // Faster than the writer at its longest delay, slower than at its shortest.
+        let records_per_second = 200_000;
+        let mut delay = BATCH_DELAY;
+        let record_count =
+            |delay: Duration| delay.as_micros() as u64 * records_per_second / 1_000_000;
         for _ in 0..10 {
-            pause = next_batch_delay(pause, came(pause).min(QUEUE_CAPACITY as u64 + 1));
+            delay = next_batch_delay(delay, record_count(delay).min(QUEUE_CAPACITY as u64 + 1));
         }
-        assert!(came(pause) < QUEUE_CAPACITY as u64, "{pause:?}");
+        assert!(record_count(delay) < QUEUE_CAPACITY as u64, "{delay:?}");
         for _ in 0..10 {
-            pause = next_batch_delay(pause, 1);
+            delay = next_batch_delay(delay, 1);
         }
-        assert_eq!(pause, BATCH_DELAY);
+        assert_eq!(delay, BATCH_DELAY);
         assert_eq!(next_batch_delay(MIN_BATCH_DELAY, u64::MAX), MIN_BATCH_DELAY);
     }
 
@@ -430,7 +427,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn records_that_the_disk_refuses_are_counted() {
+    async fn records_that_cannot_be_written_are_counted() {
         let folder = tempfile::tempdir().expect("a temp folder");
         let path = folder.path().join("audit.jsonl");
         fs::create_dir(&path).expect("a folder where the file should be");
@@ -439,9 +436,9 @@ mod tests {
         audit.record(record("a"));
         audit.record(record("b"));
         audit.flush().await;
-        let refused = audit.lost_records();
-        assert_eq!(refused.count, 2);
-        assert!(refused.error.is_some());
+        let lost = audit.lost_records();
+        assert_eq!(lost.count, 2);
+        assert!(lost.error.is_some());
         fs::remove_dir(&path).expect("it is empty");
         audit.record(record("c"));
         audit.flush().await;
@@ -449,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn old_files_are_put_aside_and_the_oldest_goes() {
+    fn full_files_are_rotated_and_the_oldest_is_removed() {
         let folder = tempfile::tempdir().expect("a temp folder");
         let path = folder.path().join("audit.jsonl");
         let writer = Writer { path: path.clone(), max_bytes: 1000 };
@@ -458,20 +455,20 @@ mod tests {
             let line = to_json_line(&record(&number.to_string()));
             file = Some(writer.append(file, &line).expect("written"));
         }
-        let kept = read(&path).expect("read");
-        assert_eq!(kept.last().map(|it| it.tool.as_str()), Some("199"));
+        let records = read(&path).expect("read");
+        assert_eq!(records.last().map(|it| it.tool.as_str()), Some("199"));
         assert!(
-            kept.len() < 100 && !rotated_path(&path, MAX_ROTATED_FILES + 1).exists(),
+            records.len() < 100 && !rotated_path(&path, MAX_ROTATED_FILES + 1).exists(),
             "{}",
-            kept.len()
+            records.len()
         );
         let numbers: Vec<usize> =
-            kept.iter().map(|it| it.tool.parse().expect("a number")).collect();
+            records.iter().map(|it| it.tool.parse().expect("a number")).collect();
         assert!(numbers.is_sorted());
     }
 
     #[test]
-    fn a_record_says_where_it_came_from_only_where_that_is_known() {
+    fn a_record_contains_only_known_parts_of_its_origin() {
         let plain = serde_json::to_string(&record("a")).expect("JSON");
         assert!(!plain.contains("session") && !plain.contains("trace"), "{plain}");
         let mut known = record("a");
@@ -483,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_no_record_hides_no_other() {
+    fn an_invalid_line_is_skipped() {
         let folder = tempfile::tempdir().expect("a temp folder");
         let path = folder.path().join("audit.jsonl");
         let good = serde_json::to_string(&record("a")).expect("JSON");

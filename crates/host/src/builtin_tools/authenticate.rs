@@ -1,5 +1,5 @@
-//! `mcp__<server>__authenticate`: stands for a server that somebody has to sign in to, and tells where that is done.
-//! The login goes on behind it; `doorman` knows which are under way.
+//! `mcp__<server>__authenticate`: a placeholder for a server that requires a login; it returns the login URL. The
+//! login runs in the background; `login::pending` tracks it.
 
 use std::time::Duration;
 
@@ -16,38 +16,38 @@ use crate::engine::handle::EngineHandle;
 use crate::login::method::LoginMethod;
 use crate::login::pending::{LoginProgress, LoginStage};
 
-/// What its server would call it.
+/// The tool's name on its server.
 const NAME: &str = "authenticate";
-/// What holds the address that a browser ended at.
+/// The argument with the callback URL of the browser.
 const CALLBACK_ARGUMENT: &str = "callback_url";
-/// The longest such address.
+/// The maximum length of the callback URL.
 const MAX_CALLBACK_CHARS: usize = 16 * 1024;
-/// How long an authorization server may take to say where to go, or whether it takes what was pasted.
+/// How long an authorization server may take to start a login or to accept a callback.
 const MAX_WAIT: Duration = Duration::from_secs(60);
 
 /// The tool that stands for a server, as the server would list it.
 pub(crate) fn placeholder_item(server: &str, method: LoginMethod) -> ListItem {
-    let about = match method {
+    let description = match method {
         LoginMethod::OAuth => format!(
-            "`{server}` wants a login before it shows its tools. This starts one and answers with the page that the \
-             person has to open; when they are done, the server's own tools take the place of this one."
+            "`{server}` requires a login before it lists its tools. This tool starts one and returns the page that the \
+             user has to open; after the login, the server's own tools replace this one."
         ),
         LoginMethod::ConnectorAccount => format!(
-            "`{server}` is a connector, and your connector account's token is missing or refused. This tells what \
-             the person can do."
+            "`{server}` is a connector, and your connector account's token is missing or rejected. This tool says what \
+             the user can do."
         ),
     };
-    let callback = "where the browser cannot come back to this machine: the address that it ended at, or the code \
+    let callback_description = "if the browser cannot reach this machine: the URL that it ended at, or the code \
                     in it";
     let properties = match method {
         LoginMethod::OAuth => json!({CALLBACK_ARGUMENT: {
-            "type": "string", "description": callback, "minLength": 1, "maxLength": MAX_CALLBACK_CHARS,
+            "type": "string", "description": callback_description, "minLength": 1, "maxLength": MAX_CALLBACK_CHARS,
         }}),
         LoginMethod::ConnectorAccount => json!({}),
     };
     let raw = json!({
         "name": NAME,
-        "description": about,
+        "description": description,
         "inputSchema": {"type": "object", "properties": properties, "additionalProperties": false},
         "annotations": {
             "readOnlyHint": false, "destructiveHint": false, "idempotentHint": true, "openWorldHint": true,
@@ -95,13 +95,13 @@ async fn start_login(engine: &EngineHandle, server: &str, wait: Duration) -> Pay
     else {
         return logins_closed();
     };
-    let known = timeout(wait, stage.wait_for(|it| *it != LoginStage::Preparing)).await;
-    let now = match known {
-        Ok(Ok(now)) => now.clone(),
+    let changed = timeout(wait, stage.wait_for(|it| *it != LoginStage::Preparing)).await;
+    let current = match changed {
+        Ok(Ok(current)) => current.clone(),
         Ok(Err(_)) => return logins_closed(),
         Err(_) => LoginStage::Preparing,
     };
-    stage_result(server, now, previous_failure)
+    stage_result(server, current, previous_failure)
 }
 
 async fn submit_callback(
@@ -113,25 +113,25 @@ async fn submit_callback(
     let server = handle.desired().name();
     let Some(LoginProgress { stage, .. }) = engine.submit_to_login(server, text).await else {
         return error_result(&format!(
-            "no login to `{server}` waits for that; call this without `{CALLBACK_ARGUMENT}` first"
+            "no login to `{server}` is waiting for a callback; call this tool without `{CALLBACK_ARGUMENT}` first"
         ));
     };
     match next_stage(stage, wait).await {
         Some(LoginStage::SignedIn) => connection_result(handle, wait).await,
-        Some(LoginStage::AwaitingUser { url, rejection: not_taken }) => {
-            let why = not_taken.unwrap_or_else(|| "it says nothing of this login".to_owned());
+        Some(LoginStage::AwaitingUser { url, rejection }) => {
+            let why = rejection.unwrap_or_else(|| "it does not belong to this login".to_owned());
             error_result(&format!(
-                "that was not taken: {why}\n\nThe page to open is still\n\n{url}"
+                "the callback was rejected: {why}\n\nThe page to open is still\n\n{url}"
             ))
         }
-        Some(now @ (LoginStage::Preparing | LoginStage::Failed(_))) => {
-            stage_result(server, now, None)
+        Some(current @ (LoginStage::Preparing | LoginStage::Failed(_))) => {
+            stage_result(server, current, None)
         }
         None => logins_closed(),
     }
 }
 
-/// Where a login is after something happened to it, or after nothing did for too long.
+/// The stage of a login after its next change, or `Preparing` if nothing changes in time.
 async fn next_stage(mut stage: watch::Receiver<LoginStage>, wait: Duration) -> Option<LoginStage> {
     match timeout(wait, stage.changed()).await {
         Ok(Ok(())) => Some(stage.borrow().clone()),
@@ -144,45 +144,39 @@ async fn connection_result(handle: &ConnectionHandle, wait: Duration) -> Payload
     let server = handle.desired().name();
     match timeout(wait, handle.ensure_active(None)).await {
         Ok(Ok(_)) => text_result(&[&format!(
-            "Somebody is signed in to `{server}`, and it is connected: its own tools take the place of this one."
+            "Signed in to `{server}`. It is connected: its own tools replace this one."
         )]),
         Ok(Err(view)) => error_result(&format!(
-            "Somebody is signed in to `{server}`, and yet it is not connected: {}",
+            "Signed in to `{server}`, but it is not connected: {}",
             status_reason(&view)
         )),
-        Err(_) => {
-            text_result(&[&format!("Somebody is signed in to `{server}`; it is being connected.")])
-        }
+        Err(_) => text_result(&[&format!("Signed in to `{server}`. It is connecting.")]),
     }
 }
 
-fn stage_result(server: &str, now: LoginStage, previous_failure: Option<String>) -> Payload {
-    match now {
+fn stage_result(server: &str, current: LoginStage, previous_failure: Option<String>) -> Payload {
+    match current {
         LoginStage::Preparing => error_result(&format!(
-            "the login to `{server}` takes longer than usual; call this again in a moment"
+            "the login to `{server}` takes longer than usual; call this tool again in a moment"
         )),
         LoginStage::AwaitingUser { url, .. } => {
             let previous_failure =
-                previous_failure.map(|why| format!("The login before came to nothing: {why}\n\n"));
+                previous_failure.map(|why| format!("The previous login failed: {why}\n\n"));
             text_result(&[&format!(
-                "{}To sign in to `{server}`, the person has to open this page in a browser:\n\n{url}\n\nWhen they \
-                 are done, the server's own tools take the place of this one. If the browser is on another machine \
-                 it ends at a page that cannot be shown: call this again then, with `{CALLBACK_ARGUMENT}` set to the address \
+                "{}To sign in to `{server}`, the user has to open this page in a browser:\n\n{url}\n\nAfter the \
+                 login, the server's own tools replace this one. If the browser is on another machine, \
+                 it ends at a page that it cannot load: then call this tool again, with `{CALLBACK_ARGUMENT}` set to the URL \
                  in its address bar.",
                 previous_failure.unwrap_or_default()
             )])
         }
-        LoginStage::SignedIn => {
-            text_result(&[&format!("Somebody is signed in to `{server}` already.")])
-        }
-        LoginStage::Failed(why) => {
-            error_result(&format!("nobody is signed in to `{server}`: {why}"))
-        }
+        LoginStage::SignedIn => text_result(&[&format!("Already signed in to `{server}`.")]),
+        LoginStage::Failed(why) => error_result(&format!("the login to `{server}` failed: {why}")),
     }
 }
 
 fn logins_closed() -> Payload {
-    error_result("logins have ended here")
+    error_result("the host is shutting down; logins have ended")
 }
 
 #[cfg(test)]
@@ -192,13 +186,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_connector_takes_nothing_and_another_server_what_was_pasted() {
-        let takes = |method| {
+    fn only_an_oauth_login_takes_a_callback() {
+        let argument_names = |method| {
             let raw: Json = placeholder_item("s", method).raw.decode().expect("JSON");
             let properties = raw["inputSchema"]["properties"].as_object().cloned();
             properties.expect("an object").keys().cloned().collect::<Vec<_>>()
         };
-        assert_eq!(takes(LoginMethod::OAuth), [CALLBACK_ARGUMENT]);
-        assert_eq!(takes(LoginMethod::ConnectorAccount), [""; 0]);
+        assert_eq!(argument_names(LoginMethod::OAuth), [CALLBACK_ARGUMENT]);
+        assert_eq!(argument_names(LoginMethod::ConnectorAccount), [""; 0]);
     }
 }

@@ -1,5 +1,5 @@
-//! `ListMcpResources`: what there is to read. Told from the catalogues that connections keep: they are there from the
-//! start, and go when a server closes or says that they changed.
+//! `ListMcpResources`: lists the servers' resources from the connections' catalogues, which are loaded at the start
+//! and dropped when a server closes or reports a change.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -21,7 +21,7 @@ const MAX_TEXT_CHARS: usize = 2048;
 
 /// The tool.
 pub(crate) fn definition() -> Tool {
-    let about = "Lists the resources of connected servers, or of one of them: uri, name, mimeType, description, server.";
+    let description = "Lists the resources of connected servers, or of one of them: uri, name, mimeType, description, server.";
     let schema = json!({
         "type": "object",
         "properties": {
@@ -60,12 +60,15 @@ fn list_all(rules: &PermissionRules, snapshot: &Snapshot) -> Payload {
         || snapshot.servers.values().filter(|view| !is_hidden(rules, snapshot, &view.name));
     let listed: Vec<Json> = visible().flat_map(|view| resources(view)).collect();
     let listed = Json::from(listed).to_string();
-    let missing = visible().filter(|view| view.status != Status::Connected);
-    let missing: Vec<String> =
-        missing.map(|view| format!("`{}` ({})", view.name, status_reason(view))).collect();
-    match missing.is_empty() {
+    let not_connected_servers = visible().filter(|view| view.status != Status::Connected);
+    let not_connected_servers: Vec<String> = not_connected_servers
+        .map(|view| format!("`{}` ({})", view.name, status_reason(view)))
+        .collect();
+    match not_connected_servers.is_empty() {
         true => text_result(&[&listed]),
-        false => text_result(&[&listed, &format!("not connected: {}", missing.join(", "))]),
+        false => {
+            text_result(&[&listed, &format!("not connected: {}", not_connected_servers.join(", "))])
+        }
     }
 }
 
@@ -88,17 +91,19 @@ struct Resource<'a> {
     description: Option<&'a RawValue>,
 }
 
-/// What a server says of a resource, cut where it says too much. What is no text is not told.
+/// The JSON of a resource: texts are truncated, values of other types left out.
 fn resource_json(server: &str, item: &ListItem) -> Json {
-    let it: Resource<'_> = serde_json::from_slice(item.raw.as_bytes()).unwrap_or_default();
+    let resource: Resource<'_> = serde_json::from_slice(item.raw.as_bytes()).unwrap_or_default();
     let text = |raw: Option<&RawValue>| {
         let text = raw.and_then(|raw| serde_json::from_str::<String>(raw.get()).ok());
         text.map(|text| text.chars().take(MAX_TEXT_CHARS).collect::<String>())
     };
     let mut object = json!({"uri": item.name, "server": server});
-    for (key, value) in
-        [("name", it.name), ("mimeType", it.mime_type), ("description", it.description)]
-    {
+    for (key, value) in [
+        ("name", resource.name),
+        ("mimeType", resource.mime_type),
+        ("description", resource.description),
+    ] {
         if let Some(value) = text(value) {
             object[key] = value.into();
         }
@@ -111,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_text_is_not_told_and_what_is_too_long_is_cut() {
+    fn only_texts_are_listed_and_long_ones_are_truncated() {
         let raw = json!({"uri": "a:b", "name": 7, "mimeType": "text/plain", "description": "ü".repeat(5000)});
         let item = ListItem { name: "a:b".to_owned(), raw: Payload::encode(&raw).expect("JSON") };
         let expected = json!({

@@ -1,4 +1,4 @@
-//! `ReadMcpResource`: what a resource holds. Texts are told as they are; everything else is saved, and its place told.
+//! `ReadMcpResource`: reads a resource. Returns text as it is; saves everything else to a file and returns its path.
 
 use std::time::Duration;
 
@@ -23,12 +23,12 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The tool.
 pub(crate) fn definition() -> Tool {
-    let about = "Reads a resource of a server. Text is in the answer; anything else is saved to a file, whose path is in `blobSavedTo`.";
+    let description = "Reads a resource of a server. Text is in the result; anything else is saved to a file, whose path is in `blobSavedTo`.";
     let schema = json!({
         "type": "object",
         "properties": {
             "server": {"type": "string", "description": "the server"},
-            "uri": {"type": "string", "description": "the resource, as ListMcpResources tells it"},
+            "uri": {"type": "string", "description": "the resource, as ListMcpResources lists it"},
         },
         "required": ["server", "uri"],
         "additionalProperties": false,
@@ -54,7 +54,7 @@ pub(super) async fn run(call: BuiltinCall<'_>) -> Result<Payload, RequestError> 
     }
 }
 
-/// Reads, where the server has resources at all.
+/// Reads the resource if the server supports resources.
 async fn read_if_supported(
     resources: &ResourceReader,
     server: &str,
@@ -89,8 +89,9 @@ async fn to_tool_result(
 ) -> Payload {
     let server = server.to_owned();
     let work = move || {
-        let Ok(ReadResourceResult { contents }) = serde_json::from_slice(answer.as_bytes()) else {
-            return error_result("the answer is not shaped as the protocol says");
+        let Ok(ReadResourceResult { contents }) = serde_json::from_slice(response.as_bytes())
+        else {
+            return error_result("the response is not valid for `resources/read`");
         };
         let blobs: Vec<&RawValue> = contents.iter().copied().filter(|it| is_blob(it)).collect();
         let blobs = Payload::encode(&contents_json(&blobs))
@@ -99,7 +100,7 @@ async fn to_tool_result(
         with_saved_paths(&contents, saved.blocks)
     };
     let converted = tokio::task::spawn_blocking(work).await;
-    converted.unwrap_or_else(|_| error_result("the answer could not be read"))
+    converted.unwrap_or_else(|_| error_result("the response could not be read"))
 }
 
 fn contents_json<'a>(blobs: &'a [&'a RawValue]) -> impl serde::Serialize + 'a {
@@ -112,7 +113,7 @@ fn is_blob(raw: &RawValue) -> bool {
     content.is_ok_and(|it| !is_text(it.text) && is_text(it.blob))
 }
 
-/// Texts as they came; each blob by the place that it was saved to.
+/// Text contents as they came, blobs replaced by the path of the saved file.
 fn with_saved_paths(contents: &[&RawValue], saved: Vec<ContentBlock>) -> Payload {
     let mut saved = saved.into_iter();
     let mut blocks: Vec<String> = Vec::new();

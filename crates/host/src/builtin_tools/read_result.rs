@@ -1,4 +1,4 @@
-//! `ReadMcpResult`: the rest of a result that was too long to be shown, page by page.
+//! `ReadMcpResult`: reads the rest of a truncated result, page by page.
 
 use std::num::NonZeroU64;
 
@@ -13,19 +13,19 @@ use crate::tool_result::{LineRange, OutputLimits};
 
 /// How many lines are shown where nobody says.
 const DEFAULT_LINES: u64 = 200;
-/// What of an answer is left for the words about what follows.
+/// Characters reserved for the note about the remaining lines.
 const NOTE_CHARACTERS: usize = 200;
 
 /// The tool.
 pub(crate) fn definition() -> Tool {
-    let about =
-        "Reads more of a tool's result that was cut, by the id that the note about the cut names.";
+    let description =
+        "Reads more of a truncated tool result, by the id in the note about the truncation.";
     let schema = json!({
         "type": "object",
         "properties": {
             "id": {"type": "string", "description": "the result's id"},
-            "firstLine": {"type": "integer", "minimum": 1, "default": 1, "description": "where to begin"},
-            "lastLine": {"type": "integer", "minimum": 1, "description": "where to end, 200 lines on unless said"},
+            "firstLine": {"type": "integer", "minimum": 1, "default": 1, "description": "the first line"},
+            "lastLine": {"type": "integer", "minimum": 1, "description": "the last line; 200 lines if absent"},
         },
         "required": ["id"],
         "additionalProperties": false,
@@ -46,7 +46,7 @@ fn max_characters(limits: &OutputLimits) -> usize {
     limits.max_characters().min(MAX_CHARACTERS).saturating_sub(NOTE_CHARACTERS)
 }
 
-fn page_result(keep: &SpillStore, arguments: &Json, max: usize) -> Payload {
+fn page_result(spill: &SpillStore, arguments: &Json, max: usize) -> Payload {
     let line = |name: &str| arguments[name].as_u64().and_then(NonZeroU64::new);
     let first = line("firstLine").unwrap_or(NonZeroU64::MIN);
     let last = line("lastLine").unwrap_or(first.saturating_add(DEFAULT_LINES - 1));
@@ -54,8 +54,8 @@ fn page_result(keep: &SpillStore, arguments: &Json, max: usize) -> Payload {
         Ok(id) => id,
         Err(error) => return error_result(&error.to_string()),
     };
-    match keep.page_within(&id, LineRange { first, last }, max) {
-        Err(_) => error_result(&format!("there is no result `{id}`, or not any more")),
+    match spill.page_within(&id, LineRange { first, last }, max) {
+        Err(_) => error_result(&format!("there is no result `{id}`; it may have been removed")),
         Ok(page) if page.more => {
             let next = page.last + 1;
             text_result(&[&page.text, &format!("more follows: `firstLine` {next}")])

@@ -273,7 +273,7 @@ mod tests {
         assert_eq!(
             declined,
             Ok(
-                json!({"action": "decline", "_meta": {REASON_META_KEY: "nobody is here to answer"}})
+                json!({"action": "decline", "_meta": {REASON_META_KEY: "no user is present to answer"}})
             )
         );
         let sampled = features.respond("s", "sampling/createMessage", Json::Null).await;

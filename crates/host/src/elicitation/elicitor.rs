@@ -1,5 +1,5 @@
-//! What servers ask people, and the port through which people answer. Who stands behind the port, a terminal, a
-//! window, a client of ours, is decided by whoever starts the host.
+//! The [`Elicitor`] trait, through which the user answers elicitations, and its request and result types. The program
+//! that starts the host implements it: a terminal, a window or a gateway client.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,123 +10,123 @@ use url::Url;
 
 use crate::elicitation::form::{Form, FormError};
 
-/// The longest message that a person is shown, in characters.
+/// The maximum length of a message shown to the user, in characters.
 const MAX_MESSAGE_CHARS: usize = 4000;
-/// The longest address that a person is sent to.
+/// The maximum length of a URL shown to the user.
 const MAX_URL_BYTES: usize = 4096;
 
-/// Answers what servers ask. Takes as long as people take; dropping the future withdraws the question.
+/// Answers elicitations. The user may take any time; dropping the future withdraws the elicitation.
 pub trait Elicitor: Send + Sync {
-    /// Answers one question.
-    fn elicit<'a>(&'a self, inquiry: &'a Elicitation) -> ElicitFuture<'a>;
+    /// Answers one elicitation.
+    fn elicit<'a>(&'a self, elicitation: &'a Elicitation) -> ElicitFuture<'a>;
 
-    /// Waits with somebody who has been sent to a page, until they have waited enough. Where nobody can say so, only
-    /// the server ends the wait.
-    fn wait_for_completion<'a>(&'a self, inquiry: &'a Elicitation) -> WaitFuture<'a> {
-        let _nobody_says_anything = inquiry;
+    /// Waits until the user, who was sent to a page, wants to retry or gives up. The default never returns: only the
+    /// server's notification ends the wait.
+    fn wait_for_completion<'a>(&'a self, elicitation: &'a Elicitation) -> WaitFuture<'a> {
+        let _unused = elicitation;
         Box::pin(std::future::pending())
     }
 }
 
-/// An answer that is being waited for.
+/// The future of an elicitation's result.
 pub type ElicitFuture<'a> = Pin<Box<dyn Future<Output = ElicitResult> + Send + 'a>>;
-/// Somebody's patience.
+/// The future of a wait for the user.
 pub type WaitFuture<'a> = Pin<Box<dyn Future<Output = WaitOutcome> + Send + 'a>>;
 
-/// A question.
+/// A request from a server to the user.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Elicitation {
-    /// Who asks.
+    /// The name of the server.
     pub server: String,
-    /// What.
+    /// The content of the request.
     pub kind: ElicitationKind,
 }
 
-/// What is asked.
+/// The kinds of elicitation.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ElicitationKind {
-    /// Some answers.
+    /// Asks the user to fill in a form.
     Form(Form),
-    /// To go somewhere.
+    /// Asks the user to open a URL.
     Url(UrlElicitation),
-    /// May the server use the model that is configured?
+    /// Asks for permission to use the configured model.
     Sampling(SamplingRequest),
 }
 
-/// Somewhere to go.
+/// A request to open a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UrlElicitation {
-    /// What the server says to the person.
+    /// The server's message to the user.
     pub message: String,
-    /// Where. Always a web address.
+    /// The URL. Always http or https.
     pub url: Url,
-    /// What the server calls it when it is done.
+    /// The id that the server uses in its completion notification.
     pub id: Option<String>,
 }
 
-/// What a server wants from a model.
+/// A server's request for a model's response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SamplingRequest {
-    /// What it tells the model about itself.
+    /// The system prompt.
     pub system_prompt: Option<String>,
-    /// What is said to it: who, and what.
+    /// The messages: role and text.
     pub messages: Vec<(String, String)>,
-    /// How long the answer may be.
+    /// The maximum number of tokens in the response.
     pub max_tokens: Option<u64>,
 }
 
-/// What somebody answered.
+/// The user's answer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ElicitResult {
-    /// Yes; to a form, with these answers. They are checked again.
+    /// Accepted; for a form, with these values. They are validated again.
     Accept(Map<String, Json>),
-    /// No, and why.
+    /// Declined, with a reason.
     Decline(String),
-    /// Nobody wants to decide, and why.
+    /// Cancelled without a decision, with a reason.
     Cancel(String),
 }
 
-/// What became of a wait.
+/// How a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WaitOutcome {
-    /// It is to be tried again now.
+    /// Retry the request now.
     Retry,
-    /// It is not to be tried again.
+    /// The user gave up.
     GivenUp,
 }
 
-/// Nobody. Every question is declined, for this reason.
+/// Declines every elicitation, with this reason.
 #[derive(Debug, Clone)]
 pub struct DeclineAll(pub String);
 
 impl Default for DeclineAll {
     fn default() -> DeclineAll {
-        DeclineAll("nobody is here to answer".to_owned())
+        DeclineAll("no user is present to answer".to_owned())
     }
 }
 
 impl Elicitor for DeclineAll {
-    fn elicit<'a>(&'a self, _inquiry: &'a Elicitation) -> ElicitFuture<'a> {
+    fn elicit<'a>(&'a self, _elicitation: &'a Elicitation) -> ElicitFuture<'a> {
         Box::pin(async move { ElicitResult::Decline(self.0.clone()) })
     }
 }
 
-/// Why a question is not put to anybody.
+/// Why an elicitation is rejected without asking the user.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum InvalidElicitation {
-    /// Its form makes no sense.
+    /// The form is invalid.
     #[error(transparent)]
     Form(#[from] FormError),
-    /// It sends people somewhere that is no web address.
-    #[error("the address to visit is not a plain http or https address")]
+    /// The URL is not a plain http or https URL.
+    #[error("the URL is not a plain http or https URL")]
     Url,
-    /// Nobody knows what it is.
-    #[error("questions of the mode `{0}` are not known")]
+    /// The mode is unknown.
+    #[error("the elicitation mode `{0}` is unknown")]
     UnknownMode(String),
 }
 
 impl ElicitationKind {
-    /// Reads the parameters of `elicitation/create`.
+    /// Parses the params of `elicitation/create`.
     pub fn parse(params: &Json) -> Result<ElicitationKind, InvalidElicitation> {
         match params["mode"].as_str().unwrap_or("form") {
             "form" => {
@@ -141,10 +141,10 @@ impl ElicitationKind {
 }
 
 impl UrlElicitation {
-    /// Reads a question that sends people somewhere.
+    /// Parses a URL elicitation.
     pub fn parse(params: &Json) -> Result<UrlElicitation, InvalidElicitation> {
         let text = params["url"].as_str().filter(|it| it.len() <= MAX_URL_BYTES);
-        // What a parser would quietly take away does not belong into an address.
+        // URL parsers silently remove such characters; reject the URL instead.
         let text = text.filter(|it| !it.contains(|c: char| c.is_control() || c.is_whitespace()));
         let url = text.and_then(|it| Url::parse(it).ok());
         let is_plain = |url: &Url| {
@@ -162,7 +162,7 @@ impl UrlElicitation {
 }
 
 impl SamplingRequest {
-    /// Reads the parameters of `sampling/createMessage`, as far as a person needs them.
+    /// Parses the params of `sampling/createMessage`, as far as the user needs them.
     pub fn parse(params: &Json) -> SamplingRequest {
         let message = |it: &Json| {
             let role = it["role"].as_str().unwrap_or_default();
@@ -183,16 +183,16 @@ impl SamplingRequest {
 fn content_text(content: &Json) -> String {
     match (content["text"].as_str(), content["type"].as_str()) {
         (Some(text), _) => text.to_owned(),
-        (None, kind) => format!("[{}]", kind.unwrap_or("something")),
+        (None, kind) => format!("[{}]", kind.unwrap_or("content")),
     }
 }
 
 fn truncated(text: &str) -> String {
-    let mut cut: String = text.chars().take(MAX_MESSAGE_CHARS).collect();
-    if cut.len() < text.len() {
-        cut.push('…');
+    let mut truncated_text: String = text.chars().take(MAX_MESSAGE_CHARS).collect();
+    if truncated_text.len() < text.len() {
+        truncated_text.push('…');
     }
-    cut
+    truncated_text
 }
 
 #[cfg(test)]
@@ -202,10 +202,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn people_are_sent_to_plain_web_addresses_only() {
-        let visit = |url: &str| UrlElicitation::parse(&json!({"url": url, "elicitationId": "1"}));
+    fn only_plain_web_urls_are_accepted() {
+        let parse = |url: &str| UrlElicitation::parse(&json!({"url": url, "elicitationId": "1"}));
         for good in ["https://example.com/a?b=c#d", "http://localhost:8080/"] {
-            assert_eq!(visit(good).map(|it| it.url.to_string()), Ok(good.to_owned()));
+            assert_eq!(parse(good).map(|it| it.url.to_string()), Ok(good.to_owned()));
         }
         let long = format!("https://example.com/{}", "a".repeat(MAX_URL_BYTES));
         for bad in [
@@ -220,17 +220,17 @@ mod tests {
             "vscode://x",
             &long,
         ] {
-            assert_eq!(visit(bad), Err(InvalidElicitation::Url), "{bad}");
+            assert_eq!(parse(bad), Err(InvalidElicitation::Url), "{bad}");
         }
     }
 
     #[test]
-    fn a_question_is_a_form_unless_it_says_otherwise() {
+    fn the_default_mode_is_form() {
         let form = json!({"message": "m", "requestedSchema": {"properties": {}}});
         assert!(matches!(ElicitationKind::parse(&form), Ok(ElicitationKind::Form(_))));
-        let strange = json!({"mode": "telepathy"});
+        let unknown_mode = json!({"mode": "telepathy"});
         assert_eq!(
-            ElicitationKind::parse(&strange),
+            ElicitationKind::parse(&unknown_mode),
             Err(InvalidElicitation::UnknownMode("telepathy".to_owned()))
         );
         assert!(matches!(ElicitationKind::parse(&json!({})), Err(InvalidElicitation::Form(_))));

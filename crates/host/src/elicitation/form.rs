@@ -1,5 +1,4 @@
-//! Questions that servers ask people: a form's fields, what is a valid answer to each, and what defaults give.
-//! Pure: who is asked, and how, is decided elsewhere.
+//! Form elicitations: fields, validation of answers, defaults. Pure: `Elicitor` implementations ask the user.
 
 use std::fmt;
 
@@ -8,101 +7,101 @@ use serde_json::{Map, Value as Json};
 use thiserror::Error;
 use url::Url;
 
-/// The most fields that a form may have.
+/// The maximum number of fields in a form.
 const MAX_FIELDS: usize = 100;
-/// The most choices that a field may have.
+/// The maximum number of choices of a field.
 const MAX_CHOICES: usize = 1000;
 
-/// A form: what a server wants to know.
+/// A form that the user is asked to fill in.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Form {
-    /// What it says to the person.
+    /// The server's message to the user.
     pub message: String,
     /// The fields, in the server's order.
     pub fields: Vec<FormField>,
 }
 
-/// One field.
+/// A field of a form.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FormField {
-    /// Its key in the answer.
+    /// The key in the answer.
     pub name: String,
-    /// Its name for people, where it has one.
+    /// The label for the user.
     pub title: Option<String>,
-    /// More about it.
+    /// A description for the user.
     pub description: Option<String>,
-    /// Must it be answered?
+    /// Whether an answer is required.
     pub requirement: FieldRequirement,
-    /// What it is when nobody says otherwise.
+    /// The value if the user enters none.
     pub default: Option<Json>,
-    /// What belongs there.
+    /// The type and the limits of the value.
     pub kind: FieldKind,
 }
 
-/// Must a field be answered?
+/// Whether a field must be answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FieldRequirement {
-    /// Yes.
+    /// An answer is required.
     Required,
-    /// No.
+    /// The field may be left out.
     Optional,
 }
 
-/// What belongs into a field.
+/// The type of a field with its limits.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FieldKind {
     /// Text.
     Text {
-        /// At least so many characters.
+        /// The minimum length in characters.
         min_length: Option<usize>,
-        /// At most so many.
+        /// The maximum length in characters.
         max_length: Option<usize>,
-        /// Of this form.
+        /// The required format.
         format: Option<TextFormat>,
     },
     /// A number.
     Number {
-        /// Whole ones only?
+        /// Whether only integers are allowed.
         number_kind: NumberKind,
-        /// At least this.
+        /// The minimum.
         least: Option<f64>,
-        /// At most this.
+        /// The maximum.
         most: Option<f64>,
     },
     /// Yes or no.
     Boolean,
-    /// One of these.
+    /// One choice.
     SingleSelect(Vec<Choice>),
-    /// Some of these.
+    /// Several choices.
     MultiSelect {
-        /// Of which.
+        /// The choices.
         choices: Vec<Choice>,
-        /// At least so many.
+        /// The minimum number of choices.
         least: Option<usize>,
-        /// At most so many.
+        /// The maximum number of choices.
         most: Option<usize>,
     },
 }
 
-/// Must a number be whole?
+/// Whether a number must be an integer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NumberKind {
-    /// Yes.
+    /// Only integers.
     Integer,
-    /// No.
+    /// Integers and decimals.
     Any,
 }
 
-/// One of several answers.
+/// A choice of a select field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {
-    /// What is sent.
+    /// The value in the answer.
     pub value: String,
-    /// What is shown.
+    /// The label for the user.
     pub title: String,
 }
 
-/// A form that texts have.
+/// A text format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "each is the format of the same name in JSON Schema")]
 pub enum TextFormat {
@@ -112,52 +111,52 @@ pub enum TextFormat {
     DateTime,
 }
 
-/// Why a question makes no form.
+/// Why a schema is not a valid form.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum FormError {
-    /// Its schema is no object with properties.
-    #[error("the question has no fields")]
+    /// The schema has no properties.
+    #[error("the form has no fields")]
     NoFields,
-    /// It has more fields or choices than a person can answer.
-    #[error("the question has too many fields or choices")]
+    /// The form has too many fields or choices.
+    #[error("the form has too many fields or choices")]
     TooLarge,
-    /// A field is of a kind that a form cannot have.
-    #[error("the field `{0}` is of a kind that a form cannot have")]
+    /// A field has an unsupported type.
+    #[error("the field `{0}` has a type that forms do not support")]
     UnsupportedField(String),
 }
 
-/// Why an answer does not fit its field.
+/// Why an answer is invalid.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum InvalidAnswer {
-    /// It is missing.
+    /// The answer is missing.
     #[error("an answer is required")]
     Missing,
-    /// It is of another type.
-    #[error("{0} is wanted")]
+    /// The value has the wrong type.
+    #[error("expected {0}")]
     Type(&'static str),
-    /// It is too short.
-    #[error("at least {0} characters are wanted")]
+    /// The text is too short.
+    #[error("expected at least {0} characters")]
     TooShort(usize),
-    /// It is too long.
-    #[error("at most {0} characters are wanted")]
+    /// The text is too long.
+    #[error("expected at most {0} characters")]
     TooLong(usize),
-    /// It is too small.
-    #[error("at least {0} is wanted")]
+    /// The number is too small.
+    #[error("expected at least {0}")]
     TooSmall(f64),
-    /// It is too large.
-    #[error("at most {0} is wanted")]
+    /// The number is too large.
+    #[error("expected at most {0}")]
     TooLarge(f64),
-    /// It is not of the form.
-    #[error("{0} is wanted")]
+    /// The text does not have the format.
+    #[error("expected {0}")]
     Format(TextFormat),
-    /// It is none of the choices.
-    #[error("one of {0} is wanted")]
+    /// The value is not one of the choices.
+    #[error("expected one of {0}")]
     NotAChoice(String),
-    /// Too few were chosen.
-    #[error("at least {0} must be chosen")]
+    /// Too few values are chosen.
+    #[error("choose at least {0}")]
     TooFew(usize),
-    /// Too many were chosen.
-    #[error("at most {0} may be chosen")]
+    /// Too many values are chosen.
+    #[error("choose at most {0}")]
     TooMany(usize),
 }
 
@@ -218,7 +217,7 @@ struct TitledOption {
 }
 
 impl Form {
-    /// Reads the parameters of a question.
+    /// Parses the params of `elicitation/create`.
     pub fn parse(params: &Json) -> Result<Form, FormError> {
         let schema = &params["requestedSchema"];
         let properties = schema["properties"].as_object().ok_or(FormError::NoFields)?;
@@ -232,28 +231,28 @@ impl Form {
         let fields: Result<Vec<FormField>, FormError> = properties
             .iter()
             .map(|(name, property)| {
-                let need = if is_required(name) {
+                let requirement = if is_required(name) {
                     FieldRequirement::Required
                 } else {
                     FieldRequirement::Optional
                 };
-                FormField::from_schema(name, property, need)
+                FormField::from_schema(name, property, requirement)
             })
             .collect();
         let message = params["message"].as_str().unwrap_or_default().to_owned();
         Ok(Form { message, fields: fields? })
     }
 
-    /// A whole answer: every field that is there must fit, what is absent gets its default, what nobody asked for
-    /// is left out. The error names the field.
+    /// Completes and validates an answer: missing fields get their defaults, unknown fields are left out. An error
+    /// names the field.
     pub fn complete(
         &self,
-        given: &Map<String, Json>,
+        values: &Map<String, Json>,
     ) -> Result<Map<String, Json>, (String, InvalidAnswer)> {
         let mut answer = Map::new();
         for field in &self.fields {
             let fail = |invalid| (field.name.clone(), invalid);
-            match given.get(&field.name).or(field.default.as_ref()) {
+            match values.get(&field.name).or(field.default.as_ref()) {
                 Some(value) => {
                     field.check(value).map_err(fail)?;
                     answer.insert(field.name.clone(), value.clone());
@@ -272,7 +271,7 @@ impl FormField {
     fn from_schema(
         name: &str,
         property: &Json,
-        need: FieldRequirement,
+        requirement: FieldRequirement,
     ) -> Result<FormField, FormError> {
         let unsupported = || FormError::UnsupportedField(name.to_owned());
         let property: SchemaProperty =
@@ -285,33 +284,33 @@ impl FormField {
             name: name.to_owned(),
             title: property.title,
             description: property.description,
-            requirement: need,
+            requirement,
             default: None,
             kind,
         };
-        // A default that does not fit is none.
+        // An invalid default is ignored.
         let default = property.default.filter(|default| field.check(default).is_ok());
         Ok(FormField { default, ..field })
     }
 
-    /// What people call it.
+    /// The label for the user: the title, or the name.
     pub fn label(&self) -> &str {
         self.title.as_deref().unwrap_or(&self.name)
     }
 
-    /// Reads what somebody typed.
-    pub fn parse(&self, typed: &str) -> Result<Json, InvalidAnswer> {
+    /// Parses the user's input.
+    pub fn parse(&self, input: &str) -> Result<Json, InvalidAnswer> {
         let value = match &self.kind {
-            FieldKind::Text { .. } => Json::from(typed),
-            FieldKind::Number { number_kind: whole, .. } => number(typed.trim(), *whole)?,
-            FieldKind::Boolean => match typed.trim().to_ascii_lowercase().as_str() {
+            FieldKind::Text { .. } => Json::from(input),
+            FieldKind::Number { number_kind, .. } => parse_number(input.trim(), *number_kind)?,
+            FieldKind::Boolean => match input.trim().to_ascii_lowercase().as_str() {
                 "y" | "yes" | "true" | "1" => Json::Bool(true),
                 "n" | "no" | "false" | "0" => Json::Bool(false),
                 _ => return Err(InvalidAnswer::Type("yes or no")),
             },
-            FieldKind::SingleSelect(choices) => parse_choice(typed.trim(), choices)?.into(),
+            FieldKind::SingleSelect(choices) => parse_choice(input.trim(), choices)?.into(),
             FieldKind::MultiSelect { choices, .. } => {
-                let parts = typed.split(',').map(str::trim).filter(|part| !part.is_empty());
+                let parts = input.split(',').map(str::trim).filter(|part| !part.is_empty());
                 let values: Result<Vec<String>, InvalidAnswer> =
                     parts.map(|part| parse_choice(part, choices)).collect();
                 values?.into()
@@ -321,26 +320,26 @@ impl FormField {
         Ok(value)
     }
 
-    /// Does a value belong here?
+    /// Validates a value.
     pub fn check(&self, value: &Json) -> Result<(), InvalidAnswer> {
         match &self.kind {
-            FieldKind::Text { min_length: shortest, max_length: longest, format } => {
+            FieldKind::Text { min_length, max_length, format } => {
                 let text = value.as_str().ok_or(InvalidAnswer::Type("text"))?;
                 let length = text.chars().count();
-                if let Some(shortest) = shortest.filter(|it| length < *it) {
-                    return Err(InvalidAnswer::TooShort(shortest));
+                if let Some(min_length) = min_length.filter(|it| length < *it) {
+                    return Err(InvalidAnswer::TooShort(min_length));
                 }
-                if let Some(longest) = longest.filter(|it| length > *it) {
-                    return Err(InvalidAnswer::TooLong(longest));
+                if let Some(max_length) = max_length.filter(|it| length > *it) {
+                    return Err(InvalidAnswer::TooLong(max_length));
                 }
                 match format.filter(|format| !format.matches(text)) {
                     Some(format) => Err(InvalidAnswer::Format(format)),
                     None => Ok(()),
                 }
             }
-            FieldKind::Number { number_kind: whole, least, most } => {
+            FieldKind::Number { number_kind, least, most } => {
                 let number = value.as_f64().ok_or(InvalidAnswer::Type("a number"))?;
-                if *whole == NumberKind::Integer && number.fract() != 0.0 {
+                if *number_kind == NumberKind::Integer && number.fract() != 0.0 {
                     return Err(InvalidAnswer::Type("a whole number"));
                 }
                 match (least.filter(|it| number < *it), most.filter(|it| number > *it)) {
@@ -399,8 +398,8 @@ impl SchemaProperty {
         }
     }
 
-    fn number(&self, whole: NumberKind) -> FieldKind {
-        FieldKind::Number { number_kind: whole, least: self.minimum, most: self.maximum }
+    fn number(&self, number_kind: NumberKind) -> FieldKind {
+        FieldKind::Number { number_kind, least: self.minimum, most: self.maximum }
     }
 
     fn choices(&self) -> Option<Vec<Choice>> {
@@ -421,7 +420,7 @@ impl SchemaProperty {
 }
 
 impl FieldKind {
-    /// What can be chosen, where something can.
+    /// The choices of a select field; empty for other types.
     pub fn choices(&self) -> &[Choice] {
         match self {
             FieldKind::SingleSelect(choices) | FieldKind::MultiSelect { choices, .. } => choices,
@@ -431,7 +430,7 @@ impl FieldKind {
 }
 
 impl TextFormat {
-    /// A format that nobody knows asks nothing.
+    /// Parses a format name. Unknown formats are ignored.
     fn parse(text: &str) -> Option<TextFormat> {
         match text {
             "email" => Some(TextFormat::Email),
@@ -473,17 +472,17 @@ fn is_date(text: &str) -> bool {
 fn is_time(text: &str) -> bool {
     let end = text.find(['Z', 'z', '+', '-']).unwrap_or(text.len());
     let (clock, zone) = text.split_at(end);
-    let whole = clock.split('.').next().unwrap_or_default();
-    let parts: Vec<&str> = whole.split(':').collect();
+    let hms = clock.split('.').next().unwrap_or_default();
+    let parts: Vec<&str> = hms.split(':').collect();
     let [hour, minute, second] = parts[..] else { return false };
     let within =
         |part: &str, most: u32| part.len() == 2 && part.parse().is_ok_and(|it: u32| it <= most);
     within(hour, 23) && within(minute, 59) && within(second, 60) && !zone.is_empty()
 }
 
-fn number(typed: &str, whole: NumberKind) -> Result<Json, InvalidAnswer> {
-    let (whole_number, any) = (typed.parse::<i64>().ok(), typed.parse::<f64>().ok());
-    match (whole, whole_number, any) {
+fn parse_number(input: &str, number_kind: NumberKind) -> Result<Json, InvalidAnswer> {
+    let (integer, float) = (input.parse::<i64>().ok(), input.parse::<f64>().ok());
+    match (number_kind, integer, float) {
         (_, Some(number), _) => Ok(number.into()),
         (NumberKind::Integer, None, _) => Err(InvalidAnswer::Type("a whole number")),
         (NumberKind::Any, None, Some(number)) if number.is_finite() => Ok(number.into()),
@@ -491,11 +490,11 @@ fn number(typed: &str, whole: NumberKind) -> Result<Json, InvalidAnswer> {
     }
 }
 
-/// A choice by its value, its title or its number, from one.
-fn parse_choice(typed: &str, choices: &[Choice]) -> Result<String, InvalidAnswer> {
-    let by_value = choices.iter().find(|it| it.value == typed);
-    let by_title = || choices.iter().find(|it| it.title.eq_ignore_ascii_case(typed));
-    let by_number = || choices.get(typed.parse::<usize>().ok()?.checked_sub(1)?);
+/// Finds a choice by value, title or one-based number.
+fn parse_choice(input: &str, choices: &[Choice]) -> Result<String, InvalidAnswer> {
+    let by_value = choices.iter().find(|it| it.value == input);
+    let by_title = || choices.iter().find(|it| it.title.eq_ignore_ascii_case(input));
+    let by_number = || choices.get(input.parse::<usize>().ok()?.checked_sub(1)?);
     let found = by_value.or_else(by_title).or_else(by_number);
     found.map(|it| it.value.clone()).ok_or_else(|| not_a_choice(choices))
 }
@@ -528,49 +527,49 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(property: Json, typed: &str, expected: Result<Json, &str>) {
-        let parsed = field(&property).parse(typed).map_err(|invalid| invalid.to_string());
-        assert_eq!(parsed, expected.map_err(str::to_owned), "{typed}");
+    fn check(property: Json, input: &str, expected: Result<Json, &str>) {
+        let parsed = field(&property).parse(input).map_err(|invalid| invalid.to_string());
+        assert_eq!(parsed, expected.map_err(str::to_owned), "{input}");
     }
 
     #[test]
-    fn what_is_typed_becomes_what_the_server_wants_or_is_refused_with_a_reason() {
+    fn input_is_parsed_to_the_fields_type_or_rejected_with_a_reason() {
         let text = || json!({"type": "string", "minLength": 2, "maxLength": 3});
         check(text(), "äö", Ok(json!("äö")));
-        check(text(), "a", Err("at least 2 characters are wanted"));
-        check(text(), "abcd", Err("at most 3 characters are wanted"));
-        let whole = || json!({"type": "integer", "minimum": 1, "maximum": 9});
-        check(whole(), " 5 ", Ok(json!(5)));
-        check(whole(), "5.5", Err("a whole number is wanted"));
-        check(whole(), "0", Err("at least 1 is wanted"));
-        check(whole(), "10", Err("at most 9 is wanted"));
+        check(text(), "a", Err("expected at least 2 characters"));
+        check(text(), "abcd", Err("expected at most 3 characters"));
+        let integer = || json!({"type": "integer", "minimum": 1, "maximum": 9});
+        check(integer(), " 5 ", Ok(json!(5)));
+        check(integer(), "5.5", Err("expected a whole number"));
+        check(integer(), "0", Err("expected at least 1"));
+        check(integer(), "10", Err("expected at most 9"));
         check(json!({"type": "number"}), "1.5", Ok(json!(1.5)));
-        check(json!({"type": "number"}), "inf", Err("a number is wanted"));
+        check(json!({"type": "number"}), "inf", Err("expected a number"));
         check(json!({"type": "boolean"}), "Yes", Ok(json!(true)));
-        check(json!({"type": "boolean"}), "maybe", Err("yes or no is wanted"));
+        check(json!({"type": "boolean"}), "maybe", Err("expected yes or no"));
     }
 
     #[test]
-    fn choices_go_by_value_title_or_number() {
+    fn choices_are_found_by_value_title_or_number() {
         let old = || json!({"type": "string", "enum": ["a", "b"], "enumNames": ["Apple", "Bear"]});
         let new = || json!({"type": "string", "oneOf": [{"const": "a", "title": "Apple"}, {"const": "b"}]});
-        for typed in ["a", "apple", "1"] {
-            check(old(), typed, Ok(json!("a")));
-            check(new(), typed, Ok(json!("a")));
+        for input in ["a", "apple", "1"] {
+            check(old(), input, Ok(json!("a")));
+            check(new(), input, Ok(json!("a")));
         }
-        check(old(), "c", Err("one of a, b is wanted"));
-        let some = || {
+        check(old(), "c", Err("expected one of a, b"));
+        let multi_select = || {
             json!({"type": "array", "minItems": 1, "maxItems": 2, "items": {"anyOf": [
                 {"const": "a"}, {"const": "b"}, {"const": "c"}
             ]}})
         };
-        check(some(), "a, 3", Ok(json!(["a", "c"])));
-        check(some(), "", Err("at least 1 must be chosen"));
-        check(some(), "a,b,c", Err("at most 2 may be chosen"));
+        check(multi_select(), "a, 3", Ok(json!(["a", "c"])));
+        check(multi_select(), "", Err("choose at least 1"));
+        check(multi_select(), "a,b,c", Err("choose at most 2"));
     }
 
     #[test]
-    fn formats_are_looked_at() {
+    fn formats_are_checked() {
         for (format, good, bad) in [
             ("email", "a@b.c", "a b@c"),
             ("uri", "https://h/", "nowhere"),
@@ -585,7 +584,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_completed_from_defaults_and_loses_what_nobody_asked_for() {
+    fn an_answer_is_completed_with_defaults_and_loses_unknown_fields() {
         let form = Form::parse(&json!({"message": "who?", "requestedSchema": {
             "type": "object", "required": ["name"],
             "properties": {
@@ -595,19 +594,19 @@ mod tests {
             },
         }}))
         .expect("a form");
-        let given = |json: Json| json.as_object().expect("an object").clone();
-        let answer = form.complete(&given(json!({"name": "n", "x": 1})));
-        assert_eq!(answer, Ok(given(json!({"name": "n", "age": 7}))));
+        let values = |json: Json| json.as_object().expect("an object").clone();
+        let answer = form.complete(&values(json!({"name": "n", "x": 1})));
+        assert_eq!(answer, Ok(values(json!({"name": "n", "age": 7}))));
         assert_eq!(
-            form.complete(&given(json!({}))),
+            form.complete(&values(json!({}))),
             Err(("name".to_owned(), InvalidAnswer::Missing))
         );
-        let wrong = form.complete(&given(json!({"name": 5})));
+        let wrong = form.complete(&values(json!({"name": 5})));
         assert_eq!(wrong, Err(("name".to_owned(), InvalidAnswer::Type("text"))));
     }
 
     #[test]
-    fn what_is_no_form_is_named() {
+    fn invalid_schemas_are_rejected() {
         let read =
             |schema: Json| Form::parse(&json!({"requestedSchema": schema})).expect_err("no form");
         assert_eq!(read(json!({"type": "object"})), FormError::NoFields);

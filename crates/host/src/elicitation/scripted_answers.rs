@@ -1,5 +1,5 @@
-//! Answers that somebody wrote down beforehand, for runs where nobody is there. What they do not answer goes on to
-//! whoever is asked otherwise.
+//! Answers elicitations from a prepared list, for runs without a user. Elicitations that no answer matches go to a
+//! fallback.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::elicitation::elicitor::{
     ElicitFuture, ElicitResult, Elicitation, ElicitationKind, Elicitor, WaitFuture,
 };
 
-/// Prepared answers, and who is asked where there is none.
+/// Prepared answers and the elicitor for everything else.
 #[derive(Clone)]
 pub struct ScriptedAnswers {
     answers: Vec<ScriptedAnswer>,
@@ -21,21 +21,21 @@ pub struct ScriptedAnswers {
 
 impl std::fmt::Debug for ScriptedAnswers {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Prepared({})", self.answers.len())
+        write!(f, "ScriptedAnswers({})", self.answers.len())
     }
 }
 
-/// One of them. What it does not name may be anything.
+/// One prepared answer. Fields that are absent match anything.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ScriptedAnswer {
-    /// Whose questions; `*` stands for any characters.
+    /// A pattern for the server's name; `*` matches any characters.
     #[serde(default)]
     server: Option<String>,
-    /// Which message.
+    /// A pattern for the message.
     #[serde(default)]
     message: Option<String>,
-    /// Which address, of questions that send people somewhere. Those are only answered where this is there.
+    /// A pattern for the URL. URL elicitations are answered only if this is set.
     #[serde(default)]
     url: Option<String>,
     #[serde(default)]
@@ -53,7 +53,7 @@ enum AnswerAction {
     Cancel,
 }
 
-/// Why a text holds no answers.
+/// The text is not a valid list of answers.
 #[derive(Debug, Error)]
 #[error(
     "answers are an object of a form's fields, or {{\"answers\": [{{\"server\": …, \"message\": …, \"content\": {{…}}}}]}}"
@@ -61,7 +61,7 @@ enum AnswerAction {
 pub struct ScriptedAnswersError(#[source] Option<serde_json::Error>);
 
 impl ScriptedAnswers {
-    /// Reads answers: a list of them under `answers`, or an object with the fields of whatever form comes.
+    /// Parses answers: a list under `answers`, or an object with the fields of any form.
     pub fn parse(
         text: &str,
         fallback: Arc<dyn Elicitor>,
@@ -87,7 +87,7 @@ impl ScriptedAnswers {
 
     fn reply(&self, elicitation: &Elicitation) -> Option<ElicitResult> {
         let answer = self.answers.iter().find(|it| it.matches(elicitation))?;
-        let reason = || "the prepared answers say so".to_owned();
+        let reason = || "decided by the prepared answers".to_owned();
         Some(match answer.action {
             AnswerAction::Accept => ElicitResult::Accept(answer.content.clone()),
             AnswerAction::Decline => ElicitResult::Decline(reason()),
@@ -98,20 +98,22 @@ impl ScriptedAnswers {
 
 impl ScriptedAnswer {
     fn matches(&self, elicitation: &Elicitation) -> bool {
-        let fits = |pattern: &Option<String>, text: &str| {
+        let pattern_matches = |pattern: &Option<String>, text: &str| {
             pattern.as_ref().is_none_or(|it| Glob::parse(it).matches(text))
         };
-        let is_this = match &elicitation.kind {
-            ElicitationKind::Form(form) => self.url.is_none() && fits(&self.message, &form.message),
-            ElicitationKind::Url(visit) => {
-                self.url.is_some()
-                    && fits(&self.url, visit.url.as_str())
-                    && fits(&self.message, &visit.message)
+        let kind_matches = match &elicitation.kind {
+            ElicitationKind::Form(form) => {
+                self.url.is_none() && pattern_matches(&self.message, &form.message)
             }
-            // Nobody wrote down beforehand what a model may be told.
+            ElicitationKind::Url(url_elicitation) => {
+                self.url.is_some()
+                    && pattern_matches(&self.url, url_elicitation.url.as_str())
+                    && pattern_matches(&self.message, &url_elicitation.message)
+            }
+            // Prepared answers never permit sampling.
             ElicitationKind::Sampling(_) => false,
         };
-        is_this && fits(&self.server, &elicitation.server)
+        kind_matches && pattern_matches(&self.server, &elicitation.server)
     }
 }
 
@@ -143,37 +145,38 @@ mod tests {
 
     fn form(server: &str, message: &str) -> Elicitation {
         let params = json!({"message": message, "requestedSchema": {"properties": {}}});
-        let subject = ElicitationKind::Form(Form::parse(&params).expect("a form"));
-        Elicitation { server: server.to_owned(), kind: subject }
+        let kind = ElicitationKind::Form(Form::parse(&params).expect("a form"));
+        Elicitation { server: server.to_owned(), kind }
     }
 
     fn visit(url: &str) -> Elicitation {
-        let visit = UrlElicitation::parse(&json!({"url": url, "message": "Go."})).expect("a visit");
+        let visit = UrlElicitation::parse(&json!({"url": url, "message": "Go."}))
+            .expect("a URL elicitation");
         Elicitation { server: "s".to_owned(), kind: ElicitationKind::Url(visit) }
     }
 
     #[tokio::test]
-    async fn the_first_answer_that_is_about_a_question_counts_and_the_rest_is_asked() {
+    async fn the_first_matching_answer_counts_and_the_rest_goes_to_the_fallback() {
         let answers = scripted(&json!({"answers": [
             {"server": "bank*", "action": "decline"},
             {"message": "*name*", "content": {"name": "Ada"}},
             {"url": "https://example.com/*"},
         ]}));
         let ada = json!({"name": "Ada"}).as_object().cloned().unwrap_or_default();
-        let nobody = ElicitResult::Decline("nobody is here to answer".to_owned());
+        let declined = ElicitResult::Decline("no user is present to answer".to_owned());
         assert_eq!(answers.elicit(&form("s", "Your name?")).await, ElicitResult::Accept(ada));
         assert!(matches!(
             answers.elicit(&form("bank1", "Your name?")).await,
             ElicitResult::Decline(_)
         ));
-        assert_eq!(answers.elicit(&form("s", "Your age?")).await, nobody);
+        assert_eq!(answers.elicit(&form("s", "Your age?")).await, declined);
         let yes = ElicitResult::Accept(Map::new());
         assert_eq!(answers.elicit(&visit("https://example.com/sign")).await, yes);
-        assert_eq!(answers.elicit(&visit("https://example.org/sign")).await, nobody);
+        assert_eq!(answers.elicit(&visit("https://example.org/sign")).await, declined);
     }
 
     #[tokio::test]
-    async fn plain_fields_answer_every_form_and_no_address() {
+    async fn plain_fields_answer_every_form_and_no_url() {
         let answers = scripted(&json!({"name": "Ada"}));
         assert!(matches!(answers.elicit(&form("s", "x")).await, ElicitResult::Accept(_)));
         assert!(matches!(
@@ -183,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_holds_no_answers_is_refused() {
+    fn invalid_answers_are_rejected() {
         for text in ["", "[]", "{", r#"{"answers": {}}"#, r#"{"answers": [{"sever": "x"}]}"#] {
             assert!(
                 ScriptedAnswers::parse(text, Arc::new(DeclineAll::default())).is_err(),

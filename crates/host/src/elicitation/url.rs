@@ -1,5 +1,5 @@
-//! Servers that want somebody to visit a page before they do what they are asked: has it visited, waits until the
-//! server says that it is done, and asks again.
+//! Requests that a server refuses until the user has opened a URL: elicits, waits for the server's completion
+//! notification, and retries.
 
 use std::time::Duration;
 
@@ -14,13 +14,13 @@ use crate::elicitation::elicitor::{
     WaitOutcome,
 };
 
-/// What a server answers that wants a page visited first.
+/// The error code of a server that requires a URL elicitation first.
 const URL_ELICITATION_REQUIRED: i64 = -32042;
 /// How often one question may send people somewhere.
 pub(crate) const MAX_ROUNDS: usize = 3;
 /// How many pages at once.
 const MAX_URLS: usize = 8;
-/// How long a page may take before the question is asked again anyway.
+/// How long to wait for completion before the request is retried anyway.
 const MAX_WAIT: Duration = Duration::from_secs(3600);
 
 /// Whether an error says that URL elicitations must be completed first.
@@ -59,7 +59,7 @@ pub(crate) async fn complete_url_elicitations(
     Ok(())
 }
 
-/// Comes back when the server has said that it is done.
+/// Waits until the server reports the elicitation as complete.
 async fn wait_for_notification(
     completed: &mut Receiver<(String, String)>,
     server: &str,
@@ -68,21 +68,21 @@ async fn wait_for_notification(
     let Some(id) = id else { return std::future::pending().await };
     loop {
         match completed.recv().await {
-            Ok((from, what)) if from == server && what == id => return,
+            Ok((from, completed_id)) if from == server && completed_id == id => return,
             Ok(_) => {}
-            // What was missed may have been it.
+            // One of the missed notifications may have been the awaited one.
             Err(RecvError::Lagged(_)) => return,
             Err(RecvError::Closed) => return std::future::pending().await,
         }
     }
 }
 
-/// The pages that an error names.
+/// The elicitations in an error's data.
 fn parse_url_elicitations(error: &RpcError) -> Result<Vec<UrlElicitation>, InvalidElicitation> {
     let data: Json = error.data.as_ref().and_then(|it| it.decode().ok()).unwrap_or_default();
-    let pages = data["elicitations"].as_array().cloned().unwrap_or_default();
-    if pages.is_empty() {
+    let elicitations = data["elicitations"].as_array().cloned().unwrap_or_default();
+    if elicitations.is_empty() {
         return Err(InvalidElicitation::Url);
     }
-    pages.iter().take(MAX_URLS).map(UrlElicitation::parse).collect()
+    elicitations.iter().take(MAX_URLS).map(UrlElicitation::parse).collect()
 }

@@ -1,5 +1,5 @@
-//! The rules that calls are judged by while a host runs: those of the configuration, and what somebody answered for
-//! the session or for good.
+//! The permission rules in effect while a host runs: the configured ones, and those that the user added for the
+//! session or permanently.
 
 use std::sync::Arc;
 
@@ -11,53 +11,53 @@ use crate::permission::settings_file::RuleFile;
 use crate::sources::atomic_file::FileChangeError;
 use crate::sources::paths::Paths;
 
-/// The rules. Clones share them.
+/// The active rules. Clones share them.
 #[derive(Debug, Clone)]
 pub struct ActiveRules {
     sets: watch::Sender<RuleSets>,
-    /// Where an answer for good is written.
+    /// The file for permanent rules.
     file: Option<(Paths, RuleFile)>,
 }
 
 #[derive(Debug, Clone)]
 struct RuleSets {
-    /// What the configuration says.
+    /// The rules of the configuration.
     configured: Arc<PermissionRules>,
-    /// What was said since.
+    /// The rules added in this session.
     session: Vec<ToolRule>,
-    /// Both.
+    /// Both combined.
     effective: Arc<PermissionRules>,
 }
 
 impl ActiveRules {
-    /// Rules whose answers for good are forgotten with the session.
+    /// Rules without a settings file: permanent rules last only for the session.
     pub fn new(rules: PermissionRules) -> ActiveRules {
         let configured = Arc::new(rules);
         let sets = RuleSets { effective: configured.clone(), configured, session: Vec::new() };
         ActiveRules { sets: watch::Sender::new(sets), file: None }
     }
 
-    /// The same, with answers for good written to a settings file.
+    /// Writes permanent rules to a settings file.
     pub fn with_settings_file(mut self, paths: Paths, file: RuleFile) -> ActiveRules {
         self.file = Some((paths, file));
         self
     }
 
-    /// The same rules for somebody else, whose answers for a session are their own. The configuration's changes reach
-    /// both only through [`Rulebook::replace`]. Answers for good are still written to the owner's settings, so that only
-    /// whoever owns them may give one.
+    /// The same configured rules with separate session rules, for another client. Later changes of the configuration
+    /// reach each copy only through [`ActiveRules::replace`]. Permanent rules still go to the owner's settings file,
+    /// so only the owner may add them.
     pub fn fork(&self) -> ActiveRules {
         let configured = self.sets.borrow().configured.clone();
         let sets = RuleSets { effective: configured.clone(), configured, session: Vec::new() };
         ActiveRules { sets: watch::Sender::new(sets), file: self.file.clone() }
     }
 
-    /// The rules now.
+    /// The combined rules.
     pub fn current(&self) -> Arc<PermissionRules> {
         self.sets.borrow().effective.clone()
     }
 
-    /// The configuration changed. What was said in this session still holds.
+    /// Replaces the configured rules. Session rules stay.
     pub fn replace(&self, rules: PermissionRules) {
         self.sets.send_modify(|sets| {
             sets.configured = Arc::new(rules);
@@ -65,7 +65,7 @@ impl ActiveRules {
         });
     }
 
-    /// Allows something for as long as the session lasts.
+    /// Allows the calls that a rule matches for the rest of the session.
     pub fn allow_for_session(&self, rule: ToolRule) {
         self.sets.send_modify(|sets| {
             sets.session.push(rule);
@@ -73,8 +73,8 @@ impl ActiveRules {
         });
     }
 
-    /// Allows something for good. Where that cannot be written it holds for the session, and the error says why.
-    /// Blocks for the disk.
+    /// Allows the calls that a rule matches permanently. If the rule cannot be written, it holds for the session and
+    /// an error is returned. Blocks on the disk.
     pub fn allow_always(&self, rule: ToolRule) -> Result<(), FileChangeError> {
         self.allow_for_session(rule.clone());
         match &self.file {
@@ -88,11 +88,11 @@ impl ActiveRules {
 
 impl RuleSets {
     fn rebuild(&mut self) {
-        let mut all = PermissionRules::clone(&self.configured);
+        let mut combined = PermissionRules::clone(&self.configured);
         for rule in &self.session {
-            all.add_for_session(PermissionEffect::Allow, rule.clone());
+            combined.add_for_session(PermissionEffect::Allow, rule.clone());
         }
-        self.effective = Arc::new(all);
+        self.effective = Arc::new(combined);
     }
 }
 
@@ -105,28 +105,28 @@ mod tests {
     }
 
     #[test]
-    fn what_was_said_in_a_session_outlives_a_change_of_the_configuration() {
-        let book = ActiveRules::new(PermissionRules::default());
-        book.allow_for_session(rule("mcp__a__b"));
-        assert_eq!(book.current().entries().len(), 1);
-        book.replace(PermissionRules::default());
-        assert_eq!(book.current().entries().len(), 1);
+    fn session_rules_survive_a_change_of_the_configuration() {
+        let active = ActiveRules::new(PermissionRules::default());
+        active.allow_for_session(rule("mcp__a__b"));
+        assert_eq!(active.current().entries().len(), 1);
+        active.replace(PermissionRules::default());
+        assert_eq!(active.current().entries().len(), 1);
     }
 
     #[test]
-    fn what_is_allowed_for_good_is_written_to_the_projects_local_settings() {
+    fn permanent_rules_are_written_to_the_projects_local_settings() {
         let folder = tempfile::tempdir().expect("a temp folder");
-        let below = |name: &str| folder.path().join(name);
+        let subfolder = |name: &str| folder.path().join(name);
         let paths = Paths {
-            config: below("config"),
-            data: below("data"),
-            state: below("state"),
-            managed: below("managed"),
+            config: subfolder("config"),
+            data: subfolder("data"),
+            state: subfolder("state"),
+            managed: subfolder("managed"),
         };
         let file = RuleFile::Local { project_root: "/srv/app".into() };
         let path = file.path(&paths);
-        let book = ActiveRules::new(PermissionRules::default()).with_settings_file(paths, file);
-        book.allow_always(rule("mcp__a__b")).expect("written");
+        let active = ActiveRules::new(PermissionRules::default()).with_settings_file(paths, file);
+        active.allow_always(rule("mcp__a__b")).expect("written");
         let text = std::fs::read_to_string(path).expect("a file");
         assert!(text.contains("\"mcp__a__b\""), "{text}");
     }

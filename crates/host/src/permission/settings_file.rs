@@ -1,5 +1,5 @@
-//! Puts permission rules into settings files and takes them out again. What rules decide is left to
-//! `config::permission`; whether a rule is a good idea, to whoever calls.
+//! Adds permission rules to settings files and removes them. `switchboard_config::permission` decides what a rule
+//! means.
 
 use std::path::{Path, PathBuf};
 
@@ -10,28 +10,28 @@ use crate::sources::atomic_file;
 use crate::sources::atomic_file::{ChangeOutcome, FileChangeError, Privacy};
 use crate::sources::paths::Paths;
 
-/// The key of a settings file that rules stand under.
+/// The key of the rules in a settings file.
 const PERMISSIONS: &str = "permissions";
 
-/// A file that rules can be written to.
+/// A file that can hold rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RuleFile {
-    /// One person, one project: outside its tree.
+    /// One user's settings for one project, stored outside its tree.
     Local {
-        /// The project, as `places::project_root` finds it.
+        /// The project, as found by [`project_root`](crate::sources::paths::project_root).
         project_root: PathBuf,
     },
-    /// One person, every project.
+    /// One user's settings for all projects.
     User,
-    /// Everybody in a project. What such a file allows does not count; what it denies and asks does.
+    /// The settings that a project shares. Its `allow` rules are ignored; `deny` and `ask` count.
     Project {
-        /// The project's file.
+        /// The project file.
         file: PathBuf,
     },
 }
 
 impl RuleFile {
-    /// Where it is.
+    /// The path of the file.
     pub fn path(&self, paths: &Paths) -> PathBuf {
         match self {
             RuleFile::Local { project_root } => paths.local_settings(project_root),
@@ -47,7 +47,7 @@ impl RuleFile {
         }
     }
 
-    /// Local settings say which project they belong to, since their folder's name does not.
+    /// Local settings name their project, because their folder's name is only a key.
     fn initial_edits(&self) -> Vec<Edit> {
         match self {
             RuleFile::Local { project_root } => {
@@ -59,18 +59,18 @@ impl RuleFile {
     }
 }
 
-/// What became of rules that were to be added or taken out.
+/// The result of adding rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleChanges {
     /// The file.
     pub file: PathBuf,
-    /// The rules that changed it, as they are written there.
+    /// The rules that were added, as written.
     pub changed: Vec<String>,
-    /// The rules that stood there already, or did not.
+    /// The rules that were present already.
     pub unchanged: Vec<String>,
 }
 
-/// Adds rules to a list of a file, in one go. A rule that is there in other words is there.
+/// Adds rules to one list of a file in one write. An equivalent rule in another notation counts as present.
 pub fn add_rules(
     paths: &Paths,
     file: &RuleFile,
@@ -80,13 +80,13 @@ pub fn add_rules(
     let path = file.path(paths);
     let (mut changed, mut unchanged) = (Vec::new(), Vec::new());
     atomic_file::change(&path, file.privacy(), |text| {
-        let mut there = parse_rules(text, effect);
+        let mut existing = parse_rules(text, effect);
         let mut edits = file.initial_edits();
         for rule in rules {
-            match there.contains(rule) {
+            match existing.contains(rule) {
                 true => unchanged.push(rule.to_string()),
                 false => {
-                    there.push(rule.clone());
+                    existing.push(rule.clone());
                     changed.push(rule.to_string());
                     edits.push(Edit::AddToNestedList {
                         object: PERMISSIONS.to_owned(),
@@ -104,7 +104,7 @@ pub fn add_rules(
     Ok(RuleChanges { file: path, changed, unchanged })
 }
 
-/// Adds one rule to the local settings of a project: for the answer "always".
+/// Adds one rule to a project's local settings, for the answer "always".
 pub fn add_rule(
     paths: &Paths,
     project_root: &Path,
@@ -115,7 +115,7 @@ pub fn add_rule(
     add_rules(paths, &file, effect, std::slice::from_ref(rule))
 }
 
-/// Takes a rule out of the given lists of a file, however it is written there.
+/// Removes a rule from the given lists of a file, in any notation. Returns the lists that held it.
 pub fn remove_rule(
     paths: &Paths,
     file: &RuleFile,
@@ -124,7 +124,7 @@ pub fn remove_rule(
 ) -> Result<Vec<PermissionEffect>, FileChangeError> {
     let path = file.path(paths);
     let mut found = Vec::new();
-    // A file that is not there has no rules, and is not made to say so.
+    // Do not create a file only to remove a rule.
     if path.symlink_metadata().is_err() {
         return Ok(found);
     }
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_is_added_once_to_the_local_settings_and_its_file_is_the_owners_alone() {
+    fn a_rule_is_added_once_to_the_private_local_settings() {
         let home = tempfile::tempdir().expect("a temp folder");
         let (paths, root) = (paths(home.path()), home.path().join("app"));
         let first = add_rule(&paths, &root, PermissionEffect::Allow, &rule("mcp__s__t(a=b)"));
@@ -193,17 +193,20 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_is_taken_out_however_it_is_written_and_a_file_is_not_made_for_that() {
+    fn a_rule_is_removed_in_any_notation_without_creating_a_file() {
         let home = tempfile::tempdir().expect("a temp folder");
         let paths = paths(home.path());
-        let all = [PermissionEffect::Allow, PermissionEffect::Ask, PermissionEffect::Deny];
-        let gone = rule("mcp__s__t(a=b)");
-        assert_eq!(remove_rule(&paths, &RuleFile::User, &all, &gone).expect("nothing"), []);
+        let all_effects = [PermissionEffect::Allow, PermissionEffect::Ask, PermissionEffect::Deny];
+        let removed = rule("mcp__s__t(a=b)");
+        assert_eq!(
+            remove_rule(&paths, &RuleFile::User, &all_effects, &removed).expect("nothing"),
+            []
+        );
         assert!(!paths.user_settings().exists());
         std::fs::create_dir_all(&paths.config).expect("a folder");
         let text = "{\"permissions\": {\n  \"allow\": [\"mcp__s__t(a=\\\"b\\\")\", \"mcp__x\"], // two\n  \"deny\": [\"mcp__s__t(a=b)\"]\n}}";
         std::fs::write(paths.user_settings(), text).expect("a file");
-        let found = remove_rule(&paths, &RuleFile::User, &[PermissionEffect::Allow], &gone);
+        let found = remove_rule(&paths, &RuleFile::User, &[PermissionEffect::Allow], &removed);
         assert_eq!(found.expect("written"), [PermissionEffect::Allow]);
         assert_eq!(
             std::fs::read_to_string(paths.user_settings()).expect("it is there"),

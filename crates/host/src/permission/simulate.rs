@@ -1,5 +1,5 @@
-//! What other rules would have said of the calls that were made: the audit log is replayed, and nothing is called.
-//! The log holds digests of arguments, not arguments: what depends on them is reported as just that.
+//! Simulates other permission rules on past calls: replays the audit log without calling anything. The log holds
+//! digests of arguments, so decisions that depend on arguments are reported as uncertain.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,62 +11,62 @@ use switchboard_config::permission::{
 use crate::audit::log::AuditRecord;
 use crate::pool::naming::{NameOrigin, prefix, sanitise};
 
-/// What past calls are held against.
+/// The rules to simulate.
 #[derive(Debug)]
 pub struct SimulatedRules<'a> {
     /// The rules.
     pub rules: &'a PermissionRules,
-    /// How much is asked.
+    /// The permission mode.
     pub mode: PermissionMode,
-    /// Servers whose tools are approved beforehand.
+    /// Servers whose tools are trusted.
     pub trusted_servers: &'a BTreeSet<String>,
 }
 
-/// What would have become of past calls.
+/// The result of a simulation.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Simulation {
-    /// Calls that would have been decided otherwise, by tool.
+    /// Calls with a different decision, grouped by tool.
     pub changes: Vec<SimulationRow>,
-    /// Calls of which only the arguments, or what the server says of the tool, tell what would have been decided.
+    /// Calls whose decision depends on their arguments or on the tool's annotations.
     pub uncertain: Vec<SimulationRow>,
-    /// How many calls would have been decided as they were.
+    /// The number of calls with the same decision.
     pub same: usize,
-    /// How many calls never came to a decision: there was no such tool, or the arguments did not fit.
+    /// The number of calls without a decision: the tool did not exist or the arguments were invalid.
     pub undecided: usize,
 }
 
-/// Calls of one tool that would all fare alike.
+/// Calls of one tool with the same result.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SimulationRow {
     /// The tool's exposed name.
     pub exposed_name: String,
     /// The server.
     pub server: String,
-    /// What the rules said then.
+    /// The verdict at the time of the call.
     pub before: PermissionEffect,
-    /// What may be said now, the strictest first; one of them where that is sure.
+    /// The possible verdicts now, strictest first; one if the result is certain.
     pub after: Vec<PermissionEffect>,
-    /// What it depends on where it is not sure.
+    /// What an uncertain result depends on.
     pub depends_on: DependsOn,
-    /// What would say so, in words: a rule and its place, a mode.
+    /// The reasons in words: a rule with its position, a mode.
     pub because: Vec<String>,
-    /// How many calls.
+    /// The number of calls.
     pub calls: usize,
 }
 
-/// What the log does not hold, and a decision hangs on.
+/// What a decision depends on that the log does not hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DependsOn {
-    /// Nothing: it is sure.
+    /// The result is certain.
     Nothing,
-    /// The arguments, of which there is only a digest.
+    /// The arguments, of which the log holds only a digest.
     Arguments,
-    /// What the server says of the tool.
+    /// The tool's annotations.
     Hints,
 }
 
 impl DependsOn {
-    fn of(decisions: &[RuleDecision], now: &[PermissionEffect]) -> DependsOn {
+    fn of(decisions: &[RuleDecision], after: &[PermissionEffect]) -> DependsOn {
         let is_conditional = |because: &DecisionReason| match because {
             DecisionReason::Rule(listed) => !listed.rule.is_unconditional(),
             DecisionReason::PromptsDisabled(inner) => match inner.as_ref() {
@@ -84,7 +84,7 @@ impl DependsOn {
             | DecisionReason::TrustedServer
             | DecisionReason::NoMatchingRule => false,
         };
-        match (now.len(), decisions.iter().any(|it| is_conditional(&it.reason))) {
+        match (after.len(), decisions.iter().any(|it| is_conditional(&it.reason))) {
             (1, _) => DependsOn::Nothing,
             (_, true) => DependsOn::Arguments,
             (_, false) => DependsOn::Hints,
@@ -92,18 +92,18 @@ impl DependsOn {
     }
 }
 
-/// Replays records.
+/// Replays the records of an audit log.
 pub fn simulate(records: &[AuditRecord], simulated: &SimulatedRules<'_>) -> Simulation {
     let mut simulation = Simulation::default();
     let mut rows: BTreeMap<SimulationRow, usize> = BTreeMap::new();
-    let mut known: BTreeMap<(&str, &str), Vec<RuleDecision>> = BTreeMap::new();
+    let mut decisions_by_tool: BTreeMap<(&str, &str), Vec<RuleDecision>> = BTreeMap::new();
     for record in records {
         let Some(before) = verdict(record) else {
             simulation.undecided += 1;
             continue;
         };
-        let place = known.entry((&record.server, &record.tool));
-        let decisions = place.or_insert_with(|| simulated.decisions(record));
+        let entry = decisions_by_tool.entry((&record.server, &record.tool));
+        let decisions = entry.or_insert_with(|| simulated.decisions(record));
         match row(record, before, decisions) {
             Some(row) => *rows.entry(row).or_default() += 1,
             None => simulation.same += 1,
@@ -132,30 +132,30 @@ impl SimulatedRules<'_> {
     }
 }
 
-/// What the rules said of a call. Older records only tell how it ended.
+/// The rules' verdict on a call. Older records hold only the final decision.
 fn verdict(record: &AuditRecord) -> Option<PermissionEffect> {
-    let was_decided = !record.server.is_empty() && record.outcome != "invalid";
+    let has_decision = !record.server.is_empty() && record.outcome != "invalid";
     let word = match record.verdict.as_str() {
         "" => &record.decision,
         verdict => verdict,
     };
     let all = [PermissionEffect::Allow, PermissionEffect::Ask, PermissionEffect::Deny];
-    all.into_iter().find(|effect| was_decided && effect.id() == word)
+    all.into_iter().find(|effect| has_decision && effect.id() == word)
 }
 
-/// How a call would fare now; nothing where that is as before.
+/// The result for one call, or `None` if the verdict is unchanged.
 fn row(
     record: &AuditRecord,
     before: PermissionEffect,
     decisions: &[RuleDecision],
 ) -> Option<SimulationRow> {
-    let mut now: Vec<PermissionEffect> = decisions.iter().map(|it| it.effect).collect();
-    now.dedup();
-    if now == [before] {
+    let mut after: Vec<PermissionEffect> = decisions.iter().map(|it| it.effect).collect();
+    after.dedup();
+    if after == [before] {
         return None;
     }
-    let reasons = match now.len() {
-        // Of several reasons for one thing, the last is the one that holds whatever the arguments.
+    let reasons = match after.len() {
+        // With one possible verdict, the last reason is the one that holds for all arguments.
         1 => &decisions[decisions.len() - 1..],
         _ => decisions,
     };
@@ -164,8 +164,8 @@ fn row(
         exposed_name: record.exposed.clone(),
         server: record.server.clone(),
         before,
-        depends_on: DependsOn::of(decisions, &now),
-        after: now,
+        depends_on: DependsOn::of(decisions, &after),
+        after,
         because,
         calls: 0,
     })
@@ -180,7 +180,7 @@ mod tests {
 
     use super::*;
 
-    /// Replays `tool verdict`, a call a word pair, and says what came of it, a line a row.
+    /// Replays calls, given as pairs of tool and verdict, and compares the rows of the result.
     #[track_caller]
     fn check(permissions: &str, mode: PermissionMode, calls: &str, expected: &[&str]) {
         let source = Source::file(Scope::User, "s");
@@ -199,15 +199,18 @@ mod tests {
         let simulation =
             simulate(&records, &SimulatedRules { rules: &rules, mode, trusted_servers: &trusted });
         let line = |row: &SimulationRow| {
-            let now: Vec<&str> = row.after.iter().map(|it| it.id()).collect();
+            let after: Vec<&str> = row.after.iter().map(|it| it.id()).collect();
             let because = row.because.join("; ");
-            let on = match row.depends_on {
+            let dependency = match row.depends_on {
                 DependsOn::Nothing => "",
                 DependsOn::Arguments => " by arguments",
                 DependsOn::Hints => " by hints",
             };
-            let now = now.join("/");
-            format!("{} {} -> {now}{on} x{}: {because}", row.exposed_name, row.before, row.calls)
+            let after = after.join("/");
+            format!(
+                "{} {} -> {after}{dependency} x{}: {because}",
+                row.exposed_name, row.before, row.calls
+            )
         };
         let mut found: Vec<String> = simulation.changes.iter().map(line).collect();
         found.extend(simulation.uncertain.iter().map(line));
@@ -216,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_are_gathered_by_tool_and_those_that_stay_are_counted() {
+    fn changes_are_grouped_by_tool_and_unchanged_calls_are_counted() {
         check(
             r#"{"deny": ["mcp__s__drop"], "allow": ["mcp__s__read"]}"#,
             PermissionMode::Default,
@@ -230,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_arguments_decide_is_said_to_depend_on_them() {
+    fn decisions_on_arguments_are_uncertain() {
         check(
             r#"{"allow": ["mcp__s__read(path=/srv/*)"], "deny": ["mcp__s__drop(all=true)", "mcp__s__drop"]}"#,
             PermissionMode::Default,
@@ -243,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mode_that_goes_by_what_the_server_says_is_unsure_too() {
+    fn decisions_on_annotations_are_uncertain() {
         check(
             "{}",
             PermissionMode::Plan,
@@ -253,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_never_decided_is_counted_apart() {
+    fn calls_without_a_decision_are_counted_separately() {
         let invalid =
             AuditRecord { outcome: "invalid".to_owned(), ..AuditRecord::begin("cli", "x") };
         let (rules, trusted) = (PermissionRules::default(), BTreeSet::new());

@@ -1,5 +1,5 @@
-//! Checks arguments against a tool's input schema before they leave, and says what is wrong in words that help.
-//! The only place that knows the library which does it. Nothing is ever fetched.
+//! Validates arguments against a tool's input schema before the call and describes each fault. The only module that
+//! uses the `jsonschema` crate. Nothing is fetched.
 
 use std::fmt;
 
@@ -12,47 +12,47 @@ use switchboard_wire::jsonrpc::message::Payload;
 
 /// The most faults that are told at once.
 const MAX_FAULTS: usize = 20;
-/// How hard a pattern may try, so that no server's pattern holds us up.
+/// The backtracking limit of a pattern, so that a server's pattern cannot block the host.
 const MAX_BACKTRACKS: usize = 10_000;
-/// The largest compiled pattern, in bytes.
+/// The maximum size of a compiled pattern in bytes.
 const MAX_PATTERN_BYTES: usize = 1 << 20;
-/// How much of a list of allowed values is told, in characters.
+/// The maximum length of a list of allowed values, in characters.
 const MAX_LIST_CHARS: usize = 300;
 
-/// What is wrong with an argument.
+/// A fault in the arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArgumentFault {
-    /// Where: names joined by dots, places in lists in brackets. Empty for the arguments as a whole.
+    /// The path: names joined by dots, indices in brackets. Empty for the arguments as a whole.
     pub at: String,
-    /// What.
+    /// The kind of fault.
     pub kind: ArgumentFaultKind,
 }
 
-/// What can be wrong with an argument. None of them holds the value, which may be a secret.
+/// The kinds of faults. None contains the value, which may be a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ArgumentFaultKind {
-    /// It has to be there.
+    /// A required argument is missing.
     Missing,
-    /// There is no such argument.
+    /// The argument does not exist.
     Unknown {
-        /// The one that was probably meant.
+        /// The argument that was probably meant.
         nearest: Option<String>,
     },
-    /// It is of another type.
+    /// The value has the wrong type.
     Type {
-        /// What it should be.
+        /// The expected type.
         expected: String,
-        /// What it is.
+        /// The actual type.
         actual: &'static str,
     },
-    /// It is none of the values that it may have.
+    /// The value is not one of the allowed ones.
     NotListed {
-        /// Those, as JSON.
+        /// The allowed values as JSON.
         allowed: String,
     },
-    /// Anything else.
+    /// Another fault.
     Invalid {
-        /// What it should be.
+        /// The violated condition.
         expected: String,
     },
 }
@@ -65,9 +65,9 @@ impl fmt::Display for ArgumentFault {
         }
         match &self.kind {
             ArgumentFaultKind::Missing => f.write_str(" is missing"),
-            ArgumentFaultKind::Unknown { nearest: None } => f.write_str(" is not known"),
+            ArgumentFaultKind::Unknown { nearest: None } => f.write_str(" is unknown"),
             ArgumentFaultKind::Unknown { nearest: Some(nearest) } => {
-                write!(f, " is not known, did you mean `{nearest}`?")
+                write!(f, " is unknown, did you mean `{nearest}`?")
             }
             ArgumentFaultKind::Type { expected, actual } => {
                 write!(f, " should be {expected}, not {actual}")
@@ -80,17 +80,18 @@ impl fmt::Display for ArgumentFault {
 
 impl std::error::Error for ArgumentFault {}
 
-/// A schema made ready for checking.
+/// A compiled schema.
 pub(super) struct ArgumentChecker {
     schema: Json,
-    /// Absent where the schema holds something that cannot be made ready, such as a pattern of another kind.
+    /// `None` if the schema cannot be compiled, for example because of an unsupported pattern. Then nothing is
+    /// checked.
     validator: Option<Validator>,
 }
 
 impl fmt::Debug for ArgumentChecker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let is_ready = self.validator.is_some();
-        f.debug_struct("Checker").field("is_ready", &is_ready).finish_non_exhaustive()
+        f.debug_struct("ArgumentChecker").field("is_ready", &is_ready).finish_non_exhaustive()
     }
 }
 
@@ -131,44 +132,47 @@ impl ArgumentChecker {
             }
         };
         match error.kind() {
-            // Not the fault of whoever wrote the arguments. The server looks at them again.
+            // The schema is at fault, not the arguments. The server validates them again.
             ValidationErrorKind::BacktrackLimitExceeded { .. }
             | ValidationErrorKind::RegexEngineFailure { .. }
             | ValidationErrorKind::Referencing(_) => {}
             ValidationErrorKind::Required { property } => {
                 let property = property.as_str().unwrap_or_default();
-                push(shown(at, Some(property)), ArgumentFaultKind::Missing);
+                push(display_path(at, Some(property)), ArgumentFaultKind::Missing);
             }
             ValidationErrorKind::AdditionalProperties { unexpected }
             | ValidationErrorKind::UnevaluatedProperties { unexpected } => {
                 for name in unexpected {
                     let nearest = self.nearest(error.schema_path(), name);
-                    push(shown(at, Some(name)), ArgumentFaultKind::Unknown { nearest });
+                    push(display_path(at, Some(name)), ArgumentFaultKind::Unknown { nearest });
                 }
             }
             ValidationErrorKind::Type { kind } => {
                 let expected = expected_type(kind);
                 let actual = JsonType::from(error.instance().as_ref()).as_str();
-                push(shown(at, None), ArgumentFaultKind::Type { expected, actual });
+                push(display_path(at, None), ArgumentFaultKind::Type { expected, actual });
             }
             ValidationErrorKind::Enum { options } => {
-                push(shown(at, None), ArgumentFaultKind::NotListed { allowed: listed(options) });
+                push(
+                    display_path(at, None),
+                    ArgumentFaultKind::NotListed { allowed: value_list(options) },
+                );
             }
             ValidationErrorKind::Constant { expected_value } => {
-                let allowed = listed(expected_value);
-                push(shown(at, None), ArgumentFaultKind::NotListed { allowed });
+                let allowed = value_list(expected_value);
+                push(display_path(at, None), ArgumentFaultKind::NotListed { allowed });
             }
             ValidationErrorKind::AnyOf { context }
             | ValidationErrorKind::OneOfNotValid { context } => {
                 self.collect_branch_faults(at, context, faults);
             }
             ValidationErrorKind::OneOfMultipleValid { .. } => {
-                let expected = "fits several of its forms, where it should fit one".to_owned();
-                push(shown(at, None), ArgumentFaultKind::Invalid { expected });
+                let expected = "matches several alternatives, but should match only one".to_owned();
+                push(display_path(at, None), ArgumentFaultKind::Invalid { expected });
             }
             ValidationErrorKind::Not { .. } | ValidationErrorKind::FalseSchema => {
-                let expected = "is not allowed so".to_owned();
-                push(shown(at, None), ArgumentFaultKind::Invalid { expected });
+                let expected = "is not allowed".to_owned();
+                push(display_path(at, None), ArgumentFaultKind::Invalid { expected });
             }
             kind @ (ValidationErrorKind::Minimum { .. }
             | ValidationErrorKind::Maximum { .. }
@@ -192,12 +196,15 @@ impl ArgumentChecker {
             | ValidationErrorKind::FromUtf8 { .. }
             | ValidationErrorKind::PropertyNames { .. }
             | ValidationErrorKind::Custom { .. }) => {
-                push(shown(at, None), ArgumentFaultKind::Invalid { expected: limit(kind) });
+                push(
+                    display_path(at, None),
+                    ArgumentFaultKind::Invalid { expected: violated_condition(kind) },
+                );
             }
         }
     }
 
-    /// Of several forms, the one that was nearest to being right is the one that was meant.
+    /// Reports the faults of the alternative with the fewest errors, which was probably meant.
     fn collect_branch_faults(
         &self,
         at: &Location,
@@ -207,7 +214,7 @@ impl ArgumentChecker {
         let is_type = |error: &ValidationError<'_>| {
             error.instance_path() == at && matches!(error.kind(), ValidationErrorKind::Type { .. })
         };
-        // A form of another type altogether was not meant, unless all are.
+        // Skip alternatives of another type, unless all are.
         let candidates = branches.iter().filter(|errors| !errors.iter().any(is_type));
         if let Some(errors) = candidates.min_by_key(|errors| errors.len()) {
             errors.iter().for_each(|error| self.collect_faults(error, faults));
@@ -223,7 +230,7 @@ impl ArgumentChecker {
         }
         types.dedup();
         let kind = ArgumentFaultKind::Type { expected: types.join(" or "), actual };
-        faults.push(ArgumentFault { at: shown(at, None), kind });
+        faults.push(ArgumentFault { at: display_path(at, None), kind });
     }
 
     /// The argument that was probably meant.
@@ -234,22 +241,34 @@ impl ArgumentChecker {
     }
 }
 
-#[expect(clippy::wildcard_enum_match_arm, reason = "the rest is told by its keyword")]
-fn limit(kind: &ValidationErrorKind) -> String {
+#[expect(clippy::wildcard_enum_match_arm, reason = "other kinds are described by their keyword")]
+fn violated_condition(kind: &ValidationErrorKind) -> String {
     match kind {
-        ValidationErrorKind::Minimum { limit } => format!("should be at least {limit}"),
-        ValidationErrorKind::Maximum { limit } => format!("should be at most {limit}"),
-        ValidationErrorKind::ExclusiveMinimum { limit } => format!("should be more than {limit}"),
-        ValidationErrorKind::ExclusiveMaximum { limit } => format!("should be less than {limit}"),
+        ValidationErrorKind::Minimum { limit } => {
+            format!("should be at least {limit}")
+        }
+        ValidationErrorKind::Maximum { limit } => {
+            format!("should be at most {limit}")
+        }
+        ValidationErrorKind::ExclusiveMinimum { limit } => {
+            format!("should be more than {limit}")
+        }
+        ValidationErrorKind::ExclusiveMaximum { limit } => {
+            format!("should be less than {limit}")
+        }
         ValidationErrorKind::MinLength { limit } => {
             format!("should have at least {limit} characters")
         }
         ValidationErrorKind::MaxLength { limit } => {
             format!("should have at most {limit} characters")
         }
-        ValidationErrorKind::MinItems { limit } => format!("should have at least {limit} items"),
-        ValidationErrorKind::MaxItems { limit } => format!("should have at most {limit} items"),
-        ValidationErrorKind::UniqueItems => "should have no item twice".to_owned(),
+        ValidationErrorKind::MinItems { limit } => {
+            format!("should have at least {limit} items")
+        }
+        ValidationErrorKind::MaxItems { limit } => {
+            format!("should have at most {limit} items")
+        }
+        ValidationErrorKind::UniqueItems => "should have no duplicate items".to_owned(),
         ValidationErrorKind::MultipleOf { multiple_of } => {
             format!("should be a multiple of {multiple_of}")
         }
@@ -259,7 +278,7 @@ fn limit(kind: &ValidationErrorKind) -> String {
         ValidationErrorKind::Format { format } => {
             format!("should be in the format `{}`", shortened(format))
         }
-        other => format!("does not keep to `{}` of its schema", other.keyword()),
+        other => format!("does not satisfy `{}` of its schema", other.keyword()),
     }
 }
 
@@ -273,7 +292,7 @@ fn expected_type(kind: &TypeKind) -> String {
     }
 }
 
-fn listed(values: &Json) -> String {
+fn value_list(values: &Json) -> String {
     let Some(values) = values.as_array() else { return shortened(&values.to_string()) };
     let values: Vec<String> = values.iter().map(Json::to_string).collect();
     shortened(&values.join(", "))
@@ -286,8 +305,8 @@ fn shortened(text: &str) -> String {
     }
 }
 
-/// A place as people write it.
-fn shown(at: &Location, then: Option<&str>) -> String {
+/// The path of an argument, as users write it.
+fn display_path(at: &Location, last_name: Option<&str>) -> String {
     let mut text = String::new();
     let name = |text: &mut String, name: &str| {
         if !text.is_empty() {
@@ -301,8 +320,8 @@ fn shown(at: &Location, then: Option<&str>) -> String {
             LocationSegment::Index(index) => text.push_str(&format!("[{index}]")),
         }
     }
-    if let Some(then) = then {
-        name(&mut text, then);
+    if let Some(last_name) = last_name {
+        name(&mut text, last_name);
     }
     text
 }

@@ -1,4 +1,4 @@
-//! Tells what changed from one pool to the next, for whoever watches it.
+//! Computes the difference between two pools.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -6,34 +6,34 @@ use std::sync::Arc;
 use super::Pool;
 use super::tool::Tool;
 
-/// What changed, each list by exposed name.
+/// The difference between two pools, each list sorted by exposed name.
 #[derive(Debug, Clone, Default)]
 pub struct PoolDiff {
-    /// Names that are new.
+    /// Tools with new names.
     pub added: Vec<Arc<Tool>>,
-    /// Names that are gone.
+    /// Tools whose names are gone.
     pub removed: Vec<Arc<Tool>>,
-    /// Names that stayed while what they stand for is defined differently.
+    /// Tools whose definitions changed.
     pub changed: Vec<ChangedTool>,
 }
 
-/// A tool before and after.
+/// A tool before and after a change.
 #[derive(Debug, Clone)]
 pub struct ChangedTool {
-    /// As it was.
+    /// The old definition.
     pub before: Arc<Tool>,
-    /// As it is.
+    /// The new definition.
     pub after: Arc<Tool>,
 }
 
 impl PoolDiff {
-    /// Is all as it was?
+    /// Whether both pools are equal.
     pub fn is_empty(&self) -> bool {
         self.added.is_empty() && self.removed.is_empty() && self.changed.is_empty()
     }
 }
 
-/// What changed. A name that came to stand for another tool is removed and added.
+/// Compares two pools. A name that now belongs to another tool counts as removed and added.
 pub fn diff(old: &Pool, new: &Pool) -> PoolDiff {
     let mut changes = PoolDiff::default();
     let (mut before, mut after) = (old.tools().iter().peekable(), new.tools().iter().peekable());

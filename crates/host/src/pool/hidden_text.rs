@@ -1,23 +1,23 @@
-//! Finds characters that make a text say something else to a model than to a person.
-//! Nothing is removed here; who shows the tool decides what to do about it.
+//! Detects characters that make a text read differently for a model than for a user. Nothing is removed; the program
+//! that shows the tool decides what to do.
 
-/// What is odd about a tool's texts.
+/// A finding in a tool's texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HiddenText {
-    /// Characters without width between visible ones.
+    /// Zero-width characters between visible ones.
     ZeroWidth,
-    /// Characters that turn the direction of reading round.
+    /// Characters that change the reading direction.
     Bidirectional,
-    /// The block of invisible tags, which spells whole sentences that nobody sees.
+    /// Invisible tag characters, which can spell whole sentences.
     Tags,
-    /// Control characters other than line ends and tabs.
+    /// Control characters other than line breaks and tabs.
     Control,
-    /// A word that mixes Latin letters with letters that look like them.
+    /// A word that mixes Latin letters with look-alikes from other scripts.
     Confusable,
 }
 
 impl HiddenText {
-    /// The word for it in output.
+    /// The identifier in output.
     pub fn id(self) -> &'static str {
         match self {
             HiddenText::ZeroWidth => "zero-width",
@@ -32,16 +32,16 @@ impl HiddenText {
 impl std::fmt::Display for HiddenText {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            HiddenText::ZeroWidth => "its description holds characters without width",
-            HiddenText::Bidirectional => "its description turns the direction of reading round",
-            HiddenText::Tags => "its description holds invisible text",
-            HiddenText::Control => "its description holds control characters",
-            HiddenText::Confusable => "its description mixes letters that look alike",
+            HiddenText::ZeroWidth => "its description contains zero-width characters",
+            HiddenText::Bidirectional => "its description changes the reading direction",
+            HiddenText::Tags => "its description contains invisible text",
+            HiddenText::Control => "its description contains control characters",
+            HiddenText::Confusable => "its description mixes look-alike letters",
         })
     }
 }
 
-/// What is odd about a text, added to what is known.
+/// Adds the findings of a text to `flags`.
 pub(super) fn inspect(text: &str, flags: &mut Vec<HiddenText>) {
     let is_plain = |byte: u8| matches!(byte, b' '..=b'~' | b'\n' | b'\r' | b'\t');
     if text.bytes().all(is_plain) {
@@ -88,7 +88,7 @@ fn classify(c: char, previous: char, next: char) -> Option<HiddenText> {
     }
 }
 
-/// Which letters the word so far has.
+/// The scripts in the current word.
 #[derive(Default)]
 struct WordScripts {
     latin: bool,
@@ -96,14 +96,15 @@ struct WordScripts {
 }
 
 impl WordScripts {
-    /// Takes a character; is the word mixed now?
+    /// Adds a character; returns whether the word is mixed now.
     fn push(&mut self, c: char) -> bool {
         if !c.is_alphanumeric() && c != '_' {
             *self = WordScripts::default();
             return false;
         }
         self.latin |= c.is_ascii_alphabetic();
-        // Greek without the letters of formulas, Cyrillic, Armenian, Cherokee, full width, letters of mathematics.
+        // Greek without letters common in formulas, Cyrillic, Armenian, Cherokee, full-width and mathematical
+        // letters.
         self.similar |= matches!(
             c,
             'Α'..='Ω' | 'α' | 'ν' | 'ο' | 'ρ' | 'υ' | 'χ' | 'γ' | 'ι' | 'κ' | 'τ'
@@ -125,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_person_cannot_see_is_flagged() {
+    fn hidden_characters_are_flagged() {
         check("read\u{200b}file", &[HiddenText::ZeroWidth]);
         check("a\u{200d}b", &[HiddenText::ZeroWidth]);
         check("abc\u{202e}fed", &[HiddenText::Bidirectional]);
@@ -135,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn honest_text_in_any_script_is_not() {
+    fn ordinary_text_in_any_script_is_not_flagged() {
         for text in [
             "Reads a file.\n\tThen more…",
             "Читает файл README",

@@ -1,8 +1,8 @@
-//! Makes a tool's input schema one that model APIs take, without changing what it says.
-//! What cannot be brought there is refused with a reason, which takes one tool out and never its server.
+//! Normalises a tool's input schema for model APIs without changing its meaning. A schema that cannot be normalised
+//! quarantines its tool, never the server.
 //!
-//! The result is JSON Schema 2020-12 with an object at its root and nothing that has to be fetched. Older drafts are
-//! translated, local references are put in place, and combinations at the root are merged where that loses nothing.
+//! The result is JSON Schema 2020-12 with an object at its root and without remote references. Older drafts are
+//! translated, local references inlined, and combinations at the root merged where that loses nothing.
 
 mod dialect;
 mod plain_check;
@@ -16,56 +16,56 @@ use serde_json::{Map, Value as Json, json};
 use switchboard_wire::jsonrpc::message::Payload;
 use thiserror::Error;
 
-/// The largest schema that is shown to a model, in bytes of JSON.
+/// The maximum size of a schema in bytes of JSON.
 pub const MAX_BYTES: usize = 64 * 1024;
-/// How deeply a schema's JSON may be nested. One property inside another takes two.
+/// The maximum nesting depth of a schema's JSON. A nested property takes two levels.
 pub const MAX_DEPTH: usize = 64;
 
 type Object = Map<String, Json>;
 
-/// Why a tool is kept from the model.
+/// Why a tool is quarantined.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum QuarantineReason {
-    /// It is not even JSON that we can read.
-    #[error("its definition cannot be read")]
+    /// The definition is not valid JSON.
+    #[error("its definition is not valid JSON")]
     Unreadable,
-    /// The schema is something other than an object.
+    /// The schema is not an object.
     #[error("its input schema is not an object")]
     NotASchema,
-    /// The schema wants something other than an object.
-    #[error("its input schema wants {0}, where arguments are always an object")]
+    /// The schema requires another type than an object.
+    #[error("its input schema requires {0}, but arguments are always an object")]
     RootType(String),
     /// A combination at the root that cannot be merged without loss.
-    #[error("its input schema has `{0}` at the root, which model APIs refuse")]
+    #[error("its input schema has `{0}` at the root, which model APIs reject")]
     RootKeyword(&'static str),
-    /// A reference to somewhere else; nothing is fetched.
-    #[error("its input schema refers to `{0}`, and nothing is fetched")]
+    /// A remote reference, which is never fetched.
+    #[error("its input schema refers to `{0}`, and remote references are not fetched")]
     RemoteReference(String),
-    /// A reference to nothing.
-    #[error("its input schema refers to `{0}`, which is not there")]
+    /// A reference without a target.
+    #[error("its input schema refers to `{0}`, which does not exist")]
     DanglingReference(String),
-    /// A name of an argument that model APIs refuse.
-    #[error("its argument `{0}` has a name that model APIs refuse")]
+    /// An argument name that model APIs reject.
+    #[error("its argument `{0}` has a name that model APIs reject")]
     ArgumentName(String),
-    /// A keyword whose value makes no sense.
+    /// A keyword with an invalid value.
     #[error("its input schema is malformed at `{0}`")]
     Malformed(Pointer),
-    /// More than [`LARGEST`].
+    /// Larger than [`MAX_BYTES`].
     #[error("its input schema is too large: {0} bytes")]
     TooLarge(usize),
-    /// Deeper than [`DEEPEST`].
+    /// Deeper than [`MAX_DEPTH`].
     #[error("its input schema is nested too deeply")]
     TooDeep,
 }
 
-/// A place in a schema, as a JSON pointer.
+/// A JSON pointer into a schema.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pointer(String);
 
 impl Pointer {
     fn then(&self, step: impl fmt::Display) -> Pointer {
         let step = step.to_string().replace('~', "~0").replace('/', "~1");
-        // Names come from the server; a long one helps nobody.
+        // Names come from the server; long ones are truncated.
         let step: String = step.chars().take(100).collect();
         Pointer(format!("{}/{step}", self.0))
     }
@@ -77,12 +77,12 @@ impl fmt::Display for Pointer {
     }
 }
 
-/// A schema that can be shown.
+/// A schema for a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct NormalisedSchema {
-    /// As it is shown.
+    /// The schema as the model sees it.
     pub shown: Payload,
-    /// As arguments are checked, where that is more than is shown.
+    /// The schema for validation, if it is stricter.
     pub validated: Option<Payload>,
 }
 
@@ -92,7 +92,7 @@ impl From<Payload> for NormalisedSchema {
     }
 }
 
-/// The schema as it is shown, or why it is not. `all` are bytes that `raw` may be a part of.
+/// Normalises a schema, or returns why that is impossible. `all` is the payload that `raw` may be a part of.
 pub(super) fn normalise(
     raw: Option<&RawValue>,
     all: &Payload,
@@ -105,7 +105,7 @@ pub(super) fn normalise(
     if plain_check::is_plain(text) {
         return Ok(Payload::from_json(all.as_bytes().slice_ref(text.as_bytes())).into());
     }
-    // Deeper JSON than serde_json reads is too deep for us as well.
+    // JSON that exceeds serde_json's recursion limit is too deep for us as well.
     let schema = serde_json::from_str(text).map_err(|_| QuarantineReason::TooDeep)?;
     let mut validation_only = Vec::new();
     let mut normal = normalise_json(schema, &mut validation_only)?;
@@ -113,7 +113,7 @@ pub(super) fn normalise(
     if validation_only.is_empty() {
         return Ok(shown.into());
     }
-    // Nothing of that name is left at the root.
+    // The root has no `allOf` any more.
     normal["allOf"] = validation_only.into();
     Ok(NormalisedSchema { shown, validated: Some(to_payload(&normal)?) })
 }
@@ -130,7 +130,7 @@ fn empty_schema() -> Json {
     json!({"type": "object", "properties": {}})
 }
 
-/// What is not shown and still counts goes to `validation_only`.
+/// Conditions that models are not shown but that still count go to `validation_only`.
 fn normalise_json(schema: Json, validation_only: &mut Vec<Json>) -> Result<Json, QuarantineReason> {
     let mut root = match schema {
         Json::Object(root) => root,
@@ -145,12 +145,14 @@ fn normalise_json(schema: Json, validation_only: &mut Vec<Json>) -> Result<Json,
     dialect::translate(&mut root);
     let mut root = references::inline_references(root)?;
     root_shape::normalise_root(&mut root, validation_only)?;
-    // Merging moves things; what still refers to them must find them.
+    // Merging moves subschemas, so check that all references still have a target.
     references::check_targets(&root)?;
     dialect::check_keywords(&root, &Pointer::default())?;
     let names = root.get("properties").and_then(Json::as_object);
-    if let Some(bad) = names.into_iter().flatten().map(|it| it.0).find(|it| !is_argument_name(it)) {
-        return Err(QuarantineReason::ArgumentName(bad.chars().take(100).collect()));
+    if let Some(invalid_name) =
+        names.into_iter().flatten().map(|it| it.0).find(|it| !is_argument_name(it))
+    {
+        return Err(QuarantineReason::ArgumentName(invalid_name.chars().take(100).collect()));
     }
     Ok(Json::Object(root))
 }
@@ -172,10 +174,10 @@ fn depth_of(value: &Json) -> usize {
     }
 }
 
-/// What a keyword's value holds.
+/// The kind of subschemas in a keyword's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SubschemaShape {
-    /// A schema.
+    /// One schema.
     Single,
     /// Schemas by name.
     Map,
@@ -206,7 +208,7 @@ fn subschema_shape(keyword: &str) -> SubschemaShape {
     }
 }
 
-/// Every schema directly inside one.
+/// Calls `act` on each direct subschema.
 fn each_child<'a>(schema: &'a Object, act: &mut dyn FnMut(&'a Json)) {
     for (keyword, value) in schema {
         match (subschema_shape(keyword), value) {
@@ -218,7 +220,7 @@ fn each_child<'a>(schema: &'a Object, act: &mut dyn FnMut(&'a Json)) {
     }
 }
 
-/// Every schema directly inside one, to be changed.
+/// Calls `act` on each direct subschema, mutably.
 fn each_child_mut(schema: &mut Object, act: &mut dyn FnMut(&mut Json)) {
     for (keyword, value) in schema.iter_mut() {
         match (subschema_shape(keyword), value) {

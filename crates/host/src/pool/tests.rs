@@ -1,4 +1,4 @@
-//! The pool as a whole.
+//! Tests of the pool as a whole.
 
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
@@ -9,7 +9,7 @@ use super::hidden_text::HiddenText;
 use super::tool::{Annotations, DEFERRAL_THRESHOLD};
 use super::*;
 
-/// A server with tools, for tests.
+/// A server with tools.
 #[derive(Debug, Clone)]
 struct Server {
     name: String,
@@ -29,7 +29,7 @@ fn server(name: &str, tools: &[&str]) -> Server {
     Server { name: name.to_owned(), origin, tools, filter: ToolFilter::default() }
 }
 
-fn defining(definition: &Json) -> Server {
+fn server_with(definition: &Json) -> Server {
     Server { tools: vec![item(definition)], ..server("s", &[]) }
 }
 
@@ -59,7 +59,7 @@ fn only(pool: &Pool) -> &Tool {
 }
 
 fn tool(definition: &Json) -> Arc<Tool> {
-    pool(&[defining(definition)]).tools()[0].clone()
+    pool(&[server_with(definition)]).tools()[0].clone()
 }
 
 fn built_in(name: &str) -> Tool {
@@ -86,7 +86,7 @@ fn names_join_server_and_tool_in_the_alphabet_of_model_apis() {
 }
 
 #[test]
-fn two_that_want_one_name_both_get_another() {
+fn colliding_tools_both_get_a_suffix() {
     let servers = [server("s", &["a.b", "a_b", "c"])];
     let pool = pool(&servers);
     assert_eq!(names(&pool), ["mcp__s__a_b_6b79d51f", "mcp__s__a_b_c499d3c1", "mcp__s__c"]);
@@ -97,7 +97,7 @@ fn two_that_want_one_name_both_get_another() {
 }
 
 #[test]
-fn a_long_name_is_cut_and_told_apart() {
+fn long_names_are_truncated_and_suffixed() {
     let long = "x".repeat(80);
     let pool = pool(&[server("s", &[&long, &format!("{long}y")])]);
     for tool in pool.tools() {
@@ -110,9 +110,9 @@ fn a_long_name_is_cut_and_told_apart() {
 #[test]
 fn a_built_in_name_is_never_shadowed() {
     let servers = [server("builtin", &["read", "write"])];
-    let mut ours = built_in("read");
-    ours.exposed_name = "mcp__builtin__read".to_owned();
-    let rules = PoolRules { hidden: &|_, _| false, built_in: &[Arc::new(ours)] };
+    let mut built_in_tool = built_in("read");
+    built_in_tool.exposed_name = "mcp__builtin__read".to_owned();
+    let rules = PoolRules { hidden: &|_, _| false, built_in: &[Arc::new(built_in_tool)] };
     let pool = Pool::default().next_revision(servers.iter().map(source), &rules);
     assert!(pool.find("mcp__builtin__read").is_some_and(|it| it.is_built_in()));
     assert_eq!(pool.find_by_server("builtin", "read").expect("it is there").exposed_name.len(), 27);
@@ -120,7 +120,7 @@ fn a_built_in_name_is_never_shadowed() {
 }
 
 #[test]
-fn our_own_tools_are_in_every_pool_and_found_by_search() {
+fn built_in_tools_are_in_every_pool_and_found_by_search() {
     let rules = PoolRules { hidden: &|_, _| true, built_in: crate::builtin_tools::definitions() };
     let pool = Pool::default().next_revision([source(&server("s", &["x"]))], &rules);
     assert_eq!(names(&pool), ["ListMcpResources", "ReadMcpResource", "ReadMcpResult"]);
@@ -153,10 +153,10 @@ fn tools_of_servers_are_sent_at_once_until_there_are_many() {
 }
 
 #[test]
-fn servers_whose_names_read_the_same_keep_their_names_while_one_is_away() {
+fn servers_with_one_prefix_keep_their_names_while_one_is_disconnected() {
     let (first, second) = (server("a_b", &["x"]), server("a b", &["x", "y"]));
-    let away = Server { tools: Vec::new(), ..second.clone() };
-    let alone = pool(&[first.clone(), away]);
+    let absent = Server { tools: Vec::new(), ..second.clone() };
+    let alone = pool(&[first.clone(), absent]);
     let both = pool(&[first, second]);
     let name =
         |pool: &Pool| pool.find_by_server("a_b", "x").expect("it is there").exposed_name.clone();
@@ -165,7 +165,7 @@ fn servers_whose_names_read_the_same_keep_their_names_while_one_is_away() {
 }
 
 #[test]
-fn a_contested_name_is_nobodys_when_one_of_them_goes() {
+fn a_contested_name_stays_unused_when_one_server_goes() {
     let (first, second) = (server("a", &["_x"]), server("a_", &["x"]));
     let both = pool(&[first.clone(), second.clone()]);
     let one = next(&both, std::slice::from_ref(&second));
@@ -179,7 +179,7 @@ fn a_contested_name_is_nobodys_when_one_of_them_goes() {
 }
 
 #[test]
-fn a_tool_named_like_the_other_name_of_another_takes_nothing_from_it() {
+fn a_tool_named_like_a_suffixed_name_displaces_no_other() {
     let first = pool(&[server("s", &["a.b", "a_b"])]);
     let second = pool(&[server("s", &["a.b", "a_b", "a_b_6b79d51f", "a_b_6b79d51f_c499d3c1"])]);
     assert_eq!(second.tools().len(), 4);
@@ -202,34 +202,34 @@ fn filters_and_rules_take_tools_out_without_renaming_others() {
 }
 
 #[test]
-fn one_bad_tool_is_kept_apart_and_its_server_stays() {
+fn an_invalid_tool_is_quarantined_and_its_server_stays() {
     let mut one = server("s", &["good"]);
     one.tools.push(item(&json!({"name": "bad", "inputSchema": {"type": "string"}})));
     one.tools.push(ListItem { name: "worse".to_owned(), raw: Payload::from_json("{".into()) });
     let pool = pool(&[one]);
     assert_eq!(names(&pool), ["mcp__s__good"]);
-    let told: Vec<String> = pool
+    let reasons: Vec<String> = pool
         .quarantined()
         .iter()
         .map(|it| format!("{}/{}: {}", it.server, it.tool, it.reason))
         .collect();
     assert_eq!(
-        told,
+        reasons,
         [
-            "s/bad: its input schema wants string, where arguments are always an object",
-            "s/worse: its definition cannot be read",
+            "s/bad: its input schema requires string, but arguments are always an object",
+            "s/worse: its definition is not valid JSON",
         ]
     );
 }
 
 #[test]
-fn missing_hints_are_read_with_caution() {
+fn missing_hints_get_cautious_defaults() {
     let cautious =
         Annotations { read_only: false, destructive: true, open_world: true, idempotent: false };
-    for odd in
+    for invalid in
         [json!(null), json!({}), json!(7), json!({"readOnlyHint": "true", "openWorldHint": null})]
     {
-        assert_eq!(tool(&json!({"name": "t", "annotations": odd})).annotations, cautious);
+        assert_eq!(tool(&json!({"name": "t", "annotations": invalid})).annotations, cautious);
     }
     let hints = json!({
         "title": "T", "readOnlyHint": true, "destructiveHint": false, "openWorldHint": false, "idempotentHint": true
@@ -243,17 +243,18 @@ fn missing_hints_are_read_with_caution() {
 }
 
 #[test]
-fn a_long_description_is_cut_between_characters() {
-    let of = |text: &str| tool(&json!({"name": "t", "description": text})).description.clone();
+fn a_long_description_is_truncated_between_characters() {
+    let description_of =
+        |text: &str| tool(&json!({"name": "t", "description": text})).description.clone();
     let fits = "é".repeat(2048);
-    assert_eq!(of(&fits), fits);
-    let cut = of(&format!("{fits}é"));
+    assert_eq!(description_of(&fits), fits);
+    let cut = description_of(&format!("{fits}é"));
     assert_eq!(cut.chars().count(), 2048);
     assert_eq!(cut, format!("{}… [truncated]", "é".repeat(2035)));
 }
 
 #[test]
-fn hidden_characters_are_flagged_wherever_the_model_reads() {
+fn hidden_characters_are_flagged_in_all_texts_for_the_model() {
     let flags = |definition: Json| tool(&definition).flags().to_vec();
     assert_eq!(flags(json!({"name": "t", "description": "a\u{200b}b"})), [HiddenText::ZeroWidth]);
     let schema = json!({"type": "object", "properties": {"a": {"description": "x\u{e0041}"}}});
@@ -274,7 +275,7 @@ fn check_arguments(schema: &Json, arguments: &Json, expected: &[&str]) {
 }
 
 #[test]
-fn wrong_arguments_are_told_with_place_and_expectation() {
+fn invalid_arguments_are_reported_with_path_and_expectation() {
     let schema = json!({
         "type": "object",
         "properties": {
@@ -295,7 +296,7 @@ fn wrong_arguments_are_told_with_place_and_expectation() {
     check_arguments(
         &schema,
         &json!({"limit": 5, "ordr": "up", "zzzzz": 1}), // misspelt on purpose
-        &["`ordr` is not known, did you mean `order`?", "`zzzzz` is not known"], // misspelt on purpose
+        &["`ordr` is unknown, did you mean `order`?", "`zzzzz` is unknown"], // misspelt on purpose
     );
     check_arguments(
         &schema,
@@ -321,21 +322,21 @@ fn wrong_arguments_are_told_with_place_and_expectation() {
 }
 
 #[test]
-fn schemas_that_cannot_be_made_ready_check_nothing() {
+fn schemas_that_cannot_be_compiled_check_nothing() {
     let schema =
         json!({"type": "object", "properties": {"a": {"type": "string", "pattern": "(["}}});
     check_arguments(&schema, &json!({"a": 7}), &[]);
 }
 
 #[test]
-fn circles_are_checked_and_end() {
+fn circular_references_are_checked() {
     let node = json!({
         "type": "object", "properties": {"next": {"$ref": "#/$defs/Node"}}, "required": ["v"],
     });
     let schema = json!({"type": "object", "properties": {"list": {"$ref": "#/$defs/Node"}}, "$defs": {"Node": node}});
-    let given = json!({"list": {"v": 1, "next": {"v": 2, "next": {}}}});
-    check_arguments(&schema, &given, &["`list.next.next.v` is missing"]);
-    // References that go round without ever reaching a value.
+    let arguments = json!({"list": {"v": 1, "next": {"v": 2, "next": {}}}});
+    check_arguments(&schema, &arguments, &["`list.next.next.v` is missing"]);
+    // References that form a cycle without a value.
     let schema = json!({
         "type": "object",
         "properties": {"a": {"$ref": "#/$defs/A"}},
@@ -345,26 +346,26 @@ fn circles_are_checked_and_end() {
 }
 
 #[test]
-fn a_pattern_that_never_ends_is_given_up() {
+fn a_pattern_that_backtracks_too_much_is_ignored() {
     let schema = json!({"type": "object", "properties": {"a": {"type": "string", "pattern": r"^((a|aa)+)+\2b$"}}});
     check_arguments(&schema, &json!({"a": "a".repeat(60)}), &[]);
 }
 
-fn library() -> Pool {
-    let of = |name: &str, description: &str, arguments: &[&str]| {
+fn search_pool() -> Pool {
+    let tool_item = |name: &str, description: &str, arguments: &[&str]| {
         let properties: serde_json::Map<String, Json> =
             arguments.iter().map(|it| ((*it).to_owned(), json!({}))).collect();
         let schema = json!({"type": "object", "properties": properties});
         item(&json!({"name": name, "description": description, "inputSchema": schema}))
     };
     let files = vec![
-        of("read_file", "Reads a file from the disk", &["path"]),
-        of("writeFile", "Writes a file to the disk", &["path", "content"]),
-        of("list", "Lists what a folder holds, each file with its size", &["folder"]),
+        tool_item("read_file", "Reads a file from the disk", &["path"]),
+        tool_item("writeFile", "Writes a file to the disk", &["path", "content"]),
+        tool_item("list", "Lists what a folder holds, each file with its size", &["folder"]),
     ];
     let hub = vec![
-        of("create_issue", "Opens a new issue", &["title", "body"]),
-        of("search", "Searches code, issues and files", &["query"]),
+        tool_item("create_issue", "Opens a new issue", &["title", "body"]),
+        tool_item("search", "Searches code, issues and files", &["query"]),
     ];
     pool(&[
         Server { tools: files, ..server("files", &[]) },
@@ -373,11 +374,11 @@ fn library() -> Pool {
 }
 
 fn found(query: &str) -> Vec<String> {
-    library().search(query, 3).into_iter().map(|it| it.tool.name.clone()).collect()
+    search_pool().search(query, 3).into_iter().map(|it| it.tool.name.clone()).collect()
 }
 
 #[test]
-fn searching_finds_by_name_description_server_and_argument() {
+fn search_finds_by_name_description_server_and_argument() {
     assert_eq!(found("read file"), ["read_file", "writeFile", "list"]);
     assert_eq!(found("write")[0], "writeFile");
     assert_eq!(found("readfile"), ["read_file"]);
@@ -392,16 +393,16 @@ fn searching_finds_by_name_description_server_and_argument() {
 }
 
 #[test]
-fn a_name_with_a_slip_finds_its_tool() {
-    let library = library();
-    let near = |name: &str| library.nearest(name, 1).first().map(|it| it.name.clone());
+fn a_misspelt_name_finds_its_tool() {
+    let search_pool = search_pool();
+    let near = |name: &str| search_pool.nearest(name, 1).first().map(|it| it.name.clone());
     assert_eq!(near("mcp__files__reed_file").as_deref(), Some("read_file"));
     assert_eq!(near("writefile").as_deref(), Some("writeFile"));
     assert_eq!(near("entirely different"), None);
 }
 
 #[test]
-fn differences_are_told_by_name() {
+fn differences_are_reported_by_name() {
     let before = pool(&[server("a", &["x", "y"]), server("b", &["z"])]);
     let mut changed = server("a", &["y", "new"]);
     changed.tools.push(item(&json!({"name": "x", "description": "now with words"})));
@@ -417,19 +418,21 @@ fn differences_are_told_by_name() {
 }
 
 #[test]
-fn what_did_not_change_is_taken_over() {
+fn unchanged_tools_are_reused() {
     let servers = [server("a", &["x", "y"])];
     let before = pool(&servers);
     let after = next(&before, &servers);
     assert!(Arc::ptr_eq(&before.tools()[0], &after.tools()[0]));
     assert!(diff(&before, &after).is_empty());
-    // Members in another order are the same definition.
-    let of = |text: &'static str| {
+    // Definitions with another key order are equal.
+    let pool_of = |text: &'static str| {
         let raw = Payload::from_json(text.into());
         pool(&[Server { tools: vec![ListItem { name: "t".to_owned(), raw }], ..server("s", &[]) }])
     };
-    let (one, other) =
-        (of(r#"{"name": "t", "description": "d"}"#), of(r#"{"description": "d", "name": "t"}"#));
+    let (one, other) = (
+        pool_of(r#"{"name": "t", "description": "d"}"#),
+        pool_of(r#"{"description": "d", "name": "t"}"#),
+    );
     assert!(diff(&one, &other).is_empty());
 }
 
@@ -448,26 +451,26 @@ fn any_servers() -> impl Strategy<Value = Vec<Server>> {
 
 proptest! {
     #[test]
-    fn every_tool_has_one_good_name_whatever_the_order(
+    fn every_tool_has_one_valid_name_in_any_order(
         servers in any_servers(),
         seed in any::<proptest::sample::Index>(),
     ) {
         let first = pool(&servers);
-        let wanted: usize = servers.iter().map(|it| it.tools.len()).sum();
-        prop_assert_eq!(first.tools().len(), wanted);
+        let tool_count: usize = servers.iter().map(|it| it.tools.len()).sum();
+        prop_assert_eq!(first.tools().len(), tool_count);
         let unique: BTreeSet<&str> = names(&first).into_iter().collect();
-        prop_assert_eq!(unique.len(), wanted);
+        prop_assert_eq!(unique.len(), tool_count);
         for name in unique {
             prop_assert!(name.len() <= 64 && name.starts_with("mcp__"), "{}", name);
             prop_assert!(name.bytes().all(|it| it.is_ascii_alphanumeric() || b"_-".contains(&it)));
         }
-        let mut turned = servers.clone();
-        if !turned.is_empty() {
-            let by = seed.index(turned.len());
-            turned.rotate_left(by);
-            turned.iter_mut().for_each(|it| it.tools.reverse());
+        let mut rotated = servers.clone();
+        if !rotated.is_empty() {
+            let by = seed.index(rotated.len());
+            rotated.rotate_left(by);
+            rotated.iter_mut().for_each(|it| it.tools.reverse());
         }
-        let second = pool(&turned);
+        let second = pool(&rotated);
         for server in &servers {
             for item in &server.tools {
                 let tool = first.find_by_server(&server.name, &item.name).expect("every tool is there");
@@ -478,14 +481,14 @@ proptest! {
     }
 
     #[test]
-    fn a_server_that_goes_and_comes_back_has_its_names_and_nobody_takes_them(
+    fn a_returning_server_has_its_old_names_and_no_other_takes_them(
         servers in any_servers(),
-        away in any::<proptest::sample::Index>(),
+        absent in any::<proptest::sample::Index>(),
     ) {
         prop_assume!(!servers.is_empty());
         let before = pool(&servers);
         let mut fewer = servers.clone();
-        fewer.remove(away.index(servers.len()));
+        fewer.remove(absent.index(servers.len()));
         let between = next(&before, &fewer);
         for tool in between.tools() {
             if let Some(owner) = before.find(&tool.exposed_name) {
@@ -498,7 +501,7 @@ proptest! {
 }
 
 #[test]
-fn arguments_are_checked_by_what_a_model_is_not_shown() {
+fn arguments_are_checked_by_conditions_hidden_from_the_model() {
     let tool = tool(&json!({"name": "t", "inputSchema": {
         "type": "object",
         "properties": {"id": {"type": "string"}, "name": {"type": "string"}},

@@ -1,5 +1,5 @@
-//! One tool as the pool has it: named, described, and with a schema that a model API takes.
-//! What the server sent stays beside it, byte for byte.
+//! A tool in the pool: its name, description and a schema that model APIs accept. The server's original definition is
+//! kept byte for byte.
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
@@ -14,43 +14,43 @@ use super::argument_check::{ArgumentChecker, ArgumentFault};
 use super::hidden_text::{HiddenText, inspect};
 use super::schema::{NormalisedSchema, QuarantineReason, normalise};
 
-/// The longest description that a model is shown, in characters.
+/// The maximum length of a description, in characters.
 pub const MAX_DESCRIPTION_CHARS: usize = 2048;
-/// What a description that was cut ends with.
+/// The end of a truncated description.
 const TRUNCATION_MARK: &str = "… [truncated]";
-/// The longest title, in characters.
+/// The maximum length of a title, in characters.
 const MAX_TITLE_CHARS: usize = 256;
 
 /// A tool under its exposed name.
 #[derive(Debug)]
 pub struct Tool {
-    /// What the model calls it.
+    /// The name that models use.
     pub exposed_name: String,
-    /// Whose it is; empty for one of our own.
+    /// The server's name; empty for built-in tools.
     pub server: String,
-    /// Its server's name as exposed names and rules write it.
+    /// The server's name as it appears in exposed names and rules.
     pub prefix: String,
-    /// What its server calls it.
+    /// The tool's name on its server.
     pub name: String,
-    /// Whose it is in truth.
+    /// Who provides the tool.
     pub kind: ToolKind,
-    /// What people are shown, where the server says so.
+    /// The name for users, if the server gives one.
     pub title: Option<String>,
-    /// What it does, at most [`LONGEST_DESCRIPTION`] characters.
+    /// The description, at most [`MAX_DESCRIPTION_CHARS`] characters.
     pub description: String,
-    /// What it takes: JSON Schema 2020-12 with an object at its root.
+    /// The input schema: JSON Schema 2020-12 with an object at its root.
     pub input_schema: Payload,
-    /// The same with what model APIs cannot be told, where there is any of that; arguments are checked by it.
+    /// The stricter schema for validation, if model APIs do not accept all of it.
     pub(super) validation_schema: Option<Payload>,
-    /// What it gives, as the server wrote it.
+    /// The output schema as the server wrote it.
     pub output_schema: Option<Payload>,
-    /// What the server says about its effects.
+    /// The server's hints about the tool's effects.
     pub annotations: Annotations,
-    /// Which arguments are repeated in headers.
+    /// The arguments that are repeated in HTTP headers.
     pub param_headers: ParamHeaders,
-    /// All of it, as it came.
+    /// The whole definition as it came.
     pub raw: Payload,
-    /// When a model is told of it.
+    /// When a model gets the definition.
     pub loading: Loading,
     /// Looked for when somebody asks for the first time.
     flags: OnceLock<Vec<HiddenText>>,
@@ -60,18 +60,18 @@ pub struct Tool {
     pub(crate) digest: OnceLock<String>,
 }
 
-/// Whose a tool is.
+/// Who provides a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ToolKind {
-    /// A server's.
+    /// The server.
     Server,
-    /// One of our own.
+    /// Switchboard itself.
     BuiltIn,
-    /// One of our own that stands for a server which somebody has to sign in to first.
+    /// Switchboard, in place of a server that requires a login.
     LoginPlaceholder,
 }
 
-/// The server that a tool is read for.
+/// The server of a tool.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ToolOwner<'a> {
     pub(super) server: &'a str,
@@ -79,20 +79,20 @@ pub(super) struct ToolOwner<'a> {
     pub(super) kind: ToolKind,
 }
 
-/// A pool with more tools than this does not send all their definitions to a model.
+/// Pools with more tools than this do not send all definitions to a model.
 pub const DEFERRAL_THRESHOLD: usize = 40;
 
-/// When a model is told of a tool.
+/// When a model gets a tool's definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loading {
-    /// At once while there are few tools, and when it searches while there are many.
+    /// At once while there are few tools; by search while there are many.
     WhenFew,
-    /// Only when it searches.
+    /// Only by search.
     Deferred,
 }
 
 impl Loading {
-    /// Is it found by search, among so many tools?
+    /// Whether the tool is found by search in a pool of `tools` tools.
     pub fn is_deferred(self, tools: usize) -> bool {
         match self {
             Loading::WhenFew => tools > DEFERRAL_THRESHOLD,
@@ -101,16 +101,16 @@ impl Loading {
     }
 }
 
-/// What a server says about a tool's effects. These are claims: nothing holds the server to them.
+/// The server's hints about a tool's effects. They are claims and not enforced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Annotations {
-    /// It changes nothing, and may run beside others.
+    /// The tool changes nothing, and may run in parallel.
     pub read_only: bool,
-    /// It may destroy something. Says nothing where it is read-only.
+    /// The tool may destroy something. Meaningless if it is read-only.
     pub destructive: bool,
-    /// It reaches out to the world.
+    /// The tool interacts with the outside world.
     pub open_world: bool,
-    /// Doing it twice is like doing it once.
+    /// Repeating a call has no further effect.
     pub idempotent: bool,
 }
 
@@ -121,7 +121,7 @@ impl Default for Annotations {
 }
 
 impl Tool {
-    /// A tool of our own, with its schema and its definition: it only reads, and what it reads is here already.
+    /// A built-in tool with its schema and definition. It is read-only and local.
     pub(crate) fn built_in(
         name: &str,
         description: &str,
@@ -153,7 +153,7 @@ impl Tool {
         }
     }
 
-    /// What is odd about its texts, as the server wrote them.
+    /// Findings of hidden text in the server's texts.
     pub fn flags(&self) -> &[HiddenText] {
         self.flags.get_or_init(|| flags(&self.name, &self.raw))
     }
@@ -172,16 +172,16 @@ impl Tool {
         self.kind == ToolKind::BuiltIn
     }
 
-    /// What people are shown.
+    /// The name for users: the title, or the tool's name.
     pub fn display_name(&self) -> &str {
         self.title.as_deref().unwrap_or(&self.name)
     }
 
-    /// Is it the same tool with the same definition? Where the members stand in their objects does not matter.
+    /// Whether both are the same tool with the same definition, regardless of key order.
     pub fn is_same_definition(&self, other: &Tool) -> bool {
-        let place = |it: &Tool| (it.exposed_name.clone(), it.server.clone(), it.name.clone());
+        let identity = |it: &Tool| (it.exposed_name.clone(), it.server.clone(), it.name.clone());
         let value = |it: &Tool| it.raw.decode::<serde_json::Value>().ok();
-        place(self) == place(other) && (self.raw == other.raw || value(self) == value(other))
+        identity(self) == identity(other) && (self.raw == other.raw || value(self) == value(other))
     }
 }
 
@@ -215,26 +215,26 @@ struct Hints<'a> {
     idempotent_hint: Option<&'a RawValue>,
 }
 
-/// A definition that was read.
+/// A parsed definition.
 pub(super) enum ParsedTool {
-    /// A model may be shown it.
+    /// The tool can be shown to a model.
     Usable(Tool),
-    /// It is not for models, for this reason. Other programs may know what to do with it: its schema is as it came.
+    /// The tool is hidden from models. Other programs may still use it: its schema is unchanged.
     Quarantined(Tool, QuarantineReason),
 }
 
-/// Reads a tool's definition, or says why the model is not shown it.
+/// Parses a tool's definition, or returns why it is unusable.
 pub(super) fn parse(
     owner: ToolOwner<'_>,
     name: &str,
     exposed: &str,
     raw: &Payload,
 ) -> Result<ParsedTool, QuarantineReason> {
-    // Looked at once as a whole, so that it need not be looked at piece by piece.
-    let text_of_all =
+    // Validate UTF-8 once for the whole payload.
+    let full_text =
         std::str::from_utf8(raw.as_bytes()).map_err(|_| QuarantineReason::Unreadable)?;
     let definition: Definition<'_> =
-        serde_json::from_str(text_of_all).map_err(|_| QuarantineReason::Unreadable)?;
+        serde_json::from_str(full_text).map_err(|_| QuarantineReason::Unreadable)?;
     let hints: Hints<'_> = definition
         .annotations
         .and_then(|hints| serde_json::from_str(hints.get()).ok())
@@ -243,7 +243,7 @@ pub(super) fn parse(
     let title = title.or_else(|| text(hints.title).filter(|it| !it.trim().is_empty()));
     let description = text(definition.description).unwrap_or_default();
     let part = |it: &RawValue| Payload::from_json(raw.as_bytes().slice_ref(it.get().as_bytes()));
-    let (NormalisedSchema { shown, validated: checked }, reason) =
+    let (NormalisedSchema { shown, validated }, reason) =
         match normalise(definition.input_schema, raw) {
             Ok(normal) => (normal, None),
             Err(reason) => {
@@ -263,10 +263,10 @@ pub(super) fn parse(
         title: title.map(|it| it.chars().take(MAX_TITLE_CHARS).collect()),
         description: truncated(description),
         input_schema: shown,
-        validation_schema: checked,
+        validation_schema: validated,
         output_schema: definition.output_schema.filter(|it| it.get() != "null").map(part),
         annotations: annotations(&hints),
-        param_headers: mirror(definition.input_schema),
+        param_headers: param_headers(definition.input_schema),
         raw: raw.clone(),
         loading: Loading::WhenFew,
         flags: OnceLock::new(),
@@ -279,7 +279,7 @@ pub(super) fn parse(
     })
 }
 
-/// Looks at every text of a definition, all of each.
+/// Inspects all texts of a definition in full length.
 fn flags(name: &str, raw: &Payload) -> Vec<HiddenText> {
     let mut flags = Vec::new();
     inspect(name, &mut flags);
@@ -299,7 +299,7 @@ fn flags(name: &str, raw: &Payload) -> Vec<HiddenText> {
     flags
 }
 
-/// A text, where it is one.
+/// A JSON string, or `None` for other types.
 fn text(raw: Option<&RawValue>) -> Option<Cow<'_, str>> {
     let raw = raw?.get();
     match serde_json::from_str::<&str>(raw) {
@@ -314,36 +314,37 @@ fn truncated(description: Cow<'_, str>) -> String {
         return description;
     }
     if description.char_indices().nth(MAX_DESCRIPTION_CHARS).is_some() {
-        let kept = MAX_DESCRIPTION_CHARS - TRUNCATION_MARK.chars().count();
-        let end = description.char_indices().nth(kept).map_or(description.len(), |it| it.0);
+        let kept_chars = MAX_DESCRIPTION_CHARS - TRUNCATION_MARK.chars().count();
+        let end = description.char_indices().nth(kept_chars).map_or(description.len(), |it| it.0);
         description.truncate(end);
         description.push_str(TRUNCATION_MARK);
     }
     description
 }
 
-/// Hints that make no sense count as missing.
+/// Hints of the wrong type count as missing.
 fn annotations(hints: &Hints<'_>) -> Annotations {
-    let truth = |raw: Option<&RawValue>| raw.and_then(|it| it.get().parse::<bool>().ok());
-    let missing = Annotations::default();
+    let parse_bool = |raw: Option<&RawValue>| raw.and_then(|it| it.get().parse::<bool>().ok());
+    let defaults = Annotations::default();
     Annotations {
-        read_only: truth(hints.read_only_hint).unwrap_or(missing.read_only),
-        destructive: truth(hints.destructive_hint).unwrap_or(missing.destructive),
-        open_world: truth(hints.open_world_hint).unwrap_or(missing.open_world),
-        idempotent: truth(hints.idempotent_hint).unwrap_or(missing.idempotent),
+        read_only: parse_bool(hints.read_only_hint).unwrap_or(defaults.read_only),
+        destructive: parse_bool(hints.destructive_hint).unwrap_or(defaults.destructive),
+        open_world: parse_bool(hints.open_world_hint).unwrap_or(defaults.open_world),
+        idempotent: parse_bool(hints.idempotent_hint).unwrap_or(defaults.idempotent),
     }
 }
 
-/// A wish that cannot be met has taken the tool out of the catalogue already, where there are headers at all.
-fn mirror(schema: Option<&RawValue>) -> ParamHeaders {
+/// The headers for arguments. Tools with invalid header annotations were removed from the catalogue, if the transport
+/// has headers.
+fn param_headers(schema: Option<&RawValue>) -> ParamHeaders {
     const PARAM_HEADER_KEY: &[u8] = b"x-mcp-header";
-    let wishes = |it: &&str| memmem::find(it.as_bytes(), PARAM_HEADER_KEY).is_some();
-    let schema = schema.map(RawValue::get).filter(wishes);
+    let has_key = |it: &&str| memmem::find(it.as_bytes(), PARAM_HEADER_KEY).is_some();
+    let schema = schema.map(RawValue::get).filter(has_key);
     let schema = schema.and_then(|it| serde_json::from_str(it).ok());
     schema.and_then(|it| ParamHeaders::from_schema(&it).ok()).unwrap_or_default()
 }
 
-/// Looks at every text in a schema. Escapes are undone where there are some.
+/// Inspects all texts in a schema. Decodes escapes if there are any.
 fn inspect_schema(schema: &str, flags: &mut Vec<HiddenText>) {
     if schema.contains("\\u") {
         if let Ok(value) = serde_json::from_str::<serde_json::Value>(schema) {

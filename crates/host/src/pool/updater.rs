@@ -1,6 +1,5 @@
-//! Keeps the pool of all tools as fresh as the servers' catalogues and the rules are.
-//! One task does it, beside the engine: a connection never waits for it. It works only where something changed that
-//! a pool is made of, and off the runtime's threads where there is much to do.
+//! Rebuilds the pool when the servers' catalogues or the rules change. One task does this; connections never wait for
+//! it. It rebuilds only if an input of the pool changed, and on a blocking thread if there are many tools.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,14 +18,14 @@ use crate::pool::naming::{NameOrigin, sanitise};
 use crate::pool::tool::{Tool, ToolKind};
 use crate::pool::{Pool, PoolRules, ServerTools};
 
-/// More tools than this are put together on a thread of their own.
+/// With more tools than this, the pool is built on a blocking thread.
 const BLOCKING_THRESHOLD: usize = 200;
 
-/// The pool, for readers.
+/// The readers' side of the pool.
 #[derive(Debug, Clone)]
 pub(crate) struct PoolReceiver {
     pools: watch::Receiver<Arc<Pool>>,
-    /// The revision of the newest snapshot that is in the pool.
+    /// The revision of the newest snapshot that the pool includes.
     covered_revision: watch::Receiver<u64>,
 }
 
@@ -110,21 +109,21 @@ async fn assemble(before: Arc<Pool>, now: PoolInputs, builtin: BuiltinTools) -> 
     assembling.await.unwrap_or(previous)
 }
 
-/// Everything that a pool is made of.
+/// All inputs of a pool.
 #[derive(Debug, Clone, Default)]
 struct PoolInputs {
     servers: BTreeMap<String, ServerInput>,
     rules: Arc<permission::PermissionRules>,
 }
 
-/// What a server adds.
+/// The inputs from one server.
 #[derive(Debug, Clone)]
 struct ServerInput {
     origin: NameOrigin,
     catalogue: Arc<Catalogue>,
     filter: ToolFilter,
     fingerprint: Fingerprint,
-    /// The tool that stands for a server which wants a login.
+    /// The placeholder tool of a server that requires a login.
     placeholder: Option<(LoginMethod, Arc<ListItem>)>,
 }
 
@@ -151,7 +150,7 @@ impl PoolInputs {
             };
             (view.name.clone(), input)
         };
-        let servers = snapshot.servers.values().map(one).collect();
+        let servers = snapshot.servers.values().map(server_input).collect();
         PoolInputs { servers, rules: snapshot.rules.clone() }
     }
 
@@ -159,13 +158,13 @@ impl PoolInputs {
         self.servers.values().map(|it| it.catalogue.items(ListKind::Tools).len()).sum()
     }
 
-    /// Would the same pool come of both?
+    /// Whether both inputs give the same pool.
     fn builds_same_pool(&self, other: &PoolInputs) -> bool {
-        let is_same = |(one, other): (&ServerInput, &ServerInput)| {
-            let (old, new) = (&other.catalogue, &one.catalogue);
+        let is_same = |(server_input, other): (&ServerInput, &ServerInput)| {
+            let (old, new) = (&other.catalogue, &server_input.catalogue);
             let method = |it: &ServerInput| it.placeholder.as_ref().map(|it| it.0);
-            (one.origin, &one.filter) == (other.origin, &other.filter)
-                && method(one) == method(other)
+            (server_input.origin, &server_input.filter) == (other.origin, &other.filter)
+                && method(server_input) == method(other)
                 && (Arc::ptr_eq(old, new)
                     || old.items(ListKind::Tools) == new.items(ListKind::Tools))
         };
@@ -197,15 +196,15 @@ impl PoolInputs {
     }
 }
 
-/// The tool that stands for a server which wants a login. It stays while that server is being connected to after one,
-/// so that the server's own tools take its place at once.
+/// The placeholder tool of a server that requires a login. It stays while the server reconnects after the login, so
+/// that the server's own tools replace it at once.
 fn login_placeholder(
     view: &ServerView,
     snapshot: &Snapshot,
     before: Option<&ServerInput>,
     builtin: BuiltinTools,
 ) -> Option<(LoginMethod, Arc<ListItem>)> {
-    let previous = before.and_then(|it| it.placeholder.clone());
+    let previous = previous.and_then(|it| it.placeholder.clone());
     match &view.status {
         Status::NeedsAuth(_) => previous.or_else(|| {
             let method = snapshot.connections.get(&view.name)?.login_method()?;
@@ -216,7 +215,7 @@ fn login_placeholder(
     }
 }
 
-/// Tells what changed in the pool, for whoever watches it.
+/// Reports changes of the pool to a subscriber.
 #[derive(Debug)]
 pub struct PoolWatch {
     pools: watch::Receiver<Arc<Pool>>,
@@ -224,19 +223,18 @@ pub struct PoolWatch {
 }
 
 impl PoolWatch {
-    /// The pool as it was when something was last told of it.
+    /// The pool at the last reported change.
     pub fn pool(&self) -> &Arc<Pool> {
         &self.seen
     }
 
-    /// Waits for the next change and tells it; changes that came together are told together. None when the host is
-    /// gone.
+    /// Waits for the next change; combines changes that came together. `None` when the host has stopped.
     pub async fn next(&mut self) -> Option<PoolDiff> {
         loop {
             self.pools.changed().await.ok()?;
-            let now = self.pools.borrow_and_update().clone();
-            let changes = diff(&self.seen, &now);
-            self.seen = now;
+            let inputs = self.pools.borrow_and_update().clone();
+            let changes = diff(&self.seen, &inputs);
+            self.seen = inputs;
             if !changes.is_empty() {
                 return Some(changes);
             }

@@ -1,5 +1,5 @@
-//! Changes files on disk: one process at a time, whole or not at all.
-//! A reader sees the old text or the new one; so does whoever looks after a crash.
+//! Changes files atomically, one process at a time. Readers see either the old text or the new one, also after a
+//! crash.
 
 use std::fs::{self, File, Permissions, TryLockError};
 use std::io::{self, Write};
@@ -14,18 +14,18 @@ use thiserror::Error;
 use crate::sources::text_file;
 use crate::sources::text_file::{AllowedFiles, FileContent};
 
-/// How long to wait for another process that changes the same file.
+/// How long to wait for another process that holds the lock of the folder.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(5);
 const DRAFT_PREFIX: &str = ".swb-draft-";
 
-/// A file could not be changed; it is as it was.
+/// A file could not be changed. Its content is as before.
 #[derive(Debug, Error)]
 #[error("could not change {}", .path.display())]
 pub struct FileChangeError {
     /// The file.
     pub path: PathBuf,
-    /// Why.
+    /// The reason.
     #[source]
     pub kind: FileChangeErrorKind,
 }
@@ -33,40 +33,40 @@ pub struct FileChangeError {
 /// Why a file could not be changed.
 #[derive(Debug, Error)]
 pub enum FileChangeErrorKind {
-    /// Another process held on to it.
+    /// Another process held the lock until the timeout.
     #[error("another process has been changing files beside it for {} seconds", LOCK_TIMEOUT.as_secs())]
     Busy,
-    /// What is there could not be read.
+    /// The current content could not be read.
     #[error("the file {0}")]
     Unreadable(ReadFailure),
-    /// The text could not be changed.
+    /// The edit failed.
     #[error(transparent)]
     Edit(#[from] EditError),
-    /// The system would not let us.
-    #[error("the system refused")]
+    /// An I/O operation failed.
+    #[error("an I/O operation failed")]
     Io(#[from] io::Error),
 }
 
-/// Who may read a file that we make.
+/// Who may read a newly created file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Privacy {
-    /// The person alone: it may hold secrets.
+    /// Only the user: the file may hold secrets.
     Owner,
-    /// Whoever may read the folder: it is shared on purpose.
+    /// Everyone with access to the folder: the file is shared on purpose.
     Shared,
 }
 
-/// What became of a file.
+/// Whether a change wrote the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChangeOutcome {
-    /// It holds a new text.
+    /// The file has new content.
     Written,
-    /// The new text would have been the old one.
+    /// The edit produced the same content.
     Unchanged,
 }
 
-/// Changes the file at `path` with `edit`, which gets the present text, or an empty one.
-/// Links are followed, so the file that a link leads to is changed and the link stays.
+/// Changes the file at `path` with `edit`, which gets the current text, or an empty one if the file does not exist.
+/// Symbolic links are followed: the target is changed and the link stays.
 pub fn change(
     path: &Path,
     privacy: Privacy,
@@ -91,7 +91,7 @@ pub fn change(
     Ok(ChangeOutcome::Written)
 }
 
-/// Opens a file of the person's own for adding to its end; it and its folder are made where they are not there.
+/// Opens a private file for appending. Creates the file and its folder if needed.
 pub fn open_append(path: &Path) -> io::Result<File> {
     if let Some(folder) = path.parent() {
         make_folder(folder, Privacy::Owner)?;
@@ -106,14 +106,14 @@ pub fn open_append(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// The file that a path leads to in the end, there or not.
+/// The final target of a chain of symbolic links. It need not exist.
 fn follow_links(path: &Path) -> Result<PathBuf, ReadFailure> {
-    const MOST_LINKS: usize = 40;
-    let mut at = path.to_owned();
-    for _ in 0..MOST_LINKS {
-        match fs::read_link(&at) {
-            Ok(next) => at = at.parent().unwrap_or(Path::new(".")).join(next),
-            Err(_) => return Ok(at),
+    const MAX_LINKS: usize = 40;
+    let mut link_target = path.to_owned();
+    for _ in 0..MAX_LINKS {
+        match fs::read_link(&link_target) {
+            Ok(next) => link_target = link_target.parent().unwrap_or(Path::new(".")).join(next),
+            Err(_) => return Ok(link_target),
         }
     }
     Err(ReadFailure::SymlinkLoop)
@@ -128,12 +128,12 @@ fn make_folder(folder: &Path, privacy: Privacy) -> io::Result<()> {
         builder.mode(0o700);
     }
     #[cfg(not(unix))]
-    let _folders_inherit_their_rights = privacy;
+    let _folders_inherit_permissions = privacy;
     builder.create(folder)
 }
 
-/// Holds the folder against every other process of ours until dropped. The lock is on the folder itself:
-/// nothing is left lying about, and it ends with the process however that ends.
+/// Locks the folder against other Switchboard processes until the returned file is dropped. The lock is on the folder
+/// itself, so no lock file remains and the lock ends with the process.
 fn lock(folder: &Path) -> Result<File, FileChangeErrorKind> {
     let file = lock_file(folder)?;
     let start = Instant::now();
@@ -159,7 +159,7 @@ fn lock_file(folder: &Path) -> io::Result<File> {
     File::options().create(true).append(true).open(folder.join(".swb.lock"))
 }
 
-/// Drafts of processes that were killed. Whoever holds the folder knows that nobody else is writing one.
+/// Removes drafts of killed processes. The caller holds the lock, so no other process is writing one.
 fn remove_stale_drafts(folder: &Path) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for entry in entries.flatten() {
@@ -178,11 +178,11 @@ fn replace(target: &Path, folder: &Path, privacy: Privacy, text: &str) -> io::Re
     sync_folder(folder)
 }
 
-/// Gives the draft the rights and the owner of the file it replaces.
+/// Copies permissions and owner of the replaced file to the draft.
 fn copy_metadata(draft: &NamedTempFile, target: &Path, privacy: Privacy) -> io::Result<()> {
     match target.metadata() {
         Ok(old) => {
-            keep_owner(draft, &old);
+            copy_owner(draft, &old);
             draft.as_file().set_permissions(old.permissions())
         }
         Err(_) => match privacy {
@@ -193,20 +193,21 @@ fn copy_metadata(draft: &NamedTempFile, target: &Path, privacy: Privacy) -> io::
 }
 
 #[cfg(unix)]
-fn keep_owner(draft: &NamedTempFile, old: &fs::Metadata) {
+fn copy_owner(draft: &NamedTempFile, old: &fs::Metadata) {
     use std::os::unix::fs::MetadataExt;
     let Ok(new) = draft.as_file().metadata() else { return };
     if (new.uid(), new.gid()) != (old.uid(), old.gid()) {
-        // Only root may give files away; for everybody else the file was theirs already or becomes so.
+        // Only root may change the owner; without that right the file becomes the user's own.
         let _not_permitted =
             std::os::unix::fs::fchown(draft.as_file(), Some(old.uid()), Some(old.gid()));
     }
 }
 
 #[cfg(not(unix))]
-fn keep_owner(_: &NamedTempFile, _: &fs::Metadata) {}
+fn copy_owner(_: &NamedTempFile, _: &fs::Metadata) {}
 
-/// What a freshly made file would get here: drafts are private, and the mask cannot be asked without changing it.
+/// Gives the draft the permissions of a newly created file. The umask cannot be read without changing it, so a probe
+/// file is created.
 #[cfg(unix)]
 fn shared_permissions(draft: &NamedTempFile) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
@@ -247,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_private_file_and_its_folder_are_the_owners_alone() {
+    fn a_private_file_and_its_folder_are_readable_by_the_owner_only() {
         let home = tempfile::tempdir().expect("a temp folder");
         let path = home.path().join("a/b/settings.json");
         assert_eq!(
@@ -262,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn rights_and_links_survive_a_change() {
+    fn permissions_and_links_survive_a_change() {
         let home = tempfile::tempdir().expect("a temp folder");
         let (real, link) = (home.path().join("real/file"), home.path().join("link"));
         fs::create_dir(home.path().join("real")).expect("a folder");
@@ -276,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_to_nowhere_is_filled_and_a_loop_is_refused() {
+    fn a_dangling_link_is_filled_and_a_loop_is_rejected() {
         let home = tempfile::tempdir().expect("a temp folder");
         let (link, a) = (home.path().join("link"), home.path().join("a"));
         symlink("made", &link).expect("a link");
@@ -291,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn drafts_of_killed_processes_are_swept_and_other_files_are_not() {
+    fn drafts_of_killed_processes_are_removed_and_other_files_are_not() {
         let home = tempfile::tempdir().expect("a temp folder");
         fs::write(home.path().join(".swb-draft-dead"), "half").expect("a file");
         fs::write(home.path().join("other"), "mine").expect("a file");
@@ -321,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn many_threads_add_and_none_is_lost() {
+    fn concurrent_changes_are_all_applied() {
         let home = tempfile::tempdir().expect("a temp folder");
         let path = home.path().join("f");
         std::thread::scope(|scope| {

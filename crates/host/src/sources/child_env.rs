@@ -1,9 +1,9 @@
-//! What a server's program gets of our environment: everything but credentials.
-//! A server that needs one says so in its entry's `env`.
+//! Builds the environment of a server's process: the inherited variables without credentials. A server that needs a
+//! credential names it in its entry's `env`.
 
 use std::collections::BTreeMap;
 
-/// Words in a variable's name that make it a credential, wherever they stand between underscores.
+/// Words, separated by underscores, that mark a variable as a credential.
 const SECRET_WORDS: &[&str] = &[
     "TOKEN",
     "TOKENS",
@@ -21,7 +21,7 @@ const SECRET_WORDS: &[&str] = &[
     "WEBHOOK",
 ];
 
-/// Two words that make one together.
+/// Pairs of adjacent words that mark a variable as a credential.
 const SECRET_PAIRS: &[(&str, &str)] = &[
     ("API", "KEY"),
     ("API", "KEYS"),
@@ -37,7 +37,7 @@ const SECRET_PAIRS: &[(&str, &str)] = &[
     ("BASIC", "AUTH"),
 ];
 
-/// Variables of model providers and of ours: none of a server's business.
+/// Prefixes of variables that belong to model providers or to Switchboard; servers never get them.
 const EXCLUDED_PREFIXES: &[&str] = &[
     "ANTHROPIC_",
     "OPENAI_",
@@ -49,24 +49,24 @@ const EXCLUDED_PREFIXES: &[&str] = &[
     "SWITCHBOARD_",
 ];
 
-/// Harmless, or of no use without being handed down, though they read like one.
+/// Exceptions: names that look like credentials but are harmless, or useless unless passed on.
 const ALLOWED: &[&str] = &["SSH_AUTH_SOCK", "GPG_AGENT_INFO"];
 
-/// The variables that a program gets: ours without credentials, then the entry's.
+/// The variables of a server's process: the inherited ones without credentials, overridden by the entry's.
 pub fn child_environment(
     inherited: &BTreeMap<String, String>,
     configured: impl IntoIterator<Item = (String, String)>,
 ) -> Vec<(String, String)> {
-    let mut all: BTreeMap<String, String> = inherited
+    let mut variables: BTreeMap<String, String> = inherited
         .iter()
         .filter(|(name, _)| !is_credential(name))
         .map(|(name, value)| (name.clone(), value.clone()))
         .collect();
-    all.extend(configured);
-    all.into_iter().collect()
+    variables.extend(configured);
+    variables.into_iter().collect()
 }
 
-/// Does a name say that its value lets somebody in?
+/// Whether a variable's name marks its value as a credential.
 pub fn is_credential(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
     if ALLOWED.contains(&name.as_str()) {
@@ -120,14 +120,14 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_has_the_last_word() {
+    fn configured_variables_override_inherited_ones() {
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         let inherited =
             BTreeMap::from([pair("A", "1"), pair("GH_TOKEN", "s"), pair("PATH", "/bin")]);
-        let configured = [pair("GH_TOKEN", "wanted"), pair("A", "2")];
+        let configured = [pair("GH_TOKEN", "configured"), pair("A", "2")];
         assert_eq!(
             child_environment(&inherited, configured),
-            [pair("A", "2"), pair("GH_TOKEN", "wanted"), pair("PATH", "/bin")]
+            [pair("A", "2"), pair("GH_TOKEN", "configured"), pair("PATH", "/bin")]
         );
     }
 }

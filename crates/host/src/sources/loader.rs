@@ -1,5 +1,5 @@
-//! Finds and reads every source of configuration there is, and hands them to the cascade.
-//! Reads files and nothing else: no process is started, no address looked up, nothing connected to.
+//! Finds and reads every configuration source and passes them to the merge. Only reads files: starts no process,
+//! resolves no host name, opens no connection.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -28,26 +28,26 @@ use crate::sources::paths::{PROJECT_FILE, Paths, project_root};
 use crate::sources::text_file;
 use crate::sources::text_file::{AllowedFiles, FileContent};
 
-/// What the answer depends on, besides the files.
+/// Inputs of a load besides the files.
 #[derive(Debug, Clone)]
 pub struct LoadOptions {
-    /// Where our things are.
+    /// The folders of Switchboard's own files.
     pub paths: Paths,
-    /// The folder that somebody works in, absolute and without links.
+    /// The user's working folder, absolute and without symbolic links.
     pub working_folder: PathBuf,
-    /// The variables that entries may name.
+    /// The variables that entries may reference.
     pub environment: Environment,
-    /// `--mcp-config`, in the order given; the last wins.
+    /// Values of `--mcp-config` in the order given; the last one wins.
     pub dynamic: Vec<DynamicConfig>,
-    /// `--strict-mcp-config`
-    pub breadth: ScopeFilter,
-    /// Layers of an embedding program: connectors, plugins from elsewhere, servers of its own.
+    /// Whether `--strict-mcp-config` limits the scopes.
+    pub scope_filter: ScopeFilter,
+    /// Layers of the embedding program: connectors, plugins from other places, its own servers.
     pub embedded: Vec<Layer>,
-    /// A layer that counts only where nothing at all is configured, nothing is wrong and nobody forbids it.
+    /// A layer that is used only if no server is configured, no source has a problem and no policy forbids it.
     pub fallback: Option<Layer>,
 }
 
-/// One `--mcp-config`. JSON given inline does not print: secrets may be in it.
+/// One `--mcp-config` value. `Debug` hides inline JSON, which may hold secrets.
 #[derive(Clone, PartialEq, Eq)]
 pub enum DynamicConfig {
     /// A file.
@@ -65,69 +65,70 @@ impl fmt::Debug for DynamicConfig {
     }
 }
 
-/// Every source that was looked at, and the result.
+/// The effective configuration and every source it was read from.
 #[derive(Debug, Clone)]
 pub struct Configuration {
-    /// Servers and problems.
+    /// The resolved servers and the problems.
     pub effective: EffectiveConfig,
-    /// What was looked at, in the order of scopes.
+    /// The inspected sources, in the order of scopes.
     pub sources: Vec<InspectedSource>,
     /// The folder that local settings are keyed by.
     pub project_root: PathBuf,
-    /// The policy as it was applied.
+    /// The applied policy.
     pub policy: Policy,
-    /// Servers that settings switch off.
+    /// Servers disabled in settings.
     pub disabled: Vec<DisabledServer>,
-    /// Which tools may be called.
+    /// Permission rules for tools.
     pub rules: PermissionRules,
-    /// Rules for clients of a gateway, besides.
+    /// Additional rules for clients of a gateway.
     pub principals: Principals,
-    /// Commands that answer servers' questions, an administrator's first.
+    /// Commands that answer elicitations, the administrator's first.
     pub hooks: Vec<ElicitationHook>,
-    /// Who vouches for people; an administrator's word goes first.
+    /// The identity provider; an administrator's setting takes precedence.
     pub identity_provider: Option<IdentityProvider>,
-    /// The account whose connectors are used; an administrator's word goes first.
+    /// The account whose connectors are used; an administrator's setting takes precedence.
     pub account: Option<ConnectorAccount>,
-    /// The language model to use; an administrator's word goes first.
+    /// The language model; an administrator's setting takes precedence.
     pub model: Option<ModelSettings>,
-    /// The screen's colours.
+    /// The colour theme of the terminal UI.
     pub theme: Option<Theme>,
 }
 
-/// A source that was looked at.
+/// A source that the loader looked at.
 #[derive(Debug, Clone)]
 pub struct InspectedSource {
-    /// Which.
+    /// The source.
     pub source: Arc<Source>,
-    /// What was there.
+    /// What it held.
     pub content: SourceContent,
 }
 
-/// What was found at a source.
+/// What a source held.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SourceContent {
-    /// Nothing.
+    /// The file does not exist.
     Nothing,
-    /// So many servers.
+    /// The number of servers.
     Servers(usize),
-    /// Something that could not be read.
+    /// The file could not be read or parsed.
     Failure,
 }
 
-/// What files said when they were whole, for whoever reads them again. A file that is broken, as one may be in the
-/// middle of an edit, goes on meaning what it meant; an administrator's does not, since what it forbids is not known.
+/// The last valid text of each file, used when a file is read again. A broken file, for example one in the middle of
+/// an edit, keeps its last valid meaning. An administrator's file does not, because its restrictions would be
+/// unknown.
 #[derive(Clone, Default)]
 pub struct LastValidTexts(BTreeMap<PathBuf, String>);
 
-/// Prints no text: secrets may be in it.
+/// Hides the texts, which may hold secrets.
 impl fmt::Debug for LastValidTexts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Kept({} files)", self.0.len())
+        write!(f, "LastValidTexts({} files)", self.0.len())
     }
 }
 
 impl LastValidTexts {
-    /// What a file said before, where it is broken now. Otherwise what it says now is kept.
+    /// The last valid text if the file is broken now. Otherwise stores the current text and returns `None`.
     fn fallback_text(
         &mut self,
         source: &Source,
@@ -135,10 +136,10 @@ impl LastValidTexts {
         found: &[Problem],
     ) -> Option<String> {
         let path = source.path().filter(|_| source.scope != Scope::Enterprise)?;
-        let breaks = |problem: &Problem| {
+        let is_file_broken = |problem: &Problem| {
             matches!(problem.kind, ProblemKind::Syntax(_) | ProblemKind::Unreadable(_))
         };
-        match text.filter(|_| !found.iter().any(breaks)) {
+        match text.filter(|_| !found.iter().any(is_file_broken)) {
             Some(text) => {
                 self.0.insert(path.to_owned(), text);
                 None
@@ -148,12 +149,12 @@ impl LastValidTexts {
     }
 }
 
-/// Reads everything and decides what becomes of every server.
+/// Reads all sources and resolves every server.
 pub fn load(options: &LoadOptions) -> Configuration {
     reload(options, &mut LastValidTexts::default())
 }
 
-/// The same, where files that are broken now may have been read before.
+/// Like [`load`], with last valid texts for files that are broken now.
 pub fn reload(options: &LoadOptions, last_valid: &mut LastValidTexts) -> Configuration {
     let root = project_root(&options.working_folder);
     let mut reader = SourceReader {
@@ -171,7 +172,7 @@ pub fn reload(options: &LoadOptions, last_valid: &mut LastValidTexts) -> Configu
     };
     let mut inputs = MergeInputs {
         environment: options.environment.clone(),
-        scope_filter: options.breadth,
+        scope_filter: options.scope_filter,
         ..MergeInputs::default()
     };
     reader.managed(&mut inputs);
@@ -194,7 +195,7 @@ pub fn reload(options: &LoadOptions, last_valid: &mut LastValidTexts) -> Configu
     let fallback = options
         .fallback
         .as_ref()
-        .filter(|_| options.dynamic.is_empty() && options.breadth == ScopeFilter::All);
+        .filter(|_| options.dynamic.is_empty() && options.scope_filter == ScopeFilter::All);
     let fallback = fallback.and_then(|layer| fallback_configuration(&inputs, layer));
     let mut effective = merge::resolve(inputs);
     effective.problems.extend(std::mem::take(&mut reader.problems));
@@ -218,7 +219,7 @@ pub fn reload(options: &LoadOptions, last_valid: &mut LastValidTexts) -> Configu
     }
 }
 
-/// What it would be with a layer more, where there is nothing else and no policy refuses what is in it.
+/// The configuration with the fallback layer, if no other layer has servers and no policy refuses the layer's own.
 fn fallback_configuration<'l>(
     inputs: &MergeInputs,
     layer: &'l Layer,
@@ -240,7 +241,7 @@ fn is_empty(effective: &EffectiveConfig) -> bool {
         && effective.exclusive_source.is_none()
 }
 
-/// The servers that an embedding program defines itself, in the words of a configuration file, and nothing else.
+/// Resolves servers that an embedding program defines in the format of a configuration file.
 pub fn from_program(program: &str, text: &str) -> EffectiveConfig {
     let source = Source::program(Scope::Dynamic, program);
     let layer = Layer::read(&source, text, Naming::Plain, FileShape::Wrapped);
@@ -266,14 +267,14 @@ impl SourceReader<'_> {
         self.sources.push(InspectedSource { source: source.clone(), content: found });
     }
 
-    /// Reads a source's text and notes it; `None` where there is nothing.
+    /// Reads a source's text; records the source and returns `None` if the file does not exist.
     fn read(
         &mut self,
         source: &Arc<Source>,
-        kinds: AllowedFiles,
+        allowed: AllowedFiles,
     ) -> Option<Result<String, ReadFailure>> {
         let path = source.path()?;
-        match text_file::read_text(path, kinds) {
+        match text_file::read_text(path, allowed) {
             Ok(FileContent::Absent) => {
                 self.record_source(source, SourceContent::Nothing);
                 None
@@ -299,7 +300,7 @@ impl SourceReader<'_> {
         naming: Naming<'_>,
         shape: FileShape,
     ) -> Option<Layer> {
-        let kinds = match source.scope {
+        let allowed = match source.scope {
             Scope::Dynamic => AllowedFiles::PipesToo,
             Scope::Enterprise
             | Scope::Connectors
@@ -308,7 +309,7 @@ impl SourceReader<'_> {
             | Scope::User
             | Scope::Plugin => AllowedFiles::RegularOnly,
         };
-        let (mut layer, text) = match self.read(source, kinds)? {
+        let (mut layer, text) = match self.read(source, allowed)? {
             Ok(text) => (Layer::read(source, &text, naming, shape), Some(text)),
             Err(why) => (Layer::failed(source, ProblemKind::Unreadable(why)), None),
         };
@@ -321,7 +322,7 @@ impl SourceReader<'_> {
         Some(layer)
     }
 
-    /// An administrator's files. The mere presence of the server file, in whatever condition, locks out the rest.
+    /// Reads the administrator's files. If the server file exists, even unreadable, all other sources are ignored.
     fn managed(&mut self, inputs: &mut MergeInputs) {
         let servers = Source::file(Scope::Enterprise, self.paths.managed_servers());
         let folder = &self.paths.managed;
@@ -358,7 +359,7 @@ impl SourceReader<'_> {
         }
     }
 
-    /// Settings as a file says them, or as it said them before it broke.
+    /// Settings from a file, or from its last valid text if it is broken.
     fn read_settings(
         &mut self,
         source: &Arc<Source>,
@@ -378,8 +379,8 @@ impl SourceReader<'_> {
         Some(settings)
     }
 
-    /// Local settings of folders around the root. Their servers are another project's, but what the person
-    /// allowed, denied or switched off there holds: a `.git` in a tree must not undo it.
+    /// Reads the local settings of folders around the root. Their servers belong to another project, but the
+    /// restrictions that the user set there hold: a `.git` inside a tree must not lift them.
     fn ancestor_restrictions(&mut self, folder: &Path, root: &Path, inputs: &mut MergeInputs) {
         for folder in folder.ancestors().filter(|folder| *folder != root) {
             let path = self.paths.local_settings(folder);
@@ -390,7 +391,7 @@ impl SourceReader<'_> {
                 let (account, model) = (self.account.clone(), self.model.clone());
                 let principals = std::mem::take(&mut self.principals);
                 self.settings(Scope::Local, &path, inputs);
-                // Commands of another project are no business of this one.
+                // Hooks and accounts of another project do not apply here.
                 self.hooks.truncate(hooks);
                 self.identity_provider = identity_provider;
                 self.account = account;
@@ -443,8 +444,8 @@ impl SourceReader<'_> {
         }
     }
 
-    /// The working folder's servers and those of every folder above it, nearest first.
-    /// Rules count up to the project's root: whoever can write further up has no say here.
+    /// Reads the servers of the working folder and of every folder above it, nearest first. Rules are read only up to
+    /// the project root: users who can write to folders above it have no say here.
     fn projects(&mut self, working_folder: &Path, root: &Path, inputs: &mut MergeInputs) {
         for folder in working_folder.ancestors() {
             let source = Source::file(Scope::Project, folder.join(PROJECT_FILE));
@@ -463,7 +464,7 @@ impl SourceReader<'_> {
         }
     }
 
-    /// Plugins in the order of their names, so that the first is the same one every time.
+    /// Reads plugins in the order of their names, so that the result is stable.
     fn plugins(&mut self, inputs: &mut MergeInputs) {
         let folder = self.paths.plugins();
         let Ok(entries) = folder.read_dir() else { return };
@@ -482,7 +483,7 @@ impl SourceReader<'_> {
         }
     }
 
-    /// The connectors of the account, as it listed them the last time; none where the embedding program brings its own.
+    /// Adds the account's connectors as listed last, unless the embedding program brings its own.
     fn connectors(&mut self, embedded: &[Layer], inputs: &mut MergeInputs) {
         let Some(account) = &self.account else { return };
         if embedded.iter().any(|it| it.source.scope == Scope::Connectors) {
@@ -495,10 +496,10 @@ impl SourceReader<'_> {
         }
     }
 
-    /// A plugin's servers: from its own file, else from its manifest.
+    /// A plugin's servers: from its own file, otherwise from its manifest.
     fn plugin(&mut self, name: &str, root: &Path) -> Option<Layer> {
-        let own = Source::file(Scope::Plugin, root.join(PROJECT_FILE));
-        let found = self.layer(&own, Naming::Plugin(name), FileShape::WrappedOrBare);
+        let own_file = Source::file(Scope::Plugin, root.join(PROJECT_FILE));
+        let found = self.layer(&own_file, Naming::Plugin(name), FileShape::WrappedOrBare);
         found.or_else(|| {
             ["plugin.json", ".claude-plugin/plugin.json"].iter().find_map(|manifest| {
                 let source = Source::file(Scope::Plugin, root.join(manifest));
@@ -507,7 +508,7 @@ impl SourceReader<'_> {
         })
     }
 
-    /// The person's decisions. A store that cannot be read approves nothing, and says so.
+    /// The user's approvals. An unreadable file approves nothing and adds a problem.
     fn approvals(&mut self) -> Approvals {
         let source = Source::file(Scope::User, self.paths.approvals());
         let kind = match text_file::read_text(&self.paths.approvals(), AllowedFiles::RegularOnly) {

@@ -1,24 +1,24 @@
-//! Where Switchboard keeps its things. The caller decides the folders; the names in them are decided here.
+//! File and folder names of Switchboard's own files. The caller chooses the base folders.
 
 use std::path::{Path, PathBuf};
 
 use switchboard_config::entry::server::sha256;
 
-/// The folders that everything of ours lives in.
+/// The base folders.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Paths {
-    /// Settings of the person.
+    /// The user's settings.
     pub config: PathBuf,
-    /// What the person installed, plugins for one.
+    /// Files that the user installed, such as plugins.
     pub data: PathBuf,
-    /// What we remember, approvals for one.
+    /// State between runs, such as approvals.
     pub state: PathBuf,
-    /// What an administrator keeps. Only an administrator can write here, and nothing but the platform says where it is.
+    /// The administrator's files. Only an administrator can write here; the location depends only on the platform.
     pub managed: PathBuf,
 }
 
 impl Paths {
-    /// Everything below one folder, an administrator's files too: for programs that have no administrator.
+    /// Puts all folders below one folder, the administrator's too: for programs without an administrator.
     pub fn in_dir(folder: &Path) -> Paths {
         Paths {
             config: folder.join("config"),
@@ -28,113 +28,114 @@ impl Paths {
         }
     }
 
-    /// The person's settings for every project.
+    /// The user's settings for all projects.
     pub fn user_settings(&self) -> PathBuf {
         self.config.join("settings.json")
     }
 
-    /// The person's settings for one project, kept outside its tree.
+    /// The user's settings for one project, stored outside its tree.
     pub fn local_settings(&self, root: &Path) -> PathBuf {
         self.config.join("projects").join(project_key(root)).join("settings.json")
     }
 
-    /// Conversations that were had in one project, a file each.
+    /// Saved conversations of one project, one file each.
     pub fn conversations(&self, root: &Path) -> PathBuf {
         self.data.join("conversations").join(project_key(root))
     }
 
-    /// The folder of plugins, one folder each.
+    /// The plugins, one folder each.
     pub fn plugins(&self) -> PathBuf {
         self.data.join("plugins")
     }
 
-    /// What servers say on standard error, a file or two each.
+    /// The stderr logs, up to two files per server.
     pub fn logs(&self) -> PathBuf {
         self.state.join("logs")
     }
 
-    /// Which servers want a login, for a quarter of an hour.
+    /// The cache of servers that require a login; entries live for 15 minutes.
     pub fn auth_required_cache(&self) -> PathBuf {
         self.state.join("mcp-needs-auth-cache.json")
     }
 
-    /// Which era servers live in.
+    /// The cache of the protocol era of each server.
     pub fn era_cache(&self) -> PathBuf {
         self.state.join("eras.json")
     }
 
-    /// Logins at servers.
+    /// Stored logins.
     pub fn logins(&self) -> PathBuf {
         self.data.join("logins")
     }
 
-    /// What tools looked like when they were approved.
+    /// The pinned definitions of approved tools.
     pub fn pins(&self) -> PathBuf {
         self.state.join("pins.json")
     }
 
-    /// Who called which tool.
+    /// The audit log of tool calls.
     pub fn audit(&self) -> PathBuf {
         self.state.join("audit.jsonl")
     }
 
-    /// Results that are too large to be shown, and files that servers sent.
+    /// Large results and files from servers.
     pub fn results(&self) -> PathBuf {
         self.data.join("results")
     }
 
-    /// What servers had when we last saw them.
+    /// Cached catalogues of servers, for completion.
     pub fn completion_cache(&self) -> PathBuf {
         self.data.join("catalogues")
     }
 
-    /// What accounts said of their connectors, a file each.
+    /// Connector listings, one file per account.
     pub fn connectors(&self) -> PathBuf {
         self.data.join("connectors")
     }
 
-    /// Where running programs of ours can be spoken to.
+    /// Control sockets of running Switchboard processes.
     pub fn control_sockets(&self) -> PathBuf {
         self.state.join("running")
     }
 
-    /// What the person said of projects' servers.
+    /// The user's approvals of project servers.
     pub fn approvals(&self) -> PathBuf {
         self.state.join("approvals.json")
     }
 
-    /// An administrator's servers; while this exists they are the only ones.
+    /// The administrator's servers; while this file exists, they are the only ones.
     pub fn managed_servers(&self) -> PathBuf {
         self.managed.join("managed-mcp.json")
     }
 
-    /// An administrator's policy.
+    /// The administrator's settings and policy.
     pub fn managed_settings(&self) -> PathBuf {
         self.managed.join("managed-settings.json")
     }
 }
 
-/// A project's name as one part of a path: something to read, and what tells it from others of that name.
+/// The project's folder name and a hash of its path, as one path component.
 fn project_key(root: &Path) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '.' { c } else { '_' };
+    let sanitize =
+        |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '.' { c } else { '_' };
     let name: String = root
         .file_name()
-        .map(|name| name.to_string_lossy().chars().take(40).map(plain).collect())
+        .map(|name| name.to_string_lossy().chars().take(40).map(sanitize).collect())
         .unwrap_or_else(|| "root".to_owned());
     let key = &sha256(root.as_os_str().as_encoded_bytes())[..16];
     format!("{name}-{key}")
 }
 
-/// The file that a project keeps its servers in.
+/// The file in which a project configures its servers.
 pub const PROJECT_FILE: &str = ".mcp.json";
 
-/// The folder that a project's local settings are keyed by: the nearest one under version control,
-/// else the nearest with servers of its own, else the working folder itself.
+/// The folder that identifies a project: the nearest one with `.git`, else the nearest with a `.mcp.json`, else the
+/// working folder.
 pub fn project_root(working_folder: &Path) -> PathBuf {
-    let holding = |name: &str| {
+    let nearest_with = |name: &str| {
         working_folder.ancestors().find(|folder| folder.join(name).symlink_metadata().is_ok())
     };
-    holding(".git").or_else(|| holding(PROJECT_FILE)).unwrap_or(working_folder).to_owned()
+    nearest_with(".git").or_else(|| nearest_with(PROJECT_FILE)).unwrap_or(working_folder).to_owned()
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Keeps what a person decided on a project's servers.
+//! Stores the user's decisions on project servers.
 
 use std::path::Path;
 
@@ -10,7 +10,8 @@ use crate::sources::atomic_file;
 use crate::sources::atomic_file::{FileChangeError, Privacy};
 use crate::sources::paths::Paths;
 
-/// Notes decisions, each on a server of a project file. A damaged store is left alone: rejections may be in it.
+/// Records decisions, each on a server of a project file. Fails if the store is damaged, because it may hold
+/// rejections.
 pub fn decide(
     paths: &Paths,
     decisions: &[(&Path, &str, ApprovalDecision)],
@@ -28,8 +29,8 @@ pub fn decide(
     Ok(())
 }
 
-/// Forgets what was decided on the servers of these project files; says how many decisions that were.
-/// A damaged store is begun anew.
+/// Removes the decisions on the servers of these project files and returns how many there were. Replaces a damaged
+/// store.
 pub fn forget(paths: &Paths, files: &[&Path]) -> Result<usize, FileChangeError> {
     let mut forgotten = 0;
     atomic_file::change(&paths.approvals(), Privacy::Owner, |text| {

@@ -1,5 +1,5 @@
-//! Fetches secrets that a configuration names: from a file, from what a command prints, from the system's keychain.
-//! Late, bounded in time and size, and never in an error's text.
+//! Fetches secrets that a configuration references: from a file, a command's output or the system keychain. Fetches
+//! on use, with limits on time and size. Errors never contain secrets.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -15,18 +15,18 @@ use thiserror::Error;
 use crate::sources::text_file;
 use crate::sources::text_file::{AllowedFiles, FileContent};
 
-/// How long a command may take to print a secret. It may ask the person for a touch of a key.
+/// The timeout of a command that prints a secret. It may ask the user to touch a hardware key.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
-/// A secret larger than this is something else.
+/// The maximum size of a secret.
 const MAX_SECRET_BYTES: u64 = 65_536;
 
 /// A secret could not be fetched.
 #[derive(Debug, Error)]
 #[error("could not fetch {}", .reference.masked())]
 pub struct SecretError {
-    /// Which.
+    /// The reference.
     pub reference: SecretReference,
-    /// Why.
+    /// The reason.
     #[source]
     pub kind: SecretErrorKind,
 }
@@ -45,44 +45,44 @@ pub enum SecretErrorKind {
     Start {
         /// The program.
         program: &'static str,
-        /// What the system said.
+        /// The I/O error.
         #[source]
         source: std::io::Error,
     },
-    /// The command failed.
+    /// The command exited with a failure status.
     #[error("the command ended with {0}")]
     Failed(ExitStatus),
-    /// The command did not end.
+    /// The command did not exit in time.
     #[error("the command took longer than {} seconds", COMMAND_TIMEOUT.as_secs())]
     Timeout,
-    /// It printed more than a secret can be, or no text.
-    #[error("what came back is no text of at most {MAX_SECRET_BYTES} bytes")]
+    /// The output is too large or not UTF-8.
+    #[error("the secret is not UTF-8 text of at most {MAX_SECRET_BYTES} bytes")]
     Output,
-    /// It printed nothing.
-    #[error("nothing came back")]
+    /// The output is empty.
+    #[error("the secret is empty")]
     Empty,
 }
 
-/// Puts named secrets into a text.
+/// Replaces secret references in a text by their values.
 pub fn reveal_text(text: &ExpandedText, home: &Path) -> Result<Secret, SecretError> {
-    let mut whole = String::new();
-    for piece in text.segments() {
-        match piece {
-            TextSegment::Plain(plain) => whole.push_str(plain),
+    let mut revealed = String::new();
+    for segment in text.segments() {
+        match segment {
+            TextSegment::Plain(plain) => revealed.push_str(plain),
             TextSegment::Secret(reference) => {
-                whole.push_str(fetch_secret(reference, home)?.reveal())
+                revealed.push_str(fetch_secret(reference, home)?.reveal())
             }
         }
     }
-    Ok(Secret::new(whole))
+    Ok(Secret::new(revealed))
 }
 
-/// Fetches one secret; a line ending at its end is not part of it.
+/// Fetches one secret, without trailing line endings.
 pub fn fetch_secret(reference: &SecretReference, home: &Path) -> Result<Secret, SecretError> {
     let fetched = match reference {
-        SecretReference::File(path) => file(path, home),
-        SecretReference::Command(command) => shell(command),
-        SecretReference::Keychain(name) => keychain(name),
+        SecretReference::File(path) => read_secret_file(path, home),
+        SecretReference::Command(command) => run_shell(command),
+        SecretReference::Keychain(name) => read_keychain(name),
     };
     let fail = |kind| SecretError { reference: reference.clone(), kind };
     let mut value = fetched.map_err(fail)?;
@@ -93,7 +93,7 @@ pub fn fetch_secret(reference: &SecretReference, home: &Path) -> Result<Secret, 
     Ok(Secret::new(value))
 }
 
-fn file(path: &str, home: &Path) -> Result<String, SecretErrorKind> {
+fn read_secret_file(path: &str, home: &Path) -> Result<String, SecretErrorKind> {
     let path = match path.strip_prefix("~/") {
         Some(rest) => home.join(rest),
         None => PathBuf::from(path),
@@ -110,29 +110,28 @@ fn file(path: &str, home: &Path) -> Result<String, SecretErrorKind> {
     }
 }
 
-fn shell(command: &str) -> Result<String, SecretErrorKind> {
+fn run_shell(command: &str) -> Result<String, SecretErrorKind> {
     let (program, flag) = if cfg!(windows) { ("cmd", "/C") } else { ("sh", "-c") };
-    output(program, &[flag, command])
+    run_command(program, &[flag, command])
 }
 
-/// The platform's own tool is asked, so that a locked keychain asks the person in the usual way.
-fn keychain(name: &str) -> Result<String, SecretErrorKind> {
+/// Uses the platform's own tool, so that a locked keychain prompts the user as usual.
+fn read_keychain(name: &str) -> Result<String, SecretErrorKind> {
     if cfg!(target_os = "macos") {
-        return output(
+        return run_command(
             "security",
             &["find-generic-password", "-s", "switchboard", "-w", "-a", name],
         );
     }
-    output("secret-tool", &["lookup", "service", "switchboard", "name", name])
+    run_command("secret-tool", &["lookup", "service", "switchboard", "name", name])
 }
 
-fn output(program: &'static str, arguments: &[&str]) -> Result<String, SecretErrorKind> {
-    output_with_timeout(COMMAND_TIMEOUT, program, arguments)
+fn run_command(program: &'static str, arguments: &[&str]) -> Result<String, SecretErrorKind> {
+    run_command_with_timeout(COMMAND_TIMEOUT, program, arguments)
 }
 
-/// Runs a command and takes what it prints. It is killed, with everything it started, when it takes too
-/// long or prints too much.
-fn output_with_timeout(
+/// Runs a command and returns its output. Kills it and its descendants if it takes too long or prints too much.
+fn run_command_with_timeout(
     timeout: Duration,
     program: &'static str,
     arguments: &[&str],
@@ -145,17 +144,17 @@ fn output_with_timeout(
     let deadline = Instant::now() + timeout;
     let mut child = command.spawn().map_err(start)?;
     let stdout = child.stdout.take();
-    let (sender, printed) = mpsc::sync_channel(1);
+    let (sender, stdout_receiver) = mpsc::sync_channel(1);
     let reader = std::thread::spawn(move || {
         let mut bytes = Vec::new();
         let read = stdout.map(|pipe| pipe.take(MAX_SECRET_BYTES + 1).read_to_end(&mut bytes));
-        let _nobody_waits_any_more = sender.send(read.and(Some(bytes)).unwrap_or_default());
+        let _receiver_timed_out = sender.send(read.and(Some(bytes)).unwrap_or_default());
     });
-    let bytes = printed.recv_timeout(timeout);
+    let bytes = stdout_receiver.recv_timeout(timeout);
     let is_within_limit = bytes.as_ref().is_ok_and(|bytes| bytes.len() as u64 <= MAX_SECRET_BYTES);
-    let ended =
+    let exit_status =
         if is_within_limit { wait_for_exit(deadline, &mut child).map_err(start)? } else { None };
-    if ended.is_none() {
+    if exit_status.is_none() {
         kill_group(&child);
     }
     let status = child.wait().map_err(start)?;
@@ -164,7 +163,7 @@ fn output_with_timeout(
     if bytes.len() as u64 > MAX_SECRET_BYTES {
         return Err(SecretErrorKind::Output);
     }
-    if ended.is_none() {
+    if exit_status.is_none() {
         return Err(SecretErrorKind::Timeout);
     }
     if !status.success() {
@@ -173,13 +172,13 @@ fn output_with_timeout(
     String::from_utf8(bytes).map_err(|_| SecretErrorKind::Output)
 }
 
-/// A command may close its output and go on: it has to end too.
+/// Waits until the command exits: it may have closed its output and continue to run.
 fn wait_for_exit(deadline: Instant, child: &mut Child) -> std::io::Result<Option<ExitStatus>> {
     const POLL_INTERVAL: Duration = Duration::from_millis(2);
     loop {
-        let ended = child.try_wait()?;
-        if ended.is_some() || Instant::now() >= deadline {
-            return Ok(ended);
+        let exit_status = child.try_wait()?;
+        if exit_status.is_some() || Instant::now() >= deadline {
+            return Ok(exit_status);
         }
         std::thread::sleep(POLL_INTERVAL);
     }
@@ -208,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_read_below_home_or_by_its_full_path() {
+    fn a_secret_file_is_read_below_home_or_by_its_full_path() {
         let home = tempfile::tempdir().expect("a temp folder");
         std::fs::write(home.path().join("token"), "canary\n").expect("a file");
         std::fs::write(home.path().join("empty"), "\n").expect("a file");
@@ -218,7 +217,7 @@ mod tests {
         check(file("token"), home.path(), Err("the path must be absolute, or begin with `~/`"));
         check(file("~/none"), home.path(), Err("the file does not exist"));
         check(file("~/"), home.path(), Err("the file is a folder, not a file"));
-        check(file("~/empty"), home.path(), Err("nothing came back"));
+        check(file("~/empty"), home.path(), Err("the secret is empty"));
     }
 
     #[test]
@@ -231,12 +230,12 @@ mod tests {
             home,
             Err("the command ended with exit status: 3"),
         );
-        check(command("true"), home, Err("nothing came back"));
-        check(command("yes"), home, Err("what came back is no text of at most 65536 bytes"));
+        check(command("true"), home, Err("the secret is empty"));
+        check(command("yes"), home, Err("the secret is not UTF-8 text of at most 65536 bytes"));
         check(
             command("printf '\\377'"),
             home,
-            Err("what came back is no text of at most 65536 bytes"),
+            Err("the secret is not UTF-8 text of at most 65536 bytes"),
         );
     }
 
@@ -246,11 +245,11 @@ mod tests {
         for script in
             ["sleep 1000", "sleep 1000 & echo canary", "echo canary; exec >&-; sleep 1000"]
         {
-            let result = output_with_timeout(timeout, "sh", &["-c", script]);
+            let result = run_command_with_timeout(timeout, "sh", &["-c", script]);
             assert!(matches!(result, Err(SecretErrorKind::Timeout)), "{script}: {result:?}");
         }
         assert!(matches!(
-            output("no-such-program-anywhere", &[]),
+            run_command("no-such-program-anywhere", &[]),
             Err(SecretErrorKind::Start { .. })
         ));
     }

@@ -1,5 +1,5 @@
-//! Runs a command of the person's in the shell, for what it prints. It ends when nobody waits for it any more, and so
-//! does everything that it started. How long it may take, and what its words mean, is decided by whoever runs it.
+//! Runs a user-configured command in the shell and captures its output. Dropping the future kills the command and its
+//! descendants. The caller sets the timeout and interprets the output.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,33 +12,31 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 use tokio::time::timeout;
 
-/// How long what a command printed may take to arrive once it has ended. Who holds its streams open then is no part
-/// of the answer.
+/// How long to wait for the streams to end after the command exits. Descendants that hold them open longer are
+/// killed.
 const STREAM_GRACE: Duration = Duration::from_millis(200);
 
-/// A command, and what it is given.
+/// A command and its inputs.
 pub(crate) struct ShellCommand<'a> {
     pub(crate) command: &'a str,
-    /// What it reads.
+    /// Its standard input.
     pub(crate) input: &'a str,
     pub(crate) folder: &'a Path,
-    /// Its whole environment; ours where there is none.
+    /// Its whole environment; `None` inherits ours.
     pub(crate) variables: Option<&'a BTreeMap<String, String>>,
-    /// How much is read of each stream; one byte more says that there is more.
+    /// Limit per output stream. One byte more is read, so that the caller can see that the limit was exceeded.
     pub(crate) max_bytes: u64,
 }
 
-/// What came of a command.
+/// The result of a command.
 pub(crate) struct CommandOutput {
     pub(crate) status: ExitStatus,
-    /// On standard output.
     pub(crate) stdout: String,
-    /// On standard error.
     pub(crate) stderr: String,
 }
 
 impl ShellCommand<'_> {
-    /// Runs it in the shell, which is where people write such commands for.
+    /// Runs the command in the shell.
     pub(crate) async fn run(&self) -> io::Result<CommandOutput> {
         let (shell, flag) = if cfg!(windows) { ("cmd", "/C") } else { ("sh", "-c") };
         let mut command_line = Command::new(shell);
@@ -56,36 +54,36 @@ impl ShellCommand<'_> {
             .spawn()?;
         process_group.attach(&child);
         let stdin = child.stdin.take();
-        let feeding = async {
+        let write_input = async {
             if let Some(mut stdin) = stdin {
-                // A command that does not want to know need not read.
+                // A command need not read its input.
                 let _unread = stdin.write_all(self.input.as_bytes()).await;
             }
         };
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         let streams = async {
             tokio::join!(
-                feeding,
+                write_input,
                 read_all(stdout, self.max_bytes),
                 read_all(stderr, self.max_bytes)
             )
         };
         tokio::pin!(streams);
-        let (status, printed, complained) = tokio::select! {
-            ((), printed, complained) = &mut streams => (child.wait().await, printed, complained),
+        let (status, stdout_text, stderr_text) = tokio::select! {
+            ((), stdout_text, stderr_text) = &mut streams => (child.wait().await, stdout_text, stderr_text),
             status = child.wait() => {
-                let ((), printed, complained) = match timeout(STREAM_GRACE, &mut streams).await {
+                let ((), stdout_text, stderr_text) = match timeout(STREAM_GRACE, &mut streams).await {
                     Ok(streams) => streams,
-                    // Whom it left behind holds the streams open.
+                    // Descendants of the command hold the streams open.
                     Err(_) => {
                         process_group.kill();
                         streams.await
                     }
                 };
-                (status, printed, complained)
+                (status, stdout_text, stderr_text)
             }
         };
-        Ok(CommandOutput { status: status?, stdout: printed?, stderr: complained? })
+        Ok(CommandOutput { status: status?, stdout: stdout_text?, stderr: stderr_text? })
     }
 }
 

@@ -1,4 +1,4 @@
-//! Reads configuration files: bounded in size, never waiting on a pipe, every failure with its name.
+//! Reads configuration files with a size limit, never blocks on a pipe, and classifies every failure.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
@@ -6,28 +6,28 @@ use std::path::Path;
 
 use switchboard_config::problem::ReadFailure;
 
-/// A configuration larger than this is a mistake.
+/// The maximum size of a configuration file.
 pub const MAX_FILE_BYTES: u64 = 16_000_000;
 
-/// What there is at a path.
+/// The content at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileContent {
-    /// Nothing.
+    /// No file exists.
     Absent,
-    /// A text.
+    /// The text of the file.
     Text(String),
 }
 
-/// What may be read besides regular files.
+/// Which kinds of files may be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AllowedFiles {
-    /// Nothing: a pipe in somebody's project would keep us waiting for ever.
+    /// Only regular files: a pipe in a project would block forever.
     RegularOnly,
-    /// Pipes too, since the person named this one, as a shell's `<(…)` does.
+    /// Also pipes, because the user named the file, for example with a shell's `<(…)`.
     PipesToo,
 }
 
-/// Reads a file as text. That it is not there is an answer; everything else that fails is an error.
+/// Reads a file as text. A missing file is no error.
 pub fn read_text(path: &Path, allowed: AllowedFiles) -> Result<FileContent, ReadFailure> {
     let metadata = match path.metadata() {
         Ok(metadata) => metadata,
@@ -38,8 +38,8 @@ pub fn read_text(path: &Path, allowed: AllowedFiles) -> Result<FileContent, Read
     };
     check_kind(&metadata, allowed)?;
     let file = File::open(path).map_err(|error| unreadable(&error))?;
-    let expected = usize::try_from(metadata.len()).unwrap_or(0);
-    let mut bytes = Vec::with_capacity(expected + 1);
+    let expected_bytes = usize::try_from(metadata.len()).unwrap_or(0);
+    let mut bytes = Vec::with_capacity(expected_bytes + 1);
     file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(|error| unreadable(&error))?;
     if bytes.len() as u64 > MAX_FILE_BYTES {
         return Err(ReadFailure::TooLarge { limit: MAX_FILE_BYTES });
@@ -79,8 +79,8 @@ fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// The name of a failure. A link to nowhere is not an absent file: somebody meant something there.
-#[expect(clippy::wildcard_enum_match_arm, reason = "the system's list of failures is open")]
+/// Classifies an I/O error. A dangling link counts as an error, not as an absent file.
+#[expect(clippy::wildcard_enum_match_arm, reason = "`io::ErrorKind` is non-exhaustive")]
 pub fn unreadable(error: &io::Error) -> ReadFailure {
     if is_link_loop(error) {
         return ReadFailure::SymlinkLoop;
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_that_is_no_readable_text_has_its_own_name() {
+    fn each_kind_of_unreadable_file_has_its_own_error() {
         let home = tempfile::tempdir().expect("a temp folder");
         let at = |name: &str| home.path().join(name);
         let read = |name: &str| read_text(&at(name), AllowedFiles::RegularOnly);

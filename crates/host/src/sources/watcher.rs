@@ -1,4 +1,4 @@
-//! Follows configuration files, so that anything long-running picks changes up by itself.
+//! Watches configuration files, so that long-running programs pick up changes.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -11,39 +11,38 @@ use tokio::time::timeout;
 use crate::sources::loader;
 use crate::sources::loader::{Configuration, LastValidTexts, LoadOptions};
 
-/// Changes that come this close together are one: editors write in several steps.
+/// Changes within this time count as one: editors write in several steps.
 const DEBOUNCE: Duration = Duration::from_millis(100);
-/// The longest that a file that keeps changing is waited for.
+/// Limits how long a file that keeps changing delays the reload.
 const MAX_DEBOUNCES: usize = 20;
 
-/// Watches every file that a configuration was read from, or would be. Dropping it ends the watch.
+/// Watches every file that the configuration was read from or could be read from. Dropping it ends the watch.
 #[derive(Debug)]
 pub struct ConfigWatcher {
     options: LoadOptions,
-    /// What files said while they were whole.
     last_valid: LastValidTexts,
     watcher: RecommendedWatcher,
     watched: BTreeSet<PathBuf>,
-    /// The paths that mean something, for the watcher's thread.
+    /// The paths whose events matter, shared with the watcher's thread.
     relevant_paths: watch::Sender<Vec<PathBuf>>,
     changes: mpsc::Receiver<()>,
 }
 
 impl ConfigWatcher {
-    /// Begins to watch; `configuration` is what was read last.
+    /// Starts watching; `configuration` is the last loaded one.
     pub fn start(
         options: LoadOptions,
         configuration: &Configuration,
     ) -> notify::Result<ConfigWatcher> {
-        // One place: a change that finds it taken is part of the one that waits.
-        let (tell, changes) = mpsc::channel(1);
+        // Capacity one: a change that finds the channel full is covered by the pending one.
+        let (change_sender, changes) = mpsc::channel(1);
         let (relevant, relevant_receiver) = watch::channel(Vec::new());
         let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
             if event.is_ok_and(|event| is_relevant(&event, &relevant_receiver.borrow())) {
-                let _one_waits_already = tell.try_send(());
+                let _change_is_pending = change_sender.try_send(());
             }
         })?;
-        // What was read last did not keep the texts.
+        // `configuration` does not hold the file texts, so read them again.
         let mut last_valid = LastValidTexts::default();
         loader::reload(&options, &mut last_valid);
         let mut config_watcher = ConfigWatcher {
@@ -58,8 +57,8 @@ impl ConfigWatcher {
         Ok(config_watcher)
     }
 
-    /// The configuration after the next change. Comes back also where the change meant nothing. A file that is broken
-    /// goes on meaning what it meant, and its problem is told.
+    /// Waits for the next change and loads the configuration, which may be equal to the last one. A broken file keeps
+    /// its last valid meaning, and its problem is reported.
     pub async fn next(&mut self) -> Option<Configuration> {
         self.changes.recv().await?;
         for _ in 0..MAX_DEBOUNCES {
@@ -74,14 +73,14 @@ impl ConfigWatcher {
             });
             let (configuration, last_valid) = loading.await.ok()?;
             self.last_valid = last_valid;
-            // What came into a folder before it was watched would be missed.
+            // Changes in a folder before its watch began would be missed: load again.
             if self.update_watches(&configuration) == WatchChange::Unchanged {
                 return Some(configuration);
             }
         }
     }
 
-    /// Folders are watched, not files: files are replaced, and come later.
+    /// Watches folders, not files: files may be replaced or created later.
     fn update_watches(&mut self, configuration: &Configuration) -> WatchChange {
         let sources = configuration.sources.iter().filter_map(|it| it.source.path());
         let mut folders: BTreeSet<PathBuf> =
@@ -97,8 +96,8 @@ impl ConfigWatcher {
             let _gone_already = self.watcher.unwatch(folder);
         }
         for folder in &folders {
-            // Also those that are watched: a folder may have been made anew. One that may not be watched is one
-            // whose changes come with the next start.
+            // Watched folders are added again, because a folder may have been recreated. Changes in a folder that
+            // cannot be watched are seen at the next start.
             let _not_allowed = self.watcher.watch(folder, RecursiveMode::NonRecursive);
         }
         let is_new = !folders.is_subset(&self.watched);
@@ -107,28 +106,28 @@ impl ConfigWatcher {
     }
 }
 
-/// Are there folders that were not watched before?
+/// Whether new folders are watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WatchChange {
     Unchanged,
     Added,
 }
 
-/// Reading changes nothing, and of what happens in a folder that we watch, only little is about us: a file that is
-/// read, or would be if it were there, and the folders that lead to it.
+/// Whether an event touches a configuration file, existing or possible, or a folder above one. Read accesses do not
+/// count.
 fn is_relevant(event: &notify::Event, relevant: &[PathBuf]) -> bool {
     let is_ours = |path: &PathBuf| {
         relevant
             .iter()
             .any(|relevant| relevant.starts_with(path) || path.parent() == Some(relevant.as_path()))
     };
-    // Where too much happened at once, nobody knows what it was.
+    // The watcher lost events, so any file may have changed.
     event.need_rescan() || (!event.kind.is_access() && event.paths.iter().any(is_ours))
 }
 
-/// The folder itself, or the nearest above it that is there.
+/// The folder itself or its nearest existing ancestor.
 fn nearest_folder(folder: &Path) -> Option<PathBuf> {
-    folder.ancestors().find(|at| at.is_dir()).map(Path::to_owned)
+    folder.ancestors().find(|ancestor| ancestor.is_dir()).map(Path::to_owned)
 }
 
 #[cfg(test)]
@@ -139,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_read_and_what_leads_to_it_matters() {
+    fn only_configuration_files_and_their_ancestors_are_relevant() {
         let relevant = ["/h/.config/swb/settings.json", "/h/data/plugins"].map(PathBuf::from);
         let created = |path: &str| {
             Event::new(EventKind::Create(CreateKind::Any)).add_path(PathBuf::from(path))

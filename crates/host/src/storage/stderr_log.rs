@@ -1,5 +1,5 @@
-//! What servers say on standard error, kept on disk: a ring for each, written by one thread for all.
-//! No server waits for the disk; what comes faster than it can be written is left out, and that is noted.
+//! Stores the servers' stderr output on disk: a log of bounded size per server, written by one thread. Servers never
+//! wait for the disk; output that comes faster than it can be written is dropped and counted in the log.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -13,14 +13,14 @@ use tokio::sync::mpsc;
 
 use crate::sources::atomic_file;
 
-/// The most that is kept of a server, in two files that take turns.
+/// The maximum size of a server's log, split over two rotating files.
 pub const MAX_LOG_BYTES: u64 = 64 * 1024 * 1024;
-/// How many pieces of one server may wait.
+/// How many chunks of one server may wait.
 const QUEUE_CAPACITY: usize = 256;
-/// How many pieces of all servers may wait for the disk.
+/// How many chunks of all servers may wait for the disk.
 const DISK_QUEUE_CAPACITY: usize = 1024;
 
-/// Where what servers say is kept. Clones share the thread that writes.
+/// A handle to the stderr logs. Clones share the writer thread.
 #[derive(Debug, Clone)]
 pub struct StderrLog {
     folder: PathBuf,
@@ -33,30 +33,32 @@ enum StderrLogCommand {
         server: String,
         bytes: Bytes,
     },
-    /// Everything before this is on disk when the answer comes.
+    /// Answered when everything before it is on disk.
     Flush(tokio::sync::oneshot::Sender<()>),
 }
 
 impl StderrLog {
-    /// Keeps logs below a folder, which is made when the first is written.
+    /// Stores logs in a folder, which is created with the first write.
     pub fn open(folder: &Path) -> io::Result<StderrLog> {
         let (to_disk, commands) = blocking::sync_channel(DISK_QUEUE_CAPACITY);
         let writer = Writer { folder: folder.to_owned(), max_bytes: MAX_LOG_BYTES, open: None };
-        // Ends when the last handle is dropped; nothing is to be waited for but what `settle` waits for.
-        thread::Builder::new().name("logbook".to_owned()).spawn(move || writer.run(commands))?;
+        // The thread ends when the last handle is dropped; `flush` waits for pending writes.
+        thread::Builder::new().name("stderr-log".to_owned()).spawn(move || writer.run(commands))?;
         Ok(StderrLog { folder: folder.to_owned(), to_disk })
     }
 
-    /// A place for a server to say things to. The task that carries them over ends with the last sender.
+    /// A channel for a server's output, and the task that forwards it to the writer. The task ends when the last
+    /// sender is dropped.
     pub fn sender(&self, server: &str) -> (mpsc::Sender<Bytes>, tokio::task::JoinHandle<()>) {
-        let (sender, mut said) = mpsc::channel::<Bytes>(QUEUE_CAPACITY);
+        let (sender, mut output) = mpsc::channel::<Bytes>(QUEUE_CAPACITY);
         let (to_disk, server) = (self.to_disk.clone(), server.to_owned());
         let forwarder = tokio::spawn(async move {
             let mut dropped_bytes = 0;
-            while let Some(bytes) = said.recv().await {
+            while let Some(bytes) = output.recv().await {
                 if dropped_bytes > 0 {
-                    let note =
-                        format!("\n[{dropped_bytes} bytes came faster than they could be kept]\n");
+                    let note = format!(
+                        "\n[{dropped_bytes} bytes dropped: they came faster than the disk could write]\n"
+                    );
                     let command = StderrLogCommand::Append {
                         server: server.clone(),
                         bytes: Bytes::from(note),
@@ -79,7 +81,7 @@ impl StderrLog {
         (sender, forwarder)
     }
 
-    /// Notes something of our own in a server's log.
+    /// Writes a line of the host itself to a server's log.
     pub fn note(&self, server: &str, text: &str) {
         let line = Bytes::from(format!("[{}] {text}\n", utc_timestamp(SystemTime::now())));
         let _disk_is_slow = self
@@ -87,36 +89,37 @@ impl StderrLog {
             .try_send(StderrLogCommand::Append { server: server.to_owned(), bytes: line });
     }
 
-    /// Comes back when everything said so far is on disk.
+    /// Waits until all output so far is on disk.
     pub async fn flush(&self) {
-        let (done, settled) = tokio::sync::oneshot::channel();
+        let (done, flushed) = tokio::sync::oneshot::channel();
         let to_disk = self.to_disk.clone();
-        let asked = tokio::task::spawn_blocking(move || {
+        let sent = tokio::task::spawn_blocking(move || {
             to_disk.send(StderrLogCommand::Flush(done)).is_ok()
         });
-        if asked.await.unwrap_or(false) {
-            let _writer_gone = settled.await;
+        if sent.await.unwrap_or(false) {
+            let _writer_gone = flushed.await;
         }
     }
 
-    /// The files of a server's log, the older first. They may not be there.
+    /// The files of a server's log, older first. They may not exist.
     pub fn files(&self, server: &str) -> [PathBuf; 2] {
         files(&self.folder, server)
     }
 }
 
-/// The files of a server's log below a folder, the older first. They may not be there.
+/// The files of a server's log in a folder, older first. They may not exist.
 pub fn files(folder: &Path, server: &str) -> [PathBuf; 2] {
-    // Names of plugins' servers hold colons; nothing in a name leads out of the folder.
-    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '+' };
-    let name: String = server.chars().map(plain).collect();
+    // Plugin server names contain colons. Replacing special characters also keeps the path inside the folder.
+    let sanitize =
+        |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '+' };
+    let name: String = server.chars().map(sanitize).collect();
     [folder.join(format!("{name}.older.log")), folder.join(format!("{name}.log"))]
 }
 
 struct Writer {
     folder: PathBuf,
     max_bytes: u64,
-    /// The file that was written last: most of what comes is for the same one.
+    /// The server, file and size of the last write: consecutive writes are usually for the same server.
     open: Option<(String, File, u64)>,
 }
 
@@ -128,7 +131,7 @@ impl Writer {
                     let _disk_is_full = self.write(&server, &bytes);
                 }
                 StderrLogCommand::Flush(done) => {
-                    let _nobody_waits = done.send(());
+                    let _receiver_dropped = done.send(());
                 }
             }
         }
@@ -157,15 +160,15 @@ impl Writer {
     }
 }
 
-/// A time as people and programs read it, in UTC.
+/// A time in UTC, formatted as in RFC 3339.
 pub fn utc_timestamp(time: SystemTime) -> String {
     let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
     let (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60);
     let (year, month, day) = civil_date(days);
-    // Every call is stamped, and the formatting machinery takes ten times as long.
+    // Every call is timestamped, and `format!` takes ten times as long.
     let mut text = String::with_capacity(24);
-    for (number, smallest, after) in [
+    for (number, min_place, separator) in [
         (year, 1000, '-'),
         (month, 10, '-'),
         (day, 10, 'T'),
@@ -173,15 +176,15 @@ pub fn utc_timestamp(time: SystemTime) -> String {
         (minute, 10, ':'),
         (second, 10, 'Z'),
     ] {
-        push_digits(&mut text, number, smallest);
-        text.push(after);
+        push_digits(&mut text, number, min_place);
+        text.push(separator);
     }
     text
 }
 
-/// Writes a number with zeros in front, where it is smaller than a power of ten.
-fn push_digits(text: &mut String, number: u64, smallest: u64) {
-    let mut place = smallest;
+/// Appends a number, padded with zeros to the digits of `min_place`, a power of ten.
+fn push_digits(text: &mut String, number: u64, min_place: u64) {
+    let mut place = min_place;
     while number / place >= 10 {
         place *= 10;
     }
@@ -192,15 +195,14 @@ fn push_digits(text: &mut String, number: u64, smallest: u64) {
     }
 }
 
-/// The date that lies so many days after 1970 began. Years are counted from March, so that the day that comes and
-/// goes is their last.
+/// The date that is `days` after 1970-01-01. Years start in March, so that the leap day is their last.
 fn civil_date(days: u64) -> (u64, u64, u64) {
     const TO_1970: u64 = 719_468;
     const FOUR_CENTURIES: u64 = 146_097;
     let (era, day) = ((days + TO_1970) / FOUR_CENTURIES, (days + TO_1970) % FOUR_CENTURIES);
     let year = (day - day / 1460 + day / 36_524 - day / (FOUR_CENTURIES - 1)) / 365;
     let day = day - (365 * year + year / 4 - year / 100);
-    // Five months from March on have 153 days, and so have the next five.
+    // Any five consecutive months from March on have 153 days.
     let month = (5 * day + 2) / 153;
     let day = day - (153 * month + 2) / 5 + 1;
     let month = if month < 10 { month + 3 } else { month - 9 };
@@ -214,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_written_as_everybody_writes_them() {
+    fn timestamps_follow_rfc_3339() {
         for (seconds, expected) in [
             (0, "1970-01-01T00:00:00Z"),
             (951_827_696, "2000-02-29T12:34:56Z"),
@@ -226,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn two_files_take_turns_and_hold_no_more_than_the_bound() {
+    fn two_files_rotate_within_the_size_limit() {
         let folder = tempfile::tempdir().expect("a temp folder");
         let mut writer = Writer { folder: folder.path().join("logs"), max_bytes: 1000, open: None };
         for number in 0..500 {
@@ -238,23 +240,23 @@ mod tests {
                 files(&writer.folder, server).map(|it| fs::read_to_string(it).unwrap_or_default());
             texts.concat()
         };
-        let kept = read("a");
-        assert!((500..=1020).contains(&kept.len()), "{}", kept.len());
-        assert!(kept.ends_with("line 499\n"));
+        let logged = read("a");
+        assert!((500..=1020).contains(&logged.len()), "{}", logged.len());
+        assert!(logged.ends_with("line 499\n"));
         assert!(writer.folder.join("b+c.older.log").exists());
     }
 
     #[tokio::test]
-    async fn what_is_said_is_on_disk_once_it_is_settled() {
+    async fn output_is_on_disk_after_a_flush() {
         let folder = tempfile::tempdir().expect("a temp folder");
-        let logbook = StderrLog::open(folder.path()).expect("a thread can be started");
-        let (page, forwarder) = logbook.sender("s");
-        page.send(Bytes::from_static(b"one\n")).await.expect("the carrier listens");
-        drop(page);
+        let log = StderrLog::open(folder.path()).expect("a thread can be started");
+        let (sender, forwarder) = log.sender("s");
+        sender.send(Bytes::from_static(b"one\n")).await.expect("the forwarder receives");
+        drop(sender);
         forwarder.await.expect("it ends");
-        logbook.note("s", "started");
-        logbook.flush().await;
-        let [_, newer] = logbook.files("s");
+        log.note("s", "started");
+        log.flush().await;
+        let [_, newer] = log.files("s");
         let text = fs::read_to_string(newer).expect("it is there");
         assert!(text.starts_with("one\n[2") && text.ends_with("] started\n"), "{text}");
     }

@@ -1,5 +1,5 @@
-//! Small things that are remembered between runs, each with the time it was learnt: one JSON file a kind.
-//! A file that is lost or damaged costs nothing but a detour.
+//! Caches facts between runs, each with its time, in one JSON file per cache. A lost or damaged file only costs the
+//! work of finding out again.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,83 +17,86 @@ use crate::sources::atomic_file::{ChangeOutcome, Privacy};
 use crate::sources::text_file;
 use crate::sources::text_file::{AllowedFiles, FileContent};
 
-/// The most that one file holds; the oldest go first.
+/// The maximum number of entries in a file; the oldest are removed first.
 const MAX_ENTRIES: usize = 1000;
-/// The most files that a folder of whole files holds; the oldest go first.
+/// The maximum number of files in a folder of whole files; the oldest are removed first.
 const MAX_FILES: usize = 1000;
-/// How many changes may wait for the disk.
+/// How many writes may wait for the disk.
 const QUEUE_CAPACITY: usize = 1024;
 
-/// A file of remembered things.
+/// A cache file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TtlCache {
     path: PathBuf,
     ttl: Duration,
 }
 
-/// One change.
+/// A change to a cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CacheEdit {
-    /// Remembers something from now on.
+    /// Stores a value with the current time.
     Put {
-        /// Under what.
+        /// The key.
         key: String,
-        /// What.
+        /// The value.
         value: String,
     },
-    /// Remembers something; where that is remembered already, its time runs on.
+    /// Stores a value; if the same value is stored already, its time stays.
     PutIfChanged {
-        /// Under what.
+        /// The key.
         key: String,
-        /// What.
+        /// The value.
         value: String,
     },
-    /// Forgets something.
+    /// Removes an entry.
     Remove {
-        /// What it is under.
+        /// The key.
         key: String,
     },
 }
 
-/// Writes memories on a thread of its own, many in one go: nobody waits for the disk. Clones share the thread.
+/// Writes caches and state files on its own thread, in batches, so that callers never wait for the disk. Clones share
+/// the thread.
 #[derive(Debug, Clone)]
 pub struct StateWriter(blocking::SyncSender<WriteCommand>);
 
 #[derive(Debug)]
 enum WriteCommand {
     Edit(TtlCache, CacheEdit),
-    /// A whole file of its own.
+    /// Replaces a whole file.
     WriteFile(PathBuf, String),
-    /// Everything before this is on disk when the answer comes.
+    /// Answered when everything before it is on disk.
     Flush(oneshot::Sender<()>),
 }
 
 impl StateWriter {
     /// Starts the thread, which ends when the last handle is dropped.
     pub fn start() -> io::Result<StateWriter> {
-        let (commands, taken) = blocking::sync_channel(QUEUE_CAPACITY);
-        thread::Builder::new().name("memories".to_owned()).spawn(move || run_writer(&taken))?;
+        let (commands, command_receiver) = blocking::sync_channel(QUEUE_CAPACITY);
+        thread::Builder::new()
+            .name("state-writer".to_owned())
+            .spawn(move || run_writer(&command_receiver))?;
         Ok(StateWriter(commands))
     }
 
-    /// Has a change made soon. What finds no room costs a detour next time.
+    /// Queues a change. If the queue is full, the change is dropped.
     pub fn edit(&self, cache: &TtlCache, edit: CacheEdit) {
         let _no_room = self.0.try_send(WriteCommand::Edit(cache.clone(), edit));
     }
 
-    /// Has a whole file written soon, in a folder that holds nothing else.
+    /// Queues a whole file, in a folder that holds only such files. If the queue is full, the write is dropped.
     pub fn write_file(&self, path: PathBuf, text: String) {
         let _no_room = self.0.try_send(WriteCommand::WriteFile(path, text));
     }
 
-    /// Comes back when every change so far is on disk.
+    /// Waits until all changes so far are on disk.
     pub async fn flush(&self) {
-        let (done, settled) = oneshot::channel();
+        let (done, flushed) = oneshot::channel();
         let commands = self.0.clone();
-        let asked =
+        let sent =
             tokio::task::spawn_blocking(move || commands.send(WriteCommand::Flush(done)).is_ok());
-        if asked.await.unwrap_or(false) {
-            let _writer_gone = settled.await;
+        if sent.await.unwrap_or(false) {
+            let _writer_gone = flushed.await;
         }
     }
 }
@@ -102,17 +105,17 @@ fn run_writer(commands: &blocking::Receiver<WriteCommand>) {
     while let Ok(first) = commands.recv() {
         let mut changes: BTreeMap<PathBuf, (TtlCache, Vec<CacheEdit>)> = BTreeMap::new();
         let mut files: BTreeMap<PathBuf, String> = BTreeMap::new();
-        let mut waiting = Vec::new();
+        let mut flush_replies = Vec::new();
         for command in std::iter::once(first).chain(commands.try_iter().take(QUEUE_CAPACITY)) {
             match command {
                 WriteCommand::Edit(cache, edit) => {
-                    let place = changes.entry(cache.path.clone());
-                    place.or_insert_with(|| (cache, Vec::new())).1.push(edit);
+                    let entry = changes.entry(cache.path.clone());
+                    entry.or_insert_with(|| (cache, Vec::new())).1.push(edit);
                 }
                 WriteCommand::WriteFile(path, text) => {
                     files.insert(path, text);
                 }
-                WriteCommand::Flush(done) => waiting.push(done),
+                WriteCommand::Flush(done) => flush_replies.push(done),
             }
         }
         for (path, text) in files {
@@ -121,8 +124,8 @@ fn run_writer(commands: &blocking::Receiver<WriteCommand>) {
         for (cache, edits) in changes.into_values() {
             cache.apply(&edits);
         }
-        for done in waiting {
-            let _nobody_waits = done.send(());
+        for done in flush_replies {
+            let _receiver_dropped = done.send(());
         }
     }
 }
@@ -134,19 +137,19 @@ fn write_file(path: &Path, text: String) {
     }
 }
 
-/// Removes the oldest files where there are too many.
-fn prune_oldest(folder: &Path, most: usize) {
+/// Removes the oldest files beyond `max_files`.
+fn prune_oldest(folder: &Path, max_files: usize) {
     let Ok(entries) = fs::read_dir(folder) else { return };
-    let when = |entry: &fs::DirEntry| entry.metadata().and_then(|it| it.modified()).ok();
-    let mut files: Vec<_> = entries.flatten().map(|it| (when(&it), it.path())).collect();
+    let modified = |entry: &fs::DirEntry| entry.metadata().and_then(|it| it.modified()).ok();
+    let mut files: Vec<_> = entries.flatten().map(|it| (modified(&it), it.path())).collect();
     files.sort();
-    let surplus = files.len().saturating_sub(most);
+    let surplus = files.len().saturating_sub(max_files);
     for (_, path) in files.into_iter().take(surplus) {
         let _already_gone = fs::remove_file(path);
     }
 }
 
-/// One thing.
+/// A cached value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct CacheEntry {
     value: String,
@@ -157,17 +160,18 @@ struct CacheEntry {
 type CacheEntries = BTreeMap<String, CacheEntry>;
 
 impl TtlCache {
-    /// A file whose facts hold for so long.
+    /// A cache whose entries expire after `ttl`.
     pub fn new(path: &Path, ttl: Duration) -> TtlCache {
         TtlCache { path: path.to_owned(), ttl }
     }
 
-    /// What is remembered under a key, unless that was too long ago. Reads the file; blocks.
+    /// The value of a key, unless it has expired. Reads the file; blocks.
     pub fn get(&self, key: &str) -> Option<String> {
         self.entries().remove(key).filter(|entry| self.is_fresh(entry)).map(|entry| entry.value)
     }
 
-    /// Makes many changes in one. Blocks; a failure costs a detour next time and nothing else.
+    /// Applies several changes in one write. Blocks. A failed write is ignored: the value is found out again next
+    /// time.
     pub fn apply(&self, edits: &[CacheEdit]) {
         let current = self.entries();
         if !edits.iter().any(|edit| self.is_change(&current, edit)) {
@@ -192,7 +196,7 @@ impl TtlCache {
         });
     }
 
-    /// Forgets something. Blocks.
+    /// Removes an entry. Blocks.
     pub fn remove(&self, key: &str) {
         self.apply(&[CacheEdit::Remove { key: key.to_owned() }]);
     }
@@ -220,7 +224,7 @@ impl TtlCache {
     }
 
     fn rewrite(&self, edit: impl FnOnce(&mut CacheEntries)) {
-        let _costs_a_detour = atomic_file::change(&self.path, Privacy::Owner, |text| {
+        let _found_out_again = atomic_file::change(&self.path, Privacy::Owner, |text| {
             let mut entries: CacheEntries = serde_json::from_str(text).unwrap_or_default();
             edit(&mut entries);
             Ok(serde_json::to_string_pretty(&entries).unwrap_or_default() + "\n")
@@ -243,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_put_is_there_until_it_is_forgotten() {
+    fn a_value_stays_until_it_is_removed() {
         let folder = tempfile::tempdir().expect("a temp folder");
         let cache = TtlCache::new(&folder.path().join("state/eras.json"), HOUR);
         assert_eq!(cache.get("a"), None);
@@ -258,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_old_or_from_the_future_does_not_count() {
+    fn expired_and_future_entries_are_ignored() {
         let folder = tempfile::tempdir().expect("a temp folder");
         let path = folder.path().join("x.json");
         let text = format!(
@@ -271,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_file_is_as_good_as_none_and_is_replaced() {
+    fn a_damaged_file_counts_as_empty_and_is_replaced() {
         let folder = tempfile::tempdir().expect("a temp folder");
         let path = folder.path().join("x.json");
         std::fs::write(&path, "{nonsense").expect("written");
@@ -282,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn of_too_many_files_the_oldest_go() {
+    fn the_oldest_files_are_pruned() {
         let folder = tempfile::tempdir().expect("a temp folder");
         for number in 0..5_u64 {
             let path = folder.path().join(format!("{}.json", 9 - number));
@@ -301,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_make_room() {
+    fn the_oldest_entries_are_evicted() {
         let folder = tempfile::tempdir().expect("a temp folder");
         let path = folder.path().join("x.json");
         let start = now() - 2000;

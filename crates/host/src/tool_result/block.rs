@@ -1,4 +1,4 @@
-//! The shape of an answer: which members there are and where they lie. Nothing is copied and nothing is decoded.
+//! Parses the structure of a result without copying or decoding its content.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::json_str::JsonStr;
 
-/// The members of an answer that mean something to us.
+/// The members of a result that we use.
 #[derive(Deserialize)]
 pub(crate) struct RawResult<'a> {
     #[serde(borrow, default)]
@@ -23,13 +23,13 @@ pub(crate) struct RawResult<'a> {
     pub is_error: Option<&'a RawValue>,
 }
 
-/// Reads the members of an object. A list has none, though its elements would be taken for them.
+/// Parses the members of an object. Rejects arrays, which serde would accept for a struct.
 pub(crate) fn members<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Option<T> {
     let is_object = json.trim_ascii_start().first() == Some(&b'{');
     is_object.then(|| serde_json::from_slice(json).ok())?
 }
 
-/// The members of one piece of content, whatever kind it is of.
+/// The members of a content block of any type.
 #[derive(Deserialize)]
 struct RawBlock<'a> {
     #[serde(borrow, default, rename = "type")]
@@ -52,23 +52,23 @@ struct RawBlock<'a> {
     resource: Option<&'a RawValue>,
 }
 
-/// One piece of content.
+/// A content block.
 pub(crate) enum Block<'a> {
     Text { text: JsonStr<'a>, uri: Option<JsonStr<'a>> },
     Image { data: JsonStr<'a>, mime: Option<JsonStr<'a>> },
     Binary { data: JsonStr<'a>, mime: Option<JsonStr<'a>>, uri: Option<JsonStr<'a>> },
-    Link { uri: JsonStr<'a>, about: LinkMeta<'a>, raw: &'a RawValue },
+    Link { uri: JsonStr<'a>, meta: LinkMeta<'a>, raw: &'a RawValue },
     Unknown { kind: Option<JsonStr<'a>>, raw: &'a RawValue },
 }
 
-/// What a link says of the resource.
+/// The optional members of a resource link.
 pub(crate) struct LinkMeta<'a> {
     pub name: Option<JsonStr<'a>>,
     pub mime: Option<JsonStr<'a>>,
     pub description: Option<JsonStr<'a>>,
 }
 
-/// Longer than any URI that somebody means.
+/// Longer URIs are not accepted.
 pub(crate) const MAX_URI_BYTES: usize = 8192;
 
 fn json_str<'a>(raw: Option<&'a RawValue>) -> Option<JsonStr<'a>> {
@@ -76,15 +76,15 @@ fn json_str<'a>(raw: Option<&'a RawValue>) -> Option<JsonStr<'a>> {
 }
 
 impl<'a> Block<'a> {
-    /// Reads one piece of a tool's content. What lacks a member that its kind needs is of no kind that we know.
+    /// Parses a content block. A block without a member that its type needs is `Unknown`.
     pub(crate) fn of_content(raw: &'a RawValue) -> Block<'a> {
         let Some(members) = members::<RawBlock<'a>>(raw.get().as_bytes()) else {
             return Block::Unknown { kind: None, raw };
         };
         let kind = json_str(members.kind);
         let unknown = Block::Unknown { kind, raw };
-        let named = kind.map(|kind| kind.prefix(32)).unwrap_or_default();
-        let known = match named.as_str() {
+        let kind_name = kind.map(|kind| kind.prefix(32)).unwrap_or_default();
+        let known = match kind_name.as_str() {
             "text" => json_str(members.text).map(|text| Block::Text { text, uri: None }),
             "image" => json_str(members.data)
                 .map(|data| Block::Image { data, mime: json_str(members.mime) }),
@@ -100,7 +100,7 @@ impl<'a> Block<'a> {
         known.unwrap_or(unknown)
     }
 
-    /// Reads one resource.
+    /// Parses the contents of a resource.
     pub(crate) fn of_resource(raw: &'a RawValue) -> Block<'a> {
         Block::of_known_resource(raw).unwrap_or(Block::Unknown { kind: None, raw })
     }
@@ -117,26 +117,29 @@ impl<'a> Block<'a> {
 
     fn link(members: &RawBlock<'a>, raw: &'a RawValue) -> Option<Block<'a>> {
         let uri = json_str(members.uri).filter(|uri| uri.raw_len() <= MAX_URI_BYTES)?;
-        let about = LinkMeta {
+        let meta = LinkMeta {
             name: json_str(members.name),
             mime: json_str(members.mime),
             description: json_str(members.description),
         };
-        Some(Block::Link { uri, about, raw })
+        Some(Block::Link { uri, meta, raw })
     }
 }
 
-/// The pieces of a list, as many as are wanted, and how many there were beyond them.
+/// The first items of an array, and the number of omitted ones.
 pub(crate) struct RawItems<'a> {
-    pub taken: Vec<&'a RawValue>,
+    pub kept: Vec<&'a RawValue>,
     pub omitted: usize,
 }
 
 impl<'a> RawItems<'a> {
-    /// Reads a list; an error if it is none.
-    pub(crate) fn of(raw: &'a RawValue, most: usize) -> Result<RawItems<'a>, serde_json::Error> {
+    /// Parses an array with at most `most` items; fails on other types.
+    pub(crate) fn of(
+        raw: &'a RawValue,
+        max_items: usize,
+    ) -> Result<RawItems<'a>, serde_json::Error> {
         let mut deserializer = serde_json::Deserializer::from_str(raw.get());
-        deserializer.deserialize_seq(MaxItems(most))
+        deserializer.deserialize_seq(MaxItems(max_items))
     }
 }
 
@@ -150,16 +153,16 @@ impl<'de> Visitor<'de> for MaxItems {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<RawItems<'de>, A::Error> {
-        let mut pieces = RawItems { taken: Vec::new(), omitted: 0 };
-        while pieces.taken.len() < self.0 {
+        let mut items = RawItems { kept: Vec::new(), omitted: 0 };
+        while items.kept.len() < self.0 {
             match list.next_element()? {
-                Some(raw) => pieces.taken.push(raw),
-                None => return Ok(pieces),
+                Some(raw) => items.kept.push(raw),
+                None => return Ok(items),
             }
         }
         while list.next_element::<IgnoredAny>()?.is_some() {
-            pieces.omitted += 1;
+            items.omitted += 1;
         }
-        Ok(pieces)
+        Ok(items)
     }
 }

@@ -1,5 +1,5 @@
-//! Goes through an answer once and turns each piece of it into what is shown. Pieces are looked at where they lie in
-//! the payload; what goes to disk is decoded on its way there.
+//! Converts a result in one pass, block by block. Blocks are read in place in the payload; content for files is
+//! decoded while it is written.
 
 use std::io::{self, BufWriter, Read, Write};
 
@@ -19,16 +19,16 @@ use super::json_str::JsonStr;
 use super::mime;
 use super::mime::SNIFF_BYTES;
 use super::note::Note;
-use super::spill::{BoundedFile, SpillBudget, SpillError, SpillFile, SpillStore, plain_name};
+use super::spill::{BoundedFile, SpillBudget, SpillError, SpillFile, SpillStore, sanitized_name};
 use super::{ContentBlock, OutputLimits, ToolOutput};
 
-/// Longer than any media type that means something.
+/// Longer media types are truncated.
 const MAX_MIME_CHARS: usize = 128;
 const MAX_KIND_CHARS: usize = 64;
 const MAX_NAME_CHARS: usize = 1024;
 const MAX_DESCRIPTION_CHARS: usize = 4096;
 
-/// Padding is often forgotten, and means nothing.
+/// Accepts base64 without padding, which servers often omit.
 const LENIENT_BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new()
@@ -36,7 +36,7 @@ const LENIENT_BASE64: GeneralPurpose = GeneralPurpose::new(
         .with_decode_allow_trailing_bits(true),
 );
 
-/// One answer while it is gone through.
+/// The state of one conversion.
 pub(crate) struct OutputBuilder<'a> {
     response: &'a Bytes,
     server: &'a str,
@@ -49,13 +49,13 @@ pub(crate) struct OutputBuilder<'a> {
 
 impl<'a> OutputBuilder<'a> {
     pub(crate) fn new(
-        answer: &'a Payload,
+        response: &'a Payload,
         server: &'a str,
         limits: &'a OutputLimits,
         spill_store: &'a SpillStore,
     ) -> OutputBuilder<'a> {
         OutputBuilder {
-            response: answer.as_bytes(),
+            response: response.as_bytes(),
             server,
             limits,
             budget: SpillBudget::new(spill_store, limits.spill_bytes, limits.spill_files),
@@ -66,87 +66,87 @@ impl<'a> OutputBuilder<'a> {
     }
 
     pub(crate) fn from_tool_call(self) -> ToolOutput {
-        let Some(answer) = members::<RawResult<'a>>(self.response) else {
+        let Some(result) = members::<RawResult<'a>>(self.response) else {
             return self.unrecognised();
         };
-        match (answer.content, answer.structured) {
+        match (result.content, result.structured) {
             (Some(content), structured) => match RawItems::of(content, self.limits.blocks) {
-                Ok(pieces) if pieces.taken.is_empty() => match structured {
-                    Some(structured) => self.from_structured(structured, &answer),
-                    None => self.finish(Vec::new(), 0, &answer),
+                Ok(items) if items.kept.is_empty() => match structured {
+                    Some(structured) => self.from_structured(structured, &result),
+                    None => self.finish(Vec::new(), 0, &result),
                 },
-                Ok(pieces) => {
-                    let blocks = pieces.taken.into_iter().map(Block::of_content).collect();
-                    self.finish(blocks, pieces.omitted, &answer)
+                Ok(items) => {
+                    let blocks = items.kept.into_iter().map(Block::of_content).collect();
+                    self.finish(blocks, items.omitted, &result)
                 }
-                Err(_) => self.unrecognised_with(&answer),
+                Err(_) => self.unrecognised_with(&result),
             },
-            (None, Some(structured)) => self.from_structured(structured, &answer),
-            (None, None) => self.unrecognised_with(&answer),
+            (None, Some(structured)) => self.from_structured(structured, &result),
+            (None, None) => self.unrecognised_with(&result),
         }
     }
 
     pub(crate) fn from_resource_read(self) -> ToolOutput {
-        let Some(answer) = members::<RawResult<'a>>(self.response) else {
+        let Some(result) = members::<RawResult<'a>>(self.response) else {
             return self.unrecognised();
         };
-        let pieces = answer.contents.map(|contents| RawItems::of(contents, self.limits.blocks));
-        match pieces {
-            Some(Ok(pieces)) => {
-                let blocks = pieces.taken.into_iter().map(Block::of_resource).collect();
-                self.finish(blocks, pieces.omitted, &answer)
+        let items = result.contents.map(|contents| RawItems::of(contents, self.limits.blocks));
+        match items {
+            Some(Ok(items)) => {
+                let blocks = items.kept.into_iter().map(Block::of_resource).collect();
+                self.finish(blocks, items.omitted, &result)
             }
-            Some(Err(_)) | None => self.unrecognised_with(&answer),
+            Some(Err(_)) | None => self.unrecognised_with(&result),
         }
     }
 
-    /// Servers should say the same in their content; for those that do not, the JSON is what a model gets to see.
-    fn from_structured(mut self, structured: &'a RawValue, answer: &RawResult<'a>) -> ToolOutput {
+    /// Servers should repeat the structured content as text. If they do not, the model gets the JSON.
+    fn from_structured(mut self, structured: &'a RawValue, result: &RawResult<'a>) -> ToolOutput {
         self.notes.push(Note::FromStructured);
         let text = JsonStr::verbatim(structured.get());
-        self.finish(vec![Block::Text { text, uri: None }], 0, answer)
+        self.finish(vec![Block::Text { text, uri: None }], 0, result)
     }
 
     fn unrecognised(self) -> ToolOutput {
-        let nothing = RawResult {
+        let empty_result = RawResult {
             content: None,
             contents: None,
             structured: None,
             meta: None,
             is_error: None,
         };
-        self.unrecognised_with(&nothing)
+        self.unrecognised_with(&empty_result)
     }
 
-    fn unrecognised_with(mut self, answer: &RawResult<'a>) -> ToolOutput {
+    fn unrecognised_with(mut self, result: &RawResult<'a>) -> ToolOutput {
         self.notes.push(Note::UnexpectedShape);
         let raw = Payload::from_json(self.response.clone());
         self.blocks.push(ContentBlock::Unknown { kind: String::new(), raw });
-        self.finish(Vec::new(), 0, answer)
+        self.finish(Vec::new(), 0, result)
     }
 
     fn finish(
         mut self,
         blocks: Vec<Block<'a>>,
         omitted: usize,
-        answer: &RawResult<'a>,
+        result: &RawResult<'a>,
     ) -> ToolOutput {
         let max = self.limits.max_characters();
         let texts: Vec<JsonStr<'a>> = blocks.iter().filter_map(text_of).collect();
-        let at_most: usize = texts.iter().map(JsonStr::raw_len).sum();
-        // Only what may be too much is counted.
-        let total = match at_most <= max {
-            true => at_most,
+        let byte_total: usize = texts.iter().map(JsonStr::raw_len).sum();
+        // Count characters only if the byte length may exceed the limit.
+        let total = match byte_total <= max {
+            true => byte_total,
             false => texts.iter().map(JsonStr::char_count).sum(),
         };
-        let full = if omitted > 0 {
+        let full_text = if omitted > 0 {
             self.spill_response()
         } else if total > max {
             self.spill_text(&texts)
         } else {
             None
         };
-        let id = || full.as_ref().map(|kept| kept.id.clone());
+        let id = || full_text.as_ref().map(|file| file.id.clone());
         if omitted > 0 {
             self.notes.push(Note::PartsOmitted { parts: omitted, id: id() });
         }
@@ -157,29 +157,22 @@ impl<'a> OutputBuilder<'a> {
         for block in blocks {
             self.add_block(block, &mut characters);
         }
-        let (structured, meta) = (answer.structured, answer.meta);
+        let (structured, meta) = (result.structured, result.meta);
         let (structured, meta) =
             (structured.map(|raw| self.slice(raw)), meta.map(|raw| self.slice(raw)));
         if let Err(kind) = self.budget.sweep_if_used() {
             self.notes.push(Note::SpillFailed(kind));
         }
-        let is_error = answer.is_error.is_some_and(|raw| raw.get() == "true");
-        ToolOutput {
-            blocks: self.blocks,
-            is_error,
-            structured,
-            meta,
-            full_text: full,
-            notes: self.notes,
-        }
+        let is_error = result.is_error.is_some_and(|raw| raw.get() == "true");
+        ToolOutput { blocks: self.blocks, is_error, structured, meta, full_text, notes: self.notes }
     }
 
     fn add_block(&mut self, block: Block<'a>, characters: &mut usize) {
-        let part = match block {
-            Block::Text { text: whole, uri } => {
-                let text = whole.prefix(*characters);
-                // A text after the cut is not shown at all; an empty one was meant to be empty.
-                if text.is_empty() && whole.raw_len() > 0 {
+        let content_block = match block {
+            Block::Text { text: full, uri } => {
+                let text = full.prefix(*characters);
+                // Skip text after the limit; keep text that was empty from the start.
+                if text.is_empty() && full.raw_len() > 0 {
                     return;
                 }
                 *characters -= text.chars().count();
@@ -187,21 +180,21 @@ impl<'a> OutputBuilder<'a> {
             }
             Block::Image { data, mime } => self.picture(data, mime),
             Block::Binary { data, mime, uri } => self.save(data, mime, uri),
-            Block::Link { uri, about, raw } => self.link(uri, &about, raw),
+            Block::Link { uri, meta, raw } => self.link(uri, &meta, raw),
             Block::Unknown { kind, raw } => ContentBlock::Unknown {
                 kind: truncated(kind, MAX_KIND_CHARS).unwrap_or_default(),
                 raw: self.slice(raw),
             },
         };
-        self.blocks.push(part);
+        self.blocks.push(content_block);
     }
 
-    fn link(&self, uri: JsonStr<'a>, about: &LinkMeta<'a>, raw: &RawValue) -> ContentBlock {
+    fn link(&self, uri: JsonStr<'a>, meta: &LinkMeta<'a>, raw: &RawValue) -> ContentBlock {
         ContentBlock::Link {
             uri: uri.prefix(MAX_URI_BYTES),
-            name: truncated(about.name, MAX_NAME_CHARS),
-            mime: truncated(about.mime, MAX_MIME_CHARS),
-            description: truncated(about.description, MAX_DESCRIPTION_CHARS),
+            name: truncated(meta.name, MAX_NAME_CHARS),
+            mime: truncated(meta.mime, MAX_MIME_CHARS),
+            description: truncated(meta.description, MAX_DESCRIPTION_CHARS),
             raw: self.slice(raw),
         }
     }
@@ -209,28 +202,30 @@ impl<'a> OutputBuilder<'a> {
     fn picture(&mut self, data: JsonStr<'a>, mime: Option<JsonStr<'a>>) -> ContentBlock {
         let fitted = match self.fit(data) {
             Ok(fitted) => fitted,
-            Err(unfit) => {
-                self.notes.push(Note::ImageNotShown(unfit));
+            Err(rejection) => {
+                self.notes.push(Note::ImageNotShown(rejection));
                 return self.save(data, mime, None);
             }
         };
         let (
             FittedImage {
-                found, mime: passed_on, size, original_size: was, animation: motion, ..
+                detected_mime, mime: output_mime, size, original_size, animation, ..
             },
             base64,
         ) = fitted;
-        if truncated(mime, MAX_MIME_CHARS).is_some_and(|claimed| !is_same_type(&claimed, found)) {
-            self.notes.push(Note::MimeMismatch { actual: found });
+        if truncated(mime, MAX_MIME_CHARS)
+            .is_some_and(|claimed| !is_same_type(&claimed, detected_mime))
+        {
+            self.notes.push(Note::MimeMismatch { actual: detected_mime });
         }
-        match motion {
+        match animation {
             Animation::Animated => self.notes.push(Note::AnimationFlattened),
             Animation::Static => {}
         }
-        if size != was {
-            self.notes.push(Note::ImageResized { from: was, to: size });
+        if size != original_size {
+            self.notes.push(Note::ImageResized { from: original_size, to: size });
         }
-        ContentBlock::Image { mime: passed_on, base64, width: size.0, height: size.1 }
+        ContentBlock::Image { mime: output_mime, base64, width: size.0, height: size.1 }
     }
 
     fn fit(&mut self, data: JsonStr<'a>) -> Result<(FittedImage, String), ImageRejection> {
@@ -255,19 +250,19 @@ impl<'a> OutputBuilder<'a> {
     ) -> ContentBlock {
         let mime = truncated(mime, MAX_MIME_CHARS);
         let from_uri = truncated(uri, MAX_URI_BYTES);
-        let server = plain_name(self.server);
+        let server = sanitized_name(self.server);
         let decoded = self.budget.write(
-            |to| write_decoded(data, to),
+            |writer| write_decoded(data, writer),
             |id, head| {
-                let nature = mime::detect(head, mime.as_deref());
-                format!("{server}-{id}.{}", nature.extension)
+                let detected = mime::detect(head, mime.as_deref());
+                format!("{server}-{id}.{}", detected.extension)
             },
         );
         let written = match decoded {
             Err(SpillError::Undecodable) => {
                 self.notes.push(Note::InvalidBase64);
-                let verbatim = |to: &mut BoundedFile| {
-                    write_strings(&[data], to)?;
+                let verbatim = |writer: &mut BoundedFile| {
+                    write_strings(&[data], writer)?;
                     Ok(Vec::new())
                 };
                 self.budget.write(verbatim, |id, _| format!("{server}-{id}.base64"))
@@ -276,8 +271,8 @@ impl<'a> OutputBuilder<'a> {
         };
         match written {
             Ok(written) => {
-                let nature = mime::detect(&written.found, None);
-                let mime = nature.mime.map(str::to_owned).or(mime);
+                let detected = mime::detect(&written.output, None);
+                let mime = detected.mime.map(str::to_owned).or(mime);
                 ContentBlock::Saved { path: written.path, mime, bytes: written.bytes, from_uri }
             }
             Err(kind) => {
@@ -288,13 +283,14 @@ impl<'a> OutputBuilder<'a> {
     }
 
     fn spill_response(&mut self) -> Option<SpillFile> {
-        let whole = std::str::from_utf8(self.response).unwrap_or_default();
-        self.spill_text(&[JsonStr::verbatim(whole)])
+        let full = std::str::from_utf8(self.response).unwrap_or_default();
+        self.spill_text(&[JsonStr::verbatim(full)])
     }
 
     fn spill_text(&mut self, texts: &[JsonStr<'_>]) -> Option<SpillFile> {
-        let written =
-            self.budget.write(|to| Ok(write_strings(texts, to)?), |id, ()| format!("{id}.txt"));
+        let written = self
+            .budget
+            .write(|writer| Ok(write_strings(texts, writer)?), |id, ()| format!("{id}.txt"));
         match written {
             Ok(written) => Some(SpillFile { id: written.id, path: written.path }),
             Err(kind) => {
@@ -304,13 +300,14 @@ impl<'a> OutputBuilder<'a> {
         }
     }
 
-    /// A piece of the answer. A small piece is copied, or it would hold on to all of a large answer.
+    /// A part of the response as payload. Small parts are copied, because a slice would keep the whole response in
+    /// memory.
     fn slice(&self, raw: &RawValue) -> Payload {
-        let piece = raw.get().as_bytes();
-        if piece.len() < self.response.len() / 4 {
-            Payload::from_json(Bytes::copy_from_slice(piece))
+        let part = raw.get().as_bytes();
+        if part.len() < self.response.len() / 4 {
+            Payload::from_json(Bytes::copy_from_slice(part))
         } else {
-            Payload::from_json(self.response.slice_ref(piece))
+            Payload::from_json(self.response.slice_ref(part))
         }
     }
 }
@@ -324,30 +321,30 @@ fn text_of<'a>(block: &Block<'a>) -> Option<JsonStr<'a>> {
     }
 }
 
-fn is_same_type(claimed: &str, found: &str) -> bool {
-    // Not a registered type, but what half the world writes.
+fn is_same_type(claimed: &str, detected_mime: &str) -> bool {
+    // Not a registered type, but common.
     let claimed = if claimed.eq_ignore_ascii_case("image/jpg") { "image/jpeg" } else { claimed };
-    claimed.eq_ignore_ascii_case(found)
+    claimed.eq_ignore_ascii_case(detected_mime)
 }
 
 fn truncated(text: Option<JsonStr<'_>>, max: usize) -> Option<String> {
     text.map(|text| text.prefix(max))
 }
 
-/// Texts one after the other, each on a line of its own.
-fn write_strings(texts: &[JsonStr<'_>], to: &mut BoundedFile) -> io::Result<()> {
-    let mut to = BufWriter::with_capacity(64 * 1024, to);
+/// Writes texts, each on its own line.
+fn write_strings(texts: &[JsonStr<'_>], writer: &mut BoundedFile) -> io::Result<()> {
+    let mut writer = BufWriter::with_capacity(64 * 1024, writer);
     for (index, text) in texts.iter().enumerate() {
         if index > 0 {
-            to.write_all(b"\n")?;
+            writer.write_all(b"\n")?;
         }
-        text.write_to(&mut to)?;
+        text.write_to(&mut writer)?;
     }
-    to.flush()
+    writer.flush()
 }
 
-/// Writes what base64 stands for, and gives back the beginning of it.
-fn write_decoded(data: JsonStr<'_>, to: &mut BoundedFile) -> Result<Vec<u8>, SpillError> {
+/// Decodes base64 into a file and returns the first bytes.
+fn write_decoded(data: JsonStr<'_>, writer: &mut BoundedFile) -> Result<Vec<u8>, SpillError> {
     let mut decoder = DecoderReader::new(data.without_whitespace(), &LENIENT_BASE64);
     let mut buffer = vec![0; 64 * 1024];
     let mut head = Vec::new();
@@ -358,6 +355,6 @@ fn write_decoded(data: JsonStr<'_>, to: &mut BoundedFile) -> Result<Vec<u8>, Spi
         }
         let bytes = &buffer[..count];
         head.extend_from_slice(&bytes[..count.min(SNIFF_BYTES - head.len().min(SNIFF_BYTES))]);
-        to.write_all(bytes)?;
+        writer.write_all(bytes)?;
     }
 }

@@ -1,5 +1,5 @@
-//! Makes pictures fit for a model: decoded by a real decoder within limits, made smaller, written anew where needed.
-//! What a picture is stands in its bytes; what the server says of it is not asked.
+//! Fits images to a model's limits: decodes within limits, shrinks, and encodes again where needed. The format is
+//! detected from the bytes; the server's claim is ignored.
 
 use std::io::Cursor;
 use std::panic;
@@ -16,22 +16,22 @@ use image::{
 };
 use thiserror::Error;
 
-/// How a picture has to be.
+/// Limits on images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ImageLimits {
-    /// The most pixels of the longer side.
+    /// The maximum length of the longer side in pixels.
     pub longest_side: u32,
-    /// The most pixels in all.
+    /// The maximum number of pixels.
     pub pixels: u64,
-    /// The most characters of base64 that are passed on.
+    /// The maximum base64 length of an output image.
     pub base64: usize,
-    /// The most characters of base64 that are looked at.
+    /// The maximum base64 length of an input image.
     pub max_input_base64: usize,
-    /// The most pixels of a side that are decoded.
+    /// The maximum length of a side that is decoded, in pixels.
     pub decoded_side: u32,
-    /// The most pixels in all that are decoded.
+    /// The maximum number of pixels that are decoded.
     pub decoded_pixels: u64,
-    /// The most bytes that decoding may take.
+    /// The maximum memory of a decoder in bytes.
     pub memory: u64,
 }
 
@@ -49,41 +49,41 @@ impl Default for ImageLimits {
     }
 }
 
-/// Why a picture cannot be shown.
+/// Why an image is not shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum ImageRejection {
-    /// It is of no kind that we decode.
-    #[error("it is no PNG, JPEG, GIF or WebP")]
+    /// The format is not supported.
+    #[error("it is not a PNG, JPEG, GIF or WebP image")]
     UnsupportedFormat,
-    /// It is larger than we are willing to look at.
-    #[error("it is too large to look at")]
+    /// The image exceeds the input limits.
+    #[error("it is too large to decode")]
     TooLarge,
-    /// The decoder cannot make sense of it.
-    #[error("it is broken")]
+    /// The decoder failed.
+    #[error("it is corrupt")]
     Corrupt,
-    /// However small it is made, it takes too many bytes.
-    #[error("it cannot be made small enough")]
+    /// Even the smallest version exceeds the output limit.
+    #[error("it cannot be compressed enough")]
     Incompressible,
-    /// There are too many pictures in the answer.
-    #[error("the answer holds too many pictures")]
+    /// The result contains too many images.
+    #[error("the result contains too many images")]
     TooMany,
 }
 
-/// A picture that fits.
+/// An image within the limits.
 #[derive(Debug)]
 pub(crate) struct FittedImage {
-    /// What came.
-    pub found: &'static str,
-    /// What is passed on.
+    /// The type of the input.
+    pub detected_mime: &'static str,
+    /// The type of the output.
     pub mime: &'static str,
-    /// None where the bytes that came fit as they are.
+    /// `None` if the input bytes fit as they are.
     pub bytes: Option<Vec<u8>>,
     pub size: (u32, u32),
     pub original_size: (u32, u32),
     pub animation: Animation,
 }
 
-/// Does a picture move?
+/// Whether an image is animated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Animation {
     Static,
@@ -93,9 +93,9 @@ pub(crate) enum Animation {
 struct DecodedImage {
     image_data: DynamicImage,
     format: ImageFormat,
-    was: (u32, u32),
+    original_size: (u32, u32),
     orientation: Orientation,
-    motion: Animation,
+    animation: Animation,
 }
 
 struct EncodedImage {
@@ -104,35 +104,37 @@ struct EncodedImage {
     size: (u32, u32),
 }
 
-/// Makes a picture fit. Decoders read what strangers wrote: if one panics, the picture is broken and all else goes on.
+/// Fits an image. If a decoder panics on untrusted input, the image counts as corrupt.
 pub(crate) fn fit(bytes: &[u8], limits: &ImageLimits) -> Result<FittedImage, ImageRejection> {
     panic::catch_unwind(|| fit_unguarded(bytes, limits)).unwrap_or(Err(ImageRejection::Corrupt))
 }
 
 fn fit_unguarded(bytes: &[u8], limits: &ImageLimits) -> Result<FittedImage, ImageRejection> {
-    let DecodedImage { mut image_data, format, was, orientation, motion } = decode(bytes, limits)?;
-    let found = format.to_mime_type();
-    let size = target_size(was, limits);
-    let stays =
-        orientation == Orientation::NoTransforms && motion == Animation::Static && size == was;
-    if stays && base64_length(bytes.len()) <= limits.base64 {
+    let DecodedImage { mut image_data, format, original_size, orientation, animation } =
+        decode(bytes, limits)?;
+    let detected_mime = format.to_mime_type();
+    let size = target_size(original_size, limits);
+    let is_unchanged = orientation == Orientation::NoTransforms
+        && animation == Animation::Static
+        && size == original_size;
+    if is_unchanged && base64_length(bytes.len()) <= limits.base64 {
         return Ok(FittedImage {
-            found,
-            mime: found,
+            detected_mime,
+            mime: detected_mime,
             bytes: None,
             size,
-            original_size: was,
-            animation: motion,
+            original_size,
+            animation,
         });
     }
     image_data = resize(image_data, size)?;
     image_data.apply_orientation(orientation);
     let EncodedImage { mime, bytes, size } = encode(image_data, format, limits)?;
-    let was = oriented_size(was, orientation);
-    Ok(FittedImage { found, mime, bytes: Some(bytes), size, original_size: was, animation: motion })
+    let original_size = oriented_size(original_size, orientation);
+    Ok(FittedImage { detected_mime, mime, bytes: Some(bytes), size, original_size, animation })
 }
 
-/// The size of a picture that lies on its side, once it stands.
+/// The size of an image after its orientation is applied.
 fn oriented_size((width, height): (u32, u32), orientation: Orientation) -> (u32, u32) {
     match orientation {
         Orientation::Rotate90
@@ -165,7 +167,7 @@ fn decode(bytes: &[u8], limits: &ImageLimits) -> Result<DecodedImage, ImageRejec
     let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
     reader.limits(bounds.clone());
     let mut decoder = reader.into_decoder().map_err(decode_rejection)?;
-    // The header is read and nothing else: whoever claims a huge picture is sent away before room is made for it.
+    // Only the header is read here: images with huge dimensions are rejected before memory is allocated.
     let (width, height) = decoder.dimensions();
     let pixels = u64::from(width) * u64::from(height);
     if pixels > limits.decoded_pixels || decoder.total_bytes() > limits.memory {
@@ -176,11 +178,11 @@ fn decode(bytes: &[u8], limits: &ImageLimits) -> Result<DecodedImage, ImageRejec
     }
     let orientation = decoder.orientation().unwrap_or(Orientation::NoTransforms);
     let image_data = DynamicImage::from_decoder(decoder).map_err(decode_rejection)?;
-    let motion = detect_animation(bytes, format, &bounds);
-    Ok(DecodedImage { image_data, format, was: (width, height), orientation, motion })
+    let animation = detect_animation(bytes, format, &bounds);
+    Ok(DecodedImage { image_data, format, original_size: (width, height), orientation, animation })
 }
 
-#[expect(clippy::wildcard_enum_match_arm, reason = "the decoder's list of failures is open")]
+#[expect(clippy::wildcard_enum_match_arm, reason = "`image::ImageError` is non-exhaustive")]
 fn decode_rejection(error: image::ImageError) -> ImageRejection {
     match error {
         image::ImageError::Limits(_) => ImageRejection::TooLarge,
@@ -188,9 +190,9 @@ fn decode_rejection(error: image::ImageError) -> ImageRejection {
     }
 }
 
-#[expect(clippy::wildcard_enum_match_arm, reason = "other formats are not decoded at all")]
+#[expect(clippy::wildcard_enum_match_arm, reason = "other formats are not decoded")]
 fn detect_animation(bytes: &[u8], format: ImageFormat, bounds: &image::Limits) -> Animation {
-    let moves = match format {
+    let is_animated = match format {
         ImageFormat::Gif => GifDecoder::new(Cursor::new(bytes)).is_ok_and(|mut decoder| {
             decoder.set_limits(bounds.clone()).is_ok()
                 && decoder.into_frames().take(2).flatten().count() > 1
@@ -200,10 +202,10 @@ fn detect_animation(bytes: &[u8], format: ImageFormat, bounds: &image::Limits) -
         }
         _ => false,
     };
-    if moves { Animation::Animated } else { Animation::Static }
+    if is_animated { Animation::Animated } else { Animation::Static }
 }
 
-/// The size that a picture may have: the same shape, within both limits.
+/// The largest size with the same aspect ratio within both limits.
 fn target_size((width, height): (u32, u32), limits: &ImageLimits) -> (u32, u32) {
     let (w, h) = (f64::from(width), f64::from(height));
     let by_side = f64::from(limits.longest_side) / w.max(h);
@@ -217,14 +219,14 @@ fn scaled(side: u32, scale: f64) -> u32 {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "it is less than the side it comes from, and not negative"
+        reason = "the result is not negative and less than the input"
     )]
-    // What is whole but for the rounding of fractions is whole.
+    // The offset corrects the rounding error of results that should be integers.
     let side = (f64::from(side) * scale + 1e-6).floor() as u32;
     side.max(1)
 }
 
-/// Eight bits a channel are all that is passed on, and what the resizing is quickest with.
+/// Converts to 8 bits per channel, the output format and the fastest to resize, and resizes.
 fn resize(image_data: DynamicImage, size: (u32, u32)) -> Result<DynamicImage, ImageRejection> {
     let image_data = if image_data.color().has_alpha() {
         DynamicImage::ImageRgba8(image_data.into_rgba8())
@@ -241,28 +243,29 @@ fn resize(image_data: DynamicImage, size: (u32, u32)) -> Result<DynamicImage, Im
     Ok(smaller)
 }
 
-/// Drawings stay sharp as PNG where that is small; everything else becomes a JPEG, coarser until it fits.
+/// Encodes as PNG if that is small, which keeps drawings sharp; otherwise as JPEG with decreasing quality until it
+/// fits.
 fn encode(
     mut image_data: DynamicImage,
     format: ImageFormat,
     limits: &ImageLimits,
 ) -> Result<EncodedImage, ImageRejection> {
-    const SMALL: usize = 1024 * 1024;
+    const MAX_PNG_BASE64: usize = 1024 * 1024;
     const QUALITIES: [u8; 4] = [85, 70, 50, 30];
-    const HALVINGS: usize = 4;
-    for _ in 0..=HALVINGS {
+    const MAX_HALVINGS: usize = 4;
+    for _ in 0..=MAX_HALVINGS {
         let size = (image_data.width(), image_data.height());
         if format != ImageFormat::Jpeg {
             let bytes = as_png(&image_data)?;
-            if base64_length(bytes.len()) <= limits.base64.min(SMALL) {
+            if base64_length(bytes.len()) <= limits.base64.min(MAX_PNG_BASE64) {
                 return Ok(EncodedImage { mime: "image/png", bytes, size });
             }
         }
-        let flat = flatten_on_white(&image_data);
+        let flattened = flatten_on_white(&image_data);
         for quality in QUALITIES {
             let mut bytes = Vec::new();
             JpegEncoder::new_with_quality(&mut bytes, quality)
-                .encode_image(&flat)
+                .encode_image(&flattened)
                 .map_err(|_| ImageRejection::Corrupt)?;
             if base64_length(bytes.len()) <= limits.base64 {
                 return Ok(EncodedImage { mime: "image/jpeg", bytes, size });
@@ -281,7 +284,7 @@ fn as_png(image_data: &DynamicImage) -> Result<Vec<u8>, ImageRejection> {
     Ok(bytes)
 }
 
-/// A JPEG cannot be seen through; white is what is behind most drawings.
+/// JPEG has no transparency; white is the most likely background.
 fn flatten_on_white(image_data: &DynamicImage) -> RgbImage {
     if image_data.color() != ColorType::Rgba8 {
         return image_data.to_rgb8();
@@ -289,15 +292,15 @@ fn flatten_on_white(image_data: &DynamicImage) -> RgbImage {
     let rgba = image_data.to_rgba8();
     RgbImage::from_fn(rgba.width(), rgba.height(), |x, y| {
         let [red, green, blue, alpha] = rgba.get_pixel(x, y).0;
-        let over = |channel: u8| {
+        let blend = |channel: u8| {
             let sum = u16::from(channel) * u16::from(alpha) + 255 * (255 - u16::from(alpha));
             u8::try_from(sum / 255).unwrap_or(u8::MAX)
         };
-        Rgb([over(red), over(green), over(blue)])
+        Rgb([blend(red), blend(green), blend(blue)])
     })
 }
 
-/// How long some bytes are as base64.
+/// The length of some bytes as base64.
 pub(crate) fn base64_length(bytes: usize) -> usize {
     bytes.div_ceil(3).saturating_mul(4)
 }
@@ -307,7 +310,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_the_longer_side_and_the_number_of_pixels_are_bounded() {
+    fn both_the_longer_side_and_the_pixel_count_are_limited() {
         for (size, expected) in [
             ((3000, 1000), (1568, 522)),
             ((1500, 1500), (1072, 1072)),
@@ -321,13 +324,13 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_that_lies_on_its_side_is_set_upright() {
+    fn a_rotated_image_swaps_its_sides() {
         assert_eq!(oriented_size((3, 2), Orientation::Rotate90), (2, 3));
         assert_eq!(oriented_size((3, 2), Orientation::Rotate180), (3, 2));
     }
 
     #[test]
-    fn the_length_of_base64_is_known_before_it_is_written() {
+    fn base64_length_includes_padding() {
         for (bytes, length) in [(0, 0), (1, 4), (3, 4), (4, 8)] {
             assert_eq!(base64_length(bytes), length);
         }

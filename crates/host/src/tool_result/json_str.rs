@@ -1,11 +1,11 @@
-//! Texts inside a payload, read piece by piece where they lie: a large one is never copied whole to be looked at.
+//! JSON strings inside a payload, decoded piece by piece: a large string is never copied as a whole to be inspected.
 
 use std::io::{self, Read, Write};
 
 use memchr::memchr;
 use serde_json::value::RawValue;
 
-/// A text, as it lies in JSON.
+/// A JSON string in place.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct JsonStr<'a> {
     body: &'a str,
@@ -14,9 +14,9 @@ pub(crate) struct JsonStr<'a> {
 
 #[derive(Debug, Clone, Copy)]
 enum Encoding {
-    /// With JSON's escapes in it.
+    /// With JSON escapes.
     Escaped,
-    /// As it is meant.
+    /// Without escapes.
     Plain,
 }
 
@@ -26,7 +26,7 @@ enum Segment<'a> {
 }
 
 impl<'a> JsonStr<'a> {
-    /// The text that a piece of JSON is; none if it is something else.
+    /// The string in a JSON value; `None` for other types.
     pub(crate) fn from_raw(raw: &'a RawValue) -> Option<JsonStr<'a>> {
         let body = raw.get().strip_prefix('"')?.strip_suffix('"')?;
         let encoding = match memchr(b'\\', body.as_bytes()) {
@@ -36,12 +36,12 @@ impl<'a> JsonStr<'a> {
         Some(JsonStr { body, encoding })
     }
 
-    /// JSON itself as a text.
+    /// JSON text itself as a string.
     pub(crate) fn verbatim(body: &'a str) -> JsonStr<'a> {
         JsonStr { body, encoding: Encoding::Plain }
     }
 
-    /// Its length as it lies there; what it means is no longer than that.
+    /// The length in bytes with escapes, an upper limit for the decoded length.
     pub(crate) fn raw_len(&self) -> usize {
         self.body.len()
     }
@@ -58,7 +58,7 @@ impl<'a> JsonStr<'a> {
         self.segments().map(count).sum()
     }
 
-    /// At most so many characters from its beginning.
+    /// At most `max` characters from the start.
     pub(crate) fn prefix(&self, max: usize) -> String {
         let mut text = String::with_capacity(self.body.len().min(max));
         if self.body.len() <= max {
@@ -70,25 +70,25 @@ impl<'a> JsonStr<'a> {
             }
             return text;
         }
-        let mut left = max;
+        let mut remaining = max;
         for segment in self.segments() {
-            if left == 0 {
+            if remaining == 0 {
                 break;
             }
             match segment {
-                Segment::Span(span) => match span.char_indices().nth(left) {
+                Segment::Span(span) => match span.char_indices().nth(remaining) {
                     Some((end, _)) => {
                         text.push_str(&span[..end]);
-                        left = 0;
+                        remaining = 0;
                     }
                     None => {
                         text.push_str(span);
-                        left -= span.chars().count();
+                        remaining -= span.chars().count();
                     }
                 },
                 Segment::Character(character) => {
                     text.push(character);
-                    left -= 1;
+                    remaining -= 1;
                 }
             }
         }
@@ -107,9 +107,14 @@ impl<'a> JsonStr<'a> {
         Ok(())
     }
 
-    /// Its bytes without blanks, as a decoder of base64 wants them.
+    /// The decoded bytes without whitespace, for a base64 decoder.
     pub(crate) fn without_whitespace(&self) -> WhitespaceStripped<'a> {
-        WhitespaceStripped { pieces: self.segments(), span: b"", character: [0; 4], waiting: 0..0 }
+        WhitespaceStripped {
+            segments: self.segments(),
+            span: b"",
+            character: [0; 4],
+            pending: 0..0,
+        }
     }
 }
 
@@ -127,31 +132,31 @@ impl<'a> Iterator for Segments<'a> {
         }
         let end = match self.encoding {
             Encoding::Plain => self.rest.len(),
-            Encoding::Escaped => backslash(self.rest.as_bytes()).unwrap_or(self.rest.len()),
+            Encoding::Escaped => find_backslash(self.rest.as_bytes()).unwrap_or(self.rest.len()),
         };
         if end > 0 {
             let (span, rest) = self.rest.split_at(end);
             self.rest = rest;
             return Some(Segment::Span(span));
         }
-        let (character, length) = escape(&self.rest[1..]);
+        let (character, length) = decode_escape(&self.rest[1..]);
         self.rest = &self.rest[1 + length..];
         Some(Segment::Character(character))
     }
 }
 
-/// Where the next escape begins. In a text with many of them it is near, and there a search that looks at many bytes at
-/// a time takes longer to set up than to look.
-fn backslash(text: &[u8]) -> Option<usize> {
+/// The position of the next backslash. It is often near in strings with many escapes, where the setup of `memchr`
+/// costs more than a plain loop.
+fn find_backslash(text: &[u8]) -> Option<usize> {
     const NEAR: usize = 16;
     let (near, far) = text.split_at(text.len().min(NEAR));
     let found = near.iter().position(|byte| *byte == b'\\');
-    found.or_else(|| memchr(b'\\', far).map(|at| near.len() + at))
+    found.or_else(|| memchr(b'\\', far).map(|index| near.len() + index))
 }
 
-/// The character that an escape stands for, and how long it is after its backslash.
-/// Half of a pair is no character; it becomes a mark, and the text around it stays.
-fn escape(rest: &str) -> (char, usize) {
+/// The character of an escape and the escape's length after the backslash. A lone surrogate becomes the replacement
+/// character.
+fn decode_escape(rest: &str) -> (char, usize) {
     let Some(first) = rest.chars().next() else { return (char::REPLACEMENT_CHARACTER, 0) };
     match first {
         'n' => ('\n', 1),
@@ -159,53 +164,53 @@ fn escape(rest: &str) -> (char, usize) {
         'r' => ('\r', 1),
         'b' => ('\u{8}', 1),
         'f' => ('\u{c}', 1),
-        'u' => escape_by_number(rest),
+        'u' => decode_unicode_escape(rest),
         other => (other, other.len_utf8()),
     }
 }
 
-fn escape_by_number(rest: &str) -> (char, usize) {
-    let unit = |from: usize| {
+fn decode_unicode_escape(rest: &str) -> (char, usize) {
+    let code_unit = |from: usize| {
         rest.get(from..from + 4).and_then(|digits| u16::from_str_radix(digits, 16).ok())
     };
-    let Some(high) = unit(1) else { return (char::REPLACEMENT_CHARACTER, 1) };
+    let Some(high) = code_unit(1) else { return (char::REPLACEMENT_CHARACTER, 1) };
     if let Some(character) = char::from_u32(u32::from(high)) {
         return (character, 5);
     }
-    let low = unit(7).filter(|_| rest.get(5..7) == Some("\\u"));
+    let low = code_unit(7).filter(|_| rest.get(5..7) == Some("\\u"));
     let pair = low.and_then(|low| char::decode_utf16([high, low]).next()?.ok());
     pair.map_or((char::REPLACEMENT_CHARACTER, 5), |character| (character, 11))
 }
 
-/// See [`Words::compact`].
+/// See [`JsonStr::without_whitespace`].
 pub(crate) struct WhitespaceStripped<'a> {
-    pieces: Segments<'a>,
+    segments: Segments<'a>,
     span: &'a [u8],
     character: [u8; 4],
-    waiting: std::ops::Range<usize>,
+    pending: std::ops::Range<usize>,
 }
 
 impl Read for WhitespaceStripped<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut filled = 0;
         while filled < buffer.len() {
-            if let Some(at) = self.waiting.next() {
-                buffer[filled] = self.character[at];
+            if let Some(index) = self.pending.next() {
+                buffer[filled] = self.character[index];
                 filled += 1;
             } else if !self.span.is_empty() {
-                let (now, later) = self.span.split_at(self.span.len().min(buffer.len() - filled));
-                self.span = later;
-                for run in now.split(u8::is_ascii_whitespace) {
+                let (chunk, rest) = self.span.split_at(self.span.len().min(buffer.len() - filled));
+                self.span = rest;
+                for run in chunk.split(u8::is_ascii_whitespace) {
                     buffer[filled..filled + run.len()].copy_from_slice(run);
                     filled += run.len();
                 }
             } else {
-                match self.pieces.next() {
+                match self.segments.next() {
                     None => break,
                     Some(Segment::Span(span)) => self.span = span.as_bytes(),
                     Some(Segment::Character(character)) if character.is_ascii_whitespace() => {}
                     Some(Segment::Character(character)) => {
-                        self.waiting = 0..character.encode_utf8(&mut self.character).len();
+                        self.pending = 0..character.encode_utf8(&mut self.character).len();
                     }
                 }
             }
@@ -228,7 +233,7 @@ mod tests {
         let raw = raw(json);
         let json_str = JsonStr::from_raw(&raw).expect("a text");
         let mut written = Vec::new();
-        json_str.write_to(&mut written).expect("memory takes everything");
+        json_str.write_to(&mut written).expect("writing to memory succeeds");
         assert_eq!(String::from_utf8(written).expect("text"), expected);
         assert_eq!(json_str.char_count(), expected.chars().count());
         for max in 0..expected.chars().count() + 2 {
@@ -237,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn escapes_mean_what_json_says() {
+    fn escapes_are_decoded_as_in_json() {
         check(r#""plain ü 😀""#, "plain ü 😀");
         check(r#""a\n\t\r\b\f\"\\\/z""#, "a\n\t\r\u{8}\u{c}\"\\/z");
         check(r#""\u00fc\ud83d\ude00 \u0000""#, "ü😀 \0");
@@ -245,21 +250,21 @@ mod tests {
     }
 
     #[test]
-    fn half_a_pair_is_a_mark_and_what_follows_stays() {
+    fn a_lone_surrogate_becomes_the_replacement_character() {
         check(r#""\ud83dx""#, "\u{fffd}x");
         check(r#""\ude00\ud83d\ud83d\ude00""#, "\u{fffd}\u{fffd}😀");
         check(r#""\ud83d\n""#, "\u{fffd}\n");
     }
 
     #[test]
-    fn what_is_no_text_has_no_words() {
+    fn other_json_types_are_not_strings() {
         for json in ["5", "null", "{}", "[\"a\"]"] {
             assert!(JsonStr::from_raw(&raw(json)).is_none(), "{json}");
         }
     }
 
     #[test]
-    fn blanks_and_escapes_are_no_part_of_base64() {
+    fn whitespace_is_stripped_and_escapes_are_decoded() {
         let raw = raw(r#"" YW\nJ\/ \r\nZ\u0047==""#);
         let mut text = String::new();
         JsonStr::from_raw(&raw)
@@ -272,7 +277,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_text_reads_back_as_itself(text in ".{0,40}", max in 0usize..50) {
+        fn every_string_round_trips(text in ".{0,40}", max in 0usize..50) {
             let raw = raw(&serde_json::Value::from(text.as_str()).to_string());
             let json_str = JsonStr::from_raw(&raw).expect("a text");
             prop_assert_eq!(json_str.char_count(), text.chars().count());
@@ -280,9 +285,9 @@ mod tests {
         }
 
         #[test]
-        fn no_escape_makes_it_panic(body in "[\\\\ud8c0-9a-fü\"]{0,30}") {
+        fn no_escape_panics(body in "[\\\\ud8c0-9a-fü\"]{0,30}") {
             let json_str = JsonStr { body: &body, encoding: Encoding::Escaped };
-            let _whatever_it_is = json_str.prefix(usize::MAX);
+            let _any_result = json_str.prefix(usize::MAX);
         }
     }
 }

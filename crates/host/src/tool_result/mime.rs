@@ -1,22 +1,22 @@
-//! What bytes are: found in the bytes themselves, and only where they do not say, what the server claims.
+//! Detects media types from the bytes; uses the server's claim only where the bytes are ambiguous.
 
-/// How much of a file is looked at.
+/// How many bytes are inspected.
 pub(crate) const SNIFF_BYTES: usize = 8192;
 
-/// What bytes are, and what a file of them is called.
+/// A detected media type and its file extension.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct DetectedType {
-    /// Found in the bytes; none if they do not say.
+    /// The type detected from the bytes; `None` if they are ambiguous.
     pub mime: Option<&'static str>,
-    /// Without a dot; ours, never the server's.
+    /// The extension without a dot, from our own list, never from the server.
     pub extension: &'static str,
 }
 
-/// Looks at the beginning of some bytes, and at what the server says of them.
+/// Detects the type from the first bytes and the server's claim.
 pub(crate) fn detect(head: &[u8], claimed: Option<&str>) -> DetectedType {
     let by_claim = claimed.and_then(extension_of);
     match infer::get(head) {
-        // A vector graphic is XML, and a page may be anything: there the server knows better.
+        // For text formats such as XML and HTML, the server's claim is more precise.
         Some(kind) if kind.matcher_type() != infer::MatcherType::Text => DetectedType {
             mime: Some(kind.mime_type()),
             extension: plain_extension(kind.extension()),
@@ -29,13 +29,13 @@ pub(crate) fn detect(head: &[u8], claimed: Option<&str>) -> DetectedType {
     }
 }
 
-/// Every extension that we give is short and plain; the keeping relies on it.
+/// Restricts extensions to short lower-case names; the spill store relies on it.
 fn plain_extension(extension: &'static str) -> &'static str {
     let is_plain = extension.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
     if is_plain && (1..=8).contains(&extension.len()) { extension } else { "bin" }
 }
 
-/// The extension that belongs to a type, parameters aside.
+/// The extension of a media type; parameters are ignored.
 fn extension_of(mime: &str) -> Option<&'static str> {
     const KNOWN: &[(&str, &str)] = &[
         ("application/gzip", "gz"),
@@ -93,19 +93,19 @@ mod tests {
     use super::*;
 
     fn check(head: &[u8], claimed: Option<&str>, mime: Option<&'static str>, extension: &str) {
-        let nature = detect(head, claimed);
-        assert_eq!((nature.mime, nature.extension), (mime, extension), "{claimed:?}");
+        let detected = detect(head, claimed);
+        assert_eq!((detected.mime, detected.extension), (mime, extension), "{claimed:?}");
     }
 
     #[test]
-    fn bytes_are_believed_before_the_server() {
+    fn detected_types_take_precedence_over_claims() {
         check(b"\x89PNG\r\n\x1a\n", Some("audio/wav"), Some("image/png"), "png");
         check(b"RIFF\x00\x00\x00\x00WAVEfmt ", None, Some("audio/x-wav"), "wav");
         check(b"%PDF-1.7", Some("application/../../x"), Some("application/pdf"), "pdf");
     }
 
     #[test]
-    fn the_server_is_believed_where_bytes_do_not_say() {
+    fn claims_count_where_the_bytes_are_ambiguous() {
         check(b"a,b\n1,2", Some("text/CSV; charset=utf-8"), None, "csv");
         check(b"<?xml version=\"1.0\"?><svg/>", Some("image/svg+xml"), None, "svg");
         check(b"<?xml version=\"1.0\"?><a/>", Some("nonsense"), None, "xml");

@@ -1,4 +1,4 @@
-//! What is said about an answer. All words here are ours: nothing of the server's is in them.
+//! Notes about a converted result. Their texts contain nothing from the server.
 
 use std::fmt;
 
@@ -11,45 +11,45 @@ pub const READ_RESULT: &str = "ReadMcpResult";
 /// Something that was done to an answer, or was odd about it.
 #[derive(Debug)]
 pub enum Note {
-    /// Text was cut.
+    /// Text was truncated.
     Truncated {
-        /// How many characters are shown.
+        /// The number of characters shown.
         shown: usize,
-        /// How many there were.
+        /// The total number of characters.
         of: usize,
-        /// What the whole text is kept under; none if it could not be kept.
+        /// The id of the saved text; `None` if it could not be saved.
         id: Option<ResultId>,
     },
-    /// Some parts were too many.
+    /// Blocks beyond the limit were omitted.
     PartsOmitted {
-        /// How many.
+        /// The number of omitted blocks.
         parts: usize,
-        /// What the whole answer is kept under; none if it could not be kept.
+        /// The id of the saved response; `None` if it could not be saved.
         id: Option<ResultId>,
     },
-    /// A picture was made smaller.
+    /// An image was resized.
     ImageResized {
-        /// Its width and height before.
+        /// The width and height before.
         from: (u32, u32),
-        /// Its width and height now.
+        /// The width and height now.
         to: (u32, u32),
     },
-    /// Only the first frame of a moving picture is shown.
+    /// Only the first frame of an animation is shown.
     AnimationFlattened,
-    /// A picture is something other than the server says.
+    /// An image does not have the type that the server claims.
     MimeMismatch {
-        /// What it is.
+        /// The detected type.
         actual: &'static str,
     },
-    /// A picture is not shown; it lies in a file.
+    /// An image is not shown but saved to a file.
     ImageNotShown(ImageRejection),
-    /// Something called itself base64 and is not; it is saved as it came.
+    /// Data is not valid base64 and was saved as it came.
     InvalidBase64,
-    /// The answer is not shaped as the protocol says; it is passed on as it came.
+    /// The result does not match the protocol and is passed on as it came.
     UnexpectedShape,
-    /// There was no content, so the structured content stands in for it.
+    /// The result has no content, so its structured content is shown.
     FromStructured,
-    /// Something could not be kept.
+    /// Something could not be saved.
     SpillFailed(SpillError),
 }
 
@@ -57,30 +57,30 @@ impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Note::Truncated { shown, of, id } => {
-                write!(f, "the text is cut: {shown} of {of} characters are shown; ")?;
+                write!(f, "the text is truncated: {shown} of {of} characters are shown; ")?;
                 write_rest(f, id.as_ref())
             }
             Note::PartsOmitted { parts, id } => {
-                write!(f, "{parts} parts of the answer are left out; ")?;
+                write!(f, "{parts} content blocks are omitted; ")?;
                 write_rest(f, id.as_ref())
             }
             Note::ImageResized { from, to } => {
                 let ((w, h), (width, height)) = (from, to);
-                write!(f, "a picture of {w}x{h} pixels was made smaller, to {width}x{height}")
+                write!(f, "an image was resized from {w}x{h} to {width}x{height} pixels")
             }
             Note::AnimationFlattened => f.write_str("a moving picture is shown by its first frame"),
             Note::MimeMismatch { actual } => {
                 write!(f, "a picture is {actual} and not what the server says")
             }
             Note::ImageNotShown(rejection) => {
-                write!(f, "a picture was saved and not shown: {rejection}")
+                write!(f, "an image was saved and not shown: {rejection}")
             }
-            Note::InvalidBase64 => f.write_str("data is not base64 and was saved as it came"),
-            Note::UnexpectedShape => f.write_str("the answer is not shaped as the protocol says"),
+            Note::InvalidBase64 => f.write_str("data is not valid base64 and was saved as it came"),
+            Note::UnexpectedShape => f.write_str("the result does not match the protocol"),
             Note::FromStructured => {
-                f.write_str("the answer has no content; its structured content is shown")
+                f.write_str("the result has no content; its structured content is shown")
             }
-            Note::SpillFailed(kind) => write!(f, "something could not be kept: {kind}"),
+            Note::SpillFailed(kind) => write!(f, "something could not be saved: {kind}"),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! What is passed on of an answer, without holding anybody up: little text is looked at where we are, everything
-//! else on a thread that may take its time, and answers with pictures only so many at once.
+//! Converts results without blocking the runtime: small text results inline, others on a blocking thread, and only a
+//! limited number with images at a time.
 
 use std::sync::{Arc, LazyLock};
 
@@ -11,36 +11,36 @@ use crate::tool_result;
 use crate::tool_result::spill::SpillStore;
 use crate::tool_result::{OutputLimits, ToolOutput};
 
-/// How many answers have their pictures decoded at once. Each may take some two hundred megabytes meanwhile.
+/// How many results may decode images at a time. Each may need some 200 MB.
 pub(crate) const MAX_CONCURRENT_IMAGE_DECODES: usize = 4;
-/// An answer of at most so many bytes is looked at where we are, if all of it is text.
+/// The maximum size of a text result that is converted inline.
 const INLINE_BYTES: usize = 16 * 1024;
 
-/// What pictures and other binary data are members of, and what hides the names of members.
+/// Keys of binary data, and the escape that could hide a key.
 static BINARY_MARKERS: LazyLock<[Finder<'static>; 3]> =
     LazyLock::new(|| ["\"data\"", "\"blob\"", "\\u"].map(Finder::new));
 
-/// How much there is to do for an answer.
+/// How expensive the conversion of a result may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Workload {
-    /// Next to nothing: all of it is text that is shown, and nothing goes to disk.
+    /// Only text that is shown; nothing goes to disk.
     Inline,
-    /// Some reading, perhaps some writing.
+    /// Parsing and maybe writing to disk.
     Blocking,
-    /// Pictures, perhaps.
+    /// May contain images.
     ImageDecode,
 }
 
-/// A doubt makes it heavier.
+/// Estimates the workload. In doubt, the heavier one.
 fn workload(response: &Payload, limits: &OutputLimits) -> Workload {
     let bytes = response.as_bytes();
     let [data, blob, escape] = &*BINARY_MARKERS;
     let may_hold = |marker: &Finder<'_>| marker.find(bytes).is_some();
-    // Names of members may be written with escapes, so that they cannot be looked for.
+    // Keys may contain escapes, so that a search for them would fail.
     if may_hold(data) || may_hold(escape) {
         return Workload::ImageDecode;
     }
-    // Two bytes are the least that a part takes, one the least that a character does.
+    // A block has at least two bytes, a character at least one.
     let is_shown = bytes.len() <= limits.max_characters() && bytes.len() / 2 <= limits.blocks;
     match bytes.len() <= INLINE_BYTES && is_shown && !may_hold(blob) {
         true => Workload::Inline,
@@ -58,7 +58,7 @@ pub(crate) async fn bound_response(
     let slot = match workload(&response, &limits) {
         Workload::Inline => return tool_result::from_tool_call(&response, server, &limits, spill),
         Workload::Blocking => None,
-        // It goes with the work: a caller who leaves does not make room before the work is done.
+        // The permit moves into the task: a caller that leaves does not free it before the work is done.
         Workload::ImageDecode => image_slots.clone().acquire_owned().await.ok(),
     };
     let (server, spill) = (server.to_owned(), spill.clone());
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_a_picture_is_one_and_what_may_go_to_disk_is_much() {
+    fn possible_images_and_disk_writes_are_not_inline() {
         check(&json!([{"type": "text", "text": "hello"}]), Workload::Inline);
         check(&json!([{"type": "text", "text": "x".repeat(INLINE_BYTES)}]), Workload::Blocking);
         check(
@@ -110,46 +110,46 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn pictures_wait_for_a_place_and_texts_do_not() {
+    async fn images_wait_for_a_permit_and_texts_do_not() {
         let folder = tempfile::tempdir().expect("a temp folder");
         let spill = SpillStore::in_data_folder(folder.path());
         let image_slots = Arc::new(Semaphore::new(1));
         let taken = image_slots.clone().acquire_owned().await.expect("it is open");
-        let bounded = |content: Json| {
+        let bound = |content: Json| {
             bound_response(&image_slots, "s", (OutputLimits::default(), &spill), payload(&content))
         };
-        let text = bounded(json!([{"type": "text", "text": "hello"}]));
+        let text = bound(json!([{"type": "text", "text": "hello"}]));
         assert!(
             text.now_or_never()
                 .is_some_and(|it| matches!(it.blocks[..], [ContentBlock::Text { .. }]))
         );
-        let mut picture = Box::pin(bounded(json!([{"type": "image", "data": "no picture"}])));
-        assert!(picture.as_mut().now_or_never().is_none());
-        let long = bounded(json!([{"type": "text", "text": "x".repeat(INLINE_BYTES)}]));
-        let soon = Duration::from_secs(20);
-        tokio::time::timeout(soon, long).await.expect("it waits for no picture");
-        assert!(picture.as_mut().now_or_never().is_none());
+        let mut image = Box::pin(bound(json!([{"type": "image", "data": "no image"}])));
+        assert!(image.as_mut().now_or_never().is_none());
+        let long = bound(json!([{"type": "text", "text": "x".repeat(INLINE_BYTES)}]));
+        let timeout = Duration::from_secs(20);
+        tokio::time::timeout(timeout, long).await.expect("it needs no permit");
+        assert!(image.as_mut().now_or_never().is_none());
         drop(taken);
-        tokio::time::timeout(soon, picture).await.expect("its turn has come");
+        tokio::time::timeout(timeout, image).await.expect("the permit is free");
         assert_eq!(image_slots.available_permits(), 1);
     }
 
     proptest! {
         #[test]
-        fn what_is_little_leaves_nothing_on_disk(
+        fn inline_results_leave_nothing_on_disk(
             texts in prop::collection::vec("[a-z\"\\\\ü]{0,40}", 0..8),
             characters in 0usize..400,
-            parts in 0usize..6,
+            blocks_limit in 0usize..6,
         ) {
             let folder = tempfile::tempdir().expect("a temp folder");
             let spill = SpillStore::in_data_folder(folder.path());
-            let limits = OutputLimits { characters, blocks: parts, ..OutputLimits::default() };
+            let limits = OutputLimits { characters, blocks: blocks_limit, ..OutputLimits::default() };
             let blocks: Vec<Json> =
                 texts.iter().map(|text| json!({"type": "text", "text": text})).collect();
             let response = payload(&json!(blocks));
             if workload(&response, &limits) == Workload::Inline {
-                let yielded = tool_result::from_tool_call(&response, "s", &limits, &spill);
-                prop_assert!(yielded.full_text.is_none() && !spill.folder.exists());
+                let output = tool_result::from_tool_call(&response, "s", &limits, &spill);
+                prop_assert!(output.full_text.is_none() && !spill.folder.exists());
             }
         }
     }

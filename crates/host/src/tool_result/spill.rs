@@ -1,5 +1,5 @@
-//! The folder that results are kept in: whole texts under an id, and everything that is not shown but saved.
-//! Files are the owner's alone, their names are ours and cannot be guessed, and the oldest leave first.
+//! Stores large results on disk: whole texts under an id, and content that is saved instead of shown. Files are
+//! private, have unguessable names chosen by us, and are removed oldest first.
 
 use std::collections::hash_map::RandomState;
 use std::fmt;
@@ -13,23 +13,23 @@ use tempfile::NamedTempFile;
 use thiserror::Error;
 
 const DRAFT_PREFIX: &str = ".swb-draft-";
-/// A draft that old belongs to a process that was killed.
+/// Drafts older than this belong to killed processes.
 const DRAFT_MAX_AGE: Duration = Duration::from_secs(60 * 60);
 const ID_LENGTH: usize = 24;
 
-/// Where results are kept, how many bytes of them, and how long.
+/// The folder of saved results and its limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpillStore {
-    /// The folder, which is made when the first is kept.
+    /// The folder, created with the first file.
     pub folder: PathBuf,
-    /// The most bytes, all results together.
+    /// The maximum number of bytes of all files together.
     pub max_bytes: u64,
-    /// The longest that one is kept.
+    /// The maximum age of a file.
     pub max_age: Duration,
 }
 
 impl SpillStore {
-    /// Keeps results below the folder of the person's data: at most a gigabyte, for thirty days.
+    /// Stores results in the user's data folder: at most 1 GB for 30 days.
     pub fn in_data_folder(data: &Path) -> SpillStore {
         SpillStore {
             folder: data.join("results"),
@@ -38,16 +38,16 @@ impl SpillStore {
         }
     }
 
-    /// The file of a whole text. It may be gone.
+    /// The file of a saved text. It may have been removed.
     pub fn path(&self, id: &ResultId) -> PathBuf {
         self.folder.join(format!("{id}.txt"))
     }
 
-    /// Removes what is too old, then the oldest until the rest is not too much. Only files that we named go.
+    /// Removes expired files, then the oldest until the rest is within the limit. Touches only files with our names.
     pub fn sweep(&self, now: SystemTime) -> io::Result<()> {
-        let mut kept = Vec::new();
+        let mut files = Vec::new();
         for entry in fs::read_dir(&self.folder)?.flatten() {
-            // Of the entry itself: where a link leads is none of our business.
+            // The metadata of the entry itself, not of a link's target.
             let Ok(metadata) = entry.metadata() else { continue };
             let Some(role) = role(&entry.file_name().to_string_lossy()) else { continue };
             if !metadata.is_file() {
@@ -61,12 +61,12 @@ impl SpillStore {
             if now.duration_since(written).is_ok_and(|age| age > max_age) {
                 remove(&entry.path());
             } else if role == Role::Result {
-                kept.push((written, metadata.len(), entry.path()));
+                files.push((written, metadata.len(), entry.path()));
             }
         }
-        kept.sort();
-        let mut total: u64 = kept.iter().map(|(_, size, _)| size).sum();
-        for (_, size, path) in kept {
+        files.sort();
+        let mut total: u64 = files.iter().map(|(_, size, _)| size).sum();
+        for (_, size, path) in files {
             if total <= self.max_bytes {
                 break;
             }
@@ -76,7 +76,7 @@ impl SpillStore {
         Ok(())
     }
 
-    /// Makes the folder, and refuses one that is not the person's own.
+    /// Creates the folder, and rejects one that belongs to another user.
     fn prepare(&self) -> Result<(), SpillError> {
         let mut builder = fs::DirBuilder::new();
         builder.recursive(true);
@@ -106,12 +106,12 @@ impl SpillStore {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
-    /// Somebody is writing it, or was killed while writing.
+    /// A file that is being written, or whose process was killed.
     Draft,
     Result,
 }
 
-/// What a file of this name is to us; none if the name is not one of ours.
+/// The role of a file by its name; `None` for names that are not ours.
 fn role(name: &str) -> Option<Role> {
     if name.starts_with(DRAFT_PREFIX) {
         return Some(Role::Draft);
@@ -125,7 +125,7 @@ fn remove(path: &Path) {
     let _already_gone = fs::remove_file(path);
 }
 
-/// Opens a kept file for reading. A link is not followed, and a pipe is not waited for.
+/// Opens a saved file for reading. Does not follow links or block on a pipe.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true);
@@ -143,17 +143,17 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
     }
 }
 
-/// What a kept result is asked for by.
+/// The id of a saved result.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ResultId(String);
 
-/// The text is no id of a result.
+/// The text is not a result id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("that is no id of a result: an id is {ID_LENGTH} digits from 0 to f")]
+#[error("not a result id: an id has {ID_LENGTH} hexadecimal digits")]
 pub struct InvalidResultId;
 
 impl ResultId {
-    /// Reads an id that somebody typed. What passes is never more than the name of a file.
+    /// Parses an id from user input. A valid id is always a plain file name.
     pub fn parse(text: &str) -> Result<ResultId, InvalidResultId> {
         let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
         if text.len() == ID_LENGTH && text.bytes().all(is_digit) {
@@ -163,7 +163,7 @@ impl ResultId {
         }
     }
 
-    /// A new one. The hasher's keys are the system's random numbers, and without them nobody knows the next id.
+    /// A new, unguessable id: the keys of `RandomState` come from the system's random numbers.
     fn random() -> ResultId {
         let draw = || RandomState::new().hash_one((SystemTime::now(), std::process::id()));
         let (high, low) = (draw(), draw() & u64::from(u32::MAX));
@@ -177,36 +177,36 @@ impl fmt::Display for ResultId {
     }
 }
 
-/// A whole text on disk.
+/// A saved text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpillFile {
-    /// What it is asked for by.
+    /// The id for reading it.
     pub id: ResultId,
-    /// Where it is.
+    /// The path of the file.
     pub path: PathBuf,
 }
 
-/// Why something could not be kept.
+/// Why content could not be saved.
 #[derive(Debug, Error)]
 pub enum SpillError {
-    /// One answer would leave too many bytes.
-    #[error("one answer may leave no more on disk")]
+    /// The result exceeds its limit of bytes.
+    #[error("the result exceeds its limit of bytes on disk")]
     TooManyBytes,
-    /// One answer would leave too many files.
-    #[error("one answer may leave no more files on disk")]
+    /// The result exceeds its limit of files.
+    #[error("the result exceeds its limit of files on disk")]
     TooManyFiles,
-    /// The folder is a link, a file or somebody else's.
-    #[error("the folder for results is a link or belongs to somebody else")]
+    /// The folder is a link, a file, or belongs to another user.
+    #[error("the folder for results is a link or belongs to another user")]
     ForeignFolder,
-    /// What should be saved could not be decoded.
+    /// The content could not be decoded.
     #[error("it could not be decoded")]
     Undecodable,
-    /// The system would not let us.
-    #[error("the system refused ({})", .0.kind())]
+    /// An I/O operation failed.
+    #[error("an I/O operation failed ({})", .0.kind())]
     Io(#[from] io::Error),
 }
 
-/// What one answer may still leave on disk.
+/// What one result may still write to disk.
 #[derive(Debug)]
 pub(crate) struct SpillBudget<'k> {
     store: &'k SpillStore,
@@ -215,13 +215,13 @@ pub(crate) struct SpillBudget<'k> {
     used: bool,
 }
 
-/// A file that was written.
+/// A written file.
 pub(crate) struct WrittenFile<T> {
     pub id: ResultId,
     pub path: PathBuf,
     pub bytes: u64,
-    /// What the writing found out.
-    pub found: T,
+    /// The output of the write function.
+    pub output: T,
 }
 
 impl<'k> SpillBudget<'k> {
@@ -229,7 +229,7 @@ impl<'k> SpillBudget<'k> {
         SpillBudget { store, bytes, files, used: false }
     }
 
-    /// Writes a file: whole or not at all, and over no other.
+    /// Writes a file atomically, without overwriting another.
     pub(crate) fn write<T>(
         &mut self,
         write: impl FnOnce(&mut BoundedFile) -> Result<T, SpillError>,
@@ -241,24 +241,24 @@ impl<'k> SpillBudget<'k> {
         self.store.prepare()?;
         let folder = &self.store.folder;
         let draft = tempfile::Builder::new().prefix(DRAFT_PREFIX).tempfile_in(folder)?;
-        let mut to = BoundedFile { draft, left: self.bytes, written: 0 };
-        let found = match write(&mut to) {
-            Ok(found) => found,
+        let mut draft_file = BoundedFile { draft, remaining: self.bytes, written: 0 };
+        let output = match write(&mut draft_file) {
+            Ok(output) => output,
             Err(SpillError::Io(error)) if error.kind() == io::ErrorKind::FileTooLarge => {
                 return Err(SpillError::TooManyBytes);
             }
             Err(kind) => return Err(kind),
         };
         let id = ResultId::random();
-        let path = folder.join(name(&id, &found));
-        to.draft.persist_noclobber(&path).map_err(|error| error.error)?;
-        self.bytes -= to.written;
+        let path = folder.join(name(&id, &output));
+        draft_file.draft.persist_noclobber(&path).map_err(|error| error.error)?;
+        self.bytes -= draft_file.written;
         self.files -= 1;
         self.used = true;
-        Ok(WrittenFile { id, path, bytes: to.written, found })
+        Ok(WrittenFile { id, path, bytes: draft_file.written, output })
     }
 
-    /// Makes room for the next, if anything was written.
+    /// Removes old files if something was written.
     pub(crate) fn sweep_if_used(self) -> Result<(), SpillError> {
         if self.used {
             self.store.sweep(SystemTime::now())?;
@@ -267,21 +267,21 @@ impl<'k> SpillBudget<'k> {
     }
 }
 
-/// A draft that takes only so much.
+/// A draft with a size limit.
 #[derive(Debug)]
 pub(crate) struct BoundedFile {
     draft: NamedTempFile,
-    left: u64,
+    remaining: u64,
     written: u64,
 }
 
 impl Write for BoundedFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if bytes.len() as u64 > self.left {
+        if bytes.len() as u64 > self.remaining {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
         let count = self.draft.write(bytes)?;
-        self.left -= count as u64;
+        self.remaining -= count as u64;
         self.written += count as u64;
         Ok(count)
     }
@@ -291,10 +291,10 @@ impl Write for BoundedFile {
     }
 }
 
-/// A server's name as part of a file's.
-pub(crate) fn plain_name(server: &str) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '+' };
-    let name: String = server.chars().take(40).map(plain).collect();
+/// A server's name as part of a file name.
+pub(crate) fn sanitized_name(server: &str) -> String {
+    let sanitize = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '+' };
+    let name: String = server.chars().take(40).map(sanitize).collect();
     if name.is_empty() { "server".to_owned() } else { name }
 }
 
@@ -307,12 +307,12 @@ mod tests {
     fn put(store: &SpillStore, text: &str) -> Result<WrittenFile<()>, SpillError> {
         SpillBudget::new(store, 1000, 10).write(
             |to| Ok(to.write_all(text.as_bytes())?),
-            |id, ()| format!("{}-{id}.bin", plain_name("../../a")),
+            |id, ()| format!("{}-{id}.bin", sanitized_name("../../a")),
         )
     }
 
     #[test]
-    fn what_is_kept_is_the_owners_alone_and_lies_in_the_folder() {
+    fn saved_files_are_private_and_inside_the_folder() {
         let home = tempfile::tempdir().expect("a temp folder");
         let store = SpillStore::in_data_folder(home.path());
         let written = put(&store, "x").expect("kept");
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_is_a_link_is_refused() {
+    fn a_folder_that_is_a_link_is_rejected() {
         let home = tempfile::tempdir().expect("a temp folder");
         let store = SpillStore::in_data_folder(home.path());
         fs::create_dir(home.path().join("elsewhere")).expect("a folder");
@@ -335,13 +335,13 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_leaves_no_more_than_it_may_and_no_halves() {
+    fn a_result_stays_within_its_budget_and_leaves_no_partial_files() {
         let home = tempfile::tempdir().expect("a temp folder");
         let store = SpillStore::in_data_folder(home.path());
-        let mut allowance = SpillBudget::new(&store, 10, 2);
+        let mut budget = SpillBudget::new(&store, 10, 2);
         let mut put = |text: &str| {
             let write = |to: &mut BoundedFile| Ok(to.write_all(text.as_bytes())?);
-            allowance.write(write, |id, ()| format!("{id}.txt")).map(|written| written.bytes)
+            budget.write(write, |id, ()| format!("{id}.txt")).map(|written| written.bytes)
         };
         assert!(matches!(put("12345678901"), Err(SpillError::TooManyBytes)));
         assert!(matches!(put("123456"), Ok(6)));
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn the_old_leave_then_the_oldest_and_strangers_stay() {
+    fn expired_then_oldest_files_are_removed_and_other_files_stay() {
         let home = tempfile::tempdir().expect("a temp folder");
         let store = SpillStore { max_bytes: 25, ..SpillStore::in_data_folder(home.path()) };
         let now = SystemTime::now();
@@ -367,17 +367,18 @@ mod tests {
         fs::write(&target, [0; 100]).expect("a file");
         let link = store.folder.join(format!("{}.txt", "0".repeat(ID_LENGTH)));
         symlink(&target, &link).expect("a link");
-        let stranger = store.folder.join("holiday.txt");
-        fs::write(&stranger, [0; 100]).expect("a file");
+        let other_file = store.folder.join("holiday.txt");
+        fs::write(&other_file, [0; 100]).expect("a file");
 
         store.sweep(now).expect("swept");
 
-        let left = [&ancient, &old, &newer, &newest, &target, &link, &stranger].map(|p| p.exists());
-        assert_eq!(left, [false, false, true, true, true, true, true]);
+        let remaining =
+            [&ancient, &old, &newer, &newest, &target, &link, &other_file].map(|p| p.exists());
+        assert_eq!(remaining, [false, false, true, true, true, true, true]);
     }
 
     #[test]
-    fn drafts_of_the_killed_leave_and_those_of_the_living_stay() {
+    fn stale_drafts_are_removed_and_recent_ones_stay() {
         let home = tempfile::tempdir().expect("a temp folder");
         let store = SpillStore {
             folder: home.path().to_owned(),
@@ -392,17 +393,17 @@ mod tests {
     }
 
     #[test]
-    fn only_an_id_is_an_id() {
-        let fresh = ResultId::random();
-        assert_eq!(ResultId::parse(&fresh.to_string()), Ok(fresh.clone()));
-        assert_ne!(fresh, ResultId::random());
+    fn only_hexadecimal_ids_are_accepted() {
+        let id = ResultId::random();
+        assert_eq!(ResultId::parse(&id.to_string()), Ok(id.clone()));
+        assert_ne!(id, ResultId::random());
         let slashed = format!("../{}", "a".repeat(21));
         for text in
             ["", ".", "..", "abc", "/etc/passwd", &slashed, &"A".repeat(24), &"ü".repeat(12)]
         {
             assert_eq!(ResultId::parse(text), Err(InvalidResultId), "{text}");
         }
-        assert_eq!(ResultId::parse(&format!("{fresh}\n")), Err(InvalidResultId));
-        assert_eq!(ResultId::parse(&format!("{fresh}.txt")), Err(InvalidResultId));
+        assert_eq!(ResultId::parse(&format!("{id}\n")), Err(InvalidResultId));
+        assert_eq!(ResultId::parse(&format!("{id}.txt")), Err(InvalidResultId));
     }
 }

@@ -1,4 +1,4 @@
-//! Reads a kept text by lines. A line that never ends counts as many, so that every part of a text can be reached.
+//! Reads a saved text by lines. A very long line counts as several, so that every part can be reached.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
@@ -10,49 +10,49 @@ use thiserror::Error;
 use super::spill;
 use super::spill::{ResultId, SpillStore};
 
-/// A line longer than this, in bytes, counts as several.
+/// Longer lines count as several.
 const MAX_LINE_BYTES: usize = 4096;
-/// The most characters of one page.
+/// The maximum number of characters of a page.
 const MAX_PAGE_CHARS: usize = 100_000;
 
-/// Lines to read, the last one included. The first line of a text is 1.
+/// A range of lines, inclusive, counted from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LineRange {
-    /// Where to begin.
+    /// The first line.
     pub first: NonZeroU64,
-    /// Where to end; a text may end before.
+    /// The last line; the text may end earlier.
     pub last: NonZeroU64,
 }
 
-/// Some lines of a kept text.
+/// Some lines of a saved text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpillPage {
-    /// The text, the server's own.
+    /// The lines, as the server sent them.
     pub text: String,
-    /// The last line in it; less than the first that was asked for if there is none.
+    /// The number of the last line; less than the first requested one if there is none.
     pub last: u64,
-    /// Is there more after it?
+    /// Whether more lines follow.
     pub more: bool,
 }
 
-/// A kept text could not be read.
+/// A saved text could not be read.
 #[derive(Debug, Error)]
 #[error("could not read result `{id}`")]
 pub struct SpillPageError {
-    /// Which.
+    /// The id.
     pub id: ResultId,
-    /// Why; one that is gone was never there, or left to make room.
+    /// The I/O error. `NotFound` if the text never existed or was removed.
     #[source]
     pub cause: io::Error,
 }
 
 impl SpillStore {
-    /// Reads lines of a kept text, as many of them as fit on a page.
+    /// Reads lines of a saved text, as many as fit on a page.
     pub fn page(&self, id: &ResultId, lines: LineRange) -> Result<SpillPage, SpillPageError> {
         self.page_within(id, lines, MAX_PAGE_CHARS)
     }
 
-    /// The same for a page of at most so many characters; one line is there in any case.
+    /// Reads a page of at most `max` characters, but at least one line.
     pub fn page_within(
         &self,
         id: &ResultId,
@@ -89,7 +89,7 @@ fn read_page(file: File, lines: LineRange, max: usize) -> io::Result<SpillPage> 
     Ok(page)
 }
 
-/// Shows every line with its number, its line break with it.
+/// Calls `visit` with each line, including its line break, and its number.
 fn each_line(
     mut from: impl BufRead,
     mut visit: impl FnMut(u64, &[u8]) -> ControlFlow<()>,
@@ -97,8 +97,8 @@ fn each_line(
     let mut line: Vec<u8> = Vec::with_capacity(MAX_LINE_BYTES);
     let mut number = 0;
     loop {
-        let room = MAX_LINE_BYTES - line.len();
-        let count = (&mut from).take_line(room, &mut line)?;
+        let capacity = MAX_LINE_BYTES - line.len();
+        let count = (&mut from).take_line(capacity, &mut line)?;
         if line.is_empty() {
             return Ok(());
         }
@@ -113,17 +113,17 @@ fn each_line(
 }
 
 trait TakeLine {
-    /// Reads up to a line break or so many bytes, whichever comes first.
-    fn take_line(self, room: usize, line: &mut Vec<u8>) -> io::Result<usize>;
+    /// Reads up to a line break or `room` bytes.
+    fn take_line(self, capacity: usize, line: &mut Vec<u8>) -> io::Result<usize>;
 }
 
 impl<R: BufRead> TakeLine for &mut R {
-    fn take_line(self, room: usize, line: &mut Vec<u8>) -> io::Result<usize> {
-        io::Read::take(self, room as u64).read_until(b'\n', line)
+    fn take_line(self, capacity: usize, line: &mut Vec<u8>) -> io::Result<usize> {
+        io::Read::take(self, capacity as u64).read_until(b'\n', line)
     }
 }
 
-/// How much of some bytes is whole characters. What is no text at all is taken as it is.
+/// The length of the complete characters at the start. Bytes that are not UTF-8 are kept.
 fn whole_characters(bytes: &[u8]) -> usize {
     match std::str::from_utf8(bytes) {
         Err(error) if error.error_len().is_none() && error.valid_up_to() > 0 => error.valid_up_to(),
@@ -139,15 +139,15 @@ mod tests {
 
     use super::*;
 
-    fn kept(text: &str) -> (tempfile::TempDir, SpillStore, ResultId) {
+    fn store_with(text: &str) -> (tempfile::TempDir, SpillStore, ResultId) {
         let home = tempfile::tempdir().expect("a temp folder");
-        let keep = SpillStore {
+        let spill = SpillStore {
             folder: home.path().to_owned(),
             ..SpillStore::in_data_folder(home.path())
         };
         let id = ResultId::parse(&"0123456789ab".repeat(2)).expect("an id");
-        std::fs::write(keep.path(&id), text).expect("a file");
-        (home, keep, id)
+        std::fs::write(spill.path(&id), text).expect("a file");
+        (home, spill, id)
     }
 
     fn lines(first: u64, last: u64) -> LineRange {
@@ -156,13 +156,13 @@ mod tests {
     }
 
     fn check(text: &str, (first, last): (u64, u64), expected: (&str, u64, bool)) {
-        let (_home, keep, id) = kept(text);
-        let page = keep.page(&id, lines(first, last)).expect("it is there");
+        let (_home, spill, id) = store_with(text);
+        let page = spill.page(&id, lines(first, last)).expect("it is there");
         assert_eq!((page.text.as_str(), page.last, page.more), expected);
     }
 
     #[test]
-    fn lines_are_counted_from_one_and_both_ends_are_in() {
+    fn lines_are_counted_from_one_and_ranges_are_inclusive() {
         let text = "a\nb\nc\nd";
         check(text, (1, 2), ("a\nb\n", 2, true));
         check(text, (3, 9), ("c\nd", 4, false));
@@ -173,13 +173,13 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_an_end_counts_as_several_and_none_breaks_a_character() {
+    fn a_long_line_counts_as_several_and_splits_no_character() {
         let text = "ü€😀".repeat(3000);
-        let (_home, keep, id) = kept(&text);
+        let (_home, spill, id) = store_with(&text);
         let mut read = String::new();
         let mut next = 1;
         loop {
-            let page = keep.page(&id, lines(next, next)).expect("it is there");
+            let page = spill.page(&id, lines(next, next)).expect("it is there");
             read.push_str(&page.text);
             next += 1;
             if !page.more {
@@ -190,28 +190,28 @@ mod tests {
     }
 
     #[test]
-    fn a_page_ends_before_it_is_too_large() {
-        let (_home, keep, id) = kept(&format!("{}\n", "x".repeat(999)).repeat(300));
-        let page = keep.page(&id, lines(1, 300)).expect("it is there");
+    fn a_page_stays_within_its_limit() {
+        let (_home, spill, id) = store_with(&format!("{}\n", "x".repeat(999)).repeat(300));
+        let page = spill.page(&id, lines(1, 300)).expect("it is there");
         assert_eq!((page.text.len(), page.last, page.more), (100_000, 100, true));
     }
 
     #[test]
     fn a_link_in_place_of_a_result_is_not_followed() {
-        let (home, keep, id) = kept("x");
-        std::fs::rename(keep.path(&id), home.path().join("secret")).expect("moved");
-        symlink("secret", keep.path(&id)).expect("a link");
-        let error = keep.page(&id, lines(1, 1)).expect_err("it is a link");
+        let (home, spill, id) = store_with("x");
+        std::fs::rename(spill.path(&id), home.path().join("secret")).expect("moved");
+        symlink("secret", spill.path(&id)).expect("a link");
+        let error = spill.page(&id, lines(1, 1)).expect_err("it is a link");
         assert_eq!(error.to_string(), format!("could not read result `{id}`"));
     }
 
     proptest! {
         #[test]
         fn pages_together_are_the_text(text in "[a-zü😀\n]{0,200}", step in 1u64..5) {
-            let (_home, keep, id) = kept(&text);
+            let (_home, spill, id) = store_with(&text);
             let (mut read, mut next) = (String::new(), 1);
             loop {
-                let page = keep.page(&id, lines(next, next + step - 1)).expect("it is there");
+                let page = spill.page(&id, lines(next, next + step - 1)).expect("it is there");
                 read.push_str(&page.text);
                 next += step;
                 if !page.more { break; }

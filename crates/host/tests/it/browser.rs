@@ -1,17 +1,17 @@
-//! A browser for tests: fetches pages by hand, follows redirects where it is told to, and keeps nothing.
+//! A minimal browser for tests: fetches pages, follows redirects on request, and stores no cookies.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use url::Url;
 
-/// What a page came with.
+/// A fetched page.
 pub struct Page {
     pub status: u16,
     pub location: Option<String>,
     pub text: String,
 }
 
-/// Fetches one page of this machine. Nobody there is an error.
+/// Fetches a local page. Fails if no server listens.
 pub async fn get(url: &str) -> std::io::Result<Page> {
     let url = Url::parse(url).expect("a URL");
     let host = url.host_str().expect("a host");
@@ -33,13 +33,13 @@ pub async fn get(url: &str) -> std::io::Result<Page> {
     Ok(Page { status, location, text })
 }
 
-/// Where somebody who opens a page is sent back to.
-pub async fn sent_back(url: &str) -> String {
+/// The URL that a login page redirects to.
+pub async fn redirect_target(url: &str) -> String {
     let page = get(url).await.expect("the page is there");
-    page.location.unwrap_or_else(|| panic!("it leads on: {}", page.text))
+    page.location.unwrap_or_else(|| panic!("it redirects: {}", page.text))
 }
 
-/// Opens a page and follows it back to us.
+/// Opens a login page and follows its redirect to the host's listener.
 pub async fn open(url: &str) -> Page {
-    get(&sent_back(url).await).await.expect("somebody listens")
+    get(&redirect_target(url).await).await.expect("the listener responds")
 }

@@ -1,4 +1,4 @@
-//! Our own tools: what they tell, what they keep to themselves, and what they remember.
+//! The built-in tools: what they list, what they hide, and what they cache.
 
 use serde_json::{Value as Json, json};
 use switchboard::call::pipeline::CallContext;
@@ -21,7 +21,7 @@ async fn test_host(servers: &[(&str, String)]) -> (TestHost, CallContext) {
     test_host.apply(servers).await;
     test_host.settled().await;
     test_host.host.settled_pool().await;
-    // Nobody is asked and nothing is bypassed: that they only read is enough.
+    // No prompt and no bypass: read-only tools are allowed anyway.
     let context = CallContext {
         mode: PermissionMode::DontAsk,
         ..test_host.permissive_context(test_host.host.watch_pool())
@@ -35,10 +35,10 @@ async fn call(
     tool: &str,
     arguments: Json,
 ) -> ToolOutput {
-    test_host.call_exposed(context, tool, arguments).await.expect("it answers")
+    test_host.call_exposed(context, tool, arguments).await.expect("a result")
 }
 
-/// All texts of an answer, one a line.
+/// All texts of a result, one per line.
 fn text(output: &ToolOutput) -> String {
     let texts = output.blocks.iter().map(|part| match part {
         ContentBlock::Text { text, .. } => text.as_str(),
@@ -87,13 +87,13 @@ async fn resources_of_all_servers_or_of_one_are_listed() {
     let listing =
         |server: &'static str| error_text(&test_host, &context, LIST, json!({"server": server}));
     assert_eq!(listing("none").await, "`none` has no resources");
-    assert_eq!(listing("nobody").await, "there is no server `nobody`");
+    assert_eq!(listing("unknown").await, "there is no server `unknown`");
     assert!(listing("gone").await.starts_with("`gone` is not connected: "));
     test_host.stop().await;
 }
 
 #[tokio::test]
-async fn a_resource_is_text_in_the_answer_or_a_file() {
+async fn a_resource_is_text_in_the_result_or_a_file() {
     let (test_host, context) = test_host(&[
         ("s", ScriptedProgram::config_entry(&Script::legacy().resources(2))),
         ("none", ScriptedProgram::config_entry(&Script::legacy())),
@@ -114,7 +114,7 @@ async fn a_resource_is_text_in_the_answer_or_a_file() {
     assert_eq!(std::fs::read(path).expect("it is there"), [0, 1, 2, 3]);
     let reading = |server: &'static str| error_text(&test_host, &context, READ, of(server, "a:b"));
     assert_eq!(reading("none").await, "`none` has no resources");
-    assert_eq!(reading("nobody").await, "there is no server `nobody`");
+    assert_eq!(reading("unknown").await, "there is no server `unknown`");
     assert!(reading("gone").await.starts_with("`gone` is not connected: "));
     let refused = test_host.call_exposed(&context, READ, of("s", "a:b")).await;
     assert!(refused.expect_err("there is none").to_string().contains("no resource `a:b`"));
@@ -147,12 +147,12 @@ async fn a_rule_that_denies_a_server_hides_its_resources_too() {
     test_host.stop().await;
 }
 
-fn reads(served: &ScriptedServer) -> u64 {
-    served.counts()["methods"]["resources/read"].as_u64().unwrap_or_default()
+fn reads(server: &ScriptedServer) -> u64 {
+    server.counts()["methods"]["resources/read"].as_u64().unwrap_or_default()
 }
 
 #[tokio::test]
-async fn what_a_server_says_stays_is_remembered_until_it_says_otherwise() {
+async fn a_resource_is_cached_for_its_ttl() {
     let lasting = ScriptedServer::http(Script { ttl_ms: 600_000, ..Script::modern().resources(2) });
     let passing = ScriptedServer::http(Script { ttl_ms: 0, ..Script::modern().resources(2) });
     let silent = ScriptedServer::http(Script::legacy().resources(2));
@@ -173,7 +173,7 @@ async fn what_a_server_says_stays_is_remembered_until_it_says_otherwise() {
         read(server, 1).await;
     }
     assert_eq!((reads(&lasting), reads(&passing), reads(&silent)), (2, 3, 3));
-    // Another connection is another server, for all we know.
+    // A new connection invalidates the cache.
     let before = test_host.host.snapshot().servers["lasting"].clone();
     test_host.host.reconnect("lasting").await.expect("there is one");
     test_host
@@ -187,32 +187,32 @@ async fn what_a_server_says_stays_is_remembered_until_it_says_otherwise() {
 }
 
 #[tokio::test]
-async fn what_a_server_says_of_a_change_is_believed() {
-    let served = ScriptedServer::ws(Script { ttl_ms: 600_000, ..Script::modern().resources(1) });
-    let (test_host, context) = test_host(&[("s", remote("ws", served.url()))]).await;
+async fn a_change_notification_invalidates_the_cache() {
+    let server = ScriptedServer::ws(Script { ttl_ms: 600_000, ..Script::modern().resources(1) });
+    let (test_host, context) = test_host(&[("s", remote("ws", server.url()))]).await;
     let uri = "scripted://resource/0";
     let read = async || call(&test_host, &context, READ, json!({"server": "s", "uri": uri})).await;
     read().await;
     read().await;
-    assert_eq!(reads(&served), 1);
+    assert_eq!(reads(&server), 1);
     let mut listen = ServerRequest::idempotent("subscriptions/listen", TIMEOUT);
-    let wanted = json!({"notifications": {"resourceSubscriptions": [uri]}});
-    listen.params = Some(Payload::encode(&wanted).expect("JSON"));
-    let said_and_read = async {
-        while reads(&served) < 2 {
-            test_host.call("s", "touch", json!({"uri": uri})).await.expect("it says so");
+    let params = json!({"notifications": {"resourceSubscriptions": [uri]}});
+    listen.params = Some(Payload::encode(&params).expect("JSON"));
+    let touch_until_read = async {
+        while reads(&server) < 2 {
+            test_host.call("s", "touch", json!({"uri": uri})).await.expect("a notification");
             read().await;
         }
     };
     tokio::select! {
-        answer = test_host.host.request("s", listen) => panic!("it listens for ever: {answer:?}"),
-        done = tokio::time::timeout(TIMEOUT, said_and_read) => done.expect("it is believed"),
+        answer = test_host.host.request("s", listen) => panic!("the subscription never ends: {answer:?}"),
+        done = tokio::time::timeout(TIMEOUT, touch_until_read) => done.expect("the resource is read again"),
     }
     test_host.stop().await;
 }
 
 #[tokio::test]
-async fn a_result_that_was_cut_is_read_to_its_end() {
+async fn a_truncated_result_is_read_to_its_end() {
     let (test_host, mut context) =
         test_host(&[("s", ScriptedProgram::config_entry(&Script::legacy()))]).await;
     context.mode = PermissionMode::Bypass;
@@ -220,7 +220,7 @@ async fn a_result_that_was_cut_is_read_to_its_end() {
     let big = call(&test_host, &context, "mcp__s__big", json!({"bytes": 50_000})).await;
     let note = big.notes.iter().map(ToString::to_string).collect::<String>();
     assert!(note.contains(RESULT), "{note}");
-    let id = big.full_text.expect("it is kept").id.to_string();
+    let id = big.full_text.expect("it is saved").id.to_string();
     let (mut rest, mut first) = (String::new(), 1);
     loop {
         let page = call(&test_host, &context, RESULT, json!({"id": id, "firstLine": first})).await;

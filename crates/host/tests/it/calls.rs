@@ -1,4 +1,4 @@
-//! Calls when connections break: what is asked again, what is not, and what the server saw of it.
+//! Calls when connections break: which are repeated, which are not, and what the server receives.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use crate::support::{CALL_TIMEOUT, TIMEOUT, TestCall, TestHost, is_connected, remote};
 
 #[tokio::test]
-async fn a_tool_cannot_be_called_without_leave() {
+async fn a_tool_cannot_be_called_without_permission() {
     let test_host = TestHost::without_retries();
     let journal = test_host.folder.path().join("journal");
     test_host
@@ -37,15 +37,15 @@ async fn a_tool_cannot_be_called_without_leave() {
     test_host.stop().await;
 }
 
-/// How often a tool was called, by the journal of a program and its successors.
+/// How often a tool was called, from the journal of a program and its restarts.
 fn calls_of(journal: &Path, tool: &str) -> usize {
-    let heard = testkit::scripted::read_journal(journal);
+    let received = testkit::scripted::read_journal(journal);
     let is_call = |it: &&Json| it["method"] == "tools/call" && it["params"]["name"] == tool;
-    heard.iter().filter(is_call).count()
+    received.iter().filter(is_call).count()
 }
 
 #[tokio::test]
-async fn a_call_that_may_have_been_done_is_not_repeated_and_the_next_one_is_answered() {
+async fn a_call_that_may_have_run_is_not_repeated_and_the_next_one_succeeds() {
     for retry_policy in [RetryPolicy::NoRetry, RetryPolicy::RetryWithBackoff] {
         let test_host = TestHost::with(|options| options.retry_policy = retry_policy);
         let journal = test_host.folder.path().join("journal");
@@ -64,7 +64,7 @@ async fn a_call_that_may_have_been_done_is_not_repeated_and_the_next_one_is_answ
 }
 
 #[tokio::test]
-async fn two_hundred_megabytes_of_result_hold_up_neither_that_server_nor_another() {
+async fn a_200_mb_result_blocks_neither_that_server_nor_another() {
     let json = ScriptedServer::http(Script::legacy().response_format(ResponseFormat::Json));
     let events = ScriptedServer::http(Script::modern().response_format(ResponseFormat::Sse));
     for entry in [
@@ -85,9 +85,9 @@ async fn two_hundred_megabytes_of_result_hold_up_neither_that_server_nor_another
         );
         let error = large.expect_err("that is too much");
         assert!(matches!(&error, RequestError::TooLarge { .. }), "{entry}: {error:?}");
-        assert_eq!(same.expect("the same server answers")["sum"], 3.0);
-        assert_eq!(elsewhere.expect("another server answers")["sum"], 3.0);
-        // Nothing was broken by it: the same connection goes on.
+        assert_eq!(same.expect("the same server responds")["sum"], 3.0);
+        assert_eq!(elsewhere.expect("another server responds")["sum"], 3.0);
+        // The connection stays intact.
         let after = test_host.call("s", "count", json!({})).await.expect("it is still there");
         assert_eq!(after["tools"]["big"], 1, "{entry}: {after}");
         assert_eq!(after["tools"]["add"], 1, "{entry}: {after}");
@@ -96,7 +96,7 @@ async fn two_hundred_megabytes_of_result_hold_up_neither_that_server_nor_another
 }
 
 #[tokio::test]
-async fn a_lost_program_comes_back_without_anybodys_doing() {
+async fn a_crashed_program_is_restarted_automatically() {
     let test_host = TestHost::new();
     test_host.apply(&[("s", ScriptedProgram::config_entry(&Script::legacy()))]).await;
     let first = test_host.view("s").await.pid.expect("a program");
@@ -112,7 +112,7 @@ async fn a_lost_program_comes_back_without_anybodys_doing() {
 }
 
 #[tokio::test]
-async fn a_program_whose_children_hold_its_output_open_is_still_seen_to_end() {
+async fn the_exit_of_a_program_is_noticed_while_its_children_hold_its_output_open() {
     let test_host = TestHost::without_retries();
     let script = Script::legacy().quirk(Quirk::ForksGrandchildren { n: 2 });
     test_host.apply(&[("s", ScriptedProgram::config_entry(&script))]).await;
@@ -123,7 +123,7 @@ async fn a_program_whose_children_hold_its_output_open_is_still_seen_to_end() {
 }
 
 #[tokio::test]
-async fn a_harmless_call_is_repeated_once_over_a_new_connection() {
+async fn an_idempotent_call_is_repeated_once_over_a_new_connection() {
     for retry_policy in [RetryPolicy::NoRetry, RetryPolicy::RetryWithBackoff] {
         let test_host = TestHost::with(|options| options.retry_policy = retry_policy);
         let journal = test_host.folder.path().join("journal");
@@ -139,25 +139,25 @@ async fn a_harmless_call_is_repeated_once_over_a_new_connection() {
 }
 
 #[tokio::test]
-async fn a_forgotten_session_is_made_anew_and_nothing_is_done_twice() {
-    let served = ScriptedServer::http(Script::legacy().quirk(Quirk::DropsSession { after: 6 }));
+async fn an_expired_session_is_replaced_and_no_call_runs_twice() {
+    let server = ScriptedServer::http(Script::legacy().quirk(Quirk::DropsSession { after: 6 }));
     let test_host = TestHost::new();
-    test_host.apply(&[("s", remote("http", served.url()))]).await;
+    test_host.apply(&[("s", remote("http", server.url()))]).await;
     test_host.view("s").await;
     for number in 0..12 {
-        // Harmful ones too: a server that knows no such session has not looked at them.
+        // Calls with side effects too: a server that does not know the session has not executed them.
         let sum = test_host.call("s", "add", json!({"a": number, "b": 1})).await.expect("answered");
         assert_eq!(sum["sum"], f64::from(number + 1));
     }
-    // What was turned away is among the requests that came, but not among those that were let in.
-    let began = served.counts()["methods"]["initialize"].as_u64().expect("a number");
+    // Rejected requests are received, but not counted as accepted.
+    let began = server.counts()["methods"]["initialize"].as_u64().expect("a number");
     assert!(began >= 3, "{began}");
-    let sent = served.counts()["tools"]["add"].as_u64().expect("a number");
+    let sent = server.counts()["tools"]["add"].as_u64().expect("a number");
     assert!(sent > 12 && sent <= 12 + began, "{sent} calls, {began} sessions");
     test_host.stop().await;
 }
 
-/// Asks a server until it says that one call of `slow` was cancelled.
+/// Polls a server until it reports that one call of `slow` was cancelled.
 async fn until_cancelled(test_host: &TestHost, name: &str) {
     let request = async {
         loop {
@@ -168,11 +168,11 @@ async fn until_cancelled(test_host: &TestHost, name: &str) {
             }
         }
     };
-    tokio::time::timeout(TIMEOUT, request).await.expect("it is told");
+    tokio::time::timeout(TIMEOUT, request).await.expect("the cancellation arrives");
 }
 
 #[tokio::test]
-async fn a_call_may_take_long_while_it_shows_progress_and_no_longer() {
+async fn a_call_times_out_only_without_progress() {
     let test_host = TestHost::new();
     test_host
         .apply(&[
@@ -196,14 +196,14 @@ async fn a_call_may_take_long_while_it_shows_progress_and_no_longer() {
             matches!(&error, RequestError::Timeout { after, .. } if *after == timeout),
             "{error:?}"
         );
-        // The server was told, and the connection is as good as before.
+        // The server got the cancellation, and the connection still works.
         until_cancelled(&test_host, name).await;
     }
     test_host.stop().await;
 }
 
 #[tokio::test]
-async fn a_call_that_nobody_waits_for_is_cancelled() {
+async fn a_dropped_call_is_cancelled() {
     let test_host = TestHost::new();
     let modern = ScriptedServer::http(Script::modern());
     test_host
@@ -228,11 +228,11 @@ async fn a_call_that_nobody_waits_for_is_cancelled() {
 }
 
 #[tokio::test]
-async fn three_broken_calls_in_a_row_end_a_remote_connection_and_it_is_made_anew() {
-    // Modern, so that no standing stream tells sooner.
-    let served = ScriptedServer::http(Script::modern());
+async fn a_remote_connection_is_replaced_after_three_failed_calls() {
+    // Modern, so that no GET stream detects the failure earlier.
+    let server = ScriptedServer::http(Script::modern());
     let test_host = TestHost::new();
-    test_host.apply(&[("s", remote("http", served.url()))]).await;
+    test_host.apply(&[("s", remote("http", server.url()))]).await;
     test_host.view("s").await;
     let bad = Quirk::HttpStatus {
         status: 503,
@@ -241,16 +241,16 @@ async fn three_broken_calls_in_a_row_end_a_remote_connection_and_it_is_made_anew
         after: 0,
         times: None,
     };
-    let served = served.restart(Script::modern().quirk(bad).quirks_on("tools/call"));
+    let server = server.restart(Script::modern().quirk(bad).quirks_on("tools/call"));
     for _ in 0..3 {
         assert!(is_connected(&test_host.host.snapshot().servers["s"]));
         test_host.call("s", "add", json!({"a": 1, "b": 2})).await.expect_err("it is broken");
     }
     test_host.view_when("s", |it| !is_connected(it)).await;
-    let served = served.restart(Script::modern());
+    let server = server.restart(Script::modern());
     let sum = test_host.call("s", "add", json!({"a": 1, "b": 2})).await.expect("made anew");
     assert_eq!(sum["sum"], 3.0);
-    assert_eq!(served.counts()["tools"]["add"], 1);
+    assert_eq!(server.counts()["tools"]["add"], 1);
     test_host.stop().await;
 }
 
@@ -275,7 +275,7 @@ async fn a_call_to_a_failed_server_tries_once_more() {
 }
 
 #[tokio::test]
-async fn somebody_may_have_a_connection_made_anew() {
+async fn a_connection_can_be_reconnected_on_request() {
     let test_host = TestHost::new();
     test_host.apply(&[("s", ScriptedProgram::config_entry(&Script::legacy()))]).await;
     let first = test_host.view("s").await.pid.expect("a program");
@@ -285,19 +285,19 @@ async fn somebody_may_have_a_connection_made_anew() {
         .await;
     assert_ne!(view.pid, Some(first));
     processes::wait_until_exited(first, TIMEOUT);
-    assert!(test_host.host.reconnect("nobody").await.is_none());
+    assert!(test_host.host.reconnect("unknown").await.is_none());
     test_host.stop().await;
 }
 
 #[tokio::test]
-async fn everybody_who_asks_shares_one_connection() {
+async fn concurrent_callers_share_one_connection() {
     let test_host = TestHost::new();
     let journal = test_host.folder.path().join("journal");
-    let served = ScriptedServer::http(Script::legacy());
+    let server = ScriptedServer::http(Script::legacy());
     test_host
         .apply(&[
             ("stdio", ScriptedProgram::config_entry(&Script::legacy().journal(&journal))),
-            ("http", remote("http", served.url())),
+            ("http", remote("http", server.url())),
         ])
         .await;
     let test_host = Arc::new(test_host);
@@ -311,23 +311,23 @@ async fn everybody_who_asks_shares_one_connection() {
             });
         }
     }
-    while let Some(asked) = request.join_next().await {
-        asked.expect("it was answered");
+    while let Some(joined) = request.join_next().await {
+        joined.expect("it was answered");
     }
-    let heard = testkit::scripted::read_journal(&journal);
-    assert_eq!(heard.iter().filter(|it| it["method"] == "initialize").count(), 1);
+    let received = testkit::scripted::read_journal(&journal);
+    assert_eq!(received.iter().filter(|it| it["method"] == "initialize").count(), 1);
     assert_eq!(calls_of(&journal, "add"), 50);
-    let counts = served.counts();
+    let counts = server.counts();
     assert_eq!(
         (&counts["methods"]["initialize"], &counts["tools"]["add"]),
         (&json!(1), &json!(50))
     );
-    Arc::into_inner(test_host).expect("nobody else holds it").stop().await;
+    Arc::into_inner(test_host).expect("the last reference").stop().await;
 }
 
 #[tokio::test]
-async fn a_server_that_was_restarted_is_connected_to_anew_over_every_transport() {
-    let served = [
+async fn a_restarted_server_is_reconnected_over_every_transport() {
+    let server = [
         ("http-legacy", "http", ScriptedServer::http(Script::legacy())),
         ("http-modern", "http", ScriptedServer::http(Script::modern())),
         ("sse", "sse", ScriptedServer::sse(Script::legacy())),
@@ -336,26 +336,26 @@ async fn a_server_that_was_restarted_is_connected_to_anew_over_every_transport()
     ];
     let test_host = TestHost::new();
     let servers: Vec<(&str, String)> =
-        served.iter().map(|(name, kind, it)| (*name, remote(kind, it.url()))).collect();
+        server.iter().map(|(name, kind, it)| (*name, remote(kind, it.url()))).collect();
     test_host.apply(&servers).await;
     let snapshot = test_host.settled().await;
     assert!(snapshot.servers.values().all(|it| is_connected(it)), "{snapshot:#?}");
-    for (name, _, it) in served {
+    for (name, _, it) in server {
         let script = if name.ends_with("modern") { Script::modern() } else { Script::legacy() };
         let again = it.restart(script);
         let sum = test_host.call_idempotent(name, "add", json!({"a": 1, "b": 2})).await;
         assert_eq!(sum.unwrap_or_else(|error| panic!("{name}: {error:?}"))["sum"], 3.0);
-        // One that names a session of the old server is turned away.
-        let most = if name == "http-legacy" { 2 } else { 1 };
-        let heard = again.counts()["tools"]["add"].as_u64().expect("a number");
-        assert!((1..=most).contains(&heard), "{name}: {heard}");
+        // A request that names a session of the old server is rejected.
+        let max_calls = if name == "http-legacy" { 2 } else { 1 };
+        let received = again.counts()["tools"]["add"].as_u64().expect("a number");
+        assert!((1..=max_calls).contains(&received), "{name}: {received}");
     }
     test_host.stop().await;
 }
 
 #[tokio::test]
-async fn a_remote_server_that_breaks_off_mid_call_is_not_asked_twice() {
-    let served = [
+async fn a_call_is_not_repeated_when_a_remote_server_disconnects() {
+    let server = [
         ("http-modern", "http", ScriptedServer::http(Script::modern())),
         ("http-legacy", "http", ScriptedServer::http(Script::legacy())),
         ("ws", "ws", ScriptedServer::ws(Script::legacy())),
@@ -363,17 +363,17 @@ async fn a_remote_server_that_breaks_off_mid_call_is_not_asked_twice() {
     ];
     let test_host = TestHost::new();
     let servers: Vec<(&str, String)> =
-        served.iter().map(|(name, kind, it)| (*name, remote(kind, it.url()))).collect();
+        server.iter().map(|(name, kind, it)| (*name, remote(kind, it.url()))).collect();
     test_host.apply(&servers).await;
     test_host.settled().await;
-    for (name, _, it) in &served {
-        // A stream that can be taken up again is waited for as long as the caller waits.
+    for (name, _, it) in &server {
+        // The client waits for a resumable stream as long as the caller waits.
         let timeout = Duration::from_millis(1500);
         let crash = TestCall { timeout, ..TestCall::new("crash", json!({})) };
         let error = test_host.run_call(name, crash).await.expect_err("it breaks off");
-        let is_told =
+        let is_disconnected =
             matches!(&error, RequestError::Interrupted { .. } | RequestError::Timeout { .. });
-        assert!(is_told, "{name}: {error:?}");
+        assert!(is_disconnected, "{name}: {error:?}");
         assert_eq!(it.counts()["tools"]["crash"], 1, "{name}");
         let sum = test_host.call(name, "add", json!({"a": 1, "b": 2})).await;
         assert_eq!(sum.unwrap_or_else(|error| panic!("{name}: {error:?}"))["sum"], 3.0);

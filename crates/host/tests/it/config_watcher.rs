@@ -1,4 +1,4 @@
-//! Following configuration files: whatever somebody does to them leads to the new configuration.
+//! Watching configuration files: every kind of change leads to the new configuration.
 
 use std::fs;
 use std::path::Path;
@@ -25,7 +25,7 @@ fn options(root: &Path) -> LoadOptions {
         working_folder: root.join("project"),
         environment: Environment::default(),
         dynamic: Vec::new(),
-        breadth: ScopeFilter::All,
+        scope_filter: ScopeFilter::All,
         embedded: Vec::new(),
         fallback: None,
     }
@@ -59,7 +59,7 @@ async fn until(watcher: &mut ConfigWatcher, expected: &[&str]) {
 }
 
 #[tokio::test]
-async fn files_may_be_made_edited_replaced_and_deleted_and_their_folders_too() {
+async fn created_edited_replaced_and_deleted_files_and_folders_are_noticed() {
     let home = tempfile::tempdir().expect("a temp folder");
     let options = options(home.path());
     let user = options.paths.user_settings();
@@ -67,7 +67,7 @@ async fn files_may_be_made_edited_replaced_and_deleted_and_their_folders_too() {
     let first = load(&options);
     assert_eq!(names(&first), [""; 0]);
     let mut watcher = ConfigWatcher::start(options.clone(), &first).expect("it can be watched");
-    // Made, in folders that were not there.
+    // Created, in new folders.
     write(&user, &["a"]);
     until(&mut watcher, &["a"]).await;
     // Edited.
@@ -83,7 +83,7 @@ async fn files_may_be_made_edited_replaced_and_deleted_and_their_folders_too() {
     until(&mut watcher, &["c", "p"]).await;
     fs::remove_file(&project).expect("it goes");
     until(&mut watcher, &["c"]).await;
-    // Deleted with its folder, and made anew.
+    // Deleted with its folder, and created again.
     fs::remove_dir_all(user.parent().expect("a folder")).expect("it goes");
     until(&mut watcher, &[]).await;
     write(&user, &["d"]);
@@ -93,7 +93,7 @@ async fn files_may_be_made_edited_replaced_and_deleted_and_their_folders_too() {
 }
 
 #[tokio::test]
-async fn a_folder_that_is_made_anew_at_once_is_still_followed() {
+async fn a_folder_that_is_recreated_is_still_watched() {
     let home = tempfile::tempdir().expect("a temp folder");
     let options = options(home.path());
     let user = options.paths.user_settings();
@@ -108,7 +108,7 @@ async fn a_folder_that_is_made_anew_at_once_is_still_followed() {
 }
 
 #[tokio::test]
-async fn a_file_that_breaks_goes_on_meaning_what_it_meant_and_its_problem_is_told() {
+async fn a_broken_file_keeps_its_last_valid_meaning_and_its_problem_is_reported() {
     let home = tempfile::tempdir().expect("a temp folder");
     let options = options(home.path());
     let user = options.paths.user_settings();
@@ -125,9 +125,9 @@ async fn a_file_that_breaks_goes_on_meaning_what_it_meant_and_its_problem_is_tol
         let next = next.expect("it follows");
         assert_eq!(names(&next), ["a", "p"], "{broken:?}");
         assert_eq!(next.rules.entries().len(), 1, "{broken:?}");
-        assert!(!next.effective.problems.is_empty(), "{broken:?} is told");
+        assert!(!next.effective.problems.is_empty(), "{broken:?} is reported");
     }
-    // What is whole again counts again, and what is gone is gone.
+    // A repaired file counts again, and a deleted one does not.
     write(&user, &["b"]);
     until(&mut watcher, &["b", "p"]).await;
     fs::remove_file(&project).expect("it goes");
@@ -135,7 +135,7 @@ async fn a_file_that_breaks_goes_on_meaning_what_it_meant_and_its_problem_is_tol
 }
 
 #[tokio::test]
-async fn an_administrators_file_that_breaks_forbids_what_it_cannot_allow() {
+async fn a_broken_administrators_file_locks_out_other_sources() {
     let home = tempfile::tempdir().expect("a temp folder");
     let options = options(home.path());
     let managed = options.paths.managed_servers();
@@ -147,7 +147,7 @@ async fn an_administrators_file_that_breaks_forbids_what_it_cannot_allow() {
 }
 
 #[tokio::test]
-async fn what_is_followed_can_be_applied_and_the_hosts_own_files_change_nothing() {
+async fn watched_changes_can_be_applied_and_the_hosts_own_files_are_ignored() {
     let test_host = TestHost::new();
     let options = options(test_host.folder.path());
     let user = options.paths.user_settings();

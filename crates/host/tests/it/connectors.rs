@@ -1,4 +1,5 @@
-//! An account's connectors: listed, remembered, reached with its token, and named in rules as they are exposed.
+//! An account's connectors: listed, cached, reached with the account's token, and matched by rules on their exposed
+//! names.
 
 use std::sync::Arc;
 
@@ -38,7 +39,7 @@ fn account(url: &str, token: Option<&str>) -> ConnectorAccount {
     }
 }
 
-/// A host that uses an account, whose token is in a file.
+/// A host that uses an account whose token is in a file.
 fn host_with_account(folder: &Arc<TempDir>, url: &str, token: &str) -> TestHost {
     let path = folder.path().join("token");
     std::fs::write(&path, token).expect("written");
@@ -60,7 +61,7 @@ fn names(listing: &ConnectorList) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn connectors_are_listed_page_by_page_and_remembered_for_starts_without_a_network() {
+async fn connectors_are_listed_in_pages_and_cached_for_offline_starts() {
     let account_server = started(&["Slack", "My Files", "Slack"]);
     let folder = folder();
     let test_host =
@@ -79,7 +80,7 @@ async fn connectors_are_listed_page_by_page_and_remembered_for_starts_without_a_
     assert!(again.stale_reason.as_deref().is_some_and(|it| it.contains("could not be asked")));
     let paths = Paths::in_dir(&folder.path().canonicalize().expect("it is there"));
     assert!(cached_connectors(&paths, &account(&url, None)).is_some());
-    // Whoever only looks at the configuration sees them too.
+    // A configuration load alone sees them too.
     let settings = json!({"connectorAccount": {"apiUrl": url}}).to_string();
     std::fs::create_dir_all(&paths.config).expect("a folder");
     std::fs::write(paths.user_settings(), settings).expect("written");
@@ -88,7 +89,7 @@ async fn connectors_are_listed_page_by_page_and_remembered_for_starts_without_a_
         paths: paths.clone(),
         environment: Environment::default(),
         dynamic: Vec::new(),
-        breadth: ScopeFilter::All,
+        scope_filter: ScopeFilter::All,
         embedded: Vec::new(),
         fallback: None,
     });
@@ -101,8 +102,7 @@ async fn connectors_are_listed_page_by_page_and_remembered_for_starts_without_a_
 }
 
 #[tokio::test]
-async fn a_connector_is_reached_with_the_accounts_token_and_with_a_newer_one_when_that_is_refused()
-{
+async fn a_connector_is_reached_with_the_accounts_token_and_a_newer_one_after_a_rejection() {
     let account_server = started(&["Slack"]);
     let folder = folder();
     let test_host =
@@ -121,7 +121,7 @@ async fn a_connector_is_reached_with_the_accounts_token_and_with_a_newer_one_whe
 }
 
 #[tokio::test]
-async fn a_token_that_is_refused_is_told_of_and_shown_nowhere() {
+async fn a_rejected_token_is_reported_and_never_shown() {
     let account_server = started(&["Slack"]);
     let folder = folder();
     let test_host =
@@ -141,7 +141,7 @@ async fn a_token_that_is_refused_is_told_of_and_shown_nowhere() {
 }
 
 #[tokio::test]
-async fn a_login_that_is_kept_is_used_where_the_settings_name_no_token() {
+async fn a_stored_login_is_used_if_the_settings_name_no_token() {
     let account_server = started(&["Slack"]);
     let (url, folder) = (account_server.url(), folder());
     let open = || {
@@ -149,10 +149,10 @@ async fn a_login_that_is_kept_is_used_where_the_settings_name_no_token() {
         TestHost::in_folder(folder.clone(), |options| options.login.account = Some(account))
     };
     let test_host = open();
-    let error = test_host.host.connectors().await.expect_err("nothing is kept");
+    let error = test_host.host.connectors().await.expect_err("nothing is stored");
     assert!(matches!(error, ConnectorsError::TokenRefused), "{error:?}");
     let token = Secret::new(account_server.bearer_token());
-    test_host.host.store_account_token(token, None).await.expect("kept");
+    test_host.host.store_account_token(token, None).await.expect("stored");
     test_host.stop().await;
     let test_host = open();
     let listing = test_host.host.connectors().await.expect("a list");
@@ -162,7 +162,7 @@ async fn a_login_that_is_kept_is_used_where_the_settings_name_no_token() {
 }
 
 #[tokio::test]
-async fn the_token_goes_to_the_accounts_own_origin_and_to_no_other() {
+async fn the_token_is_sent_only_to_the_accounts_origin() {
     let account_server = started(&[]);
     let elsewhere = ScriptedServer::http(Script::both());
     let test_host =
@@ -174,17 +174,17 @@ async fn the_token_goes_to_the_accounts_own_origin_and_to_no_other() {
     assert!(!requests.is_empty());
     assert!(requests.iter().all(|it| it.header("authorization").is_none()));
     test_host.stop().await;
-    let nobody = TestHost::new();
-    let error = nobody.host.connectors().await.expect_err("there is no account");
+    let without_account = TestHost::new();
+    let error = without_account.host.connectors().await.expect_err("there is no account");
     assert!(matches!(error, ConnectorsError::NoAccount), "{error:?}");
-    nobody.stop().await;
+    without_account.stop().await;
 }
 
 #[tokio::test]
-async fn a_rule_on_the_exposed_name_of_a_connector_hides_and_refuses_it() {
-    let served = ScriptedServer::http(Script::both());
+async fn a_rule_on_a_connectors_exposed_name_hides_and_denies_it() {
+    let server = ScriptedServer::http(Script::both());
     let test_host = TestHost::new();
-    let servers = [("claude.ai My  (Mail)", remote("http", served.url()))];
+    let servers = [("claude.ai My  (Mail)", remote("http", server.url()))];
     test_host.apply_in(Scope::Connectors, &servers).await;
     test_host.settled().await;
     let exposed = "mcp__claude_ai_My_Mail__echo";
@@ -215,7 +215,7 @@ async fn a_rule_on_the_exposed_name_of_a_connector_hides_and_refuses_it() {
             json!({"server": "claude.ai My  (Mail)"}),
         )
         .await
-        .expect("it answers");
+        .expect("a result");
     assert!(listed.is_error, "{listed:?}");
     test_host.host.set_rules(rules).await;
     assert!(test_host.host.settled_pool().await.find(exposed).is_none());

@@ -1,4 +1,4 @@
-//! Connections beside a server's main one: made when somebody first uses them, ended when nobody has for ten minutes.
+//! Dedicated connections beside a server's shared one: opened on first use, closed after ten idle minutes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::support::{CALL_TIMEOUT, TestHost, is_connected};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// A client that answers nothing and hears nothing.
+/// A client that answers no requests and ignores notifications.
 #[derive(Debug)]
 struct SilentHandler;
 
@@ -25,7 +25,7 @@ impl RequestHandler for SilentHandler {
         method: &'a str,
         _: Option<Payload>,
     ) -> std::pin::Pin<Box<dyn Future<Output = Result<Payload, RpcError>> + Send + 'a>> {
-        panic!("nobody asks `{method}`")
+        panic!("unexpected request `{method}`")
     }
 }
 
@@ -47,7 +47,7 @@ fn dedicated(key: &str) -> DedicatedConnection {
     DedicatedConnection { key: key.into(), client_capabilities: Vec::new(), default_handler: None }
 }
 
-/// Asks something on a lane.
+/// Sends a request on a dedicated connection.
 async fn send_dedicated(test_host: &TestHost, key: &str) {
     let on_behalf_of = OnBehalfOf {
         handler: Arc::new(SilentHandler),
@@ -60,8 +60,8 @@ async fn send_dedicated(test_host: &TestHost, key: &str) {
     test_host.host.request("notes", request).await.expect("an answer");
 }
 
-/// Lets so many minutes pass, one at a time, with enough in between for everybody to do what is due.
-async fn pass(minutes: usize) {
+/// Lets minutes of paused time pass, one at a time, yielding in between so that due timers run.
+async fn pass_minutes(minutes: usize) {
     pause();
     for _ in 0..minutes {
         advance(MINUTE).await;
@@ -72,7 +72,7 @@ async fn pass(minutes: usize) {
     resume();
 }
 
-/// Waits until so many conversations are held.
+/// Waits until `expected` sessions are open.
 async fn until(count: &SessionCount, expected: usize) {
     let waited = tokio::time::timeout(CALL_TIMEOUT, async {
         while count.now() != expected {
@@ -91,18 +91,18 @@ async fn an_idle_dedicated_connection_closes_after_ten_minutes() {
     send_dedicated(&test_host, "ada").await;
     send_dedicated(&test_host, "ada").await;
     send_dedicated(&test_host, "bob").await;
-    assert_eq!(count.now(), 3, "each has one, whoever uses it again");
-    pass(9).await;
-    assert_eq!(count.now(), 3, "nobody's time is over");
+    assert_eq!(count.now(), 3, "each key has one, also on repeated use");
+    pass_minutes(9).await;
+    assert_eq!(count.now(), 3, "none has timed out");
     send_dedicated(&test_host, "ada").await;
-    pass(3).await;
+    pass_minutes(3).await;
     until(&count, 2).await;
-    pass(6).await;
+    pass_minutes(6).await;
     assert_eq!(count.now(), 2, "it was used nine minutes ago");
-    pass(3).await;
+    pass_minutes(3).await;
     until(&count, 1).await;
     send_dedicated(&test_host, "ada").await;
-    assert_eq!(count.now(), 2, "who comes back has a new one");
+    assert_eq!(count.now(), 2, "a later use opens a new one");
     test_host.stop().await;
     assert_eq!(count.now(), 0);
 }
@@ -115,10 +115,10 @@ async fn a_subscription_keeps_a_dedicated_connection_in_use() {
     let following =
         test_host.host.subscribe_dedicated("notes", "note://1", Some(&dedicated("ada"))).await;
     assert_eq!(count.now(), 2);
-    pass(60).await;
+    pass_minutes(60).await;
     assert_eq!(count.now(), 2);
     drop(following.expect("it can be followed"));
-    pass(12).await;
+    pass_minutes(12).await;
     until(&count, 1).await;
     test_host.stop().await;
 }

@@ -1,4 +1,4 @@
-//! The examples for embedding programs do what they say.
+//! Runs the example programs and checks their output.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::Value as Json;
 use testkit::{Quirk, Script, ScriptedProgram, ScriptedServer};
 
-/// Where an example is: built beside the tests that run now.
+/// The path of an example, built beside the running tests.
 fn example(name: &str) -> PathBuf {
     let running = std::env::current_exe().expect("a test knows its own program");
     let beside = running.ancestors().map(|folder| folder.join("examples").join(name));
@@ -26,11 +26,11 @@ fn run(name: &str, arguments: &[&str]) -> String {
 fn an_example_connects_to_a_program_and_calls_a_tool() {
     let entry: Json =
         serde_json::from_str(&ScriptedProgram::config_entry(&Script::legacy())).expect("JSON");
-    let mut words = vec!["echo", r#"{"text": "hello"}"#];
-    words.push(entry["command"].as_str().expect("a command"));
+    let mut arguments = vec!["echo", r#"{"text": "hello"}"#];
+    arguments.push(entry["command"].as_str().expect("a command"));
     let more = entry["args"].as_array().into_iter().flatten();
-    words.extend(more.map(|it| it.as_str().expect("a word")));
-    assert_eq!(run("connect_and_call", &words), "hello\n");
+    arguments.extend(more.map(|it| it.as_str().expect("an argument")));
+    assert_eq!(run("connect_and_call", &arguments), "hello\n");
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn an_example_is_a_server_itself() {
 }
 
 #[test]
-fn an_example_sees_the_catalogue_change() {
+fn an_example_watches_the_catalogue_change() {
     assert_eq!(
         run("watch_catalogue", &[]),
         "11 tools, notes: []\n11 tools, notes: [\"note://1\"]\n11 tools, notes: [\"note://1\", \"note://2\"]\n"
@@ -55,8 +55,8 @@ fn an_example_answers_questions_and_permits_by_itself() {
 }
 
 #[test]
-fn the_client_of_the_conformance_suite_goes_on_where_calls_are_refused() {
-    // Some tools of a scripted server are meant to break it, so none is let through.
+fn the_conformance_client_continues_after_denied_calls() {
+    // Some tools of a scripted server are meant to crash it, so all calls are denied.
     let refusal = Quirk::HttpStatus {
         status: 400,
         body: "no".to_owned(),
@@ -66,12 +66,12 @@ fn the_client_of_the_conformance_suite_goes_on_where_calls_are_refused() {
     };
     for script in [Script::legacy(), Script::modern()] {
         let script = script.resources(2).prompts(1).quirk(refusal.clone()).quirks_on("tools/call");
-        let served = ScriptedServer::http(script);
-        let output = run("conformance_client", &["a word of the suite", served.url()]);
+        let server = ScriptedServer::http(script);
+        let output = run("conformance_client", &["a word of the suite", server.url()]);
         assert_eq!(output.matches("resources/read: ").count(), 2, "{output}");
         assert_eq!(output.matches("prompts/get: ").count(), 1, "{output}");
-        let asked = served.requests();
-        let called = asked.iter().filter(|it| it.rpc_method() == Some("tools/call"));
+        let received = server.requests();
+        let called = received.iter().filter(|it| it.rpc_method() == Some("tools/call"));
         let called = called.filter_map(|it| it.body.as_ref()?["params"]["name"].as_str());
         assert!(called.into_iter().any(|name| name == "echo"));
     }

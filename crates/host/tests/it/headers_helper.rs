@@ -1,4 +1,4 @@
-//! `headersHelper` at work: what it prints is shown, made anew when it is refused, and never told to anybody else.
+//! `headersHelper`: its headers are sent, refreshed after a rejection, and never leak elsewhere.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ use testkit::{Quirk, Script, ScriptedServer};
 
 use crate::support::{TestHost, cause, is_connected, remote, with_member};
 
-/// A helper that prints the next token of a file with every run, and notes that it ran.
+/// A helper that prints the next token of a file with each run and records that it ran.
 fn helper(folder: &Path, tokens: &[&str]) -> String {
     let folder = folder.display();
     fs::write(format!("{folder}/tokens"), tokens.join("\n") + "\n").expect("written");
@@ -32,26 +32,26 @@ fn guarded() -> Script {
     Script::legacy().quirk(Quirk::RequiresBearer { token: "canary-2".to_owned() })
 }
 
-fn entry(kind: &str, served: &ScriptedServer, helper: &str) -> String {
-    with_member(&remote(kind, served.url()), "headersHelper", json!(helper))
+fn entry(kind: &str, server: &ScriptedServer, helper: &str) -> String {
+    with_member(&remote(kind, server.url()), "headersHelper", json!(helper))
 }
 
 #[tokio::test]
-async fn what_is_refused_is_made_once_more_and_then_kept_over_http_and_sse() {
-    for (kind, served) in
+async fn rejected_headers_are_refreshed_once_and_then_kept_over_http_and_sse() {
+    for (kind, server) in
         [("http", ScriptedServer::http(guarded())), ("sse", ScriptedServer::sse(guarded()))]
     {
         let folder = tempfile::tempdir().expect("a temp folder");
         let test_host = TestHost::without_retries();
         let helper = helper(folder.path(), &["canary-1", "canary-2", "canary-3"]);
-        test_host.apply(&[("s", entry(kind, &served, &helper))]).await;
+        test_host.apply(&[("s", entry(kind, &server, &helper))]).await;
         let view = test_host.view("s").await;
         assert!(is_connected(&view), "{kind}: {view:#?}");
         test_host.call_idempotent("s", "echo", json!({"text": "a"})).await.expect("it is let in");
         assert_eq!(runs(folder.path()), 2, "{kind}");
         let ran = fs::read_to_string(folder.path().join("runs")).expect("it ran");
-        assert_eq!(ran.lines().next(), Some(&*format!("s {}", served.url())), "{kind}");
-        let requests = served.requests();
+        assert_eq!(ran.lines().next(), Some(&*format!("s {}", server.url())), "{kind}");
+        let requests = server.requests();
         let last = requests.last().expect("a request");
         assert_eq!(last.header("authorization"), Some("Bearer canary-2"), "{kind}");
         test_host.stop().await;
@@ -59,60 +59,60 @@ async fn what_is_refused_is_made_once_more_and_then_kept_over_http_and_sse() {
 }
 
 #[tokio::test]
-async fn what_is_refused_twice_is_told_without_what_was_printed() {
-    let served = ScriptedServer::http(guarded());
+async fn a_second_rejection_is_reported_without_the_helpers_output() {
+    let server = ScriptedServer::http(guarded());
     let folder = tempfile::tempdir().expect("a temp folder");
     let test_host = TestHost::without_retries();
     let helper = helper(folder.path(), &["canary-a", "canary-b", "canary-2"]);
-    test_host.apply(&[("s", entry("http", &served, &helper))]).await;
+    test_host.apply(&[("s", entry("http", &server, &helper))]).await;
     let view = test_host.view("s").await;
     assert!(matches!(view.status, Status::NeedsAuth(_)), "{view:#?}");
     let told = format!("{:?} {}", cause(&view), cause(&view));
     assert!(told.contains("refuses the headers of `headersHelper`"), "{told}");
     assert!(!told.contains("canary"), "{told}");
     assert_eq!(runs(folder.path()), 2);
-    // A wall that was met a moment ago does not keep a helper from trying.
+    // A recent rejection does not prevent a helper from trying again.
     test_host.host.reconnect("s").await;
     test_host.view_when("s", is_connected).await;
     test_host.stop().await;
 }
 
 #[tokio::test]
-async fn a_helper_that_fails_fails_the_connection_before_anybody_is_asked() {
-    let served = ScriptedServer::http(Script::both());
+async fn a_failing_helper_fails_the_connection_before_any_request() {
+    let server = ScriptedServer::http(Script::both());
     let test_host = TestHost::without_retries();
     let helper = "echo 'it is shut' >&2; exit 7";
-    test_host.apply(&[("s", entry("http", &served, helper))]).await;
+    test_host.apply(&[("s", entry("http", &server, helper))]).await;
     let view = test_host.view("s").await;
     assert_eq!(cause(&view).kind, FailureKind::InvalidConfig, "{view:#?}");
     let detail = "`headersHelper` of `s` (scope user): it ended with exit status: 7: it is shut";
     assert_eq!(cause(&view).evidence[0].text(), detail);
-    assert_eq!(served.requests(), []);
+    assert_eq!(server.requests(), []);
     test_host.stop().await;
 }
 
 #[tokio::test]
-async fn a_helper_has_the_last_word_over_fixed_headers() {
-    let served = ScriptedServer::http(Script::both());
+async fn a_helper_overrides_fixed_headers() {
+    let server = ScriptedServer::http(Script::both());
     let test_host = TestHost::without_retries();
-    let entry = entry("http", &served, r#"echo '{"B": "3"}'"#);
+    let entry = entry("http", &server, r#"echo '{"B": "3"}'"#);
     let entry = with_member(&entry, "headers", json!({"A": "1", "B": "2"}));
     test_host.apply(&[("s", entry)]).await;
     assert!(is_connected(&*test_host.view("s").await));
-    for request in served.requests() {
+    for request in server.requests() {
         assert_eq!((request.header("a"), request.header("b")), (Some("1"), Some("3")));
     }
     test_host.stop().await;
 }
 
 #[tokio::test]
-async fn a_project_that_nobody_approved_runs_no_helper() {
-    let served = ScriptedServer::http(Script::both());
+async fn an_unapproved_project_runs_no_helper() {
+    let server = ScriptedServer::http(Script::both());
     let test_host = TestHost::without_retries();
     let folder = test_host.folder.path().canonicalize().expect("it is there");
     let project = folder.join("project");
     fs::create_dir(&project).expect("a folder");
-    let entry = entry("http", &served, &format!("touch '{}/ran'; echo '{{}}'", folder.display()));
+    let entry = entry("http", &server, &format!("touch '{}/ran'; echo '{{}}'", folder.display()));
     fs::write(project.join(".mcp.json"), format!(r#"{{"mcpServers": {{"s": {entry}}}}}"#))
         .expect("written");
     let configuration = load(&LoadOptions {
@@ -120,7 +120,7 @@ async fn a_project_that_nobody_approved_runs_no_helper() {
         working_folder: project,
         environment: Environment::default(),
         dynamic: Vec::new(),
-        breadth: ScopeFilter::All,
+        scope_filter: ScopeFilter::All,
         embedded: Vec::new(),
         fallback: None,
     });
@@ -129,6 +129,6 @@ async fn a_project_that_nobody_approved_runs_no_helper() {
     test_host.host.apply(&configuration.effective).await;
     test_host.settled().await;
     assert!(!folder.join("ran").exists());
-    assert_eq!(served.requests(), []);
+    assert_eq!(server.requests(), []);
     test_host.stop().await;
 }

@@ -1,4 +1,4 @@
-//! Servers inside an IDE: their token goes to them, in its own header, and nowhere else.
+//! Servers inside an IDE: their token is sent only to them, in its own header.
 
 use serde_json::json;
 use switchboard::config::scope::Scope;
@@ -9,12 +9,12 @@ use crate::support::{TestHost, is_connected, remote, with_member};
 const HEADER: &str = "x-claude-code-ide-authorization";
 
 #[tokio::test]
-async fn the_token_of_an_ide_goes_to_it_alone_and_is_never_printed() {
+async fn the_token_of_an_ide_is_sent_only_to_it_and_never_printed() {
     let (sse, ws) = (ScriptedServer::sse(Script::legacy()), ScriptedServer::ws(Script::legacy()));
     let other = ScriptedServer::http(Script::both());
     let test_host = TestHost::without_retries();
-    let with_token = |kind: &str, served: &ScriptedServer, token: &str| {
-        with_member(&remote(kind, served.url()), "authToken", json!(token))
+    let with_token = |kind: &str, server: &ScriptedServer, token: &str| {
+        with_member(&remote(kind, server.url()), "authToken", json!(token))
     };
     let servers = [
         ("sse", with_token("sse-ide", &sse, "canary-sse")),
@@ -27,9 +27,9 @@ async fn the_token_of_an_ide_goes_to_it_alone_and_is_never_printed() {
         assert!(is_connected(view), "{view:#?}");
         assert!(!format!("{view:?}").contains("canary"));
     }
-    for (served, token) in [(&sse, "canary-sse"), (&ws, "canary-ws")] {
-        // A message over a WebSocket has no headers of its own.
-        let mut requests = served.requests();
+    for (server, token) in [(&sse, "canary-sse"), (&ws, "canary-ws")] {
+        // A WebSocket message has no headers of its own.
+        let mut requests = server.requests();
         requests.retain(|it| it.method != "MESSAGE");
         assert!(!requests.is_empty());
         for request in &requests {

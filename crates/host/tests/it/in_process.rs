@@ -1,4 +1,4 @@
-//! Servers in this process: registered by name, connected to like any other, gone with their connection.
+//! Servers in this process: registered by name, connected like other servers, ended with their connection.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use switchboard_builtin::demo;
 
 use crate::support::{TestHost, cause, is_connected, tools};
 
-/// Counts the conversations that are being held.
+/// Counts open sessions.
 #[derive(Clone, Default)]
 pub struct SessionCount(Arc<AtomicUsize>);
 
@@ -41,7 +41,7 @@ impl Drop for OpenSession {
 
 const ENTRY: &str = r#"{"mcpServers": {"notes": {"type": "sdk", "name": "demo"}}}"#;
 
-/// A host with the demonstration server in it, applied as `notes`.
+/// A host with the demo server, configured as `notes`.
 pub async fn test_host(count: &SessionCount) -> TestHost {
     let folder = Arc::new(tempfile::tempdir().expect("a temp folder"));
     let server = demo::server(folder.path().join("notes.json"));
@@ -68,7 +68,7 @@ async fn text(test_host: &TestHost, tool: &'static str, arguments: Json) -> Stri
 }
 
 #[tokio::test]
-async fn it_is_connected_to_called_reconnected_and_gone_at_the_end() {
+async fn it_connects_responds_reconnects_and_ends() {
     let count = SessionCount::default();
     let test_host = test_host(&count).await;
     let view = test_host.view_when("notes", is_connected).await;
@@ -91,7 +91,7 @@ async fn it_is_connected_to_called_reconnected_and_gone_at_the_end() {
 }
 
 #[tokio::test]
-async fn a_host_that_is_dropped_leaves_no_conversation() {
+async fn a_dropped_host_leaves_no_session() {
     let count = SessionCount::default();
     let test_host = test_host(&count).await;
     test_host.view_when("notes", is_connected).await;
@@ -100,7 +100,7 @@ async fn a_host_that_is_dropped_leaves_no_conversation() {
 }
 
 #[tokio::test]
-async fn what_changes_in_it_changes_in_the_catalogue() {
+async fn its_changes_appear_in_the_catalogue() {
     let test_host = test_host(&SessionCount::default()).await;
     let notes =
         |it: &switchboard::connection::ServerView| it.catalogue.items(ListKind::Resources).len();
@@ -115,7 +115,7 @@ async fn what_changes_in_it_changes_in_the_catalogue() {
 }
 
 #[tokio::test]
-async fn its_questions_are_declined_where_nobody_answers_them() {
+async fn its_elicitations_are_declined_without_a_user() {
     let test_host = test_host(&SessionCount::default()).await;
     let booked = test_host.call("notes", "book_table", json!({})).await.expect("an answer");
     assert_eq!(booked, json!({"action": "decline"}));
@@ -123,7 +123,7 @@ async fn its_questions_are_declined_where_nobody_answers_them() {
 }
 
 #[tokio::test]
-async fn a_name_that_nobody_registered_is_not_here() {
+async fn an_unregistered_name_is_not_available() {
     let test_host = TestHost::without_retries();
     test_host.host.apply(&loader::from_program("test", ENTRY)).await;
     let view = test_host.view("notes").await;
@@ -132,7 +132,7 @@ async fn a_name_that_nobody_registered_is_not_here() {
 }
 
 #[tokio::test]
-async fn one_that_ends_at_once_has_failed_and_nothing_else_has() {
+async fn a_server_that_ends_at_once_fails_alone() {
     let test_host = TestHost::with(|options| {
         options.retry_policy = RetryPolicy::NoRetry;
         options.in_process =

@@ -1,4 +1,4 @@
-//! Loading: every scope through the library's own types, without an environment or a home of our own.
+//! Loading: every scope through the library's own types, without an environment or a home folder.
 
 use std::fs;
 use std::path::Path;
@@ -25,7 +25,7 @@ fn options(root: &Path) -> LoadOptions {
         working_folder: root.join("project"),
         environment: Environment::default(),
         dynamic: Vec::new(),
-        breadth: ScopeFilter::All,
+        scope_filter: ScopeFilter::All,
         embedded: Vec::new(),
         fallback: None,
     }
@@ -116,7 +116,7 @@ fn connectors_rank_between_dynamic_and_project() {
 }
 
 #[test]
-fn everything_that_was_looked_at_is_on_record() {
+fn every_inspected_source_is_recorded() {
     let home = tempfile::tempdir().expect("a temp folder");
     let options = options(home.path());
     write(&options.paths.user_settings(), r#"{"mcpServers": {"s": {"command": "x"}}}"#);

@@ -1,4 +1,4 @@
-//! The tool that stands for a server which wants a login: before, while and after somebody signs in.
+//! The placeholder tool of a server that requires a login: before, during and after the login.
 
 use std::sync::Arc;
 
@@ -21,10 +21,10 @@ use crate::support::{TIMEOUT, TestHost, cause, is_connected, remote, with_member
 
 const TOOL: &str = "mcp__s__authenticate";
 
-/// A host whose one server wants a login.
-async fn auth_required_host(authority: &AuthorizationServer) -> TestHost {
+/// A host whose only server requires a login.
+async fn auth_required_host(authorization_server: &AuthorizationServer) -> TestHost {
     let test_host = TestHost::new();
-    test_host.apply(&[("s", remote("http", &authority.url()))]).await;
+    test_host.apply(&[("s", remote("http", &authorization_server.url()))]).await;
     test_host.view_when("s", |it| matches!(it.status, Status::NeedsAuth(_))).await;
     test_host.host.settled_pool().await;
     test_host
@@ -36,7 +36,7 @@ fn server_tools(pool: &Pool) -> Vec<&str> {
 }
 
 fn context(test_host: &TestHost) -> CallContext {
-    // Nothing is allowed beforehand, and nobody is there to ask.
+    // No rule allows anything, and no user is present.
     CallContext {
         mode: PermissionMode::Default,
         ..test_host.permissive_context(test_host.host.watch_pool())
@@ -56,42 +56,42 @@ fn text(output: &ToolOutput) -> String {
 }
 
 async fn call_login_tool(test_host: &TestHost, arguments: Json) -> ToolOutput {
-    test_host.call_exposed(&context(test_host), TOOL, arguments).await.expect("it answers")
+    test_host.call_exposed(&context(test_host), TOOL, arguments).await.expect("a result")
 }
 
-/// The page in an answer.
-fn page(answer: &ToolOutput) -> String {
+/// The login URL in a result.
+fn login_url(answer: &ToolOutput) -> String {
     assert!(!answer.is_error, "{}", text(answer));
     let text = text(answer);
     let line = text.lines().find(|line| line.starts_with("http"));
-    line.unwrap_or_else(|| panic!("a page is named: {text}")).to_owned()
+    line.unwrap_or_else(|| panic!("the result has a URL: {text}")).to_owned()
 }
 
-/// Where the browser would come back to.
-fn listener(page: &str) -> String {
-    let url = Url::parse(page).expect("a URL");
+/// The address of the host's callback listener.
+fn listener(login_url: &str) -> String {
+    let url = Url::parse(login_url).expect("a URL");
     let (_, redirect) = url.query_pairs().find(|(name, _)| name == "redirect_uri").expect("named");
     redirect.into_owned()
 }
 
 #[tokio::test]
-async fn one_tool_stands_for_the_server_until_somebody_signed_in() {
-    let authority = AuthorizationServer::start(AuthorizationConfig::compliant());
-    let test_host = auth_required_host(&authority).await;
+async fn a_placeholder_replaces_the_servers_tools_until_the_login() {
+    let authorization_server = AuthorizationServer::start(AuthorizationConfig::compliant());
+    let test_host = auth_required_host(&authorization_server).await;
     let pool = test_host.host.pool();
     assert_eq!(server_tools(&pool), [TOOL]);
     let tool = pool.find(TOOL).expect("it is there");
     assert!(!tool.annotations.read_only && !tool.is_built_in());
     let mut watch = test_host.host.watch_pool_changes();
-    let page = page(&call_login_tool(&test_host, json!({})).await);
-    assert!(page.starts_with(&authority.issuer()), "{page}");
+    let login_url = login_url(&call_login_tool(&test_host, json!({})).await);
+    assert!(login_url.starts_with(&authorization_server.issuer()), "{login_url}");
     assert_eq!(server_tools(&test_host.host.pool()), [TOOL]);
-    let back = browser::open(&page).await;
+    let back = browser::open(&login_url).await;
     assert_eq!(back.status, 200, "{}", back.text);
     test_host.view_when("s", is_connected).await;
     let changes = tokio::time::timeout(TIMEOUT, watch.next()).await.expect("in time");
     let changes = changes.expect("the host is there");
-    // In one step: at no time there was neither.
+    // In one step: the pool always has either the placeholder or the server's tools.
     assert!(changes.added.iter().any(|it| it.exposed_name == "mcp__s__echo"), "{changes:?}");
     assert_eq!(changes.removed.iter().map(|it| &*it.exposed_name).collect::<Vec<_>>(), [TOOL]);
     assert!(test_host.host.settled_pool().await.find(TOOL).is_none());
@@ -99,62 +99,62 @@ async fn one_tool_stands_for_the_server_until_somebody_signed_in() {
 }
 
 #[tokio::test]
-async fn two_calls_at_once_are_one_login_with_one_page() {
-    let authority = AuthorizationServer::start(AuthorizationConfig::compliant());
-    let test_host = auth_required_host(&authority).await;
+async fn concurrent_calls_share_one_login() {
+    let authorization_server = AuthorizationServer::start(AuthorizationConfig::compliant());
+    let test_host = auth_required_host(&authorization_server).await;
     let (one, other) = tokio::join!(
         call_login_tool(&test_host, json!({})),
         call_login_tool(&test_host, json!({}))
     );
-    assert_eq!(page(&one), page(&other));
-    assert_eq!(page(&call_login_tool(&test_host, json!({})).await), page(&one));
-    assert_eq!(authority.counters().registrations, 1);
+    assert_eq!(login_url(&one), login_url(&other));
+    assert_eq!(login_url(&call_login_tool(&test_host, json!({})).await), login_url(&one));
+    assert_eq!(authorization_server.counters().registrations, 1);
     test_host.stop().await;
 }
 
 #[tokio::test]
-async fn what_a_browser_elsewhere_ended_at_is_pasted() {
-    let authority = AuthorizationServer::start(AuthorizationConfig::compliant());
-    let test_host = auth_required_host(&authority).await;
+async fn the_callback_of_a_remote_browser_can_be_pasted() {
+    let authorization_server = AuthorizationServer::start(AuthorizationConfig::compliant());
+    let test_host = auth_required_host(&authorization_server).await;
     let unexpected =
         call_login_tool(&test_host, json!({"callback_url": "http://127.0.0.1:1/?code=a"})).await;
     assert!(unexpected.is_error, "{unexpected:?}");
-    let page = page(&call_login_tool(&test_host, json!({})).await);
+    let login_url = login_url(&call_login_tool(&test_host, json!({})).await);
     let foreign = json!({"callback_url": "http://127.0.0.1:1/callback?code=a&state=another"});
     let refused = call_login_tool(&test_host, foreign).await;
-    assert!(refused.is_error && text(&refused).contains(&page), "{}", text(&refused));
-    let back = browser::sent_back(&page).await;
+    assert!(refused.is_error && text(&refused).contains(&login_url), "{}", text(&refused));
+    let back = browser::redirect_target(&login_url).await;
     let answer = call_login_tool(&test_host, json!({"callback_url": back})).await;
     assert!(!answer.is_error, "{}", text(&answer));
-    assert!(text(&answer).contains("it is connected"), "{}", text(&answer));
+    assert!(text(&answer).contains("It is connected"), "{}", text(&answer));
     assert!(test_host.host.settled_pool().await.find("mcp__s__echo").is_some());
     test_host.stop().await;
 }
 
 #[tokio::test]
-async fn somebody_who_says_no_is_told_of_with_the_next_page() {
-    let authority = AuthorizationServer::start(AuthorizationConfig {
+async fn a_denied_login_is_reported_with_the_next_url() {
+    let authorization_server = AuthorizationServer::start(AuthorizationConfig {
         consent: Consent::Denies,
         ..AuthorizationConfig::compliant()
     });
-    let test_host = auth_required_host(&authority).await;
-    let first = page(&call_login_tool(&test_host, json!({})).await);
+    let test_host = auth_required_host(&authorization_server).await;
+    let first = login_url(&call_login_tool(&test_host, json!({})).await);
     browser::open(&first).await;
-    authority.reconfigure(|it| it.consent = Consent::Approves);
+    authorization_server.reconfigure(|it| it.consent = Consent::Approves);
     let answer = call_login_tool(&test_host, json!({})).await;
-    assert!(text(&answer).contains("came to nothing"), "{}", text(&answer));
-    assert_ne!(page(&answer), first);
+    assert!(text(&answer).contains("The previous login failed"), "{}", text(&answer));
+    assert_ne!(login_url(&answer), first);
     assert_eq!(server_tools(&test_host.host.pool()), [TOOL]);
-    browser::open(&page(&answer)).await;
+    browser::open(&login_url(&answer)).await;
     test_host.view_when("s", is_connected).await;
     test_host.stop().await;
 }
 
 #[tokio::test]
-async fn stopping_while_somebody_is_waited_for_leaves_no_listener() {
-    let authority = AuthorizationServer::start(AuthorizationConfig::compliant());
-    let test_host = auth_required_host(&authority).await;
-    let listener = listener(&page(&call_login_tool(&test_host, json!({})).await));
+async fn stopping_during_a_login_leaves_no_listener() {
+    let authorization_server = AuthorizationServer::start(AuthorizationConfig::compliant());
+    let test_host = auth_required_host(&authorization_server).await;
+    let listener = listener(&login_url(&call_login_tool(&test_host, json!({})).await));
     assert_eq!(
         browser::get(&listener.replace("/callback", "/")).await.expect("it is there").status,
         404
@@ -166,10 +166,10 @@ async fn stopping_while_somebody_is_waited_for_leaves_no_listener() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_wanted_any_more_takes_its_login_along() {
-    let authority = AuthorizationServer::start(AuthorizationConfig::compliant());
-    let test_host = auth_required_host(&authority).await;
-    let listener = listener(&page(&call_login_tool(&test_host, json!({})).await));
+async fn removing_a_server_ends_its_login() {
+    let authorization_server = AuthorizationServer::start(AuthorizationConfig::compliant());
+    let test_host = auth_required_host(&authorization_server).await;
+    let listener = listener(&login_url(&call_login_tool(&test_host, json!({})).await));
     test_host.apply(&[]).await;
     tokio::time::timeout(TIMEOUT, async {
         while browser::get(&listener.replace("/callback", "/")).await.is_ok() {}
@@ -180,9 +180,9 @@ async fn a_server_that_is_not_wanted_any_more_takes_its_login_along() {
 }
 
 #[tokio::test]
-async fn a_rule_against_the_server_hides_the_tool_and_refuses_it() {
-    let authority = AuthorizationServer::start(AuthorizationConfig::compliant());
-    let test_host = auth_required_host(&authority).await;
+async fn a_deny_rule_hides_the_placeholder_and_denies_it() {
+    let authorization_server = AuthorizationServer::start(AuthorizationConfig::compliant());
+    let test_host = auth_required_host(&authorization_server).await;
     let mut rules = PermissionRules::default();
     rules.add_for_session(PermissionEffect::Deny, ToolRule::parse("mcp__s").expect("a rule"));
     let refusing = CallContext { rules: ActiveRules::new(rules.clone()), ..context(&test_host) };
@@ -190,14 +190,14 @@ async fn a_rule_against_the_server_hides_the_tool_and_refuses_it() {
     assert!(matches!(refused, Err(ToolCallError::Denied { .. })), "{refused:?}");
     test_host.host.set_rules(rules).await;
     assert_eq!(server_tools(&*test_host.host.settled_pool().await), [""; 0]);
-    assert_eq!(authority.counters().registrations, 0);
+    assert_eq!(authorization_server.counters().registrations, 0);
     test_host.stop().await;
 }
 
 #[tokio::test]
-async fn what_nobody_can_sign_in_to_has_no_such_tool() {
-    let authority = AuthorizationServer::start(AuthorizationConfig::compliant());
-    let url = authority.url();
+async fn servers_without_a_login_have_no_placeholder() {
+    let authorization_server = AuthorizationServer::start(AuthorizationConfig::compliant());
+    let url = authorization_server.url();
     let http = remote("http", &url);
     let servers = [
         ("fixed", with_member(&http, "headers", json!({"Authorization": "Bearer wrong"}))),
@@ -207,13 +207,13 @@ async fn what_nobody_can_sign_in_to_has_no_such_tool() {
     let test_host = TestHost::new();
     test_host.apply(&servers).await;
     test_host.settled().await;
-    // A filter is about the server's own tools.
+    // The filter applies only to the server's own tools.
     assert_eq!(
         server_tools(&*test_host.host.settled_pool().await),
         ["mcp__filtered__authenticate"]
     );
     test_host.stop().await;
-    // Where nobody stays until the browser comes back, nobody is sent away.
+    // A short-lived host offers no login, because it would not be running when the browser returns.
     let test_host = TestHost::with(|options| options.retry_policy = RetryPolicy::NoRetry);
     test_host.apply(&servers).await;
     test_host.settled().await;
@@ -222,10 +222,10 @@ async fn what_nobody_can_sign_in_to_has_no_such_tool() {
 }
 
 #[tokio::test]
-async fn a_connector_is_left_to_its_account() {
-    let authority = AuthorizationServer::start(AuthorizationConfig::compliant());
+async fn a_connector_refers_to_its_account() {
+    let authorization_server = AuthorizationServer::start(AuthorizationConfig::compliant());
     let test_host = TestHost::new();
-    let connector = remote("connector-proxy", &authority.url());
+    let connector = remote("connector-proxy", &authorization_server.url());
     test_host.apply_in(Scope::Connectors, &[("claude.ai A  b", connector)]).await;
     let view = test_host.view("claude.ai A  b").await;
     assert!(matches!(view.status, Status::NeedsAuth(_)), "{view:?}");
@@ -234,7 +234,7 @@ async fn a_connector_is_left_to_its_account() {
     assert_eq!(server_tools(&pool), ["mcp__claude_ai_A_b__authenticate"]);
     let tool = "mcp__claude_ai_A_b__authenticate";
     let answer =
-        test_host.call_exposed(&context(&test_host), tool, json!({})).await.expect("it answers");
+        test_host.call_exposed(&context(&test_host), tool, json!({})).await.expect("a result");
     assert!(text(&answer).contains("use `/mcp`"), "{}", text(&answer));
     test_host.stop().await;
 }

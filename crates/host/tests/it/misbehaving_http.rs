@@ -1,4 +1,4 @@
-//! Servers at URLs that misbehave when they are connected to: what becomes of each, and what is said of it.
+//! Remote servers that misbehave during the connect: their status and the reported failure.
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;
@@ -10,7 +10,7 @@ use testkit::{Quirk, Script, ScriptedServer};
 
 use crate::support::{TestHost, cause, is_connected, remote};
 
-fn answering(status: u16, body: &str, headers: &[(&str, &str)]) -> ScriptedServer {
+fn responding(status: u16, body: &str, headers: &[(&str, &str)]) -> ScriptedServer {
     let headers: BTreeMap<String, String> =
         headers.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
     let body = body.to_owned();
@@ -19,7 +19,7 @@ fn answering(status: u16, body: &str, headers: &[(&str, &str)]) -> ScriptedServe
 }
 
 #[tokio::test]
-async fn every_way_to_say_no_over_http_is_told_from_the_others() {
+async fn each_http_rejection_has_its_own_failure() {
     let elsewhere = ScriptedServer::http(Script::both());
     let sends_away = ScriptedServer::http(
         Script::both().quirk(Quirk::RedirectsTo { url: elsewhere.url().to_owned() }),
@@ -28,18 +28,18 @@ async fn every_way_to_say_no_over_http_is_told_from_the_others() {
     let html = [("content-type", "text/html")];
     let odd = "\u{0}\u{1b}[31m<not json>";
     let cases = [
-        ("forbidden", answering(403, "no", &[]), FailureKind::Forbidden),
-        ("absent", answering(404, "", &[]), FailureKind::NotFound),
-        ("busy", answering(429, "later", &[("retry-after", "17")]), FailureKind::Overloaded),
-        ("broken", answering(500, "{\"error\":", &[]), FailureKind::ServerError(500)),
-        ("away", answering(503, odd, &html), FailureKind::ServerError(503)),
-        ("teapot", answering(418, "", &[]), FailureKind::HttpStatus(418)),
-        ("page", answering(200, "<!doctype html><p>Welcome", &html), FailureKind::NotMcp),
+        ("forbidden", responding(403, "no", &[]), FailureKind::Forbidden),
+        ("absent", responding(404, "", &[]), FailureKind::NotFound),
+        ("busy", responding(429, "later", &[("retry-after", "17")]), FailureKind::Overloaded),
+        ("broken", responding(500, "{\"error\":", &[]), FailureKind::ServerError(500)),
+        ("away", responding(503, odd, &html), FailureKind::ServerError(503)),
+        ("teapot", responding(418, "", &[]), FailureKind::HttpStatus(418)),
+        ("page", responding(200, "<!doctype html><p>Welcome", &html), FailureKind::NotMcp),
         ("sends-away", sends_away, FailureKind::CrossOriginRedirect(origin)),
     ];
     let test_host = TestHost::without_retries();
     let servers: Vec<(&str, String)> =
-        cases.iter().map(|(name, served, _)| (*name, remote("http", served.url()))).collect();
+        cases.iter().map(|(name, server, _)| (*name, remote("http", server.url()))).collect();
     test_host.apply(&servers).await;
     let snapshot = test_host.settled().await;
     for (name, _, expected) in &cases {
@@ -55,18 +55,18 @@ async fn every_way_to_say_no_over_http_is_told_from_the_others() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_reached_says_how_far_we_came() {
+async fn unreachable_servers_report_the_failed_step() {
     let test_host = TestHost::without_retries();
     let port = {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         listener.local_addr().expect("an address").port()
     };
-    let nobody = format!("127.0.0.1:{port}/mcp");
+    let closed_port = format!("127.0.0.1:{port}/mcp");
     test_host
         .apply(&[
-            ("http", remote("http", &format!("http://{nobody}"))),
-            ("sse", remote("sse", &format!("http://{nobody}"))),
-            ("ws", remote("ws", &format!("ws://{nobody}"))),
+            ("http", remote("http", &format!("http://{closed_port}"))),
+            ("sse", remote("sse", &format!("http://{closed_port}"))),
+            ("ws", remote("ws", &format!("ws://{closed_port}"))),
             ("nameless", remote("http", "http://no-such-host.invalid/mcp")),
         ])
         .await;
@@ -84,10 +84,10 @@ async fn what_cannot_be_reached_says_how_far_we_came() {
 }
 
 #[tokio::test]
-async fn a_login_that_is_wanted_is_remembered_until_somebody_asks_again() {
+async fn a_required_login_is_cached_until_a_reconnect() {
     let challenge = [("www-authenticate", "Bearer realm=\"x\"")];
-    let served = answering(401, "", &challenge);
-    let servers = [("walled", remote("http", served.url()))];
+    let server = responding(401, "", &challenge);
+    let servers = [("walled", remote("http", server.url()))];
     let test_host = TestHost::new();
     test_host.apply(&servers).await;
     let view = test_host.view("walled").await;
@@ -96,22 +96,22 @@ async fn a_login_that_is_wanted_is_remembered_until_somebody_asks_again() {
     assert!(cause(&view).evidence.contains(&challenge), "{view:#?}");
     let folder = test_host.folder.clone();
     test_host.stop().await;
-    let asked = served.requests().len();
+    let request_count = server.requests().len();
 
     let second = TestHost::in_folder(folder.clone(), |_| {});
     second.apply(&servers).await;
     let view = second.view("walled").await;
     assert!(matches!(view.status, Status::NeedsAuth(_)), "{view:#?}");
-    assert_eq!(served.requests().len(), asked, "nobody is asked");
+    assert_eq!(server.requests().len(), request_count, "no request is sent");
     let called = second.call_idempotent("walled", "echo", serde_json::json!({})).await;
     assert!(called.is_err(), "{called:?}");
-    assert_eq!(served.requests().len(), asked, "nobody is asked");
+    assert_eq!(server.requests().len(), request_count, "no request is sent");
 
-    let served = served.restart(Script::both());
+    let server = server.restart(Script::both());
     second.host.reconnect("walled").await.expect("there is one");
     second.view_when("walled", is_connected).await;
     second.stop().await;
-    drop(served.requests());
+    drop(server.requests());
 
     let third = TestHost::in_folder(folder, |_| {});
     third.apply(&servers).await;

@@ -1,4 +1,4 @@
-//! Programs that misbehave when they are connected to: what becomes of each, and what is said of it.
+//! Programs that misbehave during the connect: their status and the reported failure.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -33,7 +33,7 @@ fn exited(code: i32) -> FailureKind {
 }
 
 #[tokio::test]
-async fn a_program_that_does_not_begin_to_talk_says_why() {
+async fn a_program_without_a_handshake_reports_the_cause() {
     let test_host = TestHost::with(|options| {
         options.retry_policy = RetryPolicy::NoRetry;
         options.max_concurrent_local = 20;
@@ -81,7 +81,7 @@ async fn a_program_that_does_not_begin_to_talk_says_why() {
 }
 
 #[tokio::test]
-async fn a_program_that_cannot_be_started_says_what_was_tried() {
+async fn a_program_that_cannot_be_started_reports_what_was_tried() {
     let test_host = TestHost::without_retries();
     let plain = test_host.folder.path().join("plain.txt");
     fs::write(&plain, "no program").expect("a file");
@@ -113,7 +113,7 @@ async fn a_program_that_cannot_be_started_says_what_was_tried() {
 }
 
 #[tokio::test]
-async fn a_program_with_bad_manners_is_connected_to_all_the_same() {
+async fn a_program_with_minor_faults_still_connects() {
     let test_host = TestHost::with(|options| {
         options.retry_policy = RetryPolicy::NoRetry;
         options.max_concurrent_local = 20;
@@ -147,7 +147,7 @@ async fn a_program_with_bad_manners_is_connected_to_all_the_same() {
 }
 
 #[tokio::test]
-async fn a_program_that_ends_when_it_is_probed_is_started_again_and_not_probed_twice() {
+async fn a_program_that_exits_on_the_probe_is_restarted_and_not_probed_again() {
     let test_host = TestHost::without_retries();
     let journal = test_host.folder.path().join("journal");
     let script = Script::legacy().quirk(Quirk::ExitsOnProbe).journal(&journal);
@@ -159,8 +159,8 @@ async fn a_program_that_ends_when_it_is_probed_is_started_again_and_not_probed_t
     let folder = test_host.folder.clone();
     test_host.stop().await;
     let probes = || {
-        let heard = testkit::scripted::read_journal(&journal);
-        heard.iter().filter(|it| it["method"] == "server/discover").count()
+        let received = testkit::scripted::read_journal(&journal);
+        received.iter().filter(|it| it["method"] == "server/discover").count()
     };
     assert_eq!(probes(), 1);
     let again = TestHost::in_folder(folder, |_| {});
@@ -172,7 +172,7 @@ async fn a_program_that_ends_when_it_is_probed_is_started_again_and_not_probed_t
 }
 
 #[tokio::test]
-async fn a_message_without_end_is_refused_and_never_kept() {
+async fn an_endless_message_is_rejected_and_not_buffered() {
     let test_host = TestHost::without_retries();
     let flood = "read -r line; head -c 69206016 /dev/zero; cat >/dev/null";
     test_host.apply(&[("huge", json!({"command": "sh", "args": ["-c", flood]}).to_string())]).await;
@@ -188,7 +188,7 @@ fn resident_kilobytes() -> u64 {
 }
 
 #[tokio::test]
-async fn a_flood_on_standard_error_costs_neither_time_nor_room() {
+async fn a_stderr_flood_costs_neither_time_nor_memory() {
     let test_host = TestHost::without_retries();
     let flood = "head -c 209715200 /dev/zero | tr '\\0' 'x' >&2; exec \"$@\"";
     let script = Script::legacy().quirk(Quirk::StderrLines { n: 2 });
@@ -205,12 +205,13 @@ async fn a_flood_on_standard_error_costs_neither_time_nor_room() {
     let files = test_host.host.stderr_log().files("loud");
     let _folder = test_host.folder.clone();
     test_host.stop().await;
-    let kept: u64 = files.iter().filter_map(|it| fs::metadata(it).ok()).map(|it| it.len()).sum();
-    assert!((1..=65 << 20).contains(&kept), "{kept} bytes on disk");
+    let logged_bytes: u64 =
+        files.iter().filter_map(|it| fs::metadata(it).ok()).map(|it| it.len()).sum();
+    assert!((1..=65 << 20).contains(&logged_bytes), "{logged_bytes} bytes on disk");
 }
 
 #[tokio::test]
-async fn what_a_program_says_on_standard_error_is_in_its_log() {
+async fn a_programs_stderr_output_is_in_its_log() {
     let test_host = TestHost::without_retries();
     let script = Script::legacy().quirk(Quirk::StderrLines { n: 500 });
     test_host.apply(&[("talks", ScriptedProgram::config_entry(&script))]).await;
@@ -224,7 +225,7 @@ async fn what_a_program_says_on_standard_error_is_in_its_log() {
 }
 
 #[tokio::test]
-async fn a_stubborn_program_is_gone_within_its_time_and_so_is_whom_it_started() {
+async fn a_stubborn_program_is_killed_in_time_with_its_descendants() {
     let test_host = TestHost::new();
     let marker = format!("ZOO_MARK=stubborn-{}", std::process::id());
     let env = json!({"ZOO_MARK": marker.strip_prefix("ZOO_MARK=")});
@@ -241,7 +242,7 @@ async fn a_stubborn_program_is_gone_within_its_time_and_so_is_whom_it_started() 
         .await;
     let snapshot = test_host.settled().await;
     assert!(snapshot.servers.values().all(|it| is_connected(it)), "{snapshot:#?}");
-    processes::wait_until(TIMEOUT, "everybody is there", || {
+    processes::wait_until(TIMEOUT, "all processes are running", || {
         (processes::processes_with_environment(&marker).len() == 7).then_some(())
     });
     let began = Instant::now();
@@ -252,7 +253,7 @@ async fn a_stubborn_program_is_gone_within_its_time_and_so_is_whom_it_started() 
 }
 
 #[tokio::test]
-async fn who_left_the_group_of_a_program_that_never_talked_is_found_too() {
+async fn descendants_outside_the_process_group_are_killed_too() {
     let test_host = TestHost::without_retries();
     let marker = format!("ZOO_MARK=mute-{}", std::process::id());
     let script =
@@ -276,27 +277,27 @@ async fn who_left_the_group_of_a_program_that_never_talked_is_found_too() {
         }
     };
     tokio::time::timeout(TIMEOUT, until_there).await.expect("it starts");
-    // Not wanted any more, in the middle of the first question.
+    // Removed in the middle of the first request.
     test_host.apply(&[]).await;
     test_host.stop().await;
     there(0);
 }
 
 #[tokio::test]
-async fn a_program_that_closes_its_output_is_not_waited_for() {
+async fn a_program_that_closes_its_output_fails_at_once() {
     let test_host = TestHost::without_retries();
     let script = Script::legacy().quirk(Quirk::ClosesStreamMidAnswer).quirks_on("initialize");
     test_host.apply(&[("closes", ScriptedProgram::config_entry(&script))]).await;
     let view = test_host.view("closes").await;
-    // It ends as soon as we let go of it, or a little later.
+    // It exits when its input closes, or a little later.
     assert!([FailureKind::Closed, exited(0)].contains(&cause(&view).kind), "{view:#?}");
     test_host.stop().await;
 }
 
 #[tokio::test]
-async fn lists_that_do_not_end_are_cut_and_said_to_be() {
+async fn endless_lists_are_truncated_and_marked() {
     let test_host = TestHost::without_retries();
-    // Its tools would take long; what is true of one list is true of all.
+    // Only resources: fetching endless tools would take long, and all lists behave alike.
     let endless = |cursors| {
         let script = Script::legacy().quirk(Quirk::FailsToolList).prompts(3);
         ScriptedProgram::config_entry(&script.quirk(Quirk::EndlessPages { cursors }))
@@ -315,7 +316,7 @@ async fn lists_that_do_not_end_are_cut_and_said_to_be() {
     test_host.stop().await;
 }
 
-/// Answers from files: `initialize`, and a page of tools for each cursor.
+/// Responds from files: `initialize`, and a page of tools for each cursor.
 const PAGED: &str = r#"while read -r line; do
   id=${line#*\"id\":}; id=${id%%[,\}]*}
   cursor=0
@@ -328,7 +329,7 @@ const PAGED: &str = r#"while read -r line; do
 done"#;
 
 #[tokio::test]
-async fn ten_thousand_tools_in_pages_are_all_there() {
+async fn ten_thousand_tools_in_pages_are_all_fetched() {
     let test_host = TestHost::without_retries();
     let write = |name: &str, result: Json| {
         let text = json!({"result": result}).to_string();
@@ -360,7 +361,7 @@ async fn ten_thousand_tools_in_pages_are_all_there() {
 }
 
 #[tokio::test]
-async fn a_list_that_makes_no_sense_costs_the_list_and_not_the_server() {
+async fn an_invalid_list_is_dropped_and_the_server_stays() {
     let test_host = TestHost::without_retries();
     test_host
         .apply(&[
@@ -393,20 +394,20 @@ async fn a_list_that_makes_no_sense_costs_the_list_and_not_the_server() {
 }
 
 #[tokio::test]
-async fn a_program_sees_what_its_entry_says_and_none_of_our_credentials() {
+async fn a_program_gets_its_configured_variables_and_no_inherited_credentials() {
     let test_host = TestHost::with(|options| {
         for name in ["GITHUB_TOKEN", "ANTHROPIC_API_KEY", "MY_PASSWORD", "PLAIN"] {
-            options.env.variables.insert(name.to_owned(), "ours".to_owned());
+            options.env.variables.insert(name.to_owned(), "inherited".to_owned());
         }
     });
     let env = json!({"SLACK_TOKEN": "its own"});
     let entry = with_member(&ScriptedProgram::config_entry(&Script::legacy()), "env", env);
     test_host.apply(&[("s", entry)]).await;
-    let seen = test_host.call_idempotent("s", "env", json!({})).await.expect("it answers");
+    let seen = test_host.call_idempotent("s", "env", json!({})).await.expect("a result");
     let names: Vec<&str> =
         seen["names"].as_array().expect("a list").iter().filter_map(|it| it.as_str()).collect();
-    for wanted in ["SLACK_TOKEN", "PLAIN", "PATH"] {
-        assert!(names.contains(&wanted), "{names:?}");
+    for expected in ["SLACK_TOKEN", "PLAIN", "PATH"] {
+        assert!(names.contains(&expected), "{names:?}");
     }
     for unwanted in ["GITHUB_TOKEN", "ANTHROPIC_API_KEY", "MY_PASSWORD", "HOME"] {
         assert!(!names.contains(&unwanted), "{names:?}");

@@ -1,4 +1,4 @@
-//! What a host remembers of servers between runs: useful where it is right, harmless where it is not.
+//! What a host stores about servers between runs: useful if correct, harmless if not.
 
 use std::fs;
 
@@ -30,24 +30,24 @@ async fn a_legacy_server_is_not_probed_again_and_a_modern_one_is() {
     assert_eq!(era(&snapshot.servers["modern"]), Some(Era::Modern));
     again.stop().await;
     let probes = journals.map(|it| {
-        let heard = testkit::scripted::read_journal(&it);
-        heard.iter().filter(|it| it["method"] == "server/discover").count()
+        let received = testkit::scripted::read_journal(&it);
+        received.iter().filter(|it| it["method"] == "server/discover").count()
     });
     assert_eq!(probes, [1, 2]);
-    let kept = fs::read_to_string(folder.path().join("state/eras.json")).expect("it is kept");
-    assert!(kept.contains("\"legacy\""), "{kept}");
+    let stored = fs::read_to_string(folder.path().join("state/eras.json")).expect("it is stored");
+    assert!(stored.contains("\"legacy\""), "{stored}");
 }
 
 #[tokio::test]
-async fn a_server_that_became_modern_is_found_out_though_it_is_remembered_otherwise() {
+async fn a_server_that_became_modern_is_detected_despite_the_cached_era() {
     let test_host = TestHost::new();
-    let served = ScriptedServer::http(Script::legacy());
-    let servers = [("s", remote("http", served.url()))];
+    let server = ScriptedServer::http(Script::legacy());
+    let servers = [("s", remote("http", server.url()))];
     test_host.apply(&servers).await;
     assert_eq!(era(&*test_host.view("s").await), Some(Era::Legacy));
     let folder = test_host.folder.clone();
     test_host.stop().await;
-    let _served = served.restart(Script::modern());
+    let _server = server.restart(Script::modern());
     let again = TestHost::in_folder(folder, |_| {});
     again.apply(&servers).await;
     let view = again.view("s").await;
@@ -57,7 +57,7 @@ async fn a_server_that_became_modern_is_found_out_though_it_is_remembered_otherw
 }
 
 #[tokio::test]
-async fn damaged_memories_cost_nothing() {
+async fn damaged_state_files_are_ignored() {
     for damage in ["", "{", "[1, 2]", "\u{0}\u{0}", r#"{"s": {"value": 7}}"#] {
         let test_host = TestHost::new();
         let state = test_host.folder.path().join("state");
@@ -65,13 +65,13 @@ async fn damaged_memories_cost_nothing() {
         for name in ["eras.json", "mcp-needs-auth-cache.json"] {
             fs::write(state.join(name), damage).expect("a file");
         }
-        let served = ScriptedServer::http(Script::legacy());
-        test_host.apply(&[("s", remote("http", served.url()))]).await;
+        let server = ScriptedServer::http(Script::legacy());
+        test_host.apply(&[("s", remote("http", server.url()))]).await;
         let view = test_host.view("s").await;
         assert!(is_connected(&view), "{damage:?}: {view:#?}");
         let _folder = test_host.folder.clone();
         test_host.stop().await;
-        let kept = fs::read_to_string(state.join("eras.json")).expect("it is there");
-        assert!(kept.contains("\"legacy\""), "{damage:?}: {kept}");
+        let stored = fs::read_to_string(state.join("eras.json")).expect("it is there");
+        assert!(stored.contains("\"legacy\""), "{damage:?}: {stored}");
     }
 }

@@ -1,4 +1,4 @@
-//! The pool that the host keeps: it follows servers, filters and rules, and tells what changed.
+//! The host's pool: it follows servers, filters and rules, and reports changes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ fn names(tools: &[Arc<Tool>]) -> Vec<&str> {
 async fn next(watch: &mut PoolWatch) -> PoolDiff {
     tokio::time::timeout(TIMEOUT, watch.next())
         .await
-        .expect("it is told")
+        .expect("a change is reported")
         .expect("the host is there")
 }
 
@@ -30,7 +30,7 @@ fn two_tools() -> String {
 }
 
 #[tokio::test]
-async fn a_watcher_is_told_what_came_and_went() {
+async fn a_watcher_gets_added_and_removed_tools() {
     let test_host = TestHost::new();
     let mut watch = test_host.host.watch_pool_changes();
     test_host.apply(&[("s", two_tools())]).await;
@@ -39,13 +39,13 @@ async fn a_watcher_is_told_what_came_and_went() {
     let changes = next(&mut watch).await;
     assert_eq!(names(&changes.added), ["mcp__s__added_0"]);
     assert!(changes.removed.is_empty() && changes.changed.is_empty());
-    // What did not change is the same, not made anew.
+    // Unchanged tools are reused.
     assert!(watch.pool().find("mcp__s__add").is_some());
     test_host.apply(&[]).await;
     let changes = next(&mut watch).await;
     assert_eq!(names(&changes.removed), ["mcp__s__add", "mcp__s__added_0", "mcp__s__echo"]);
-    let ours = names(test_host.host.settled_pool().await.tools()).join(" ");
-    assert_eq!(ours, "ListMcpResources ReadMcpResource ReadMcpResult");
+    let built_in = names(test_host.host.settled_pool().await.tools()).join(" ");
+    assert_eq!(built_in, "ListMcpResources ReadMcpResource ReadMcpResult");
     test_host.stop().await;
     assert!(watch.next().await.is_none());
 }
@@ -69,15 +69,15 @@ async fn rules_hide_tools_from_the_moment_they_are_set() {
 }
 
 #[tokio::test]
-async fn a_pool_is_made_anew_only_where_tools_changed() {
-    let served = ScriptedServer::http(Script::legacy().resources(1));
+async fn the_pool_is_rebuilt_only_if_tools_changed() {
+    let server = ScriptedServer::http(Script::legacy().resources(1));
     let test_host = TestHost::new();
-    test_host.apply(&[("s", remote("http", served.url()))]).await;
+    test_host.apply(&[("s", remote("http", server.url()))]).await;
     test_host.settled().await;
     let before = test_host.host.settled_pool().await;
-    // Snapshots come and go while this server fails; its name counts, and it has no tools.
-    let nobody = (r#"{"command": "/there/is/no/such/program"}"#).to_owned();
-    test_host.apply(&[("s", remote("http", served.url())), ("t", nobody)]).await;
+    // Snapshots change while this server fails; its name counts, and it has no tools.
+    let missing_program = (r#"{"command": "/there/is/no/such/program"}"#).to_owned();
+    test_host.apply(&[("s", remote("http", server.url())), ("t", missing_program)]).await;
     test_host.settled().await;
     let after = test_host.host.settled_pool().await;
     assert!(after.revision() <= before.revision() + 1, "{}", after.revision());
@@ -85,7 +85,7 @@ async fn a_pool_is_made_anew_only_where_tools_changed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn many_tools_hold_up_nobody() {
+async fn many_tools_do_not_block_the_host() {
     let test_host = TestHost::new();
     test_host
         .apply(&[

@@ -1,4 +1,4 @@
-//! Who answers what: permission that holds for a session, and questions that a server takes back.
+//! Prompts: grants that last for a session, and elicitations that a server withdraws.
 
 use std::sync::Arc;
 
@@ -16,15 +16,15 @@ use tokio::sync::mpsc;
 
 use crate::support::{TIMEOUT, TestHost, is_connected};
 
-/// Says yes in one way, and counts how often it was asked.
+/// Grants every request with one scope, and counts the requests.
 struct GrantingPrompt {
     scope: fn(&PermissionRequest<'_>) -> GrantScope,
-    asked: mpsc::UnboundedSender<String>,
+    requests: mpsc::UnboundedSender<String>,
 }
 
 impl PermissionPrompt for GrantingPrompt {
     fn decide<'a>(&'a self, request: &'a PermissionRequest<'a>) -> DecisionFuture<'a> {
-        let _nobody_counts = self.asked.send(request.tool.name.clone());
+        let _receiver_dropped = self.requests.send(request.tool.name.clone());
         let scope = (self.scope)(request);
         Box::pin(async { PermissionDecision::Allow { decided_by: "a test".to_owned(), scope } })
     }
@@ -34,16 +34,16 @@ async fn prompt_count(scope: fn(&PermissionRequest<'_>) -> GrantScope) -> usize 
     let test_host = TestHost::new();
     test_host.apply(&[("s", ScriptedProgram::config_entry(&Script::legacy()))]).await;
     test_host.host.settled().await;
-    let (asked, mut questions) = mpsc::unbounded_channel();
-    let consent = Arc::new(GrantingPrompt { scope, asked });
+    let (requests, mut questions) = mpsc::unbounded_channel();
+    let prompt = Arc::new(GrantingPrompt { scope, requests });
     let context = CallContext {
         mode: PermissionMode::Default,
-        prompt: consent,
+        prompt,
         ..test_host.permissive_context(test_host.host.watch_pool())
     };
     for _ in 0..3 {
-        let said = test_host.call_exposed(&context, "mcp__s__echo", json!({"text": "x"})).await;
-        assert_eq!(said.expect("allowed").text(), "x");
+        let result = test_host.call_exposed(&context, "mcp__s__echo", json!({"text": "x"})).await;
+        assert_eq!(result.expect("allowed").text(), "x");
     }
     test_host.stop().await;
     let mut count = 0;
@@ -74,26 +74,26 @@ async fn a_context_without_a_prompt_denies_untrusted_servers() {
     let refused = test_host.call_exposed(&context, "mcp__s__echo", json!({"text": "x"})).await;
     assert!(matches!(refused, Err(ToolCallError::Denied { .. })), "{refused:?}");
     let context = context.with_trusted_server("s");
-    let said = test_host.call_exposed(&context, "mcp__s__echo", json!({"text": "x"})).await;
-    assert_eq!(said.expect("trusted").text(), "x");
+    let result = test_host.call_exposed(&context, "mcp__s__echo", json!({"text": "x"})).await;
+    assert_eq!(result.expect("trusted").text(), "x");
     test_host.stop().await;
 }
 
-/// Never answers, and tells when it is asked and when it is left in peace.
+/// Never answers, and reports when it is asked and when the elicitation is dropped.
 struct PendingElicitor(mpsc::UnboundedSender<&'static str>);
 
 struct DropNotice(mpsc::UnboundedSender<&'static str>);
 
 impl Drop for DropNotice {
     fn drop(&mut self) {
-        let _nobody_listens = self.0.send("left in peace");
+        let _receiver_dropped = self.0.send("dropped");
     }
 }
 
 impl Elicitor for PendingElicitor {
     fn elicit<'a>(&'a self, elicitation: &'a Elicitation) -> ElicitFuture<'a> {
         assert!(matches!(elicitation.kind, ElicitationKind::Form(_)));
-        let _nobody_listens = self.0.send("asked");
+        let _receiver_dropped = self.0.send("asked");
         let drop_notice = DropNotice(self.0.clone());
         Box::pin(async move {
             std::future::pending::<()>().await;
@@ -105,18 +105,18 @@ impl Elicitor for PendingElicitor {
 
 #[tokio::test]
 async fn an_elicitation_is_dropped_when_the_connection_ends() {
-    let (tell, mut told) = mpsc::unbounded_channel();
-    let test_host = TestHost::with(|options| options.elicitor = Arc::new(PendingElicitor(tell)));
+    let (sender, mut events) = mpsc::unbounded_channel();
+    let test_host = TestHost::with(|options| options.elicitor = Arc::new(PendingElicitor(sender)));
     test_host.apply(&[("s", ScriptedProgram::config_entry(&Script::legacy()))]).await;
     test_host.view_when("s", is_connected).await;
     test_host.host.settled().await;
     let context = test_host.permissive_context(test_host.host.watch_pool());
     let call = test_host.call_exposed(&context, "mcp__s__ask", json!({}));
     tokio::select! {
-        answer = call => panic!("nobody answered: {answer:?}"),
-        asked = told.recv() => assert_eq!(asked, Some("asked")),
+        answer = call => panic!("no answer is expected: {answer:?}"),
+        requests = events.recv() => assert_eq!(requests, Some("asked")),
     }
     test_host.stop().await;
-    let drop_notice = tokio::time::timeout(TIMEOUT, told.recv()).await;
-    assert_eq!(drop_notice.expect("soon"), Some("left in peace"));
+    let drop_notice = tokio::time::timeout(TIMEOUT, events.recv()).await;
+    assert_eq!(drop_notice.expect("soon"), Some("dropped"));
 }

@@ -1,4 +1,4 @@
-//! Hearing of changes to resources, over every transport and in both eras.
+//! Resource subscriptions over every transport and in both eras.
 
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ const URI: &str = "scripted://resource/0";
 
 async fn next(subscription: &mut Subscription) -> ResourceEvent {
     let event = timeout(TIMEOUT, subscription.next()).await.expect("something comes");
-    event.expect("the server is still wanted")
+    event.expect("the server is still configured")
 }
 
-/// How often the server was asked for a method.
-fn asked(served: &ScriptedServer, method: &str) -> u64 {
-    served.counts()["methods"][method].as_u64().unwrap_or(0)
+/// How often the server received a method.
+fn received_count(server: &ScriptedServer, method: &str) -> u64 {
+    server.counts()["methods"][method].as_u64().unwrap_or(0)
 }
 
 fn updated() -> ResourceEvent {
@@ -26,8 +26,8 @@ fn updated() -> ResourceEvent {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_change_is_heard_of_over_every_transport() {
-    let served = [
+async fn a_change_is_reported_over_every_transport() {
+    let server = [
         ("http-legacy", "http", ScriptedServer::http(Script::legacy().resources(2))),
         ("http-modern", "http", ScriptedServer::http(Script::modern().resources(2))),
         ("sse", "sse", ScriptedServer::sse(Script::legacy().resources(2))),
@@ -39,11 +39,11 @@ async fn a_change_is_heard_of_over_every_transport() {
         ("stdio-legacy", ScriptedProgram::config_entry(&Script::legacy().resources(2))),
         ("stdio-modern", ScriptedProgram::config_entry(&Script::modern().resources(2))),
     ];
-    servers.extend(served.iter().map(|(name, kind, it)| (*name, remote(kind, it.url()))));
+    servers.extend(server.iter().map(|(name, kind, it)| (*name, remote(kind, it.url()))));
     test_host.apply(&servers).await;
     test_host.settled().await;
-    // Whoever streams has to be listened to first.
-    served[0].2.wait_for(|requests| requests.iter().any(|it| it.method == "GET"));
+    // Streams must be open before the change.
+    server[0].2.wait_for(|requests| requests.iter().any(|it| it.method == "GET"));
     for (name, _) in &servers {
         let mut subscription = test_host.host.subscribe(name, URI).await.expect("it can");
         assert_eq!(next(&mut subscription).await, ResourceEvent::Subscribed, "{name}");
@@ -57,29 +57,29 @@ async fn a_change_is_heard_of_over_every_transport() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn many_holders_share_one_subscription_which_the_last_one_ends() {
-    let served = ScriptedServer::ws(Script::legacy().resources(1));
+async fn subscribers_share_one_subscription_until_the_last_one_is_dropped() {
+    let server = ScriptedServer::ws(Script::legacy().resources(1));
     let test_host = TestHost::new();
-    test_host.apply(&[("s", remote("ws", served.url()))]).await;
+    test_host.apply(&[("s", remote("ws", server.url()))]).await;
     let mut one = test_host.host.subscribe("s", URI).await.expect("it can");
     let mut other = test_host.host.subscribe("s", URI).await.expect("it can");
     assert_eq!(next(&mut one).await, ResourceEvent::Subscribed);
     assert_eq!(next(&mut other).await, ResourceEvent::Subscribed);
-    served.notify_resource_updated(URI);
+    server.notify_resource_updated(URI);
     assert_eq!((next(&mut one).await, next(&mut other).await), (updated(), updated()));
-    assert_eq!(asked(&served, "resources/subscribe"), 1);
+    assert_eq!(received_count(&server, "resources/subscribe"), 1);
     drop(one);
-    served.notify_resource_updated(URI);
+    server.notify_resource_updated(URI);
     assert_eq!(next(&mut other).await, updated());
-    assert_eq!(asked(&served, "resources/unsubscribe"), 0);
+    assert_eq!(received_count(&server, "resources/unsubscribe"), 0);
     drop(other);
-    let is_told = || (asked(&served, "resources/unsubscribe") == 1).then_some(());
-    processes::wait_until(TIMEOUT, "the server is told", is_told);
+    let is_unsubscribed = || (received_count(&server, "resources/unsubscribe") == 1).then_some(());
+    processes::wait_until(TIMEOUT, "the server gets the unsubscribe", is_unsubscribed);
     test_host.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_holder_that_reads_late_hears_of_many_changes_once() {
+async fn a_slow_subscriber_gets_many_changes_as_one() {
     let test_host = TestHost::new();
     test_host.apply(&[("s", ScriptedProgram::config_entry(&Script::legacy().resources(1)))]).await;
     let mut subscription = test_host.host.subscribe("s", URI).await.expect("it can");
@@ -87,7 +87,7 @@ async fn a_holder_that_reads_late_hears_of_many_changes_once() {
     for _ in 0..50 {
         test_host.call("s", "touch", json!({"uri": URI})).await.expect("it touches");
     }
-    // A change of the tools comes behind all of them; who sees that has heard them.
+    // The change of the tools comes after all of them, so when it arrives the others have arrived.
     test_host.call("s", "change_tools", json!({})).await.expect("it changes");
     test_host.view_when("s", |it| tools(it).contains(&"added_0")).await;
     assert_eq!(next(&mut subscription).await, updated());
@@ -97,7 +97,7 @@ async fn a_holder_that_reads_late_hears_of_many_changes_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn after_a_reconnect_it_is_asked_for_again_and_the_holder_knows() {
+async fn a_reconnect_renews_the_subscription_and_reports_it() {
     for script in [Script::legacy(), Script::modern()] {
         let test_host = TestHost::new();
         test_host.apply(&[("s", ScriptedProgram::config_entry(&script.resources(1)))]).await;
@@ -116,36 +116,36 @@ async fn after_a_reconnect_it_is_asked_for_again_and_the_holder_knows() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_modern_stream_that_ended_is_opened_again_and_another_resource_joins_it() {
-    let served = ScriptedServer::ws(Script::modern().resources(2));
+async fn a_modern_stream_is_reopened_and_another_resource_joins_it() {
+    let server = ScriptedServer::ws(Script::modern().resources(2));
     let test_host = TestHost::new();
-    test_host.apply(&[("s", remote("ws", served.url()))]).await;
+    test_host.apply(&[("s", remote("ws", server.url()))]).await;
     let mut one = test_host.host.subscribe("s", URI).await.expect("it can");
     assert_eq!(next(&mut one).await, ResourceEvent::Subscribed);
     let mut two = test_host.host.subscribe("s", "scripted://resource/1").await.expect("it can");
     assert_eq!(next(&mut two).await, ResourceEvent::Subscribed);
-    served.notify_resource_updated(URI);
-    // Nothing is lost while one stream takes over from the other; both may tell of it.
+    server.notify_resource_updated(URI);
+    // No change is lost during the handover; both streams may report it.
     assert_eq!(next(&mut one).await, updated());
-    served.end_subscriptions();
+    server.end_subscriptions();
     let mut event = next(&mut one).await;
     if event == updated() {
         event = next(&mut one).await;
     }
     assert_eq!(event, ResourceEvent::Resubscribed);
     assert_eq!(next(&mut two).await, ResourceEvent::Resubscribed);
-    served.notify_resource_updated(URI);
+    server.notify_resource_updated(URI);
     assert_eq!(next(&mut one).await, updated());
     test_host.stop().await;
 }
 
 #[tokio::test]
-async fn who_cannot_tell_is_not_asked() {
+async fn servers_without_subscriptions_are_not_asked() {
     let test_host = TestHost::new();
     test_host.apply(&[("s", ScriptedProgram::config_entry(&Script::legacy()))]).await;
     let error = test_host.host.subscribe("s", URI).await.expect_err("it has no resources");
     assert!(matches!(error, SubscribeError::Unsupported(_)), "{error:?}");
-    let error = test_host.host.subscribe("nobody", URI).await.expect_err("there is none");
+    let error = test_host.host.subscribe("unknown", URI).await.expect_err("there is none");
     assert!(matches!(error, SubscribeError::UnknownServer(_)), "{error:?}");
     test_host.stop().await;
 }

@@ -1,4 +1,4 @@
-//! What changes while a host runs: a server's tools, its questions, and which servers are wanted.
+//! Changes while a host runs: a server's tools, its requests, and the configured servers.
 
 use serde_json::{Value as Json, json};
 use switchboard::connection::ServerView;
@@ -11,8 +11,8 @@ fn has(view: &ServerView, tool: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_tool_that_is_added_later_is_there_soon_over_every_transport() {
-    let served = [
+async fn an_added_tool_appears_over_every_transport() {
+    let server = [
         ("http-legacy", "http", ScriptedServer::http(Script::legacy())),
         ("http-modern", "http", ScriptedServer::http(Script::modern())),
         ("sse", "sse", ScriptedServer::sse(Script::legacy())),
@@ -24,15 +24,15 @@ async fn a_tool_that_is_added_later_is_there_soon_over_every_transport() {
         ("stdio-legacy", ScriptedProgram::config_entry(&Script::legacy())),
         ("stdio-modern", ScriptedProgram::config_entry(&Script::modern())),
     ];
-    servers.extend(served.iter().map(|(name, kind, it)| (*name, remote(kind, it.url()))));
+    servers.extend(server.iter().map(|(name, kind, it)| (*name, remote(kind, it.url()))));
     test_host.apply(&servers).await;
     let before = test_host.settled().await;
     assert!(before.servers.values().all(|it| is_connected(it)), "{before:#?}");
     assert!(!before.servers.values().any(|it| has(it, "added_0")));
-    // Whoever streams has to be listened to first.
-    served[0].2.wait_for(|requests| requests.iter().any(|it| it.method == "GET"));
-    served[1].2.wait_for(|it| it.iter().any(|it| it.rpc_method() == Some("subscriptions/listen")));
-    served[4].2.wait_for(|it| it.iter().any(|it| it.rpc_method() == Some("subscriptions/listen")));
+    // Streams must be open before the change.
+    server[0].2.wait_for(|requests| requests.iter().any(|it| it.method == "GET"));
+    server[1].2.wait_for(|it| it.iter().any(|it| it.rpc_method() == Some("subscriptions/listen")));
+    server[4].2.wait_for(|it| it.iter().any(|it| it.rpc_method() == Some("subscriptions/listen")));
     for (name, _) in &servers {
         test_host.call(name, "change_tools", json!({})).await.expect("it changes");
     }
@@ -42,7 +42,7 @@ async fn a_tool_that_is_added_later_is_there_soon_over_every_transport() {
 }
 
 #[tokio::test]
-async fn a_storm_of_changes_costs_few_fetches() {
+async fn many_changes_cause_few_fetches() {
     let storm = Quirk::ListChangedStorm { n: 3000 };
     let legacy = ScriptedServer::http(Script::legacy().quirk(storm.clone()));
     let modern = ScriptedServer::ws(Script::modern().quirk(storm));
@@ -51,60 +51,60 @@ async fn a_storm_of_changes_costs_few_fetches() {
         .apply(&[("legacy", remote("http", legacy.url())), ("modern", remote("ws", modern.url()))])
         .await;
     test_host.settled().await;
-    for (name, served) in [("legacy", legacy), ("modern", modern)] {
-        let added = served.change_tools();
+    for (name, server) in [("legacy", legacy), ("modern", modern)] {
+        let added = server.change_tools();
         test_host.view_when(name, |it| has(it, &added)).await;
-        let fetches = served.counts()["methods"]["tools/list"].as_u64().expect("a number");
+        let fetches = server.counts()["methods"]["tools/list"].as_u64().expect("a number");
         assert!((2..=8).contains(&fetches), "{name}: {fetches}");
     }
     test_host.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_stream_of_changes_that_ended_is_listened_to_again() {
-    let served = ScriptedServer::http(Script::modern());
+async fn an_ended_change_stream_is_reopened() {
+    let server = ScriptedServer::http(Script::modern());
     let test_host = TestHost::new();
-    test_host.apply(&[("s", remote("http", served.url()))]).await;
+    test_host.apply(&[("s", remote("http", server.url()))]).await;
     test_host.view("s").await;
     processes::wait_until(TIMEOUT, "it is listened to again", || {
-        served.end_subscriptions();
-        let requests = served.requests();
-        let asked = requests.iter().filter(|it| it.rpc_method() == Some("subscriptions/listen"));
-        (asked.count() >= 2).then_some(())
+        server.end_subscriptions();
+        let requests = server.requests();
+        let listens = requests.iter().filter(|it| it.rpc_method() == Some("subscriptions/listen"));
+        (listens.count() >= 2).then_some(())
     });
-    // Whether it is heard of or was missed, it is there.
-    let heard = served.change_tools();
-    test_host.view_when("s", |it| has(it, &heard)).await;
+    // Whether the notification arrives or was missed, the tool appears.
+    let added = server.change_tools();
+    test_host.view_when("s", |it| has(it, &added)).await;
     test_host.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn tools_stay_while_a_server_does_not_say_what_it_has_and_it_is_asked_again() {
-    let served = ScriptedServer::http(Script::modern());
+async fn tools_stay_while_a_list_request_times_out_and_is_retried() {
+    let server = ScriptedServer::http(Script::modern());
     let test_host = TestHost::new();
-    let entry = with_member(&remote("http", served.url()), "timeout", json!(500));
+    let entry = with_member(&remote("http", server.url()), "timeout", json!(500));
     test_host.apply(&[("s", entry)]).await;
     let before = test_host.view("s").await;
     assert!(has(&before, "echo"), "{before:#?}");
-    served.wait_for(|it| it.iter().any(|it| it.rpc_method() == Some("subscriptions/listen")));
-    // The stream ends with it, so that everything is fetched anew.
-    let mute = Script::modern().quirk(Quirk::NeverAnswers).quirks_on("tools/list");
-    let served = served.restart(mute);
+    server.wait_for(|it| it.iter().any(|it| it.rpc_method() == Some("subscriptions/listen")));
+    // The stream ends with the restart, so that everything is fetched again.
+    let unresponsive = Script::modern().quirk(Quirk::NeverAnswers).quirks_on("tools/list");
+    let server = server.restart(unresponsive);
     let issues =
         |it: &ServerView| it.catalogue.issues().map(ToString::to_string).collect::<Vec<_>>();
     let is_noted =
         |it: &ServerView| issues(it).iter().any(|it| it.starts_with("tools could not be"));
     let unsure = test_host.view_when("s", is_noted).await;
     assert!(has(&unsure, "echo"), "{unsure:#?}");
-    let served = served.restart(Script::modern());
+    let server = server.restart(Script::modern());
     let sure = test_host.view_when("s", |it| !is_noted(it)).await;
     assert!(has(&sure, "echo"), "{sure:#?}");
-    drop(served);
+    drop(server);
     test_host.stop().await;
 }
 
 #[tokio::test]
-async fn a_server_that_asks_back_is_told_the_folder_and_never_a_made_up_answer() {
+async fn server_requests_get_the_roots_and_no_invented_answers() {
     let legacy = ScriptedServer::http(Script::legacy());
     let modern = ScriptedServer::http(Script::modern());
     let test_host = TestHost::new();
@@ -125,7 +125,8 @@ async fn a_server_that_asks_back_is_told_the_folder_and_never_a_made_up_answer()
         assert_eq!(roots["rounds"][0]["roots"]["roots"][0]["uri"], json!(uri), "{name}: {roots}");
         let declined = ask("elicitation").await.expect("answered");
         assert_eq!(declined["rounds"][0]["elicitation"]["action"], "decline", "{name}: {declined}");
-        // The modern era has no way to refuse one question, and some servers do not ask what was not offered.
+        // The modern era cannot reject a single input request, and some servers do not ask for features that were not
+        // declared.
         match ask("sampling").await {
             Ok(refused) => {
                 assert_eq!(refused["rounds"][0]["sampling"]["model"], Json::Null, "{refused}");
@@ -137,7 +138,7 @@ async fn a_server_that_asks_back_is_told_the_folder_and_never_a_made_up_answer()
 }
 
 #[tokio::test]
-async fn only_servers_whose_entry_changed_are_touched() {
+async fn only_servers_with_changed_entries_are_restarted() {
     let test_host = TestHost::new();
     let entry = |name: &str| ScriptedProgram::config_entry(&Script::legacy().name(name));
     let first = [("a", entry("a")), ("b", entry("b")), ("c", entry("c"))];
@@ -148,7 +149,7 @@ async fn only_servers_whose_entry_changed_are_touched() {
     };
     let changed = with_member(&first[1].1, "env", json!({"X": "1"}));
     test_host.apply(&[("a", entry("a")), ("b", changed), ("d", entry("d"))]).await;
-    // Nobody is missing meanwhile, and nothing is settled before all are there.
+    // All servers stay in the snapshot meanwhile, and it settles only when all are connected.
     let names: Vec<String> = test_host.host.snapshot().servers.keys().cloned().collect();
     assert_eq!(names, ["a", "b", "d"]);
     let after = test_host.settled().await;
@@ -164,13 +165,13 @@ async fn only_servers_whose_entry_changed_are_touched() {
 }
 
 #[tokio::test]
-async fn a_successor_begins_when_its_predecessor_is_gone() {
+async fn a_replaced_server_starts_after_the_old_one_has_exited() {
     let test_host = TestHost::new();
     let stubborn = Script::legacy().quirk(Quirk::IgnoresSigterm).quirk(Quirk::IgnoresStdinClose);
     let entry = ScriptedProgram::config_entry(&stubborn);
     test_host.apply(&[("s", entry.clone())]).await;
     let first = test_host.view("s").await.pid.expect("a program");
-    // Changed twice in a row: the one between never has to run.
+    // Changed twice in a row: the intermediate one need not run.
     test_host.apply(&[("s", with_member(&entry, "env", json!({"X": "1"})))]).await;
     test_host.apply(&[("s", with_member(&entry, "env", json!({"X": "2"})))]).await;
     let view = test_host.view_when("s", is_connected).await;
@@ -180,7 +181,7 @@ async fn a_successor_begins_when_its_predecessor_is_gone() {
 }
 
 #[tokio::test]
-async fn one_host_that_stops_leaves_the_servers_of_another_alone() {
+async fn stopping_one_host_does_not_affect_the_servers_of_another() {
     let (one, other) = (TestHost::new(), TestHost::new());
     one.apply(&[("s", ScriptedProgram::config_entry(&Script::legacy()))]).await;
     other.apply(&[("s", ScriptedProgram::config_entry(&Script::legacy()))]).await;

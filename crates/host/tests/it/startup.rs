@@ -1,4 +1,4 @@
-//! Many servers at once: how many are started side by side, who waits for whom, and what is left afterwards.
+//! Many servers at once: how many start in parallel, which wait for which, and what remains afterwards.
 
 use std::fs;
 use std::time::Duration;
@@ -16,69 +16,70 @@ fn named(servers: &[(String, String)]) -> Vec<(&str, String)> {
 }
 
 #[tokio::test]
-async fn a_server_that_never_answers_holds_up_nobody() {
+async fn an_unresponsive_server_blocks_no_other() {
     let test_host = TestHost::new();
-    let mute = ScriptedProgram::config_entry(&Script::legacy().quirk(Quirk::NeverAnswers));
-    let mut servers = vec![("a-mute".to_owned(), mute)];
+    let unresponsive = ScriptedProgram::config_entry(&Script::legacy().quirk(Quirk::NeverAnswers));
+    let mut servers = vec![("a-mute".to_owned(), unresponsive)];
     let good = ScriptedProgram::config_entry(&Script::legacy());
     servers.extend((0..12).map(|number| (format!("s{number}"), good.clone())));
     test_host.apply(&named(&servers)).await;
     let snapshot = test_host
         .until(|it| it.servers.values().filter(|view| is_connected(view)).count() == 12)
         .await;
-    let mute = &snapshot.servers["a-mute"];
-    assert!(matches!(mute.status, Status::Pending { attempt: 1, .. }), "{mute:#?}");
+    let unresponsive = &snapshot.servers["a-mute"];
+    assert!(matches!(unresponsive.status, Status::Pending { attempt: 1, .. }), "{unresponsive:#?}");
     test_host.stop().await;
 }
 
 #[tokio::test]
-async fn no_more_servers_are_connected_to_at_once_than_the_window_is_wide() {
+async fn concurrent_connects_are_limited() {
     let test_host = TestHost::with(|options| {
         options.max_concurrent_remote = 2;
         options.max_concurrent_local = 2;
     });
-    // Nobody is ever answered, so those who were let in are all that were asked.
-    let mute = Script::legacy().quirk(Quirk::NeverAnswers);
-    let served: Vec<ScriptedServer> = (0..6).map(|_| ScriptedServer::http(mute.clone())).collect();
+    // No server ever responds, so only the admitted ones receive requests.
+    let unresponsive = Script::legacy().quirk(Quirk::NeverAnswers);
+    let server: Vec<ScriptedServer> =
+        (0..6).map(|_| ScriptedServer::http(unresponsive.clone())).collect();
     let journals: Vec<_> =
         (0..6).map(|it| test_host.folder.path().join(format!("j{it}"))).collect();
     let mut servers = Vec::new();
-    for (number, (served, journal)) in served.iter().zip(&journals).enumerate() {
-        servers.push((format!("http{number}"), remote("http", served.url())));
-        let script = mute.clone().journal(journal);
+    for (number, (server, journal)) in server.iter().zip(&journals).enumerate() {
+        servers.push((format!("http{number}"), remote("http", server.url())));
+        let script = unresponsive.clone().journal(journal);
         servers.push((format!("stdio{number}"), ScriptedProgram::config_entry(&script)));
     }
     test_host.apply(&named(&servers)).await;
-    let asked = || served.iter().filter(|it| !it.requests().is_empty()).count();
-    let heard =
+    let contacted = || server.iter().filter(|it| !it.requests().is_empty()).count();
+    let started =
         || journals.iter().filter(|it| !testkit::scripted::read_journal(it).is_empty()).count();
     let mut watch = test_host.host.watch();
     let both = async {
-        while (asked(), heard()) != (2, 2) {
+        while (contacted(), started()) != (2, 2) {
             let _woken = tokio::time::timeout(Duration::from_millis(10), watch.changed()).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(8), both).await.expect("two of each are asked");
-    // A third would come right behind.
+    tokio::time::timeout(Duration::from_secs(8), both).await.expect("two of each are contacted");
+    // A third one would follow immediately.
     let _nothing = tokio::time::timeout(Duration::from_millis(500), watch.changed()).await;
-    assert_eq!((asked(), heard()), (2, 2));
+    assert_eq!((contacted(), started()), (2, 2));
     test_host.stop().await;
 }
 
 #[tokio::test]
-async fn a_server_has_as_long_as_its_entry_says_and_then_all_of_it_is_gone() {
+async fn a_server_is_killed_after_its_configured_timeout() {
     let test_host = TestHost::with(|options| options.connect_timeout = Duration::from_millis(1200));
     let marker = format!("ZOO_MARK=late-{}", std::process::id());
     let script =
         Script::legacy().quirk(Quirk::ForksGrandchildren { n: 2 }).quirk(Quirk::NeverAnswers);
     let env = json!({"ZOO_MARK": marker.strip_prefix("ZOO_MARK=")});
     let entry = with_member(&ScriptedProgram::config_entry(&script), "env", env);
-    let mute = ScriptedServer::ws(Script::legacy().quirk(Quirk::NeverAnswers));
+    let unresponsive = ScriptedServer::ws(Script::legacy().quirk(Quirk::NeverAnswers));
     test_host
         .apply(&[
             ("usual", entry.clone()),
             ("own", with_member(&entry, "timeout", json!(700))),
-            ("remote", remote("ws", mute.url())),
+            ("remote", remote("ws", unresponsive.url())),
         ])
         .await;
     let snapshot = test_host.settled().await;
@@ -95,7 +96,7 @@ fn threads() -> usize {
     fs::read_dir("/proc/self/task").expect("it is there").count()
 }
 
-/// A server that knows just enough, and starts faster than anything that is compiled with checks.
+/// A minimal server that starts fast.
 const CHEAP: &str = r#"while read -r line; do
   id=${line#*\"id\":}; id=${id%%[,\}]*}
   case $line in
@@ -105,7 +106,7 @@ const CHEAP: &str = r#"while read -r line; do
 done"#;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn five_hundred_programs_at_once_need_few_threads_and_leave_nothing_behind() {
+async fn five_hundred_programs_need_few_threads_and_leave_no_processes() {
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })
         .expect("it may be more");

@@ -1,4 +1,4 @@
-//! A host in a folder of its own, and servers for it.
+//! A host in a temporary folder, and servers for it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -39,13 +39,13 @@ use tempfile::TempDir;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-/// How long anything may take before a test gives up.
+/// The timeout of every wait in the tests.
 pub const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// How long a call may take.
+/// The timeout of a call.
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A host and the folder it lives in.
+/// A host and its folder.
 pub struct TestHost {
     pub host: Host,
     pub folder: Arc<TempDir>,
@@ -53,7 +53,7 @@ pub struct TestHost {
     task: JoinHandle<()>,
 }
 
-/// A call of a tool that a server is said to have.
+/// A call of a tool, listed or not.
 pub struct TestCall {
     pub tool: &'static str,
     pub arguments: Json,
@@ -63,7 +63,7 @@ pub struct TestCall {
 }
 
 impl TestCall {
-    /// A call that may do something each time.
+    /// A call with side effects.
     pub fn new(tool: &'static str, arguments: Json) -> TestCall {
         TestCall {
             tool,
@@ -76,7 +76,7 @@ impl TestCall {
 }
 
 impl TestHost {
-    /// A patient host.
+    /// A host that retries with backoff.
     pub fn new() -> TestHost {
         TestHost::with(|_| {})
     }
@@ -86,12 +86,12 @@ impl TestHost {
         TestHost::in_folder(Arc::new(tempfile::tempdir().expect("a temp folder")), change)
     }
 
-    /// A host that tries everything once.
+    /// A host without retries.
     pub fn without_retries() -> TestHost {
         TestHost::with(|options| options.retry_policy = RetryPolicy::NoRetry)
     }
 
-    /// A host in a folder where another one may have been.
+    /// A host in a folder that another host may have used.
     pub fn in_folder(folder: Arc<TempDir>, change: impl FnOnce(&mut HostOptions)) -> TestHost {
         let mut options = options(folder.path());
         change(&mut options);
@@ -100,20 +100,20 @@ impl TestHost {
         TestHost { host, folder, audit, task }
     }
 
-    /// Makes these the servers, each a name and its entry's JSON.
+    /// Configures these servers, each a name and its entry's JSON.
     pub async fn apply(&self, servers: &[(&str, String)]) {
         self.host.apply(&effective(servers)).await;
     }
 
-    /// The same in another scope.
+    /// Configures servers in another scope.
     pub async fn apply_in(&self, scope: Scope, servers: &[(&str, String)]) {
         self.host.apply(&effective_in(scope, servers)).await;
     }
 
-    /// Waits until something is true of all servers.
-    pub async fn until(&self, is_so: impl Fn(&Snapshot) -> bool) -> Arc<Snapshot> {
+    /// Waits until a condition holds for the snapshot.
+    pub async fn until(&self, condition: impl Fn(&Snapshot) -> bool) -> Arc<Snapshot> {
         let mut watch = self.host.watch();
-        let waited = tokio::time::timeout(TIMEOUT, watch.wait_for(|it| is_so(it))).await;
+        let waited = tokio::time::timeout(TIMEOUT, watch.wait_for(|it| condition(it))).await;
         match waited {
             Ok(Ok(snapshot)) => snapshot.clone(),
             Ok(Err(_)) => panic!("the host is gone"),
@@ -121,12 +121,12 @@ impl TestHost {
         }
     }
 
-    /// Waits until nothing changes by itself any more.
+    /// Waits until the snapshot has settled.
     pub async fn settled(&self) -> Arc<Snapshot> {
         self.until(Snapshot::is_settled).await
     }
 
-    /// One server's view, once it is settled.
+    /// A server's view, once it has settled.
     pub async fn view(&self, name: &str) -> Arc<ServerView> {
         let snapshot = self
             .until(|it| it.servers.get(name).is_some_and(|view| view.status.is_settled()))
@@ -134,17 +134,17 @@ impl TestHost {
         snapshot.servers[name].clone()
     }
 
-    /// One server's view, once that is so.
+    /// A server's view, once a condition holds.
     pub async fn view_when(
         &self,
         name: &str,
-        is_so: impl Fn(&ServerView) -> bool,
+        condition: impl Fn(&ServerView) -> bool,
     ) -> Arc<ServerView> {
-        let snapshot = self.until(|it| it.servers.get(name).is_some_and(|it| is_so(it))).await;
+        let snapshot = self.until(|it| it.servers.get(name).is_some_and(|it| condition(it))).await;
         snapshot.servers[name].clone()
     }
 
-    /// Calls a tool that may do something each time.
+    /// Calls a tool with side effects.
     pub async fn call(
         &self,
         name: &str,
@@ -154,7 +154,7 @@ impl TestHost {
         self.run_call(name, TestCall::new(tool, arguments)).await
     }
 
-    /// Calls a tool that may be called twice.
+    /// Calls an idempotent tool.
     pub async fn call_idempotent(
         &self,
         name: &str,
@@ -166,7 +166,7 @@ impl TestHost {
         self.run_call(name, call).await
     }
 
-    /// Makes a call that everybody permits, whether the server has listed the tool or not.
+    /// Makes a permitted call, whether the server has listed the tool or not.
     pub async fn run_call(&self, name: &str, call: TestCall) -> Result<Json, RequestError> {
         let TestCall { tool, arguments, idempotency, timeout, progress } = call;
         let pool = Arc::new(pool_of(name, tool, idempotency));
@@ -182,11 +182,11 @@ impl TestHost {
                 error @ (ToolCallError::UnknownTool { .. }
                 | ToolCallError::InvalidArguments { .. }
                 | ToolCallError::Denied { .. }),
-            ) => panic!("everybody permits it: {error}"),
+            ) => panic!("every call is permitted: {error}"),
         }
     }
 
-    /// What calls depend on where everything is permitted.
+    /// A context that permits everything.
     pub fn permissive_context(&self, pool: watch::Receiver<Arc<Pool>>) -> CallContext {
         CallContext {
             pool,
@@ -201,7 +201,7 @@ impl TestHost {
         }
     }
 
-    /// Calls one of the tools of the host's own pool.
+    /// Calls a tool of the host's own pool.
     pub async fn call_exposed(
         &self,
         context: &CallContext,
@@ -214,7 +214,7 @@ impl TestHost {
         self.host.call_with(context, call).await
     }
 
-    /// Drops the host without a word, and waits until it is gone.
+    /// Drops the host without a stop, and waits until it is gone.
     pub async fn drop_host(self) {
         let TestHost { host, folder, audit: _, task } = self;
         drop(host);
@@ -222,14 +222,14 @@ impl TestHost {
         drop(folder);
     }
 
-    /// Ends everything.
+    /// Stops the host.
     pub async fn stop(self) {
         self.host.shutdown().await;
         tokio::time::timeout(TIMEOUT, self.task).await.expect("it ends").expect("without a panic");
     }
 }
 
-/// What a host in a folder is made of.
+/// The options of a host in a folder.
 pub fn options(folder: &Path) -> HostOptions {
     let folder = folder.canonicalize().expect("it is there");
     let path = std::env::var("PATH").unwrap_or_default();
@@ -241,12 +241,12 @@ pub fn options(folder: &Path) -> HostOptions {
     options
 }
 
-/// A configuration with these servers in the person's own settings.
+/// A configuration with these servers in the user scope.
 pub fn effective(servers: &[(&str, String)]) -> EffectiveConfig {
     effective_in(Scope::User, servers)
 }
 
-/// The same in another scope.
+/// A configuration with these servers in another scope.
 pub fn effective_in(scope: Scope, servers: &[(&str, String)]) -> EffectiveConfig {
     let members: Vec<String> =
         servers.iter().map(|(name, entry)| format!("\"{name}\": {entry}")).collect();
@@ -273,12 +273,12 @@ fn pool_of(server: &str, tool: &str, idempotency: Idempotency) -> Pool {
         .next_revision([source], &pool::PoolRules { hidden: &|_, _| false, built_in: &[] })
 }
 
-/// Nobody to ask.
+/// Denies every request.
 struct NoPrompt;
 
 impl PermissionPrompt for NoPrompt {
-    fn decide<'a>(&'a self, _ask: &'a PermissionRequest<'a>) -> DecisionFuture<'a> {
-        Box::pin(std::future::ready(PermissionDecision::Deny("nobody is here".to_owned())))
+    fn decide<'a>(&'a self, _request: &'a PermissionRequest<'a>) -> DecisionFuture<'a> {
+        Box::pin(std::future::ready(PermissionDecision::Deny("no user is present".to_owned())))
     }
 }
 
@@ -287,12 +287,12 @@ pub fn tools(view: &ServerView) -> Vec<&str> {
     view.catalogue.items(ListKind::Tools).iter().map(|it| it.name.as_str()).collect()
 }
 
-/// Does it stand?
+/// Whether the server is connected.
 pub fn is_connected(view: &ServerView) -> bool {
     view.status == Status::Connected
 }
 
-/// Why a server is not connected.
+/// The failure of a server that is not connected.
 #[track_caller]
 pub fn cause(view: &ServerView) -> &ConnectionFailure {
     view.status.cause().unwrap_or_else(|| panic!("there is a cause: {view:#?}"))
@@ -305,7 +305,7 @@ pub fn with_member(entry: &str, name: &str, value: Json) -> String {
     entry.to_string()
 }
 
-/// The entry of a server at a URL.
+/// The entry of a remote server.
 pub fn remote(kind: &str, url: &str) -> String {
     format!(r#"{{"type": "{kind}", "url": "{url}"}}"#)
 }

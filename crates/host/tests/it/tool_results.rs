@@ -1,4 +1,4 @@
-//! What a model gets to see of an answer: real pictures, hostile ones, files, cut texts, and things nobody knows.
+//! Converted results: valid and hostile images, files, truncated texts, and unknown content.
 
 use std::fs;
 use std::io::Cursor;
@@ -66,7 +66,7 @@ fn text(text: &str) -> ContentBlock {
     ContentBlock::Text { text: text.to_owned(), from_uri: None }
 }
 
-/// A picture that does not compress to nothing.
+/// A noisy image, which compresses badly.
 fn noise(width: u32, height: u32) -> RgbImage {
     RgbImage::from_fn(width, height, |x, y| {
         let mixed = (x.wrapping_mul(2_654_435_761) ^ y.wrapping_mul(40_503)).wrapping_mul(97) >> 7;
@@ -81,22 +81,22 @@ fn encoded(image: &DynamicImage, format: ImageFormat) -> Vec<u8> {
     bytes.into_inner()
 }
 
-/// What is shown, decoded again: its type, its size, and the bytes.
+/// The shown image: type, size and bytes.
 fn shown(output: &ToolOutput) -> (&'static str, (u32, u32), Vec<u8>) {
     let [ContentBlock::Image { mime, base64, width, height }] = &output.blocks[..] else {
-        panic!("one picture was expected: {:?} {:?}", output.blocks, output.notes);
+        panic!("one image was expected: {:?} {:?}", output.blocks, output.notes);
     };
     let bytes = STANDARD.decode(base64).expect("base64");
-    let format = image::guess_format(&bytes).expect("a picture");
+    let format = image::guess_format(&bytes).expect("an image");
     assert_eq!(format.to_mime_type(), *mime);
     let image = image::load_from_memory(&bytes).expect("it can be read");
     assert_eq!((image.width(), image.height()), (*width, *height));
     (mime, (*width, *height), bytes)
 }
 
-fn saved(part: &ContentBlock) -> (&Path, Option<&str>, Vec<u8>) {
-    let ContentBlock::Saved { path, mime, bytes, .. } = part else {
-        panic!("a file was expected: {part:?}");
+fn saved(block: &ContentBlock) -> (&Path, Option<&str>, Vec<u8>) {
+    let ContentBlock::Saved { path, mime, bytes, .. } = block else {
+        panic!("a file was expected: {block:?}");
     };
     let content = fs::read(path).expect("the file is there");
     assert_eq!(content.len() as u64, *bytes);
@@ -104,7 +104,7 @@ fn saved(part: &ContentBlock) -> (&Path, Option<&str>, Vec<u8>) {
 }
 
 #[test]
-fn a_small_picture_of_each_kind_is_passed_on_as_it_came() {
+fn a_small_image_of_each_format_is_unchanged() {
     let image = DynamicImage::ImageRgb8(noise(40, 30));
     for format in [ImageFormat::Png, ImageFormat::Jpeg, ImageFormat::Gif, ImageFormat::WebP] {
         let fixture = Fixture::new();
@@ -116,7 +116,7 @@ fn a_small_picture_of_each_kind_is_passed_on_as_it_came() {
 }
 
 #[test]
-fn a_large_picture_is_made_smaller_in_the_same_shape() {
+fn a_large_image_is_resized_with_its_aspect_ratio() {
     let image = ImageLimits { longest_side: 100, pixels: 20_000, ..ImageLimits::default() };
     let fixture = Fixture::with(OutputLimits { image, ..OutputLimits::default() });
     let large = DynamicImage::ImageRgb8(RgbImage::from_pixel(300, 150, Rgb([9, 99, 200])));
@@ -129,7 +129,7 @@ fn a_large_picture_is_made_smaller_in_the_same_shape() {
         let output = fixture.image(&encoded(&large, format), format.to_mime_type());
         let (found, size, _) = shown(&output);
         assert_eq!((found, size), (mime, (100, 50)), "{format:?}");
-        let note = "a picture of 300x150 pixels was made smaller, to 100x50";
+        let note = "an image was resized from 300x150 to 100x50 pixels";
         assert_eq!(notes(&output), [note]);
     }
     let strip = DynamicImage::ImageRgb8(RgbImage::new(16_000, 2));
@@ -138,7 +138,7 @@ fn a_large_picture_is_made_smaller_in_the_same_shape() {
 }
 
 #[test]
-fn a_drawing_that_is_large_as_png_becomes_a_jpeg_on_white() {
+fn a_large_png_becomes_a_jpeg_on_white() {
     let mut image = DynamicImage::ImageRgb8(noise(300, 400)).into_rgba8();
     for (_, _, pixel) in image.enumerate_pixels_mut().filter(|(_, y, _)| *y < 200) {
         *pixel = Rgba([0, 0, 0, 0]);
@@ -149,12 +149,12 @@ fn a_drawing_that_is_large_as_png_becomes_a_jpeg_on_white() {
     let output = fixture.image(&bytes, "image/png");
     let (mime, size, bytes) = shown(&output);
     assert_eq!((mime, size), ("image/jpeg", (300, 400)));
-    let read = image::load_from_memory(&bytes).expect("a picture").into_rgb8();
+    let read = image::load_from_memory(&bytes).expect("an image").into_rgb8();
     assert_eq!(read.get_pixel(100, 100), &Rgb([255, 255, 255]));
 }
 
 #[test]
-fn a_picture_gets_coarser_then_smaller_until_it_fits_or_is_saved() {
+fn an_image_is_compressed_then_resized_until_it_fits_or_is_saved() {
     let limits = |base64| OutputLimits {
         image: ImageLimits { base64, ..ImageLimits::default() },
         ..OutputLimits::default()
@@ -167,12 +167,12 @@ fn a_picture_gets_coarser_then_smaller_until_it_fits_or_is_saved() {
     let fixture = Fixture::with(limits(100));
     let output = fixture.image(&bytes, "image/jpeg");
     assert_eq!(saved(&output.blocks[0]).2, bytes);
-    let note = "a picture was saved and not shown: it cannot be made small enough";
+    let note = "an image was saved and not shown: it cannot be compressed enough";
     assert_eq!(notes(&output), [note]);
 }
 
 #[test]
-fn a_moving_picture_is_shown_by_its_first_frame() {
+fn an_animation_is_shown_as_its_first_frame() {
     let mut bytes = Vec::new();
     let mut encoder = GifEncoder::new(&mut bytes);
     for shade in [10, 200] {
@@ -184,18 +184,18 @@ fn a_moving_picture_is_shown_by_its_first_frame() {
     let output = fixture.image(&bytes, "image/gif");
     let (mime, size, bytes) = shown(&output);
     assert_eq!((mime, size), ("image/png", (20, 10)));
-    assert_eq!(notes(&output), ["a moving picture is shown by its first frame"]);
-    let first = image::load_from_memory(&bytes).expect("a picture").into_rgb8();
+    assert_eq!(notes(&output), ["an animation is shown as its first frame"]);
+    let first = image::load_from_memory(&bytes).expect("an image").into_rgb8();
     assert!(first.get_pixel(5, 5).0[0] < 30);
 }
 
 #[test]
-fn what_a_server_says_of_a_picture_is_not_believed() {
+fn a_claimed_image_type_is_ignored() {
     let bytes = encoded(&DynamicImage::ImageRgb8(noise(10, 10)), ImageFormat::Png);
     let fixture = Fixture::new();
     let output = fixture.image(&bytes, "image/jpeg\u{1b}[31m");
     assert_eq!(shown(&output).0, "image/png");
-    assert_eq!(notes(&output), ["a picture is image/png and not what the server says"]);
+    assert_eq!(notes(&output), ["an image is image/png, not the type that the server claims"]);
     let jpeg = encoded(&DynamicImage::ImageRgb8(noise(10, 10)), ImageFormat::Jpeg);
     assert_eq!(notes(&Fixture::new().image(&jpeg, "image/jpg")), Vec::<String>::new());
 }
@@ -207,7 +207,7 @@ fn chunk(kind: &[u8; 4], body: &[u8]) -> Vec<u8> {
     [&length.to_be_bytes()[..], &covered, &checksum(&covered).to_be_bytes()].concat()
 }
 
-/// CRC-32, as PNG has it.
+/// The CRC-32 of PNG.
 fn checksum(bytes: &[u8]) -> u32 {
     let shift = |crc: u32| if crc & 1 == 1 { 0xedb8_8320 ^ (crc >> 1) } else { crc >> 1 };
     !bytes.iter().fold(u32::MAX, |crc, byte| (0..8).fold(crc ^ u32::from(*byte), |c, _| shift(c)))
@@ -220,31 +220,31 @@ fn png_that_claims(width: u32, height: u32, body: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_picture_that_claims_to_be_huge_is_saved_and_not_decoded() {
+fn an_image_with_huge_dimensions_is_saved_and_not_decoded() {
     for (width, height) in [(60_000, 60_000), (u32::MAX >> 1, 1), (16_000, 16_000), (1, 60_000)] {
         let bytes = png_that_claims(width, height, b"\x78\x01\x03\x00\x00\x00\x00\x01");
         let fixture = Fixture::new();
         let output = fixture.image(&bytes, "image/png");
         assert_eq!(saved(&output.blocks[0]).2, bytes);
-        let note = "a picture was saved and not shown: it is too large to look at";
+        let note = "an image was saved and not shown: it is too large to decode";
         assert_eq!(notes(&output), [note], "{width}x{height}");
     }
 }
 
 #[test]
-fn a_few_bytes_that_would_fill_the_memory_are_saved_and_not_decoded() {
+fn a_decompression_bomb_is_saved_and_not_decoded() {
     let huge = DynamicImage::ImageLuma8(image::GrayImage::new(15_000, 4_000));
     let bytes = encoded(&huge, ImageFormat::Png);
     assert!(bytes.len() < 400_000, "{} bytes", bytes.len());
     let fixture = Fixture::new();
     let output = fixture.image(&bytes, "image/png");
     assert_eq!(saved(&output.blocks[0]).1, Some("image/png"));
-    let note = "a picture was saved and not shown: it is too large to look at";
+    let note = "an image was saved and not shown: it is too large to decode";
     assert_eq!(notes(&output), [note]);
 }
 
 #[test]
-fn a_broken_picture_is_saved_as_it_came() {
+fn a_corrupt_image_is_saved_unchanged() {
     let mut bytes = encoded(&DynamicImage::ImageRgb8(noise(50, 50)), ImageFormat::Png);
     bytes.truncate(bytes.len() / 2);
     let fixture = Fixture::new();
@@ -252,11 +252,11 @@ fn a_broken_picture_is_saved_as_it_came() {
     let (path, mime, content) = saved(&output.blocks[0]);
     assert_eq!((mime, content), (Some("image/png"), bytes));
     assert_eq!(path.parent(), Some(fixture.spill.folder.as_path()));
-    assert_eq!(notes(&output), ["a picture was saved and not shown: it is broken"]);
+    assert_eq!(notes(&output), ["an image was saved and not shown: it is corrupt"]);
 }
 
 #[test]
-fn a_picture_too_long_to_look_at_and_one_too_many_are_saved() {
+fn images_over_the_size_or_count_limit_are_saved() {
     let image = ImageLimits { max_input_base64: 400, ..ImageLimits::default() };
     let fixture = Fixture::with(OutputLimits { image, images: 1, ..OutputLimits::default() });
     let small = STANDARD.encode(encoded(&DynamicImage::new_rgb8(4, 4), ImageFormat::Png));
@@ -270,8 +270,8 @@ fn a_picture_too_long_to_look_at_and_one_too_many_are_saved() {
     assert_eq!(
         notes(&output),
         [
-            "a picture was saved and not shown: it is too large to look at",
-            "a picture was saved and not shown: the answer holds too many pictures"
+            "an image was saved and not shown: it is too large to decode",
+            "an image was saved and not shown: the result contains too many images"
         ]
     );
 }
@@ -284,12 +284,12 @@ fn a_vector_graphic_is_saved_and_not_interpreted() {
     let (path, mime, content) = saved(&output.blocks[0]);
     assert_eq!((mime, content.as_slice()), (Some("image/svg+xml"), &svg[..]));
     assert_eq!(path.extension().and_then(|e| e.to_str()), Some("svg"));
-    let note = "a picture was saved and not shown: it is no PNG, JPEG, GIF or WebP";
+    let note = "an image was saved and not shown: it is not a PNG, JPEG, GIF or WebP image";
     assert_eq!(notes(&output), [note]);
 }
 
 #[test]
-fn sound_and_blobs_lie_in_files_of_our_naming() {
+fn audio_and_blobs_are_saved_under_our_file_names() {
     let wav = b"RIFF\x24\x00\x00\x00WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00";
     let fixture = Fixture::new();
     let output = fixture.call(json!([
@@ -310,22 +310,22 @@ fn sound_and_blobs_lie_in_files_of_our_naming() {
 }
 
 #[test]
-fn what_is_not_base64_is_saved_as_it_came() {
+fn invalid_base64_is_saved_unchanged() {
     let fixture = Fixture::new();
     let output = fixture.call(json!([{ "type": "audio", "data": "not base64! ü" }]));
     assert_eq!(saved(&output.blocks[0]).2, "not base64! ü".as_bytes());
-    assert_eq!(notes(&output), ["data is not base64 and was saved as it came"]);
+    assert_eq!(notes(&output), ["data is not valid base64 and was saved as it came"]);
 }
 
 #[test]
-fn base64_with_breaks_and_without_padding_is_base64() {
+fn base64_with_line_breaks_and_without_padding_is_accepted() {
     let fixture = Fixture::new();
     let output = fixture.call(json!([{ "type": "audio", "data": "YWJj\r\nZGU" }]));
     assert_eq!(saved(&output.blocks[0]).2, b"abcde");
 }
 
 #[test]
-fn what_cannot_be_kept_is_said_and_the_rest_is_there() {
+fn content_that_cannot_be_saved_is_noted_and_the_rest_is_shown() {
     let fixture =
         Fixture::with(OutputLimits { spill_bytes: 2, characters: 3, ..OutputLimits::default() });
     let output = fixture.call(json!([
@@ -338,9 +338,9 @@ fn what_cannot_be_kept_is_said_and_the_rest_is_there() {
     assert_eq!(
         notes(&output),
         [
-            "something could not be kept: one answer may leave no more on disk",
-            "the text is cut: 3 of 6 characters are shown; the rest is lost",
-            "something could not be kept: one answer may leave no more on disk",
+            "something could not be saved: the result exceeds its limit of bytes on disk",
+            "the text is truncated: 3 of 6 characters are shown; the rest is lost",
+            "something could not be saved: the result exceeds its limit of bytes on disk",
         ]
     );
     fs::write(fixture.home.path().join("file"), "").expect("a file");
@@ -366,7 +366,7 @@ fn a_resource_is_its_text_or_a_file() {
 }
 
 #[test]
-fn an_embedded_text_a_link_and_the_unknown_stay_what_they_are() {
+fn embedded_texts_links_and_unknown_blocks_are_unchanged() {
     let link = json!({ "type": "resource_link", "uri": "a:b", "name": "n\u{1b}", "size": 5 });
     let strange = json!({ "type": "hologram", "data": "AAAA", "x": [1.0] });
     let lame = json!({ "type": "image", "mimeType": "image/png" });
@@ -395,7 +395,7 @@ fn an_embedded_text_a_link_and_the_unknown_stay_what_they_are() {
 }
 
 #[test]
-fn structured_content_and_meta_are_kept_to_the_byte() {
+fn structured_content_and_meta_are_byte_identical() {
     let fixture = Fixture::new();
     let output = fixture.raw(
         r#"{"isError": true, "structuredContent": {"b": 1.0,  "a":[ ]}, "_meta": { "x/y":1e2 },
@@ -408,18 +408,18 @@ fn structured_content_and_meta_are_kept_to_the_byte() {
 }
 
 #[test]
-fn structured_content_stands_in_for_content_that_is_not_there() {
+fn structured_content_replaces_missing_content() {
     for content in ["", r#","content":[]"#] {
         let fixture = Fixture::new();
         let output = fixture.raw(&format!(r#"{{"structuredContent":{{"a":1}}{content}}}"#));
         assert_eq!(output.blocks, [text(r#"{"a":1}"#)]);
-        let note = "the answer has no content; its structured content is shown";
+        let note = "the result has no content; its structured content is shown";
         assert_eq!(notes(&output), [note]);
     }
 }
 
 #[test]
-fn an_answer_of_no_known_shape_is_passed_on_as_it_came() {
+fn a_result_of_unexpected_shape_is_passed_on_unchanged() {
     let listed = r#"[[{"type":"text","text":"x"}],null,{"a":1}]"#;
     for odd in
         ["null", "5", "[]", "{}", r#"{"content":"x"}"#, r#"{"toolResult":1}"#, "{\"a", listed]
@@ -428,12 +428,12 @@ fn an_answer_of_no_known_shape_is_passed_on_as_it_came() {
         let output = fixture.raw(odd);
         let raw = Payload::from_json(odd.to_owned().into());
         assert_eq!(output.blocks, [ContentBlock::Unknown { kind: String::new(), raw }], "{odd}");
-        assert_eq!(notes(&output), ["the answer is not shaped as the protocol says"]);
+        assert_eq!(notes(&output), ["the result does not match the protocol"]);
     }
 }
 
 #[test]
-fn a_part_that_is_a_list_is_of_no_kind_whatever_stands_in_it() {
+fn a_block_that_is_an_array_is_unknown() {
     let listed = r#"["text","by place"]"#;
     let output = Fixture::new().raw(&format!(r#"{{"content":[{listed}]}}"#));
     let raw = Payload::from_json(listed.to_owned().into());
@@ -441,7 +441,7 @@ fn a_part_that_is_a_list_is_of_no_kind_whatever_stands_in_it() {
 }
 
 #[test]
-fn a_long_text_is_cut_between_characters_and_kept_whole() {
+fn a_long_text_is_truncated_between_characters_and_saved() {
     let fixture = Fixture::with(OutputLimits { characters: 7, ..OutputLimits::default() });
     let output = fixture.call(json!([
         { "type": "text", "text": "ü€\n😀" },
@@ -451,14 +451,14 @@ fn a_long_text_is_cut_between_characters_and_kept_whole() {
     ]));
     assert_eq!(output.blocks[..2], [text("ü€\n😀"), text("日本語")]);
     assert!(matches!(&output.blocks[2..], [ContentBlock::Link { .. }]));
-    let full = output.full_text.as_ref().expect("it is kept");
+    let full = output.full_text.as_ref().expect("it is saved");
     let whole = "ü€\n😀\n日本語です\nnothing of this";
     assert_eq!(fs::read_to_string(&full.path).expect("a file"), whole);
     let id = &full.id;
     assert_eq!(
         notes(&output),
         [format!(
-            "the text is cut: 7 of 24 characters are shown; for the rest run `swb result {id} --lines 1-200`, or call the tool `ReadMcpResult` with that id"
+            "the text is truncated: 7 of 24 characters are shown; for the rest run `swb result {id} --lines 1-200`, or call the tool `ReadMcpResult` with that id"
         )]
     );
     let lines = LineRange {
@@ -483,19 +483,19 @@ fn tokens_are_four_characters_and_the_tighter_limit_counts() {
 }
 
 #[test]
-fn of_too_many_parts_the_rest_is_left_out_and_the_answer_is_kept() {
+fn blocks_over_the_limit_are_omitted_and_the_response_is_saved() {
     let fixture = Fixture::with(OutputLimits { blocks: 2, ..OutputLimits::default() });
     let one = json!({ "type": "text", "text": "x" });
     let output = fixture.call(json!([one, one, one, one]));
     assert_eq!(output.blocks, [text("x"), text("x")]);
-    let full = output.full_text.as_ref().expect("it is kept");
+    let full = output.full_text.as_ref().expect("it is saved");
     assert_eq!(
         fs::read_to_string(&full.path).expect("a file"),
         json!({ "content": [one, one, one, one] }).to_string()
     );
     let id = &full.id;
     let note = format!(
-        "2 parts of the answer are left out; for the rest run `swb result {id} --lines 1-200`, or call the tool `ReadMcpResult` with that id"
+        "2 content blocks are omitted; for the rest run `swb result {id} --lines 1-200`, or call the tool `ReadMcpResult` with that id"
     );
     assert_eq!(notes(&output), [note]);
 }
@@ -537,13 +537,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn no_answer_makes_it_panic_and_none_shows_too_much(
+    fn no_result_panics_or_exceeds_the_limits(
         blocks in prop::collection::vec(any_block(), 0..6),
         characters in 0usize..20,
     ) {
         let fixture = Fixture::with(OutputLimits { characters, ..OutputLimits::default() });
         let output = fixture.call(Value::from(blocks.clone()));
-        let shown: usize = output.blocks.iter().map(|part| match part {
+        let shown: usize = output.blocks.iter().map(|block| match block {
             ContentBlock::Text { text, .. } => text.chars().count(),
             ContentBlock::Image { .. } | ContentBlock::Saved { .. } | ContentBlock::NotSaved { .. }
             | ContentBlock::Link { .. } | ContentBlock::Unknown { .. } => 0,
@@ -553,13 +553,13 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_make_it_panic(text in ".{0,60}", tail in "[\\[\\]{}\":,a-z0-9\\\\]{0,30}") {
+    fn no_bytes_panic(text in ".{0,60}", tail in "[\\[\\]{}\":,a-z0-9\\\\]{0,30}") {
         let _whatever_it_is = Fixture::new().raw(&text);
         let _whatever_it_is = Fixture::new().raw(&format!("{{\"content\":[{{\"type\":{tail}"));
     }
 
     #[test]
-    fn no_broken_picture_makes_it_panic(
+    fn no_corrupt_image_panics(
         format in prop::sample::select(vec![
             ImageFormat::Png, ImageFormat::Jpeg, ImageFormat::Gif, ImageFormat::WebP,
         ]),

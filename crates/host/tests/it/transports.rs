@@ -1,4 +1,4 @@
-//! The engine: every transport, both eras, many servers at once, and changes while it runs.
+//! Connects over every transport in both eras.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::support::{TestHost, remote};
 async fn every_transport_is_connected_to_in_both_eras() {
     let test_host = TestHost::new();
     let mut servers = Vec::new();
-    let mut served = Vec::new();
+    let mut servers_by_transport = Vec::new();
     for (era, script) in [("legacy", Script::legacy()), ("modern", Script::modern())] {
         let script = script.tools(3).resources(2).prompts(1);
         servers.push((format!("{era}-stdio"), ScriptedProgram::config_entry(&script)));
@@ -22,11 +22,11 @@ async fn every_transport_is_connected_to_in_both_eras() {
         servers.push((format!("{era}-http"), remote("http", http.url())));
         let ws = ScriptedServer::ws(script.clone());
         servers.push((format!("{era}-ws"), remote("ws", ws.url())));
-        served.extend([http, ws]);
+        servers_by_transport.extend([http, ws]);
     }
     let sse = ScriptedServer::sse(Script::legacy().tools(3).resources(2).prompts(1));
     servers.push(("legacy-sse".to_owned(), remote("sse", sse.url())));
-    // The older transport behind an entry that says streamable HTTP.
+    // The 2024 SSE transport behind an entry for streamable HTTP.
     servers.push(("legacy-fallback".to_owned(), remote("http", sse.url())));
     let pairs: Vec<(&str, String)> =
         servers.iter().map(|(name, entry)| (name.as_str(), entry.clone())).collect();
@@ -44,8 +44,8 @@ async fn every_transport_is_connected_to_in_both_eras() {
         assert_eq!(view.catalogue.items(ListKind::Resources).len(), 2, "{name}");
         let ping = test_host.host.ping(name, Duration::from_secs(5)).await;
         assert!(ping.is_ok(), "{name}: {ping:?}");
-        let asked = ServerRequest::idempotent("tools/list", Duration::from_secs(5));
-        test_host.host.request(name, asked).await.expect("it answers");
+        let request = ServerRequest::idempotent("tools/list", Duration::from_secs(5));
+        test_host.host.request(name, request).await.expect("a response");
     }
     test_host.stop().await;
 }

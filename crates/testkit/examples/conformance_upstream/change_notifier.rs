@@ -1,4 +1,4 @@
-//! What changes while the server runs, and everybody who wants to hear of it, whatever connection they came by.
+//! Changes while the server runs, and their subscribers on all connections.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,13 +9,13 @@ use rmcp::service::{Peer, RoleServer, SubscriptionContext};
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
-/// How many changes may wait for a slow listener; it misses the oldest then.
+/// How many changes a slow subscriber may lag behind before it misses the oldest.
 const BACKLOG: usize = 64;
 
-/// The resource whose changes are told.
+/// The resource with change notifications.
 pub const WATCHED_RESOURCE: &str = "test://watched-resource";
 
-/// Something is not as it was.
+/// A change.
 #[derive(Clone, Copy, Debug)]
 pub enum Change {
     /// The list of tools.
@@ -26,7 +26,7 @@ pub enum Change {
     WatchedResource,
 }
 
-/// Keeps what changes, and tells.
+/// Makes changes and notifies subscribers.
 #[derive(Debug)]
 pub struct ChangeNotifier {
     changes: broadcast::Sender<Change>,
@@ -35,7 +35,7 @@ pub struct ChangeNotifier {
 }
 
 impl ChangeNotifier {
-    /// Nothing has changed yet.
+    /// The initial state.
     pub fn new() -> ChangeNotifier {
         ChangeNotifier {
             changes: broadcast::Sender::new(BACKLOG),
@@ -44,33 +44,33 @@ impl ChangeNotifier {
         }
     }
 
-    /// Is the tool listed that comes and goes?
+    /// Whether the changing tool is listed.
     pub fn has_tool(&self) -> bool {
         self.has_tool.load(Ordering::SeqCst)
     }
 
-    /// Is the prompt listed that comes and goes?
+    /// Whether the changing prompt is listed.
     pub fn has_prompt(&self) -> bool {
         self.has_prompt.load(Ordering::SeqCst)
     }
 
-    /// Makes the change, and tells everybody.
+    /// Makes a change and notifies all subscribers.
     pub fn publish(&self, change: Change) {
         match change {
             Change::Tools => drop(self.has_tool.fetch_xor(true, Ordering::SeqCst)),
             Change::Prompts => drop(self.has_prompt.fetch_xor(true, Ordering::SeqCst)),
             Change::WatchedResource => {}
         }
-        let _nobody_listens = self.changes.send(change);
+        let _no_subscribers = self.changes.send(change);
     }
 
-    /// Hears every change from now on.
+    /// Subscribes to all future changes.
     pub fn subscribe(&self) -> broadcast::Receiver<Change> {
         self.changes.subscribe()
     }
 }
 
-/// Tells a newer client what it subscribed to, until it leaves.
+/// Notifies a modern client of its subscriptions, until it leaves.
 pub async fn notify_subscriber(
     subscription: &SubscriptionContext,
     mut changes: broadcast::Receiver<Change>,
@@ -81,8 +81,8 @@ pub async fn notify_subscriber(
             () = subscription.cancelled() => return Ok(()),
             change = changes.recv() => change,
         };
-        // The sink keeps to itself what the client did not ask for.
-        let _not_wanted = match change {
+        // The sink drops notifications that the client did not subscribe to.
+        let _not_subscribed = match change {
             Ok(Change::Tools) => sink.notify_tool_list_changed().await,
             Ok(Change::Prompts) => sink.notify_prompt_list_changed().await,
             Ok(Change::WatchedResource) => sink.notify_resource_updated(WATCHED_RESOURCE).await,
@@ -92,29 +92,29 @@ pub async fn notify_subscriber(
     }
 }
 
-/// The resources that an older client subscribed to.
+/// The resources that a legacy client subscribed to.
 #[derive(Debug, Default)]
 pub struct SubscribedResources {
     uris: Mutex<Vec<String>>,
 }
 
 impl SubscribedResources {
-    /// The client wants to hear of it.
+    /// Adds a subscription.
     pub fn add(&self, uri: String) {
-        self.uris.lock().expect("nobody panics with it").push(uri);
+        self.uris.lock().expect("no holder of the lock panics").push(uri);
     }
 
-    /// The client does not want to hear of it any more.
+    /// Removes a subscription.
     pub fn remove(&self, uri: &str) {
-        self.uris.lock().expect("nobody panics with it").retain(|it| it != uri);
+        self.uris.lock().expect("no holder of the lock panics").retain(|it| it != uri);
     }
 
     fn has(&self, uri: &str) -> bool {
-        self.uris.lock().expect("nobody panics with it").iter().any(|it| it == uri)
+        self.uris.lock().expect("no holder of the lock panics").iter().any(|it| it == uri)
     }
 }
 
-/// Tells an older client what changes, until a message does not reach it.
+/// Notifies a legacy client, until a message cannot be sent.
 pub async fn notify_session(
     peer: Peer<RoleServer>,
     subscribed: &SubscribedResources,

@@ -1,5 +1,5 @@
-//! Asks the client something, in the way of the protocol that it speaks: an older client gets requests and we wait for
-//! its answers; a newer one gets the questions as our result and calls again with the answers.
+//! Requests input from the client in its era: a legacy client gets requests and we await the responses; a modern
+//! client gets the input requests as our result and retries with the responses.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use serde_json::{Value as Json, json};
 
 use crate::fixtures::from_json;
 
-/// How long a person or a model may think.
+/// How long a user or a model may take.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// One thing that the client is asked.
+/// An input request.
 #[derive(Clone, Debug)]
 pub struct ClientInput {
     key: &'static str,
@@ -24,13 +24,13 @@ pub struct ClientInput {
 }
 
 impl ClientInput {
-    /// Asks the person to fill in a form.
+    /// Elicits a form.
     pub fn form(key: &'static str, message: &str, schema: &Json) -> ClientInput {
         let params = json!({"mode": "form", "message": message, "requestedSchema": schema});
         ClientInput { key, request: json!({"method": "elicitation/create", "params": params}) }
     }
 
-    /// Asks the person for one field.
+    /// Elicits a form with one field.
     pub fn field(key: &'static str, message: &str, field: (&str, &str)) -> ClientInput {
         let (name, kind) = field;
         let schema =
@@ -38,29 +38,29 @@ impl ClientInput {
         ClientInput::form(key, message, &schema)
     }
 
-    /// Asks the client's model.
+    /// Requests sampling.
     pub fn sampling(key: &'static str, prompt: &str, max_tokens: u32) -> ClientInput {
         let messages = json!([{"role": "user", "content": {"type": "text", "text": prompt}}]);
         let params = json!({"messages": messages, "maxTokens": max_tokens});
         ClientInput { key, request: json!({"method": "sampling/createMessage", "params": params}) }
     }
 
-    /// Asks for the folders that the client works in.
+    /// Requests the client's roots.
     pub fn roots(key: &'static str) -> ClientInput {
         ClientInput { key, request: json!({"method": "roots/list", "params": {}}) }
     }
 
-    /// Under which the answer comes.
+    /// The key of the response.
     pub fn key(&self) -> &'static str {
         self.key
     }
 
-    /// The request inside a result, or inside a task.
+    /// The request as part of a result or a task.
     pub fn to_input_request(&self) -> InputRequest {
         from_json(self.request.clone())
     }
 
-    /// The capability without which it is not asked, and what an answer to it holds at least.
+    /// The required client capability, and a member that every response has.
     fn required_capability(&self) -> (&'static str, &'static str) {
         match self.request["method"].as_str() {
             Some("elicitation/create") => ("elicitation", "action"),
@@ -69,32 +69,32 @@ impl ClientInput {
         }
     }
 
-    /// Can the client be asked this?
+    /// Whether the client supports this request.
     pub fn is_supported_by(&self, context: &RequestContext<RoleServer>) -> bool {
         let declared = json!(context.client_capabilities());
         declared.get(self.required_capability().0).is_some()
     }
 
-    fn accepts(&self, answer: &Json) -> bool {
-        answer.get(self.required_capability().1).is_some()
+    fn accepts(&self, response: &Json) -> bool {
+        response.get(self.required_capability().1).is_some()
     }
 }
 
-/// What came of asking.
+/// The result of an input request.
 #[derive(Debug)]
 pub enum InputOutcome {
-    /// Every answer.
+    /// All responses.
     Responses(InputResponses),
-    /// The client has to call again, with the answers.
+    /// The client must retry with the responses.
     Required(InputRequiredResult),
 }
 
-/// Does the client speak the protocol in which servers send no requests?
+/// Whether the client uses the modern era.
 pub fn is_modern(context: &RequestContext<RoleServer>) -> bool {
     context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28)
 }
 
-/// Asks everything at once. `responses` is what a newer client has answered already.
+/// Sends all requests at once. `responses` are those that a modern client has sent already.
 pub async fn request_input(
     context: &RequestContext<RoleServer>,
     responses: Option<&InputResponses>,
@@ -104,15 +104,15 @@ pub async fn request_input(
         return Err(missing_capability(input.required_capability().0));
     }
     if !is_modern(context) {
-        let answers = inputs.iter().map(|input| send_request(context, input));
-        return Ok(InputOutcome::Responses(try_join_all(answers).await?.into_iter().collect()));
+        let requests = inputs.iter().map(|input| send_request(context, input));
+        return Ok(InputOutcome::Responses(try_join_all(requests).await?.into_iter().collect()));
     }
-    let answer_to = |input: &ClientInput| {
+    let response_to = |input: &ClientInput| {
         responses.and_then(|it| it.get(input.key)).filter(|it| input.accepts(it))
     };
     let open: InputRequests = inputs
         .iter()
-        .filter(|input| answer_to(input).is_none())
+        .filter(|input| response_to(input).is_none())
         .map(|input| (input.key.to_owned(), input.to_input_request()))
         .collect();
     if open.is_empty() {
@@ -121,7 +121,7 @@ pub async fn request_input(
     Ok(InputOutcome::Required(InputRequiredResult::from_input_requests(open)))
 }
 
-/// The client did not say that it can do what we need.
+/// The client did not declare a required capability.
 pub fn missing_capability(name: &str) -> ErrorData {
     ErrorData::missing_required_client_capability(from_json(json!({name: {}})))
 }
@@ -134,6 +134,6 @@ async fn send_request(
     let options = PeerRequestOptions::with_timeout(CLIENT_TIMEOUT);
     let failed = |error: rmcp::ServiceError| ErrorData::internal_error(error.to_string(), None);
     let handle = context.peer.send_request_with_option(request, options).await.map_err(failed)?;
-    let answer = handle.await_response().await.map_err(failed)?;
-    Ok((input.key.to_owned(), json!(answer)))
+    let response = handle.await_response().await.map_err(failed)?;
+    Ok((input.key.to_owned(), json!(response)))
 }

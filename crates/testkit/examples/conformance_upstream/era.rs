@@ -1,5 +1,5 @@
-//! A server that knows only the old protocol, or only the new one. The SDK speaks both, so the older server needs a
-//! guard in front that answers as a server does that has never heard of the new one.
+//! Limits the server to one era. The SDK supports both, so the legacy server needs a guard that responds like a
+//! server without the modern protocol.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ use rmcp::service::{NotificationContext, RequestContext, RoleServer, Service};
 use serde_json::json;
 
 const VERSION_HEADER: &str = "mcp-protocol-version";
-/// What servers of the older protocol answer to a version that they do not know.
+/// The error code of legacy servers for an unknown version.
 const BAD_REQUEST: i32 = -32000;
 const LEGACY_VERSIONS: &[ProtocolVersion] = &[
     ProtocolVersion::V_2024_11_05,
@@ -25,19 +25,19 @@ const LEGACY_VERSIONS: &[ProtocolVersion] = &[
 ];
 const MODERN_VERSIONS: &[ProtocolVersion] = &[ProtocolVersion::V_2026_07_28];
 
-/// Which protocols the server knows.
+/// The supported eras.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum SupportedEras {
-    /// All of them.
+    /// Both.
     Both,
-    /// Only those with `initialize` and sessions.
+    /// Only versions with `initialize` and sessions.
     Legacy,
-    /// Only that without.
+    /// Only the version without.
     Modern,
 }
 
 impl SupportedEras {
-    /// The era of that name.
+    /// Parses an era's name.
     pub fn parse(name: &str) -> Option<SupportedEras> {
         match name {
             "both" => Some(SupportedEras::Both),
@@ -47,7 +47,7 @@ impl SupportedEras {
         }
     }
 
-    /// The versions that the server knows.
+    /// The supported versions.
     pub fn versions(self) -> &'static [ProtocolVersion] {
         match self {
             SupportedEras::Both => ProtocolVersion::KNOWN_VERSIONS,
@@ -56,13 +56,13 @@ impl SupportedEras {
         }
     }
 
-    /// Tasks are an extension of the new protocol.
+    /// Tasks are an extension of the modern protocol.
     pub fn has_tasks(self) -> bool {
         self != SupportedEras::Legacy
     }
 }
 
-/// Refuses versions that the older protocol does not have, in the words of its servers.
+/// Rejects versions that the legacy protocol does not have, like its servers do.
 pub async fn reject_modern_versions(request: Request, next: Next) -> Response<Body> {
     let version = request.headers().get(VERSION_HEADER);
     let is_known = version.is_none_or(|version| {
@@ -73,15 +73,15 @@ pub async fn reject_modern_versions(request: Request, next: Next) -> Response<Bo
     }
     let message = "Bad Request: Unsupported protocol version";
     let error = json!({"code": BAD_REQUEST, "message": message});
-    let answer = json!({"jsonrpc": "2.0", "error": error, "id": null});
+    let body = json!({"jsonrpc": "2.0", "error": error, "id": null});
     Response::builder()
         .status(StatusCode::BAD_REQUEST)
         .header(header::CONTENT_TYPE, "application/json")
-        .body(Body::from(answer.to_string()))
+        .body(Body::from(body.to_string()))
         .expect("the parts are constants")
 }
 
-/// The same on standard streams: there is no `server/discover`.
+/// The guard for stdio: rejects `server/discover`.
 #[derive(Debug)]
 pub struct WithoutDiscover<S>(pub S);
 

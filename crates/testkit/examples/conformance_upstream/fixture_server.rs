@@ -1,5 +1,5 @@
-//! The server as the SDK wants it: says what there is, and leaves to the files of each kind what it does.
-#![expect(deprecated, reason = "the suite tests what the protocol of 2026 has deprecated, too")]
+//! The server as an SDK handler: lists the fixtures and dispatches to the modules that implement them.
+#![expect(deprecated, reason = "the suite also tests features that the 2026 protocol deprecates")]
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex};
@@ -21,27 +21,27 @@ use crate::skills;
 use crate::task_fixtures::TASK_ONLY_TOOLS;
 use crate::tool_fixtures::{self, Call};
 
-/// What a completion knows.
+/// The completion candidates.
 const COMPLETION_WORDS: &[&str] =
     &["test", "testify", "testament", "text", "paris", "park", "party"];
 
-/// What all connections share.
+/// State that all connections share.
 pub struct SharedFixtures {
-    /// Tells what changes.
+    /// Reports changes.
     pub notifier: ChangeNotifier,
-    /// Runs what takes long.
+    /// Runs tasks.
     pub tasks: TaskManager,
-    /// Seals what clients carry for us.
+    /// Seals state that clients carry.
     pub seal: Seal,
 }
 
-/// The server for one connection, or for one request where there are no connections.
+/// The server for one connection, or for one request in the modern era.
 #[derive(Clone)]
 pub struct FixtureServer {
-    /// Shared with every other.
+    /// Shared with all other connections.
     pub shared: Arc<SharedFixtures>,
     era: SupportedEras,
-    /// The least that an older client wants to hear.
+    /// The minimum log level of a legacy client.
     level: Arc<Mutex<LoggingLevel>>,
     subscribed: Arc<SubscribedResources>,
 }
@@ -53,13 +53,13 @@ impl std::fmt::Debug for FixtureServer {
 }
 
 impl FixtureServer {
-    /// A server that nobody is connected to.
+    /// A server without connections.
     pub fn new(era: SupportedEras) -> FixtureServer {
         let (notifier, tasks, seal) = (ChangeNotifier::new(), TaskManager::new(), Seal::new());
         FixtureServer::with_shared(Arc::new(SharedFixtures { notifier, tasks, seal }), era)
     }
 
-    /// The same server for somebody else.
+    /// The server for a new connection.
     pub fn for_new_connection(&self) -> FixtureServer {
         FixtureServer::with_shared(self.shared.clone(), self.era)
     }
@@ -69,11 +69,11 @@ impl FixtureServer {
         FixtureServer { shared, era, level, subscribed: Arc::default() }
     }
 
-    /// Says a line to the client, if it wants to hear such lines.
+    /// Logs a line to the client if its level permits.
     pub async fn log(&self, context: &RequestContext<RoleServer>, line: &str) {
         let minimum_level = match is_modern(context) {
             true => context.meta.log_level(),
-            false => Some(*self.level.lock().expect("nobody panics with it")),
+            false => Some(*self.level.lock().expect("no holder of the lock panics")),
         };
         if minimum_level.is_some_and(|it| it as u8 <= LoggingLevel::Info as u8) {
             let message = LoggingMessageNotificationParam::new(LoggingLevel::Info, json!(line));
@@ -110,7 +110,7 @@ impl ServerHandler for FixtureServer {
             "extensions": extensions,
         }));
         let mut info = ServerConfig::new(capabilities);
-        // What `initialize` falls back to; a server of the new protocol alone has nothing to fall back to.
+        // The fallback of `initialize`; a modern server has none.
         info.protocol_version = match self.era {
             SupportedEras::Both | SupportedEras::Legacy => ProtocolVersion::LATEST_WITH_INITIALIZE,
             SupportedEras::Modern => ProtocolVersion::LATEST,
@@ -131,7 +131,7 @@ impl ServerHandler for FixtureServer {
         let answer = self.negotiate_initialize(&request)?;
         context.peer.set_peer_info(request);
         let (subscribed, changes) = (self.subscribed.clone(), self.shared.notifier.subscribe());
-        // Ends with the connection, as soon as there is something to tell.
+        // Ends with the connection, at the next change.
         tokio::spawn(async move { notify_session(context.peer, &subscribed, changes).await });
         Ok(answer)
     }
@@ -253,8 +253,8 @@ impl ServerHandler for FixtureServer {
         request: CompleteRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
-        let typed = request.argument.value;
-        let matching = COMPLETION_WORDS.iter().filter(|word| word.starts_with(&typed));
+        let prefix = request.argument.value;
+        let matching = COMPLETION_WORDS.iter().filter(|word| word.starts_with(&prefix));
         let values: Vec<String> = matching.map(|word| (*word).to_owned()).collect();
         let total = values.len();
         let completion = json!({"values": values, "total": total, "hasMore": false});
@@ -269,7 +269,7 @@ impl ServerHandler for FixtureServer {
         if is_modern(&context) {
             return Err(ErrorData::method_not_found::<SetLevelRequestMethod>());
         }
-        *self.level.lock().expect("nobody panics with it") = request.level;
+        *self.level.lock().expect("no holder of the lock panics") = request.level;
         Ok(())
     }
 
@@ -360,8 +360,8 @@ fn read(uri: &str) -> Option<ResourceContents> {
             Some(resource_text(uri, "text/plain", text))
         }
         "test://static-binary" => {
-            let picture = ResourceContents::blob(fixtures().png.clone(), uri);
-            Some(picture.with_mime_type("image/png"))
+            let image = ResourceContents::blob(fixtures().png.clone(), uri);
+            Some(image.with_mime_type("image/png"))
         }
         WATCHED_RESOURCE => Some(resource_text(uri, "text/plain", "Somebody watches this.")),
         _ => skills::read(uri),

@@ -1,5 +1,5 @@
-//! What the suite wants to find, by name: read from `fixtures.json`, which is written next to this file.
-//! What a fixture does when it is used lives in the files of its kind.
+//! The fixtures that the suite expects, by name, read from `fixtures.json` beside this file. Other modules implement
+//! their behaviour.
 
 use std::sync::LazyLock;
 
@@ -12,39 +12,39 @@ static FIXTURES: LazyLock<Fixtures> = LazyLock::new(|| {
     serde_json::from_str(include_str!("fixtures.json")).expect("the file is part of the program")
 });
 
-/// Everything that is listed, and what is used again and again.
+/// All listed items, and shared values.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Fixtures {
-    /// The tools, in the order of the list.
+    /// The tools, in list order.
     pub tools: Vec<Tool>,
-    /// The tool that comes and goes.
+    /// The tool that is added and removed.
     pub changing_tool: Tool,
-    /// The resources that have a fixed address.
+    /// The resources with a fixed URI.
     pub resources: Vec<Resource>,
-    /// The resources that are made from a template.
+    /// The resource templates.
     pub templates: Vec<ResourceTemplate>,
     /// The prompts.
     pub prompts: Vec<Prompt>,
-    /// The prompt that comes and goes.
+    /// The prompt that is added and removed.
     pub changing_prompt: Prompt,
-    /// What a person is asked to fill in.
+    /// The forms for elicitations.
     pub forms: Forms,
-    /// A picture of one red dot, in base64.
+    /// An image of one red dot, in base64.
     pub png: String,
     /// A millisecond of silence, in base64.
     pub wav: String,
 }
 
-/// Schemas of what a person is asked.
+/// Schemas for elicitations.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Forms {
-    /// A name and an address.
+    /// A name and an e-mail address.
     pub user_name_and_email: Json,
-    /// A default for every kind of field.
+    /// A default for every type of field.
     pub defaults: Json,
-    /// Every kind of choice.
+    /// Every kind of enum.
     pub enums: Json,
 }
 
@@ -53,17 +53,17 @@ pub fn fixtures() -> &'static Fixtures {
     &FIXTURES
 }
 
-/// A value of the protocol from the JSON that it is on the wire.
+/// Parses a protocol value from its JSON.
 pub fn from_json<T: DeserializeOwned>(json: Json) -> T {
     serde_json::from_value(json).expect("a fixture has the shape of its type")
 }
 
-/// The picture.
+/// The image as a content block.
 pub fn image_block() -> ContentBlock {
     ContentBlock::image(fixtures().png.clone(), "image/png")
 }
 
-/// A text that is a resource.
+/// Text contents of a resource.
 pub fn resource_text(uri: &str, mime_type: &str, text: &str) -> ResourceContents {
     ResourceContents::text(text, uri).with_mime_type(mime_type)
 }

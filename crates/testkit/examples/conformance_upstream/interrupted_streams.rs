@@ -1,5 +1,5 @@
-//! Sessions whose event stream ends too early, once `test_reconnection` is called: the client sees the first event, and
-//! has to come back for the answer. Everything else is left to the SDK's own sessions.
+//! Sessions whose event stream ends early for `test_reconnection`: the client gets the first event and must reconnect
+//! for the response. Everything else is left to the SDK's sessions.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use rmcp::transport::streamable_http_server::session::{
     ServerSseMessage, SessionId, SessionManager,
 };
 
-/// After how long a client should come back.
+/// The reconnection delay for clients.
 pub const SSE_RETRY: Duration = Duration::from_millis(300);
 const INTERRUPTED_TOOL: &str = "test_reconnection";
 
@@ -21,7 +21,7 @@ pub struct InterruptingSessions {
 }
 
 impl InterruptingSessions {
-    /// No session yet.
+    /// No sessions.
     pub fn new() -> InterruptingSessions {
         let mut sessions = LocalSessionManager::default();
         sessions.session_config.sse_retry = Some(SSE_RETRY);
@@ -29,7 +29,7 @@ impl InterruptingSessions {
     }
 }
 
-/// How many events of its stream the client gets to see.
+/// How many events of its stream the client gets.
 fn visible_events(message: &ClientJsonRpcMessage) -> usize {
     if let JsonRpcMessage::Request(request) = message
         && let ClientRequest::CallToolRequest(call) = &request.request

@@ -1,5 +1,5 @@
-//! A server that passes the official suite by itself, written on the official SDK and on none of our own code: what
-//! stands behind the gateway when the suite tests it.
+//! A server on the official SDK, without our own code, that passes the official suite. It runs behind the gateway
+//! when the suite tests that.
 //!
 //! `conformance_upstream (--stdio | --http 127.0.0.1:0) [--era both|legacy|modern]`
 
@@ -32,7 +32,7 @@ use interrupted_streams::{InterruptingSessions, SSE_RETRY};
 
 const USAGE: &str =
     "usage: conformance_upstream (--stdio | --http HOST:PORT) [--era both|legacy|modern]";
-/// Pages that a browser may have loaded and that may still talk to us.
+/// Origins that browsers may connect from.
 const ORIGINS: [&str; 3] = ["http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*"];
 
 enum Transport {
@@ -63,12 +63,12 @@ async fn main() -> ExitCode {
 
 fn parse_arguments(arguments: &[String]) -> Option<(Transport, SupportedEras)> {
     let (mut listen_on, mut era) = (None, SupportedEras::Both);
-    let mut words = arguments.iter();
-    while let Some(word) = words.next() {
-        match word.as_str() {
+    let mut remaining = arguments.iter();
+    while let Some(argument) = remaining.next() {
+        match argument.as_str() {
             "--stdio" => listen_on = Some(Transport::Stdio),
-            "--http" => listen_on = Some(Transport::Http(words.next()?.clone())),
-            "--era" => era = SupportedEras::parse(words.next()?)?,
+            "--http" => listen_on = Some(Transport::Http(remaining.next()?.clone())),
+            "--era" => era = SupportedEras::parse(remaining.next()?)?,
             _ => return None,
         }
     }

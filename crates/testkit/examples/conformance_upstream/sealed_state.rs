@@ -1,9 +1,9 @@
-//! State that a client carries for us between two rounds, and cannot change without our noticing.
+//! State that a client carries between two rounds and cannot change unnoticed.
 
 use aws_lc_rs::hmac::{HMAC_SHA256, Key, sign, verify};
 use aws_lc_rs::rand::SystemRandom;
 
-/// Divides what is said from the proof that we said it.
+/// Separates the payload from its signature.
 const SEPARATOR: char = '.';
 
 /// The key of this process.
@@ -13,19 +13,19 @@ pub struct Seal {
 }
 
 impl Seal {
-    /// A key that nobody else has.
+    /// A new key.
     pub fn new() -> Seal {
         let key = Key::generate(HMAC_SHA256, &SystemRandom::new());
         Seal { key: key.expect("the system has random numbers") }
     }
 
-    /// The words with the proof that they are ours.
+    /// The payload with its signature.
     pub fn seal(&self, payload: &str) -> String {
         let signature = sign(&self.key, payload.as_bytes());
         format!("{payload}{SEPARATOR}{}", hex(signature.as_ref()))
     }
 
-    /// The words, if they are ours and nobody has changed them.
+    /// The payload, if its signature is valid.
     pub fn unseal<'a>(&self, state: &'a str) -> Option<&'a str> {
         let (payload, signature) = state.rsplit_once(SEPARATOR)?;
         verify(&self.key, payload.as_bytes(), &unhex(signature)?).ok()?;
@@ -33,7 +33,7 @@ impl Seal {
     }
 }
 
-/// Bytes as lower-case hexadecimal digits.
+/// Lower-case hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,5 +1,5 @@
-//! Skills (SEP-2640), which the SDK does not know: `skills/list`, `skills/get` and `resources/directory/read`, served as
-//! requests of our own. Lists come one entry a page, so that whoever reads them has to turn pages.
+//! Skills (SEP-2640), which the SDK does not support: `skills/list`, `skills/get` and `resources/directory/read` as
+//! custom requests. Lists have one entry per page, so that clients must follow cursors.
 
 use aws_lc_rs::digest::{SHA256, digest};
 use rmcp::model::{ErrorData, Resource, ResourceContents};
@@ -8,16 +8,16 @@ use serde_json::{Value as Json, json};
 use crate::fixtures::{from_json, resource_text};
 use crate::sealed_state::hex;
 
-/// The extension, as it is declared.
+/// The name of the extension.
 pub const EXTENSION: &str = "io.modelcontextprotocol/skills";
 
 const MANIFEST: &str = "SKILL.md";
 const MARKDOWN: &str = "text/markdown";
 const DIRECTORY_MIME_TYPE: &str = "inode/directory";
-/// How long a list stays fresh, in milliseconds.
+/// The time to live of a list in milliseconds.
 const TTL_MS: u32 = 60_000;
 
-/// The first has a folder inside: the suite looks for one in the first skill that is listed.
+/// The first one has a folder: the suite looks for one in the first listed skill.
 const SKILLS: &[Skill] = &[
     Skill {
         folder: "skill://workshop/splice-cables",
@@ -61,7 +61,7 @@ impl Skill {
         format!("{}/{MANIFEST}", self.folder)
     }
 
-    /// Every file, the manifest first.
+    /// All files, the manifest first.
     fn contents(&self) -> Vec<(String, String)> {
         let others = self.files.iter();
         let others = others.map(|it| (format!("{}/{}", self.folder, it.path), it.text.to_owned()));
@@ -87,18 +87,18 @@ impl Skill {
     }
 }
 
-/// The manifests, for the list of resources.
+/// The manifests as resources.
 pub fn resources() -> impl Iterator<Item = Resource> {
     SKILLS.iter().map(Skill::resource)
 }
 
-/// The file of a skill.
+/// Reads a file of a skill.
 pub fn read(uri: &str) -> Option<ResourceContents> {
     let (_, text) = SKILLS.iter().flat_map(Skill::contents).find(|(it, _)| it == uri)?;
     Some(resource_text(uri, MARKDOWN, &text))
 }
 
-/// The answer to a request that is about skills; nothing where it is about something else.
+/// The response to a skills request; `None` for other methods.
 pub fn respond(method: &str, params: &Json) -> Option<Result<Json, ErrorData>> {
     match method {
         "skills/list" => {
@@ -112,12 +112,12 @@ pub fn respond(method: &str, params: &Json) -> Option<Result<Json, ErrorData>> {
 }
 
 fn get(params: &Json) -> Result<Json, ErrorData> {
-    let wanted = SKILLS.iter().find(|it| params["uri"] == it.uri());
-    let skill = wanted.ok_or_else(|| unknown("skill", params))?;
+    let found = SKILLS.iter().find(|it| params["uri"] == it.uri());
+    let skill = found.ok_or_else(|| unknown("skill", params))?;
     Ok(json!({"skill": skill.entry(), "ttlMs": TTL_MS, "cacheScope": "public"}))
 }
 
-/// The direct children of a folder: files, and folders that have files.
+/// The direct children of a folder: files, and folders with files.
 fn directory(params: &Json) -> Result<Json, ErrorData> {
     let folder = params["uri"].as_str().unwrap_or_default().trim_end_matches('/');
     let mut children: Vec<Json> = Vec::new();
@@ -141,26 +141,26 @@ fn directory(params: &Json) -> Result<Json, ErrorData> {
     page("resources", children, params)
 }
 
-/// One entry, and where the next one is. The cursor is the number of the entry.
+/// One entry and the next cursor. A cursor is the index of an entry.
 fn page(name: &str, entries: Vec<Json>, params: &Json) -> Result<Json, ErrorData> {
     let at: usize = match params.get("cursor").and_then(Json::as_str) {
         None => 0,
         Some(cursor) => cursor.parse().map_err(|_| unknown("cursor", params))?,
     };
     let entry = entries.get(at).ok_or_else(|| unknown("cursor", params))?;
-    let mut answer = json!({name: [entry], "ttlMs": TTL_MS, "cacheScope": "public"});
+    let mut page = json!({name: [entry], "ttlMs": TTL_MS, "cacheScope": "public"});
     if at + 1 < entries.len() {
-        answer["nextCursor"] = json!((at + 1).to_string());
+        page["nextCursor"] = json!((at + 1).to_string());
     }
-    Ok(answer)
+    Ok(page)
 }
 
-fn unknown(what: &str, params: &Json) -> ErrorData {
+fn unknown(kind: &str, params: &Json) -> ErrorData {
     let uri = params.get("uri").cloned().unwrap_or_default();
-    ErrorData::invalid_params(format!("there is no such {what}"), Some(json!({"uri": uri})))
+    ErrorData::invalid_params(format!("there is no such {kind}"), Some(json!({"uri": uri})))
 }
 
-/// What the server declares: all three methods.
+/// The declared capability: all three methods.
 pub fn capability() -> rmcp::model::JsonObject {
     from_json(json!({"directoryRead": true}))
 }

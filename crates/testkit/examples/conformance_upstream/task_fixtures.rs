@@ -1,5 +1,5 @@
-//! Tools that take long: a task for clients that know tasks (SEP-2663), and for the others a call that takes long, or
-//! that is refused where it could only be a task.
+//! Long-running tools: a task for clients that support tasks (SEP-2663); for others a slow call, or an error if only
+//! a task is possible.
 
 use std::time::Duration;
 
@@ -14,18 +14,18 @@ use tokio::time::sleep;
 use crate::client_input::{ClientInput, InputOutcome, request_input};
 use crate::tool_fixtures::{Call, text_response};
 
-/// Tools that an older client cannot call at all.
+/// Tools that legacy clients cannot call.
 pub const TASK_ONLY_TOOLS: &[&str] = &["failing_job", "protocol_error_job", "test_tool_with_task"];
-/// How often a client should ask, in milliseconds.
+/// The poll interval for clients in milliseconds.
 const POLL_INTERVAL_MS: u64 = 200;
-/// How long a job works before it fails.
+/// How long a job runs before it fails.
 const JOB_DURATION: Duration = Duration::from_millis(800);
-/// Longer is not computed.
+/// The maximum duration.
 const MAX_SECONDS: f64 = 600.0;
 
-/// The answer of a tool of this file; nothing where it is a tool of another.
+/// The response of a tool in this file; `None` for other tools.
 pub async fn call(call: &Call<'_>) -> Option<Result<CallToolResponse, ErrorData>> {
-    let answer = match call.name() {
+    let response = match call.name() {
         "slow_compute" => slow_compute(call).await,
         "failing_job" => start_task(call, |_| Box::pin(failing_job())),
         "protocol_error_job" => start_task(call, |_| Box::pin(protocol_error_job())),
@@ -34,10 +34,10 @@ pub async fn call(call: &Call<'_>) -> Option<Result<CallToolResponse, ErrorData>
         "test_tool_with_task" => ask_then_start_task(call).await,
         _ => return None,
     };
-    Some(answer)
+    Some(response)
 }
 
-/// Starts a task, for a client that knows what that is.
+/// Starts a task for a client that supports tasks.
 fn start_task(
     call: &Call<'_>,
     work: impl FnOnce(TaskContext) -> TaskFuture,
@@ -92,22 +92,22 @@ async fn confirm_delete(call: &Call<'_>) -> Result<CallToolResponse, ErrorData> 
     if !supports_tasks(call.context) {
         return Ok(match request_input(call.context, call.input_responses(), &[input]).await? {
             InputOutcome::Required(later) => later.into(),
-            InputOutcome::Responses(answers) => {
-                text_response(&confirmation_text(&file, &answers["confirm"]))
+            InputOutcome::Responses(responses) => {
+                text_response(&confirmation_text(&file, &responses["confirm"]))
             }
         });
     }
     start_task(call, move |task| {
         Box::pin(async move {
-            let answer = task.request_input("confirm", input.to_input_request()).await?;
-            Ok(text(&confirmation_text(&file, &answer)))
+            let response = task.request_input("confirm", input.to_input_request()).await?;
+            Ok(text(&confirmation_text(&file, &response)))
         })
     })
 }
 
-/// Nothing is deleted; it is a fixture.
-fn confirmation_text(file: &str, answer: &Json) -> String {
-    match answer["content"]["confirm"].as_bool() {
+/// Nothing is deleted; this is a fixture.
+fn confirmation_text(file: &str, response: &Json) -> String {
+    match response["content"]["confirm"].as_bool() {
         Some(true) => format!("{file} would be deleted"),
         Some(false) | None => format!("{file} stays"),
     }
@@ -120,8 +120,8 @@ async fn multi_input(call: &Call<'_>) -> Result<CallToolResponse, ErrorData> {
         return Ok(
             match request_input(call.context, call.input_responses(), &[first, second]).await? {
                 InputOutcome::Required(later) => later.into(),
-                InputOutcome::Responses(answers) => {
-                    text_response(&both(&answers["first"], &answers["second"]))
+                InputOutcome::Responses(responses) => {
+                    text_response(&both(&responses["first"], &responses["second"]))
                 }
             },
         );
@@ -141,14 +141,14 @@ fn both(first: &Json, second: &Json) -> String {
     format!("{} and {}", first["content"]["name"], second["content"]["name"])
 }
 
-/// Asks while it is a call still, and works as a task then.
+/// Requests input during the call, then runs as a task.
 async fn ask_then_start_task(call: &Call<'_>) -> Result<CallToolResponse, ErrorData> {
     let input = ClientInput::field("user_name", "What is your name?", ("name", "string"));
-    let answers = match request_input(call.context, call.input_responses(), &[input]).await? {
+    let responses = match request_input(call.context, call.input_responses(), &[input]).await? {
         InputOutcome::Required(later) => return Ok(later.into()),
-        InputOutcome::Responses(answers) => answers,
+        InputOutcome::Responses(responses) => responses,
     };
-    let name = answers["user_name"]["content"]["name"].as_str().unwrap_or("nobody").to_owned();
+    let name = responses["user_name"]["content"]["name"].as_str().unwrap_or("nobody").to_owned();
     start_task(call, move |_| {
         Box::pin(async move {
             sleep(JOB_DURATION).await;

@@ -1,4 +1,4 @@
-//! What the tools do that answer at once, or ask the client first. Tools that can be tasks live in `task_fixtures`.
+//! Tools that respond at once or after client input. `task_fixtures` has the tools that can be tasks.
 
 use std::time::Duration;
 
@@ -18,39 +18,39 @@ use crate::fixture_server::FixtureServer;
 use crate::fixtures::{fixtures, image_block, resource_text};
 use crate::task_fixtures;
 
-/// Between two things that a client should see one after the other.
+/// Between two events that a client should see one after the other.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Longer than a client is told to wait before it comes back.
+/// Longer than the reconnection delay of clients.
 const RECONNECT_DELAY: Duration = Duration::from_millis(1_500);
 
-/// One call of a tool, with everything that it may need.
+/// A tool call and its context.
 #[derive(Debug)]
 pub struct Call<'a> {
-    /// Who serves it.
+    /// The server.
     pub server: &'a FixtureServer,
-    /// What was sent.
+    /// The params.
     pub params: &'a CallToolRequestParams,
-    /// Who sent it.
+    /// The request context.
     pub context: &'a RequestContext<RoleServer>,
 }
 
 impl Call<'_> {
-    /// The tool.
+    /// The tool's name.
     pub fn name(&self) -> &str {
         &self.params.name
     }
 
-    /// What the client has answered already.
+    /// The input responses of the client so far.
     pub fn input_responses(&self) -> Option<&InputResponses> {
         self.params.input_responses.as_ref()
     }
 
-    /// One argument.
+    /// An argument.
     pub fn argument(&self, name: &str) -> Option<&Json> {
         self.params.arguments.as_ref()?.get(name)
     }
 
-    /// One argument that is a text.
+    /// A string argument.
     pub fn text(&self, name: &str) -> Option<&str> {
         self.argument(name)?.as_str()
     }
@@ -61,7 +61,7 @@ impl Call<'_> {
     }
 }
 
-/// A text, as a result.
+/// A text result.
 pub fn text_response(text: &str) -> CallToolResponse {
     content(vec![ContentBlock::text(text)])
 }
@@ -72,11 +72,11 @@ fn content(blocks: Vec<ContentBlock>) -> CallToolResponse {
 
 /// Calls a tool.
 pub async fn call(call: &Call<'_>) -> Result<CallToolResponse, ErrorData> {
-    if let Some(answer) = static_response(call) {
-        return Ok(answer);
+    if let Some(response) = static_response(call) {
+        return Ok(response);
     }
-    if let Some(answer) = task_fixtures::call(call).await {
-        return answer;
+    if let Some(response) = task_fixtures::call(call).await {
+        return response;
     }
     match call.name() {
         "test_tool_with_logging" => Ok(log_three_times(call).await),
@@ -97,8 +97,11 @@ pub async fn call(call: &Call<'_>) -> Result<CallToolResponse, ErrorData> {
         }
         "test_sampling" => {
             let input = ClientInput::sampling("answer", call.required_text("prompt")?, 100);
-            respond_after_input(call, input, |answer| {
-                format!("LLM response: {}", answer["content"]["text"].as_str().unwrap_or_default())
+            respond_after_input(call, input, |response| {
+                format!(
+                    "LLM response: {}",
+                    response["content"]["text"].as_str().unwrap_or_default()
+                )
             })
             .await
         }
@@ -118,7 +121,7 @@ pub async fn call(call: &Call<'_>) -> Result<CallToolResponse, ErrorData> {
     }
 }
 
-/// Tools that say what they always say.
+/// Tools with a fixed response.
 fn static_response(call: &Call<'_>) -> Option<CallToolResponse> {
     let notifier = &call.server.shared.notifier;
     Some(match call.name() {
@@ -184,7 +187,7 @@ async fn report_progress(call: &Call<'_>) -> Result<CallToolResponse, ErrorData>
     Ok(text_response("Done, step by step"))
 }
 
-/// Asks one thing and says what came of it.
+/// Sends one input request and responds with its result.
 async fn respond_after_input(
     call: &Call<'_>,
     input: ClientInput,
@@ -195,7 +198,7 @@ async fn respond_after_input(
             .await?
         {
             InputOutcome::Required(later) => later.into(),
-            InputOutcome::Responses(answers) => text_response(&to_text(&answers[input.key()])),
+            InputOutcome::Responses(responses) => text_response(&to_text(&responses[input.key()])),
         },
     )
 }
@@ -206,11 +209,15 @@ async fn form(call: &Call<'_>, schema: &Json) -> Result<CallToolResponse, ErrorD
         .await
 }
 
-fn format_answer(answer: &Json) -> String {
-    format!("action={}, content={}", answer["action"].as_str().unwrap_or("?"), answer["content"])
+fn format_answer(response: &Json) -> String {
+    format!(
+        "action={}, content={}",
+        response["action"].as_str().unwrap_or("?"),
+        response["content"]
+    )
 }
 
-/// Tools that show how questions and state go to and fro.
+/// Tools for multi-round-trip requests and state.
 async fn multi_round(call: &Call<'_>) -> Result<CallToolResponse, ErrorData> {
     let name = ClientInput::field("user_name", "What is your name?", ("name", "string"));
     let confirm = ClientInput::field("confirm", "Please confirm", ("ok", "boolean"));
@@ -251,8 +258,8 @@ async fn multi_round(call: &Call<'_>) -> Result<CallToolResponse, ErrorData> {
             let inputs: Vec<ClientInput> = can.collect();
             Ok(match request_input(call.context, call.input_responses(), &inputs).await? {
                 InputOutcome::Required(later) => later.into(),
-                InputOutcome::Responses(answers) => {
-                    text_response(&format!("{} answers", answers.len()))
+                InputOutcome::Responses(responses) => {
+                    text_response(&format!("{} answers", responses.len()))
                 }
             })
         }
@@ -260,28 +267,30 @@ async fn multi_round(call: &Call<'_>) -> Result<CallToolResponse, ErrorData> {
     }
 }
 
-/// Asks, and takes answers only with the state that went out with the questions.
+/// Requests input; accepts responses only with the state that was sent with the requests.
 async fn with_state(
     call: &Call<'_>,
     inputs: &[ClientInput],
     to_text: &str,
 ) -> Result<CallToolResponse, ErrorData> {
     let seal = &call.server.shared.seal;
-    let words = call.name();
+    let payload = call.name();
     let returned_state = verified_state(call)?;
     Ok(match request_input(call.context, call.input_responses(), inputs).await? {
         InputOutcome::Required(mut later) => {
-            later.request_state = Some(seal.seal(words));
+            later.request_state = Some(seal.seal(payload));
             later.into()
         }
-        InputOutcome::Responses(_) if is_modern(call.context) && returned_state != Some(words) => {
+        InputOutcome::Responses(_)
+            if is_modern(call.context) && returned_state != Some(payload) =>
+        {
             return Err(ErrorData::invalid_params("the state belongs to another call", None));
         }
         InputOutcome::Responses(_) => text_response(to_text),
     })
 }
 
-/// What the client brings back, which must be ours.
+/// The client's request state, whose signature must be valid.
 fn verified_state<'a>(call: &'a Call<'_>) -> Result<Option<&'a str>, ErrorData> {
     let Some(state) = &call.params.request_state else {
         return Ok(None);
@@ -290,31 +299,32 @@ fn verified_state<'a>(call: &'a Call<'_>) -> Result<Option<&'a str>, ErrorData> 
     call.server.shared.seal.unseal(state).map(Some).ok_or_else(changed)
 }
 
-/// Asks for a name, then for a colour. What was learnt first travels in the state.
+/// Elicits a name, then a colour. The name travels in the state.
 async fn two_rounds(call: &Call<'_>) -> Result<CallToolResponse, ErrorData> {
-    const KNOWN: &str = "name:";
+    const NAME_PREFIX: &str = "name:";
     let first = ClientInput::field("step1", "Step 1: What is your name?", ("name", "string"));
     let second =
         ClientInput::field("step2", "Step 2: What is your favorite color?", ("color", "string"));
     let seal = &call.server.shared.seal;
-    let known = verified_state(call)?.and_then(|it| it.strip_prefix(KNOWN)).map(str::to_owned);
-    let name = match known {
+    let stored_name =
+        verified_state(call)?.and_then(|it| it.strip_prefix(NAME_PREFIX)).map(str::to_owned);
+    let name = match stored_name {
         Some(name) => name,
         None => match request_input(call.context, call.input_responses(), &[first]).await? {
             InputOutcome::Required(mut later) => {
                 later.request_state = Some(seal.seal("round 1"));
                 return Ok(later.into());
             }
-            InputOutcome::Responses(answers) => answers["step1"]["content"]["name"].to_string(),
+            InputOutcome::Responses(responses) => responses["step1"]["content"]["name"].to_string(),
         },
     };
     Ok(match request_input(call.context, call.input_responses(), &[second]).await? {
         InputOutcome::Required(mut later) => {
-            later.request_state = Some(seal.seal(&format!("{KNOWN}{name}")));
+            later.request_state = Some(seal.seal(&format!("{NAME_PREFIX}{name}")));
             later.into()
         }
-        InputOutcome::Responses(answers) => {
-            text_response(&format!("{name} likes {}", answers["step2"]["content"]["color"]))
+        InputOutcome::Responses(responses) => {
+            text_response(&format!("{name} likes {}", responses["step2"]["content"]["color"]))
         }
     })
 }

@@ -1,4 +1,4 @@
-//! Where people sign in: what the person at the browser does is the charter's to say.
+//! The authorization endpoint. The configuration decides how the user responds.
 
 use axum::body::Body;
 use axum::http::StatusCode;
@@ -8,20 +8,19 @@ use url::Url;
 use super::clients::find_client;
 use super::config::{Consent, IssuerParameter, ResourceIndicator};
 use super::grant_store::{AuthorizationCode, Grant};
-use super::observed_request::Site;
-use super::router::{ReceivedRequest, SharedState};
-use crate::scripted::{empty_response, with_header};
+use super::observed_request::{ObservedRequest, Site};
+use super::shared_state::SharedState;
+use crate::http::response::{empty_response, with_header};
 
-/// Sends the browser back to whoever sent it, or shows it a page.
-pub(crate) async fn authorize(shared: &SharedState, request: &ReceivedRequest) -> Response {
-    let seen = &request.observed;
-    let client = find_client(shared, request.site, seen.field("client_id")).await;
-    let redirect = seen.field("redirect_uri");
-    // Nobody is sent anywhere before it is certain that the client wants them there.
-    let (Some(true), Ok(back)) =
+/// Redirects the browser back to the client, or shows a page.
+pub(crate) async fn authorize(shared: &SharedState, request: &ObservedRequest) -> Response {
+    let client = find_client(shared, request.site, request.field("client_id")).await;
+    let redirect = request.field("redirect_uri");
+    // Never redirect before the redirect URI is verified.
+    let (Some(true), Ok(redirect_url)) =
         (client.map(|client| client.allows_redirect(redirect)), Url::parse(redirect))
     else {
-        return html_page(StatusCode::BAD_REQUEST, "<h1>Nobody asked for this</h1>");
+        return html_page(StatusCode::BAD_REQUEST, "<h1>Unknown client or redirect URI</h1>");
     };
     let (consent, fault) = {
         let store = shared.store();
@@ -32,19 +31,22 @@ pub(crate) async fn authorize(shared: &SharedState, request: &ReceivedRequest) -
         (consent, request_error(shared, request, store.config.resource_indicator))
     };
     if let Some(error) = fault {
-        return redirect_back(shared, request, back, &[("error", error)]);
+        return redirect_back(shared, request, redirect_url, &[("error", error)]);
     }
     match consent {
-        Consent::ShowsPage if seen.field("approved") != "yes" => {
+        Consent::ShowsPage if request.field("approved") != "yes" => {
             let query = url::form_urlencoded::Serializer::new(String::new())
-                .extend_pairs(&seen.fields)
+                .extend_pairs(&request.fields)
                 .append_pair("approved", "yes")
                 .finish()
                 .replace('&', "&amp;");
-            let link = format!("<h1>May it?</h1><a href=\"{}?{query}\">Yes</a>", seen.path);
+            let link =
+                format!("<h1>Allow access?</h1><a href=\"{}?{query}\">Yes</a>", request.path);
             html_page(StatusCode::OK, &link)
         }
-        Consent::Denies => redirect_back(shared, request, back, &[("error", "access_denied")]),
+        Consent::Denies => {
+            redirect_back(shared, request, redirect_url, &[("error", "access_denied")])
+        }
         Consent::RedirectsToAttacker => {
             let code = new_code(shared, request);
             let attacker = Url::parse(&shared.origins.attacker).expect("it is an origin");
@@ -52,53 +54,53 @@ pub(crate) async fn authorize(shared: &SharedState, request: &ReceivedRequest) -
         }
         Consent::Approves | Consent::WrongState | Consent::NoState | Consent::ShowsPage => {
             let code = new_code(shared, request);
-            redirect_back(shared, request, back, &[("code", &code)])
+            redirect_back(shared, request, redirect_url, &[("code", &code)])
         }
     }
 }
 
-/// What is wrong with a request, in the word of the standards.
+/// The OAuth error code for an invalid request.
 fn request_error(
     shared: &SharedState,
-    request: &ReceivedRequest,
+    request: &ObservedRequest,
     indicator: ResourceIndicator,
 ) -> Option<&'static str> {
-    let seen = &request.observed;
-    if seen.field("response_type") != "code" {
+    if request.field("response_type") != "code" {
         return Some("unsupported_response_type");
     }
-    if seen.field("code_challenge_method") != "S256" || seen.field("code_challenge").len() != 43 {
+    if request.field("code_challenge_method") != "S256"
+        || request.field("code_challenge").len() != 43
+    {
         return Some("invalid_request");
     }
     let is_for_resource = request.site == Site::Identity
         || indicator == ResourceIndicator::Ignored
-        || seen.field("resource") == shared.resource_url();
+        || request.field("resource") == shared.resource_url();
     (!is_for_resource).then_some("invalid_target")
 }
 
-fn new_code(shared: &SharedState, request: &ReceivedRequest) -> String {
-    let seen = &request.observed;
+fn new_code(shared: &SharedState, request: &ObservedRequest) -> String {
     let mut store = shared.store();
     let login = store.next_number();
     let code = AuthorizationCode {
         grant: Grant {
             site: request.site,
-            client: seen.field("client_id").to_owned(),
-            scopes: seen.field("scope").split_whitespace().map(str::to_owned).collect(),
-            resource: seen.fields.get("resource").cloned(),
+            client: request.field("client_id").to_owned(),
+            scopes: request.field("scope").split_whitespace().map(str::to_owned).collect(),
+            resource: request.fields.get("resource").cloned(),
             dpop_thumbprint: None,
             login,
         },
-        redirect_uri: seen.field("redirect_uri").to_owned(),
-        challenge: seen.field("code_challenge").to_owned(),
-        nonce: seen.fields.get("nonce").cloned(),
+        redirect_uri: request.field("redirect_uri").to_owned(),
+        challenge: request.field("code_challenge").to_owned(),
+        nonce: request.fields.get("nonce").cloned(),
     };
     store.store_code(code)
 }
 
 fn redirect_back(
     shared: &SharedState,
-    request: &ReceivedRequest,
+    request: &ObservedRequest,
     mut to: Url,
     parameters: &[(&str, &str)],
 ) -> Response {
@@ -107,11 +109,11 @@ fn redirect_back(
     {
         let mut pairs = to.query_pairs_mut();
         pairs.extend_pairs(parameters);
-        let state = request.observed.field("state");
+        let state = request.field("state");
         match config.consent {
             Consent::NoState => {}
             Consent::WrongState => {
-                pairs.append_pair("state", "nobody-gave-this");
+                pairs.append_pair("state", "wrong-state");
             }
             Consent::Approves
             | Consent::Denies

@@ -1,4 +1,4 @@
-//! Whom an authority knows: registration, documents that clients publish, and how a client shows who it is.
+//! Clients: registration, client metadata documents, and client authentication.
 
 use std::time::Duration;
 
@@ -14,56 +14,24 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use url::{Url, form_urlencoded};
 
-use super::config::{AuthorizationConfig, ClientMetadataDocuments, OAuthQuirk, Registration};
+use super::config::{ClientMetadataDocuments, Registration};
 use super::grant_store::{GrantStore, RegisteredClient};
 use super::jwt::UnverifiedJwt;
-use super::observed_request::Site;
-use super::router::{ReceivedRequest, SharedState};
-use crate::scripted::{json_response, with_header};
+use super::oauth_error::{OAuthError, with_no_store};
+use super::observed_request::{ObservedRequest, Site};
+use super::shared_state::SharedState;
+use crate::http::response::json_response;
 
-/// How long a client's document may take.
+/// The timeout for fetching a client metadata document.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
-/// How large it may be.
+/// The maximum size of a client metadata document.
 const MAX_DOCUMENT_BYTES: usize = 64 * 1024;
 const JWT_BEARER_ASSERTION: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 
-/// Why a request at a token endpoint is refused: the word of the standards.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct OAuthError {
-    pub status: u16,
-    pub error: String,
-    pub description: &'static str,
-}
-
-impl OAuthError {
-    pub fn new(error: &str, description: &'static str) -> OAuthError {
-        let status = if error == "invalid_client" { 401 } else { 400 };
-        OAuthError { status, error: error.to_owned(), description }
-    }
-
-    /// As an answer of this authority.
-    pub fn to_response(&self, charter: &AuthorizationConfig) -> Response {
-        let mut body = json!({"error": self.error, "error_description": self.description});
-        let code = match charter.has_quirk(&OAuthQuirk::ErrorsWithStatus200) {
-            true => {
-                body["ok"] = json!(false);
-                StatusCode::OK
-            }
-            false => StatusCode::from_u16(self.status).expect("these are real statuses"),
-        };
-        with_no_store(json_response(code, Body::from(body.to_string())))
-    }
-}
-
-/// With the header that keeps an answer out of every cache.
-pub(crate) fn with_no_store(response: Response) -> Response {
-    with_header(response, "cache-control", "no-store")
-}
-
 /// Registers a client (RFC 7591).
-pub(crate) fn register(shared: &SharedState, received: &ReceivedRequest) -> Response {
+pub(crate) fn register(shared: &SharedState, received: &ObservedRequest) -> Response {
     let mut store = shared.store();
-    let metadata: Value = serde_json::from_str(&received.observed.body).unwrap_or_default();
+    let metadata: Value = serde_json::from_str(&received.body).unwrap_or_default();
     let redirects: Option<Vec<String>> = metadata["redirect_uris"]
         .as_array()
         .map(|uris| uris.iter().filter_map(Value::as_str).map(str::to_owned).collect());
@@ -71,34 +39,34 @@ pub(crate) fn register(shared: &SharedState, received: &ReceivedRequest) -> Resp
     let secret = match store.config.registration {
         Registration::Absent => return json_response(StatusCode::NOT_FOUND, Body::empty()),
         Registration::Refused => {
-            let refusal = OAuthError::new("access_denied", "nobody may register here");
-            return OAuthError { status: 403, ..refusal }.to_response(&store.config);
+            let error = OAuthError::new("access_denied", "registration is not allowed");
+            return OAuthError { status: 403, ..error }.to_response(&store.config);
         }
         Registration::WithSecret => Some(store.new_token("secret")),
         Registration::Public => None,
     };
     if redirects.as_ref().is_none_or(Vec::is_empty) {
-        let refusal = OAuthError::new("invalid_redirect_uri", "there is no redirect_uri");
-        return refusal.to_response(&store.config);
+        let error = OAuthError::new("invalid_redirect_uri", "there is no redirect_uri");
+        return error.to_response(&store.config);
     }
     let id = store.new_token("client");
     store.counters.registrations += 1;
-    let mut answer = metadata.clone();
-    answer["client_id"] = json!(id);
-    answer["token_endpoint_auth_method"] = match (&secret, method) {
+    let mut body = metadata.clone();
+    body["client_id"] = json!(id);
+    body["token_endpoint_auth_method"] = match (&secret, method) {
         (None, _) => json!("none"),
         (Some(_), "none") => json!("client_secret_basic"),
         (Some(_), method) => json!(method),
     };
     if let Some(secret) = &secret {
-        answer["client_secret"] = json!(secret);
-        answer["client_secret_expires_at"] = json!(0);
+        body["client_secret"] = json!(secret);
+        body["client_secret_expires_at"] = json!(0);
     }
     store.clients.insert(id, RegisteredClient { secret, key: None, redirect_uris: redirects });
-    with_no_store(json_response(StatusCode::CREATED, Body::from(answer.to_string())))
+    with_no_store(json_response(StatusCode::CREATED, Body::from(body.to_string())))
 }
 
-/// A client by its id; one whose id is an address is asked there, where documents are taken.
+/// Finds a client by its id. If the id is a URL, fetches its metadata document, if documents are supported.
 pub(crate) async fn find_client(
     shared: &SharedState,
     site: Site,
@@ -116,11 +84,11 @@ pub(crate) async fn find_client(
         }
     }
     let url = Url::parse(id).ok()?;
-    let published = timeout(FETCH_TIMEOUT, fetch_client_metadata(&url)).await.ok()??;
-    if published["client_id"] != id {
+    let document = timeout(FETCH_TIMEOUT, fetch_client_metadata(&url)).await.ok()??;
+    if document["client_id"] != id {
         return None;
     }
-    let redirects = published["redirect_uris"].as_array()?.iter();
+    let redirects = document["redirect_uris"].as_array()?.iter();
     let redirects = redirects.filter_map(Value::as_str).map(str::to_owned).collect();
     let client = RegisteredClient { redirect_uris: Some(redirects), ..RegisteredClient::default() };
     shared.store().clients.insert(id.to_owned(), client.clone());
@@ -143,7 +111,7 @@ async fn fetch_client_metadata(url: &Url) -> Option<Value> {
 }
 
 impl RegisteredClient {
-    /// May its people be sent here? The port of a loopback address is free (RFC 8252).
+    /// Whether the client may use a redirect URI. The port of a loopback URI is free (RFC 8252).
     pub fn allows_redirect(&self, redirect: &str) -> bool {
         let Ok(requested) = Url::parse(redirect) else { return false };
         let Some(redirects) = &self.redirect_uris else { return is_loopback(&requested) };
@@ -160,47 +128,51 @@ fn is_loopback(url: &Url) -> bool {
     matches!(url.host_str(), Some("127.0.0.1" | "[::1]" | "localhost"))
 }
 
-/// Who asks for tokens, once they have shown it.
+/// Authenticates the client of a request and returns its id.
 pub(crate) fn authenticate_client(
     shared: &SharedState,
     store: &mut GrantStore,
-    received: &ReceivedRequest,
+    received: &ObservedRequest,
 ) -> Result<String, OAuthError> {
-    let seen = &received.observed;
     let refuse = |description| Err(OAuthError::new("invalid_client", description));
-    let basic = seen.header("authorization").and_then(|it| it.strip_prefix("Basic "));
+    let basic = received.header("authorization").and_then(|it| it.strip_prefix("Basic "));
     let credentials = [
         basic.is_some(),
-        seen.fields.contains_key("client_secret"),
-        seen.fields.contains_key("client_assertion"),
+        received.fields.contains_key("client_secret"),
+        received.fields.contains_key("client_assertion"),
     ];
     if credentials.iter().filter(|&&it| it).count() > 1 {
-        return Err(OAuthError::new("invalid_request", "a client shows who it is in one way only"));
+        return Err(OAuthError::new(
+            "invalid_request",
+            "more than one client authentication method",
+        ));
     }
     let (method, id, presented) = if let Some(basic) = basic {
-        let Some((id, secret)) = parse_basic(basic) else { return refuse("that is no Basic") };
+        let Some((id, secret)) = parse_basic(basic) else {
+            return refuse("the Basic credentials are malformed");
+        };
         ("client_secret_basic", id, Some(secret))
-    } else if seen.fields.contains_key("client_assertion") {
+    } else if received.fields.contains_key("client_assertion") {
         let id = client_assertion_subject(shared, store, received)?;
         ("private_key_jwt", id, None)
     } else {
-        let secret = seen.fields.get("client_secret").cloned();
+        let secret = received.fields.get("client_secret").cloned();
         let method = if secret.is_some() { "client_secret_post" } else { "none" };
-        (method, seen.field("client_id").to_owned(), secret)
+        (method, received.field("client_id").to_owned(), secret)
     };
     let is_accepted = store.config.auth_methods.iter().any(|it| it == method);
     if received.site != Site::Identity && !is_accepted {
-        return refuse("clients do not show who they are in this way here");
+        return refuse("the client authentication method is not supported");
     }
-    let Some(client) = store.clients.get(&id) else { return refuse("nobody has this id") };
-    let is_right = match method {
+    let Some(client) = store.clients.get(&id) else { return refuse("the client id is unknown") };
+    let is_authenticated = match method {
         "private_key_jwt" => true,
         "none" => client.secret.is_none() && client.key.is_none(),
         _ => client.secret.is_some() && client.secret == presented,
     };
-    match is_right {
+    match is_authenticated {
         true => Ok(id),
-        false => refuse("that is not how this client shows who it is"),
+        false => refuse("the client credentials are wrong"),
     }
 }
 
@@ -208,30 +180,30 @@ fn parse_basic(text: &str) -> Option<(String, String)> {
     let bytes = base64::engine::general_purpose::STANDARD.decode(text).ok()?;
     let text = String::from_utf8(bytes).ok()?;
     let (id, secret) = text.split_once(':')?;
-    // Both are written as in a form (RFC 6749, section 2.3.1).
-    let plain =
+    // Both parts are form-encoded (RFC 6749, section 2.3.1).
+    let form_decode =
         |part: &str| form_urlencoded::parse(part.as_bytes()).next().map(|(it, _)| it.into_owned());
-    Some((plain(id)?, plain(secret).unwrap_or_default()))
+    Some((form_decode(id)?, form_decode(secret).unwrap_or_default()))
 }
 
-/// Who signed a client's assertion (RFC 7523).
+/// The subject of a valid client assertion (RFC 7523).
 fn client_assertion_subject(
     shared: &SharedState,
     store: &mut GrantStore,
-    received: &ReceivedRequest,
+    received: &ObservedRequest,
 ) -> Result<String, OAuthError> {
     let refuse = |description| Err(OAuthError::new("invalid_client", description));
-    if received.observed.field("client_assertion_type") != JWT_BEARER_ASSERTION {
-        return refuse("that is no assertion of a known type");
+    if received.field("client_assertion_type") != JWT_BEARER_ASSERTION {
+        return refuse("the assertion type is not supported");
     }
-    let Some(token) = UnverifiedJwt::parse(received.observed.field("client_assertion")) else {
-        return refuse("the assertion is no token");
+    let Some(token) = UnverifiedJwt::parse(received.field("client_assertion")) else {
+        return refuse("the assertion is not a JWT");
     };
     let claims = &token.claims;
     let id = claims["sub"].as_str().unwrap_or_default().to_owned();
     let key = store.clients.get(&id).and_then(|client| client.key.clone());
     if !key.is_some_and(|key| token.is_signed_by(&key)) || claims["iss"] != claims["sub"] {
-        return refuse("the assertion is signed by somebody else");
+        return refuse("the assertion has an invalid signature or issuer");
     }
     let issuer = shared.issuer_url(&store.config, received.site);
     let endpoint = format!("{issuer}/token");
@@ -241,13 +213,13 @@ fn client_assertion_subject(
         None => is_for(&claims["aud"]),
     };
     if !is_audience {
-        return refuse("the assertion is for somebody else");
+        return refuse("the assertion has the wrong audience");
     }
     if claims["exp"].as_u64().is_none_or(|until| until <= super::unix_time()) {
-        return refuse("the assertion is over");
+        return refuse("the assertion has expired");
     }
     match claims["jti"].as_str() {
         Some(name) if store.used_jtis.insert(format!("assertion {name}")) => Ok(id),
-        Some(_) | None => refuse("the assertion was used before, or has no name"),
+        Some(_) | None => refuse("the assertion was used before or has no jti"),
     }
 }

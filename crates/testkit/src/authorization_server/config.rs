@@ -1,268 +1,268 @@
-//! What an authority is and does, as a value: where its papers lie, whom it knows, what it demands, and what it does wrong.
-//! The rest of `authority` plays it.
+//! The configuration of an [`AuthorizationServer`](super::AuthorizationServer): metadata locations, clients,
+//! policies, quirks and faults. The other modules implement it.
 
 use serde_json::Value;
 
 use super::endpoint_fault::{Endpoint, EndpointFault, ResponseFault};
 use crate::scripted::script::Script;
 
-/// Where the resource's metadata lies (RFC 9728).
+/// The location of the protected resource metadata (RFC 9728).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ResourceMetadataLocation {
-    /// Behind the well-known path, with the resource's own path at its end.
+    /// At the well-known path, followed by the resource's path.
     #[default]
     AtPath,
-    /// At the root, as if the whole host were one resource.
+    /// At the well-known path of the root, as if the whole host were one resource.
     AtRoot,
-    /// Somewhere that only a challenge names.
+    /// At a path that only the challenge names.
     InChallengeOnly,
-    /// Nowhere.
+    /// Not published.
     Absent,
 }
 
-/// Where the authorization server's metadata lies.
+/// The location of the authorization server metadata.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum IssuerMetadataLocation {
-    /// RFC 8414: the well-known part comes before the issuer's path.
+    /// RFC 8414: the well-known part before the issuer's path.
     #[default]
     OauthInserted,
-    /// OpenID Connect's document, with its well-known part before the issuer's path.
+    /// The OpenID Connect document, with the well-known part before the issuer's path.
     OidcInserted,
-    /// OpenID Connect's document, where OpenID Connect puts it: after the issuer's path.
+    /// The OpenID Connect document at its standard location, after the issuer's path.
     OidcAppended,
-    /// Nowhere: the endpoints are where the protocol of March 2025 guesses them.
+    /// Not published: clients use the default endpoints of the 2025-03-26 protocol.
     Absent,
 }
 
-/// Who is at which origin.
+/// Where the authorization server is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum IssuerOrigin {
-    /// The authorization server has an origin of its own.
+    /// At its own origin.
     #[default]
     Separate,
-    /// It shares the origin of the resource.
+    /// At the origin of the resource.
     SameAsResource,
 }
 
-/// What a request without a good token is told.
+/// The challenge for a request without a valid token.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Challenge {
     /// One header that names the metadata.
     #[default]
     Full,
-    /// One header without a word about metadata.
+    /// One header without the metadata URL.
     WithoutMetadata,
-    /// No header at all.
+    /// No header.
     None,
-    /// Three headers, ours the last.
+    /// Three headers, the relevant one last.
     Multiple,
 }
 
-/// What becomes of a client that registers itself.
+/// How dynamic client registration behaves.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Registration {
-    /// It gets an id.
+    /// The client gets an id.
     #[default]
     Public,
-    /// It gets an id and a secret.
+    /// The client gets an id and a secret.
     WithSecret,
-    /// It is refused.
+    /// The request is rejected.
     Refused,
-    /// There is no such endpoint.
+    /// There is no registration endpoint.
     Absent,
 }
 
-/// Are documents taken that clients publish about themselves?
+/// Whether client metadata documents are supported.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ClientMetadataDocuments {
-    /// Not known.
+    /// They are not supported.
     #[default]
     Unsupported,
     /// They are fetched.
     Supported,
 }
 
-/// What the person at the browser does, or what the server makes of it.
+/// How the user or the authorization server responds to an authorization request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Consent {
-    /// Says yes at once.
+    /// The user approves at once.
     #[default]
     Approves,
-    /// Says no.
+    /// The user denies.
     Denies,
-    /// Says yes, and the server sends back a state that nobody gave it.
+    /// The user approves, and the server returns a wrong `state`.
     WrongState,
-    /// Says yes, and the server forgets the state.
+    /// The user approves, and the server omits `state`.
     NoState,
-    /// Sees a page first, with a link that says yes.
+    /// The user sees a page with a link to approve.
     ShowsPage,
-    /// Says yes, and is sent to somebody else's host.
+    /// The user approves, and the server redirects to the attacker.
     RedirectsToAttacker,
 }
 
-/// What an answer says about who sent it (RFC 9207).
+/// The `iss` parameter of the authorization response (RFC 9207).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum IssuerParameter {
-    /// It is announced and right.
+    /// Announced and correct.
     #[default]
     Announced,
-    /// It is right, though nobody announced it.
+    /// Correct but not announced.
     Unannounced,
-    /// It is announced and missing.
+    /// Announced but missing.
     Missing,
-    /// It names somebody else.
+    /// Names another issuer.
     Wrong,
-    /// It is neither announced nor there.
+    /// Neither announced nor sent.
     Absent,
 }
 
-/// Must requests name the resource that a token is for (RFC 8707)?
+/// Whether requests must name the resource (RFC 8707).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ResourceIndicator {
-    /// Yes, and the right one.
+    /// They must, and it must be the right one.
     #[default]
     Required,
-    /// Nobody looks.
+    /// The parameter is ignored.
     Ignored,
 }
 
-/// Are tokens bound to a key (RFC 9449)?
+/// Whether tokens are bound to a key (RFC 9449).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum DpopPolicy {
-    /// Nobody looks at proofs.
+    /// Proofs are ignored.
     #[default]
     Ignored,
-    /// Whoever shows a proof gets a token that needs one.
+    /// A request with a proof gets a bound token.
     Optional,
-    /// Every token needs proofs.
+    /// All tokens are bound.
     Required,
-    /// The same, with a number from the server in each of them.
+    /// All tokens are bound, and proofs need the server's nonce.
     RequiredWithNonce,
 }
 
-/// What comes of a device's polling (RFC 8628).
+/// The responses to a device's polling (RFC 8628).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DevicePolling {
-    /// How often it is told to wait.
+    /// How often the response is `authorization_pending`.
     pub pending: usize,
-    /// How often after that it is told to ask less often.
+    /// How often the response is `slow_down` after that.
     pub slow_down: usize,
-    /// How it ends.
+    /// The final response.
     pub outcome: DeviceOutcome,
 }
 
-/// How a device's polling ends.
+/// The final response to a device's polling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeviceOutcome {
-    /// With tokens.
+    /// Tokens.
     Approved,
-    /// The person said no.
+    /// The user denied.
     Denied,
-    /// Nobody came in time.
+    /// The code expired.
     Expired,
 }
 
-/// A client that is known beforehand.
+/// A preregistered client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PreregisteredClient {
-    /// Its id.
+    /// The client id.
     pub id: String,
-    /// Its secret, where it has one.
+    /// The client secret.
     pub secret: Option<String>,
-    /// Its public key as a JWK, where it signs.
+    /// The public key as a JWK, for signed assertions.
     pub key: Option<Value>,
 }
 
-/// What a method or tool needs besides a token.
+/// A scope that a method or tool requires.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScopeRequirement {
     /// A method such as `tools/list`, or the name of a tool.
     pub target: String,
-    /// The scope that it takes.
+    /// The required scope.
     pub scope: String,
 }
 
-/// What an authority says that is unusual, though not a failure.
+/// Unusual behaviour that is not a failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OAuthQuirk {
-    /// Errors of the token endpoint come with status 200 and `"ok": false`.
+    /// Errors of the token endpoint have status 200 and `"ok": false`.
     ErrorsWithStatus200,
-    /// A dead refresh token is refused with this word.
+    /// An invalid refresh token gets this error code.
     RefreshErrorCode(String),
-    /// `expires_in` is a text.
+    /// `expires_in` is a string.
     ExpiresInAsString,
-    /// There is no `expires_in`.
+    /// `expires_in` is missing.
     NoExpiresIn,
-    /// There is no `token_type`.
+    /// `token_type` is missing.
     NoTokenType,
     /// Tokens are inside `authed_user`.
     TokensInAuthedUser,
     /// Scopes are separated by commas.
     CommaSeparatedScopes,
-    /// A refresh token stays good when it is used.
+    /// Refresh tokens are not rotated.
     NoRefreshRotation,
-    /// There are no refresh tokens.
+    /// No refresh tokens are issued.
     NoRefreshTokens,
-    /// The metadata names another issuer.
+    /// The authorization server metadata names another issuer.
     WrongIssuerInMetadata,
-    /// The resource's metadata is about another resource.
+    /// The protected resource metadata names another resource.
     WrongResourceInMetadata,
-    /// People are sent here to sign in, whatever it is.
+    /// The metadata names this authorization endpoint.
     AuthorizationEndpoint(String),
-    /// Whatever scope a token has, calls of tools need more.
+    /// Tool calls always need a scope that the token does not have.
     AlwaysInsufficientScope,
 }
 
-/// What an authority is and does.
+/// The configuration of the servers.
 #[derive(Debug, Clone)]
 pub struct AuthorizationConfig {
-    /// The server behind the gate.
+    /// The script of the protected resource.
     pub script: Script,
-    /// Where its metadata lies.
+    /// The location of the protected resource metadata.
     pub resource_metadata: ResourceMetadataLocation,
-    /// Where the authorization server's metadata lies.
+    /// The location of the authorization server metadata.
     pub issuer_metadata: IssuerMetadataLocation,
-    /// The path of the issuer's address; empty, or with a slash at its beginning.
+    /// The path of the issuer URL: empty, or with a leading slash.
     pub issuer_path: String,
-    /// Who is at which origin.
+    /// Where the authorization server is.
     pub issuer_origin: IssuerOrigin,
-    /// What a request without a good token is told.
+    /// The challenge for a request without a valid token.
     pub challenge: Challenge,
-    /// The scope that a challenge asks for.
+    /// The scope in the challenge.
     pub challenge_scope: Option<String>,
-    /// What becomes of a client that registers itself.
+    /// How dynamic client registration behaves.
     pub registration: Registration,
-    /// Are documents taken that clients publish?
+    /// Whether client metadata documents are supported.
     pub client_metadata_documents: ClientMetadataDocuments,
-    /// Clients that are known beforehand.
+    /// The preregistered clients.
     pub clients: Vec<PreregisteredClient>,
-    /// The id that the identity provider's clients have at the authorization server; the same where none is said.
+    /// The client id in assertions of the identity provider; the client's own id by default.
     pub id_jag_client: Option<String>,
-    /// How clients may show who they are at the token endpoint.
+    /// The supported client authentication methods at the token endpoint.
     pub auth_methods: Vec<String>,
-    /// What the person does.
+    /// How the user responds.
     pub consent: Consent,
-    /// What an answer says about who sent it.
+    /// The `iss` parameter of the authorization response.
     pub issuer_parameter: IssuerParameter,
-    /// Must requests name the resource?
+    /// Whether requests must name the resource.
     pub resource_indicator: ResourceIndicator,
-    /// Are tokens bound to a key?
+    /// Whether tokens are bound to a key.
     pub dpop: DpopPolicy,
-    /// The scopes that the resource's metadata lists.
+    /// The scopes in the protected resource metadata.
     pub resource_scopes: Vec<String>,
-    /// The scopes that the authorization server lists.
+    /// The scopes in the authorization server metadata.
     pub issuer_scopes: Vec<String>,
-    /// What needs which scope.
+    /// The scopes that methods and tools require.
     pub scope_requirements: Vec<ScopeRequirement>,
-    /// How long a token for the resource lives, in seconds.
+    /// The lifetime of an access token in seconds.
     pub token_lifetime: u64,
-    /// How long an exchange for tokens takes, so that several can meet.
+    /// The delay of the token endpoint, so that requests can overlap.
     pub token_delay_ms: u64,
-    /// What comes of a device's polling; without it there are no devices.
+    /// The responses to device polling; without it device authorization is not supported.
     pub device: Option<DevicePolling>,
-    /// What is unusual.
+    /// Unusual behaviour.
     pub quirks: Vec<OAuthQuirk>,
-    /// What goes wrong.
+    /// Faults of single endpoints.
     pub faults: Vec<EndpointFault>,
 }
 
@@ -300,50 +300,50 @@ impl Default for AuthorizationConfig {
 }
 
 impl AuthorizationConfig {
-    /// An authority that does everything right.
+    /// A compliant configuration.
     pub fn compliant() -> AuthorizationConfig {
         AuthorizationConfig::default()
     }
 
-    /// With one more habit.
+    /// Adds a quirk.
     pub fn quirk(mut self, quirk: OAuthQuirk) -> AuthorizationConfig {
         self.quirks.push(quirk);
         self
     }
 
-    /// With something that goes wrong every time.
-    pub fn fault(mut self, at: Endpoint, how: ResponseFault) -> AuthorizationConfig {
-        self.faults.push(EndpointFault { endpoint: at, kind: how, after: 0, times: None });
+    /// Adds a permanent fault.
+    pub fn fault(mut self, endpoint: Endpoint, kind: ResponseFault) -> AuthorizationConfig {
+        self.faults.push(EndpointFault { endpoint, kind, after: 0, times: None });
         self
     }
 
-    /// With something that goes wrong once.
-    pub fn fault_once(mut self, at: Endpoint, how: ResponseFault) -> AuthorizationConfig {
-        self.faults.push(EndpointFault { endpoint: at, kind: how, after: 0, times: Some(1) });
+    /// Adds a fault that happens once.
+    pub fn fault_once(mut self, endpoint: Endpoint, kind: ResponseFault) -> AuthorizationConfig {
+        self.faults.push(EndpointFault { endpoint, kind, after: 0, times: Some(1) });
         self
     }
 
-    /// With a client that is known beforehand.
+    /// Adds a preregistered client.
     pub fn client(mut self, id: &str, secret: Option<&str>) -> AuthorizationConfig {
         let secret = secret.map(str::to_owned);
         self.clients.push(PreregisteredClient { id: id.to_owned(), secret, key: None });
         self
     }
 
-    /// With a client that is known beforehand by its public key.
+    /// Adds a preregistered client with a public key.
     pub fn client_with_key(mut self, id: &str, key: Value) -> AuthorizationConfig {
         self.clients.push(PreregisteredClient { id: id.to_owned(), secret: None, key: Some(key) });
         self
     }
 
-    /// With a scope that a method or tool needs.
+    /// Adds a required scope for a method or tool.
     pub fn scope_requirement(mut self, target: &str, scope: &str) -> AuthorizationConfig {
         self.scope_requirements
             .push(ScopeRequirement { target: target.to_owned(), scope: scope.to_owned() });
         self
     }
 
-    /// Taking only these ways of showing who a client is.
+    /// Limits the client authentication methods.
     pub fn auth_methods(mut self, methods: &[&str]) -> AuthorizationConfig {
         self.auth_methods = methods.iter().map(|&it| it.to_owned()).collect();
         self

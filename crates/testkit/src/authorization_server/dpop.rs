@@ -1,4 +1,4 @@
-//! Proofs that whoever shows a token has its key (RFC 9449): what each of them has to say, and that it is said once.
+//! Verifies DPoP proofs (RFC 9449), each usable once.
 
 use serde_json::json;
 
@@ -7,30 +7,30 @@ use super::grant_store::GrantStore;
 use super::jwt::{UnverifiedJwt, jwk_thumbprint, sha256_base64url};
 use super::observed_request::ObservedRequest;
 
-/// How old a proof may be, in seconds.
+/// The maximum age of a proof in seconds.
 const MAX_AGE_SECONDS: u64 = 300;
 
-/// What is wrong with a proof.
+/// Why a proof is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DpopError {
-    /// It is none, or says something else.
+    /// The proof is malformed or does not match the request.
     Invalid(&'static str),
-    /// It does not repeat the number of the server.
+    /// The proof lacks the server's nonce.
     NonceRequired,
 }
 
-/// What a proof has to be about.
+/// The values that a proof must contain.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ExpectedProof<'a> {
-    /// The address of the request, without a query.
+    /// The URL of the request without its query.
     pub url: &'a str,
-    /// The number that it has to repeat, where one is wanted.
+    /// The server's nonce, if one is required.
     pub nonce: &'a str,
-    /// The token that it is shown with.
+    /// The access token that the proof accompanies.
     pub token: Option<&'a str>,
 }
 
-/// The thumbprint of the key behind a request's proof; `None` where there is no proof.
+/// Verifies the proof of a request and returns the thumbprint of its key; `None` if there is no proof.
 pub(crate) fn verify_proof(
     store: &mut GrantStore,
     request: &ObservedRequest,
@@ -40,12 +40,12 @@ pub(crate) fn verify_proof(
     let mut proofs = request.headers.iter().filter(|(name, _)| name == "dpop");
     let Some((_, proof)) = proofs.next() else { return Ok(None) };
     if proofs.next().is_some() {
-        return invalid("there are two proofs");
+        return invalid("there is more than one proof");
     }
-    let Some(proof) = UnverifiedJwt::parse(proof) else { return invalid("the proof is no token") };
+    let Some(proof) = UnverifiedJwt::parse(proof) else { return invalid("the proof is not a JWT") };
     let key = &proof.header["jwk"];
     if proof.header["typ"] != "dpop+jwt" || key.get("d").is_some() || !proof.is_signed_by(key) {
-        return invalid("the proof is not signed with the key that it names");
+        return invalid("the proof is not signed with its key");
     }
     let claims = &proof.claims;
     if claims["htm"] != json!(request.method) || claims["htu"] != expected.url {
@@ -72,6 +72,6 @@ pub(crate) fn verify_proof(
             store.counters.dpop_proofs_reused += 1;
             invalid("the proof was used before")
         }
-        None => invalid("the proof has no name"),
+        None => invalid("the proof has no jti"),
     }
 }

@@ -1,4 +1,4 @@
-//! What goes wrong at which endpoint, how, and how often.
+//! Faults of single endpoints: which endpoint, which fault, and how often.
 
 use std::time::Duration;
 
@@ -7,88 +7,88 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use futures_util::stream;
 
-use crate::scripted::{empty_response, json_response, with_header};
+use crate::http::response::{empty_response, json_response, with_header};
 
-/// An endpoint of an authority.
+/// An endpoint of the servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Endpoint {
-    /// The resource's metadata.
+    /// The protected resource metadata.
     ResourceMetadata,
-    /// The authorization server's metadata.
+    /// The authorization server metadata.
     IssuerMetadata,
-    /// Registration of clients.
+    /// Client registration.
     Registration,
-    /// Where people sign in.
+    /// The authorization endpoint.
     Authorize,
-    /// Where tokens are had, in whatever way.
+    /// The token endpoint, for all grant types.
     Token,
-    /// The same, where a refresh token is shown.
+    /// The token endpoint, for refresh tokens only.
     Refresh,
-    /// Where tokens are given back.
+    /// Token revocation.
     Revocation,
-    /// Where devices begin.
+    /// Device authorization.
     Device,
-    /// The keys that tokens are signed with.
+    /// The signing keys (JWKS).
     Keys,
-    /// The server itself.
+    /// The protected resource.
     Resource,
 }
 
 impl Endpoint {
-    /// Is what happens here also said of `other`? Refreshing is one way to have tokens.
+    /// Whether a fault of this endpoint also affects `other`. `Token` includes `Refresh`.
     pub(crate) fn includes(self, other: Endpoint) -> bool {
         self == other || (self == Endpoint::Token && other == Endpoint::Refresh)
     }
 }
 
-/// How something goes wrong.
+/// A kind of fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ResponseFault {
-    /// It answers this, whatever is asked, and does nothing.
+    /// Responds with this instead of handling the request.
     Responds {
         /// The status.
         status: u16,
         /// The body.
         body: String,
     },
-    /// It is down: 503.
+    /// Responds with 503.
     Unavailable,
-    /// It is down now and then, in an order that looks like chance: once in so many times.
+    /// Responds with 503 in a pseudo-random order, once in this many requests on average.
     UnavailableOnceIn(u64),
-    /// It sends whoever asks to another origin, with everything that they sent.
+    /// Redirects the request with its body to another origin.
     RedirectsToAttacker,
-    /// It answers with so many bytes.
+    /// Responds with a body of this size.
     OversizedBody(usize),
-    /// It answers after a while.
+    /// Responds after a delay.
     Delayed(Duration),
-    /// It answers a byte at a time.
+    /// Sends the body one byte at a time.
     TricklesBody,
-    /// It takes requests and never answers.
+    /// Accepts requests and never responds.
     NeverResponds,
-    /// It does what it is asked, and the connection breaks before the answer is there.
+    /// Handles the request and breaks the connection before the response.
     DropsResponse,
 }
 
-/// Something that goes wrong.
+/// A fault of an endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EndpointFault {
-    /// Where.
+    /// The endpoint.
     pub endpoint: Endpoint,
-    /// How.
+    /// The kind.
     pub kind: ResponseFault,
-    /// After how many requests it begins.
+    /// The number of requests before the first fault.
     pub after: usize,
     /// How often it happens; `None` for always.
     pub times: Option<usize>,
 }
 
 impl EndpointFault {
-    /// Does it happen to the request of this number?
+    /// Whether the fault happens to the request with this number.
     pub(crate) fn applies_to(&self, number: usize) -> bool {
         let last = self.times.map_or(usize::MAX, |times| self.after.saturating_add(times));
         let is_due = (self.after..last).contains(&number);
         match self.kind {
-            // A number spread widely; the constant is that of the golden ratio.
+            // Fibonacci hashing spreads the numbers.
             ResponseFault::UnavailableOnceIn(n) => {
                 let spread = (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
                 is_due && spread.is_multiple_of(n)
@@ -106,11 +106,12 @@ impl EndpointFault {
 }
 
 impl ResponseFault {
-    /// The answer that is given instead of doing anything, where one is. May take its time.
+    /// The response that replaces the handling of a request, possibly after a delay.
     pub(crate) async fn replacement_response(&self, attacker_origin: &str) -> Option<Response> {
         match self {
             ResponseFault::Responds { status, body } => {
-                let code = StatusCode::from_u16(*status).expect("a charter has real statuses");
+                let code =
+                    StatusCode::from_u16(*status).expect("a configuration has valid statuses");
                 Some(json_response(code, Body::from(body.clone())))
             }
             ResponseFault::Unavailable | ResponseFault::UnavailableOnceIn(_) => {
@@ -132,19 +133,19 @@ impl ResponseFault {
         }
     }
 
-    /// What becomes of the answer on its way out.
+    /// Changes the response on its way out.
     pub(crate) async fn alter_response(&self, response: Response) -> Response {
         match self {
             ResponseFault::TricklesBody => {
                 let (parts, body) = response.into_parts();
                 let whole = axum::body::to_bytes(body, usize::MAX).await.unwrap_or_default();
-                let trickle = stream::unfold(whole, async |mut left: Bytes| {
-                    if left.is_empty() {
+                let trickle = stream::unfold(whole, async |mut remaining: Bytes| {
+                    if remaining.is_empty() {
                         return None;
                     }
                     tokio::time::sleep(Duration::from_millis(100)).await;
-                    let byte = left.split_to(1);
-                    Some((Ok::<Bytes, std::io::Error>(byte), left))
+                    let byte = remaining.split_to(1);
+                    Some((Ok::<Bytes, std::io::Error>(byte), remaining))
                 });
                 let mut parts = parts;
                 parts.headers.remove("content-length");
@@ -170,21 +171,21 @@ impl ResponseFault {
 mod tests {
     use super::*;
 
-    fn at(kind: ResponseFault, from: usize, times: Option<usize>) -> Vec<usize> {
+    fn affected_requests(kind: ResponseFault, from: usize, times: Option<usize>) -> Vec<usize> {
         let fault = EndpointFault { endpoint: Endpoint::Token, kind, after: from, times };
         (0..40).filter(|&number| fault.applies_to(number)).collect()
     }
 
     #[test]
-    fn a_lapse_begins_and_ends_where_it_is_told() {
-        assert_eq!(at(ResponseFault::Unavailable, 2, Some(2)), [2, 3]);
-        assert_eq!(at(ResponseFault::Unavailable, 0, None).len(), 40);
+    fn a_fault_starts_and_ends_as_configured() {
+        assert_eq!(affected_requests(ResponseFault::Unavailable, 2, Some(2)), [2, 3]);
+        assert_eq!(affected_requests(ResponseFault::Unavailable, 0, None).len(), 40);
     }
 
     #[test]
-    fn chance_is_the_same_each_time_and_not_a_rhythm() {
-        let some = at(ResponseFault::UnavailableOnceIn(4), 0, None);
-        assert_eq!(some, at(ResponseFault::UnavailableOnceIn(4), 0, None));
+    fn the_pseudo_random_order_is_stable_and_not_periodic() {
+        let some = affected_requests(ResponseFault::UnavailableOnceIn(4), 0, None);
+        assert_eq!(some, affected_requests(ResponseFault::UnavailableOnceIn(4), 0, None));
         assert!((4..20).contains(&some.len()), "{some:?}");
         let gaps: std::collections::BTreeSet<usize> =
             some.windows(2).map(|pair| pair[1] - pair[0]).collect();

@@ -1,65 +1,65 @@
-//! What an authority remembers: whom it knows, what it gave to whom, what it saw, and how often.
+//! The state of the servers: clients, grants, tokens, recorded requests and counters.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use super::config::{AuthorizationConfig, OAuthQuirk};
 use super::endpoint_fault::{Endpoint, ResponseFault};
-use super::jwt::random_token;
 use super::observed_request::{ObservedRequest, Site};
+use crate::random::random_token;
 
-/// How often things happened.
+/// How often events happened.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Requests at each endpoint.
+    /// Requests per endpoint.
     pub requests: BTreeMap<Endpoint, usize>,
-    /// Clients that registered.
+    /// Registered clients.
     pub registrations: usize,
-    /// Codes that became tokens.
+    /// Codes that were exchanged for tokens.
     pub logins: usize,
-    /// Refresh tokens that became new ones.
+    /// Refresh tokens that were exchanged for new ones.
     pub refreshes: usize,
-    /// The most refreshes that were under way at once.
+    /// The maximum number of concurrent refreshes.
     pub peak_concurrent_refreshes: usize,
-    /// Refresh tokens that were shown a second time, each of which ended a login.
+    /// Refresh tokens that were used again; each reuse ended a login.
     pub refresh_tokens_reused: usize,
-    /// Codes that were shown a second time.
+    /// Codes that were used again.
     pub codes_reused: usize,
-    /// Logins that were given back.
+    /// Revoked logins.
     pub revocations: usize,
-    /// Proofs that were shown a second time.
+    /// DPoP proofs that were used again.
     pub dpop_proofs_reused: usize,
 }
 
-/// A client.
+/// A registered client.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RegisteredClient {
     pub secret: Option<String>,
     pub key: Option<serde_json::Value>,
-    /// Where its people may be sent back to; `None` for any loopback address.
+    /// The allowed redirect URIs; `None` allows any loopback URI.
     pub redirect_uris: Option<Vec<String>>,
 }
 
-/// What a token is good for.
+/// What a token grants.
 #[derive(Debug, Clone)]
 pub(crate) struct Grant {
     pub site: Site,
     pub client: String,
     pub scopes: BTreeSet<String>,
     pub resource: Option<String>,
-    /// The thumbprint of the key that it is bound to.
+    /// The thumbprint of the key that the tokens are bound to.
     pub dpop_thumbprint: Option<String>,
-    /// The login that it belongs to.
+    /// The login that the grant belongs to.
     pub login: u64,
 }
 
-/// A code on its way from a browser.
+/// An authorization code.
 #[derive(Debug, Clone)]
 pub(crate) struct AuthorizationCode {
     pub grant: Grant,
     pub redirect_uri: String,
     pub challenge: String,
-    /// A number that an id token repeats.
+    /// The nonce for the id token.
     pub nonce: Option<String>,
 }
 
@@ -75,29 +75,29 @@ struct AccessToken {
     expires_at: Instant,
 }
 
-/// A device that waits.
+/// A pending device authorization.
 #[derive(Debug, Clone)]
 pub(crate) struct DeviceAuthorization {
     pub grant: Grant,
     pub polls: usize,
 }
 
-/// Two tokens as they are handed out.
+/// An issued access token, with a refresh token if there is one.
 #[derive(Debug, Clone)]
 pub(crate) struct TokenPair {
     pub access: String,
     pub refresh: Option<String>,
 }
 
-/// What became of a refresh token that was shown.
+/// The result of redeeming a refresh token.
 #[derive(Debug)]
 pub(crate) enum RefreshOutcome {
     Valid(Grant),
-    /// Unknown, over, or used before; in that case the whole login is over now.
+    /// Unknown, expired or used before; reuse ends the whole login.
     Invalid,
 }
 
-/// All of it.
+/// The state.
 #[derive(Debug)]
 pub(crate) struct GrantStore {
     pub config: AuthorizationConfig,
@@ -105,7 +105,7 @@ pub(crate) struct GrantStore {
     pub counters: Counters,
     pub clients: HashMap<String, RegisteredClient>,
     pub devices: HashMap<String, DeviceAuthorization>,
-    /// Names of tokens that are good once: proofs and assertions.
+    /// Ids of single-use tokens: proofs and assertions.
     pub used_jtis: HashSet<String>,
     codes: HashMap<String, AuthorizationCode>,
     spent_codes: HashMap<String, u64>,
@@ -141,24 +141,24 @@ impl GrantStore {
         }
     }
 
-    /// Counts a request, and says what goes wrong with it.
+    /// Counts a request and returns the faults that apply to it.
     pub fn count_request(&mut self, endpoint: Endpoint) -> Vec<ResponseFault> {
         *self.counters.requests.entry(endpoint).or_default() += 1;
         let faults = &self.config.faults;
         self.fault_request_counts.resize(faults.len(), 0);
-        let mut due = Vec::new();
-        for (fault, seen) in faults.iter().zip(&mut self.fault_request_counts) {
+        let mut applicable = Vec::new();
+        for (fault, request_count) in faults.iter().zip(&mut self.fault_request_counts) {
             if fault.endpoint.includes(endpoint) {
-                if fault.applies_to(*seen) {
-                    due.push(fault.kind.clone());
+                if fault.applies_to(*request_count) {
+                    applicable.push(fault.kind.clone());
                 }
-                *seen += 1;
+                *request_count += 1;
             }
         }
-        due
+        applicable
     }
 
-    /// Another charter from now on; what was given out stays good.
+    /// Changes the configuration; issued tokens stay valid.
     pub fn reconfigure(&mut self, change: impl FnOnce(&mut AuthorizationConfig)) {
         change(&mut self.config);
         self.fault_request_counts.clear();
@@ -169,7 +169,7 @@ impl GrantStore {
         self.last_number
     }
 
-    /// A word that says what it is, and that nobody can guess.
+    /// An unguessable token with its kind as prefix.
     pub fn new_token(&mut self, kind: &str) -> String {
         format!("{kind}-{}-{}", self.next_number(), random_token())
     }
@@ -180,7 +180,7 @@ impl GrantStore {
         token
     }
 
-    /// Takes a code, which is good once. Whoever shows it again ends the login that came of it.
+    /// Redeems a code, which is valid once. Reuse ends the login that it created.
     pub fn take_code(&mut self, token: &str) -> Option<AuthorizationCode> {
         if let Some(login) = self.spent_codes.get(token) {
             self.counters.codes_reused += 1;
@@ -191,15 +191,14 @@ impl GrantStore {
         Some(code)
     }
 
-    /// New tokens of a login.
+    /// Issues tokens for a grant.
     pub fn issue(&mut self, grant: &Grant, with_refresh: RefreshTokenIssue) -> TokenPair {
         let access = self.new_token("access");
-        let until = Instant::now() + Duration::from_secs(self.config.token_lifetime);
-        self.access_tokens
-            .insert(access.clone(), AccessToken { grant: grant.clone(), expires_at: until });
-        let wants_refresh = with_refresh == RefreshTokenIssue::Yes
+        let expires_at = Instant::now() + Duration::from_secs(self.config.token_lifetime);
+        self.access_tokens.insert(access.clone(), AccessToken { grant: grant.clone(), expires_at });
+        let includes_refresh = with_refresh == RefreshTokenIssue::Yes
             && !self.config.has_quirk(&OAuthQuirk::NoRefreshTokens);
-        let refresh = wants_refresh.then(|| {
+        let refresh = includes_refresh.then(|| {
             let refresh = self.new_token("refresh");
             self.refresh_tokens
                 .insert(refresh.clone(), RefreshToken { grant: grant.clone(), is_spent: false });
@@ -225,7 +224,7 @@ impl GrantStore {
         RefreshOutcome::Valid(refresh.grant.clone())
     }
 
-    /// What a token for the resource is good for, while it is.
+    /// The grant of a valid access token.
     pub fn access_grant(&self, token: &str) -> Option<&Grant> {
         let access = self.access_tokens.get(token)?;
         let is_valid =
@@ -233,7 +232,7 @@ impl GrantStore {
         is_valid.then_some(&access.grant)
     }
 
-    /// Ends the login that a token belongs to.
+    /// Ends the login of a token.
     pub fn revoke(&mut self, token: &str) {
         let refresh_login = self.refresh_tokens.get(token).map(|it| it.grant.login);
         let login =
@@ -254,19 +253,19 @@ impl GrantStore {
         self.refreshing -= 1;
     }
 
-    /// Makes every token for the resource worthless.
+    /// Revokes all access tokens.
     pub fn revoke_access_tokens(&mut self) {
         self.access_tokens.clear();
     }
 
-    /// Ends every login.
+    /// Ends all logins.
     pub fn end_all_logins(&mut self) {
         self.ended_logins.extend(self.refresh_tokens.values().map(|it| it.grant.login));
         self.ended_logins.extend(self.access_tokens.values().map(|it| it.grant.login));
     }
 }
 
-/// Does a grant come with a refresh token?
+/// Whether a grant includes a refresh token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RefreshTokenIssue {
     Yes,

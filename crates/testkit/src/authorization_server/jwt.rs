@@ -1,4 +1,4 @@
-//! Keys on the curve P-256 and the tokens that they sign (JWS with ES256), made and read by hand.
+//! P-256 keys and the JWTs that they sign (JWS with ES256), encoded and decoded by hand.
 
 use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::rand::SystemRandom;
@@ -10,14 +10,14 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 
-/// A key that signs. It does not print.
+/// A signing key. `Debug` hides it.
 pub struct SigningKey {
     pair: EcdsaKeyPair,
 }
 
 impl std::fmt::Debug for SigningKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("SignatureKey(…)")
+        f.write_str("SigningKey(…)")
     }
 }
 
@@ -34,14 +34,14 @@ impl SigningKey {
         SigningKey { pair: pair.expect("a key can be made") }
     }
 
-    /// The public half.
+    /// The public key as a JWK.
     pub fn public_jwk(&self) -> Value {
-        // An uncompressed point: a byte that says so, then both coordinates.
+        // An uncompressed point: a marker byte, then both coordinates.
         let point = self.pair.public_key().as_ref();
         json!({"kty": "EC", "crv": "P-256", "x": base64url_encode(&point[1..33]), "y": base64url_encode(&point[33..65])})
     }
 
-    /// The private half in PKCS #8, as the text that files hold.
+    /// The private key as PKCS #8 in PEM.
     pub fn to_pem(&self) -> String {
         let der = self.pair.to_pkcs8v1().expect("a key that was made can be written");
         let text = base64::engine::general_purpose::STANDARD.encode(der.as_ref());
@@ -50,7 +50,7 @@ impl SigningKey {
         format!("-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n", lines.join("\n"))
     }
 
-    /// A signed token. The header gets `alg` by itself.
+    /// Signs a JWT; sets `alg` in the header.
     pub fn sign_jwt(&self, mut header: Value, claims: &Value) -> String {
         header["alg"] = json!("ES256");
         let message = format!(
@@ -64,19 +64,19 @@ impl SigningKey {
     }
 }
 
-/// A token that was read; nothing is checked yet.
+/// A parsed JWT whose signature is not verified.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UnverifiedJwt {
-    /// Its header.
+    /// The header.
     pub header: Value,
-    /// What it says.
+    /// The claims.
     pub claims: Value,
     message: String,
     signature: Vec<u8>,
 }
 
 impl UnverifiedJwt {
-    /// Reads a token.
+    /// Parses a JWT.
     pub fn parse(token: &str) -> Option<UnverifiedJwt> {
         let (message, signature) = token.rsplit_once('.')?;
         let (header, claims) = message.split_once('.')?;
@@ -89,7 +89,7 @@ impl UnverifiedJwt {
         })
     }
 
-    /// Did the owner of this public key sign it, with ES256?
+    /// Whether this public key signed it with ES256.
     pub fn is_signed_by(&self, key: &Value) -> bool {
         let coordinate =
             |name: &str| base64url_decode(key[name].as_str()?).filter(|it| it.len() == 32);
@@ -103,7 +103,7 @@ impl UnverifiedJwt {
 
 /// The thumbprint of a public key (RFC 7638).
 pub fn jwk_thumbprint(key: &Value) -> String {
-    // The members that count, in the order of their names, without a blank.
+    // The required members in alphabetical order, without whitespace.
     let canonical = format!(
         "{{\"crv\":{},\"kty\":{},\"x\":{},\"y\":{}}}",
         key["crv"], key["kty"], key["x"], key["y"]
@@ -111,16 +111,9 @@ pub fn jwk_thumbprint(key: &Value) -> String {
     sha256_base64url(canonical.as_bytes())
 }
 
-/// SHA-256 in the alphabet of URLs.
+/// The SHA-256 digest in base64url.
 pub fn sha256_base64url(bytes: &[u8]) -> String {
     base64url_encode(digest(&SHA256, bytes).as_ref())
-}
-
-/// Text that nobody can guess.
-pub fn random_token() -> String {
-    let mut bytes = [0_u8; 12];
-    aws_lc_rs::rand::fill(&mut bytes).expect("the system has randomness");
-    base64url_encode(&bytes)
 }
 
 fn base64url_encode(bytes: &[u8]) -> String {
@@ -136,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_key_that_signed_verifies_and_only_what_it_signed() {
+    fn only_the_signing_key_verifies_and_only_the_signed_message() {
         let (key, other) = (SigningKey::new(), SigningKey::new());
         let token = key.sign_jwt(json!({"typ": "JWT"}), &json!({"sub": "ada"}));
         let read = UnverifiedJwt::parse(&token).unwrap();
@@ -154,8 +147,8 @@ mod tests {
     }
 
     #[test]
-    fn a_thumbprint_is_that_of_the_standard() {
-        // Section 3.1 of RFC 7638 has an RSA key; this one is that of RFC 9449, figure 3 and section 6.1.
+    fn a_thumbprint_matches_the_standard() {
+        // Section 3.1 of RFC 7638 has an RSA key; this one is from RFC 9449, figure 3 and section 6.1.
         let key = json!({"kty": "EC", "crv": "P-256",
             "x": "l8tFrhx-34tV3hRICRDY9zCkDlpBhF42UQUfWVAWBFs",
             "y": "9VE4jf_Ok_o64zbTTlcuNJajHmt6v9TDVrU0CdvGRDA"});

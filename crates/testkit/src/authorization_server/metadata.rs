@@ -1,16 +1,18 @@
-//! The documents in which an authority says what it is: the resource's, the authorization server's, the identity
-//! provider's.
+//! The metadata documents of the resource, the authorization server and the identity provider, and their paths.
 
 use serde_json::{Value, json};
 
 use super::config::{
-    AuthorizationConfig, ClientMetadataDocuments, DpopPolicy, IssuerParameter, OAuthQuirk,
-    Registration,
+    AuthorizationConfig, ClientMetadataDocuments, DpopPolicy, IssuerMetadataLocation,
+    IssuerParameter, OAuthQuirk, Registration, ResourceMetadataLocation,
 };
 use super::observed_request::Site;
-use super::router::SharedState;
+use super::shared_state::SharedState;
 
-/// The resource's metadata (RFC 9728).
+/// The path of the protected resource metadata if only the challenge names it.
+const UNLISTED_METADATA_PATH: &str = "/about/this-resource.json";
+
+/// The protected resource metadata (RFC 9728).
 pub fn protected_resource_metadata(shared: &SharedState, config: &AuthorizationConfig) -> Value {
     let resource = match config.has_quirk(&OAuthQuirk::WrongResourceInMetadata) {
         true => format!("{}/mcp", shared.origins.attacker),
@@ -35,14 +37,14 @@ pub fn protected_resource_metadata(shared: &SharedState, config: &AuthorizationC
     metadata
 }
 
-/// The authorization server's metadata (RFC 8414, or OpenID Connect's).
+/// The authorization server metadata (RFC 8414 or OpenID Connect).
 pub fn authorization_server_metadata(shared: &SharedState, config: &AuthorizationConfig) -> Value {
     let issuer = shared.issuer_url(config, Site::Issuer);
     let advertised_issuer = match config.has_quirk(&OAuthQuirk::WrongIssuerInMetadata) {
         true => shared.origins.attacker.clone(),
         false => issuer.clone(),
     };
-    let elsewhere = config.find_quirk(|habit| match habit {
+    let custom_endpoint = config.find_quirk(|quirk| match quirk {
         OAuthQuirk::AuthorizationEndpoint(url) => Some(url.clone()),
         OAuthQuirk::ErrorsWithStatus200
         | OAuthQuirk::RefreshErrorCode(_)
@@ -59,7 +61,7 @@ pub fn authorization_server_metadata(shared: &SharedState, config: &Authorizatio
     });
     let mut metadata = json!({
         "issuer": advertised_issuer,
-        "authorization_endpoint": elsewhere.unwrap_or_else(|| format!("{issuer}/authorize")),
+        "authorization_endpoint": custom_endpoint.unwrap_or_else(|| format!("{issuer}/authorize")),
         "token_endpoint": format!("{issuer}/token"),
         "revocation_endpoint": format!("{issuer}/revoke"),
         "jwks_uri": format!("{issuer}/jwks"),
@@ -104,7 +106,7 @@ pub fn authorization_server_metadata(shared: &SharedState, config: &Authorizatio
     metadata
 }
 
-/// The identity provider's metadata.
+/// The identity provider metadata.
 pub fn identity_provider_metadata(shared: &SharedState) -> Value {
     let issuer = &shared.origins.identity;
     json!({
@@ -125,4 +127,31 @@ pub fn identity_provider_metadata(shared: &SharedState) -> Value {
         "token_endpoint_auth_methods_supported": ["none", "client_secret_basic", "client_secret_post"],
         "authorization_response_iss_parameter_supported": true,
     })
+}
+
+/// The path of the protected resource metadata.
+pub(crate) fn resource_metadata_path(location: ResourceMetadataLocation) -> Option<&'static str> {
+    match location {
+        ResourceMetadataLocation::AtPath => Some("/.well-known/oauth-protected-resource/mcp"),
+        ResourceMetadataLocation::AtRoot => Some("/.well-known/oauth-protected-resource"),
+        ResourceMetadataLocation::InChallengeOnly => Some(UNLISTED_METADATA_PATH),
+        ResourceMetadataLocation::Absent => None,
+    }
+}
+
+/// The path of the authorization server metadata.
+pub(crate) fn issuer_metadata_path(config: &AuthorizationConfig) -> Option<String> {
+    let path = &config.issuer_path;
+    match config.issuer_metadata {
+        IssuerMetadataLocation::OauthInserted => {
+            Some(format!("/.well-known/oauth-authorization-server{path}"))
+        }
+        IssuerMetadataLocation::OidcInserted => {
+            Some(format!("/.well-known/openid-configuration{path}"))
+        }
+        IssuerMetadataLocation::OidcAppended => {
+            Some(format!("{path}/.well-known/openid-configuration"))
+        }
+        IssuerMetadataLocation::Absent => None,
+    }
 }

@@ -1,51 +1,51 @@
-//! One request as an authority saw it, so that tests can ask where a secret went.
+//! Recorded requests, so that tests can check where a secret was sent.
 
 use std::collections::BTreeMap;
 
 /// One of the origins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Site {
-    /// The protected server.
+    /// The protected resource.
     Resource,
-    /// The authorization server; the resource's origin where they live together.
+    /// The authorization server; the resource's origin if they share one.
     Issuer,
     /// The identity provider.
     Identity,
-    /// Somebody else, whom nobody should tell anything.
+    /// An attacker, who must not receive any secret.
     Attacker,
 }
 
-/// One request.
+/// A recorded request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObservedRequest {
-    /// Where it arrived.
+    /// The site that received it.
     pub site: Site,
     /// The HTTP method.
     pub method: String,
     /// The path.
     pub path: String,
-    /// Headers in order, their names in lower case.
+    /// Headers in order, names in lower case.
     pub headers: Vec<(String, String)>,
-    /// What the query and a form say.
+    /// The fields of the query and of a form body.
     pub fields: BTreeMap<String, String>,
     /// The body as text.
     pub body: String,
-    /// The status of the answer, once there is one.
+    /// The status of the response, once there is one.
     pub status: Option<u16>,
 }
 
 impl ObservedRequest {
-    /// The first header of this name, in lower case.
+    /// The first header with this lower-case name.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(it, _)| it == name).map(|(_, value)| value.as_str())
     }
 
-    /// What a field of the query or the form says; empty where it is not there.
+    /// A field of the query or the form; empty if absent.
     pub fn field(&self, name: &str) -> &str {
         self.fields.get(name).map_or("", String::as_str)
     }
 
-    /// Is this text anywhere in it?
+    /// Whether this text occurs anywhere in the request.
     pub fn contains(&self, text: &str) -> bool {
         let mut texts = vec![self.path.as_str(), self.body.as_str()];
         texts.extend(self.fields.values().map(String::as_str));

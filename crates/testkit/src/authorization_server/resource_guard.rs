@@ -1,83 +1,84 @@
-//! The gate in front of the protected server: who is let in, and what everybody else is told.
+//! Guards the protected resource: checks tokens, proofs and scopes, and sends challenges.
 
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use serde_json::Value;
 
-use super::config::{
-    AuthorizationConfig, Challenge, DpopPolicy, OAuthQuirk, ResourceIndicator,
-    ResourceMetadataLocation,
-};
+use super::config::{AuthorizationConfig, Challenge, DpopPolicy, OAuthQuirk, ResourceIndicator};
 use super::dpop;
 use super::dpop::{DpopError, ExpectedProof};
 use super::grant_store::GrantStore;
-use super::observed_request::Site;
-use super::router::{ReceivedRequest, SharedState, UNLISTED_METADATA_PATH};
-use crate::scripted::{json_response, with_header};
+use super::metadata::resource_metadata_path;
+use super::observed_request::{ObservedRequest, Site};
+use super::shared_state::SharedState;
+use crate::http::response::{json_response, with_header};
 
-/// The number that proofs have to repeat at the resource.
-const NONCE: &str = "number-of-the-resource";
-/// The scope that is never enough.
+/// The nonce for DPoP proofs at the resource.
+const NONCE: &str = "nonce-of-the-resource";
+/// A scope that no token has.
 const UNOBTAINABLE_SCOPE: &str = "more:than:you:have";
 
-/// Is a request let in? Otherwise, the answer that it gets.
-pub(crate) fn check(shared: &SharedState, request: &ReceivedRequest) -> Result<(), Box<Response>> {
+/// Checks a request; the error is the response that rejects it.
+pub(crate) fn check(shared: &SharedState, request: &ObservedRequest) -> Result<(), Box<Response>> {
     let mut store = shared.store();
-    let refuse = |config: &AuthorizationConfig, denial: &Denial<'_>| {
+    let reject = |config: &AuthorizationConfig, denial: &Denial<'_>| {
         Err(Box::new(denial.response(shared, config)))
     };
-    let presented = request.observed.header("authorization").unwrap_or_default();
+    let presented = request.header("authorization").unwrap_or_default();
     let Some((scheme, token)) = presented.split_once(' ') else {
-        return refuse(&store.config, &Denial::NoToken);
+        return reject(&store.config, &Denial::NoToken);
     };
     let Some(grant) = store.access_grant(token).cloned() else {
-        return refuse(&store.config, &Denial::BadToken("invalid_token"));
+        return reject(&store.config, &Denial::BadToken("invalid_token"));
     };
     let is_audience = store.config.resource_indicator == ResourceIndicator::Ignored
         || grant.resource.as_deref() == Some(shared.resource_url().as_str());
     if grant.site == Site::Identity || !is_audience {
-        return refuse(&store.config, &Denial::BadToken("invalid_token"));
+        return reject(&store.config, &Denial::BadToken("invalid_token"));
     }
     let expected_scheme = if grant.dpop_thumbprint.is_some() { "DPoP" } else { "Bearer" };
     if !scheme.eq_ignore_ascii_case(expected_scheme) {
-        return refuse(&store.config, &Denial::BadToken("invalid_token"));
+        return reject(&store.config, &Denial::BadToken("invalid_token"));
     }
     if grant.dpop_thumbprint.is_some() {
         let url = shared.resource_url();
         let expected_proof = ExpectedProof { url: &url, nonce: NONCE, token: Some(token) };
-        match dpop::verify_proof(&mut store, &request.observed, expected_proof) {
+        match dpop::verify_proof(&mut store, request, expected_proof) {
             Ok(key) if key == grant.dpop_thumbprint => {}
             Ok(_) | Err(DpopError::Invalid(_)) => {
-                return refuse(&store.config, &Denial::BadToken("invalid_dpop_proof"));
+                return reject(&store.config, &Denial::BadToken("invalid_dpop_proof"));
             }
             Err(DpopError::NonceRequired) => {
-                return refuse(&store.config, &Denial::BadToken("use_dpop_nonce"));
+                return reject(&store.config, &Denial::BadToken("use_dpop_nonce"));
             }
         }
     }
     match missing_scope(&store, request, |scope| grant.scopes.contains(scope)) {
-        Some(scope) => refuse(&store.config, &Denial::InsufficientScope(&scope)),
+        Some(scope) => reject(&store.config, &Denial::InsufficientScope(&scope)),
         None => Ok(()),
     }
 }
 
-/// The scope that a request needs and does not have.
+/// The required scope that a request does not have.
 fn missing_scope(
     store: &GrantStore,
-    request: &ReceivedRequest,
+    request: &ObservedRequest,
     has: impl Fn(&str) -> bool,
 ) -> Option<String> {
-    let message: Value = serde_json::from_str(&request.observed.body).unwrap_or_default();
+    let message: Value = serde_json::from_str(&request.body).unwrap_or_default();
     let method = message["method"].as_str().unwrap_or_default();
     let tool = message["params"]["name"].as_str().filter(|_| method == "tools/call");
     if method == "tools/call" && store.config.has_quirk(&OAuthQuirk::AlwaysInsufficientScope) {
         return Some(UNOBTAINABLE_SCOPE.to_owned());
     }
-    let needs = store.config.scope_requirements.iter();
-    let mut needs =
-        needs.filter(|need| need.target == method || Some(need.target.as_str()) == tool);
-    needs.find(|need| !has(&need.scope)).map(|need| need.scope.clone())
+    let requirements = store.config.scope_requirements.iter();
+    let mut requirements = requirements.filter(|requirement| {
+        requirement.target == method || Some(requirement.target.as_str()) == tool
+    });
+    requirements
+        .find(|requirement| !has(&requirement.scope))
+        .map(|requirement| requirement.scope.clone())
 }
 
 enum Denial<'a> {
@@ -109,7 +110,8 @@ impl Denial<'_> {
             }
         };
         for challenge in challenges {
-            let value = HeaderValue::from_str(&challenge).expect("a charter has real headers");
+            let value =
+                HeaderValue::from_str(&challenge).expect("a configuration has valid headers");
             response.headers_mut().append("www-authenticate", value);
         }
         response
@@ -117,13 +119,7 @@ impl Denial<'_> {
 
     fn challenge(&self, shared: &SharedState, config: &AuthorizationConfig) -> String {
         let mut parameters = Vec::new();
-        let metadata_path = match config.resource_metadata {
-            ResourceMetadataLocation::AtPath => Some("/.well-known/oauth-protected-resource/mcp"),
-            ResourceMetadataLocation::AtRoot => Some("/.well-known/oauth-protected-resource"),
-            ResourceMetadataLocation::InChallengeOnly => Some(UNLISTED_METADATA_PATH),
-            ResourceMetadataLocation::Absent => None,
-        };
-        if let Some(metadata_path) = metadata_path
+        if let Some(metadata_path) = resource_metadata_path(config.resource_metadata)
             && config.challenge != Challenge::WithoutMetadata
         {
             parameters

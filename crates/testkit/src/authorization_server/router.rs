@@ -1,8 +1,8 @@
-//! Four origins on loopback, on one thread: which path leads to which endpoint, and what is written down on the way.
+//! Starts the four origins on one thread, records requests, and dispatches them to the endpoints.
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
@@ -13,147 +13,20 @@ use axum::response::Response;
 use serde_json::{Value, json};
 use url::form_urlencoded;
 
-use super::config::{
-    AuthorizationConfig, IssuerMetadataLocation, IssuerOrigin, ResourceMetadataLocation,
-};
+use super::config::{AuthorizationConfig, IssuerOrigin};
 use super::endpoint_fault::Endpoint;
-use super::grant_store::GrantStore;
-use super::jwt::SigningKey;
+use super::metadata::{issuer_metadata_path, resource_metadata_path};
 use super::observed_request::{ObservedRequest, Site};
+use super::shared_state::{KEY_ID, Origins, SharedState};
 use super::{
     authorize_endpoint, clients, device_endpoint, metadata, resource_guard, token_endpoint,
 };
 use crate::http::loopback::{LoopbackListener, ServerThread};
-use crate::scripted::{
-    ServerState, Transport, empty_response, json_response, recorded_headers, router,
-};
+use crate::http::recorded_request::recorded_headers;
+use crate::http::response::{empty_response, json_response};
+use crate::scripted::{ServerState, Transport, router};
 
-/// Where the resource's metadata lies when only a challenge says so.
-pub(crate) const UNLISTED_METADATA_PATH: &str = "/about/this-resource.json";
-/// The key by which the identity provider's tokens say who signed them.
-pub(crate) const KEY_ID: &str = "identity-1";
-
-/// The origins, without a slash at their end.
-#[derive(Debug, Clone)]
-pub(crate) struct Origins {
-    pub resource: String,
-    pub issuer: String,
-    pub identity: String,
-    pub attacker: String,
-}
-
-/// What all requests share.
-#[derive(Debug)]
-pub(crate) struct SharedState {
-    pub origins: Origins,
-    pub identity_key: SigningKey,
-    /// A document that a client publishes about itself, elsewhere.
-    pub client_document: Mutex<Option<Value>>,
-    store: Mutex<GrantStore>,
-}
-
-/// One request, its body read.
-#[derive(Debug)]
-pub(crate) struct ReceivedRequest {
-    pub observed: ObservedRequest,
-    pub site: Site,
-}
-
-impl SharedState {
-    pub fn store(&self) -> MutexGuard<'_, GrantStore> {
-        self.store.lock().expect("nobody panics with it")
-    }
-
-    pub fn config(&self) -> AuthorizationConfig {
-        self.store().config.clone()
-    }
-
-    /// The protected server's address.
-    pub fn resource_url(&self) -> String {
-        format!("{}/mcp", self.origins.resource)
-    }
-
-    /// Who issues tokens at a site.
-    pub fn issuer_url(&self, config: &AuthorizationConfig, site: Site) -> String {
-        match (site, config.issuer_origin) {
-            (Site::Identity, _) => self.origins.identity.clone(),
-            (Site::Resource | Site::Issuer | Site::Attacker, IssuerOrigin::Separate) => {
-                format!("{}{}", self.origins.issuer, config.issuer_path)
-            }
-            (Site::Resource | Site::Issuer | Site::Attacker, IssuerOrigin::SameAsResource) => {
-                format!("{}{}", self.origins.resource, config.issuer_path)
-            }
-        }
-    }
-
-    /// The endpoint that a request means.
-    fn endpoint(&self, received: &ReceivedRequest) -> Option<Endpoint> {
-        let store = self.store();
-        let config = &store.config;
-        let path = received.observed.path.as_str();
-        if received.site == Site::Resource {
-            if path == "/mcp" {
-                return Some(Endpoint::Resource);
-            }
-            if Some(path) == resource_metadata_path(config.resource_metadata) {
-                return Some(Endpoint::ResourceMetadata);
-            }
-        }
-        let issuing_site = match config.issuer_origin {
-            IssuerOrigin::Separate => Site::Issuer,
-            IssuerOrigin::SameAsResource => Site::Resource,
-        };
-        let (metadata_path, base) = match received.site {
-            Site::Identity => (Some("/.well-known/openid-configuration".to_owned()), ""),
-            site if site == issuing_site => {
-                (issuer_metadata_path(config), config.issuer_path.as_str())
-            }
-            Site::Resource | Site::Issuer | Site::Attacker => return None,
-        };
-        if metadata_path.is_some_and(|it| it == path) {
-            return Some(Endpoint::IssuerMetadata);
-        }
-        match path.strip_prefix(base)? {
-            "/authorize" => Some(Endpoint::Authorize),
-            "/token" if received.observed.field("grant_type") == "refresh_token" => {
-                Some(Endpoint::Refresh)
-            }
-            "/token" => Some(Endpoint::Token),
-            "/register" => Some(Endpoint::Registration),
-            "/revoke" => Some(Endpoint::Revocation),
-            "/device" => Some(Endpoint::Device),
-            "/jwks" => Some(Endpoint::Keys),
-            _ => None,
-        }
-    }
-}
-
-fn resource_metadata_path(place: ResourceMetadataLocation) -> Option<&'static str> {
-    match place {
-        ResourceMetadataLocation::AtPath => Some("/.well-known/oauth-protected-resource/mcp"),
-        ResourceMetadataLocation::AtRoot => Some("/.well-known/oauth-protected-resource"),
-        ResourceMetadataLocation::InChallengeOnly => Some(UNLISTED_METADATA_PATH),
-        ResourceMetadataLocation::Absent => None,
-    }
-}
-
-fn issuer_metadata_path(config: &AuthorizationConfig) -> Option<String> {
-    let path = &config.issuer_path;
-    match config.issuer_metadata {
-        IssuerMetadataLocation::OauthInserted => {
-            Some(format!("/.well-known/oauth-authorization-server{path}"))
-        }
-        IssuerMetadataLocation::OidcInserted => {
-            Some(format!("/.well-known/openid-configuration{path}"))
-        }
-        IssuerMetadataLocation::OidcAppended => {
-            Some(format!("{path}/.well-known/openid-configuration"))
-        }
-        IssuerMetadataLocation::Absent => None,
-    }
-}
-
-/// Opens all origins.
+/// Starts all origins.
 pub(crate) fn start(
     config: AuthorizationConfig,
     server: Arc<ServerState>,
@@ -164,17 +37,13 @@ pub(crate) fn start(
         LoopbackListener::bind()?,
         LoopbackListener::bind()?,
     ];
-    let shared = Arc::new(SharedState {
-        origins: Origins {
-            resource: resource.origin.clone(),
-            issuer: issuer.origin.clone(),
-            identity: identity.origin.clone(),
-            attacker: attacker.origin.clone(),
-        },
-        identity_key: SigningKey::new(),
-        client_document: Mutex::default(),
-        store: Mutex::new(GrantStore::new(config)),
-    });
+    let origins = Origins {
+        resource: resource.origin.clone(),
+        issuer: issuer.origin.clone(),
+        identity: identity.origin.clone(),
+        attacker: attacker.origin.clone(),
+    };
+    let shared = Arc::new(SharedState::new(origins, config));
     let not_found = || Router::new().fallback(async || empty_response(StatusCode::NOT_FOUND));
     let sites = [
         (Site::Resource, resource, router(Transport::Http, server)),
@@ -182,12 +51,49 @@ pub(crate) fn start(
         (Site::Identity, identity, not_found()),
         (Site::Attacker, attacker, not_found()),
     ];
-    let servers = sites.map(|(site, port, behind)| {
+    let servers = sites.map(|(site, port, inner)| {
         let state = (Arc::clone(&shared), site);
-        (port, behind.layer(from_fn_with_state(state, receive)))
+        (port, inner.layer(from_fn_with_state(state, receive)))
     });
-    let thread = ServerThread::spawn("authority", Vec::from(servers))?;
+    let thread = ServerThread::spawn("auth-server", Vec::from(servers))?;
     Ok((shared, thread))
+}
+
+/// The endpoint that a request addresses.
+fn endpoint(shared: &SharedState, received: &ObservedRequest) -> Option<Endpoint> {
+    let store = shared.store();
+    let config = &store.config;
+    let path = received.path.as_str();
+    if received.site == Site::Resource {
+        if path == "/mcp" {
+            return Some(Endpoint::Resource);
+        }
+        if Some(path) == resource_metadata_path(config.resource_metadata) {
+            return Some(Endpoint::ResourceMetadata);
+        }
+    }
+    let issuing_site = match config.issuer_origin {
+        IssuerOrigin::Separate => Site::Issuer,
+        IssuerOrigin::SameAsResource => Site::Resource,
+    };
+    let (metadata_path, base) = match received.site {
+        Site::Identity => (Some("/.well-known/openid-configuration".to_owned()), ""),
+        site if site == issuing_site => (issuer_metadata_path(config), config.issuer_path.as_str()),
+        Site::Resource | Site::Issuer | Site::Attacker => return None,
+    };
+    if metadata_path.is_some_and(|it| it == path) {
+        return Some(Endpoint::IssuerMetadata);
+    }
+    match path.strip_prefix(base)? {
+        "/authorize" => Some(Endpoint::Authorize),
+        "/token" if received.field("grant_type") == "refresh_token" => Some(Endpoint::Refresh),
+        "/token" => Some(Endpoint::Token),
+        "/register" => Some(Endpoint::Registration),
+        "/revoke" => Some(Endpoint::Revocation),
+        "/device" => Some(Endpoint::Device),
+        "/jwks" => Some(Endpoint::Keys),
+        _ => None,
+    }
 }
 
 async fn receive(
@@ -210,7 +116,7 @@ async fn receive(
     if is_form {
         fields.extend(form_urlencoded::parse(&bytes).into_owned());
     }
-    let seen = ObservedRequest {
+    let received = ObservedRequest {
         site,
         method: parts.method.to_string(),
         path: parts.uri.path().to_owned(),
@@ -221,23 +127,22 @@ async fn receive(
     };
     let number = {
         let mut store = shared.store();
-        store.requests.push(seen.clone());
+        store.requests.push(received.clone());
         store.requests.len() - 1
     };
     let request = Request::from_parts(parts, Body::from(bytes));
-    let response =
-        respond(&shared, ReceivedRequest { observed: seen, site }, (request, next)).await;
+    let response = respond(&shared, &received, (request, next)).await;
     shared.store().requests[number].status = Some(response.status().as_u16());
     response
 }
 
 async fn respond(
     shared: &Arc<SharedState>,
-    received: ReceivedRequest,
+    received: &ObservedRequest,
     inner: (Request, Next),
 ) -> Response {
-    let Some(endpoint) = shared.endpoint(&received) else {
-        return attacker_response(shared, &received);
+    let Some(endpoint) = endpoint(shared, received) else {
+        return attacker_response(shared, received);
     };
     let faults = shared.store().count_request(endpoint);
     for fault in &faults {
@@ -245,7 +150,7 @@ async fn respond(
             return response;
         }
     }
-    let mut response = respond_at(endpoint, shared, &received, inner).await;
+    let mut response = respond_at(endpoint, shared, received, inner).await;
     for fault in &faults {
         response = fault.alter_response(response).await;
     }
@@ -255,7 +160,7 @@ async fn respond(
 async fn respond_at(
     endpoint: Endpoint,
     shared: &Arc<SharedState>,
-    received: &ReceivedRequest,
+    received: &ObservedRequest,
     (request, next): (Request, Next),
 ) -> Response {
     match endpoint {
@@ -282,24 +187,24 @@ async fn respond_at(
         }
         Endpoint::Resource => match resource_guard::check(shared, received) {
             Ok(()) => next.run(request).await,
-            Err(refusal) => *refusal,
+            Err(rejection) => *rejection,
         },
     }
 }
 
-/// Somebody else answers everything, as a thief would.
-fn attacker_response(shared: &SharedState, received: &ReceivedRequest) -> Response {
+/// The attacker accepts every request.
+fn attacker_response(shared: &SharedState, received: &ObservedRequest) -> Response {
     if received.site != Site::Attacker {
         return empty_response(StatusCode::NOT_FOUND);
     }
-    let published = shared.client_document.lock().expect("nobody panics with it").clone();
-    match published.filter(|_| received.observed.path == "/client.json") {
-        Some(published) => metadata_response(&published),
+    let document = shared.client_document.lock().expect("no holder of the lock panics").clone();
+    match document.filter(|_| received.path == "/client.json") {
+        Some(document) => metadata_response(&document),
         None => metadata_response(&json!({})),
     }
 }
 
-/// A document that may be kept for a while.
+/// A JSON document.
 fn metadata_response(value: &Value) -> Response {
     json_response(StatusCode::OK, Body::from(value.to_string()))
 }

@@ -1,4 +1,4 @@
-//! Where tokens are had and given back. What is no code and no refresh token is left to `barter` and `device_counter`.
+//! The token and revocation endpoints. `token_exchange` and `device_endpoint` handle assertions and device codes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,34 +9,36 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::{Value, json};
 
-use super::clients::{OAuthError, authenticate_client, with_no_store};
+use super::clients::authenticate_client;
 use super::config::{DpopPolicy, OAuthQuirk, ResourceIndicator};
 use super::dpop;
 use super::dpop::{DpopError, ExpectedProof};
 use super::grant_store::{
     AuthorizationCode, Grant, GrantStore, RefreshOutcome, RefreshTokenIssue, TokenPair,
 };
-use super::jwt::{random_token, sha256_base64url};
-use super::observed_request::Site;
-use super::router::{KEY_ID, ReceivedRequest, SharedState};
+use super::jwt::sha256_base64url;
+use super::oauth_error::{OAuthError, with_no_store};
+use super::observed_request::{ObservedRequest, Site};
+use super::shared_state::{KEY_ID, SharedState};
 use super::{device_endpoint, token_exchange};
-use crate::scripted::{empty_response, json_response, with_header};
+use crate::http::response::{empty_response, json_response, with_header};
+use crate::random::random_token;
 
-/// The number that proofs have to repeat at the token endpoint.
-const NONCE: &str = "number-of-the-issuer";
-/// How long an id token lives, in seconds.
+/// The nonce for DPoP proofs at the token endpoint.
+const NONCE: &str = "nonce-of-the-issuer";
+/// The lifetime of an id token in seconds.
 const ID_TOKEN_LIFETIME_SECONDS: u64 = 3600;
 
-/// What is handed out.
+/// A successful token response.
 #[derive(Debug)]
 pub(crate) enum TokenResponse {
-    /// Tokens of our own.
+    /// Issued tokens.
     Tokens { grant: Grant, pair: TokenPair, id_token: Option<String> },
-    /// Something else, as it is answered.
+    /// Another response, as it is sent.
     Raw(Value),
 }
 
-/// A refresh that is under way, until it is dropped: whoever asks may leave in the middle.
+/// Counts a refresh as in progress until dropped, because the client may disconnect.
 struct RefreshInProgress(Arc<SharedState>);
 
 impl RefreshInProgress {
@@ -52,21 +54,21 @@ impl Drop for RefreshInProgress {
     }
 }
 
-/// Answers at the token endpoint.
-pub(crate) async fn respond(shared: &Arc<SharedState>, request: &ReceivedRequest) -> Response {
-    if request.observed.method != "POST" {
+/// Handles a request to the token endpoint.
+pub(crate) async fn respond(shared: &Arc<SharedState>, request: &ObservedRequest) -> Response {
+    if request.method != "POST" {
         return empty_response(StatusCode::METHOD_NOT_ALLOWED);
     }
-    let is_refresh = request.observed.field("grant_type") == "refresh_token";
+    let is_refresh = request.field("grant_type") == "refresh_token";
     let refresh_guard = is_refresh.then(|| RefreshInProgress::begin(shared));
     let delay_ms = shared.store().config.token_delay_ms;
     tokio::time::sleep(Duration::from_millis(delay_ms)).await;
     let mut store = shared.store();
     let response = match issue_tokens(shared, &mut store, request) {
         Ok(issued) => token_response(&store, request.site, issued),
-        Err(refusal) => {
-            let response = refusal.to_response(&store.config);
-            match refusal.error.as_str() {
+        Err(error) => {
+            let response = error.to_response(&store.config);
+            match error.error.as_str() {
                 "use_dpop_nonce" => with_header(response, "dpop-nonce", NONCE),
                 _ => response,
             }
@@ -80,11 +82,11 @@ pub(crate) async fn respond(shared: &Arc<SharedState>, request: &ReceivedRequest
 fn issue_tokens(
     shared: &SharedState,
     store: &mut GrantStore,
-    request: &ReceivedRequest,
+    request: &ObservedRequest,
 ) -> Result<TokenResponse, OAuthError> {
     let client = authenticate_client(shared, store, request)?;
     let key = dpop_thumbprint(shared, store, request)?;
-    match request.observed.field("grant_type") {
+    match request.field("grant_type") {
         "authorization_code" => authorization_code_grant(shared, store, request, (client, key)),
         "refresh_token" => refresh_token_grant(store, request, &client, key),
         "client_credentials" => {
@@ -93,7 +95,10 @@ fn issue_tokens(
                 .get(&client)
                 .is_some_and(|it| it.secret.is_some() || it.key.is_some());
             if !is_confidential {
-                return Err(OAuthError::new("unauthorized_client", "anybody could say that"));
+                return Err(OAuthError::new(
+                    "unauthorized_client",
+                    "the client is not confidential",
+                ));
             }
             let grant = new_grant(shared, store, request, (client, key))?;
             let pair = store.issue(&grant, RefreshTokenIssue::No);
@@ -115,7 +120,7 @@ fn issue_tokens(
             let pair = store.issue(&grant, RefreshTokenIssue::Yes);
             Ok(TokenResponse::Tokens { grant, pair, id_token: None })
         }
-        _ => Err(OAuthError::new("unsupported_grant_type", "tokens are not had in this way here")),
+        _ => Err(OAuthError::new("unsupported_grant_type", "the grant type is not supported")),
     }
 }
 
@@ -123,20 +128,22 @@ fn issue_tokens(
 fn dpop_thumbprint(
     shared: &SharedState,
     store: &mut GrantStore,
-    request: &ReceivedRequest,
+    request: &ObservedRequest,
 ) -> Result<Option<String>, OAuthError> {
-    let binding = store.config.dpop;
-    if request.site == Site::Identity || binding == DpopPolicy::Ignored {
+    let policy = store.config.dpop;
+    if request.site == Site::Identity || policy == DpopPolicy::Ignored {
         return Ok(None);
     }
     let url = format!("{}/token", shared.issuer_url(&store.config, request.site));
     let expected_proof = ExpectedProof { url: &url, nonce: NONCE, token: None };
-    match dpop::verify_proof(store, &request.observed, expected_proof) {
-        Ok(None) if binding != DpopPolicy::Optional => {
+    match dpop::verify_proof(store, request, expected_proof) {
+        Ok(None) if policy != DpopPolicy::Optional => {
             Err(OAuthError::new("invalid_dpop_proof", "there is no proof"))
         }
         Ok(key) => Ok(key),
-        Err(DpopError::NonceRequired) => Err(OAuthError::new("use_dpop_nonce", "say our number")),
+        Err(DpopError::NonceRequired) => {
+            Err(OAuthError::new("use_dpop_nonce", "a nonce is required"))
+        }
         Err(DpopError::Invalid(why)) => Err(OAuthError::new("invalid_dpop_proof", why)),
     }
 }
@@ -144,26 +151,26 @@ fn dpop_thumbprint(
 fn check_resource(
     shared: &SharedState,
     store: &GrantStore,
-    request: &ReceivedRequest,
+    request: &ObservedRequest,
 ) -> Result<(), OAuthError> {
     let is_for_resource = request.site == Site::Identity
         || store.config.resource_indicator == ResourceIndicator::Ignored
-        || request.observed.field("resource") == shared.resource_url();
+        || request.field("resource") == shared.resource_url();
     match is_for_resource {
         true => Ok(()),
-        false => Err(OAuthError::new("invalid_target", "that is not a resource of ours")),
+        false => Err(OAuthError::new("invalid_target", "the resource is unknown")),
     }
 }
 
 fn new_grant(
     shared: &SharedState,
     store: &mut GrantStore,
-    request: &ReceivedRequest,
+    request: &ObservedRequest,
     (client, key): (String, Option<String>),
 ) -> Result<Grant, OAuthError> {
     check_resource(shared, store, request)?;
-    let scopes = request.observed.field("scope").split_whitespace().map(str::to_owned).collect();
-    let resource = request.observed.fields.get("resource").cloned();
+    let scopes = request.field("scope").split_whitespace().map(str::to_owned).collect();
+    let resource = request.fields.get("resource").cloned();
     let login = store.next_number();
     Ok(Grant { site: request.site, client, scopes, resource, dpop_thumbprint: key, login })
 }
@@ -171,21 +178,20 @@ fn new_grant(
 fn authorization_code_grant(
     shared: &SharedState,
     store: &mut GrantStore,
-    request: &ReceivedRequest,
+    request: &ObservedRequest,
     (client, key): (String, Option<String>),
 ) -> Result<TokenResponse, OAuthError> {
-    let seen = &request.observed;
     check_resource(shared, store, request)?;
-    let code = store.take_code(seen.field("code"));
-    let is_right = |code: &AuthorizationCode| {
+    let code = store.take_code(request.field("code"));
+    let is_valid = |code: &AuthorizationCode| {
         code.grant.client == client
             && code.grant.site == request.site
-            && code.redirect_uri == seen.field("redirect_uri")
-            && (43..=128).contains(&seen.field("code_verifier").len())
-            && sha256_base64url(seen.field("code_verifier").as_bytes()) == code.challenge
+            && code.redirect_uri == request.field("redirect_uri")
+            && (43..=128).contains(&request.field("code_verifier").len())
+            && sha256_base64url(request.field("code_verifier").as_bytes()) == code.challenge
     };
-    let Some(code) = code.filter(is_right) else {
-        return Err(OAuthError::new("invalid_grant", "the code is not good, or not yours"));
+    let Some(code) = code.filter(is_valid) else {
+        return Err(OAuthError::new("invalid_grant", "the code is invalid"));
     };
     store.counters.logins += 1;
     let grant = Grant { dpop_thumbprint: key, ..code.grant };
@@ -196,7 +202,7 @@ fn authorization_code_grant(
     Ok(TokenResponse::Tokens { grant, pair, id_token })
 }
 
-/// Says who somebody is, for so many seconds.
+/// An id token that is valid for `lifetime_seconds`.
 pub(crate) fn id_token(
     shared: &SharedState,
     client: &str,
@@ -218,7 +224,7 @@ pub(crate) fn id_token(
     shared.identity_key.sign_jwt(json!({"typ": "JWT", "kid": KEY_ID}), &claims)
 }
 
-/// A token of the authorization server for a resource that checks signatures itself (RFC 9068).
+/// An access token for a resource that verifies signatures itself (RFC 9068).
 pub(crate) fn access_token(shared: &SharedState, resource: &str, changes: &Value) -> String {
     let now = super::unix_time();
     let mut claims = json!({
@@ -239,12 +245,12 @@ pub(crate) fn access_token(shared: &SharedState, resource: &str, changes: &Value
 
 fn refresh_token_grant(
     store: &mut GrantStore,
-    request: &ReceivedRequest,
+    request: &ObservedRequest,
     client: &str,
     key: Option<String>,
 ) -> Result<TokenResponse, OAuthError> {
-    let error_code = store.config.find_quirk(|habit| {
-        if let OAuthQuirk::RefreshErrorCode(error_code) = habit {
+    let error_code = store.config.find_quirk(|quirk| {
+        if let OAuthQuirk::RefreshErrorCode(error_code) = quirk {
             Some(error_code.clone())
         } else {
             None
@@ -252,17 +258,17 @@ fn refresh_token_grant(
     });
     let error_code = error_code.unwrap_or_else(|| "invalid_grant".to_owned());
     let refuse = |description| Err(OAuthError::new(&error_code, description));
-    let grant = match store.redeem_refresh_token(request.observed.field("refresh_token")) {
+    let grant = match store.redeem_refresh_token(request.field("refresh_token")) {
         RefreshOutcome::Valid(grant) => grant,
-        RefreshOutcome::Invalid => return refuse("the refresh token is not good"),
+        RefreshOutcome::Invalid => return refuse("the refresh token is invalid"),
     };
     if grant.client != client || grant.site != request.site || grant.dpop_thumbprint != key {
-        return refuse("the refresh token is somebody else's");
+        return refuse("the refresh token belongs to another client or key");
     }
     let requested_scopes: BTreeSet<String> =
-        request.observed.field("scope").split_whitespace().map(str::to_owned).collect();
+        request.field("scope").split_whitespace().map(str::to_owned).collect();
     if !requested_scopes.is_subset(&grant.scopes) {
-        return Err(OAuthError::new("invalid_scope", "that is more than was granted"));
+        return Err(OAuthError::new("invalid_scope", "the scope exceeds the grant"));
     }
     let with_refresh = match store.config.has_quirk(&OAuthQuirk::NoRefreshRotation) {
         true => RefreshTokenIssue::No,
@@ -274,7 +280,7 @@ fn refresh_token_grant(
 
 fn token_response(store: &GrantStore, site: Site, issued: TokenResponse) -> Response {
     let config = &store.config;
-    let has = |habit: &OAuthQuirk| site != Site::Identity && config.has_quirk(habit);
+    let has = |quirk: &OAuthQuirk| site != Site::Identity && config.has_quirk(quirk);
     let body = match issued {
         TokenResponse::Raw(body) => body,
         TokenResponse::Tokens { grant, pair, id_token } => {
@@ -308,14 +314,14 @@ fn token_response(store: &GrantStore, site: Site, issued: TokenResponse) -> Resp
     with_no_store(json_response(StatusCode::OK, Body::from(body.to_string())))
 }
 
-/// Takes tokens back (RFC 7009). A token that nobody knows is no error.
-pub(crate) fn revoke(shared: &SharedState, request: &ReceivedRequest) -> Response {
+/// Revokes tokens (RFC 7009). An unknown token is no error.
+pub(crate) fn revoke(shared: &SharedState, request: &ObservedRequest) -> Response {
     let mut store = shared.store();
     match authenticate_client(shared, &mut store, request) {
         Ok(_) => {
-            store.revoke(request.observed.field("token"));
+            store.revoke(request.field("token"));
             empty_response(StatusCode::OK)
         }
-        Err(refusal) => refusal.to_response(&store.config),
+        Err(error) => error.to_response(&store.config),
     }
 }

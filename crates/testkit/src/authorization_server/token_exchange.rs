@@ -1,44 +1,45 @@
-//! Tokens for other tokens: an assertion for an access token (RFC 7523), and at the identity provider an id token for
-//! the assertion that a resource's own authorization server takes (RFC 8693 and its profile for enterprises).
+//! Exchanges tokens: an assertion for an access token (RFC 7523), and at the identity provider an id token for an
+//! assertion to a resource's authorization server (RFC 8693 with the ID-JAG profile).
 
 use serde_json::{Value, json};
 
-use super::clients::OAuthError;
 use super::config::AuthorizationConfig;
 use super::grant_store::GrantStore;
-use super::jwt::{UnverifiedJwt, random_token};
-use super::observed_request::Site;
-use super::router::{KEY_ID, ReceivedRequest, SharedState};
+use super::jwt::UnverifiedJwt;
+use super::oauth_error::OAuthError;
+use super::observed_request::{ObservedRequest, Site};
+use super::shared_state::{KEY_ID, SharedState};
+use crate::random::random_token;
 
 const ID_TOKEN: &str = "urn:ietf:params:oauth:token-type:id_token";
 const ID_JAG: &str = "urn:ietf:params:oauth:token-type:id-jag";
-/// What the header of such an assertion says.
+/// The `typ` header of an ID-JAG assertion.
 const ID_JAG_TYPE: &str = "oauth-id-jag+jwt";
-/// How long an assertion lives, in seconds.
+/// The lifetime of an assertion in seconds.
 const LIFETIME_SECONDS: u64 = 300;
 
-/// Is an assertion signed by the identity provider, meant for us, still good, and not used before?
+/// Verifies an assertion: signature, audience, expiry and single use.
 pub(crate) fn verify_assertion(
     shared: &SharedState,
     store: &mut GrantStore,
-    request: &ReceivedRequest,
+    request: &ObservedRequest,
     client: &str,
 ) -> Result<(), OAuthError> {
     let refuse = |description| Err(OAuthError::new("invalid_grant", description));
-    let Some(token) = UnverifiedJwt::parse(request.observed.field("assertion")) else {
-        return refuse("the assertion is no token");
+    let Some(token) = UnverifiedJwt::parse(request.field("assertion")) else {
+        return refuse("the assertion is not a JWT");
     };
     let claims = &token.claims;
     if !token.is_signed_by(&shared.identity_key.public_jwk())
         || claims["iss"] != shared.origins.identity
     {
-        return refuse("the assertion is signed by nobody whom we trust");
+        return refuse("the assertion has an invalid signature or issuer");
     }
     if claims["aud"] != shared.issuer_url(&store.config, request.site) {
-        return refuse("the assertion is for somebody else");
+        return refuse("the assertion has the wrong audience");
     }
     if claims["exp"].as_u64().is_none_or(|until| until <= super::unix_time()) {
-        return refuse("the assertion is over");
+        return refuse("the assertion has expired");
     }
     if token.header["typ"] == ID_JAG_TYPE
         && (claims["client_id"] != client || claims["resource"] != shared.resource_url())
@@ -47,34 +48,37 @@ pub(crate) fn verify_assertion(
     }
     match claims["jti"].as_str() {
         Some(name) if store.used_jtis.insert(format!("assertion {name}")) => Ok(()),
-        Some(_) | None => refuse("the assertion was used before, or has no name"),
+        Some(_) | None => refuse("the assertion was used before or has no jti"),
     }
 }
 
-/// An id token becomes an assertion for another authorization server.
+/// Exchanges an id token for an assertion to another authorization server.
 pub(crate) fn exchange(
     shared: &SharedState,
     config: &AuthorizationConfig,
-    request: &ReceivedRequest,
+    request: &ObservedRequest,
     client: &str,
 ) -> Result<Value, OAuthError> {
-    let seen = &request.observed;
-    if seen.field("requested_token_type") != ID_JAG || seen.field("subject_token_type") != ID_TOKEN
+    if request.field("requested_token_type") != ID_JAG
+        || request.field("subject_token_type") != ID_TOKEN
     {
-        return Err(OAuthError::new("invalid_request", "only id tokens are taken, for assertions"));
+        return Err(OAuthError::new(
+            "invalid_request",
+            "only an id token can be exchanged, for an ID-JAG",
+        ));
     }
-    let subject = UnverifiedJwt::parse(seen.field("subject_token"));
+    let subject = UnverifiedJwt::parse(request.field("subject_token"));
     let is_valid = |token: &UnverifiedJwt| {
         token.is_signed_by(&shared.identity_key.public_jwk())
             && token.claims["aud"] == client
             && token.claims["exp"].as_u64().is_some_and(|until| until > super::unix_time())
     };
     let Some(subject) = subject.filter(is_valid) else {
-        return Err(OAuthError::new("invalid_grant", "the id token is not good, or not yours"));
+        return Err(OAuthError::new("invalid_grant", "the id token is invalid"));
     };
     let issuer = shared.issuer_url(config, Site::Issuer);
-    if seen.field("audience") != issuer || seen.field("resource") != shared.resource_url() {
-        return Err(OAuthError::new("invalid_target", "nobody signs in there through us"));
+    if request.field("audience") != issuer || request.field("resource") != shared.resource_url() {
+        return Err(OAuthError::new("invalid_target", "the audience or resource is unknown"));
     }
     let for_client = config.id_jag_client.as_deref().unwrap_or(client);
     let assertion = id_jag(shared, &issuer, for_client, subject.claims["sub"].as_str());
@@ -101,7 +105,7 @@ fn id_jag(shared: &SharedState, audience: &str, client: &str, subject: Option<&s
     shared.identity_key.sign_jwt(json!({"typ": ID_JAG_TYPE, "kid": KEY_ID}), &claims)
 }
 
-/// What a platform says about a program that runs on it.
+/// A platform's token about a workload.
 pub(crate) fn workload_token(shared: &SharedState, audience: &str, lifetime: i64) -> String {
     let now = super::unix_time();
     let claims = json!({

@@ -9,16 +9,16 @@ use axum::serve::ListenerExt;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
-/// A port that nobody answers at yet.
+/// A bound port without a server.
 #[derive(Debug)]
 pub(crate) struct LoopbackListener {
-    /// The origin, without a slash at its end.
+    /// The origin, without a trailing slash.
     pub origin: String,
     listener: TcpListener,
 }
 
 impl LoopbackListener {
-    /// A free one.
+    /// Binds a free port.
     pub fn bind() -> io::Result<LoopbackListener> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         listener.set_nonblocking(true)?;
@@ -26,7 +26,7 @@ impl LoopbackListener {
     }
 }
 
-/// The thread that they run on. Dropping it ends all of them and every connection to them.
+/// The thread that runs the servers. Dropping it ends all of them and every connection to them.
 #[derive(Debug)]
 pub(crate) struct ServerThread {
     stop: Option<oneshot::Sender<()>>,
@@ -34,7 +34,7 @@ pub(crate) struct ServerThread {
 }
 
 impl ServerThread {
-    /// Has somebody answer at each port.
+    /// Serves a router at each port.
     pub fn spawn(name: &str, servers: Vec<(LoopbackListener, Router)>) -> io::Result<ServerThread> {
         let (stop, stop_requested) = oneshot::channel();
         let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
@@ -55,7 +55,7 @@ async fn serve_all(
     let mut running = JoinSet::new();
     for (port, router) in servers {
         let listener = tokio::net::TcpListener::from_std(port.listener);
-        // Small frames are not to wait for each other.
+        // Small frames must not wait for each other.
         let listener = listener.expect("it does not block").tap_io(|stream| {
             let _only_slower = stream.set_nodelay(true);
         });

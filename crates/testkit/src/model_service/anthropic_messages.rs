@@ -1,4 +1,4 @@
-//! An answer as the events of Anthropic's messages.
+//! Encodes replies as events of the Anthropic messages API.
 
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ pub(super) fn encode(parts: &[ReplyPart], stop_reason: ReplyEnd) -> Vec<StreamEv
     frames.push(event(json!({"type": "ping"})));
     let (mut index, mut text_index) = (0, None);
     for part in parts {
-        // Words that follow each other belong to one block.
+        // Consecutive texts belong to one block.
         if let (Some(open), false) =
             (text_index, matches!(part, ReplyPart::Text(_) | ReplyPart::Stall))
         {
@@ -32,7 +32,7 @@ pub(super) fn encode(parts: &[ReplyPart], stop_reason: ReplyEnd) -> Vec<StreamEv
                     index += 1;
                 }
                 let delta = json!({"type": "text_delta", "text": text});
-                frames.push(block_delta(text_index.expect("just begun"), delta));
+                frames.push(block_delta(text_index.expect("the block is open"), delta));
             }
             ReplyPart::Thinking(text) => {
                 frames.push(block_start(

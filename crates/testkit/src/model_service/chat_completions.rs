@@ -1,4 +1,4 @@
-//! An answer as the chunks of OpenAI's chat completions.
+//! Encodes replies as chunks of OpenAI's chat completions.
 
 use serde_json::{Value, json};
 
@@ -17,9 +17,9 @@ pub(super) fn encode(parts: &[ReplyPart], stop_reason: ReplyEnd) -> Vec<StreamEv
             ReplyPart::ToolCall { id, tool, arguments } => {
                 let [first, second] = halves(arguments);
                 let function = json!({"name": tool, "arguments": ""});
-                let begun =
+                let call =
                     json!({"index": calls, "id": id, "type": "function", "function": function});
-                frames.push(delta(json!({"tool_calls": [begun]})));
+                frames.push(delta(json!({"tool_calls": [call]})));
                 for half in [first, second] {
                     let more = json!({"index": calls, "function": {"arguments": half}});
                     frames.push(delta(json!({"tool_calls": [more]})));

@@ -1,4 +1,4 @@
-//! An answer as the events of OpenAI's responses.
+//! Encodes replies as events of OpenAI's responses API.
 
 use serde_json::{Value, json};
 

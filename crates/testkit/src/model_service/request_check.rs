@@ -1,4 +1,4 @@
-//! What the services have against a request, as far as a conversation can be wrong.
+//! Validates requests like the real services, as far as a conversation can be invalid.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{API_KEY, ModelApi};
 
-/// What is wrong with a request: the status and the words.
+/// Why a request is rejected: status and message.
 pub(super) fn rejection(
     api: ModelApi,
     headers: &HeaderMap,
@@ -26,7 +26,7 @@ pub(super) fn rejection(
     }
     let Some(body) = body else { return Some((400, "the body is no JSON".to_owned())) };
     if body["stream"] != true {
-        return Some((400, "only streams are served here".to_owned()));
+        return Some((400, "only streaming is supported".to_owned()));
     }
     let wrong = match api {
         ModelApi::Messages => check_messages(headers, body),

@@ -1,18 +1,18 @@
-//! What a program that was run printed and how it ended.
+//! The output and exit code of a program.
 
-/// A program's output, with everything taken out that differs from run to run.
+/// A program's normalized output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandOutput {
-    /// The exit code; -1 where a signal ended it.
+    /// The exit code; -1 if a signal killed it.
     pub code: i32,
-    /// Standard output.
+    /// Stdout.
     pub stdout: String,
-    /// Standard error.
+    /// Stderr.
     pub stderr: String,
 }
 
 impl CommandOutput {
-    /// The whole of it, for snapshots.
+    /// All of it, for snapshots.
     pub fn to_snapshot(&self) -> String {
         let mut text = format!("exit: {}\n", self.code);
         for (name, stream) in [("stdout", &self.stdout), ("stderr", &self.stderr)] {
@@ -23,14 +23,14 @@ impl CommandOutput {
         text
     }
 
-    /// Standard output, where the program ended well.
+    /// Stdout of a program that succeeded.
     #[track_caller]
     pub fn expect_success(&self) -> &str {
         assert_eq!(self.code, 0, "{}", self.to_snapshot());
         &self.stdout
     }
 
-    /// Standard error, where the program ended with this code and printed nothing else.
+    /// Stderr of a program that failed with this code and an empty stdout.
     #[track_caller]
     pub fn expect_failure(&self, code: i32) -> &str {
         assert_eq!((self.code, self.stdout.as_str()), (code, ""), "{}", self.to_snapshot());

@@ -1,4 +1,4 @@
-//! What a server has to offer: its tools, resources and prompts, in pages.
+//! The catalogue of a scripted server: tools, resources and prompts, in pages.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::protocol::{RequestEra, RpcError};
 use super::server_state::ServerState;
 use crate::scripted::quirk::{Cursors, Quirk};
 
-/// The standing tools: name, what it does, properties of its input.
+/// The built-in tools: name, description and properties of the input schema.
 fn built_in_tools() -> Vec<(&'static str, &'static str, Value)> {
     let text = json!({"type": "string"});
     let number = json!({"type": "number"});
@@ -80,21 +80,21 @@ pub fn tools(server: &ServerState) -> Vec<Value> {
     }
     if server.script.has_quirk(&Quirk::UnknownContent) {
         for tool in &mut tools {
-            tool["x-unknown"] = json!({"nobody": "knows"});
+            tool["x-unknown"] = json!({"unknown": "member"});
         }
     }
     tools
 }
 
-/// Is there a tool of this name that was generated or added?
+/// Whether a generated or added tool has this name.
 pub fn has_generated_tool(server: &ServerState, name: &str) -> bool {
-    let among = |prefix: &str, count: usize| {
+    let is_numbered = |prefix: &str, count: usize| {
         name.strip_prefix(prefix)
             .and_then(|number| number.parse::<usize>().ok())
             .is_some_and(|number| number < count)
     };
-    among("tool_", server.script.tools)
-        || among("added_", server.added_tools())
+    is_numbered("tool_", server.script.tools)
+        || is_numbered("added_", server.added_tools())
         || server.script.named_tools.iter().any(|it| it == name)
 }
 
@@ -154,7 +154,7 @@ fn page(
         Some(cursor) => cursor
             .as_str()
             .and_then(|it| it.strip_prefix("from:")?.parse::<usize>().ok())
-            .ok_or_else(|| RpcError::invalid_params("nobody gave out this cursor"))?,
+            .ok_or_else(|| RpcError::invalid_params("the cursor is unknown"))?,
     };
     let endless = server.script.find_quirk(|quirk| {
         if let Quirk::EndlessPages { cursors } = quirk { Some(*cursors) } else { None }
@@ -163,9 +163,9 @@ fn page(
         Some(Cursors::Same) => Ok(json!({member: items, "nextCursor": "from:0"})),
         Some(Cursors::Fresh) => {
             let mut renamed = items;
-            for thing in renamed.iter_mut().filter(|_| start > 0) {
-                let name = thing["name"].as_str().unwrap_or_default();
-                thing["name"] = json!(format!("{name}_{start}"));
+            for item in renamed.iter_mut().filter(|_| start > 0) {
+                let name = item["name"].as_str().unwrap_or_default();
+                item["name"] = json!(format!("{name}_{start}"));
             }
             Ok(json!({member: renamed, "nextCursor": format!("from:{}", start + 1)}))
         }
@@ -188,13 +188,13 @@ fn finite_page(server: &ServerState, member: &str, items: Vec<Value>, start: usi
     page
 }
 
-/// A resource that is not text. It is not listed.
+/// A binary resource that is not listed.
 const BLOB_URI: &str = "scripted://blob";
 
 /// The contents of a resource.
 pub fn read_resource(
     server: &ServerState,
-    dialect: RequestEra,
+    era: RequestEra,
     params: &Value,
 ) -> Result<Value, RpcError> {
     let uri = params["uri"].as_str().unwrap_or_default();
@@ -210,7 +210,7 @@ pub fn read_resource(
             Ok(json!({"contents": [{"uri": uri, "mimeType": "text/plain", "text": text}]}))
         }
         Some(_) | None => {
-            let code = match dialect {
+            let code = match era {
                 RequestEra::Legacy => -32002,
                 RequestEra::Modern => -32602,
             };
@@ -233,10 +233,10 @@ pub fn get_prompt(server: &ServerState, params: &Value) -> Result<Value, RpcErro
     }
 }
 
-/// Values that begin as the client's value does.
+/// Completions of the client's value.
 pub fn complete(params: &Value) -> Value {
-    let typed = params["argument"]["value"].as_str().unwrap_or_default();
+    let prefix = params["argument"]["value"].as_str().unwrap_or_default();
     let values: Vec<&str> =
-        ["apple", "apricot", "banana"].into_iter().filter(|it| it.starts_with(typed)).collect();
+        ["apple", "apricot", "banana"].into_iter().filter(|it| it.starts_with(prefix)).collect();
     json!({"completion": {"values": values, "total": values.len(), "hasMore": false}})
 }

@@ -1,34 +1,34 @@
-//! Where messages to a client go: straight to a writer, or into a mailbox that is read again after a break.
+//! Channels for messages to a client: directly to a writer, or into a buffer that can be replayed after a disconnect.
 
 use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 
-/// One thing to write. The writer puts around it what its transport needs.
+/// A unit of output. The transport adds its framing.
 #[derive(Debug, Clone)]
 pub enum Frame {
     /// A message.
     Message(Vec<u8>),
-    /// The first half of one.
+    /// The first half of a message.
     Truncated(Vec<u8>),
-    /// The connection breaks; a program on stdio exits.
+    /// Breaks the connection; a program on stdio exits.
     Disconnect,
-    /// The stream ends properly.
+    /// Ends the stream properly.
     End,
 }
 
-/// Where messages go.
+/// A channel to a client.
 #[derive(Debug, Clone)]
 pub enum ClientChannel {
-    /// A writer. Not bounded: a test asks for no more than it can hold.
+    /// A writer. Unbounded: tests request no more than fits into memory.
     Direct(mpsc::UnboundedSender<Frame>),
-    /// A mailbox.
+    /// A replay buffer.
     Replayable(Arc<ReplayBuffer>),
 }
 
 impl ClientChannel {
-    /// A writer that does not listen.
+    /// A channel without a reader.
     pub fn discard() -> ClientChannel {
         ClientChannel::Direct(mpsc::unbounded_channel().0)
     }
@@ -46,7 +46,12 @@ impl ClientChannel {
         self.send(Frame::Message(message.to_string().into_bytes()));
     }
 
-    /// Waits until nobody can read any more; a mailbox may always be read again.
+    /// Breaks the connection.
+    pub fn disconnect(&self) {
+        self.send(Frame::Disconnect);
+    }
+
+    /// Waits until the reader is gone. A replay buffer can always be read again.
     pub async fn closed(&self) {
         match self {
             ClientChannel::Direct(writer) => writer.closed().await,
@@ -61,7 +66,7 @@ impl ClientChannel {
         }
     }
 
-    /// Nothing more will be sent.
+    /// Marks the end of the stream.
     pub fn close(&self) {
         match self {
             ClientChannel::Direct(_) => {}
@@ -70,10 +75,10 @@ impl ClientChannel {
     }
 }
 
-/// A stream that is remembered: what a client missed it can ask for again.
+/// A recorded stream: a client can request missed messages again.
 #[derive(Debug)]
 pub struct ReplayBuffer {
-    /// What the stream is called in event ids.
+    /// The stream's name in event ids.
     pub name: String,
     log: Mutex<Log>,
     changed: watch::Sender<()>,
@@ -93,22 +98,22 @@ impl ReplayBuffer {
     }
 
     fn push(&self, frame: Frame) {
-        self.log.lock().expect("nobody panics with it").frames.push(frame);
+        self.log.lock().expect("no holder of the lock panics").frames.push(frame);
         self.changed.send_replace(());
     }
 
     pub fn close(&self) {
-        self.log.lock().expect("nobody panics with it").has_ended = true;
+        self.log.lock().expect("no holder of the lock panics").has_ended = true;
         self.changed.send_replace(());
     }
 
-    /// Reads on where nobody has read yet.
+    /// A reader that starts after the last delivered frame.
     pub fn read_new(self: &Arc<Self>) -> ReplayReader {
-        let next = self.log.lock().expect("nobody panics with it").delivered;
+        let next = self.log.lock().expect("no holder of the lock panics").delivered;
         ReplayReader { buffer: Arc::clone(self), next, mode: ReadMode::First }
     }
 
-    /// Reads again, from the frame after number `last`.
+    /// A reader that replays the frames after number `last`.
     pub fn read_after(self: &Arc<Self>, last: usize) -> ReplayReader {
         ReplayReader { buffer: Arc::clone(self), next: last, mode: ReadMode::Replay }
     }
@@ -117,11 +122,11 @@ impl ReplayBuffer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ReadMode {
     First,
-    /// Nothing goes wrong a second time.
+    /// Faults are not replayed.
     Replay,
 }
 
-/// A place in a mailbox.
+/// A position in a replay buffer.
 #[derive(Debug)]
 pub struct ReplayReader {
     buffer: Arc<ReplayBuffer>,
@@ -130,12 +135,12 @@ pub struct ReplayReader {
 }
 
 impl ReplayReader {
-    /// The next frame and its event id; nothing when the stream is over.
+    /// The next frame and its event id; `None` when the stream has ended.
     pub async fn next(&mut self) -> Option<(String, Frame)> {
         let mut changed = self.buffer.changed.subscribe();
         loop {
-            if let Some(taken) = self.take() {
-                return taken;
+            if let Some(frame) = self.take() {
+                return frame;
             }
             if changed.changed().await.is_err() {
                 return None;
@@ -143,9 +148,9 @@ impl ReplayReader {
         }
     }
 
-    /// The next frame if there is one; nothing inside if there will be none.
+    /// The next frame if there is one; `Some(None)` at the end of the stream.
     fn take(&mut self) -> Option<Option<(String, Frame)>> {
-        let mut log = self.buffer.log.lock().expect("nobody panics with it");
+        let mut log = self.buffer.log.lock().expect("no holder of the lock panics");
         while let Some(frame) = log.frames.get(self.next).cloned() {
             self.next += 1;
             log.delivered = log.delivered.max(self.next);

@@ -1,77 +1,74 @@
-//! One client's conversation: what it asked and has not been answered, what it was asked, and what it listens to.
-//! Which bytes carry it is up to the transports; what tools do is in `acts`.
+//! One client's session: open calls, requests to the client, and subscriptions. `dispatch` handles its messages;
+//! transports carry the bytes.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use super::client_channel::ClientChannel;
-use super::protocol;
-use super::protocol::{Initialized, META_SUBSCRIPTION_ID, RequestEra, RpcError};
-use super::server_state::{AfterMessage, ServerState, disconnect};
-use super::{catalogue, response_quirks, tools};
-use crate::scripted::quirk::Quirk;
+use super::protocol::{Initialized, META_SUBSCRIPTION_ID, RequestEra};
+use super::server_state::{NotificationSink, ServerState};
 
-/// One request on its way to an answer.
+/// A request of the client.
 #[derive(Debug, Clone)]
 pub struct ClientRequest {
     pub id: Value,
     pub method: String,
     pub params: Value,
     pub era: RequestEra,
-    /// Where the answer goes.
+    /// The channel for the response.
     pub channel: ClientChannel,
-    /// Where progress and questions about it go.
+    /// The channel for progress and for requests to the client.
     pub notifications: ClientChannel,
-    /// The headers it came with.
+    /// The request's HTTP headers.
     pub headers: Value,
 }
 
-/// One client's conversation.
+/// One client's session.
 #[derive(Debug)]
 pub struct ClientSession {
     pub server: Arc<ServerState>,
-    /// Where news go that nobody asked for.
+    /// The channel for messages that belong to no request.
     standalone: ClientChannel,
     state: Mutex<SessionState>,
 }
 
 #[derive(Debug)]
-struct SessionState {
-    initialized: Initialized,
-    /// What `initialize` came with.
-    client: Value,
-    calls: HashMap<String, CallInProgress>,
-    server_requests: HashMap<String, oneshot::Sender<Value>>,
-    subscriptions: Vec<Subscription>,
-    subscribed_resources: Vec<String>,
+pub(super) struct SessionState {
+    pub(super) initialized: Initialized,
+    /// The params of `initialize`; null before.
+    pub(super) client: Value,
+    pub(super) calls: HashMap<String, CallInProgress>,
+    pub(super) server_requests: HashMap<String, oneshot::Sender<Value>>,
+    pub(super) subscriptions: Vec<Subscription>,
+    pub(super) subscribed_resources: Vec<String>,
 }
 
-/// A request that is being answered.
+/// A call that has not ended.
 #[derive(Debug)]
-struct CallInProgress {
-    serial: usize,
-    /// What is written down when it is cancelled.
-    label: String,
-    cancel: oneshot::Sender<Cancelled>,
+pub(super) struct CallInProgress {
+    pub(super) serial: usize,
+    /// The name under which a cancellation is recorded.
+    pub(super) label: String,
+    pub(super) cancel: oneshot::Sender<Cancelled>,
 }
 
 #[derive(Debug)]
-struct Subscription {
-    /// That of its call. Ids are no use for that: clients without sessions share a conversation.
-    serial: usize,
-    id: Value,
-    filter: Value,
-    channel: ClientChannel,
-    end: Option<oneshot::Sender<()>>,
+pub(super) struct Subscription {
+    /// The serial number of its call. Request ids are not unique: clients without sessions share a session.
+    pub(super) serial: usize,
+    pub(super) id: Value,
+    pub(super) filter: Value,
+    pub(super) channel: ClientChannel,
+    pub(super) end: Option<oneshot::Sender<()>>,
 }
 
-/// Why a request gets no answer.
+/// The call was cancelled and gets no response.
 #[derive(Debug, Clone, Copy)]
-struct Cancelled;
+pub(super) struct Cancelled;
 
 impl ClientSession {
     pub fn new(
@@ -89,19 +86,20 @@ impl ClientSession {
         };
         let session = ClientSession { server: Arc::clone(server), standalone, state: state.into() };
         let session = Arc::new(session);
-        server.add_session(&session);
+        let sink: Weak<dyn NotificationSink> = Arc::<ClientSession>::downgrade(&session);
+        server.add_session(sink);
         session
     }
 
-    fn state(&self) -> MutexGuard<'_, SessionState> {
-        self.state.lock().expect("nobody panics with it")
+    pub(super) fn state(&self) -> MutexGuard<'_, SessionState> {
+        self.state.lock().expect("no holder of the lock panics")
     }
 
     pub fn initialized(&self) -> Initialized {
         self.state().initialized
     }
 
-    /// What `initialize` came with.
+    /// The params of `initialize`.
     pub fn initialize_params(&self) -> Value {
         self.state().client.clone()
     }
@@ -110,281 +108,7 @@ impl ClientSession {
         &self.standalone
     }
 
-    /// Takes a line of text from a transport where everything goes over one stream.
-    pub fn receive_text(self: &Arc<Self>, text: &[u8], headers: &Value) {
-        match serde_json::from_slice(text) {
-            Ok(Value::Array(messages)) => {
-                messages.into_iter().for_each(|it| self.receive(it, headers));
-            }
-            Ok(message) => self.receive(message, headers),
-            Err(error) => {
-                let rpc_error = RpcError::new(-32700, format!("this is no JSON: {error}"));
-                self.standalone.send_message(&rpc_error.to_response(&Value::Null));
-            }
-        }
-    }
-
-    /// Takes a message from such a transport.
-    pub fn receive(self: &Arc<Self>, message: Value, headers: &Value) {
-        if self.server.receive(&message) == AfterMessage::Disconnect {
-            return disconnect(&self.standalone);
-        }
-        let (Some(method), Some(id)) = (message["method"].as_str(), message.get("id")) else {
-            return self.receive_notification(&message);
-        };
-        let params = &message["params"];
-        match protocol::check_request(&self.server.script, self.initialized(), method, params) {
-            Err(rpc_error) => self.respond_with_error(method.to_owned(), rpc_error.to_response(id)),
-            Ok(dialect) => {
-                let request = ClientRequest {
-                    id: id.clone(),
-                    method: method.to_owned(),
-                    params: params.clone(),
-                    era: dialect,
-                    channel: self.standalone.clone(),
-                    notifications: self.standalone.clone(),
-                    headers: headers.clone(),
-                };
-                self.start_request(request);
-            }
-        }
-    }
-
-    fn respond_with_error(self: &Arc<Self>, method: String, answer: Value) {
-        let session = Arc::clone(self);
-        let in_flight = self.server.begin_request();
-        tokio::spawn(async move {
-            let server = &session.server;
-            response_quirks::delay(&server.script, &method).await;
-            response_quirks::send_response(server, &method, answer, &session.standalone);
-            drop(in_flight);
-        });
-    }
-
-    /// Takes a notification, or the answer to a question.
-    pub fn receive_notification(self: &Arc<Self>, message: &Value) {
-        match message["method"].as_str() {
-            None => {
-                let message_to_client =
-                    self.state().server_requests.remove(&message["id"].to_string());
-                if let Some(message_to_client) = message_to_client {
-                    let _tool_gone = message_to_client.send(message.clone());
-                }
-            }
-            Some("notifications/cancelled") => {
-                let id = &message["params"]["requestId"];
-                let call = self.state().calls.remove(&id.to_string());
-                if let Some(CallInProgress { serial, label: what, cancel: stop }) = call {
-                    self.state().subscriptions.retain(|it| it.serial != serial);
-                    self.server.record_cancelled(&what);
-                    let _has_ended = stop.send(Cancelled);
-                }
-            }
-            Some("notifications/initialized") => {
-                if self.server.script.has_quirk(&Quirk::ElicitsOnInitialized) {
-                    self.elicit_on_initialized();
-                }
-                for _ in 0..response_quirks::list_changed_count(&self.server.script) {
-                    self.notify("notifications/tools/list_changed", &json!({}));
-                }
-            }
-            Some(_) => {}
-        }
-    }
-
-    /// Answers a request that was let in, in the background.
-    pub fn start_request(self: &Arc<Self>, request: ClientRequest) {
-        let (stop, cancelled) = oneshot::channel();
-        let serial = self.server.next_id();
-        let call = CallInProgress { serial, label: request_label(&request), cancel: stop };
-        self.state().calls.insert(request.id.to_string(), call);
-        let session = Arc::clone(self);
-        let in_flight = self.server.begin_request();
-        tokio::spawn(async move {
-            session.respond(&request, serial, cancelled).await;
-            session.state().calls.retain(|_, call| call.serial != serial);
-            session.state().subscriptions.retain(|it| it.serial != serial);
-            request.channel.close();
-            drop(in_flight);
-        });
-    }
-
-    async fn respond(
-        self: &Arc<Self>,
-        request: &ClientRequest,
-        serial: usize,
-        cancelled: oneshot::Receiver<Cancelled>,
-    ) {
-        let server = &self.server;
-        let answer = async {
-            let outcome = self.result_of(request, serial).await;
-            response_quirks::delay(&server.script, &request.method).await;
-            outcome
-        };
-        // In the legacy era a client that hangs up has not cancelled anything.
-        let disconnected = async {
-            match request.era {
-                RequestEra::Legacy => std::future::pending().await,
-                RequestEra::Modern => request.channel.closed().await,
-            }
-        };
-        let outcome = tokio::select! {
-            biased;
-            Ok(Cancelled) = cancelled => return,
-            () = disconnected => return server.record_cancelled(&request_label(request)),
-            outcome = answer => outcome,
-        };
-        let answer = match outcome {
-            Ok(mut result) => {
-                protocol::add_result_metadata(
-                    &server.script,
-                    request.era,
-                    &request.method,
-                    &mut result,
-                );
-                json!({"jsonrpc": "2.0", "id": request.id, "result": result})
-            }
-            Err(RequestFailure::Error(rpc_error)) => rpc_error.to_response(&request.id),
-            Err(RequestFailure::Crash) => {
-                let _only_a_guest_comes_back = server.crash();
-                return disconnect(&request.channel);
-            }
-        };
-        response_quirks::send_response(server, &request.method, answer, &request.channel);
-    }
-
-    async fn result_of(
-        self: &Arc<Self>,
-        request: &ClientRequest,
-        serial: usize,
-    ) -> Result<Value, RequestFailure> {
-        let script = &self.server.script;
-        if request.method.ends_with("/list") && script.list_delay_ms > 0 {
-            tokio::time::sleep(Duration::from_millis(script.list_delay_ms)).await;
-        }
-        let params = &request.params;
-        match request.method.as_str() {
-            "initialize" => {
-                response_quirks::delay_start(&self.server).await;
-                let mut state = self.state();
-                state.initialized = Initialized::Yes;
-                state.client = params.clone();
-                Ok(protocol::initialize_result(script, params))
-            }
-            "server/discover" => {
-                response_quirks::delay_start(&self.server).await;
-                Ok(protocol::discover_result(script))
-            }
-            "tools/call" => tools::call_tool(self, request).await,
-            "resources/read" => Ok(catalogue::read_resource(&self.server, request.era, params)?),
-            "prompts/get" => Ok(catalogue::get_prompt(&self.server, params)?),
-            "completion/complete" => Ok(catalogue::complete(params)),
-            "subscriptions/listen" => self.listen(request, serial).await,
-            "resources/subscribe" => {
-                self.state()
-                    .subscribed_resources
-                    .push(params["uri"].as_str().unwrap_or_default().to_owned());
-                if script.taint.is_some() {
-                    self.notify_updated_soon(params["uri"].clone());
-                }
-                Ok(json!({}))
-            }
-            "resources/unsubscribe" => {
-                self.state().subscribed_resources.retain(|it| params["uri"] != it.as_str());
-                Ok(json!({}))
-            }
-            "ping" | "logging/setLevel" => Ok(json!({})),
-            list => Ok(catalogue::list(&self.server, list, params)?),
-        }
-    }
-
-    fn elicit_on_initialized(self: &Arc<Self>) {
-        let session = Arc::clone(self);
-        tokio::spawn(async move {
-            let message = format!("{} wants a name.", session.server.script.name);
-            let name = json!({"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]});
-            let message_to_client = json!({"message": message, "requestedSchema": name});
-            session
-                .send_request(session.standalone(), "elicitation/create", &message_to_client)
-                .await
-        });
-    }
-
-    /// Who says hostile things says them unasked.
-    fn notify_updated_soon(self: &Arc<Self>, uri: Value) {
-        let session = Arc::clone(self);
-        tokio::spawn(async move {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            session.notify("notifications/resources/updated", &json!({"uri": uri}));
-        });
-    }
-
-    async fn listen(
-        &self,
-        request: &ClientRequest,
-        serial: usize,
-    ) -> Result<Value, RequestFailure> {
-        let wants = request.params["notifications"].clone();
-        if !wants.is_object() {
-            return Err(RpcError::invalid_params("`notifications` says what to listen to").into());
-        }
-        let (end, ended) = oneshot::channel();
-        let acknowledged = json!({
-            "jsonrpc": "2.0",
-            "method": "notifications/subscriptions/acknowledged",
-            "params": {"notifications": wants, "_meta": {META_SUBSCRIPTION_ID: request.id}},
-        });
-        request.channel.send_message(&acknowledged);
-        let outlet = request.channel.clone();
-        self.state().subscriptions.push(Subscription {
-            serial,
-            id: request.id.clone(),
-            filter: wants,
-            channel: outlet,
-            end: Some(end),
-        });
-        for _ in 0..response_quirks::list_changed_count(&self.server.script) {
-            self.notify("notifications/tools/list_changed", &json!({}));
-        }
-        if ended.await.is_err() {
-            // It was cancelled, so nothing is to come any more.
-            std::future::pending::<()>().await;
-        }
-        Ok(json!({"_meta": {META_SUBSCRIPTION_ID: request.id}}))
-    }
-
-    /// Sends news by the era's way to whoever wants them.
-    pub fn notify(&self, method: &str, params: &Value) {
-        let state = self.state();
-        for listener in
-            state.subscriptions.iter().filter(|it| filter_matches(&it.filter, method, params))
-        {
-            let mut params = params.clone();
-            params["_meta"][META_SUBSCRIPTION_ID] = listener.id.clone();
-            listener
-                .channel
-                .send_message(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
-        }
-        let is_wanted = match params["uri"].as_str() {
-            Some(uri) => state.subscribed_resources.iter().any(|it| it == uri),
-            None => true,
-        };
-        // Who came with `initialize` hears everything, who did not hears what it listens to.
-        if !state.client.is_null() && is_wanted {
-            self.standalone
-                .send_message(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
-        }
-    }
-
-    pub fn end_subscriptions(&self) {
-        for listener in &mut self.state().subscriptions {
-            if let Some(end) = listener.end.take() {
-                let _client_left = end.send(());
-            }
-        }
-    }
-
-    /// Asks the client something, in the legacy way.
+    /// Sends a legacy request to the client and waits for the response.
     pub async fn send_request(
         &self,
         notifications: &ClientChannel,
@@ -396,7 +120,7 @@ impl ClientSession {
         tokio::time::timeout(CLIENT_TIMEOUT, response).await.ok()?.ok()
     }
 
-    /// The same without waiting: the question's id, and the answer that may come.
+    /// Sends a legacy request without waiting; returns its id and the pending response.
     pub fn begin_request(
         &self,
         notifications: &ClientChannel,
@@ -404,57 +128,58 @@ impl ClientSession {
         params: &Value,
     ) -> (Value, oneshot::Receiver<Value>) {
         let id = json!(format!("question-{}", self.server.next_id()));
-        let (answer, response) = oneshot::channel();
-        self.state().server_requests.insert(id.to_string(), answer);
-        let mut message_to_client = json!({"jsonrpc": "2.0", "id": id, "method": method});
+        let (response_sender, response) = oneshot::channel();
+        self.state().server_requests.insert(id.to_string(), response_sender);
+        let mut request = json!({"jsonrpc": "2.0", "id": id, "method": method});
         if !params.is_null() {
-            message_to_client["params"] = params.clone();
+            request["params"] = params.clone();
         }
-        notifications.send_message(&message_to_client);
+        notifications.send_message(&request);
         (id, response)
     }
 }
 
-/// How a request may end badly.
-#[derive(Debug)]
-pub enum RequestFailure {
-    Error(RpcError),
-    Crash,
-}
+impl NotificationSink for ClientSession {
+    fn notify(&self, method: &str, params: &Value) {
+        let state = self.state();
+        for subscription in
+            state.subscriptions.iter().filter(|it| filter_matches(&it.filter, method, params))
+        {
+            let mut params = params.clone();
+            params["_meta"][META_SUBSCRIPTION_ID] = subscription.id.clone();
+            subscription
+                .channel
+                .send_message(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
+        }
+        let is_subscribed = match params["uri"].as_str() {
+            Some(uri) => state.subscribed_resources.iter().any(|it| it == uri),
+            None => true,
+        };
+        // Clients that sent `initialize` get everything; others get only what they subscribed to.
+        if !state.client.is_null() && is_subscribed {
+            self.standalone
+                .send_message(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
+        }
+    }
 
-impl From<RpcError> for RequestFailure {
-    fn from(rpc_error: RpcError) -> RequestFailure {
-        RequestFailure::Error(rpc_error)
+    fn end_subscriptions(&self) {
+        for subscription in &mut self.state().subscriptions {
+            if let Some(end) = subscription.end.take() {
+                let _client_left = end.send(());
+            }
+        }
     }
 }
 
-/// What is written down of a request that was cancelled.
-fn request_label(request: &ClientRequest) -> String {
-    match request.params["name"].as_str() {
-        Some(name) => name.to_owned(),
-        None => request.method.clone(),
-    }
-}
-
-fn filter_matches(wants: &Value, method: &str, params: &Value) -> bool {
+fn filter_matches(filter: &Value, method: &str, params: &Value) -> bool {
     let key = match method {
         "notifications/tools/list_changed" => "toolsListChanged",
         "notifications/prompts/list_changed" => "promptsListChanged",
         "notifications/resources/list_changed" => "resourcesListChanged",
         _ => {
-            let uris = wants["resourceSubscriptions"].as_array();
+            let uris = filter["resourceSubscriptions"].as_array();
             return uris.is_some_and(|it| it.contains(&params["uri"]));
         }
     };
-    wants[key] == true
-}
-
-/// Adds what nobody knows to a tool's result.
-pub fn add_unknown_content(server: &ServerState, result: &mut Value) {
-    if server.script.has_quirk(&Quirk::UnknownContent) {
-        if let Some(content) = result["content"].as_array_mut() {
-            content.push(json!({"type": "hologram", "frames": [1, 2], "annotations": {"x": 1}}));
-        }
-        result["x-unknown"] = json!({"nobody": "knows"});
-    }
+    filter[key] == true
 }

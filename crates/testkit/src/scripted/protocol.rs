@@ -1,4 +1,4 @@
-//! The rules of the two eras: which requests are let in, what a server says of itself, and what every result carries.
+//! The rules of the two eras: which requests are accepted, the handshake results, and the metadata of results.
 
 use serde_json::{Map, Value, json};
 
@@ -8,23 +8,23 @@ use crate::scripted::script::{Era, Script};
 const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const META_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 const META_SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
-/// Under this key every message of a subscription names the request that opened it.
+/// The key under which messages of a subscription name the request that opened it.
 pub const META_SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 
-/// The era of one request.
+/// The era of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestEra {
     Legacy,
     Modern,
 }
 
-/// An error as an answer.
+/// A JSON-RPC error.
 #[derive(Debug, Clone)]
 pub struct RpcError {
     pub code: i64,
     pub message: String,
     pub data: Option<Value>,
-    /// The HTTP status where the request was not let in.
+    /// The HTTP status if the request is rejected.
     pub status: u16,
 }
 
@@ -47,13 +47,13 @@ impl RpcError {
         self
     }
 
-    /// A header that is missing or says something else than the body.
+    /// A header is missing or does not match the body.
     pub fn header_mismatch(message: impl Into<String>) -> RpcError {
         RpcError::new(-32020, message).with_status(400)
     }
 
-    fn method_not_found(method: &str, dialect: RequestEra) -> RpcError {
-        let status = match dialect {
+    fn method_not_found(method: &str, era: RequestEra) -> RpcError {
+        let status = match era {
             RequestEra::Legacy => 200,
             RequestEra::Modern => 404,
         };
@@ -69,19 +69,32 @@ impl RpcError {
     }
 }
 
-/// The version that a request names itself.
+/// Why a request has no result.
+#[derive(Debug)]
+pub enum RequestFailure {
+    Error(RpcError),
+    Crash,
+}
+
+impl From<RpcError> for RequestFailure {
+    fn from(rpc_error: RpcError) -> RequestFailure {
+        RequestFailure::Error(rpc_error)
+    }
+}
+
+/// The protocol version in a request's `_meta`.
 pub fn request_version(params: &Value) -> Option<&str> {
     params["_meta"][META_VERSION].as_str()
 }
 
-/// Whether `initialize` was answered in this conversation.
+/// Whether the session is initialized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Initialized {
     Yes,
     NotYet,
 }
 
-/// Decides in which era a request is answered, or why not at all.
+/// The era of a request, or the error that rejects it.
 pub fn check_request(
     script: &Script,
     initialized: Initialized,
@@ -144,7 +157,7 @@ fn check_modern(script: &Script, method: &str, params: &Value) -> Result<Request
     Ok(RequestEra::Modern)
 }
 
-/// A modern server may only ask what the client said it can answer.
+/// A modern server may only use features that the client declared.
 fn check_capabilities(
     kind: Option<&str>,
     capabilities: &Map<String, Value>,
@@ -183,7 +196,7 @@ fn is_in_both_eras(method: &str) -> bool {
     )
 }
 
-/// The answer to `initialize`.
+/// The result of `initialize`.
 pub fn initialize_result(script: &Script, params: &Value) -> Value {
     let supported_versions = script.legacy_versions();
     let requested = params["protocolVersion"].as_str().unwrap_or_default();
@@ -203,7 +216,7 @@ pub fn initialize_result(script: &Script, params: &Value) -> Value {
     result
 }
 
-/// The answer to `server/discover`.
+/// The result of `server/discover`.
 pub fn discover_result(script: &Script) -> Value {
     let mut result = json!({
         "supportedVersions": script.modern_versions(),
@@ -236,9 +249,9 @@ fn capabilities(script: &Script) -> Value {
     capabilities
 }
 
-/// Adds to a result what its era wants on it.
-pub fn add_result_metadata(script: &Script, dialect: RequestEra, method: &str, result: &mut Value) {
-    if dialect == RequestEra::Legacy {
+/// Adds the metadata that the era requires to a result.
+pub fn add_result_metadata(script: &Script, era: RequestEra, method: &str, result: &mut Value) {
+    if era == RequestEra::Legacy {
         return;
     }
     if result["resultType"].is_null() {

@@ -1,150 +1,152 @@
-//! The ways in which a scripted server misbehaves, each by a name that JSON can say.
-//! What they do is in `scripted`, where the thing is that goes wrong.
+//! Quirks: faults of a scripted server, with names for JSON. The modules of `scripted` implement them.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Which cursors an endless list has.
+/// The cursors of an endless list.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cursors {
-    /// Always the same, with the same page behind it.
+    /// Always the same cursor and page.
     Same,
-    /// A new one each time, with new things behind it.
+    /// A new cursor and new items each time.
     #[default]
     Fresh,
 }
 
-/// One way to misbehave. Where a program would exit, a server inside a test drops the connection.
+/// A fault of a scripted server. Where a program would exit, a server inside a test drops the connection. Response
+/// quirks apply only to the methods in `Script::quirks_on`, if it is set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Quirk {
-    /// Takes requests and never answers. A quirk of single answers.
+    /// Accepts requests and never responds. A response quirk.
     NeverAnswers,
-    /// Answers after a while. A quirk of single answers.
+    /// Responds after a delay. A response quirk.
     AnswersLate {
-        /// The while.
+        /// The delay.
         ms: u64,
     },
     /// Exits before it reads anything.
     ExitsAtOnce {
-        /// With this code.
+        /// The exit code.
         code: i32,
     },
-    /// Exits when it is asked `server/discover`.
+    /// Exits on `server/discover`.
     ExitsOnProbe,
-    /// Exits at the first message.
+    /// Exits on the first message.
     ExitsOnFirstMessage,
-    /// Exits at every `tools/call`, without an answer.
+    /// Exits on every `tools/call`, without a response.
     CrashesMidCall,
-    /// Writes so much to standard error before its first answer, and waits until it is taken.
+    /// Writes to stderr before its first response, and blocks until it is read.
     FloodsStderr {
-        /// How much.
+        /// How many bytes.
         bytes: usize,
     },
-    /// Writes lines to standard error at its start.
+    /// Writes lines to stderr at the start.
     StderrLines {
         /// How many.
         n: usize,
     },
-    /// Writes lines that are no messages before its first answer; over HTTP, before every one.
+    /// Writes invalid lines before its first response; over HTTP, before every response.
     FloodsStdoutWithGarbage {
         /// How many.
         lines: usize,
     },
-    /// Greets on standard output before the protocol starts.
+    /// Prints a greeting to stdout before the protocol starts.
     PrintsBeforeProtocol,
-    /// Writes half of its answer and exits. A quirk of single answers.
+    /// Writes half of its response and exits. A response quirk.
     #[serde(rename = "half_a_line")]
     TruncatesAnswer,
-    /// Writes half of its answer and closes the stream properly, but lives on. A quirk of single answers.
+    /// Writes half of its response, closes the stream properly and keeps running. A response quirk.
     ClosesStreamMidAnswer,
-    /// Answers with a message of at least this size. A quirk of single answers.
+    /// Responds with a message of at least this size. A response quirk.
     HugeLine {
         /// The size.
         bytes: usize,
     },
-    /// Answers in small pieces with pauses between them. Over WebSocket nothing is different.
+    /// Responds in small chunks with pauses in between. No effect over WebSocket.
     SlowDrip,
-    /// Has bytes in its answers that are not UTF-8. A quirk of single answers.
+    /// Responses contain invalid UTF-8. A response quirk.
     BadUtf8,
-    /// Sends an answer to a request that somebody else made, then the right one. A quirk of single answers.
+    /// Sends a response with an unknown id before the right one. A response quirk.
     DuplicateIds,
-    /// Answers with another id only. A quirk of single answers.
+    /// Responds only with a wrong id. A response quirk.
     WrongIds,
-    /// Sends every answer twice. A quirk of single answers.
+    /// Sends every response twice. A response quirk.
     AnswersTwice,
-    /// Sends every answer as a batch of one. A quirk of single answers.
+    /// Sends every response as a batch of one. A response quirk.
     AnswersInBatches,
-    /// Answers HTTP requests with a status. A quirk of single answers; requests without a message have the HTTP method's name.
+    /// Responds to HTTP requests with a status. A response quirk; requests without a message count under their HTTP
+    /// method.
     HttpStatus {
         /// The status.
         status: u16,
         /// The body.
         #[serde(default)]
         body: String,
-        /// More headers.
+        /// Additional headers.
         #[serde(default)]
         headers: BTreeMap<String, String>,
-        /// How many requests it serves before.
+        /// How many requests are handled before.
         #[serde(default)]
         after: usize,
-        /// How many requests it treats so; absent for all.
+        /// How many requests get the status; `None` for all.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         times: Option<usize>,
     },
-    /// Sends HTTP clients elsewhere, with status 307. A quirk of single answers.
+    /// Redirects HTTP clients with status 307. A response quirk.
     RedirectsTo {
-        /// Where.
+        /// The target.
         url: String,
     },
-    /// Takes no HTTP request without this token.
+    /// Rejects HTTP requests without this token.
     RequiresBearer {
         /// The token.
         token: String,
     },
-    /// Forgets every HTTP session after so many requests in it.
+    /// Drops every HTTP session after a number of requests.
     DropsSession {
         /// How many.
         after: usize,
     },
-    /// Does not say that it completes arguments.
+    /// Does not declare the completions capability.
     NoCompletions,
-    /// Lets SIGTERM and SIGINT pass.
+    /// Ignores SIGTERM and SIGINT.
     IgnoresSigterm,
-    /// Lives on after its standard input was closed.
+    /// Keeps running after its stdin is closed.
     IgnoresStdinClose,
-    /// Starts processes that hold its output streams open, and one more in a session of its own.
+    /// Starts processes that hold its output streams open, and one more in its own session.
     ForksGrandchildren {
         /// How many.
         n: usize,
     },
     /// Every list has a next page.
     EndlessPages {
-        /// Behind which cursor.
+        /// The cursors.
         #[serde(default)]
         cursors: Cursors,
     },
-    /// Says that its tools changed, many times over, as soon as somebody listens.
+    /// Sends many `tools/list_changed` notifications as soon as a client listens.
     ListChangedStorm {
         /// How often.
         n: usize,
     },
-    /// Lists a tool without a name and one whose input schema is no object.
+    /// Lists a tool without a name and one with an invalid input schema.
     BadToolSchema,
-    /// Has contents of a kind that nobody knows in its results, and members that nobody knows everywhere.
+    /// Results contain unknown content types and unknown members.
     UnknownContent,
-    /// Asks for a name as soon as it may, in the legacy era, whoever it is that comes.
+    /// Sends an elicitation right after the handshake, in the legacy era.
     #[serde(rename = "asks_at_once")]
     ElicitsOnInitialized,
-    /// Has a tool `say` that returns the `result` it is given, whatever that is.
+    /// Has a tool `say` that returns its argument `result` unchanged.
     #[serde(rename = "says_what_it_is_told")]
     HasSayTool,
-    /// Has a tool `talk {text, ms, steps, ask}` that says its text in progress, logs and questions before it returns it.
+    /// Has a tool `talk {text, ms, steps, ask}` that sends its text in progress, logs and elicitations before it
+    /// returns it.
     #[serde(rename = "talks")]
     HasTalkTool,
-    /// Says that it has tools and answers `tools/list` with an error.
+    /// Declares tools but responds to `tools/list` with an error.
     #[serde(rename = "wont_list_tools")]
     FailsToolList,
 }

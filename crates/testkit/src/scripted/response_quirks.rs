@@ -1,7 +1,6 @@
-//! What goes wrong with single answers, and at the start of a server.
-//! HTTP's own ways to go wrong are in `carried`, those of processes in `over_stdio`.
+//! Quirks of single responses and of the start. `transport::http_state` has the HTTP quirks,
+//! `transport::process_quirks` those of processes.
 
-use std::io::Write;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -11,13 +10,13 @@ use super::server_state::{RunMode, ServerState};
 use crate::scripted::quirk::Quirk;
 use crate::scripted::script::Script;
 
-/// Stands where bytes are to come that are not UTF-8.
+/// A placeholder for invalid UTF-8.
 const INVALID_UTF8_MARK: &str = "\u{1}broken\u{1}";
 
-/// Stands around a number of letters.
+/// Delimits the number of letters in a placeholder.
 const REPEAT_MARK: &str = "\u{1}many\u{1}";
 
-/// Waits as long as an answer is to take, maybe forever.
+/// Delays a response, possibly forever.
 pub async fn delay(script: &Script, method: &str) {
     if !script.quirks_apply_to(method) {
         return;
@@ -25,14 +24,14 @@ pub async fn delay(script: &Script, method: &str) {
     if script.has_quirk(&Quirk::NeverAnswers) {
         std::future::pending::<()>().await;
     }
-    let late = script
+    let delay_ms = script
         .find_quirk(|quirk| if let Quirk::AnswersLate { ms } = quirk { Some(*ms) } else { None });
-    if let Some(ms) = late {
+    if let Some(ms) = delay_ms {
         tokio::time::sleep(Duration::from_millis(ms)).await;
     }
 }
 
-/// Over a network a server has started before anybody comes: its slow start is in its first answer.
+/// A network server delays its first response instead of its start.
 pub async fn delay_start(server: &ServerState) {
     match server.run_mode {
         RunMode::StdioProgram => {}
@@ -42,32 +41,15 @@ pub async fn delay_start(server: &ServerState) {
     }
 }
 
-/// How often to say that the tools changed as soon as somebody listens.
+/// How many `tools/list_changed` notifications to send when a client listens.
 pub fn list_changed_count(script: &Script) -> usize {
     script
         .find_quirk(|quirk| if let Quirk::ListChangedStorm { n } = quirk { Some(*n) } else { None })
         .unwrap_or(0)
 }
 
-/// Writes to standard error until it is all taken.
-pub fn flood_stderr(script: &Script) {
-    let flood = script.find_quirk(|quirk| {
-        if let Quirk::FloodsStderr { bytes } = quirk { Some(*bytes) } else { None }
-    });
-    let Some(mut left) = flood else { return };
-    const LINE: &[u8] =
-        b"this server has a lot to say about nothing at all, and it says it often\n";
-    let mut stderr = std::io::stderr().lock();
-    while left > 0 {
-        let line = &LINE[LINE.len() - left.min(LINE.len())..];
-        if stderr.write_all(line).is_err() {
-            return;
-        }
-        left -= line.len();
-    }
-}
-
-/// So many letters, or a word that stands for them until they are written: a value of that size is slow to write.
+/// A text of this many letters. Long ones are a placeholder until they are written, because a JSON value of that size
+/// is slow to serialize.
 pub fn repeated_letters(letters: usize) -> String {
     match letters > 1_000_000 {
         true => format!("{REPEAT_MARK}{letters}{REPEAT_MARK}"),
@@ -76,15 +58,15 @@ pub fn repeated_letters(letters: usize) -> String {
 }
 
 fn expand_letters(text: Vec<u8>) -> Vec<u8> {
-    const LONGEST: usize = 10_000;
-    if text.len() > LONGEST {
+    const MAX_TEMPLATE_BYTES: usize = 10_000;
+    if text.len() > MAX_TEMPLATE_BYTES {
         return text;
     }
     let mark = json!(REPEAT_MARK).to_string();
     let mark = mark.trim_matches('"').as_bytes();
     let find = |from: usize| {
         let found = text[from..].windows(mark.len()).position(|it| it == mark);
-        found.map(|at| from + at)
+        found.map(|offset| from + offset)
     };
     let Some(start) = find(0) else { return text };
     let Some(end) = find(start + mark.len()) else { return text };
@@ -93,11 +75,11 @@ fn expand_letters(text: Vec<u8>) -> Vec<u8> {
     [&text[..start], &letters, &text[end + mark.len()..]].concat()
 }
 
-/// Sends an answer, or what becomes of it.
+/// Sends a response, changed by the quirks.
 pub fn send_response(
     server: &ServerState,
     method: &str,
-    mut answer: Value,
+    mut response: Value,
     channel: &ClientChannel,
 ) {
     let script = &server.script;
@@ -106,25 +88,25 @@ pub fn send_response(
         channel.send(Frame::Message(line.into_bytes()));
     }
     if !script.quirks_apply_to(method) {
-        let bytes = expand_letters(answer.to_string().into_bytes());
+        let bytes = expand_letters(response.to_string().into_bytes());
         return channel.send(Frame::Message(bytes));
     }
-    pad(script, &mut answer);
+    pad(script, &mut response);
     if script.has_quirk(&Quirk::BadUtf8) {
-        annotate(&mut answer, "broken", json!(INVALID_UTF8_MARK));
+        annotate(&mut response, "broken", json!(INVALID_UTF8_MARK));
     }
     if script.has_quirk(&Quirk::DuplicateIds) {
-        let mut other = answer.clone();
-        other["id"] = different_id(&answer["id"], -1);
+        let mut other = response.clone();
+        other["id"] = different_id(&response["id"], -1);
         channel.send_message(&other);
     }
     if script.has_quirk(&Quirk::WrongIds) {
-        answer["id"] = different_id(&answer["id"], 1000);
+        response["id"] = different_id(&response["id"], 1000);
     }
     if script.has_quirk(&Quirk::AnswersInBatches) {
-        answer = json!([answer]);
+        response = json!([response]);
     }
-    let mut bytes = expand_letters(answer.to_string().into_bytes());
+    let mut bytes = expand_letters(response.to_string().into_bytes());
     if script.has_quirk(&Quirk::BadUtf8) {
         bytes = with_invalid_utf8(bytes);
     }
@@ -152,31 +134,31 @@ fn garbage_lines(server: &ServerState) -> usize {
     }
 }
 
-fn pad(script: &Script, answer: &mut Value) {
-    let huge =
+fn pad(script: &Script, response: &mut Value) {
+    let padding_bytes =
         script.find_quirk(
             |quirk| {
                 if let Quirk::HugeLine { bytes } = quirk { Some(*bytes) } else { None }
             },
         );
-    if let Some(bytes) = huge {
-        annotate(answer, "padding", json!("x".repeat(bytes)));
+    if let Some(bytes) = padding_bytes {
+        annotate(response, "padding", json!("x".repeat(bytes)));
     }
 }
 
-/// Puts a member into the `_meta` of a result, or the data of an error.
-fn annotate(answer: &mut Value, member: &str, value: Value) {
-    match answer.get("result").is_some() {
-        true => answer["result"]["_meta"][member] = value,
-        false => answer["error"]["data"][member] = value,
+/// Sets a member in the `_meta` of a result or the data of an error.
+fn annotate(response: &mut Value, member: &str, value: Value) {
+    match response.get("result").is_some() {
+        true => response["result"]["_meta"][member] = value,
+        false => response["error"]["data"][member] = value,
     }
 }
 
-/// An id that is not this one.
+/// Another id.
 fn different_id(id: &Value, distance: i64) -> Value {
     match id.as_i64() {
         Some(number) => json!(number + distance),
-        None => json!(format!("{}-of-somebody-else", id.as_str().unwrap_or_default())),
+        None => json!(format!("{}-of-another-request", id.as_str().unwrap_or_default())),
     }
 }
 
@@ -185,9 +167,19 @@ fn with_invalid_utf8(text: Vec<u8>) -> Vec<u8> {
     let placeholder = placeholder.trim_matches('"').as_bytes();
     match text.windows(placeholder.len()).position(|it| it == placeholder) {
         None => text,
-        Some(at) => {
-            let (front, back) = (&text[..at], &text[at + placeholder.len()..]);
+        Some(offset) => {
+            let (front, back) = (&text[..offset], &text[offset + placeholder.len()..]);
             [front, b"\xff\xfe\x80", back].concat()
         }
+    }
+}
+
+/// Adds unknown content to a tool's result.
+pub fn add_unknown_content(server: &ServerState, result: &mut Value) {
+    if server.script.has_quirk(&Quirk::UnknownContent) {
+        if let Some(content) = result["content"].as_array_mut() {
+            content.push(json!({"type": "hologram", "frames": [1, 2], "annotations": {"x": 1}}));
+        }
+        result["x-unknown"] = json!({"unknown": "member"});
     }
 }

@@ -1,5 +1,5 @@
-//! What a scripted server is and does, as a value that travels as JSON.
-//! `quirk` says what it does wrong; `scripted` plays it.
+//! The behaviour of a scripted server as a value that can be passed as JSON. `quirk` has the faults; the other
+//! modules implement it.
 
 use std::path::PathBuf;
 
@@ -9,86 +9,86 @@ use crate::scripted::quirk::Quirk;
 
 /// Versions with `initialize` and sessions, oldest first.
 pub const LEGACY_VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
-/// Versions in which every request stands alone.
+/// Stateless versions.
 pub const MODERN_VERSIONS: [&str; 1] = ["2026-07-28"];
 
-/// Which of the two protocols a server speaks.
+/// The protocol eras that a server supports.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Era {
-    /// `initialize`, sessions, questions from the server.
+    /// `initialize`, sessions, requests from the server.
     #[default]
     Legacy,
-    /// `server/discover`, and nothing remembered between requests.
+    /// `server/discover`, no state between requests.
     Modern,
-    /// Whichever the client speaks.
+    /// Both eras.
     Both,
 }
 
-/// How a request over HTTP is answered.
+/// The format of HTTP responses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ResponseFormat {
-    /// With one JSON document.
+    /// A JSON document.
     Json,
-    /// With a stream of events.
+    /// An event stream.
     #[default]
     Sse,
 }
 
-/// Whether the legacy era over HTTP has sessions.
+/// Whether legacy HTTP uses sessions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SessionMode {
-    /// `initialize` opens one, and every later request has to name it.
+    /// `initialize` opens a session, which later requests must name.
     #[default]
     Required,
-    /// There are none: each request is answered by itself, and there is no standing stream.
+    /// No sessions and no GET stream: each request is handled on its own.
     None,
 }
 
-/// What a server is and does. Tools with real behaviour are always there; see `scripted`.
+/// The behaviour of a scripted server. The built-in tools are always present; see [`scripted`](crate::scripted).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Script {
-    /// The protocol it speaks.
+    /// The supported eras.
     pub era: Era,
-    /// The versions it speaks; empty for all of its era.
+    /// The supported versions; empty for all of the era.
     pub versions: Vec<String>,
-    /// What it calls itself.
+    /// The server's name.
     pub name: String,
-    /// What it tells the model about itself.
+    /// The instructions for the model.
     pub instructions: Option<String>,
-    /// How many tools `tool_0`, `tool_1`, … it has besides those that are always there.
+    /// The number of additional tools `tool_0`, `tool_1`, …
     pub tools: usize,
-    /// The names of more tools, whatever characters are in them.
+    /// The names of more tools, with any characters.
     pub named_tools: Vec<String>,
-    /// How many resources `scripted://resource/0`, … it has.
+    /// The number of resources `scripted://resource/0`, …
     pub resources: usize,
-    /// How many prompts `prompt_0`, … it has.
+    /// The number of prompts `prompt_0`, …
     pub prompts: usize,
-    /// How many things a page of a list holds; 0 for all.
+    /// The number of items per page; 0 for all.
     pub page_size: usize,
-    /// How long every list takes.
+    /// The delay of every list.
     pub list_delay_ms: u64,
-    /// How long it takes before it reads anything; over HTTP, before it answers the first request of a client.
+    /// The delay before it reads anything; over HTTP, before its first response to a client.
     pub start_delay_ms: u64,
-    /// For how long the modern era's lists may be kept.
+    /// The time to live of modern results.
     pub ttl_ms: u64,
-    /// How requests over HTTP are answered.
+    /// The format of HTTP responses.
     #[serde(rename = "answers")]
     pub response_format: ResponseFormat,
-    /// Whether the legacy era over HTTP has sessions.
+    /// Whether legacy HTTP uses sessions.
     pub sessions: SessionMode,
-    /// A file to which every message that arrives is added as a line.
+    /// A file to which every received message is appended as a line.
     pub journal: Option<PathBuf>,
-    /// A file that holds the description of `echo`, read each time its tools are listed.
+    /// A file with the description of `echo`, read with each list.
     pub echo_description: Option<PathBuf>,
-    /// A text that is in everything it says, on standard error too. Over stdio only.
+    /// A text inserted into all output, including stderr. Stdio only.
     pub taint: Option<String>,
-    /// What it does wrong.
+    /// The faults.
     pub quirks: Vec<Quirk>,
-    /// The methods whose answers are touched by quirks of single answers; empty for all.
+    /// The methods that response quirks apply to; empty for all.
     pub quirks_on: Vec<String>,
 }
 
@@ -119,117 +119,117 @@ impl Default for Script {
 }
 
 impl Script {
-    /// A well-behaved server of the legacy era.
+    /// A compliant server of the legacy era.
     pub fn legacy() -> Script {
         Script::default()
     }
 
-    /// A well-behaved server of the modern era.
+    /// A compliant server of the modern era.
     pub fn modern() -> Script {
         Script { era: Era::Modern, ..Script::default() }
     }
 
-    /// A well-behaved server of both eras.
+    /// A compliant server of both eras.
     pub fn both() -> Script {
         Script { era: Era::Both, ..Script::default() }
     }
 
-    /// With this name.
+    /// Sets the name.
     pub fn name(mut self, name: &str) -> Script {
         self.name = name.to_owned();
         self
     }
 
-    /// Speaking these versions only.
+    /// Limits the versions.
     pub fn versions(mut self, versions: &[&str]) -> Script {
         self.versions = versions.iter().map(|&it| it.to_owned()).collect();
         self
     }
 
-    /// With this to say about itself.
+    /// Sets the instructions.
     pub fn instructions(mut self, text: &str) -> Script {
         self.instructions = Some(text.to_owned());
         self
     }
 
-    /// With this many generated tools.
+    /// Sets the number of generated tools.
     pub fn tools(mut self, count: usize) -> Script {
         self.tools = count;
         self
     }
 
-    /// With one more tool, of this name.
+    /// Adds a tool with this name.
     pub fn tool(mut self, name: &str) -> Script {
         self.named_tools.push(name.to_owned());
         self
     }
 
-    /// With this many resources.
+    /// Sets the number of resources.
     pub fn resources(mut self, count: usize) -> Script {
         self.resources = count;
         self
     }
 
-    /// With this many prompts.
+    /// Sets the number of prompts.
     pub fn prompts(mut self, count: usize) -> Script {
         self.prompts = count;
         self
     }
 
-    /// With lists in pages of this size.
+    /// Sets the page size of lists.
     pub fn page_size(mut self, size: usize) -> Script {
         self.page_size = size;
         self
     }
 
-    /// Answering over HTTP in this way.
+    /// Sets the format of HTTP responses.
     pub fn response_format(mut self, response_format: ResponseFormat) -> Script {
         self.response_format = response_format;
         self
     }
 
-    /// Without sessions over HTTP.
+    /// Disables sessions over HTTP.
     pub fn without_sessions(mut self) -> Script {
         self.sessions = SessionMode::None;
         self
     }
 
-    /// With every message that arrives written to a file.
+    /// Writes every received message to a file.
     pub fn journal(mut self, path: impl Into<PathBuf>) -> Script {
         self.journal = Some(path.into());
         self
     }
 
-    /// With a description of `echo` that may change.
+    /// Reads the description of `echo` from a file.
     pub fn echo_description(mut self, path: impl Into<PathBuf>) -> Script {
         self.echo_description = Some(path.into());
         self
     }
 
-    /// With this text in everything it says.
+    /// Inserts this text into all output.
     pub fn taint(mut self, taint: &str) -> Script {
         self.taint = Some(taint.to_owned());
         self
     }
 
-    /// Misbehaving in one more way.
+    /// Adds a quirk.
     pub fn quirk(mut self, quirk: Quirk) -> Script {
         self.quirks.push(quirk);
         self
     }
 
-    /// Quirks of single answers touch the answers to this method, and to others named so.
+    /// Limits response quirks to this method and others added the same way.
     pub fn quirks_on(mut self, method: &str) -> Script {
         self.quirks_on.push(method.to_owned());
         self
     }
 
-    /// The script as it is given to the program.
+    /// The script as the program's argument.
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).expect("a script is plain data")
     }
 
-    /// The versions of the legacy era that are spoken, oldest first.
+    /// The supported legacy versions, oldest first.
     pub(crate) fn legacy_versions(&self) -> Vec<&str> {
         match self.era {
             Era::Modern => Vec::new(),
@@ -237,7 +237,7 @@ impl Script {
         }
     }
 
-    /// The versions of the modern era that are spoken.
+    /// The supported modern versions.
     pub(crate) fn modern_versions(&self) -> Vec<&str> {
         match self.era {
             Era::Legacy => Vec::new(),
@@ -245,24 +245,28 @@ impl Script {
         }
     }
 
-    fn supported(&self, defaults: &'static [&'static str], belongs: fn(&str) -> bool) -> Vec<&str> {
+    fn supported(
+        &self,
+        defaults: &'static [&'static str],
+        is_in_era: fn(&str) -> bool,
+    ) -> Vec<&str> {
         match self.versions.is_empty() {
             true => defaults.to_vec(),
-            false => self.versions.iter().map(String::as_str).filter(|it| belongs(it)).collect(),
+            false => self.versions.iter().map(String::as_str).filter(|it| is_in_era(it)).collect(),
         }
     }
 
-    /// Does it misbehave exactly so?
+    /// Whether the script has exactly this quirk.
     pub(crate) fn has_quirk(&self, quirk: &Quirk) -> bool {
         self.quirks.contains(quirk)
     }
 
-    /// The first quirk of which something can be said.
+    /// The first quirk for which `pick` returns a value.
     pub(crate) fn find_quirk<T>(&self, pick: impl Fn(&Quirk) -> Option<T>) -> Option<T> {
         self.quirks.iter().find_map(pick)
     }
 
-    /// Do quirks of single answers touch answers to this method?
+    /// Whether response quirks apply to this method.
     pub(crate) fn quirks_apply_to(&self, method: &str) -> bool {
         self.quirks_on.is_empty() || self.quirks_on.iter().any(|it| it == method)
     }
@@ -278,9 +282,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_script_reads_what_it_writes_and_fills_in_the_rest() {
+    fn a_script_round_trips_and_has_defaults() {
         let script = Script::both()
-            .name("zoo")
+            .name("quirky")
             .tools(3)
             .quirk(Quirk::NeverAnswers)
             .quirk(Quirk::AnswersLate { ms: 5 })
@@ -290,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_misspelt_field_is_not_passed_over() {
+    fn an_unknown_field_is_rejected() {
         assert!(serde_json::from_str::<Script>(r#"{"tool": 3}"#).is_err());
     }
 

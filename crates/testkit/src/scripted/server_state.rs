@@ -1,7 +1,8 @@
-//! Who plays a script: what it has heard, whom it talks to, and how it ends.
-//! All conversations of one server share one actor.
+//! The state of one scripted server, shared by its sessions: received messages, recorded requests, added tools.
+//! Decides when the server crashes.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt::Debug;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::process;
@@ -10,76 +11,58 @@ use std::sync::{Arc, Mutex, Weak};
 
 use serde_json::{Value, json};
 
-use super::client_channel::{ClientChannel, Frame};
-use super::client_session::ClientSession;
-use super::response_quirks;
+use crate::http::recorded_request::RecordedRequest;
 use crate::scripted::quirk::Quirk;
 use crate::scripted::script::Script;
 
-/// The exit code of a server that crashes.
+/// The exit code of a crash.
 pub const CRASH_EXIT_CODE: i32 = 70;
 
-/// Where a server lives, and so what happens when it is to exit.
+/// Where a server runs, which decides what a crash does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunMode {
-    /// A program on standard streams.
+    /// A process on stdio.
     StdioProgram,
-    /// A program on the network.
+    /// A process on the network.
     NetworkProgram,
-    /// A thread of a test: it drops connections instead.
+    /// A thread of a test: a crash drops connections instead.
     InTest,
 }
 
-/// One HTTP request, or one WebSocket message.
-#[derive(Debug, Clone, PartialEq)]
-pub struct RecordedRequest {
-    /// The HTTP method; `MESSAGE` for a WebSocket message.
-    pub method: String,
-    /// Path and query.
-    pub path: String,
-    /// Headers in order, their names in lower case.
-    pub headers: Vec<(String, String)>,
-    /// The body, where it was JSON.
-    pub body: Option<Value>,
-}
-
-impl RecordedRequest {
-    /// The first header of this name, in lower case.
-    pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(it, _)| it == name).map(|(_, value)| value.as_str())
-    }
-
-    /// The method of the message in the body.
-    pub fn rpc_method(&self) -> Option<&str> {
-        self.body.as_ref()?.get("method")?.as_str()
-    }
-}
-
-/// What a modern `ask` waits for.
+/// The state of a modern `ask` between two rounds.
 #[derive(Debug)]
 pub struct PendingInput {
-    /// How many rounds are still to come.
+    /// The remaining rounds.
     pub rounds_left: u64,
-    /// The id of the request that was answered so.
+    /// The id of the request of the previous round.
     pub request_id: Value,
-    /// What was answered in earlier rounds.
+    /// The input responses of earlier rounds.
     pub responses: Vec<Value>,
 }
 
-/// Who plays a script.
+/// A client session as the server sees it: the receiver of notifications.
+pub trait NotificationSink: Debug + Send + Sync {
+    /// Sends a notification, if the client subscribed to it.
+    fn notify(&self, method: &str, params: &Value);
+
+    /// Ends every modern subscription with a response to the request that opened it.
+    fn end_subscriptions(&self);
+}
+
+/// The state of one scripted server.
 #[derive(Debug)]
 pub struct ServerState {
     pub script: Script,
     pub run_mode: RunMode,
-    /// What modern questions wait for, by the state that has to come back.
+    /// Pending modern input requests by `requestState`.
     pub pending_inputs: Mutex<HashMap<String, PendingInput>>,
     received: Mutex<ReceivedCounts>,
-    sessions: Mutex<Vec<Weak<ClientSession>>>,
+    sessions: Mutex<Vec<Weak<dyn NotificationSink>>>,
     recorded: Mutex<Vec<RecordedRequest>>,
     journal: Option<Mutex<File>>,
     next_number: AtomicUsize,
     added_tools: AtomicUsize,
-    /// Has somebody visited the page that opens it?
+    /// Whether the URL elicitation of the gate is complete.
     pub is_gate_open: AtomicBool,
     in_flight: AtomicUsize,
     has_responded: AtomicBool,
@@ -94,11 +77,11 @@ struct ReceivedCounts {
     cancelled: Vec<String>,
 }
 
-/// Whether the server still lives after it heard something.
+/// Whether the server continues after a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AfterMessage {
     Continue,
-    /// It lives inside a test, so only the connection is to end.
+    /// The server crashed inside a test: only the connection ends.
     Disconnect,
 }
 
@@ -124,17 +107,17 @@ impl ServerState {
         })
     }
 
-    /// Counts a message, writes it down, and dies of it if that is in the script.
+    /// Counts and records a message, and crashes if the script says so.
     pub fn receive(&self, message: &Value) -> AfterMessage {
         let method = message.get("method").and_then(Value::as_str).unwrap_or("answer");
         if let Some(journal) = &self.journal {
             let line = format!("{message}\n");
-            let mut file = journal.lock().expect("nobody panics with it");
+            let mut file = journal.lock().expect("no holder of the lock panics");
             file.write_all(line.as_bytes()).expect("the journal can be written");
         }
         let (is_first, is_first_request) = self.count_message(method, message);
         if is_first_request {
-            response_quirks::flood_stderr(&self.script);
+            flood_stderr(&self.script);
         }
         let script = &self.script;
         let crashes = (is_first && script.has_quirk(&Quirk::ExitsOnFirstMessage))
@@ -144,7 +127,7 @@ impl ServerState {
     }
 
     fn count_message(&self, method: &str, message: &Value) -> (bool, bool) {
-        let mut received = self.received.lock().expect("nobody panics with it");
+        let mut received = self.received.lock().expect("no holder of the lock panics");
         received.messages += 1;
         *received.methods.entry(method.to_owned()).or_default() += 1;
         if method == "tools/call"
@@ -157,7 +140,7 @@ impl ServerState {
         (received.messages == 1, is_request && received.requests == 1)
     }
 
-    /// Ends the program; a server inside a test lives on.
+    /// Ends the program; a server inside a test continues.
     pub fn crash(&self) -> AfterMessage {
         match self.run_mode {
             RunMode::StdioProgram | RunMode::NetworkProgram => process::exit(CRASH_EXIT_CODE),
@@ -165,17 +148,21 @@ impl ServerState {
         }
     }
 
-    /// What was heard so far.
+    /// The counts so far.
     pub fn counts(&self) -> Value {
-        let received = self.received.lock().expect("nobody panics with it");
+        let received = self.received.lock().expect("no holder of the lock panics");
         json!({"methods": received.methods, "tools": received.tools, "cancelled": received.cancelled})
     }
 
     pub fn record_cancelled(&self, label: &str) {
-        self.received.lock().expect("nobody panics with it").cancelled.push(label.to_owned());
+        self.received
+            .lock()
+            .expect("no holder of the lock panics")
+            .cancelled
+            .push(label.to_owned());
     }
 
-    /// A number nobody had before.
+    /// A unique number.
     pub fn next_id(&self) -> usize {
         self.next_number.fetch_add(1, Ordering::Relaxed)
     }
@@ -184,17 +171,17 @@ impl ServerState {
         self.added_tools.load(Ordering::Relaxed)
     }
 
-    /// Adds a tool and tells everybody who listens.
+    /// Adds a tool and notifies all subscribed clients.
     pub fn change_tools(&self) -> String {
         let name = format!("added_{}", self.added_tools.fetch_add(1, Ordering::Relaxed));
         self.notify_all("notifications/tools/list_changed", &json!({}));
         name
     }
 
-    /// Tells every client that wants to know.
+    /// Notifies all subscribed clients.
     pub fn notify_all(&self, method: &str, params: &Value) {
         let live_sessions: Vec<_> = {
-            let mut sessions = self.sessions.lock().expect("nobody panics with it");
+            let mut sessions = self.sessions.lock().expect("no holder of the lock panics");
             sessions.retain(|it| it.strong_count() > 0);
             sessions.iter().filter_map(Weak::upgrade).collect()
         };
@@ -203,45 +190,44 @@ impl ServerState {
         }
     }
 
-    /// Answers every request that listens, which ends it.
+    /// Ends all subscriptions with a response.
     pub fn end_subscriptions(&self) {
-        let sessions = self.sessions.lock().expect("nobody panics with it");
+        let sessions = self.sessions.lock().expect("no holder of the lock panics");
         for session in sessions.iter().filter_map(Weak::upgrade) {
             session.end_subscriptions();
         }
     }
 
-    pub fn add_session(&self, session: &Arc<ClientSession>) {
-        let mut sessions = self.sessions.lock().expect("nobody panics with it");
-        sessions.push(Arc::downgrade(session));
+    pub fn add_session(&self, session: Weak<dyn NotificationSink>) {
+        self.sessions.lock().expect("no holder of the lock panics").push(session);
     }
 
     pub fn record(&self, recorded: RecordedRequest) {
-        self.recorded.lock().expect("nobody panics with it").push(recorded);
+        self.recorded.lock().expect("no holder of the lock panics").push(recorded);
     }
 
     pub fn recorded(&self) -> Vec<RecordedRequest> {
-        self.recorded.lock().expect("nobody panics with it").clone()
+        self.recorded.lock().expect("no holder of the lock panics").clone()
     }
 
-    /// Was anything answered before? From now on, it was.
+    /// Whether a response was sent before; marks it as sent.
     pub fn mark_responded(&self) -> bool {
         self.has_responded.swap(true, Ordering::Relaxed)
     }
 
-    /// How many requests are being answered.
+    /// The number of requests in progress.
     pub fn in_flight(&self) -> usize {
         self.in_flight.load(Ordering::Acquire)
     }
 
-    /// One request more is being answered, until this is dropped.
+    /// Counts a request as in progress until the guard is dropped.
     pub fn begin_request(self: &Arc<Self>) -> InFlightGuard {
         self.in_flight.fetch_add(1, Ordering::AcqRel);
         InFlightGuard(Arc::clone(self))
     }
 }
 
-/// A request that is being answered.
+/// A request in progress.
 #[derive(Debug)]
 pub struct InFlightGuard(Arc<ServerState>);
 
@@ -251,7 +237,20 @@ impl Drop for InFlightGuard {
     }
 }
 
-/// Breaks a connection on purpose.
-pub fn disconnect(channel: &ClientChannel) {
-    channel.send(Frame::Disconnect);
+/// Writes to stderr until all bytes are read.
+fn flood_stderr(script: &Script) {
+    let flood = script.find_quirk(|quirk| {
+        if let Quirk::FloodsStderr { bytes } = quirk { Some(*bytes) } else { None }
+    });
+    let Some(mut remaining) = flood else { return };
+    const LINE: &[u8] =
+        b"this server has a lot to say about nothing at all, and it says it often\n";
+    let mut stderr = std::io::stderr().lock();
+    while remaining > 0 {
+        let line = &LINE[LINE.len() - remaining.min(LINE.len())..];
+        if stderr.write_all(line).is_err() {
+            return;
+        }
+        remaining -= line.len();
+    }
 }

@@ -1,9 +1,9 @@
-//! Puts a text into everything that a server says, and takes it out of everything that it hears: so it plays its part as
-//! ever, and every name, message and value of it is hostile. What the protocol itself reads is left as it is.
+//! Inserts a text into all output of a server and removes it from all input: the server behaves as usual, but every
+//! name, message and value is hostile. Members that the protocol itself reads stay unchanged.
 
 use serde_json::{Map, Value};
 
-/// Members whose texts steer the protocol.
+/// Members that control the protocol.
 const PROTOCOL_MEMBERS: [&str; 19] = [
     "jsonrpc",
     "id",
@@ -25,12 +25,12 @@ const PROTOCOL_MEMBERS: [&str; 19] = [
     "x-mcp-header",
     "url",
 ];
-/// Members whose own members have names that a server makes up.
+/// Members whose keys are chosen by the server.
 const NAMED_BY_SERVER: [&str; 2] = ["properties", "structuredContent"];
-/// Where such names are left alone: a tool with hostile ones is not offered at all.
+/// The member whose keys stay unchanged: a tool with hostile argument names would be quarantined.
 const PLAIN_SCHEMA: &str = "inputSchema";
 
-/// A message on its way out.
+/// Taints an outgoing message.
 pub fn insert(bytes: Vec<u8>, taint: &str) -> Vec<u8> {
     match serde_json::from_slice(&bytes) {
         Ok(message) => tainted("", MemberNames::Hostile, message, taint).to_string().into_bytes(),
@@ -38,7 +38,7 @@ pub fn insert(bytes: Vec<u8>, taint: &str) -> Vec<u8> {
     }
 }
 
-/// A message on its way in.
+/// Removes the taint from an incoming message.
 pub fn remove(bytes: Vec<u8>, taint: &str) -> Vec<u8> {
     match serde_json::from_slice(&bytes) {
         Ok(message) => without_taint(message, taint).to_string().into_bytes(),
@@ -46,7 +46,7 @@ pub fn remove(bytes: Vec<u8>, taint: &str) -> Vec<u8> {
     }
 }
 
-/// What becomes of members' names.
+/// Whether keys are tainted.
 #[derive(Clone, Copy, PartialEq)]
 enum MemberNames {
     Hostile,
@@ -75,7 +75,7 @@ fn tainted(member: &str, names: MemberNames, value: Value, taint: &str) -> Value
     }
 }
 
-/// Near the beginning, where nothing cuts it off; a URI stays one.
+/// Inserts the taint near the start, where truncation does not remove it; keeps URIs valid.
 fn with_taint(text: &str, taint: &str) -> String {
     match (text.contains("://"), text.char_indices().nth(1)) {
         (false, Some((second, _))) => format!("{}{taint}{}", &text[..second], &text[second..]),
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_put_in_is_taken_out_again_and_the_protocol_stays_readable() {
+    fn the_taint_round_trips_and_the_protocol_stays_readable() {
         let message = json!({"jsonrpc": "2.0", "id": "a", "result": {"tools": [{
             "name": "echo", "uri": "a://b", "empty": "",
             "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},

@@ -1,19 +1,18 @@
-//! The same server inside a test: on a port of its own, with every request recorded.
+//! A scripted server inside a test, on its own port, with all requests recorded.
 
 use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::http::recorded_request::RecordedRequest;
 use crate::processes::wait_until;
 use crate::scripted::script::Script;
 use crate::scripted::{RunMode, RunningServer, Transport, spawn_server};
 
-pub use crate::scripted::RecordedRequest;
-
-/// How long a test waits for a request that has to come.
+/// The timeout for expected requests.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A server on a thread of its own. Dropping it ends it and every connection to it.
+/// A server on its own thread. Dropping it ends the server and every connection to it.
 #[derive(Debug)]
 pub struct ScriptedServer {
     running: RunningServer,
@@ -26,7 +25,7 @@ impl ScriptedServer {
         ScriptedServer::start(Transport::Http, script, 0)
     }
 
-    /// HTTP with server-sent events.
+    /// HTTP with SSE, the transport of 2024.
     pub fn sse(script: Script) -> ScriptedServer {
         ScriptedServer::start(Transport::Sse, script, 0)
     }
@@ -42,7 +41,7 @@ impl ScriptedServer {
         ScriptedServer { running, transport }
     }
 
-    /// Ends it and starts another at the same address, which knows nothing of what was before.
+    /// Replaces the server by a new one at the same address, without the old state.
     pub fn restart(self, script: Script) -> ScriptedServer {
         let ScriptedServer { running, transport } = self;
         let port = running.port;
@@ -50,17 +49,17 @@ impl ScriptedServer {
         ScriptedServer::start(transport, script, port)
     }
 
-    /// Where it is reached.
+    /// The URL.
     pub fn url(&self) -> &str {
         self.running.url()
     }
 
-    /// Every request so far, in order.
+    /// All requests so far, in order.
     pub fn requests(&self) -> Vec<RecordedRequest> {
         self.running.server.recorded()
     }
 
-    /// Waits until the requests are as they should be, and returns them. Panics after ten seconds.
+    /// Waits until the requests satisfy a condition, and returns them. Panics after ten seconds.
     #[track_caller]
     pub fn wait_for(&self, condition: impl Fn(&[RecordedRequest]) -> bool) -> Vec<RecordedRequest> {
         wait_until(REQUEST_TIMEOUT, "the requests came", || {
@@ -69,23 +68,23 @@ impl ScriptedServer {
         })
     }
 
-    /// How often each method and each tool was asked for, and what was cancelled: what the tool `count` returns.
+    /// The number of requests per method and tool, and the cancelled ones: the result of the tool `count`.
     pub fn counts(&self) -> Value {
         self.running.server.counts()
     }
 
-    /// Adds a tool and tells every client that listens; returns the tool's name.
+    /// Adds a tool and notifies all subscribed clients; returns the tool's name.
     pub fn change_tools(&self) -> String {
         self.running.server.change_tools()
     }
 
-    /// Tells every client that wants to hear it that a resource changed.
+    /// Notifies all subscribed clients that a resource changed.
     pub fn notify_resource_updated(&self, uri: &str) {
         let params = serde_json::json!({"uri": uri});
         self.running.server.notify_all("notifications/resources/updated", &params);
     }
 
-    /// Ends every modern subscription, with an answer to the request that opened it.
+    /// Ends every modern subscription with a response.
     pub fn end_subscriptions(&self) {
         self.running.server.end_subscriptions();
     }

@@ -1,21 +1,21 @@
-//! What the standing tools do when they are called.
+//! The behaviour of the built-in tools.
 
-use std::collections::BTreeMap;
+mod ask;
+
 use std::env;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::client_session::{ClientRequest, ClientSession, RequestFailure, add_unknown_content};
-use super::protocol::{RequestEra, RpcError};
-use super::server_state::{PendingInput, RunMode};
+use super::client_session::{ClientRequest, ClientSession};
+use super::protocol::{RequestEra, RequestFailure, RpcError};
+use super::server_state::RunMode;
 use super::{catalogue, response_quirks};
 use crate::scripted::quirk::Quirk;
-
-const ELICITATION_CREATE: &str = "elicitation/create";
-const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+use ask::{
+    ask_legacy, ask_modern, concurrent_elicitations, gated_by_url, talk, withdrawn_elicitation,
+};
 
 /// Calls a tool.
 pub async fn call_tool(
@@ -42,11 +42,9 @@ pub async fn call_tool(
             return Err(rpc_error.into());
         }
         "crash" => return Err(RequestFailure::Crash),
-        "ask" if arguments["kind"] == "gate" => gated(session)?,
-        "ask" if arguments["kind"] == "withdrawn" => {
-            cancelled_then_asked_again(session, call).await
-        }
-        "ask" if arguments["kind"] == "crowd" => hundred_requests(session, call).await,
+        "ask" if arguments["kind"] == "gate" => gated_by_url(session)?,
+        "ask" if arguments["kind"] == "withdrawn" => withdrawn_elicitation(session, call).await,
+        "ask" if arguments["kind"] == "crowd" => concurrent_elicitations(session, call).await,
         "ask" => match call.era {
             RequestEra::Legacy => ask_legacy(session, call).await,
             RequestEra::Modern => ask_modern(session, call)?,
@@ -79,7 +77,7 @@ pub async fn call_tool(
         }
         name => return Err(RpcError::invalid_params(format!("there is no tool `{name}`")).into()),
     };
-    add_unknown_content(server, &mut result);
+    response_quirks::add_unknown_content(server, &mut result);
     Ok(result)
 }
 
@@ -87,13 +85,13 @@ fn text_result(text: &str) -> Value {
     json!({"content": [{"type": "text", "text": text}]})
 }
 
-fn error_result(why: &str) -> Value {
-    json!({"content": [{"type": "text", "text": why}], "isError": true})
+fn error_result(message: &str) -> Value {
+    json!({"content": [{"type": "text", "text": message}], "isError": true})
 }
 
-/// A result for machines, with a text for the others.
-fn structured_and_text(structured: &Value, shown: &str) -> Value {
-    json!({"content": [{"type": "text", "text": shown}], "structuredContent": structured})
+/// A structured result with another text.
+fn structured_and_text(structured: &Value, text: &str) -> Value {
+    json!({"content": [{"type": "text", "text": text}], "structuredContent": structured})
 }
 
 fn structured_result(structured: &Value) -> Value {
@@ -124,72 +122,13 @@ async fn slow(call: &ClientRequest) -> Value {
     text_result(&format!("took {ms} ms"))
 }
 
-/// Says its text in progress and logs, and in a question where one is wanted, before it returns it.
-async fn talk(session: &Arc<ClientSession>, call: &ClientRequest) -> Result<Value, RpcError> {
-    let arguments = &call.params["arguments"];
-    let text = arguments["text"].as_str().unwrap_or_default();
-    let pending_inputs = &session.server.pending_inputs;
-    if let Some(state) = call.params["requestState"].as_str() {
-        let known = pending_inputs.lock().expect("nobody panics with it").remove(state);
-        known.ok_or_else(|| RpcError::invalid_params("`requestState` is not as it was given"))?;
-        return Ok(talk_result(text, &call.params["inputResponses"]["talk"]));
-    }
-    let meta = &call.params["_meta"];
-    let steps = count_or(&arguments["steps"], 1);
-    let pause = arguments["ms"].as_u64().unwrap_or(0) / u64::try_from(steps.max(1)).unwrap_or(1);
-    let notify = |method: &str, params: &Value| {
-        call.notifications
-            .send_message(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
-    };
-    // A modern server logs only for those who want it.
-    let logs = call.era == RequestEra::Legacy || !meta[LOG_LEVEL].is_null();
-    for step in 1..=steps {
-        tokio::time::sleep(Duration::from_millis(pause)).await;
-        if !meta["progressToken"].is_null() {
-            let params =
-                json!({"progressToken": meta["progressToken"], "progress": step, "message": text});
-            notify("notifications/progress", &params);
-        }
-        if logs {
-            let level = arguments["level"].as_str().unwrap_or("info");
-            let params = json!({"level": level, "logger": "talk", "data": text});
-            notify("notifications/message", &params);
-        }
-    }
-    if arguments["ask"] != true {
-        return Ok(talk_result(text, &Value::Null));
-    }
-    let elicit_params = name_form(text);
-    match call.era {
-        RequestEra::Legacy => match session
-            .send_request(&call.notifications, ELICITATION_CREATE, &elicit_params)
-            .await
-        {
-            Some(answer) => Ok(talk_result(text, &answer)),
-            None => Ok(error_result("nobody answered")),
-        },
-        RequestEra::Modern => {
-            let state = format!("{text} {}", session.server.next_id());
-            let round =
-                PendingInput { rounds_left: 1, request_id: call.id.clone(), responses: Vec::new() };
-            pending_inputs.lock().expect("nobody panics with it").insert(state.clone(), round);
-            let request = json!({"method": ELICITATION_CREATE, "params": elicit_params});
-            Ok(json!({"resultType": "input_required", "requestState": state,
-                      "inputRequests": {"talk": request}}))
-        }
-    }
-}
-
-fn talk_result(text: &str, answer: &Value) -> Value {
-    let answer = answer.get("result").unwrap_or(answer);
-    structured_result(&json!({"text": text, "answer": answer}))
-}
-
 fn whoami(session: &ClientSession, call: &ClientRequest) -> Value {
     let meta = &call.params["_meta"];
-    let opened = session.initialize_params();
+    let initialize_params = session.initialize_params();
     let (era, version, client) = match call.era {
-        RequestEra::Legacy => ("legacy", &opened["protocolVersion"], &opened["clientInfo"]),
+        RequestEra::Legacy => {
+            ("legacy", &initialize_params["protocolVersion"], &initialize_params["clientInfo"])
+        }
         RequestEra::Modern => {
             let version = &meta["io.modelcontextprotocol/protocolVersion"];
             ("modern", version, &meta["io.modelcontextprotocol/clientInfo"])
@@ -200,185 +139,7 @@ fn whoami(session: &ClientSession, call: &ClientRequest) -> Value {
            "client": client, "headers": call.headers})
 }
 
-/// Sends people to a page first. Somebody visits it by and by, of which everybody is told.
-fn gated(session: &Arc<ClientSession>) -> Result<Value, RpcError> {
-    let server = &session.server;
-    if server.is_gate_open.load(Ordering::Relaxed) {
-        return Ok(text_result("the gate is open"));
-    }
-    let gate_server = server.clone();
-    tokio::spawn(async move {
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        gate_server.is_gate_open.store(true, Ordering::Relaxed);
-        let params = json!({"elicitationId": "gate-1"});
-        gate_server.notify_all("notifications/elicitation/complete", &params);
-    });
-    let mut rpc_error = RpcError::new(-32042, "a page has to be visited first");
-    rpc_error.data = Some(json!({"elicitations": [{
-        "mode": "url", "message": "Open the gate.",
-        "url": "https://example.com/gate", "elicitationId": "gate-1",
-    }]}));
-    Err(rpc_error)
-}
-
-/// What is asked: a key for the answer, the method, the parameters.
-fn input_requests(arguments: &Value) -> Vec<(&'static str, &'static str, Value)> {
-    let form = json!({
-        "mode": "form", "message": "What is your name?",
-        "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
-    });
-    let url = json!({
-        "mode": "url", "message": "Sign there.",
-        "url": "https://example.com/sign", "elicitationId": "sign-1",
-    });
-    let sample = json!({
-        "messages": [{"role": "user", "content": {"type": "text", "text": "Say something."}}],
-        "maxTokens": 100,
-    });
-    let booking = json!({
-        "message": "A table for whom?",
-        "requestedSchema": {"type": "object", "required": ["name", "guests"], "properties": {
-            "name": {"type": "string", "title": "Your name", "minLength": 2},
-            "guests": {"type": "integer", "minimum": 1, "maximum": 12, "default": 2},
-            "seat": {"type": "string", "enum": ["in", "out"], "enumNames": ["Inside", "Outside"]},
-            "mail": {"type": "string", "format": "email"},
-            "news": {"type": "boolean", "default": false},
-        }},
-    });
-    let many: Map<String, Value> =
-        (0..100).map(|it| (format!("field_{it}"), json!({"type": "string"}))).collect();
-    let long = json!({"message": "A long form.",
-        "requestedSchema": {"type": "object", "properties": many}});
-    let unfit = json!({"message": "Defaults that do not fit.", "requestedSchema": {
-    "type": "object", "required": ["colour", "count"], "properties": {
-        "colour": {"type": "string", "enum": ["red", "green"], "default": "blue"},
-        "count": {"type": "integer", "minimum": 3, "default": "many"},
-        "mail": {"type": "string", "format": "email", "default": "nobody"},
-    }}});
-    let elicitation = ("elicitation", "elicitation/create", form);
-    let sampling = ("sampling", "sampling/createMessage", sample);
-    let roots = ("roots", "roots/list", Value::Null);
-    match arguments["kind"].as_str().unwrap_or("elicitation") {
-        "booking" => vec![("booking", "elicitation/create", booking)],
-        "long" => vec![("long", "elicitation/create", long)],
-        "unfit" => vec![("unfit", "elicitation/create", unfit)],
-        "url" => vec![("url", "elicitation/create", url)],
-        "sampling" => vec![sampling],
-        "roots" => vec![roots],
-        "all" => vec![elicitation, sampling, roots],
-        "nothing" => Vec::new(),
-        _ => vec![elicitation],
-    }
-}
-
-fn name_form(message: &str) -> Value {
-    let name =
-        json!({"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]});
-    json!({"message": message, "requestedSchema": name})
-}
-
-/// Asks, thinks better of it while somebody answers, and asks something else.
-async fn cancelled_then_asked_again(session: &Arc<ClientSession>, call: &ClientRequest) -> Value {
-    let first = name_form("The first question?");
-    let (id, response) = session.begin_request(&call.notifications, ELICITATION_CREATE, &first);
-    let cancel_after =
-        Duration::from_millis(call.params["arguments"]["ms"].as_u64().unwrap_or(1000));
-    if let Ok(Ok(answer)) = tokio::time::timeout(cancel_after, response).await {
-        return structured_result(&json!({"rounds": [{"first": answer["result"]}]}));
-    }
-    call.notifications.send_message(&json!({
-        "jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id},
-    }));
-    let second = name_form("The second question?");
-    match session.send_request(&call.notifications, ELICITATION_CREATE, &second).await {
-        Some(answer) => structured_result(&json!({"rounds": [{"second": answer["result"]}]})),
-        None => error_result("nobody answered"),
-    }
-}
-
-/// Asks a hundred things at once, and counts what comes of it.
-async fn hundred_requests(session: &Arc<ClientSession>, call: &ClientRequest) -> Value {
-    let begin = |number: usize| {
-        let elicit_params = name_form(&format!("Question {number}?"));
-        session.begin_request(&call.notifications, ELICITATION_CREATE, &elicit_params).1
-    };
-    let pending: Vec<_> = (0..100).map(begin).collect();
-    let mut actions: BTreeMap<String, usize> = BTreeMap::new();
-    for response in pending {
-        let answer = response.await.unwrap_or_default();
-        let action = answer["result"]["action"].as_str().unwrap_or("error");
-        *actions.entry(action.to_owned()).or_default() += 1;
-    }
-    structured_result(&json!(actions))
-}
-
-/// Asks in the legacy way: one request to the client after the other.
-async fn ask_legacy(session: &Arc<ClientSession>, call: &ClientRequest) -> Value {
-    let arguments = &call.params["arguments"];
-    let mut pending_inputs = Vec::new();
-    for _ in 0..count_or(&arguments["rounds"], 1) {
-        let mut answers = BTreeMap::new();
-        for (key, method, params) in input_requests(arguments) {
-            let Some(answer) = session.send_request(&call.notifications, method, &params).await
-            else {
-                return error_result("nobody answered");
-            };
-            let answer = match answer.get("result") {
-                Some(result) => result.clone(),
-                None => json!({"error": answer["error"]}),
-            };
-            answers.insert(key, answer);
-        }
-        pending_inputs.push(json!(answers));
-    }
-    structured_result(&json!({"rounds": pending_inputs}))
-}
-
-/// Asks in the modern way: the answer is what is needed, and the request comes again with it.
-fn ask_modern(session: &Arc<ClientSession>, call: &ClientRequest) -> Result<Value, RpcError> {
-    let server = &session.server;
-    let arguments = &call.params["arguments"];
-    let wanted = arguments["rounds"].as_u64().unwrap_or(1);
-    let mut round =
-        PendingInput { rounds_left: wanted, request_id: Value::Null, responses: Vec::new() };
-    if let Some(state) = call.params.get("requestState") {
-        let known = state
-            .as_str()
-            .and_then(|it| server.pending_inputs.lock().expect("nobody panics with it").remove(it));
-        round = known
-            .ok_or_else(|| RpcError::invalid_params("`requestState` is not as it was given"))?;
-        if round.request_id == call.id {
-            return Err(RpcError::new(-32600, "a retry has an id of its own"));
-        }
-        let responses = call.params.get("inputResponses").cloned().unwrap_or(json!({}));
-        if let Some((key, ..)) =
-            input_requests(arguments).iter().find(|it| responses[it.0].is_null())
-        {
-            return Err(RpcError::invalid_params(format!("`inputResponses` lacks `{key}`")));
-        }
-        round.responses.push(responses);
-        round.rounds_left -= 1;
-    } else if call.params.get("inputResponses").is_some() {
-        return Err(RpcError::invalid_params("`inputResponses` without `requestState`"));
-    }
-    if round.rounds_left == 0 {
-        return Ok(structured_result(&json!({"rounds": round.responses})));
-    }
-    round.request_id = call.id.clone();
-    // Nobody who takes this text apart and puts it together again gets it right by accident.
-    let state = format!("{}\u{e9}\"\\/\u{2028}\t+=%2F\u{1f511} ", server.next_id());
-    let mut result = json!({"resultType": "input_required", "requestState": state});
-    for (key, method, params) in input_requests(arguments) {
-        result["inputRequests"][key] = match params.is_null() {
-            true => json!({"method": method}),
-            false => json!({"method": method, "params": params}),
-        };
-    }
-    server.pending_inputs.lock().expect("nobody panics with it").insert(state, round);
-    Ok(result)
-}
-
-/// The tool's arguments that a header has to repeat, as header name and value.
+/// The header that must repeat one of the tool's arguments, with its value.
 pub fn param_header(params: &Value) -> Option<(&'static str, Option<String>)> {
     (params["name"] == "route").then(|| {
         let region = params["arguments"]["region"].as_str().map(str::to_owned);

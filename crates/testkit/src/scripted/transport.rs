@@ -1,8 +1,12 @@
-//! TODO facade
+//! How a scripted server is reached: stdio, streamable HTTP, the SSE transport of 2024 and WebSocket.
+//! `network` starts servers and is the only module that knows all network transports.
 
 pub(crate) mod http_body;
-pub(crate) mod http_sse_2024;
+mod http_session;
+mod http_sse_2024;
+mod http_state;
 pub(crate) mod network;
+pub(crate) mod process_quirks;
 pub(crate) mod stdio;
-pub(crate) mod streamable_http;
-pub(crate) mod websocket;
+mod streamable_http;
+mod websocket;

@@ -1,25 +1,25 @@
-//! What a terminal shows, as a picture: SVG with text that stays text. One screen, or several that follow each other.
+//! Screenshots of a terminal as SVG with selectable text: one screen, or an animation of several.
 
 use std::fmt::Write;
 use std::time::Duration;
 
 use vt100::{Cell, Color, Screen};
 
-/// How large a cell is, in the picture's own measure.
+/// The size of a cell in SVG units.
 const CELL_SIZE: (u32, u32) = (84, 180);
-/// What is left free around the screen.
+/// The margin around the screen.
 const MARGIN: u32 = 140;
-/// Where letters stand in a cell.
+/// The baseline of text in a cell.
 const BASELINE: u32 = 136;
 const BACKGROUND: &str = "#171b24";
 const FOREGROUND: &str = "#d7dce5";
-/// The sixteen colours that programs name by number, as they look on that ground.
+/// The 16 ANSI colours on this background.
 const ANSI_COLOURS: [&str; 16] = [
     "#2b3140", "#f07178", "#98c379", "#e5c07b", "#61afef", "#c792ea", "#56c8d8", "#c8cfdb",
     "#77819a", "#ff8b92", "#b5e08c", "#ffd58a", "#82c4ff", "#ddb0ff", "#7fe3f0", "#ffffff",
 ];
 
-/// A screen as it was at one moment.
+/// The screen at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Screenshot {
     columns: u32,
@@ -27,7 +27,7 @@ pub struct Screenshot {
     body: String,
 }
 
-/// How a stretch of cells looks.
+/// The style of a run of cells.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct CellStyle {
     foreground: String,
@@ -36,7 +36,7 @@ struct CellStyle {
 }
 
 impl Screenshot {
-    /// Looks at a screen.
+    /// Captures a screen.
     pub(crate) fn capture(screen: &Screen) -> Screenshot {
         let (rows, columns) = screen.size();
         let mut body = String::new();
@@ -56,23 +56,23 @@ impl Screenshot {
                     }
                     column += 1;
                 }
-                let place = (u32::from(start), u32::from(row), u32::from(column - start));
-                cell_style.write(&mut body, place, &text);
+                let position = (u32::from(start), u32::from(row), u32::from(column - start));
+                cell_style.write(&mut body, position, &text);
             }
         }
         Screenshot { columns: columns.get().into(), rows: rows.get().into(), body }
     }
 
-    /// The picture of it.
+    /// The screenshot as SVG.
     pub fn to_svg(&self) -> String {
         self.svg_document("", &self.body)
     }
 
-    /// A picture that shows one after the other, each for its time, again and again. All are of one size.
+    /// An animated SVG that repeats the screenshots, each for its time. All have the same size.
     ///
     /// # Panics
     ///
-    /// Panics where there are none.
+    /// Panics if there are no screenshots.
     pub fn to_animated_svg(screenshots: &[(Screenshot, Duration)]) -> String {
         let all: u128 = screenshots.iter().map(|(_, time)| time.as_millis()).sum();
         let percent =
@@ -91,7 +91,7 @@ impl Screenshot {
             let _infallible = writeln!(body, "<g id=\"f{number}\">\n{}</g>", screenshot.body);
         }
         let (first, _) = screenshots.first().expect("a film has pictures");
-        // Who wants nothing to move sees the last one.
+        // With reduced motion, only the last one is visible.
         let last = screenshots.len() - 1;
         let _infallible = writeln!(
             style,
@@ -147,14 +147,14 @@ impl CellStyle {
                 "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" fill=\"{background}\"/>"
             );
         }
-        // What is only space is not written, at the ends of a stretch neither.
-        let shown = text.trim_end();
-        let begins = shown.trim_start();
+        // Leading and trailing spaces of a run are not written.
+        let trimmed = text.trim_end();
+        let begins = trimmed.trim_start();
         if begins.is_empty() {
             return;
         }
-        let skipped = u32::try_from(shown.len() - begins.len()).unwrap_or(0);
-        let trailing = u32::try_from(text.len() - shown.len()).unwrap_or(0);
+        let skipped = u32::try_from(trimmed.len() - begins.len()).unwrap_or(0);
+        let trailing = u32::try_from(text.len() - trimmed.len()).unwrap_or(0);
         let x = x + skipped * CELL_SIZE.0;
         let length = (cells - skipped - trailing) * CELL_SIZE.0;
         let fill = if self.foreground == FOREGROUND {
@@ -176,12 +176,12 @@ fn escape_xml(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// A colour as SVG says it; nothing for the terminal's own.
+/// The SVG colour; `None` for the terminal's default.
 fn svg_colour(colour: Color) -> Option<String> {
     match colour {
         Color::Default => None,
         Color::Idx(number @ 0..=15) => Some(ANSI_COLOURS[usize::from(number)].to_owned()),
-        // A cube of six steps a side, then greys: xterm's table.
+        // xterm's table: a 6×6×6 cube, then greys.
         Color::Idx(number @ 16..=231) => {
             let step = |it: u8| if it == 0 { 0 } else { 55 + it * 40 };
             let number = number - 16;

@@ -1,4 +1,4 @@
-//! What the clients of all transports have in common, and the messages they send.
+//! The common part of the test clients of all transports, and the messages they send.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 pub const TIMEOUT: Duration = Duration::from_secs(5);
 pub const MODERN_VERSION: &str = "2026-07-28";
 
-/// Somebody who talks to the server.
+/// A test client.
 pub trait Client {
     fn send(&mut self, message: &Value);
     /// The next message from the server.
     fn next(&mut self) -> Value;
 
-    /// Sends a request and returns its answer; what comes before it has to be a notification.
+    /// Sends a request and returns its response; only notifications may come before it.
     fn call(&mut self, id: u64, method: &str, params: Value) -> Value {
         self.send(&request(id, method, params));
         self.response_to(id)
@@ -25,23 +25,23 @@ pub trait Client {
             if message["id"] == id {
                 return message;
             }
-            assert!(message.get("id").is_none(), "somebody else's: {message}");
+            assert!(message.get("id").is_none(), "another response: {message}");
         }
     }
 
-    /// Calls a tool in the legacy way and returns its result.
+    /// Calls a tool in the legacy era and returns its result.
     fn tool(&mut self, id: u64, name: &str, arguments: Value) -> Value {
         let params = json!({"name": name, "arguments": arguments});
         self.call(id, "tools/call", params)["result"].clone()
     }
 
-    /// Calls a tool in the modern way and returns its result.
+    /// Calls a tool in the modern era and returns its result.
     fn modern_tool(&mut self, id: u64, name: &str, arguments: Value) -> Value {
         let params = with_modern_meta(json!({"name": name, "arguments": arguments}));
         self.call(id, "tools/call", params)["result"].clone()
     }
 
-    /// Goes through `initialize` and returns its result.
+    /// Sends `initialize` and returns its result.
     fn open(&mut self) -> Value {
         let result = self.call(1, "initialize", initialize_params("2025-11-25"))["result"].clone();
         self.send(&notification("notifications/initialized", json!({})));
@@ -57,14 +57,14 @@ pub fn notification(method: &str, params: Value) -> Value {
     json!({"jsonrpc": "2.0", "method": method, "params": params})
 }
 
-/// The parameters of `initialize`.
+/// The params of `initialize`.
 pub fn initialize_params(version: &str) -> Value {
     let capabilities = json!({"elicitation": {}, "sampling": {}, "roots": {}});
     let client = json!({"name": "by hand", "version": "1"});
     json!({"protocolVersion": version, "capabilities": capabilities, "clientInfo": client})
 }
 
-/// Parameters with what the modern era wants in each request.
+/// Params with the `_meta` that the modern era requires.
 pub fn with_modern_meta(mut params: Value) -> Value {
     let meta = &mut params["_meta"];
     meta["io.modelcontextprotocol/protocolVersion"] = json!(MODERN_VERSION);
@@ -79,7 +79,7 @@ pub fn text(result: &Value) -> &str {
     result["content"][0]["text"].as_str().expect("the result has a text")
 }
 
-/// Names of what a list holds.
+/// The names in a list.
 pub fn names(list: &Value) -> Vec<&str> {
     list.as_array()
         .expect("it is a list")

@@ -1,4 +1,4 @@
-//! An account's connectors: listed page by page, reached through the proxy, and only with the token of the day.
+//! The connector account: listed in pages, reached through the proxy, and only with the current token.
 
 use testkit::ConnectorService;
 use testkit::connector_account::Connector;
@@ -7,7 +7,7 @@ use crate::http_client::http_request;
 use crate::oauth_client::initialize;
 
 #[test]
-fn connectors_are_listed_in_pages_to_whoever_has_the_token() {
+fn connectors_are_listed_in_pages_with_a_valid_token() {
     let connectors = ["Mail", "Chat", "Files of Ours"].map(Connector::new);
     let account = ConnectorService::start(&connectors, 2).expect("it starts");
     assert_eq!(http_request("GET", &account.url(), &[], "").status, 401);
@@ -27,7 +27,7 @@ fn connectors_are_listed_in_pages_to_whoever_has_the_token() {
 }
 
 #[test]
-fn a_connector_answers_through_the_proxy_until_the_token_changes() {
+fn a_connector_responds_through_the_proxy_until_the_token_changes() {
     let account = ConnectorService::start(&[Connector::new("Mail")], 10).expect("it starts");
     let bearer = format!("Bearer {}", account.bearer_token());
     let mut list = http_request("GET", &account.url(), &[("authorization", &bearer)], "");

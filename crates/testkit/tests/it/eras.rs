@@ -1,4 +1,4 @@
-//! Both eras over every transport: the same conversation each time.
+//! Both eras over every transport, with the same exchange each time.
 
 use serde_json::{Value, json};
 use testkit::{ResponseFormat, Script, ScriptedServer};
@@ -30,8 +30,8 @@ fn check_legacy(client: &mut dyn Client) {
     assert_eq!(text(&client.tool(4, "echo", json!({"text": "hé"}))), "hé");
     check_progress(client, json!({}));
     check_legacy_input(client);
-    let who = client.tool(8, "whoami", json!({}))["structuredContent"].clone();
-    assert_eq!((&who["era"], &who["client"]["name"]), (&json!("legacy"), &json!("by hand")));
+    let whoami = client.tool(8, "whoami", json!({}))["structuredContent"].clone();
+    assert_eq!((&whoami["era"], &whoami["client"]["name"]), (&json!("legacy"), &json!("by hand")));
     let counts = client.tool(9, "count", json!({}))["structuredContent"].clone();
     assert_eq!(counts["tools"], json!({"ask": 1, "count": 1, "echo": 1, "slow": 1, "whoami": 1}));
     assert_eq!(
@@ -60,13 +60,13 @@ fn check_legacy_input(client: &mut dyn Client) {
         ("sampling/createMessage", json!({"role": "assistant"})),
         ("roots/list", json!({"roots": []})),
     ] {
-        let question = client.next();
-        assert_eq!(question["method"], method);
-        client.send(&json!({"jsonrpc": "2.0", "id": question["id"], "result": result}));
+        let server_request = client.next();
+        assert_eq!(server_request["method"], method);
+        client.send(&json!({"jsonrpc": "2.0", "id": server_request["id"], "result": result}));
     }
-    let answers = client.response_to(6)["result"]["structuredContent"]["rounds"][0].clone();
-    assert_eq!(answers["elicitation"]["content"]["name"], "Ada");
-    assert_eq!(answers["roots"], json!({"roots": []}));
+    let responses = client.response_to(6)["result"]["structuredContent"]["rounds"][0].clone();
+    assert_eq!(responses["elicitation"]["content"]["name"], "Ada");
+    assert_eq!(responses["roots"], json!({"roots": []}));
 }
 
 #[track_caller]
@@ -86,8 +86,8 @@ fn check_modern(client: &mut dyn Client) {
     assert_eq!((text(&echo), &echo["resultType"]), ("hé", &json!("complete")));
     check_progress(client, with_modern_meta(json!({}))["_meta"].clone());
     check_modern_input(client);
-    let who = client.modern_tool(8, "whoami", json!({}))["structuredContent"].clone();
-    assert_eq!((&who["era"], &who["client"]["name"]), (&json!("modern"), &json!("by hand")));
+    let whoami = client.modern_tool(8, "whoami", json!({}))["structuredContent"].clone();
+    assert_eq!((&whoami["era"], &whoami["client"]["name"]), (&json!("modern"), &json!("by hand")));
 }
 
 fn check_modern_input(client: &mut dyn Client) {
@@ -151,7 +151,7 @@ fn the_modern_era_works_over_websocket() {
 }
 
 #[test]
-fn a_server_of_both_eras_speaks_whichever_is_spoken_to_it() {
+fn a_server_of_both_eras_responds_in_the_clients_era() {
     let test_server = ScriptedServer::http(script(Script::both()));
     check_modern(&mut HttpClient::new(test_server.url()));
     assert_eq!(HttpClient::new(test_server.url()).open()["protocolVersion"], "2025-11-25");
@@ -162,7 +162,7 @@ fn a_server_of_both_eras_speaks_whichever_is_spoken_to_it() {
 }
 
 #[test]
-fn without_sessions_the_legacy_era_takes_every_request_as_it_comes() {
+fn without_sessions_legacy_requests_are_stateless() {
     let test_server = ScriptedServer::http(script(Script::legacy()).without_sessions());
     let mut client = HttpClient::new(test_server.url());
     check_legacy(&mut client);
@@ -172,7 +172,7 @@ fn without_sessions_the_legacy_era_takes_every_request_as_it_comes() {
 }
 
 #[test]
-fn documents_answer_as_streams_do() {
+fn json_responses_match_event_streams() {
     for (script, is_modern) in [(Script::legacy(), false), (Script::modern(), true)] {
         let test_server = ScriptedServer::http(script.response_format(ResponseFormat::Json));
         let mut client = HttpClient::new(test_server.url());
@@ -189,7 +189,7 @@ fn documents_answer_as_streams_do() {
 }
 
 #[test]
-fn each_era_refuses_the_other_in_its_own_words() {
+fn each_era_rejects_the_other_with_its_own_error() {
     let mut legacy = StdioClient::start(&Script::legacy());
     let probe = legacy.call(1, "server/discover", with_modern_meta(json!({})));
     assert_eq!(probe["error"]["code"], -32601);
@@ -217,17 +217,17 @@ fn each_era_refuses_the_other_in_its_own_words() {
 }
 
 #[test]
-fn the_version_asked_for_is_taken_if_it_is_spoken_and_the_newest_otherwise() {
+fn the_requested_version_is_used_if_supported_otherwise_the_newest() {
     let script = Script::legacy().versions(&["2024-11-05", "2025-06-18"]);
-    for (wanted, given) in [("2024-11-05", "2024-11-05"), ("2025-11-25", "2025-06-18")] {
+    for (requested, negotiated) in [("2024-11-05", "2024-11-05"), ("2025-11-25", "2025-06-18")] {
         let mut lines = StdioClient::start(&script);
-        let result = lines.call(1, "initialize", initialize_params(wanted))["result"].clone();
-        assert_eq!(result["protocolVersion"], given);
+        let result = lines.call(1, "initialize", initialize_params(requested))["result"].clone();
+        assert_eq!(result["protocolVersion"], negotiated);
     }
 }
 
 #[test]
-fn news_reach_whoever_listens_in_the_modern_era_and_everybody_in_the_legacy_one() {
+fn notifications_reach_modern_subscribers_and_all_legacy_clients() {
     let mut lines = StdioClient::start(&Script::legacy());
     lines.open();
     lines.send(&request(2, "tools/call", json!({"name": "change_tools"})));
@@ -237,17 +237,17 @@ fn news_reach_whoever_listens_in_the_modern_era_and_everybody_in_the_legacy_one(
     assert_eq!(names(&tools["tools"]).last(), Some(&"added_0"));
 
     let mut lines = StdioClient::start(&Script::modern());
-    let wants = with_modern_meta(json!({"notifications": {"toolsListChanged": true}}));
-    lines.send(&request(7, "subscriptions/listen", wants));
+    let params = with_modern_meta(json!({"notifications": {"toolsListChanged": true}}));
+    lines.send(&request(7, "subscriptions/listen", params));
     let meta = json!({"io.modelcontextprotocol/subscriptionId": 7});
     let first = lines.next();
     assert_eq!(first["method"], "notifications/subscriptions/acknowledged");
     assert_eq!(first["params"]["_meta"], meta);
     assert_eq!(first["params"]["notifications"], json!({"toolsListChanged": true}));
     lines.send(&request(8, "tools/call", with_modern_meta(json!({"name": "change_tools"}))));
-    let news = lines.next();
-    assert_eq!(news["method"], "notifications/tools/list_changed");
-    assert_eq!(news["params"]["_meta"], meta);
+    let notification = lines.next();
+    assert_eq!(notification["method"], "notifications/tools/list_changed");
+    assert_eq!(notification["params"]["_meta"], meta);
     lines.response_to(8);
     lines.send(&request(9, "tools/call", with_modern_meta(json!({"name": "end_listening"}))));
     let mut ids = [lines.next()["id"].clone(), lines.next()["id"].clone()];
@@ -256,10 +256,10 @@ fn news_reach_whoever_listens_in_the_modern_era_and_everybody_in_the_legacy_one(
 }
 
 #[test]
-fn a_subscription_that_is_cancelled_hears_nothing_more() {
+fn a_cancelled_subscription_gets_no_notifications() {
     let mut lines = StdioClient::start(&Script::modern());
-    let wants = with_modern_meta(json!({"notifications": {"toolsListChanged": true}}));
-    lines.send(&request(7, "subscriptions/listen", wants));
+    let params = with_modern_meta(json!({"notifications": {"toolsListChanged": true}}));
+    lines.send(&request(7, "subscriptions/listen", params));
     lines.next();
     lines.send(&notification("notifications/cancelled", json!({"requestId": 7})));
     let result = lines.modern_tool(8, "count", json!({}));

@@ -1,4 +1,4 @@
-//! Streamable HTTP, the older SSE and WebSocket, as far as they differ from lines.
+//! Streamable HTTP, the SSE transport of 2024 and WebSocket, as far as they differ from stdio.
 
 use serde_json::{Value, json};
 use testkit::{ResponseFormat, Script, ScriptedServer};
@@ -17,7 +17,7 @@ fn a_session_is_opened_required_and_ended() {
     let list = request(2, "tools/list", json!({}));
     let mut without = post(server.url(), None, &list);
     assert_eq!((without.status, &without.json()["error"]["code"]), (400, &json!(-32000)));
-    let mut unknown = post(server.url(), Some("somebody's"), &list);
+    let mut unknown = post(server.url(), Some("unknown"), &list);
     assert_eq!((unknown.status, &unknown.json()["error"]["code"]), (404, &json!(-32001)));
     assert_eq!(post(server.url(), Some(client.session()), &list).status, 200);
     let headers = [("mcp-session-id", client.session())];
@@ -26,7 +26,7 @@ fn a_session_is_opened_required_and_ended() {
 }
 
 #[test]
-fn a_probe_of_the_modern_era_is_turned_away_by_a_legacy_server() {
+fn a_legacy_server_rejects_a_modern_probe() {
     let server = ScriptedServer::http(Script::legacy());
     let probe = request(1, "server/discover", with_modern_meta(json!({})));
     let mut reply = post_modern(server.url(), &probe);
@@ -34,7 +34,7 @@ fn a_probe_of_the_modern_era_is_turned_away_by_a_legacy_server() {
 }
 
 #[test]
-fn requests_that_are_not_as_the_specification_has_them_are_refused() {
+fn requests_that_violate_the_specification_are_rejected() {
     let server = ScriptedServer::http(Script::legacy());
     let body = request(1, "initialize", initialize_params("2025-11-25")).to_string();
     let status = |headers: &[(&str, &str)], body: &str| {
@@ -52,7 +52,7 @@ fn requests_that_are_not_as_the_specification_has_them_are_refused() {
 }
 
 #[test]
-fn news_come_over_the_standing_stream_and_come_again_when_they_were_missed() {
+fn notifications_come_over_the_get_stream_and_are_replayed() {
     let server = ScriptedServer::http(Script::legacy());
     let mut client = HttpClient::new(server.url());
     client.open();
@@ -66,11 +66,11 @@ fn news_come_over_the_standing_stream_and_come_again_when_they_were_missed() {
     let mut again = client.open_get_stream(first.id.as_deref());
     let ids: Vec<Option<String>> = (0..2).map(|_| again.event().unwrap().unwrap().id).collect();
     assert_eq!(ids, [Some("standing/2".to_owned()), Some("standing/3".to_owned())]);
-    assert_eq!(client.open_get_stream(Some("nobody/7")).status, 400);
+    assert_eq!(client.open_get_stream(Some("unknown/7")).status, 400);
 }
 
 #[test]
-fn with_documents_questions_come_over_the_standing_stream() {
+fn with_json_responses_server_requests_come_over_the_get_stream() {
     let server = ScriptedServer::http(Script::legacy().response_format(ResponseFormat::Json));
     let mut client = HttpClient::new(server.url());
     client.open();
@@ -78,16 +78,17 @@ fn with_documents_questions_come_over_the_standing_stream() {
     let url = server.url().to_owned();
     let call = request(2, "tools/call", json!({"name": "ask"}));
     let asking = std::thread::spawn(move || post(&url, Some(&session), &call).json());
-    let question = client.open_get_stream(None).message();
-    assert_eq!(question["method"], "elicitation/create");
-    client.send(&json!({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "cancel"}}));
-    let answer = asking.join().unwrap();
-    let rounds = &answer["result"]["structuredContent"]["rounds"];
+    let elicitation = client.open_get_stream(None).message();
+    assert_eq!(elicitation["method"], "elicitation/create");
+    client
+        .send(&json!({"jsonrpc": "2.0", "id": elicitation["id"], "result": {"action": "cancel"}}));
+    let response = asking.join().unwrap();
+    let rounds = &response["result"]["structuredContent"]["rounds"];
     assert_eq!(*rounds, json!([{"elicitation": {"action": "cancel"}}]));
 }
 
 #[test]
-fn the_modern_era_has_no_sessions_and_no_standing_stream() {
+fn the_modern_era_has_no_sessions_and_no_get_stream() {
     let server = ScriptedServer::http(Script::modern());
     let reply =
         post_modern(server.url(), &request(1, "server/discover", with_modern_meta(json!({}))));
@@ -99,8 +100,8 @@ fn the_modern_era_has_no_sessions_and_no_standing_stream() {
     assert_eq!(post_modern(server.url(), &note).status, 202);
 }
 
-/// Posts a modern call with these headers besides the usual ones.
-fn refusal(server: &ScriptedServer, message: &Value, headers: &[(&str, &str)]) -> (u16, Value) {
+/// Posts a modern call with additional headers.
+fn rejection(server: &ScriptedServer, message: &Value, headers: &[(&str, &str)]) -> (u16, Value) {
     let headers = [&[ACCEPT, JSON], headers].concat();
     let mut reply = http_request("POST", server.url(), &headers, &message.to_string());
     match reply.header("content-type") {
@@ -110,24 +111,24 @@ fn refusal(server: &ScriptedServer, message: &Value, headers: &[(&str, &str)]) -
 }
 
 #[test]
-fn headers_of_the_modern_era_say_what_the_body_says() {
+fn modern_headers_must_match_the_body() {
     let server = ScriptedServer::http(Script::modern());
     let version = ("mcp-protocol-version", MODERN_VERSION);
     let method = ("mcp-method", "tools/call");
     let call = request(1, "tools/call", with_modern_meta(json!({"name": "echo", "arguments": {}})));
     let mismatch = (400, json!(-32020));
-    assert_eq!(refusal(&server, &call, &[]), mismatch);
-    assert_eq!(refusal(&server, &call, &[version]), mismatch);
-    assert_eq!(refusal(&server, &call, &[version, method]), mismatch);
-    assert_eq!(refusal(&server, &call, &[version, method, ("mcp-name", "add")]), mismatch);
+    assert_eq!(rejection(&server, &call, &[]), mismatch);
+    assert_eq!(rejection(&server, &call, &[version]), mismatch);
+    assert_eq!(rejection(&server, &call, &[version, method]), mismatch);
+    assert_eq!(rejection(&server, &call, &[version, method, ("mcp-name", "add")]), mismatch);
     let twice = [version, method, ("mcp-name", "echo"), ("mcp-name", "echo")];
-    assert_eq!(refusal(&server, &call, &twice), mismatch);
+    assert_eq!(rejection(&server, &call, &twice), mismatch);
     let older = ("mcp-protocol-version", "2025-11-25");
-    assert_eq!(refusal(&server, &call, &[older, method, ("mcp-name", "echo")]), mismatch);
+    assert_eq!(rejection(&server, &call, &[older, method, ("mcp-name", "echo")]), mismatch);
     let right = [version, method, ("mcp-name", "echo")];
-    assert_eq!(refusal(&server, &call, &right), (200, Value::Null));
+    assert_eq!(rejection(&server, &call, &right), (200, Value::Null));
     let encoded = [version, method, ("mcp-name", "=?base64?ZWNobw==?=")];
-    assert_eq!(refusal(&server, &call, &encoded), (200, Value::Null));
+    assert_eq!(rejection(&server, &call, &encoded), (200, Value::Null));
 }
 
 #[test]
@@ -143,20 +144,20 @@ fn an_argument_may_have_to_be_repeated_in_a_header() {
     };
     let with = |region| [&usual[..], &[("mcp-param-region", region)]].concat();
     let there = call(json!({"region": "north"}));
-    assert_eq!(refusal(&server, &there, &usual), (400, json!(-32020)));
-    assert_eq!(refusal(&server, &there, &with("south")), (400, json!(-32020)));
-    assert_eq!(refusal(&server, &there, &with("north")), (200, Value::Null));
-    assert_eq!(refusal(&server, &call(json!({})), &usual), (200, Value::Null));
-    assert_eq!(refusal(&server, &call(json!({})), &with("north")), (400, json!(-32020)));
+    assert_eq!(rejection(&server, &there, &usual), (400, json!(-32020)));
+    assert_eq!(rejection(&server, &there, &with("south")), (400, json!(-32020)));
+    assert_eq!(rejection(&server, &there, &with("north")), (200, Value::Null));
+    assert_eq!(rejection(&server, &call(json!({})), &usual), (200, Value::Null));
+    assert_eq!(rejection(&server, &call(json!({})), &with("north")), (400, json!(-32020)));
 }
 
 #[test]
-fn refusals_of_the_modern_era_have_statuses() {
+fn modern_rejections_have_http_statuses() {
     let server = ScriptedServer::http(Script::modern());
     let check = |message: Value, version: &str, expected: (u16, i64)| {
         let method = message["method"].as_str().unwrap();
         let headers = [("mcp-protocol-version", version), ("mcp-method", method)];
-        let found = refusal(&server, &message, &headers);
+        let found = rejection(&server, &message, &headers);
         assert_eq!(found, (expected.0, json!(expected.1)));
     };
     check(request(1, "ping", with_modern_meta(json!({}))), MODERN_VERSION, (404, -32601));
@@ -170,23 +171,23 @@ fn refusals_of_the_modern_era_have_statuses() {
 #[test]
 fn a_subscription_over_http_is_a_request_that_stays_open() {
     let server = ScriptedServer::http(Script::modern().response_format(ResponseFormat::Json));
-    let wants = with_modern_meta(json!({"notifications": {"toolsListChanged": true}}));
-    let mut reply = post_modern(server.url(), &request(5, "subscriptions/listen", wants));
+    let params = with_modern_meta(json!({"notifications": {"toolsListChanged": true}}));
+    let mut reply = post_modern(server.url(), &request(5, "subscriptions/listen", params));
     assert_eq!(reply.message()["method"], "notifications/subscriptions/acknowledged");
     assert_eq!(server.change_tools(), "added_0");
-    let news = reply.message();
-    assert_eq!(news["method"], "notifications/tools/list_changed");
-    assert_eq!(news["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], 5);
+    let notification = reply.message();
+    assert_eq!(notification["method"], "notifications/tools/list_changed");
+    assert_eq!(notification["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], 5);
     server.end_subscriptions();
     assert_eq!(reply.message()["id"], 5);
     assert_eq!(reply.event().unwrap(), None);
 }
 
 #[test]
-fn clients_with_the_same_ids_do_not_disturb_each_other() {
+fn clients_with_the_same_request_ids_are_independent() {
     let server = ScriptedServer::http(Script::modern());
-    let wants = with_modern_meta(json!({"notifications": {"toolsListChanged": true}}));
-    let listen = || post_modern(server.url(), &request(1, "subscriptions/listen", wants.clone()));
+    let params = with_modern_meta(json!({"notifications": {"toolsListChanged": true}}));
+    let listen = || post_modern(server.url(), &request(1, "subscriptions/listen", params.clone()));
     let (mut one, mut other) = (listen(), listen());
     one.message();
     other.message();
@@ -201,8 +202,8 @@ fn clients_with_the_same_ids_do_not_disturb_each_other() {
 fn every_request_is_recorded() {
     let server = ScriptedServer::http(Script::modern());
     let call = request(1, "tools/call", with_modern_meta(json!({"name": "whoami"})));
-    let who = post_modern(server.url(), &call).message();
-    let seen = &who["result"]["structuredContent"]["headers"];
+    let whoami = post_modern(server.url(), &call).message();
+    let seen = &whoami["result"]["structuredContent"]["headers"];
     assert_eq!(seen["mcp-name"], "whoami");
     let requests = server.wait_for(|it| !it.is_empty());
     let [one] = requests.as_slice() else { panic!("{requests:?}") };
@@ -212,7 +213,7 @@ fn every_request_is_recorded() {
 }
 
 #[test]
-fn a_server_that_is_dropped_is_gone_and_another_takes_its_place() {
+fn a_dropped_server_can_be_replaced_at_its_port() {
     let server = ScriptedServer::http(Script::legacy());
     let mut client = HttpClient::new(server.url());
     client.open();
@@ -230,7 +231,7 @@ fn a_server_that_is_dropped_is_gone_and_another_takes_its_place() {
 }
 
 #[test]
-fn the_older_transport_takes_messages_beside_its_stream_only() {
+fn the_sse_transport_takes_messages_only_at_its_endpoint() {
     let server = ScriptedServer::sse(Script::legacy());
     assert_eq!(http_request("POST", server.url(), &[JSON], "{}").status, 405);
     let stray = server.url().replace("/sse", "/messages?session=none");
@@ -251,8 +252,8 @@ fn a_websocket_has_its_subprotocol_and_is_recorded() {
     let tools = client.call(2, "tools/list", json!({}))["result"].clone();
     assert!(names(&tools["tools"]).contains(&"echo"));
     assert_eq!(text(&client.tool(3, "echo", json!({"text": "a"}))), "a");
-    let asked: Vec<String> =
+    let methods: Vec<String> =
         server.requests().iter().filter_map(|it| it.rpc_method().map(str::to_owned)).collect();
     let expected = ["initialize", "notifications/initialized", "tools/list", "tools/call"];
-    assert_eq!(asked, expected);
+    assert_eq!(methods, expected);
 }

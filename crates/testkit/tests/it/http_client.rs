@@ -1,4 +1,4 @@
-//! A client of HTTP, down to the socket.
+//! An HTTP client on plain sockets.
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::client::{Client, MODERN_VERSION, TIMEOUT};
 
-/// An answer, its body still to be read.
+/// A response whose body is not read yet.
 pub struct HttpResponse {
     pub status: u16,
     pub headers: Vec<(String, String)>,
@@ -17,15 +17,15 @@ pub struct HttpResponse {
     left: RemainingBody,
 }
 
-/// How much of the body is to come.
+/// How much of the body remains.
 enum RemainingBody {
     Bytes(usize),
-    /// So much of this chunk, then others.
+    /// The rest of this chunk, then others.
     Chunk(usize),
     Nothing,
 }
 
-/// One event of a stream.
+/// An event of a stream.
 #[derive(Debug, PartialEq, Eq)]
 pub struct SseEvent {
     pub id: Option<String>,
@@ -33,12 +33,12 @@ pub struct SseEvent {
     pub data: String,
 }
 
-/// Sends a request; `url` has a port.
+/// Sends a request; `url` must have a port.
 pub fn http_request(method: &str, url: &str, headers: &[(&str, &str)], body: &str) -> HttpResponse {
     HttpResponse::read(BufReader::new(write_request(method, url, headers, body)))
 }
 
-/// Sends a request, and returns whatever comes before the connection ends.
+/// Sends a request and returns all bytes until the connection ends.
 pub fn raw_exchange(
     method: &str,
     url: &str,
@@ -86,7 +86,7 @@ impl HttpResponse {
         self.headers.iter().find(|(it, _)| it == name).map(|(_, value)| value.as_str())
     }
 
-    /// Does nothing come for a while?
+    /// Whether nothing arrives for a while.
     pub fn is_silent(&mut self, ms: u64) -> bool {
         let timeout = Some(Duration::from_millis(ms));
         self.stream.get_ref().set_read_timeout(timeout).expect("a timeout can be set");
@@ -94,7 +94,7 @@ impl HttpResponse {
         came.is_err_and(|it| it.kind() == io::ErrorKind::WouldBlock)
     }
 
-    /// The next byte of the body; nothing at its proper end.
+    /// The next byte of the body; `None` at its proper end.
     fn byte(&mut self) -> io::Result<Option<u8>> {
         if let RemainingBody::Chunk(0) = self.left {
             let size = usize::from_str_radix(&try_line(&mut self.stream)?, 16);
@@ -117,7 +117,7 @@ impl HttpResponse {
         Ok(Some(byte[0]))
     }
 
-    /// The whole body, or an error where it breaks off.
+    /// The whole body, or an error if it is incomplete.
     pub fn body(&mut self) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         while let Some(byte) = self.byte()? {
@@ -130,7 +130,7 @@ impl HttpResponse {
         serde_json::from_slice(&self.body().expect("the body is whole")).expect("it is JSON")
     }
 
-    /// The next event; nothing at the proper end of the stream.
+    /// The next event; `None` at the proper end of the stream.
     pub fn event(&mut self) -> io::Result<Option<SseEvent>> {
         let mut event = SseEvent { id: None, name: "message".to_owned(), data: String::new() };
         let mut has_data = false;
@@ -178,13 +178,13 @@ fn try_line(stream: &mut impl BufRead) -> io::Result<String> {
 }
 
 fn line(stream: &mut impl BufRead) -> String {
-    try_line(stream).expect("the server answers")
+    try_line(stream).expect("the server responds")
 }
 
 pub const ACCEPT: (&str, &str) = ("accept", "application/json, text/event-stream");
 pub const JSON: (&str, &str) = ("content-type", "application/json");
 
-/// Posts a message in the legacy way.
+/// Posts a message in the legacy era.
 pub fn post(url: &str, session: Option<&str>, message: &Value) -> HttpResponse {
     let mut headers = vec![ACCEPT, JSON];
     if let Some(session) = session {
@@ -193,12 +193,12 @@ pub fn post(url: &str, session: Option<&str>, message: &Value) -> HttpResponse {
     http_request("POST", url, &headers, &message.to_string())
 }
 
-/// Posts a message in the modern way, with all headers that it needs.
+/// Posts a message in the modern era, with all required headers.
 pub fn post_modern(url: &str, message: &Value) -> HttpResponse {
     HttpResponse::read(BufReader::new(send_modern(url, message)))
 }
 
-/// Sends a message in the modern way and waits for nothing.
+/// Sends a message in the modern era without reading the response.
 pub fn send_modern(url: &str, message: &Value) -> TcpStream {
     let mut headers = vec![ACCEPT, JSON, ("mcp-protocol-version", MODERN_VERSION)];
     let method = message["method"].as_str().unwrap_or_default();
@@ -209,7 +209,7 @@ pub fn send_modern(url: &str, message: &Value) -> TcpStream {
     write_request("POST", url, &headers, &message.to_string())
 }
 
-/// A client of streamable HTTP; which era follows from the first message.
+/// A client of streamable HTTP; the first message decides the era.
 pub struct HttpClient {
     url: String,
     session: Option<String>,
@@ -225,7 +225,7 @@ impl HttpClient {
         self.session.as_deref().expect("a session was opened")
     }
 
-    /// Opens the standing stream.
+    /// Opens the GET stream.
     pub fn open_get_stream(&self, last: Option<&str>) -> HttpResponse {
         let mut headers = vec![("accept", "text/event-stream"), ("mcp-session-id", self.session())];
         headers.extend(last.map(|it| ("last-event-id", it)));
@@ -259,7 +259,7 @@ impl Client for HttpClient {
     }
 }
 
-/// A client of HTTP with server-sent events.
+/// A client of the SSE transport of 2024.
 pub struct SseClient {
     stream: HttpResponse,
     endpoint: String,

@@ -1,4 +1,4 @@
-//! Everything that goes wrong over HTTP.
+//! Quirks over HTTP.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
@@ -18,7 +18,7 @@ fn initialize_request() -> Value {
     request(1, "initialize", initialize_params("2025-11-25"))
 }
 
-/// A modern server that misbehaves, and its answer to a call of `echo`.
+/// A modern server with a quirk, and its response to a call of `echo`.
 fn echo(script: Script) -> (ScriptedServer, HttpResponse) {
     let server = ScriptedServer::http(script);
     let call = json!({"name": "echo", "arguments": {"text": "hello"}});
@@ -67,7 +67,7 @@ fn a_status_for_some_methods_only() {
 }
 
 #[test]
-fn sends_clients_elsewhere() {
+fn redirects_clients() {
     let url = "http://127.0.0.1:1/other".to_owned();
     let server =
         ScriptedServer::http(Script::legacy().quirk(Quirk::RedirectsTo { url: url.clone() }));
@@ -76,7 +76,7 @@ fn sends_clients_elsewhere() {
 }
 
 #[test]
-fn wants_a_token() {
+fn requires_a_token() {
     let quirk = Quirk::RequiresBearer { token: "open-sesame".to_owned() };
     let server = ScriptedServer::http(Script::legacy().quirk(quirk.clone()));
     let status = |token: Option<&str>| {
@@ -95,7 +95,7 @@ fn wants_a_token() {
 }
 
 #[test]
-fn forgets_sessions_after_some_requests() {
+fn drops_sessions_after_some_requests() {
     let server = ScriptedServer::http(Script::legacy().quirk(Quirk::DropsSession { after: 2 }));
     let mut client = HttpClient::new(server.url());
     client.open();
@@ -109,7 +109,7 @@ fn forgets_sessions_after_some_requests() {
 }
 
 #[test]
-fn never_answers_though_the_stream_is_open() {
+fn never_responds_though_the_stream_is_open() {
     let server = ScriptedServer::http(modern_with(Quirk::NeverAnswers));
     let mut reply =
         post_modern(server.url(), &request(1, "tools/list", with_modern_meta(json!({}))));
@@ -118,7 +118,7 @@ fn never_answers_though_the_stream_is_open() {
 }
 
 #[test]
-fn wakes_up_slowly() {
+fn delays_its_first_response() {
     let server = ScriptedServer::http(Script { start_delay_ms: 50, ..Script::legacy() });
     let start = Instant::now();
     HttpClient::new(server.url()).open();
@@ -126,21 +126,21 @@ fn wakes_up_slowly() {
 }
 
 #[test]
-fn breaks_off_or_closes_in_the_middle_of_an_answer() {
-    for answers in [ResponseFormat::Sse, ResponseFormat::Json] {
-        let (_served, mut broken) =
-            echo(modern_with(Quirk::TruncatesAnswer).response_format(answers));
+fn disconnects_or_closes_in_the_middle_of_a_response() {
+    for format in [ResponseFormat::Sse, ResponseFormat::Json] {
+        let (_server, mut broken) =
+            echo(modern_with(Quirk::TruncatesAnswer).response_format(format));
         let error = broken.body().expect_err("it is not whole");
         assert_eq!(error.kind(), std::io::ErrorKind::UnexpectedEof);
-        let (_served, mut closed) =
-            echo(modern_with(Quirk::ClosesStreamMidAnswer).response_format(answers));
+        let (_server, mut closed) =
+            echo(modern_with(Quirk::ClosesStreamMidAnswer).response_format(format));
         let body = String::from_utf8(closed.body().unwrap()).unwrap();
         assert!(body.contains("jsonrpc") && !body.trim_end().ends_with('}'), "{body}");
     }
 }
 
 #[test]
-fn an_answer_that_broke_off_can_be_had_again_in_a_session() {
+fn an_interrupted_response_can_be_replayed_in_a_session() {
     for quirk in [Quirk::TruncatesAnswer, Quirk::ClosesStreamMidAnswer] {
         let server = ScriptedServer::http(Script::legacy().quirk(quirk).quirks_on("ping"));
         let mut client = HttpClient::new(server.url());
@@ -157,28 +157,28 @@ fn an_answer_that_broke_off_can_be_had_again_in_a_session() {
 }
 
 #[test]
-fn single_answers_go_wrong_as_they_do_on_lines() {
-    let (_served, mut twice) = echo(modern_with(Quirk::AnswersTwice));
+fn response_quirks_work_as_over_stdio() {
+    let (_server, mut twice) = echo(modern_with(Quirk::AnswersTwice));
     assert_eq!(twice.message(), twice.message());
-    let (_served, mut wrong) = echo(modern_with(Quirk::WrongIds));
+    let (_server, mut wrong) = echo(modern_with(Quirk::WrongIds));
     assert_eq!(wrong.message()["id"], 1002);
-    let (_served, mut other) = echo(modern_with(Quirk::DuplicateIds));
+    let (_server, mut other) = echo(modern_with(Quirk::DuplicateIds));
     assert_eq!([&other.message()["id"], &other.message()["id"]], [&json!(1), &json!(2)]);
-    let (_served, mut garbage) = echo(modern_with(Quirk::FloodsStdoutWithGarbage { lines: 1 }));
+    let (_server, mut garbage) = echo(modern_with(Quirk::FloodsStdoutWithGarbage { lines: 1 }));
     assert!(garbage.event().unwrap().unwrap().data.starts_with("garbage"));
     assert_eq!(garbage.message()["id"], 2);
-    let (_served, mut broken) =
+    let (_server, mut broken) =
         echo(modern_with(Quirk::BadUtf8).response_format(ResponseFormat::Json));
     assert!(std::str::from_utf8(&broken.body().unwrap()).is_err());
-    let (_served, mut huge) = echo(modern_with(Quirk::HugeLine { bytes: 100_000 }));
+    let (_server, mut huge) = echo(modern_with(Quirk::HugeLine { bytes: 100_000 }));
     assert!(huge.body().unwrap().len() > 100_000);
 }
 
 #[test]
-fn drips_its_answers() {
-    for answers in [ResponseFormat::Sse, ResponseFormat::Json] {
+fn sends_its_responses_slowly() {
+    for format in [ResponseFormat::Sse, ResponseFormat::Json] {
         let start = Instant::now();
-        let (_served, mut reply) = echo(modern_with(Quirk::SlowDrip).response_format(answers));
+        let (_server, mut reply) = echo(modern_with(Quirk::SlowDrip).response_format(format));
         let body = reply.body().unwrap();
         let pauses = u64::try_from(body.len() / 16).unwrap();
         assert!(start.elapsed() >= Duration::from_millis(pauses / 2));
@@ -190,14 +190,14 @@ fn drips_its_answers() {
 fn a_probe_may_end_the_connection() {
     let server = ScriptedServer::http(Script::legacy().quirk(Quirk::ExitsOnProbe));
     let probe = request(1, "server/discover", with_modern_meta(json!({})));
-    let mut answer = Vec::new();
-    send_modern(server.url(), &probe).read_to_end(&mut answer).unwrap();
-    assert_eq!(answer, b"");
+    let mut bytes = Vec::new();
+    send_modern(server.url(), &probe).read_to_end(&mut bytes).unwrap();
+    assert_eq!(bytes, b"");
     HttpClient::new(server.url()).open();
 }
 
 #[test]
-fn the_program_serves_every_transport_and_says_where() {
+fn the_program_serves_every_transport_and_prints_its_url() {
     for (flag, path) in [("--http", "/mcp"), ("--sse", "/sse"), ("--ws", "/mcp")] {
         let mut child = Command::new(testkit::scripted::program())
             .args([flag, &Script::legacy().to_json()])
@@ -214,8 +214,8 @@ fn the_program_serves_every_transport_and_says_where() {
             _ => Box::new(WebSocketClient::open(url)),
         };
         client.open();
-        let who = client.tool(2, "whoami", json!({}));
-        assert_eq!(who["structuredContent"]["pid"], child.id());
+        let whoami = client.tool(2, "whoami", json!({}));
+        assert_eq!(whoami["structuredContent"]["pid"], child.id());
         client.send(&request(3, "ping", json!({})));
         client.response_to(3);
         child.kill().unwrap();

@@ -1,4 +1,4 @@
-//! Signing in by hand: every request is put together here, so that a test can leave something out.
+//! A login by hand: every request is built here, so that a test can leave something out.
 
 use serde_json::{Value, json};
 use testkit::authorization_server::{AuthorizationServer, SigningKey, sha256_base64url};
@@ -23,7 +23,7 @@ pub fn post_form(url: &str, headers: &[(&str, &str)], fields: &[(&str, &str)]) -
     http_request("POST", url, &all, &body)
 }
 
-/// Sends `initialize` to the protected server.
+/// Sends `initialize` to the protected resource.
 pub fn initialize(url: &str, headers: &[(&str, &str)]) -> HttpResponse {
     post_message(url, headers, &request(1, "initialize", initialize_params("2025-11-25")))
 }
@@ -37,28 +37,29 @@ pub fn post_message(url: &str, headers: &[(&str, &str)], message: &Value) -> Htt
     http_request("POST", url, &all, &message.to_string())
 }
 
-/// Sends it with a token.
+/// Sends `initialize` with a token.
 pub fn initialize_with_token(url: &str, token: &Value) -> u16 {
     let authorization = format!("Bearer {}", token.as_str().expect("a token is text"));
     initialize(url, &[("authorization", &authorization)]).status
 }
 
-/// Registers, and returns what comes of it.
-pub fn register(authority: &AuthorizationServer) -> Value {
+/// Registers a client and returns the response.
+pub fn register(authorization_server: &AuthorizationServer) -> Value {
     let body = json!({"redirect_uris": [REDIRECT], "client_name": "by hand"}).to_string();
-    let url = format!("{}/register", authority.issuer());
+    let url = format!("{}/register", authorization_server.issuer());
     let mut reply = http_request("POST", &url, &[("content-type", "application/json")], &body);
     assert_eq!(reply.status, 201);
     reply.json()
 }
 
-/// Where a browser is sent to sign in.
+/// The URL of an authorization request.
 pub fn authorize_url(
-    authority: &AuthorizationServer,
+    authorization_server: &AuthorizationServer,
     client: &str,
     more: &[(&str, &str)],
 ) -> String {
-    let mut url = Url::parse(&format!("{}/authorize", authority.issuer())).expect("a URL");
+    let mut url =
+        Url::parse(&format!("{}/authorize", authorization_server.issuer())).expect("a URL");
     url.query_pairs_mut()
         .append_pair("response_type", "code")
         .append_pair("client_id", client)
@@ -66,12 +67,12 @@ pub fn authorize_url(
         .append_pair("state", "the-state")
         .append_pair("code_challenge", &sha256_base64url(VERIFIER.as_bytes()))
         .append_pair("code_challenge_method", "S256")
-        .append_pair("resource", &authority.url())
+        .append_pair("resource", &authorization_server.url())
         .extend_pairs(more);
     url.into()
 }
 
-/// What the browser brings back.
+/// The query of a redirect.
 pub fn redirect_query(reply: &HttpResponse) -> Vec<(String, String)> {
     assert_eq!(reply.status, 302);
     let back = Url::parse(reply.header("location").expect("it leads on")).expect("a URL");
@@ -82,21 +83,21 @@ pub fn query_value<'a>(pairs: &'a [(String, String)], name: &str) -> Option<&'a 
     pairs.iter().find(|(it, _)| it == name).map(|(_, value)| value.as_str())
 }
 
-/// A code for a client, from a browser whose person says yes.
-pub fn code(authority: &AuthorizationServer, client: &str, scope: &str) -> String {
+/// A code for a client, from a user who approves.
+pub fn code(authorization_server: &AuthorizationServer, client: &str, scope: &str) -> String {
     let more: &[(&str, &str)] = if scope.is_empty() { &[] } else { &[("scope", scope)] };
-    let pairs = redirect_query(&get(&authorize_url(authority, client, more)));
+    let pairs = redirect_query(&get(&authorize_url(authorization_server, client, more)));
     query_value(&pairs, "code").expect("there is a code").to_owned()
 }
 
-/// Shows a code.
+/// Exchanges a code for tokens.
 pub fn redeem_code(
-    authority: &AuthorizationServer,
+    authorization_server: &AuthorizationServer,
     client: &str,
     code: &str,
     headers: &[(&str, &str)],
 ) -> HttpResponse {
-    let resource = authority.url();
+    let resource = authorization_server.url();
     let fields = [
         ("grant_type", "authorization_code"),
         ("code", code),
@@ -105,27 +106,35 @@ pub fn redeem_code(
         ("client_id", client),
         ("resource", &resource),
     ];
-    post_form(&format!("{}/token", authority.issuer()), headers, &fields)
+    post_form(&format!("{}/token", authorization_server.issuer()), headers, &fields)
 }
 
-/// A whole login of a client that registers itself: the client, and the answer with tokens.
-pub fn login(authority: &AuthorizationServer, scope: &str) -> (String, Value) {
-    let client = register(authority)["client_id"].as_str().expect("an id").to_owned();
-    let code = code(authority, &client, scope);
-    let mut reply = redeem_code(authority, &client, &code, &[]);
+/// A whole login of a client that registers itself: the client id and the token response.
+pub fn login(authorization_server: &AuthorizationServer, scope: &str) -> (String, Value) {
+    let client = register(authorization_server)["client_id"].as_str().expect("an id").to_owned();
+    let code = code(authorization_server, &client, scope);
+    let mut reply = redeem_code(authorization_server, &client, &code, &[]);
     assert_eq!(reply.status, 200);
     (client, reply.json())
 }
 
-/// Shows a refresh token.
-pub fn refresh(authority: &AuthorizationServer, client: &str, token: &Value) -> HttpResponse {
-    let body = refresh_form(authority, client, token);
-    http_request("POST", &format!("{}/token", authority.issuer()), &[FORM], &body)
+/// Exchanges a refresh token.
+pub fn refresh(
+    authorization_server: &AuthorizationServer,
+    client: &str,
+    token: &Value,
+) -> HttpResponse {
+    let body = refresh_form(authorization_server, client, token);
+    http_request("POST", &format!("{}/token", authorization_server.issuer()), &[FORM], &body)
 }
 
-/// The form in which a refresh token is shown.
-pub fn refresh_form(authority: &AuthorizationServer, client: &str, token: &Value) -> String {
-    let resource = authority.url();
+/// The form of a refresh request.
+pub fn refresh_form(
+    authorization_server: &AuthorizationServer,
+    client: &str,
+    token: &Value,
+) -> String {
+    let resource = authorization_server.url();
     let fields = [
         ("grant_type", "refresh_token"),
         ("refresh_token", token.as_str().expect("a token is text")),
@@ -135,7 +144,7 @@ pub fn refresh_form(authority: &AuthorizationServer, client: &str, token: &Value
     form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish()
 }
 
-/// A proof of having a key.
+/// A DPoP proof.
 pub fn dpop_proof(key: &SigningKey, method: &str, url: &str, more: Value) -> String {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let mut claims = json!({

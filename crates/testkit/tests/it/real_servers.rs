@@ -1,4 +1,4 @@
-//! Every real server starts and answers a handshake that was written by hand, over each of its transports.
+//! Every real server starts and responds to a handshake over each of its transports.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use tokio::time::timeout;
 /// Python on a busy machine takes seconds to start.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A server on its standard streams.
+/// A server on stdio.
 struct ServerProcess {
     stdin: ChildStdin,
     lines: Lines<BufReader<ChildStdout>>,
@@ -37,16 +37,16 @@ impl ServerProcess {
 
     async fn receive(&mut self) -> Json {
         let line =
-            timeout(START_TIMEOUT, self.lines.next_line()).await.expect("the server answers");
+            timeout(START_TIMEOUT, self.lines.next_line()).await.expect("the server responds");
         let line = line.expect("the server writes text").expect("the server is alive");
         serde_json::from_str(&line).expect("a line is a message")
     }
 
-    /// What the server says next that `is_wanted`; the rest is passed over.
-    async fn receive_until(&mut self, is_wanted: impl Fn(&Json) -> bool) -> Json {
+    /// The next message that matches; others are skipped.
+    async fn receive_until(&mut self, matches: impl Fn(&Json) -> bool) -> Json {
         loop {
             let message = self.receive().await;
-            if is_wanted(&message) {
+            if matches(&message) {
                 return message;
             }
         }
@@ -57,14 +57,14 @@ impl ServerProcess {
         self.receive_until(|message| message["id"] == id && message["method"].is_null()).await
     }
 
-    /// Shakes hands as clients of the handshake era do.
+    /// Performs the legacy handshake.
     async fn initialize(&mut self) -> Json {
-        let answer = self.call(1, "initialize", initialize_params()).await;
+        let response = self.call(1, "initialize", initialize_params()).await;
         self.send(json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
-        answer["result"].clone()
+        response["result"].clone()
     }
 
-    /// Asks as clients of the modern era do: without a handshake, everything in the envelope.
+    /// Sends a modern request: no handshake, all metadata in the request.
     async fn call_modern(&mut self, id: u64, method: &str, mut params: Json) -> Json {
         params["_meta"] = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -83,7 +83,7 @@ fn initialize_params() -> Json {
     })
 }
 
-/// Starts the server on its standard streams and compares its name and the tools that it has at least.
+/// Starts the server on stdio and compares its name and some of its tools.
 async fn check(server: RealServer, name: &str, tools: &[&str]) {
     let mut server_process = ServerProcess::start(&server);
     let hello = server_process.initialize().await;
@@ -95,7 +95,7 @@ async fn check(server: RealServer, name: &str, tools: &[&str]) {
     }
 }
 
-/// Sends one HTTP request and gives the whole answer, or its beginning where it does not end.
+/// Sends one HTTP request and returns the response, up to `until` if it does not end.
 async fn http_request(listening: &ListeningServer, head: &str, body: &str, until: &str) -> String {
     let stream = TcpStream::connect(("127.0.0.1", listening.port)).await;
     let mut stream = stream.expect("the server accepts");
@@ -106,25 +106,25 @@ async fn http_request(listening: &ListeningServer, head: &str, body: &str, until
         body.len(),
     );
     stream.write_all(request.as_bytes()).await.expect("the server reads");
-    let mut answer = Vec::new();
+    let mut response = Vec::new();
     let reading = async {
-        while !String::from_utf8_lossy(&answer).contains(until) {
-            let count = stream.read_buf(&mut answer).await.expect("the server writes");
-            assert_ne!(count, 0, "{}", String::from_utf8_lossy(&answer));
+        while !String::from_utf8_lossy(&response).contains(until) {
+            let count = stream.read_buf(&mut response).await.expect("the server writes");
+            assert_ne!(count, 0, "{}", String::from_utf8_lossy(&response));
         }
     };
-    timeout(START_TIMEOUT, reading).await.expect("the server answers");
-    String::from_utf8_lossy(&answer).into_owned()
+    timeout(START_TIMEOUT, reading).await.expect("the server responds");
+    String::from_utf8_lossy(&response).into_owned()
 }
 
-/// Starts the server on a port and compares the name that it gives in its answer to a handshake.
+/// Starts the server on a port and compares the name in its handshake.
 async fn check_http(server: impl Fn(u16) -> RealServer, name: &str) {
     let listening = ListeningServer::start(server).await;
     let body =
         json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": initialize_params()});
-    let wanted = format!("\"serverInfo\":{{\"name\":\"{name}\"");
-    let answer = http_request(&listening, "POST /mcp", &body.to_string(), &wanted).await;
-    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    let expected = format!("\"serverInfo\":{{\"name\":\"{name}\"");
+    let response = http_request(&listening, "POST /mcp", &body.to_string(), &expected).await;
+    assert!(response.starts_with("HTTP/1.1 200"), "{response}");
 }
 
 #[tokio::test]
@@ -143,10 +143,10 @@ async fn everything_answers_over_http() {
 }
 
 #[tokio::test]
-async fn everything_tells_where_to_speak_over_sse() {
+async fn everything_sends_its_endpoint_over_sse() {
     let listening = ListeningServer::start(real_servers::everything_over_sse).await;
-    let answer = http_request(&listening, "GET /sse", "", "data: ").await;
-    assert!(answer.contains("event: endpoint"), "{answer}");
+    let response = http_request(&listening, "GET /sse", "", "data: ").await;
+    assert!(response.contains("event: endpoint"), "{response}");
 }
 
 #[tokio::test]
@@ -157,7 +157,7 @@ async fn filesystem_answers() {
 }
 
 #[tokio::test]
-async fn memory_keeps_its_file_where_it_is_told() {
+async fn memory_uses_the_given_file() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("memory.jsonl");
     let mut server_process = ServerProcess::start(&real_servers::memory(&file));
@@ -209,10 +209,10 @@ async fn typescript_v2_answers_over_http() {
     check_http(|port| real_servers::typescript_v2(ServerTransport::Http(port)), "typescript").await;
 }
 
-/// The tool `ask` asks for a name, in the way of either era, and greets its owner.
+/// The tool `ask` elicits a name in both eras and greets the user.
 async fn check_elicitation(server: RealServer) {
     let greeting = "hello Ada";
-    let answer = json!({"action": "accept", "content": {"name": "Ada"}});
+    let response = json!({"action": "accept", "content": {"name": "Ada"}});
 
     let mut server_process = ServerProcess::start(&server);
     server_process.initialize().await;
@@ -220,33 +220,35 @@ async fn check_elicitation(server: RealServer) {
     server_process
         .send(json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params}))
         .await;
-    let question = server_process.receive_until(|it| it["method"] == "elicitation/create").await;
-    server_process.send(json!({"jsonrpc": "2.0", "id": question["id"], "result": answer})).await;
+    let elicitation = server_process.receive_until(|it| it["method"] == "elicitation/create").await;
+    server_process
+        .send(json!({"jsonrpc": "2.0", "id": elicitation["id"], "result": response}))
+        .await;
     let result = server_process.receive_until(|it| it["id"] == 2 && it["method"].is_null()).await;
     assert_eq!(result["result"]["content"][0]["text"], greeting);
 
     let mut server_process = ServerProcess::start(&server);
-    let asked = server_process.call_modern(1, "tools/call", params.clone()).await;
-    assert_eq!(asked["result"]["resultType"], "input_required");
-    let question = &asked["result"]["inputRequests"]["name"];
-    assert_eq!(question["method"], "elicitation/create");
+    let input_required = server_process.call_modern(1, "tools/call", params.clone()).await;
+    assert_eq!(input_required["result"]["resultType"], "input_required");
+    let elicitation = &input_required["result"]["inputRequests"]["name"];
+    assert_eq!(elicitation["method"], "elicitation/create");
     let mut again = params;
-    again["inputResponses"] = json!({"name": answer});
+    again["inputResponses"] = json!({"name": response});
     let result = server_process.call_modern(2, "tools/call", again).await;
     assert_eq!(result["result"]["content"][0]["text"], greeting);
 }
 
 #[tokio::test]
-async fn fastmcp_asks_a_question_in_both_eras() {
+async fn fastmcp_elicits_in_both_eras() {
     check_elicitation(real_servers::fastmcp(ServerTransport::Stdio)).await;
 }
 
 #[tokio::test]
-async fn typescript_v2_asks_a_question_in_both_eras() {
+async fn typescript_v2_elicits_in_both_eras() {
     check_elicitation(real_servers::typescript_v2(ServerTransport::Stdio)).await;
 }
 
-/// The resource and the prompt that both of our servers have.
+/// The resource and the prompt of both our servers.
 async fn check_resource_and_prompt(server: RealServer) {
     let mut server_process = ServerProcess::start(&server);
     server_process.initialize().await;
@@ -268,11 +270,11 @@ async fn typescript_v2_has_a_resource_and_a_prompt() {
 }
 
 #[tokio::test]
-async fn typescript_v2_tells_whoever_listens_that_its_tools_changed() {
+async fn typescript_v2_notifies_subscribers_of_changed_tools() {
     let mut server_process =
         ServerProcess::start(&real_servers::typescript_v2(ServerTransport::Stdio));
     server_process.call_modern(1, "server/discover", json!({})).await;
-    // The answer to this question comes when the listening ends, so it is not waited for.
+    // The response comes when the subscription ends, so it is not awaited.
     let mut params = json!({"notifications": {"toolsListChanged": true}});
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -290,8 +292,8 @@ async fn typescript_v2_tells_whoever_listens_that_its_tools_changed() {
         .send(json!({"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": grow}))
         .await;
 
-    let told =
+    let notification =
         server_process.receive_until(|it| it["method"] == "notifications/tools/list_changed").await;
 
-    assert_eq!(told["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], 2);
+    assert_eq!(notification["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], 2);
 }

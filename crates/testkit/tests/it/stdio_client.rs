@@ -1,4 +1,4 @@
-//! A client of the program on standard streams.
+//! A client of a program on stdio.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -12,7 +12,7 @@ use testkit::processes::wait_until;
 
 use crate::client::{Client, TIMEOUT};
 
-/// The program and its streams. Dropping it kills it.
+/// The program and its streams. Dropping it kills the program.
 pub struct StdioClient {
     child: Child,
     stdin: Option<ChildStdin>,
@@ -30,7 +30,7 @@ impl StdioClient {
         StdioClient::run(command.arg(script.to_json()).envs(variables.iter().copied()))
     }
 
-    /// Any other program that talks in lines.
+    /// Starts any program that uses newline-delimited messages.
     pub fn run(command: &mut Command) -> StdioClient {
         let mut child = command
             .stdin(Stdio::piped())
@@ -64,13 +64,13 @@ impl StdioClient {
         self.child.id()
     }
 
-    /// Writes a line; where the program is gone already, nobody minds.
+    /// Writes a line; ignores errors if the program has exited.
     pub fn write(&mut self, line: &str) {
         let stdin = self.stdin.as_mut().expect("it was not closed");
         let _gone = stdin.write_all(format!("{line}\n").as_bytes());
     }
 
-    /// The next line with its end, or nothing when the stream was closed.
+    /// The next line with its line ending, or `None` when the stream is closed.
     pub fn line(&self) -> Option<Vec<u8>> {
         use std::sync::mpsc::RecvTimeoutError;
         match self.stdout.recv_timeout(TIMEOUT) {
@@ -80,7 +80,7 @@ impl StdioClient {
         }
     }
 
-    /// Is nothing written for a while?
+    /// Whether nothing is written for a while.
     pub fn is_silent(&self, ms: u64) -> bool {
         self.stdout.recv_timeout(Duration::from_millis(ms)).is_err()
     }
@@ -89,19 +89,19 @@ impl StdioClient {
         self.stdin = None;
     }
 
-    /// Waits until it exits.
+    /// Waits until the program exits.
     pub fn exit(&mut self) -> ExitStatus {
         let child = &mut self.child;
-        wait_until(TIMEOUT, "the program exits", || child.try_wait().expect("it can be asked"))
+        wait_until(TIMEOUT, "the program exits", || child.try_wait().expect("it can be waited for"))
     }
 
     pub fn has_exited(&mut self) -> bool {
-        self.child.try_wait().expect("it can be asked").is_some()
+        self.child.try_wait().expect("it can be waited for").is_some()
     }
 
-    /// Everything it said on standard error, once it has exited.
+    /// Its stderr output, once it has exited.
     pub fn stderr_text(&mut self) -> String {
-        self.stderr.take().expect("it was not asked before").join().expect("it was read")
+        self.stderr.take().expect("it was not read before").join().expect("it was read")
     }
 }
 

@@ -1,4 +1,4 @@
-//! Everything that goes wrong over standard streams, and with single answers.
+//! Quirks over stdio and of single responses.
 
 use std::time::{Duration, Instant};
 
@@ -17,14 +17,14 @@ fn legacy(quirk: Quirk) -> StdioClient {
     StdioClient::start(&Script::legacy().quirk(quirk))
 }
 
-/// Sends `initialize`.
+/// A server that received `initialize`.
 fn after_initialize(quirk: Quirk) -> StdioClient {
     let mut lines = legacy(quirk);
     lines.send(&request(1, "initialize", initialize_params("2025-11-25")));
     lines
 }
 
-/// A server that misbehaves in answers to `tools/call` only, with one such call on its way.
+/// A server with a quirk only in responses to `tools/call`, with one such call pending.
 fn during_call(quirk: Quirk) -> StdioClient {
     let mut lines = StdioClient::start(&Script::legacy().quirk(quirk).quirks_on("tools/call"));
     lines.open();
@@ -39,7 +39,7 @@ fn send_signal(number: u32, signal: Signal) {
 }
 
 #[test]
-fn never_answers_even_a_probe() {
+fn never_responds_even_to_a_probe() {
     let mut lines = legacy(Quirk::NeverAnswers);
     lines.send(&request(1, "server/discover", with_modern_meta(json!({}))));
     lines.send(&request(2, "initialize", initialize_params("2025-11-25")));
@@ -48,7 +48,7 @@ fn never_answers_even_a_probe() {
 }
 
 #[test]
-fn never_answers_only_what_it_is_to_leave_unanswered() {
+fn never_responds_to_the_given_methods_only() {
     let mut lines = during_call(Quirk::NeverAnswers);
     lines.call(3, "tools/list", json!({}));
     assert!(lines.is_silent(50));
@@ -57,7 +57,7 @@ fn never_answers_only_what_it_is_to_leave_unanswered() {
 }
 
 #[test]
-fn answers_late() {
+fn responds_late() {
     let mut lines = legacy(Quirk::AnswersLate { ms: 50 });
     let start = Instant::now();
     lines.open();
@@ -109,7 +109,7 @@ fn crashes_in_the_middle_of_a_call() {
 }
 
 #[test]
-fn floods_standard_error_before_its_first_answer() {
+fn floods_stderr_before_its_first_response() {
     let mut lines = legacy(Quirk::FloodsStderr { bytes: 300_000 });
     lines.open();
     lines.close();
@@ -118,7 +118,7 @@ fn floods_standard_error_before_its_first_answer() {
 }
 
 #[test]
-fn says_lines_on_standard_error_at_its_start() {
+fn writes_stderr_lines_at_its_start() {
     let mut lines = legacy(Quirk::StderrLines { n: 3 });
     lines.close();
     assert_eq!(lines.exit().code(), Some(0));
@@ -126,7 +126,7 @@ fn says_lines_on_standard_error_at_its_start() {
 }
 
 #[test]
-fn floods_standard_output_with_garbage_once() {
+fn floods_stdout_with_garbage_once() {
     let mut lines = after_initialize(Quirk::FloodsStdoutWithGarbage { lines: 500 });
     for number in 0..500 {
         let line = lines.line().unwrap();
@@ -154,7 +154,7 @@ fn writes_half_a_line_and_exits() {
 }
 
 #[test]
-fn closes_its_output_in_the_middle_of_an_answer_and_lives_on() {
+fn closes_its_output_in_the_middle_of_a_response_and_keeps_running() {
     let mut lines = during_call(Quirk::ClosesStreamMidAnswer);
     assert!(!lines.line().unwrap().ends_with(b"\n"));
     assert_eq!(lines.line(), None);
@@ -164,16 +164,16 @@ fn closes_its_output_in_the_middle_of_an_answer_and_lives_on() {
 }
 
 #[test]
-fn answers_with_a_huge_line() {
+fn responds_with_a_huge_line() {
     let lines = during_call(Quirk::HugeLine { bytes: 3_000_000 });
     let line = lines.line().unwrap();
     assert!(line.len() > 3_000_000);
-    let answer: Value = serde_json::from_slice(&line).unwrap();
-    assert_eq!(text(&answer["result"]), "hello");
+    let response: Value = serde_json::from_slice(&line).unwrap();
+    assert_eq!(text(&response["result"]), "hello");
 }
 
 #[test]
-fn drips_its_answers() {
+fn sends_its_responses_slowly() {
     let mut lines = during_call(Quirk::SlowDrip);
     assert_eq!(text(&lines.response_to(2)["result"]), "hello");
     let start = Instant::now();
@@ -182,29 +182,29 @@ fn drips_its_answers() {
 }
 
 #[test]
-fn answers_with_bytes_that_are_no_text() {
+fn responds_with_invalid_utf8() {
     let line = during_call(Quirk::BadUtf8).line().unwrap();
     assert!(std::str::from_utf8(&line).is_err());
     let text = String::from_utf8_lossy(&line).into_owned();
-    let answer: Value = serde_json::from_str(&text).unwrap();
-    assert_eq!(answer["id"], 2);
+    let response: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(response["id"], 2);
 }
 
 #[test]
-fn answers_somebody_else_first() {
+fn responds_with_an_unknown_id_first() {
     let mut lines = during_call(Quirk::DuplicateIds);
     assert_eq!([lines.next()["id"].clone(), lines.next()["id"].clone()], [json!(1), json!(2)]);
 }
 
 #[test]
-fn answers_with_a_wrong_id_only() {
+fn responds_with_a_wrong_id_only() {
     let mut lines = during_call(Quirk::WrongIds);
     assert_eq!(lines.next()["id"], 1002);
     assert!(lines.is_silent(20));
 }
 
 #[test]
-fn answers_twice() {
+fn responds_twice() {
     let mut lines = during_call(Quirk::AnswersTwice);
     let first = lines.next();
     assert_eq!(first["id"], 2);
@@ -212,13 +212,13 @@ fn answers_twice() {
 }
 
 #[test]
-fn answers_in_batches() {
-    let answer = during_call(Quirk::AnswersInBatches).next();
-    assert_eq!(answer[0]["id"], 2);
+fn responds_in_batches() {
+    let response = during_call(Quirk::AnswersInBatches).next();
+    assert_eq!(response[0]["id"], 2);
 }
 
 #[test]
-fn lets_signals_pass() {
+fn ignores_signals() {
     let mut polite = legacy(Quirk::AnswersTwice);
     polite.send(&request(1, "initialize", initialize_params("2025-11-25")));
     polite.next();
@@ -235,7 +235,7 @@ fn lets_signals_pass() {
 }
 
 #[test]
-fn lives_on_when_its_input_is_closed() {
+fn keeps_running_when_its_input_is_closed() {
     let mut lines = after_initialize(Quirk::IgnoresStdinClose);
     lines.response_to(1);
     lines.close();
@@ -244,15 +244,15 @@ fn lives_on_when_its_input_is_closed() {
 }
 
 #[test]
-fn leaves_others_behind_who_hold_its_streams() {
+fn leaves_processes_that_hold_its_streams_open() {
     let marker = format!("SWB_ZOO_{}", std::process::id());
     let script = Script::legacy().quirk(Quirk::ForksGrandchildren { n: 2 });
     let mut lines = StdioClient::start_with_env(&script, &[(&marker, "1")]);
     lines.open();
-    let everybody = wait_until(TIMEOUT, "all four have started", || {
+    let started = wait_until(TIMEOUT, "all four have started", || {
         Some(processes_with_environment(&marker)).filter(|it| it.len() == 4)
     });
-    let others: Vec<u32> = everybody.into_iter().filter(|&it| it != lines.pid()).collect();
+    let others: Vec<u32> = started.into_iter().filter(|&it| it != lines.pid()).collect();
     let session = |number: u32| {
         let stat = std::fs::read_to_string(format!("/proc/{number}/stat")).unwrap();
         let session = stat.rsplit(')').next().unwrap().split_whitespace().nth(3).unwrap();
@@ -296,7 +296,7 @@ fn every_list_has_a_next_page() {
 }
 
 #[test]
-fn says_many_times_that_its_tools_changed() {
+fn sends_many_list_changed_notifications() {
     let mut lines = legacy(Quirk::ListChangedStorm { n: 300 });
     lines.open();
     for _ in 0..300 {
@@ -305,8 +305,8 @@ fn says_many_times_that_its_tools_changed() {
     lines.call(2, "ping", json!({}));
 
     let mut lines = StdioClient::start(&Script::modern().quirk(Quirk::ListChangedStorm { n: 3 }));
-    let wants = with_modern_meta(json!({"notifications": {"toolsListChanged": true}}));
-    lines.send(&request(1, "subscriptions/listen", wants));
+    let params = with_modern_meta(json!({"notifications": {"toolsListChanged": true}}));
+    lines.send(&request(1, "subscriptions/listen", params));
     lines.next();
     for _ in 0..3 {
         assert_eq!(lines.next()["method"], "notifications/tools/list_changed");
@@ -314,7 +314,7 @@ fn says_many_times_that_its_tools_changed() {
 }
 
 #[test]
-fn lists_tools_that_are_none() {
+fn lists_invalid_tools() {
     let mut lines = legacy(Quirk::BadToolSchema);
     lines.open();
     let tools = lines.call(2, "tools/list", json!({}))["result"]["tools"].clone();
@@ -325,7 +325,7 @@ fn lists_tools_that_are_none() {
 }
 
 #[test]
-fn has_contents_and_members_that_nobody_knows() {
+fn has_unknown_contents_and_members() {
     let mut lines = legacy(Quirk::UnknownContent);
     lines.open();
     let result = lines.tool(2, "echo", json!({"text": "a"}));
@@ -336,27 +336,27 @@ fn has_contents_and_members_that_nobody_knows() {
 }
 
 #[test]
-fn will_not_list_its_tools() {
+fn fails_to_list_its_tools() {
     let mut lines = legacy(Quirk::FailsToolList);
     assert!(lines.open()["capabilities"].get("tools").is_some());
     assert_eq!(lines.call(2, "tools/list", json!({}))["error"]["code"], -32603);
 }
 
 #[test]
-fn a_websocket_breaks_closes_and_speaks_no_text() {
+fn websocket_quirks_disconnect_close_and_send_binary() {
     let misbehaving = |quirk: Quirk| {
-        let served = ScriptedServer::ws(Script::legacy().quirk(quirk).quirks_on("ping"));
-        let mut client = WebSocketClient::open(served.url());
+        let server = ScriptedServer::ws(Script::legacy().quirk(quirk).quirks_on("ping"));
+        let mut client = WebSocketClient::open(server.url());
         client.open();
         client.send(&request(2, "ping", json!({})));
         let (kind, _) = client.frame().expect("something comes first");
-        (kind, client, served)
+        (kind, client, server)
     };
     let (kind, ..) = misbehaving(Quirk::BadUtf8);
     assert_eq!(kind, BINARY);
-    let (_, mut closed, _served) = misbehaving(Quirk::ClosesStreamMidAnswer);
-    assert_eq!(closed.frame().expect("it says goodbye").0, CLOSE);
-    let (_, mut broken, _served) = misbehaving(Quirk::TruncatesAnswer);
-    let error = broken.frame().expect_err("it says nothing more");
+    let (_, mut closed, _server) = misbehaving(Quirk::ClosesStreamMidAnswer);
+    assert_eq!(closed.frame().expect("a close frame").0, CLOSE);
+    let (_, mut broken, _server) = misbehaving(Quirk::TruncatesAnswer);
+    let error = broken.frame().expect_err("the connection breaks");
     assert_eq!(error.kind(), std::io::ErrorKind::UnexpectedEof);
 }

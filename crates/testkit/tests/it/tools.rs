@@ -1,4 +1,4 @@
-//! The tools that are always there, pages, resources and prompts.
+//! The built-in tools, pages, resources and prompts.
 
 use serde_json::{Value, json};
 use testkit::processes::wait_until;
@@ -15,7 +15,7 @@ fn initialized_client(script: &Script) -> StdioClient {
 }
 
 #[test]
-fn plain_tools_do_what_they_say() {
+fn simple_tools_work() {
     let mut lines = initialized_client(&Script::legacy().tools(1));
     assert_eq!(lines.tool(2, "add", json!({"a": 1, "b": 2}))["structuredContent"]["sum"], 3.0);
     assert_eq!(text(&lines.tool(3, "big", json!({"bytes": 100_000}))).len(), 100_000);
@@ -29,7 +29,7 @@ fn plain_tools_do_what_they_say() {
 }
 
 #[test]
-fn answers_do_not_wait_for_slower_ones() {
+fn responses_do_not_wait_for_slower_ones() {
     let mut lines = initialized_client(&Script::legacy());
     let slow = json!({"name": "slow", "arguments": {"ms": 60_000}});
     lines.send(&request(2, "tools/call", slow));
@@ -37,7 +37,7 @@ fn answers_do_not_wait_for_slower_ones() {
 }
 
 #[test]
-fn a_call_that_is_cancelled_is_not_answered_and_written_down() {
+fn a_cancelled_call_gets_no_response_and_is_recorded() {
     let mut lines = initialized_client(&Script::legacy());
     let slow = json!({"name": "slow", "arguments": {"ms": 60_000}});
     lines.send(&request(2, "tools/call", slow));
@@ -47,7 +47,7 @@ fn a_call_that_is_cancelled_is_not_answered_and_written_down() {
 }
 
 #[test]
-fn who_hangs_up_in_the_modern_era_has_cancelled() {
+fn a_disconnect_cancels_in_the_modern_era() {
     let server = ScriptedServer::http(Script::modern());
     let slow = with_modern_meta(json!({"name": "slow", "arguments": {"ms": 60_000}}));
     drop(post_modern(server.url(), &request(1, "tools/call", slow)));
@@ -75,7 +75,7 @@ fn a_crash_ends_the_program_and_inside_a_test_the_connection() {
 }
 
 #[test]
-fn a_state_comes_back_exactly_or_not_at_all_and_only_once() {
+fn a_request_state_must_be_exact_and_is_valid_once() {
     let mut lines = StdioClient::start(&Script::modern());
     let params = with_modern_meta(json!({"name": "ask", "arguments": {"rounds": 2}}));
     let first = lines.call(1, "tools/call", params.clone())["result"].clone();
@@ -100,7 +100,7 @@ fn a_state_comes_back_exactly_or_not_at_all_and_only_once() {
 }
 
 #[test]
-fn a_retry_needs_an_id_of_its_own() {
+fn a_retry_needs_a_new_id() {
     let mut lines = StdioClient::start(&Script::modern());
     let mut params = with_modern_meta(json!({"name": "ask", "arguments": {"kind": "roots"}}));
     let first = lines.call(1, "tools/call", params.clone())["result"].clone();
@@ -111,19 +111,19 @@ fn a_retry_needs_an_id_of_its_own() {
 }
 
 #[test]
-fn a_question_may_be_refused_in_the_legacy_era() {
+fn a_legacy_client_may_reject_an_elicitation() {
     let mut lines = initialized_client(&Script::legacy());
     lines.send(&request(2, "tools/call", json!({"name": "ask", "arguments": {"kind": "url"}})));
-    let question = lines.next();
-    assert_eq!(question["params"]["mode"], "url");
+    let elicitation = lines.next();
+    assert_eq!(elicitation["params"]["mode"], "url");
     let error = json!({"code": -32601, "message": "no"});
-    lines.send(&json!({"jsonrpc": "2.0", "id": question["id"], "error": error}));
+    lines.send(&json!({"jsonrpc": "2.0", "id": elicitation["id"], "error": error}));
     let rounds = lines.response_to(2)["result"]["structuredContent"]["rounds"].clone();
     assert_eq!(rounds, json!([{"url": {"error": error}}]));
 }
 
 #[test]
-fn the_environment_is_told_by_name_over_stdio_only() {
+fn the_environment_lists_names_over_stdio_only() {
     let mut lines =
         StdioClient::start_with_env(&Script::legacy(), &[("SWB_SECRET_MARK", "hidden")]);
     lines.open();
@@ -159,7 +159,7 @@ fn lists_come_in_pages() {
 }
 
 #[test]
-fn resources_and_prompts_are_there_in_the_number_asked_for() {
+fn resources_and_prompts_exist_in_the_configured_number() {
     let mut lines = initialized_client(&Script::legacy().resources(2).prompts(1));
     let listed = lines.call(2, "resources/list", json!({}))["result"]["resources"].clone();
     assert_eq!(names(&listed), ["resource_0", "resource_1"]);
@@ -177,9 +177,9 @@ fn resources_and_prompts_are_there_in_the_number_asked_for() {
 
     lines.call(7, "resources/subscribe", json!({"uri": uri}));
     lines.send(&request(8, "tools/call", json!({"name": "touch", "arguments": {"uri": uri}})));
-    let news = lines.next();
-    assert_eq!(news["method"], "notifications/resources/updated");
-    assert_eq!(news["params"]["uri"], uri);
+    let notification = lines.next();
+    assert_eq!(notification["method"], "notifications/resources/updated");
+    assert_eq!(notification["params"]["uri"], uri);
 }
 
 #[test]
@@ -208,7 +208,7 @@ fn an_entry_starts_the_program() {
 }
 
 #[test]
-fn what_was_asked_before_the_end_is_still_answered() {
+fn requests_before_the_end_of_input_get_responses() {
     let mut lines = StdioClient::start(&Script::modern());
     lines.send(&request(1, "tools/list", with_modern_meta(json!({}))));
     lines.close();
@@ -218,9 +218,9 @@ fn what_was_asked_before_the_end_is_still_answered() {
 }
 
 #[test]
-fn what_is_no_json_is_answered_with_an_error_of_nobody() {
+fn invalid_json_gets_an_error_with_a_null_id() {
     let mut lines = initialized_client(&Script::legacy());
     lines.write("{not json");
-    let answer = lines.next();
-    assert_eq!((&answer["id"], &answer["error"]["code"]), (&Value::Null, &json!(-32700)));
+    let response = lines.next();
+    assert_eq!((&response["id"], &response["error"]["code"]), (&Value::Null, &json!(-32700)));
 }

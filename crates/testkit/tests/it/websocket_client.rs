@@ -1,4 +1,4 @@
-//! A client of WebSocket, down to the frames.
+//! A WebSocket client on plain frames.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -16,7 +16,7 @@ pub struct WebSocketClient {
 }
 
 impl WebSocketClient {
-    /// Opens one with the subprotocol `mcp`.
+    /// Connects with the subprotocol `mcp`.
     pub fn open(url: &str) -> WebSocketClient {
         let (status, socket) =
             WebSocketClient::handshake(url, "sec-websocket-protocol: other, mcp\r\n");
@@ -24,7 +24,7 @@ impl WebSocketClient {
         socket
     }
 
-    /// Asks for one and returns what the server says to it.
+    /// Performs the handshake and returns the server's response.
     pub fn handshake(url: &str, header: &str) -> (String, WebSocketClient) {
         let host = url.strip_prefix("ws://").and_then(|it| it.strip_suffix("/mcp"));
         let host = host.expect("that is the address");
@@ -39,7 +39,7 @@ impl WebSocketClient {
         let mut head = Vec::new();
         loop {
             let mut line = String::new();
-            stream.read_line(&mut line).expect("the server answers");
+            stream.read_line(&mut line).expect("the server responds");
             match line.trim_end() {
                 "" => break,
                 line => head.push(line.to_owned()),
@@ -50,7 +50,7 @@ impl WebSocketClient {
         (head.swap_remove(0), WebSocketClient { stream })
     }
 
-    /// The next frame's kind and payload.
+    /// The next frame's opcode and payload.
     pub fn frame(&mut self) -> io::Result<(u8, Vec<u8>)> {
         let mut head = [0; 2];
         self.stream.read_exact(&mut head)?;
@@ -76,7 +76,7 @@ impl WebSocketClient {
 impl Client for WebSocketClient {
     fn send(&mut self, message: &Value) {
         let text = message.to_string();
-        // A client has to mask what it sends; a mask of zeros changes nothing.
+        // Clients must mask their frames; a mask of zeros changes nothing.
         let length = u16::try_from(text.len()).expect("tests send little").to_be_bytes();
         let head = [0x80 | TEXT, 0x80 | 126, length[0], length[1], 0, 0, 0, 0];
         let frame = [&head[..], text.as_bytes()].concat();

@@ -1,13 +1,13 @@
-//! Translates older drafts of JSON Schema to 2020-12, and finds what model APIs would call malformed.
-//! What references point to is left to `references`, what the root looks like to `root_shape`.
+//! Translates older drafts of JSON Schema to 2020-12 and finds malformed keywords. `references` checks references,
+//! `root_shape` checks the root.
 
 use serde_json::{Map, Value as Json, json};
 
 use super::{Object, Pointer, QuarantineReason, SubschemaShape, each_child_mut, subschema_shape};
 
-/// Rewrites what older drafts say in another way, here and below.
+/// Rewrites keywords of older drafts, in all subschemas.
 pub(crate) fn translate(schema: &mut Object) {
-    // Which draft it was does not matter afterwards, and an address that is nowhere only misleads.
+    // The draft does not matter after the translation, and an `$id` that resolves to nothing misleads.
     schema.shift_remove("$schema");
     schema.shift_remove("$id");
     translate_items(schema);
@@ -21,19 +21,19 @@ pub(crate) fn translate(schema: &mut Object) {
     });
 }
 
-/// A list of schemas for items by position has a keyword of its own now.
+/// An array in `items` became `prefixItems`.
 fn translate_items(schema: &mut Object) {
     if !matches!(schema.get("items"), Some(Json::Array(_))) {
         return;
     }
-    let listed = schema.shift_remove("items").unwrap_or_default();
-    schema.insert("prefixItems".to_owned(), listed);
+    let prefix_items = schema.shift_remove("items").unwrap_or_default();
+    schema.insert("prefixItems".to_owned(), prefix_items);
     if let Some(rest) = schema.shift_remove("additionalItems") {
         schema.insert("items".to_owned(), rest);
     }
 }
 
-/// An exclusive limit was a truth value beside the limit.
+/// A boolean `exclusiveMinimum` or `exclusiveMaximum` became a number.
 fn translate_limit(schema: &mut Object, inclusive: &str, exclusive: &str) {
     let Some(Json::Bool(is_exclusive)) = schema.get(exclusive) else { return };
     match is_exclusive {
@@ -45,26 +45,26 @@ fn translate_limit(schema: &mut Object, inclusive: &str, exclusive: &str) {
     }
 }
 
-/// One keyword became two.
+/// `dependencies` became `dependentRequired` and `dependentSchemas`.
 fn translate_dependencies(schema: &mut Object) {
     if !matches!(schema.get("dependencies"), Some(Json::Object(_))) {
         return;
     }
-    let Some(Json::Object(all)) = schema.shift_remove("dependencies") else { return };
+    let Some(Json::Object(dependencies)) = schema.shift_remove("dependencies") else { return };
     let (names, schemas): (Map<_, _>, Map<_, _>) =
-        all.into_iter().partition(|(_, value)| value.is_array());
+        dependencies.into_iter().partition(|(_, value)| value.is_array());
     for (keyword, part) in [("dependentRequired", names), ("dependentSchemas", schemas)] {
         if part.is_empty() {
             continue;
         }
-        let there = schema.entry(keyword).or_insert_with(|| json!({}));
-        if let Json::Object(there) = there {
-            there.extend(part);
+        let existing = schema.entry(keyword).or_insert_with(|| json!({}));
+        if let Json::Object(existing) = existing {
+            existing.extend(part);
         }
     }
 }
 
-/// Is every keyword's value of the kind that the draft asks for, here and below?
+/// Checks the types of all keywords' values, in all subschemas.
 pub(crate) fn check_keywords(schema: &Object, at: &Pointer) -> Result<(), QuarantineReason> {
     for (keyword, value) in schema {
         if !is_valid_keyword(keyword, value) {
@@ -78,8 +78,8 @@ pub(crate) fn check_keywords(schema: &Object, at: &Pointer) -> Result<(), Quaran
                     check_child(child, &at().then(name))?;
                 }
             }
-            (SubschemaShape::List, Json::Array(listed)) => {
-                for (index, child) in listed.iter().enumerate() {
+            (SubschemaShape::List, Json::Array(prefix_items)) => {
+                for (index, child) in prefix_items.iter().enumerate() {
                     check_child(child, &at().then(index))?;
                 }
             }
@@ -110,17 +110,21 @@ pub(crate) const TYPES: [&str; 7] =
 
 fn is_valid_keyword(keyword: &str, value: &Json) -> bool {
     let is_type = |it: &Json| it.as_str().is_some_and(|it| TYPES.contains(&it));
-    let are_texts = |it: &Json| {
+    let are_unique_strings = |it: &Json| {
         it.as_array().is_some_and(|it| {
-            let mut texts: Vec<&str> = it.iter().filter_map(Json::as_str).collect();
-            texts.sort_unstable();
-            texts.len() == it.len() && texts.windows(2).all(|pair| pair[0] != pair[1])
+            let mut strings: Vec<&str> = it.iter().filter_map(Json::as_str).collect();
+            strings.sort_unstable();
+            strings.len() == it.len() && strings.windows(2).all(|pair| pair[0] != pair[1])
         })
     };
     match keyword {
-        "type" => is_type(value) || (are_texts(value) && has_some(value, is_type)),
-        "required" => are_texts(value),
-        "dependentRequired" => value.as_object().is_some_and(|it| it.values().all(are_texts)),
+        "type" => {
+            is_type(value) || (are_unique_strings(value) && is_nonempty_list_of(value, is_type))
+        }
+        "required" => are_unique_strings(value),
+        "dependentRequired" => {
+            value.as_object().is_some_and(|it| it.values().all(are_unique_strings))
+        }
         "enum" | "examples" => value.is_array(),
         "title" | "description" | "format" | "pattern" | "$ref" | "$comment" => value.is_string(),
         "minLength" | "maxLength" | "minItems" | "maxItems" | "minProperties" | "maxProperties"
@@ -131,17 +135,17 @@ fn is_valid_keyword(keyword: &str, value: &Json) -> bool {
         _ => match subschema_shape(keyword) {
             SubschemaShape::Single => value.is_object() || value.is_boolean(),
             SubschemaShape::Map => value.is_object(),
-            SubschemaShape::List => has_some(value, |_| true),
+            SubschemaShape::List => is_nonempty_list_of(value, |_| true),
             SubschemaShape::NotASchema => true,
         },
     }
 }
 
-fn has_some(value: &Json, good: impl Fn(&Json) -> bool) -> bool {
-    value.as_array().is_some_and(|it| !it.is_empty() && it.iter().all(good))
+fn is_nonempty_list_of(value: &Json, is_valid: impl Fn(&Json) -> bool) -> bool {
+    value.as_array().is_some_and(|it| !it.is_empty() && it.iter().all(is_valid))
 }
 
-/// A whole number that is not negative, `1.0` included.
+/// A non-negative integer, including `1.0`.
 fn is_count(value: &Json) -> bool {
     value.as_f64().is_some_and(|it| it >= 0.0 && it.fract() == 0.0)
 }

@@ -1,5 +1,5 @@
-//! Tells in one pass, and without building anything, whether a schema is fine as it came. Most are, and are then
-//! shown byte for byte. A doubt is a no: the long way decides.
+//! Checks in one pass, without allocation, whether a schema needs no normalisation. Most do not and are shown byte
+//! for byte. In doubt the answer is no, and the full normalisation decides.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Seq
 use super::dialect::TYPES;
 use super::{MAX_DEPTH, is_argument_name};
 
-/// Is there nothing to do, and nothing to refuse?
+/// Whether the schema needs no change and no rejection.
 pub(crate) fn is_plain(text: &str) -> bool {
     let mut reader = serde_json::Deserializer::from_str(text);
     let root = Schema { level: SchemaLevel::Root, depth: 1 };
@@ -21,7 +21,7 @@ enum SchemaLevel {
     Below,
 }
 
-/// What a keyword's value must be for the schema to be plain.
+/// The kind of value that a plain schema has for a keyword.
 #[derive(Clone, Copy)]
 enum ExpectedValue {
     Type,
@@ -29,11 +29,11 @@ enum ExpectedValue {
     Schema,
     Schemas,
     Combination,
-    Texts,
+    UniqueStrings,
     Text,
     Number,
     Count,
-    Truth,
+    Boolean,
     Values,
     Anything,
     Unknown,
@@ -46,13 +46,13 @@ fn expected_value(keyword: &str) -> ExpectedValue {
         "items" | "additionalProperties" | "contains" | "propertyNames" => ExpectedValue::Schema,
         "anyOf" | "oneOf" | "allOf" => ExpectedValue::Combination,
         "prefixItems" => ExpectedValue::Schemas,
-        "required" => ExpectedValue::Texts,
+        "required" => ExpectedValue::UniqueStrings,
         "title" | "description" | "format" | "pattern" => ExpectedValue::Text,
         "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" => ExpectedValue::Number,
         "minLength" | "maxLength" | "minItems" | "maxItems" => ExpectedValue::Count,
-        "uniqueItems" => ExpectedValue::Truth,
+        "uniqueItems" => ExpectedValue::Boolean,
         "enum" | "examples" => ExpectedValue::Values,
-        // Older drafts say the same in the keywords that are known here.
+        // Older drafts write these the same way.
         "$schema" | "default" | "const" | "nullable" | "x-mcp-header" => ExpectedValue::Anything,
         _ => ExpectedValue::Unknown,
     }
@@ -121,11 +121,11 @@ impl<'de> Visitor<'de> for Schema {
                 ExpectedValue::Combination | ExpectedValue::Schemas => {
                     map.next_value_seed(Schemas { depth: self.depth + 1 })?;
                 }
-                ExpectedValue::Texts => map.next_value_seed(Texts)?,
+                ExpectedValue::UniqueStrings => map.next_value_seed(UniqueStrings)?,
                 ExpectedValue::Text => map.next_value_seed(Scalar::Text)?,
                 ExpectedValue::Number => map.next_value_seed(Scalar::Number)?,
                 ExpectedValue::Count => map.next_value_seed(Scalar::Count)?,
-                ExpectedValue::Truth => map.next_value_seed(Scalar::Truth)?,
+                ExpectedValue::Boolean => map.next_value_seed(Scalar::Boolean)?,
                 ExpectedValue::Values => drop(map.next_value::<Vec<IgnoredAny>>()?),
                 ExpectedValue::Anything => drop(map.next_value::<IgnoredAny>()?),
                 ExpectedValue::Unknown => return Err(not_plain()),
@@ -158,7 +158,7 @@ impl Visitor<'_> for Keyword {
     }
 }
 
-/// A type, or several; is it an object and nothing else?
+/// A type or a list of types; returns whether it is exactly `object`.
 struct Type;
 
 seed!(Type, bool);
@@ -179,11 +179,11 @@ impl<'de> Visitor<'de> for Type {
         let mut seen = [false; TYPES.len()];
         while let Some(kind) = kinds.next_element::<&'de str>()? {
             match TYPES.iter().position(|it| *it == kind) {
-                Some(at) if !seen[at] => seen[at] = true,
+                Some(index) if !seen[index] => seen[index] = true,
                 Some(_) | None => return Err(not_plain()),
             }
         }
-        // At the root even an object among others is for the long way.
+        // At the root, a list that includes `object` needs the full normalisation.
         if seen.contains(&true) { Ok(false) } else { Err(not_plain()) }
     }
 }
@@ -252,15 +252,15 @@ impl<'de> Visitor<'de> for Schemas {
     }
 }
 
-/// Texts, each of them once. Long lists are left to the long way.
-struct Texts;
+/// Unique strings. Longer lists need the full normalisation.
+struct UniqueStrings;
 
-seed!(Texts, ());
+seed!(UniqueStrings, ());
 
-impl<'de> Visitor<'de> for Texts {
+impl<'de> Visitor<'de> for UniqueStrings {
     type Value = ();
 
-    expecting!("texts");
+    expecting!("unique strings");
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut all: A) -> Result<(), A::Error> {
         let mut seen: [&str; 16] = [""; 16];
@@ -281,7 +281,7 @@ enum Scalar {
     Text,
     Number,
     Count,
-    Truth,
+    Boolean,
 }
 
 impl Scalar {
@@ -302,7 +302,7 @@ impl Visitor<'_> for Scalar {
     }
 
     fn visit_bool<E: Error>(self, _: bool) -> Result<(), E> {
-        self.is(&[Scalar::Truth])
+        self.is(&[Scalar::Boolean])
     }
 
     fn visit_u64<E: Error>(self, _: u64) -> Result<(), E> {

@@ -1,5 +1,5 @@
-//! Puts what local references point to in their place. What goes round in a circle keeps its reference and the
-//! definitions; so does all of it where putting things in place would make the schema too large.
+//! Inlines local references. Circular references stay, with their definitions; all references stay if the inlined
+//! schema would be too large.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,7 +9,7 @@ use super::{
     MAX_BYTES, MAX_DEPTH, Object, QuarantineReason, SubschemaShape, each_child, subschema_shape,
 };
 
-/// Keywords beside a reference that only describe.
+/// Keywords beside a reference that only annotate.
 const ANNOTATION_KEYWORDS: [&str; 8] = [
     "title",
     "description",
@@ -20,13 +20,13 @@ const ANNOTATION_KEYWORDS: [&str; 8] = [
     "writeOnly",
     "$comment",
 ];
-/// Where definitions are kept.
+/// The keywords that hold definitions.
 const DEFINITION_KEYS: [&str; 2] = ["$defs", "definitions"];
 
-/// How often the root may refer to something that refers to something.
+/// The maximum length of a chain of references at the root.
 const MAX_CHAIN: usize = 16;
 
-/// The schema with its references in place.
+/// Inlines the references of a schema.
 pub(crate) fn inline_references(root: Object) -> Result<Object, QuarantineReason> {
     let root = Json::Object(resolve_root(root));
     let graph = Graph::of(&root)?;
@@ -34,37 +34,37 @@ pub(crate) fn inline_references(root: Object) -> Result<Object, QuarantineReason
         return Ok(without_definitions(root));
     }
     let circular = graph.circular();
-    let mut inliner = Inliner { root: &root, circular, left: MAX_BYTES };
+    let mut inliner = Inliner { root: &root, circular, remaining_bytes: MAX_BYTES };
     let inlined = inliner.schema(&root, 0);
-    // What does not fit in place stays where it was: nothing is lost, it is only harder to read.
+    // If the inlined schema is too large, keep the references: nothing is lost, only harder to read.
     let Some(inlined) = inlined else { return Ok(into_object(root)) };
     let mut remaining = Vec::new();
-    // Definitions only count where something else refers to them.
-    let used = Json::Object(without_definitions(inlined.clone()));
-    references(&used, &mut remaining);
+    // Definitions count only if something outside them refers to them.
+    let without_unused = Json::Object(without_definitions(inlined.clone()));
+    references(&without_unused, &mut remaining);
     match remaining.is_empty() {
-        true => Ok(into_object(used)),
+        true => Ok(into_object(without_unused)),
         false => Ok(into_object(inlined)),
     }
 }
 
-/// Does every reference lead somewhere here?
+/// Checks that every reference has a local target.
 pub(crate) fn check_targets(root: &Object) -> Result<(), QuarantineReason> {
     Graph::of(&Json::Object(root.clone())).map(drop)
 }
 
-/// A root that is only a reference, as what it refers to. That is possible even where it goes round in a circle.
+/// Replaces a root that is only a reference by its target, which works even for circular references.
 fn resolve_root(mut root: Object) -> Object {
     for _ in 0..MAX_CHAIN {
-        let whole = Json::Object(root);
-        let reference = whole.get("$ref").and_then(Json::as_str);
-        let found = reference.and_then(|it| target(&whole, it)).cloned();
-        root = into_object(whole);
-        let Some(found) = found else { break };
+        let root_json = Json::Object(root);
+        let reference = root_json.get("$ref").and_then(Json::as_str);
+        let resolved = reference.and_then(|it| target(&root_json, it)).cloned();
+        root = into_object(root_json);
+        let Some(resolved) = resolved else { break };
         root.shift_remove("$ref");
-        let definitions_kept = DEFINITION_KEYS.map(|key| (key, root.shift_remove(key)));
-        root = into_object(merge_siblings(found, root));
-        for (key, definitions) in definitions_kept {
+        let definitions_by_key = DEFINITION_KEYS.map(|key| (key, root.shift_remove(key)));
+        root = into_object(merge_siblings(resolved, root));
+        for (key, definitions) in definitions_by_key {
             if let Some(definitions) = definitions {
                 root.insert(key.to_owned(), definitions);
             }
@@ -88,18 +88,18 @@ fn without_definitions(value: Json) -> Object {
     object
 }
 
-/// The references in a schema, those below included.
-fn references<'a>(schema: &'a Json, found: &mut Vec<&'a str>) {
+/// Collects the references in a schema and its subschemas.
+fn references<'a>(schema: &'a Json, targets: &mut Vec<&'a str>) {
     let Json::Object(schema) = schema else { return };
     for keyword in ["$ref", "$dynamicRef", "$recursiveRef"] {
         if let Some(Json::String(target)) = schema.get(keyword) {
-            found.push(target);
+            targets.push(target);
         }
     }
-    each_child(schema, &mut |child| references(child, found));
+    each_child(schema, &mut |child| references(child, targets));
 }
 
-/// What a local reference points to.
+/// The target of a local reference.
 fn target<'a>(root: &'a Json, reference: &str) -> Option<&'a Json> {
     let pointer = reference.strip_prefix('#')?;
     let decoded = percent_decoded(pointer)?;
@@ -122,18 +122,18 @@ fn percent_decoded(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// Which reference leads to which others.
+/// The references that each reference's target contains.
 struct Graph<'a> {
     edges: HashMap<&'a str, Vec<&'a str>>,
 }
 
 impl<'a> Graph<'a> {
-    /// Follows every reference. The error is one that leads nowhere, or away.
+    /// Follows all references. Fails on remote and dangling ones.
     fn of(root: &'a Json) -> Result<Graph<'a>, QuarantineReason> {
-        let mut waiting = Vec::new();
-        references(root, &mut waiting);
+        let mut pending = Vec::new();
+        references(root, &mut pending);
         let mut edges: HashMap<&str, Vec<&str>> = HashMap::new();
-        while let Some(reference) = waiting.pop() {
+        while let Some(reference) = pending.pop() {
             if edges.contains_key(reference) {
                 continue;
             }
@@ -144,15 +144,15 @@ impl<'a> Graph<'a> {
             let Some(target) = target(root, reference) else {
                 return Err(QuarantineReason::DanglingReference(shortened()));
             };
-            let mut found = Vec::new();
-            references(target, &mut found);
-            waiting.extend(&found);
-            edges.insert(reference, found);
+            let mut targets = Vec::new();
+            references(target, &mut targets);
+            pending.extend(&targets);
+            edges.insert(reference, targets);
         }
         Ok(Graph { edges })
     }
 
-    /// Those that lead into a circle: what is left when all that lead only to ends are taken away.
+    /// The circular references: those that remain after repeatedly removing references without successors.
     fn circular(&self) -> HashSet<String> {
         let mut outgoing: HashMap<&str, usize> = HashMap::new();
         let mut incoming: HashMap<&str, Vec<&str>> = HashMap::new();
@@ -162,15 +162,15 @@ impl<'a> Graph<'a> {
                 incoming.entry(target).or_default().push(from);
             }
         }
-        let mut ends: Vec<&str> =
+        let mut leaves: Vec<&str> =
             outgoing.iter().filter(|(_, count)| **count == 0).map(|(name, _)| *name).collect();
-        while let Some(end) = ends.pop() {
-            outgoing.remove(end);
-            for from in incoming.get(end).into_iter().flatten() {
+        while let Some(leaf) = leaves.pop() {
+            outgoing.remove(leaf);
+            for from in incoming.get(leaf).into_iter().flatten() {
                 let Some(count) = outgoing.get_mut(from) else { continue };
                 *count -= 1;
                 if *count == 0 {
-                    ends.push(from);
+                    leaves.push(from);
                 }
             }
         }
@@ -178,15 +178,15 @@ impl<'a> Graph<'a> {
     }
 }
 
-/// Copies a schema with references in place, as long as there is room.
+/// Copies a schema with references inlined, within a size budget.
 struct Inliner<'a> {
     root: &'a Json,
     circular: HashSet<String>,
-    left: usize,
+    remaining_bytes: usize,
 }
 
 impl Inliner<'_> {
-    /// Absent where there is no room.
+    /// `None` if the budget is exhausted.
     fn schema(&mut self, schema: &Json, depth: usize) -> Option<Json> {
         if depth > MAX_DEPTH {
             return None;
@@ -196,38 +196,38 @@ impl Inliner<'_> {
         let reference = reference.filter(|it| !self.circular.contains(*it));
         let Some(reference) = reference else { return self.members(object, depth) };
         let target = self.schema(target(self.root, reference)?, depth + 1)?;
-        let mut beside = object.clone();
-        beside.shift_remove("$ref");
-        let beside = self.members(&beside, depth)?;
-        Some(merge_siblings(target, into_object(beside)))
+        let mut siblings = object.clone();
+        siblings.shift_remove("$ref");
+        let siblings = self.members(&siblings, depth)?;
+        Some(merge_siblings(target, into_object(siblings)))
     }
 
     fn members(&mut self, object: &Object, depth: usize) -> Option<Json> {
-        let mut made = Object::new();
+        let mut members = Object::new();
         for (keyword, value) in object {
             self.spend(keyword.len() + 4)?;
             let value = match (subschema_shape(keyword), value) {
                 (SubschemaShape::Single, value) => self.schema(value, depth + 1)?,
                 (SubschemaShape::Map, Json::Object(named)) => {
-                    let mut each = Object::new();
+                    let mut children = Object::new();
                     for (name, child) in named {
                         self.spend(name.len() + 4)?;
-                        each.insert(name.clone(), self.schema(child, depth + 2)?);
+                        children.insert(name.clone(), self.schema(child, depth + 2)?);
                     }
-                    Json::Object(each)
+                    Json::Object(children)
                 }
                 (SubschemaShape::List, Json::Array(listed)) => {
-                    let each = listed.iter().map(|child| self.schema(child, depth + 2));
-                    Json::Array(each.collect::<Option<_>>()?)
+                    let children = listed.iter().map(|child| self.schema(child, depth + 2));
+                    Json::Array(children.collect::<Option<_>>()?)
                 }
                 (
                     SubschemaShape::Map | SubschemaShape::List | SubschemaShape::NotASchema,
                     value,
                 ) => self.copy(value)?,
             };
-            made.insert(keyword.clone(), value);
+            members.insert(keyword.clone(), value);
         }
-        Some(Json::Object(made))
+        Some(Json::Object(members))
     }
 
     fn copy(&mut self, value: &Json) -> Option<Json> {
@@ -236,12 +236,12 @@ impl Inliner<'_> {
     }
 
     fn spend(&mut self, bytes: usize) -> Option<()> {
-        self.left = self.left.checked_sub(bytes)?;
+        self.remaining_bytes = self.remaining_bytes.checked_sub(bytes)?;
         Some(())
     }
 }
 
-/// About how long it is when it is written.
+/// The approximate length as JSON text.
 fn size(value: &Json) -> usize {
     match value {
         Json::Null | Json::Bool(_) => 5,
@@ -252,22 +252,22 @@ fn size(value: &Json) -> usize {
     }
 }
 
-/// What was referred to, together with what stood beside the reference.
-fn merge_siblings(target: Json, beside: Object) -> Json {
-    if beside.is_empty() {
+/// Combines a reference's target with the keywords beside the reference.
+fn merge_siblings(target: Json, siblings: Object) -> Json {
+    if siblings.is_empty() {
         return target;
     }
-    let only_describes =
-        beside.keys().all(|keyword| ANNOTATION_KEYWORDS.contains(&keyword.as_str()));
-    if only_describes && target.is_object() {
+    let are_annotations =
+        siblings.keys().all(|keyword| ANNOTATION_KEYWORDS.contains(&keyword.as_str()));
+    if are_annotations && target.is_object() {
         let mut target = into_object(target);
-        target.extend(beside);
+        target.extend(siblings);
         return Json::Object(target);
     }
-    let mut whole = beside;
-    match whole.get_mut("allOf") {
+    let mut combined = siblings;
+    match combined.get_mut("allOf") {
         Some(Json::Array(all)) => all.push(target),
-        Some(_) | None => drop(whole.insert("allOf".to_owned(), json!([target]))),
+        Some(_) | None => drop(combined.insert("allOf".to_owned(), json!([target]))),
     }
-    Json::Object(whole)
+    Json::Object(combined)
 }

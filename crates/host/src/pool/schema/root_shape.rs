@@ -1,23 +1,24 @@
-//! Makes the root a plain object: that is all that model APIs take there.
-//! Arguments are always an object, so whatever speaks of other kinds of values can go without loss.
+//! Makes the root a plain object, the only form that model APIs accept. Arguments are always an object, so that
+//! alternatives for other types can be dropped without loss.
 //!
-//! One thing goes with a loss: a choice between lists of arguments that have to be there (`anyOf: [{required: [a]},
-//! {required: [b]}]`), which many tools have. It is kept beside, and arguments are checked against it.
+//! One common form is dropped with a loss: alternatives of required arguments (`anyOf: [{required: [a]}, {required:
+//! [b]}]`). They are kept separately for validation.
 
 use serde_json::{Value as Json, json};
 
 use super::{Object, QuarantineReason};
 
-/// What model APIs refuse at the root, besides combinations.
-const REFUSED: [&str; 3] = ["enum", "const", "not"];
-/// What two objects may say and still be merged by taking both.
+/// Keywords that model APIs reject at the root, besides combinations.
+const REJECTED_AT_ROOT: [&str; 3] = ["enum", "const", "not"];
+/// Keywords of two objects that can be merged by combining them.
 const MERGEABLE: [&str; 7] =
     ["type", "properties", "required", "title", "description", "$comment", "additionalProperties"];
 
-/// What an alternative may say and still only be about which arguments have to be there.
+/// Keywords of an alternative that is only about required arguments.
 const REQUIRED_ONLY_KEYS: [&str; 5] = ["type", "required", "title", "description", "$comment"];
 
-/// Settles the root, or says what is in the way. What model APIs are not told goes to `validation_only`.
+/// Normalises the root, or returns the keyword that prevents it. Conditions that models are not shown go to
+/// `validation_only`.
 pub(crate) fn normalise_root(
     root: &mut Object,
     validation_only: &mut Vec<Json>,
@@ -27,8 +28,8 @@ pub(crate) fn normalise_root(
         let Some(Json::Array(branches)) = root.get(keyword) else { continue };
         let mut branches: Vec<Json> = branches.clone();
         if keyword != "allOf" {
-            branches.retain(may_be_an_object);
-            if branches.len() > 1 && branches.iter().all(is_about_presence) {
+            branches.retain(allows_object);
+            if branches.len() > 1 && branches.iter().all(has_only_required) {
                 root.shift_remove(keyword);
                 validation_only.push(json!({keyword: branches}));
                 continue;
@@ -45,8 +46,8 @@ pub(crate) fn normalise_root(
         }
         *root = merged;
     }
-    if let Some(bad) = REFUSED.iter().find(|it| root.contains_key(**it)) {
-        return Err(QuarantineReason::RootKeyword(bad));
+    if let Some(rejected) = REJECTED_AT_ROOT.iter().find(|it| root.contains_key(**it)) {
+        return Err(QuarantineReason::RootKeyword(rejected));
     }
     if root.contains_key("$ref") {
         return Err(QuarantineReason::RootKeyword("$ref"));
@@ -71,7 +72,7 @@ fn normalise_root_type(root: &mut Object) -> Result<(), QuarantineReason> {
     Ok(())
 }
 
-fn may_be_an_object(branch: &Json) -> bool {
+fn allows_object(branch: &Json) -> bool {
     match branch.get("type") {
         Some(Json::String(kind)) => kind == "object",
         Some(Json::Array(kinds)) => kinds.iter().any(|it| it == "object"),
@@ -79,15 +80,15 @@ fn may_be_an_object(branch: &Json) -> bool {
     }
 }
 
-/// Does it only say which arguments have to be there?
-fn is_about_presence(branch: &Json) -> bool {
+/// Whether an alternative only lists required arguments.
+fn has_only_required(branch: &Json) -> bool {
     let is_list = |it: &Json| it.as_array().is_some_and(|it| it.iter().all(Json::is_string));
     let Some(members) = branch.as_object() else { return false };
     members.keys().all(|it| REQUIRED_ONLY_KEYS.contains(&it.as_str()))
         && members.get("required").is_some_and(is_list)
 }
 
-/// Both at once, where that can be said as one object.
+/// Merges a branch into the root, if one object can express both.
 fn merge(root: Object, branch: Json, validation_only: &mut Vec<Json>) -> Option<Object> {
     let mut branch = match branch {
         Json::Object(branch) => branch,
@@ -97,13 +98,13 @@ fn merge(root: Object, branch: Json, validation_only: &mut Vec<Json>) -> Option<
         }
     };
     normalise_root(&mut branch, validation_only).ok()?;
-    // A branch that says all there is to say takes its place as it is.
+    // A root with annotations only takes over the branch.
     if root.keys().all(|it| ["type", "title", "description", "$comment"].contains(&it.as_str())) {
-        let mut whole = root;
+        let mut merged = root;
         for (keyword, value) in branch {
-            whole.entry(keyword).or_insert(value);
+            merged.entry(keyword).or_insert(value);
         }
-        return Some(whole);
+        return Some(merged);
     }
     let is_open =
         |it: &Object| matches!(it.get("additionalProperties"), None | Some(Json::Bool(true)));
@@ -111,35 +112,36 @@ fn merge(root: Object, branch: Json, validation_only: &mut Vec<Json>) -> Option<
     if !is_plain || !is_open(&branch) {
         return None;
     }
-    let mut whole = root;
-    let added = branch.shift_remove("properties").and_then(into_object).unwrap_or_default();
-    // What a closed object does not know is refused, whatever the branch says of it.
-    if !is_open(&whole) && !added.is_empty() {
+    let mut merged = root;
+    let added_properties =
+        branch.shift_remove("properties").and_then(into_object).unwrap_or_default();
+    // A closed object rejects properties that it does not list, whatever the branch says.
+    if !is_open(&merged) && !added_properties.is_empty() {
         return None;
     }
-    let Json::Object(properties) = whole.entry("properties").or_insert_with(|| json!({})) else {
+    let Json::Object(properties) = merged.entry("properties").or_insert_with(|| json!({})) else {
         return None;
     };
-    for (name, schema) in added {
+    for (name, schema) in added_properties {
         match properties.get_mut(&name) {
-            Some(there) if *there == schema => {}
-            Some(there) => *there = json!({"allOf": [there.take(), schema]}),
+            Some(existing) if *existing == schema => {}
+            Some(existing) => *existing = json!({"allOf": [existing.take(), schema]}),
             None => drop(properties.insert(name, schema)),
         }
     }
     let required = branch.shift_remove("required");
-    let Json::Array(all) = whole.entry("required").or_insert_with(|| json!([])) else {
+    let Json::Array(required_names) = merged.entry("required").or_insert_with(|| json!([])) else {
         return None;
     };
     for name in required.iter().filter_map(Json::as_array).flatten() {
-        if !all.contains(name) {
-            all.push(name.clone());
+        if !required_names.contains(name) {
+            required_names.push(name.clone());
         }
     }
-    if all.is_empty() {
-        whole.shift_remove("required");
+    if required_names.is_empty() {
+        merged.shift_remove("required");
     }
-    Some(whole)
+    Some(merged)
 }
 
 fn into_object(value: Json) -> Option<Object> {

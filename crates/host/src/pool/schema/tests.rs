@@ -1,11 +1,11 @@
-//! What becomes of schemas.
+//! Tests of the normalisation of schemas.
 
 use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
 
-fn of(schema: &Json) -> Result<Json, QuarantineReason> {
+fn normalised(schema: &Json) -> Result<Json, QuarantineReason> {
     let all = Payload::encode(schema).expect("JSON");
     let raw: &RawValue = serde_json::from_slice(all.as_bytes()).expect("JSON");
     normalise(Some(raw), &all).map(|it| it.shown.decode().expect("JSON"))
@@ -13,15 +13,15 @@ fn of(schema: &Json) -> Result<Json, QuarantineReason> {
 
 #[track_caller]
 fn check(schema: &Json, expected: &Json) {
-    let found = of(schema).expect("it can be shown");
+    let found = normalised(schema).expect("it can be shown");
     assert_eq!(found, *expected);
-    // Once is enough.
-    assert_eq!(of(&found).as_ref(), Ok(expected));
+    // Normalisation is idempotent.
+    assert_eq!(normalised(&found).as_ref(), Ok(expected));
 }
 
 #[track_caller]
-fn refuse(schema: &Json, expected: &str) {
-    assert_eq!(of(schema).expect_err("it cannot be shown").to_string(), expected);
+fn check_rejected(schema: &Json, expected: &str) {
+    assert_eq!(normalised(schema).expect_err("it cannot be shown").to_string(), expected);
 }
 
 #[test]
@@ -37,32 +37,32 @@ fn a_plain_schema_stays_byte_for_byte() {
 }
 
 #[test]
-fn a_schema_that_is_not_there_takes_nothing() {
-    let nothing = json!({"type": "object", "properties": {}});
+fn a_missing_schema_takes_no_arguments() {
+    let empty = json!({"type": "object", "properties": {}});
     let none = normalise(None, &Payload::from_json("{}".into())).expect("it can be shown").shown;
-    assert_eq!(none.decode::<Json>().expect("JSON"), nothing);
-    check(&json!({}), &nothing);
-    check(&json!(true), &nothing);
-    check(&json!(null), &nothing);
-    check(&json!({"type": "object"}), &nothing);
+    assert_eq!(none.decode::<Json>().expect("JSON"), empty);
+    check(&json!({}), &empty);
+    check(&json!(true), &empty);
+    check(&json!(null), &empty);
+    check(&json!({"type": "object"}), &empty);
 }
 
 #[test]
-fn the_root_becomes_an_object_where_it_may_be_one() {
+fn the_root_becomes_an_object_if_it_allows_one() {
     let properties = json!({"a": {"type": "string"}});
     let expected = json!({"type": "object", "properties": properties});
     check(&json!({"properties": properties}), &expected);
     check(&json!({"type": ["object", "null"], "properties": properties}), &expected);
-    refuse(
+    check_rejected(
         &json!({"type": "string"}),
-        "its input schema wants string, where arguments are always an object",
+        "its input schema requires string, but arguments are always an object",
     );
-    refuse(&json!([]), "its input schema is not an object");
-    refuse(&json!("object"), "its input schema is not an object");
+    check_rejected(&json!([]), "its input schema is not an object");
+    check_rejected(&json!("object"), "its input schema is not an object");
 }
 
 #[test]
-fn local_references_are_put_in_place() {
+fn local_references_are_inlined() {
     check(
         &json!({
             "type": "object",
@@ -91,7 +91,7 @@ fn local_references_are_put_in_place() {
 }
 
 #[test]
-fn circles_keep_their_references_and_definitions() {
+fn circular_references_keep_their_definitions() {
     let node = json!({"type": "object", "properties": {"next": {"$ref": "#/$defs/Node"}}});
     let schema = json!({
         "type": "object",
@@ -104,29 +104,35 @@ fn circles_keep_their_references_and_definitions() {
         "$defs": {"Node": node, "Count": {"type": "integer"}},
     });
     check(&schema, &expected);
-    // A root that is only a reference is what it refers to.
+    // A root that is only a reference becomes its target.
     check(
         &json!({"$ref": "#/$defs/Node", "$defs": {"Node": node}}),
         &json!({"type": "object", "properties": {"next": {"$ref": "#/$defs/Node"}}, "$defs": {"Node": node}}),
     );
-    refuse(
+    check_rejected(
         &json!({"$ref": "#"}),
-        "its input schema has `$ref` at the root, which model APIs refuse",
+        "its input schema has `$ref` at the root, which model APIs reject",
     );
 }
 
 #[test]
-fn nothing_is_fetched_and_nothing_is_made_up() {
+fn remote_and_dangling_references_are_rejected() {
     let with =
         |reference: &str| json!({"type": "object", "properties": {"a": {"$ref": reference}}});
-    for away in ["https://example.com/s.json", "file:///etc/passwd", "other.json#/a", "//host/x"] {
-        refuse(
-            &with(away),
-            &format!("its input schema refers to `{away}`, and nothing is fetched"),
+    for remote in ["https://example.com/s.json", "file:///etc/passwd", "other.json#/a", "//host/x"]
+    {
+        check_rejected(
+            &with(remote),
+            &format!(
+                "its input schema refers to `{remote}`, and remote references are not fetched"
+            ),
         );
     }
-    refuse(&with("#/$defs/A"), "its input schema refers to `#/$defs/A`, which is not there");
-    refuse(&with("#/type"), "its input schema refers to `#/type`, which is not there");
+    check_rejected(
+        &with("#/$defs/A"),
+        "its input schema refers to `#/$defs/A`, which does not exist",
+    );
+    check_rejected(&with("#/type"), "its input schema refers to `#/type`, which does not exist");
 }
 
 #[test]
@@ -162,17 +168,17 @@ fn combinations_at_the_root_are_merged_where_nothing_is_lost() {
     );
     let closed = json!({"type": "object", "properties": {"a": {}}, "additionalProperties": false});
     check(&json!({"allOf": [closed]}), &closed);
-    let refused =
-        |keyword| format!("its input schema has `{keyword}` at the root, which model APIs refuse");
-    refuse(&json!({"anyOf": [a, b]}), &refused("anyOf"));
-    refuse(&json!({"oneOf": [a, b]}), &refused("oneOf"));
-    refuse(&json!({"allOf": [closed, b]}), &refused("allOf"));
-    refuse(&json!({"allOf": [b, closed]}), &refused("allOf"));
-    refuse(&json!({"not": {"required": ["a"]}}), &refused("not"));
+    let rejection =
+        |keyword| format!("its input schema has `{keyword}` at the root, which model APIs reject");
+    check_rejected(&json!({"anyOf": [a, b]}), &rejection("anyOf"));
+    check_rejected(&json!({"oneOf": [a, b]}), &rejection("oneOf"));
+    check_rejected(&json!({"allOf": [closed, b]}), &rejection("allOf"));
+    check_rejected(&json!({"allOf": [b, closed]}), &rejection("allOf"));
+    check_rejected(&json!({"not": {"required": ["a"]}}), &rejection("not"));
 }
 
 #[test]
-fn a_choice_of_what_has_to_be_there_is_not_shown_and_still_checked() {
+fn alternatives_of_required_arguments_are_hidden_and_still_checked() {
     let shown = json!({
         "type": "object",
         "properties": {"id": {"type": "string"}, "name": {"type": "string"}},
@@ -196,7 +202,10 @@ fn a_choice_of_what_has_to_be_there_is_not_shown_and_still_checked() {
     {
         let mut schema = shown.clone();
         schema["anyOf"] = json!([{"required": ["name"]}, more]);
-        refuse(&schema, "its input schema has `anyOf` at the root, which model APIs refuse");
+        check_rejected(
+            &schema,
+            "its input schema has `anyOf` at the root, which model APIs reject",
+        );
     }
 }
 
@@ -234,7 +243,7 @@ fn older_drafts_are_translated() {
 }
 
 #[test]
-fn malformed_schemas_are_refused_with_the_place() {
+fn malformed_schemas_are_rejected_with_the_path() {
     let with = |property: Json| json!({"type": "object", "properties": {"a/b": property, "c": {}}});
     let at = |place: &str| format!("its input schema is malformed at `/properties/c{place}`");
     let with_c = |property: Json| json!({"type": "object", "properties": {"c": property}});
@@ -250,25 +259,25 @@ fn malformed_schemas_are_refused_with_the_place() {
         (json!({"description": 7}), "/description"),
         (json!("string"), ""),
     ] {
-        refuse(&with_c(property), &at(place));
+        check_rejected(&with_c(property), &at(place));
     }
-    refuse(&with(json!({})), "its argument `a/b` has a name that model APIs refuse");
-    refuse(
+    check_rejected(&with(json!({})), "its argument `a/b` has a name that model APIs reject");
+    check_rejected(
         &json!({"type": "object", "properties": {"": {}}}),
-        "its argument `` has a name that model APIs refuse",
+        "its argument `` has a name that model APIs reject",
     );
 }
 
 #[test]
 fn size_and_depth_have_limits() {
     let large = json!({"type": "object", "properties": {}, "description": "x".repeat(MAX_BYTES)});
-    assert!(matches!(of(&large), Err(QuarantineReason::TooLarge(_))));
+    assert!(matches!(normalised(&large), Err(QuarantineReason::TooLarge(_))));
     let mut deep = json!({"type": "string"});
     for _ in 0..MAX_DEPTH {
         deep = json!({"type": "array", "items": deep});
     }
     assert_eq!(
-        of(&json!({"type": "object", "properties": {"a": deep}})),
+        normalised(&json!({"type": "object", "properties": {"a": deep}})),
         Err(QuarantineReason::TooDeep)
     );
     let text = format!("{}{}", r#"{"items":"#.repeat(500), "}".repeat(500));
@@ -278,7 +287,7 @@ fn size_and_depth_have_limits() {
     assert!(!plain_check::is_plain(&text));
 }
 
-/// Keywords and values in any combination, many of them nonsense.
+/// Keywords and values in any combination, most of them invalid.
 fn any_schema() -> impl Strategy<Value = Json> {
     let leaf = prop_oneof![
         Just(json!(null)),
@@ -322,19 +331,19 @@ fn any_schema() -> impl Strategy<Value = Json> {
 
 proptest! {
     #[test]
-    fn whatever_comes_is_shown_as_an_object_or_refused(schema in any_schema()) {
-        if let Ok(shown) = of(&schema) {
+    fn any_schema_becomes_an_object_or_is_rejected(schema in any_schema()) {
+        if let Ok(shown) = normalised(&schema) {
             prop_assert_eq!(&shown["type"], &json!("object"));
             prop_assert!(shown["properties"].is_object());
             for keyword in ["anyOf", "oneOf", "allOf", "enum", "const", "not", "$ref"] {
                 prop_assert!(shown.get(keyword).is_none(), "{}", keyword);
             }
-            prop_assert_eq!(of(&shown), Ok(shown.clone()));
+            prop_assert_eq!(normalised(&shown), Ok(shown.clone()));
         }
     }
 
     #[test]
-    fn what_the_short_way_lets_through_the_long_way_leaves_alone(schema in any_schema()) {
+    fn plain_schemas_are_unchanged_by_normalisation(schema in any_schema()) {
         let text = schema.to_string();
         if plain_check::is_plain(&text) {
             let mut expected = schema.clone();

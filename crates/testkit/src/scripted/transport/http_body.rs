@@ -1,4 +1,4 @@
-//! Frames as the body of an HTTP answer: a stream of events, or one document.
+//! HTTP response bodies from frames: an event stream or one JSON document.
 
 use std::collections::VecDeque;
 use std::io;
@@ -12,13 +12,13 @@ use crate::scripted::client_channel::{Frame, ReplayReader};
 use crate::scripted::quirk::Quirk;
 use crate::scripted::script::Script;
 
-/// How large the pieces are that a slow server sends, and how long it pauses between them.
+/// The chunk size of a slow server, and the pause between chunks.
 pub const DRIP_BYTES: usize = 16;
 pub const DRIP_PAUSE: Duration = Duration::from_millis(1);
-/// How long what was sent has to be written.
+/// How long sent bytes may take to be written before an error.
 const FLUSH_TIME: Duration = Duration::from_millis(10);
 
-/// Where the frames come from.
+/// The source of frames.
 #[derive(Debug)]
 pub enum Source {
     Direct(mpsc::UnboundedReceiver<Frame>),
@@ -34,7 +34,7 @@ impl Source {
     }
 }
 
-/// Speed of a body.
+/// The speed of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pace {
     Fast,
@@ -56,7 +56,7 @@ struct BodyState {
     started: Started,
 }
 
-/// Whether there is something that has to be on its way before the connection may break.
+/// Whether bytes were sent that must be written before the connection breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Started {
     Yes,
@@ -69,29 +69,29 @@ impl BodyState {
     }
 }
 
-/// A stream of events, after some bytes that come first.
+/// An event stream after a prefix.
 pub fn event_stream_body(script: &Script, prefix: Vec<u8>, source: Source) -> Body {
     let steps = VecDeque::from([Step::Bytes(prefix)]);
     Body::from_stream(body_chunks(BodyState::new(Some(source), steps, pace(script))))
 }
 
-/// One document: all frames there will be, one after the other.
+/// One document: all frames, concatenated.
 pub async fn json_body(script: &Script, mut frames: mpsc::UnboundedReceiver<Frame>) -> Body {
     let mut steps = VecDeque::new();
     while let Some(frame) = frames.recv().await {
         steps.extend(body_step(frame, |bytes| bytes));
     }
-    let whole: Option<Vec<&[u8]>> = steps
+    let parts: Option<Vec<&[u8]>> = steps
         .iter()
         .map(|step| if let Step::Bytes(bytes) = step { Some(bytes.as_slice()) } else { None })
         .collect();
-    match (pace(script), whole) {
+    match (pace(script), parts) {
         (Pace::Fast, Some(parts)) => Body::from(parts.concat()),
         (pace, _) => Body::from_stream(body_chunks(BodyState::new(None, steps, pace))),
     }
 }
 
-/// A body that breaks off before anything is answered.
+/// A body that fails before any byte.
 pub fn broken_body() -> Body {
     let steps = VecDeque::from([Step::Fail]);
     Body::from_stream(body_chunks(BodyState::new(None, steps, Pace::Fast)))
@@ -119,7 +119,7 @@ fn body_chunks(state: BodyState) -> impl stream::Stream<Item = io::Result<Vec<u8
                 Some(Step::Fail) => {
                     state.source = None;
                     if state.started == Started::Yes {
-                        // What an error finds unwritten is never written.
+                        // An error discards unwritten bytes.
                         tokio::time::sleep(FLUSH_TIME).await;
                     }
                     return Some((Err(io::ErrorKind::BrokenPipe.into()), state));
@@ -149,7 +149,7 @@ fn body_step(frame: Frame, wrap: impl Fn(Vec<u8>) -> Vec<u8>) -> Option<Step> {
     }
 }
 
-/// One event, with an id where it can be asked for again.
+/// An event, with an id if it can be replayed.
 fn encode_event(id: Option<&str>, data: Vec<u8>) -> Vec<u8> {
     let head = match id {
         Some(id) => format!("id: {id}\nevent: message\ndata: "),

@@ -1,4 +1,4 @@
-//! HTTP with server-sent events, as of 2024-11-05: one stream for everything the server says, and posts beside it.
+//! The SSE transport of 2024-11-05: one stream for all output of the server, and POST requests beside it.
 
 use std::sync::Arc;
 
@@ -9,13 +9,14 @@ use tokio::sync::mpsc;
 
 use super::http_body;
 use super::http_body::Source;
-use super::network::{HttpRequest, HttpState, empty_response, event_stream_response};
-use super::streamable_http::HttpSession;
+use super::http_session::HttpSession;
+use super::http_state::{HttpRequest, HttpState};
+use crate::http::response::{empty_response, event_stream_response};
 use crate::scripted::client_channel::ClientChannel;
 use crate::scripted::client_session::ClientSession;
 use crate::scripted::protocol::Initialized;
 
-/// Answers a request.
+/// Handles a request.
 pub async fn respond(state: &Arc<HttpState>, http_request: HttpRequest) -> Response {
     match (http_request.parts.method.as_str(), http_request.parts.uri.path()) {
         ("GET", "/sse") => open_stream(state),
@@ -28,10 +29,10 @@ pub async fn respond(state: &Arc<HttpState>, http_request: HttpRequest) -> Respo
 fn open_stream(state: &Arc<HttpState>) -> Response {
     let (sender, frames) = mpsc::unbounded_channel();
     let name = format!("{}-{}", std::process::id(), state.server.next_id());
-    let conversation =
+    let session =
         ClientSession::new(&state.server, ClientChannel::Direct(sender), Initialized::NotYet);
-    let mut sessions = state.sessions.lock().expect("nobody panics with it");
-    sessions.insert(name.clone(), Arc::new(HttpSession::with_single_stream(conversation)));
+    let mut sessions = state.sessions.lock().expect("no holder of the lock panics");
+    sessions.insert(name.clone(), Arc::new(HttpSession::with_single_stream(session)));
     let endpoint = format!("event: endpoint\ndata: /messages?session={name}\n\n").into_bytes();
     event_stream_response(http_body::event_stream_body(
         &state.server.script,
@@ -42,7 +43,7 @@ fn open_stream(state: &Arc<HttpState>) -> Response {
 
 fn receive(state: &HttpState, http_request: &HttpRequest) -> Response {
     let name = http_request.parts.uri.query().and_then(|it| it.strip_prefix("session="));
-    let mut sessions = state.sessions.lock().expect("nobody panics with it");
+    let mut sessions = state.sessions.lock().expect("no holder of the lock panics");
     let session = name.and_then(|it| sessions.get(it)).cloned();
     let Some(session) = session else {
         return empty_response(StatusCode::NOT_FOUND);

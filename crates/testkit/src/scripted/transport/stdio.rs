@@ -1,18 +1,17 @@
-//! A program on standard streams, and how programs misbehave: what they print, how they end, whom they leave behind.
+//! Runs a scripted server on stdio.
 
 use std::io::{self, BufRead, Write};
-use std::process::{self, Command, Stdio};
+use std::process;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use serde_json::json;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
 use super::http_body::{DRIP_BYTES, DRIP_PAUSE};
-use super::network::{Transport, spawn_server};
+use super::process_quirks::{MAX_LIFETIME, apply_startup_quirks};
 use crate::scripted::client_channel::{ClientChannel, Frame};
 use crate::scripted::client_session::ClientSession;
 use crate::scripted::protocol::Initialized;
@@ -21,19 +20,14 @@ use crate::scripted::script::Script;
 use crate::scripted::server_state::{CRASH_EXIT_CODE, RunMode, ServerState};
 use crate::scripted::taint;
 
-/// However stubborn a program is, it does not outlive the test by more than this.
-const MAX_LIFETIME: Duration = Duration::from_secs(300);
-/// How long requests that wait for something have to be answered after standard input was closed.
+/// How long waiting requests may take after stdin is closed.
 const FINISH_GRACE: Duration = Duration::from_millis(20);
-/// How often those that wait for nothing are let go on before that, however slow the machine is.
+/// How often ready tasks are polled before that, so that a slow machine makes no difference.
 const YIELDS_BEFORE_EXIT: usize = 100;
-/// How long what was answered has to be taken.
+/// How long the output may take to be read.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(2);
-/// The argument that makes the program one that only lives on.
-const GRANDCHILD_FLAG: &str = "--linger";
-const GRANDCHILD_OWN_SESSION_FLAG: &str = "--linger-apart";
 
-/// Plays a script on this process's standard streams, and ends the process.
+/// Runs a script on this process's stdio, and exits.
 pub fn serve_stdio(script: Script) -> ! {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -47,74 +41,6 @@ pub fn serve_stdio(script: Script) -> ! {
     process::exit(0)
 }
 
-/// Plays a script on a free port of this process, and says on standard output which. Does not come back.
-pub fn serve_network(transport: Transport, script: Script) -> ! {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .expect("a runtime can be made");
-    runtime.block_on(async {
-        apply_startup_quirks(&script);
-        let running =
-            spawn_server(transport, script, RunMode::NetworkProgram, 0).expect("a port can be had");
-        println!("listening on {}", running.url());
-        std::future::pending::<()>().await;
-    });
-    process::exit(0)
-}
-
-/// Does everything that a script wants done at the start of a program. Must be called inside a runtime.
-fn apply_startup_quirks(script: &Script) {
-    if script.has_quirk(&Quirk::IgnoresSigterm) {
-        for kind in [SignalKind::terminate(), SignalKind::interrupt()] {
-            let mut signals = signal(kind).expect("a signal can be listened for");
-            tokio::spawn(async move { while signals.recv().await.is_some() {} });
-        }
-    }
-    if let Some(taint) = &script.taint {
-        eprintln!("this is said {taint} beside");
-    }
-    for quirk in &script.quirks {
-        if let Quirk::StderrLines { n } = quirk {
-            for number in 1..=*n {
-                eprintln!("line {number} of {n}");
-            }
-        }
-        if let Quirk::ForksGrandchildren { n } = quirk {
-            let plain = std::iter::repeat_n(GRANDCHILD_FLAG, *n);
-            plain.chain([GRANDCHILD_OWN_SESSION_FLAG]).for_each(spawn_grandchild);
-        }
-        if let Quirk::ExitsAtOnce { code } = quirk {
-            process::exit(*code);
-        }
-    }
-    if script.has_quirk(&Quirk::PrintsBeforeProtocol) {
-        println!("{} is now listening on standard input!", script.name);
-    }
-}
-
-/// Starts a process that holds our output streams open.
-#[expect(clippy::zombie_processes, reason = "that nobody waits for them is what they are for")]
-fn spawn_grandchild(argument: &str) {
-    let own = std::env::current_exe().expect("a program knows itself");
-    Command::new(own)
-        .arg(argument)
-        .stdin(Stdio::null())
-        .spawn()
-        .expect("the program can be started again");
-}
-
-/// Lives on and does nothing, if the argument says so.
-pub fn run_if_grandchild(argument: &str) {
-    if argument == GRANDCHILD_OWN_SESSION_FLAG {
-        rustix::process::setsid().expect("a fresh process leads no group");
-    }
-    if [GRANDCHILD_FLAG, GRANDCHILD_OWN_SESSION_FLAG].contains(&argument) {
-        thread::sleep(MAX_LIFETIME);
-        process::exit(0);
-    }
-}
-
 async fn serve(script: Script) {
     let ignores_close = script.has_quirk(&Quirk::IgnoresStdinClose);
     let server = ServerState::new(script, RunMode::StdioProgram);
@@ -124,7 +50,7 @@ async fn serve(script: Script) {
     let taint = server.script.taint.clone();
     thread::spawn(move || {
         write_frames(frames, if is_slow { DRIP_BYTES } else { usize::MAX }, taint.as_deref());
-        let _nobody_waits = done.send(());
+        let _receiver_dropped = done.send(());
     });
     let mut lines = read_lines();
     let session = ClientSession::new(&server, ClientChannel::Direct(sender), Initialized::NotYet);
@@ -140,7 +66,7 @@ async fn serve(script: Script) {
     finish_requests(&server, session, written).await;
 }
 
-/// Lets answers that are nearly there be written.
+/// Lets nearly finished responses be written.
 async fn finish_requests(
     server: &Arc<ServerState>,
     session: Arc<ClientSession>,
@@ -154,12 +80,12 @@ async fn finish_requests(
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
-    let _some_take_longer = timeout(FINISH_GRACE, idle).await;
+    let _grace_expired = timeout(FINISH_GRACE, idle).await;
     session.standalone().send(Frame::End);
-    let _nobody_reads = timeout(WRITE_TIMEOUT, written).await;
+    let _write_timed_out = timeout(WRITE_TIMEOUT, written).await;
 }
 
-/// Lines of standard input, read on a thread that waits while nobody takes them.
+/// Lines from stdin, read by a thread that blocks while the channel is full.
 fn read_lines() -> mpsc::Receiver<Vec<u8>> {
     let (sender, lines) = mpsc::channel(256);
     thread::spawn(move || {
@@ -178,7 +104,7 @@ fn read_lines() -> mpsc::Receiver<Vec<u8>> {
     lines
 }
 
-/// Writes frames to standard output, in pieces of a size.
+/// Writes frames to stdout in chunks.
 fn write_frames(
     mut frames: mpsc::UnboundedReceiver<Frame>,
     chunk_size: usize,
@@ -217,9 +143,9 @@ fn write_chunks(stdout: &mut impl Write, bytes: &[u8], chunk_size: usize) -> io:
     Ok(())
 }
 
-/// Closes standard output; nothing we write from here on goes anywhere.
+/// Closes stdout; later output is discarded.
 fn close_stdout() -> io::Result<()> {
-    let nowhere = std::fs::OpenOptions::new().write(true).open("/dev/null")?;
-    rustix::stdio::dup2_stdout(nowhere)?;
+    let dev_null = std::fs::OpenOptions::new().write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdout(dev_null)?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Streamable HTTP: sessions, standing streams and replay in the legacy era, checked headers in the modern one.
+//! Streamable HTTP: sessions, GET streams and replay in the legacy era, header checks in the modern one.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,9 +12,9 @@ use tokio::sync::mpsc;
 
 use super::http_body;
 use super::http_body::Source;
-use super::network::{
-    HttpRequest, HttpState, empty_response, event_stream_response, json_response, with_header,
-};
+use super::http_session::HttpSession;
+use super::http_state::{HttpRequest, HttpState};
+use crate::http::response::{empty_response, event_stream_response, json_response, with_header};
 use crate::scripted::client_channel::{ClientChannel, ReplayBuffer};
 use crate::scripted::client_session::{ClientRequest, ClientSession};
 use crate::scripted::protocol;
@@ -28,16 +28,7 @@ mod header_check;
 
 const SESSION_HEADER: &str = "mcp-session-id";
 
-/// A session of the legacy era.
-#[derive(Debug)]
-pub struct HttpSession {
-    pub session: Arc<ClientSession>,
-    /// Streams by name, for those who missed something.
-    streams: Mutex<HashMap<String, Arc<ReplayBuffer>>>,
-    requests: AtomicUsize,
-}
-
-/// Answers a request.
+/// Handles a request.
 pub async fn handle(state: &Arc<HttpState>, http_request: HttpRequest) -> Response {
     if http_request.parts.uri.path() != "/mcp" {
         return empty_response(StatusCode::NOT_FOUND);
@@ -68,7 +59,7 @@ async fn post(state: &Arc<HttpState>, http_request: HttpRequest) -> Response {
             );
         }
         None => {
-            return error_response(400, &RpcError::new(-32700, "this is no JSON"), &Value::Null);
+            return error_response(400, &RpcError::new(-32700, "this is not JSON"), &Value::Null);
         }
     };
     if state.server.receive(&message) == AfterMessage::Disconnect {
@@ -118,8 +109,9 @@ async fn post_modern(
     let is_stream = state.server.script.response_format == ResponseFormat::Sse
         || method == "subscriptions/listen";
     let notifications = if is_stream { channel.clone() } else { ClientChannel::discard() };
-    let asked = client_request(http_request, message, RequestEra::Modern, (channel, notifications));
-    state.shared_session.start_request(asked);
+    let request =
+        client_request(http_request, message, RequestEra::Modern, (channel, notifications));
+    state.shared_session.start_request(request);
     stream_response(
         state,
         frames,
@@ -148,10 +140,10 @@ fn client_request(
 async fn stream_response(
     state: &HttpState,
     frames: mpsc::UnboundedReceiver<crate::scripted::client_channel::Frame>,
-    answers: ResponseFormat,
+    format: ResponseFormat,
 ) -> Response {
     let script = &state.server.script;
-    match answers {
+    match format {
         ResponseFormat::Sse => event_stream_response(http_body::event_stream_body(
             script,
             Vec::new(),
@@ -194,24 +186,28 @@ async fn post_legacy(
         session.session.receive_notification(message);
         return empty_response(StatusCode::ACCEPTED);
     };
-    let opened = session.session.initialized();
-    let response =
-        match protocol::check_request(&state.server.script, opened, method, &message["params"]) {
-            Ok(request_era) => {
-                respond_in_session(state, &session, (http_request, message), request_era).await
-            }
-            Err(rpc_error) => {
-                response_quirks::delay(&state.server.script, method).await;
-                error_response(rpc_error.status, &rpc_error, &id)
-            }
-        };
+    let initialized = session.session.initialized();
+    let response = match protocol::check_request(
+        &state.server.script,
+        initialized,
+        method,
+        &message["params"],
+    ) {
+        Ok(request_era) => {
+            respond_in_session(state, &session, (http_request, message), request_era).await
+        }
+        Err(rpc_error) => {
+            response_quirks::delay(&state.server.script, method).await;
+            error_response(rpc_error.status, &rpc_error, &id)
+        }
+    };
     match method {
         "initialize" => with_header(response, SESSION_HEADER, &name),
         _ => response,
     }
 }
 
-/// Everybody shares one conversation, which was open before anybody came.
+/// All clients share one session that is always initialized.
 async fn post_stateless(
     state: &Arc<HttpState>,
     http_request: &HttpRequest,
@@ -261,20 +257,20 @@ async fn respond_in_session(
         ResponseFormat::Json => {
             let (sender, frames) = mpsc::unbounded_channel();
             let channel = ClientChannel::Direct(sender);
-            let asked = client_request(http_request, message, request_era, (channel, standalone));
-            session.session.start_request(asked);
+            let request = client_request(http_request, message, request_era, (channel, standalone));
+            session.session.start_request(request);
             stream_response(state, frames, ResponseFormat::Json).await
         }
         ResponseFormat::Sse => {
             let replay_buffer = ReplayBuffer::new(format!("answer-{}", state.server.next_id()));
-            let mut streams = session.streams.lock().expect("nobody panics with it");
+            let mut streams = session.streams.lock().expect("no holder of the lock panics");
             streams.insert(replay_buffer.name.clone(), Arc::clone(&replay_buffer));
             drop(streams);
             let channel = ClientChannel::Replayable(Arc::clone(&replay_buffer));
-            let asked =
+            let request =
                 client_request(http_request, message, request_era, (channel.clone(), channel));
             let priming = priming_event(http_request, &replay_buffer.name);
-            session.session.start_request(asked);
+            session.session.start_request(request);
             event_stream_response(http_body::event_stream_body(
                 script,
                 priming,
@@ -284,7 +280,7 @@ async fn respond_in_session(
     }
 }
 
-/// From 2025-11-25 on, a stream starts with an event that has an id and nothing else, so that it can be resumed.
+/// From 2025-11-25 on, a stream starts with an event that has only an id, so that it can be resumed.
 fn priming_event(http_request: &HttpRequest, stream: &str) -> Vec<u8> {
     match http_request.header("mcp-protocol-version") {
         Some(version) if version >= "2025-11-25" => {
@@ -303,12 +299,12 @@ fn open_session(state: &Arc<HttpState>) -> (String, Arc<HttpSession>) {
         streams: Mutex::new(HashMap::from([(replay_buffer.name.clone(), replay_buffer)])),
         requests: AtomicUsize::new(0),
     });
-    let mut sessions = state.sessions.lock().expect("nobody panics with it");
+    let mut sessions = state.sessions.lock().expect("no holder of the lock panics");
     sessions.insert(name.clone(), Arc::clone(&session));
     (name, session)
 }
 
-/// The session that a request names, unless it is forgotten.
+/// The session that a request names, unless it was dropped.
 fn find_session(
     state: &HttpState,
     http_request: &HttpRequest,
@@ -317,7 +313,7 @@ fn find_session(
         let message = "Bad Request: Mcp-Session-Id header is required";
         return Err((400, RpcError::new(-32000, message)));
     };
-    let mut sessions = state.sessions.lock().expect("nobody panics with it");
+    let mut sessions = state.sessions.lock().expect("no holder of the lock panics");
     let gone = || (404, RpcError::new(-32001, "Session not found"));
     let session = sessions.get(name).cloned().ok_or_else(gone)?;
     let limit = state.server.script.find_quirk(|quirk| {
@@ -333,20 +329,6 @@ fn find_session(
     Ok((name.to_owned(), session))
 }
 
-impl HttpSession {
-    /// A session whose only stream is the conversation's own.
-    pub fn with_single_stream(session: Arc<ClientSession>) -> HttpSession {
-        HttpSession { session, streams: Mutex::default(), requests: AtomicUsize::new(0) }
-    }
-
-    /// Ends all streams.
-    fn close_streams(&self) {
-        for replay_buffer in self.streams.lock().expect("nobody panics with it").values() {
-            replay_buffer.close();
-        }
-    }
-}
-
 fn open_get_stream(state: &HttpState, http_request: &HttpRequest) -> Response {
     let script = &state.server.script;
     if script.era == Era::Modern || script.sessions == SessionMode::None {
@@ -359,14 +341,14 @@ fn open_get_stream(state: &HttpState, http_request: &HttpRequest) -> Response {
         Ok((_, session)) => session,
         Err((status, rpc_error)) => return error_response(status, &rpc_error, &Value::Null),
     };
-    let streams = session.streams.lock().expect("nobody panics with it");
+    let streams = session.streams.lock().expect("no holder of the lock panics");
     let reader = match http_request.header("last-event-id") {
         None => streams["standing"].read_new(),
         Some(last) => {
-            let place = last.rsplit_once('/').and_then(|(name, number)| {
+            let position = last.rsplit_once('/').and_then(|(name, number)| {
                 Some((streams.get(name)?, number.parse::<usize>().ok()?))
             });
-            let Some((replay_buffer, number)) = place else {
+            let Some((replay_buffer, number)) = position else {
                 return error_response(
                     400,
                     &RpcError::new(-32000, "unknown event id"),
@@ -390,21 +372,21 @@ fn end_session(state: &HttpState, http_request: &HttpRequest) -> Response {
     match find_session(state, http_request) {
         Ok((name, session)) => {
             session.close_streams();
-            state.sessions.lock().expect("nobody panics with it").remove(&name);
+            state.sessions.lock().expect("no holder of the lock panics").remove(&name);
             empty_response(StatusCode::OK)
         }
         Err((status, rpc_error)) => error_response(status, &rpc_error, &Value::Null),
     }
 }
 
-/// A request that was not let in.
+/// The response to a rejected request.
 fn error_response(status: u16, rpc_error: &RpcError, id: &Value) -> Response {
-    let code = StatusCode::from_u16(status).expect("these are real statuses");
-    let answer = match rpc_error.code {
+    let code = StatusCode::from_u16(status).expect("these statuses are valid");
+    let body = match rpc_error.code {
         -32001 => {
             json!({"jsonrpc": "2.0", "id": null, "error": rpc_error.to_response(id)["error"]})
         }
         _ => rpc_error.to_response(id),
     };
-    json_response(code, Body::from(answer.to_string()))
+    json_response(code, Body::from(body.to_string()))
 }

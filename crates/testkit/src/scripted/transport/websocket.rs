@@ -1,4 +1,4 @@
-//! WebSocket with the subprotocol `mcp`: one message a frame.
+//! WebSocket with the subprotocol `mcp`: one message per frame.
 
 use std::sync::Arc;
 
@@ -10,16 +10,17 @@ use futures_util::{SinkExt, StreamExt};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use super::network::{HttpRequest, HttpState, empty_response};
+use super::http_state::{HttpRequest, HttpState};
+use crate::http::recorded_request::RecordedRequest;
+use crate::http::response::empty_response;
 use crate::scripted::client_channel::{ClientChannel, Frame};
 use crate::scripted::client_session::ClientSession;
 use crate::scripted::protocol::Initialized;
-use crate::scripted::server_state::RecordedRequest;
 
 const SUBPROTOCOL: &str = "mcp";
 const MAX_MESSAGE_BYTES: usize = 256 * 1024 * 1024;
 
-/// Answers a request, which has to be one for a WebSocket.
+/// Handles a request, which must be a WebSocket upgrade.
 pub async fn respond(state: &Arc<HttpState>, mut incoming: HttpRequest) -> Response {
     if incoming.parts.uri.path() != "/mcp" {
         return empty_response(StatusCode::NOT_FOUND);
@@ -58,7 +59,7 @@ async fn serve(state: Arc<HttpState>, socket: WebSocket, headers: Value) {
                         let _client_left = writer.close().await;
                         return;
                     }
-                    // Dropping the socket without a closing frame is what a crash looks like.
+                    // A crash drops the socket without a close frame.
                     Some(Frame::Disconnect) | None => return,
                 };
                 if sent.is_err() {
@@ -82,7 +83,7 @@ async fn serve(state: Arc<HttpState>, socket: WebSocket, headers: Value) {
     }
 }
 
-/// Text where it is text.
+/// A text message if the bytes are UTF-8.
 fn to_message(bytes: Vec<u8>) -> Message {
     match String::from_utf8(bytes) {
         Ok(text) => Message::Text(text.into()),

@@ -67,7 +67,7 @@ fn in_trouble(name: &str, health: ServerHealth, state: &str, what: &str) -> Serv
         failure: Some(FailureDetails {
             summary: what.to_owned(),
             evidence: vec![("stderr", "Error: cannot find module\n    at main".to_owned())],
-            remedy: Some(format!("`swb logs {name}` shows what it said")),
+            remedy: Some(format!("`swb logs {name}` shows its output")),
         }),
         description: None,
         counts: [None; 3],
@@ -139,7 +139,7 @@ fn panel() -> ServerPanel {
         "tracker",
         ServerHealth::NeedsLogin,
         "needs login",
-        "the server wants a login",
+        "the server needs a login",
     ));
     panel.servers.push(in_trouble(
         "wiki",

@@ -1,13 +1,13 @@
-//! The headers that repeat a modern request's body, checked against it.
+//! Checks the headers that repeat parts of a modern request's body.
 
 use serde_json::Value;
 
-use super::super::network::HttpRequest;
+use super::super::http_state::HttpRequest;
 use crate::scripted::protocol;
 use crate::scripted::protocol::RpcError;
 use crate::scripted::tools;
 
-/// Checks all of them.
+/// Checks all headers.
 pub fn check(http_request: &HttpRequest, method: &str, params: &Value) -> Result<(), RpcError> {
     check_header(http_request, "mcp-protocol-version", protocol::request_version(params))?;
     check_header(http_request, "mcp-method", Some(method))?;
@@ -27,7 +27,7 @@ pub fn check(http_request: &HttpRequest, method: &str, params: &Value) -> Result
     Ok(())
 }
 
-/// A header says what the body says, and is there exactly once if the body says anything.
+/// A header must match the body, and occur exactly once if the body has the value.
 fn check_header(
     http_request: &HttpRequest,
     header: &str,
@@ -36,24 +36,26 @@ fn check_header(
     let mut values = http_request.parts.headers.get_all(header).iter();
     let value = values.next();
     if values.next().is_some() {
-        return Err(RpcError::header_mismatch(format!("the header `{header}` is there twice")));
+        return Err(RpcError::header_mismatch(format!(
+            "the header `{header}` occurs more than once"
+        )));
     }
     let received = value.map(|it| decode_value(&String::from_utf8_lossy(it.as_bytes())));
     match (received, expected) {
-        // A body without a version is refused for that, by the rules of the era.
+        // A body without a version is rejected by the rules of the era instead.
         (None, None) => Ok(()),
         (Some(_), None) if header == "mcp-protocol-version" => Ok(()),
         (Some(Some(received)), Some(expected)) if received == expected => Ok(()),
         (None, Some(_)) => {
             Err(RpcError::header_mismatch(format!("the header `{header}` is missing")))
         }
-        (Some(_), Some(_) | None) => Err(RpcError::header_mismatch(format!(
-            "the header `{header}` does not say what the body says"
-        ))),
+        (Some(_), Some(_) | None) => {
+            Err(RpcError::header_mismatch(format!("the header `{header}` does not match the body")))
+        }
     }
 }
 
-/// A value as it was before it was made fit for a header: `=?base64?…?=` stands for any text.
+/// Decodes a header value: `=?base64?…?=` encodes any text.
 fn decode_value(value: &str) -> Option<String> {
     match value.strip_prefix("=?base64?").and_then(|it| it.strip_suffix("?=")) {
         None => Some(value.to_owned()),
@@ -85,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_that_does_not_fit_a_header_comes_back_as_it_was() {
+    fn encoded_header_values_are_decoded() {
         assert_eq!(decode_value("plain"), Some("plain".to_owned()));
         assert_eq!(decode_value("=?base64?w6nDqQ==?="), Some("éé".to_owned()));
         assert_eq!(decode_value("=?base64?aGFsbG8=?="), Some("hallo".to_owned()));

@@ -73,7 +73,7 @@ fn what_is_wrong_is_said_while_one_types() {
     let (mut dialog, _answer) = dialog(every_kind());
     assert!(!render_overlay(&mut dialog, (80, 40)).contains("required"));
     type_text(&mut dialog, "x");
-    assert!(render_overlay(&mut dialog, (80, 40)).contains("at least 2 characters are wanted"));
+    assert!(render_overlay(&mut dialog, (80, 40)).contains("expected at least 2 characters"));
     type_text(&mut dialog, "y");
     assert!(!render_overlay(&mut dialog, (80, 40)).contains("characters are wanted"));
 }

@@ -29,7 +29,7 @@ pub(crate) fn definition() -> Tool {
         },
         "additionalProperties": false,
     });
-    super::builtin_tool(NAME, about, &schema)
+    super::builtin_tool(NAME, description, &schema)
 }
 
 /// Lists the resources of one server or of all.

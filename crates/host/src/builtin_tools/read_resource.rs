@@ -33,7 +33,7 @@ pub(crate) fn definition() -> Tool {
         "required": ["server", "uri"],
         "additionalProperties": false,
     });
-    super::builtin_tool(NAME, about, &schema)
+    super::builtin_tool(NAME, description, &schema)
 }
 
 /// Reads a resource.
@@ -81,11 +81,11 @@ struct ResourceContent<'a> {
     blob: Option<&'a RawValue>,
 }
 
-/// The answer as a tool would give it.
+/// Converts the response into a tool result.
 async fn to_tool_result(
     (limits, spill): (OutputLimits, SpillStore),
     server: &str,
-    answer: Payload,
+    response: Payload,
 ) -> Payload {
     let server = server.to_owned();
     let work = move || {

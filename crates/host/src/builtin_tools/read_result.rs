@@ -30,7 +30,7 @@ pub(crate) fn definition() -> Tool {
         "required": ["id"],
         "additionalProperties": false,
     });
-    super::builtin_tool(READ_RESULT, about, &schema)
+    super::builtin_tool(READ_RESULT, description, &schema)
 }
 
 /// Reads a page of a result.

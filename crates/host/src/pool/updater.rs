@@ -133,7 +133,7 @@ impl PoolInputs {
         before: &PoolInputs,
         (policy, builtin): (RetryPolicy, BuiltinTools),
     ) -> PoolInputs {
-        let one = |view: &Arc<ServerView>| {
+        let server_input = |view: &Arc<ServerView>| {
             let before = before.servers.get(&view.name);
             let before = before.filter(|it| it.fingerprint == view.fingerprint);
             let input = ServerInput {
@@ -201,7 +201,7 @@ impl PoolInputs {
 fn login_placeholder(
     view: &ServerView,
     snapshot: &Snapshot,
-    before: Option<&ServerInput>,
+    previous: Option<&ServerInput>,
     builtin: BuiltinTools,
 ) -> Option<(LoginMethod, Arc<ListItem>)> {
     let previous = previous.and_then(|it| it.placeholder.clone());

@@ -59,6 +59,12 @@ impl RawObject {
         }
     }
 
+    /// A copy without the members of these names.
+    pub fn without(&self, names: &[&str]) -> RawObject {
+        let members = self.0.iter().filter(|it| !names.contains(&it.0.as_str()));
+        RawObject(members.cloned().collect())
+    }
+
     /// All of them.
     pub fn into_members(self) -> Vec<(String, Payload)> {
         self.0

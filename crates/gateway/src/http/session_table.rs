@@ -1,4 +1,4 @@
-//! The sessions of legacy clients: which there are, whose they are, and the tasks that own them.
+//! The sessions of legacy clients, by id, and the tasks that run them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use aws_lc_rs::rand;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
-use super::server::wait_until_true;
-use super::session::{Session, SessionTask};
 use crate::downstream::client::Client;
+use crate::http::session::{Session, SessionTask};
+use crate::http::shutdown::wait_until_true;
 use crate::relay::Relay;
 
-/// How many sessions there may be at once, of all and of one principal.
+/// The largest number of sessions.
 const MAX_SESSIONS: usize = 100_000;
-/// How many new ones may wait to be taken up.
+/// The capacity of the queue of new session tasks.
 const NEW_TASK_CAPACITY: usize = 64;
 
 /// The sessions. Clones share them.
@@ -30,17 +30,16 @@ pub(crate) struct SessionTable {
 }
 
 impl SessionTable {
-    /// A lobby without sessions, and the work of keeping it, which ends when all ends.
+    /// An empty table, and the future that runs its sessions until shutdown.
     pub(crate) fn new(
         relay: Arc<Relay>,
         idle_timeout: Duration,
         shutdown: watch::Receiver<bool>,
     ) -> (SessionTable, impl Future<Output = ()> + Send + 'static) {
-        let (new, receiver) = mpsc::channel(NEW_TASK_CAPACITY);
-        let sessions = watch::Sender::default();
+        let (new_tasks, receiver) = mpsc::channel(NEW_TASK_CAPACITY);
         let table = SessionTable {
-            sessions,
-            new_tasks: new,
+            sessions: watch::Sender::default(),
+            new_tasks,
             relay,
             idle_timeout,
             shutdown: shutdown.clone(),
@@ -49,7 +48,7 @@ impl SessionTable {
         (table, running)
     }
 
-    /// A new session. None where there are too many.
+    /// Opens a session. None if there are too many.
     pub(crate) async fn open(&self, client: Arc<Client>, version: &str) -> Option<Arc<Session>> {
         if self.sessions.borrow().len() >= MAX_SESSIONS {
             return None;
@@ -70,13 +69,13 @@ impl SessionTable {
         Some(session)
     }
 
-    /// The session of that name, where it is this principal's.
+    /// The session with this id, if it belongs to the principal.
     pub(crate) fn get(&self, id: &str, principal: &str) -> Option<Arc<Session>> {
         let session = self.sessions.borrow().get(id).cloned()?;
         (*session.client.principal == *principal).then_some(session)
     }
 
-    /// Ends a session: from now on nobody finds it.
+    /// Removes a session and ends its task.
     pub(crate) fn close(&self, session: &Session) {
         self.sessions.send_modify(|sessions| {
             sessions.remove(&session.id);
@@ -88,13 +87,13 @@ impl SessionTable {
 async fn run_sessions(
     sessions: watch::Sender<HashMap<String, Arc<Session>>>,
     relay: Arc<Relay>,
-    mut new: mpsc::Receiver<SessionTask>,
+    mut new_tasks: mpsc::Receiver<SessionTask>,
     mut shutdown: watch::Receiver<bool>,
 ) {
     let mut tasks = JoinSet::new();
     loop {
         tokio::select! {
-            Some(task) = new.recv() => {
+            Some(task) = new_tasks.recv() => {
                 tasks.spawn(task.run());
             }
             Some(over) = tasks.join_next() => {
@@ -106,15 +105,15 @@ async fn run_sessions(
             () = wait_until_true(&mut shutdown) => break,
         }
     }
-    // Those that are being used end with their connections.
-    new.close();
-    while let Some(task) = new.recv().await {
+    // Sessions in use end with their connections.
+    new_tasks.close();
+    while let Some(task) = new_tasks.recv().await {
         tasks.spawn(task.run());
     }
     while tasks.join_next().await.is_some() {}
 }
 
-/// A name that nobody can guess.
+/// An id that cannot be guessed: 128 random bits.
 fn random_session_id() -> String {
     let mut bytes = [0; 16];
     rand::fill(&mut bytes).expect("the system has random numbers");

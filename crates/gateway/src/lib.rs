@@ -13,6 +13,7 @@ mod method;
 mod multi_round_trip;
 mod relay;
 mod sealed_state;
+mod shared;
 mod stdio;
 mod subscriptions;
 mod task_owners;

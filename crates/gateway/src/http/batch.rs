@@ -13,9 +13,9 @@ use crate::downstream::request_context::RequestContext;
 use crate::http::body::Body;
 use crate::http::legacy::{receive_notification, respond_from_session};
 use crate::http::response::{accepted, json as json_response, refuse, to_bytes};
+use crate::http::server_state::HttpState;
 use crate::http::session::Session;
 use crate::http::session::channel::SessionChannel;
-use crate::http::state::HttpState;
 use crate::method::Method;
 
 /// The largest number of messages in a batch.

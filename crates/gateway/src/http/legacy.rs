@@ -20,9 +20,9 @@ use crate::http::negotiation::accepts;
 use crate::http::response::{
     accepted, event_stream, json as json_response, refuse, rpc_error, rpc_response,
 };
+use crate::http::server_state::HttpState;
 use crate::http::session::Session;
 use crate::http::session::channel::SessionChannel;
-use crate::http::state::HttpState;
 use crate::http::stream_delay::StreamDelay;
 use crate::json::{empty_object, payload};
 use crate::method::Method;

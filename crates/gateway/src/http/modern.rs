@@ -20,8 +20,8 @@ use crate::http::body::Body;
 use crate::http::response::{
     KEEPALIVE_INTERVAL, event_stream, rpc_error, rpc_response, sse_event, sse_keepalive,
 };
+use crate::http::server_state::HttpState;
 use crate::http::shutdown::wait_until_true;
-use crate::http::state::HttpState;
 use crate::json::empty_object;
 use crate::method::Method;
 use crate::multi_round_trip::modern_request;

@@ -13,7 +13,7 @@ use crate::downstream::request::split_meta;
 use crate::http::body::Body;
 use crate::http::negotiation::{check_content_negotiation, read_body};
 use crate::http::response::{accepted, refuse, rpc_error};
-use crate::http::state::HttpState;
+use crate::http::server_state::HttpState;
 use crate::http::{batch, legacy, modern};
 use crate::method::Method;
 use crate::telemetry::trace_context;

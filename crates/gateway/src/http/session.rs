@@ -242,8 +242,12 @@ impl SessionTask {
         (session, task)
     }
 
-    /// Runs until the session is closed, idle for too long, or the server shuts down. Returns the session's id.
-    pub(crate) async fn run(mut self) -> String {
+    pub(crate) fn session_id(&self) -> &str {
+        &self.session.id
+    }
+
+    /// Runs until the session is closed, idle for too long, or the server shuts down.
+    pub(crate) async fn run(mut self) {
         let mut keepalives = interval(KEEPALIVE_INTERVAL);
         keepalives.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut idle_since = (Instant::now(), 0);
@@ -284,7 +288,6 @@ impl SessionTask {
         }
         self.tasks.shutdown().await;
         self.relay.client_disconnected(&self.session.client).await;
-        self.session.id.clone()
     }
 
     /// At shutdown, lets running requests finish within the timeout.

@@ -7,22 +7,26 @@ use std::time::Duration;
 
 use aws_lc_rs::rand;
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinSet;
+use tokio::task::{Id, JoinSet};
 
 use crate::downstream::client::Client;
 use crate::http::session::{Session, SessionTask};
 use crate::http::shutdown::wait_until_true;
 use crate::relay::Relay;
+use crate::shared::Shared;
 
 /// The largest number of sessions.
 const MAX_SESSIONS: usize = 100_000;
 /// The capacity of the queue of new session tasks.
 const NEW_TASK_CAPACITY: usize = 64;
 
+/// The sessions by id. Shared state: every request of a legacy client looks its session up.
+type Sessions = Shared<HashMap<String, Arc<Session>>>;
+
 /// The sessions. Clones share them.
 #[derive(Debug, Clone)]
 pub(crate) struct SessionTable {
-    sessions: watch::Sender<HashMap<String, Arc<Session>>>,
+    sessions: Sessions,
     new_tasks: mpsc::Sender<SessionTask>,
     relay: Arc<Relay>,
     idle_timeout: Duration,
@@ -38,7 +42,7 @@ impl SessionTable {
     ) -> (SessionTable, impl Future<Output = ()> + Send + 'static) {
         let (new_tasks, receiver) = mpsc::channel(NEW_TASK_CAPACITY);
         let table = SessionTable {
-            sessions: watch::Sender::default(),
+            sessions: Sessions::default(),
             new_tasks,
             relay,
             idle_timeout,
@@ -50,7 +54,7 @@ impl SessionTable {
 
     /// Opens a session. None if there are too many.
     pub(crate) async fn open(&self, client: Arc<Client>, version: &str) -> Option<Arc<Session>> {
-        if self.sessions.borrow().len() >= MAX_SESSIONS {
+        if self.sessions.read(HashMap::len) >= MAX_SESSIONS {
             return None;
         }
         let id = random_session_id();
@@ -61,45 +65,47 @@ impl SessionTable {
             version,
             (self.relay.clone(), self.idle_timeout, self.shutdown.clone()),
         );
-        self.sessions.send_modify(|sessions| {
-            sessions.insert(id, session.clone());
-        });
+        // The slot comes first: once the session is in the table, its task starts for sure.
+        let slot = self.new_tasks.reserve().await.ok()?;
+        self.sessions.update(|sessions| sessions.insert(id, session.clone()));
         self.relay.metrics.sessions.fetch_add(1, Ordering::Relaxed);
-        self.new_tasks.send(task).await.ok()?;
+        slot.send(task);
         Some(session)
     }
 
     /// The session with this id, if it belongs to the principal.
     pub(crate) fn get(&self, id: &str, principal: &str) -> Option<Arc<Session>> {
-        let session = self.sessions.borrow().get(id).cloned()?;
+        let session = self.sessions.read(|sessions| sessions.get(id).cloned())?;
         (*session.client.principal == *principal).then_some(session)
     }
 
     /// Removes a session and ends its task.
     pub(crate) fn close(&self, session: &Session) {
-        self.sessions.send_modify(|sessions| {
-            sessions.remove(&session.id);
-        });
+        self.sessions.update(|sessions| sessions.remove(&session.id));
         session.close();
     }
 }
 
 async fn run_sessions(
-    sessions: watch::Sender<HashMap<String, Arc<Session>>>,
+    sessions: Sessions,
     relay: Arc<Relay>,
     mut new_tasks: mpsc::Receiver<SessionTask>,
     mut shutdown: watch::Receiver<bool>,
 ) {
     let mut tasks = JoinSet::new();
+    // A task that panicked cannot say which session it ran.
+    let mut session_ids: HashMap<Id, String> = HashMap::new();
     loop {
         tokio::select! {
             Some(task) = new_tasks.recv() => {
-                tasks.spawn(task.run());
+                let session_id = task.session_id().to_owned();
+                session_ids.insert(tasks.spawn(task.run()).id(), session_id);
             }
-            Some(over) = tasks.join_next() => {
+            Some(over) = tasks.join_next_with_id() => {
                 relay.metrics.sessions.fetch_sub(1, Ordering::Relaxed);
-                if let Ok(id) = over {
-                    sessions.send_modify(|it| drop(it.remove(&id)));
+                let task_id = over.map_or_else(|panicked| panicked.id(), |(id, ())| id);
+                if let Some(session_id) = session_ids.remove(&task_id) {
+                    sessions.update(|it| it.remove(&session_id));
                 }
             }
             () = wait_until_true(&mut shutdown) => break,

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use switchboard::audit::log::CallOutcome;
-use tokio::sync::watch;
 
 use crate::method::Method;
+use crate::shared::Shared;
 
 /// The labels of methods that have a counter of their own. All other methods share the last one.
 pub(crate) const COUNTED_METHODS: [&str; 17] = [
@@ -106,7 +106,8 @@ pub(crate) struct Metrics {
     methods: [AtomicU64; COUNTED_METHODS.len()],
     refusals: [AtomicU64; RefusalReason::ALL.len()],
     responses: [AtomicU64; STATUS_CLASSES.len()],
-    servers: watch::Sender<BTreeMap<String, Arc<ServerMetrics>>>,
+    /// Shared state: changes only at the first call of a server.
+    servers: Shared<BTreeMap<String, Arc<ServerMetrics>>>,
 }
 
 /// The counters of one server.
@@ -138,13 +139,9 @@ impl Metrics {
 
     /// Starts to measure a call. Dropping the timer before it is finished counts the call as cancelled.
     pub(crate) fn start_call(&self, server: &str) -> CallTimer {
-        let server_metrics = self.servers.borrow().get(server).cloned();
-        let server_metrics = server_metrics.unwrap_or_else(|| {
-            let mut created = Arc::default();
-            self.servers.send_modify(|servers| {
-                created = servers.entry(server.to_owned()).or_default().clone();
-            });
-            created
+        let known = self.servers.read(|servers| servers.get(server).cloned());
+        let server_metrics = known.unwrap_or_else(|| {
+            self.servers.update(|servers| servers.entry(server.to_owned()).or_default().clone())
         });
         server_metrics.in_flight.fetch_add(1, Ordering::Relaxed);
         CallTimer {
@@ -168,7 +165,7 @@ impl Metrics {
 
     /// The counters of every server that was called since the start.
     pub(crate) fn servers(&self) -> BTreeMap<String, Arc<ServerMetrics>> {
-        self.servers.borrow().clone()
+        self.servers.read(BTreeMap::clone)
     }
 }
 

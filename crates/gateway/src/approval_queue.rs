@@ -1,5 +1,5 @@
-//! Calls that wait for whoever runs the gateway, because nobody else can be asked for leave. One task owns who waits;
-//! readers get a snapshot. How people hear of it and answer is left to whoever holds the room.
+//! Calls that wait for an administrator's decision, because their client cannot prompt its user. One task owns the
+//! queue; readers get a snapshot. Showing the calls and deciding is left to the caller, e.g. `swb approvals`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,46 +17,46 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
-/// How many calls may wait, of all and of one principal.
+/// The largest number of pending calls, of all callers and of one.
 const MAX_PENDING: usize = 256;
 const MAX_PER_CALLER: usize = 64;
-/// How many commands may wait.
+/// The capacity of the command queue.
 const COMMAND_CAPACITY: usize = 64;
-/// The most that is shown of a call's arguments, and of what changed about its tool, in characters.
+/// The longest text of a call's arguments, in characters.
 const MAX_ARGUMENT_CHARS: usize = 16 * 1024;
-/// The most lines that are shown of what changed about a tool, and the most of each, in characters.
+/// The most lines of a definition diff, and the longest line in characters.
 const MAX_DIFF_LINES: usize = 100;
 const MAX_DIFF_LINE_CHARS: usize = 400;
 
-/// A call that waits for leave.
+/// A call that waits for a decision.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PendingApproval {
-    /// Tells it from all others of this room.
+    /// Unique in its queue.
     pub id: u64,
-    /// On whose behalf it is made.
+    /// The principal that makes the call.
     pub caller: String,
     /// The server.
     pub server: String,
     /// The tool, by the server's own name.
     pub tool: String,
-    /// The arguments without what looks like a secret. A text, cut, where they are very long.
+    /// The arguments, with secrets masked. A truncated string if they are very long.
     pub arguments: Json,
-    /// Why it is asked.
+    /// Why a decision is necessary.
     pub reason: String,
-    /// What is odd about the tool.
+    /// Warnings about the tool.
     pub flags: Vec<String>,
-    /// The rules that would answer it next time, narrowest first.
+    /// Rules that would decide such calls in the future, narrowest first.
     pub suggestions: Vec<Suggestion>,
-    /// What changed about the tool since it was approved, where something did.
+    /// The changes of the tool's definition since it was approved.
     pub definition_change: Option<DefinitionDiff>,
-    /// Since when it waits.
+    /// When the call started to wait.
     pub requested_at: SystemTime,
 }
 
-/// Who waits at one moment, the longest first.
+/// A snapshot of the pending calls, oldest first.
 pub type PendingApprovals = Arc<[Arc<PendingApproval>]>;
 
-/// A room. Clones are the same one; it is closed when the last is dropped.
+/// A queue of pending calls. Clones share it; it closes when the last clone is dropped.
 #[derive(Clone)]
 pub struct ApprovalQueue {
     commands: mpsc::Sender<Command>,
@@ -66,7 +66,7 @@ pub struct ApprovalQueue {
 
 impl fmt::Debug for ApprovalQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "WaitingRoom({})", self.pending.borrow().len())
+        write!(f, "ApprovalQueue({})", self.pending.borrow().len())
     }
 }
 
@@ -83,10 +83,11 @@ enum Command {
 }
 
 impl ApprovalQueue {
-    /// How long a call waits, unless told otherwise.
+    /// The default timeout of a call.
     pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(300);
 
-    /// A room in which calls wait so long, and the work of keeping it. That ends with the last way to it.
+    /// A queue whose calls time out, and the task that owns it. The task ends when the last clone is dropped. With a
+    /// timeout of zero, every call is denied at once.
     pub fn new(timeout: Duration) -> (ApprovalQueue, impl Future<Output = ()> + Send + 'static) {
         let (commands, from_calls) = mpsc::channel(COMMAND_CAPACITY);
         let (publish, queue) = watch::channel(PendingApprovals::default());
@@ -99,17 +100,17 @@ impl ApprovalQueue {
         (ApprovalQueue { commands, pending: queue, timeout }, task.run(from_calls))
     }
 
-    /// Who waits now.
+    /// The pending calls now.
     pub fn pending(&self) -> PendingApprovals {
         self.pending.borrow().clone()
     }
 
-    /// Who waits, now and later.
+    /// The pending calls, now and after each change.
     pub fn watch(&self) -> watch::Receiver<PendingApprovals> {
         self.pending.clone()
     }
 
-    /// Answers for a call that waits. None where none of that number does any more.
+    /// Decides a call. None if no call with this id is pending.
     pub async fn decide(
         &self,
         id: u64,
@@ -125,7 +126,7 @@ impl ApprovalQueue {
         let approval = Box::new(PendingApproval::new(request));
         let closed = || {
             PermissionDecision::Deny(format!(
-                "{}, and nobody can be asked any more",
+                "{}, and the approval queue is closed",
                 request.because
             ))
         };
@@ -137,11 +138,11 @@ impl ApprovalQueue {
 }
 
 impl PermissionPrompt for ApprovalQueue {
-    /// Waits until somebody answers. Dropping it withdraws the call.
+    /// Waits for a decision. Dropping the future withdraws the call.
     fn decide<'a>(&'a self, request: &'a PermissionRequest<'a>) -> DecisionFuture<'a> {
         match self.timeout.is_zero() {
             true => {
-                let why = format!("{}, and nobody is asked here", request.because);
+                let why = format!("{}, and approvals are turned off", request.because);
                 Box::pin(async { PermissionDecision::Deny(why) })
             }
             false => Box::pin(self.submit(request)),
@@ -172,15 +173,15 @@ impl PendingApproval {
     }
 }
 
-/// Arguments that are too long become a text that says how much is missing.
+/// Replaces arguments that are too long by a truncated string.
 fn truncate_arguments(arguments: Json) -> Json {
     let text = arguments.to_string();
     let length = text.chars().count();
     if length <= MAX_ARGUMENT_CHARS {
         return arguments;
     }
-    let begin: String = text.chars().take(MAX_ARGUMENT_CHARS).collect();
-    format!("{begin}… ({} more characters)", length - MAX_ARGUMENT_CHARS).into()
+    let start: String = text.chars().take(MAX_ARGUMENT_CHARS).collect();
+    format!("{start}… ({} more characters)", length - MAX_ARGUMENT_CHARS).into()
 }
 
 struct QueueTask {
@@ -209,7 +210,7 @@ impl QueueTask {
                         let answered = found.and_then(|(approval, answer)| {
                             answer.send(decision).is_ok().then_some(approval)
                         });
-                        let _nobody_asks = decided.send(answered);
+                        let _caller_gone = decided.send(answered);
                     }
                     None => break,
                 },
@@ -227,7 +228,7 @@ impl QueueTask {
     fn over_limit(&self, new: &PendingApproval) -> Option<PermissionDecision> {
         let of_caller = self.pending.values().filter(|it| it.0.caller == new.caller).count();
         let is_full = self.pending.len() >= MAX_PENDING || of_caller >= MAX_PER_CALLER;
-        let why = "and too many calls wait for an answer already";
+        let why = "and too many calls wait for a decision";
         is_full.then(|| PermissionDecision::Deny(format!("{}, {why}", new.reason)))
     }
 
@@ -246,18 +247,16 @@ impl QueueTask {
     }
 
     fn publish(&self) {
-        let now = self.pending.values().map(|it| it.0.clone());
-        self.published.send_if_modified(|queue| {
-            let is_same = now.clone().map(|it| it.id).eq(queue.iter().map(|it| it.id));
-            if !is_same {
-                *queue = now.collect();
-            }
-            !is_same
-        });
+        let is_same =
+            self.pending.keys().copied().eq(self.published.borrow().iter().map(|it| it.id));
+        if !is_same {
+            let pending = self.pending.values().map(|it| it.0.clone()).collect();
+            let _no_readers = self.published.send(pending);
+        }
     }
 }
 
-/// Waits for the answer, for the client to leave, or for the time to be over.
+/// Waits for the decision, for the client to disconnect, or for the deadline.
 async fn wait_for_decision(
     (mut reply, answered): (
         oneshot::Sender<PermissionDecision>,
@@ -305,7 +304,7 @@ mod tests {
         queue
     }
 
-    /// Has a call wait, and comes back when everybody can see it.
+    /// Submits a call and waits until it is published.
     async fn submit_and_wait(
         queue: &ApprovalQueue,
         caller: &str,
@@ -323,7 +322,7 @@ mod tests {
         PermissionDecision::Allow { decided_by: String::new(), scope: GrantScope::Once };
 
     #[tokio::test(start_paused = true)]
-    async fn a_call_waits_until_somebody_answers_and_nobody_answers_twice() {
+    async fn a_call_waits_for_a_decision_and_is_decided_once() {
         let queue = open(ApprovalQueue::DEFAULT_TIMEOUT);
         let (first, second) =
             (submit_and_wait(&queue, "ada").await, submit_and_wait(&queue, "bob").await);
@@ -340,7 +339,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_call_that_nobody_answers_is_denied_when_its_time_is_over() {
+    async fn a_call_without_a_decision_is_denied_after_the_timeout() {
         let queue = open(Duration::from_secs(2));
         let answer = submit_and_wait(&queue, "ada").await;
         let timed_out = "a rule asks, and nobody answered within 2 s".to_owned();
@@ -349,7 +348,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_call_whose_client_went_away_is_withdrawn() {
+    async fn a_call_whose_client_disconnects_is_withdrawn() {
         let queue = open(ApprovalQueue::DEFAULT_TIMEOUT);
         drop(submit_and_wait(&queue, "ada").await);
         queue.watch().wait_for(|it| it.is_empty()).await.expect("it is kept");
@@ -357,7 +356,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_principal_cannot_fill_the_room() {
+    async fn one_caller_cannot_fill_the_queue() {
         let queue = open(ApprovalQueue::DEFAULT_TIMEOUT);
         let mut answers = Vec::new();
         for _ in 0..MAX_PER_CALLER {
@@ -367,13 +366,13 @@ mod tests {
         let approval = Box::new(approval("ada"));
         queue.commands.send(Command::Submit { approval, reply }).await.expect("it is open");
         let Ok(PermissionDecision::Deny(why)) = answer.await else { panic!("there was room") };
-        assert_eq!(why, "a rule asks, and too many calls wait for an answer already");
+        assert_eq!(why, "a rule asks, and too many calls wait for a decision");
         let _other = submit_and_wait(&queue, "bob").await;
         assert_eq!(queue.pending().len(), MAX_PER_CALLER + 1);
     }
 
     #[test]
-    fn arguments_that_are_very_long_say_how_much_is_missing() {
+    fn truncated_arguments_say_how_much_is_missing() {
         let Json::String(text) = truncate_arguments(json!({"a": "x".repeat(MAX_ARGUMENT_CHARS)}))
         else {
             panic!("not cut")

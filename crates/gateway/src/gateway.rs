@@ -1,6 +1,6 @@
-//! The gateway as a whole: what is served is kept fresh, and clients come in through one of the fronts.
+//! The gateway: opens it on a host, keeps its catalogue current, and collects its metrics. The fronts (`stdio`, `http`)
+//! serve clients.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,84 +8,99 @@ use switchboard::call::pipeline::CallContext;
 use switchboard::host::Host;
 use switchboard_config::permission::PermissionRules;
 use switchboard_config::settings::principals::Principals;
-use switchboard_wire::protocol::era::Era;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 
-use crate::exposed::catalogue::{ExposeOptions, ExposedCatalogue};
+use crate::exposed::catalogue::ExposedCatalogue;
+use crate::exposed::options::ExposeOptions;
+use crate::multi_round_trip::modern_request::MultiRoundTrip;
 use crate::multi_round_trip::suspended::SuspendedRequests;
-use crate::relay::Relay;
+use crate::relay::{LogLevels, REQUEST_STATE_TTL, Relay, VERSION, propagate_log_levels};
+use crate::telemetry::prometheus;
+use crate::telemetry::prometheus::{Format, Scrape};
 use crate::telemetry::spans::Tracer;
 
-/// How long a call may wait for its client to come back with answers.
-const SUSPENDED_REQUEST_TTL: Duration = Duration::from_secs(30 * 60);
-
-/// A gateway. Clones share it; it ends when the last one is dropped.
+/// A gateway. Clones share it; it ends when the last clone is dropped.
 #[derive(Debug, Clone)]
 pub struct Gateway {
     pub(crate) relay: Arc<Relay>,
-    pub(crate) suspended: SuspendedRequests,
+    pub(crate) multi_round_trip: MultiRoundTrip,
 }
 
 impl Gateway {
-    /// Opens a gateway to a host. The task keeps what is served fresh; await it once the gateway is dropped and the
-    /// host has stopped. Must be called inside a runtime.
+    /// Opens a gateway on a host, without tracing. Await the task after the gateway is dropped and the host has
+    /// stopped. Must be called inside a runtime.
     pub fn open(
         host: &Host,
-        desk: CallContext,
+        context: CallContext,
         options: ExposeOptions,
     ) -> (Gateway, JoinHandle<()>) {
-        Gateway::open_with_tracer(host, desk, options, Tracer::disabled())
+        Gateway::open_with_tracer(host, context, options, Tracer::disabled())
     }
 
-    /// The same, and somebody is told of every request.
+    /// Opens a gateway that records a span of each request. See [`Gateway::open`].
     pub fn open_with_tracer(
         host: &Host,
-        desk: CallContext,
+        context: CallContext,
         options: ExposeOptions,
         tracer: Tracer,
     ) -> (Gateway, JoinHandle<()>) {
         let (published, catalogue) = watch::channel(Arc::new(ExposedCatalogue::default()));
-        let relay = Arc::new(Relay::new(host.clone(), desk, catalogue, tracer));
-        let (suspended, keeping) = SuspendedRequests::new(SUSPENDED_REQUEST_TTL);
+        let (log_levels, log_levels_task) = LogLevels::new();
+        let relay = Arc::new(Relay::new(host.clone(), context, catalogue, tracer, log_levels));
+        let (suspended, suspended_task) = SuspendedRequests::new(REQUEST_STATE_TTL);
         let mut tasks = JoinSet::new();
         tasks.spawn(refresh_catalogue(host.clone(), options, published));
-        tasks.spawn(keeping);
-        tasks.spawn(propagate_log_levels(relay.log_levels.subscribe(), Arc::downgrade(&relay)));
+        tasks.spawn(suspended_task);
+        tasks.spawn(log_levels_task);
+        tasks.spawn(propagate_log_levels(Arc::downgrade(&relay)));
         let task = tokio::spawn(async move { while tasks.join_next().await.is_some() {} });
-        (Gateway { relay, suspended }, task)
+        let multi_round_trip = MultiRoundTrip::new(relay.clone(), suspended);
+        (Gateway { relay, multi_round_trip }, task)
     }
 
-    /// The rules changed. What was answered for a session still holds.
+    /// Replaces the permission rules. Grants for a session stay.
     pub fn set_rules(&self, rules: &PermissionRules, principals: &Principals) {
         self.relay.set_rules(rules, principals);
     }
 
-    /// Waits until every server is connected or is known not to be, but no longer than this.
+    /// Waits until every server has connected or failed and the catalogue shows it, but no longer than `max_wait`.
     pub async fn wait_until_ready(&self, max_wait: Duration) {
         let host = &self.relay.host;
-        let mut catalogue = self.relay.catalogues.clone();
-        let fresh = async {
+        let mut catalogues = self.relay.catalogues.clone();
+        let ready = async {
             let snapshot = host.settled().await;
             let pool = host.settled_pool().await;
             let is_current = |it: &Arc<ExposedCatalogue>| {
                 it.revision >= snapshot.revision && it.pool.revision() >= pool.revision()
             };
-            let _closed = catalogue.wait_for(is_current).await;
+            let _closed = catalogues.wait_for(is_current).await;
         };
-        let _some_are_slow = timeout(max_wait, fresh).await;
+        let _some_are_slow = timeout(max_wait, ready).await;
+    }
+
+    /// Renders the metrics page.
+    pub(crate) fn metrics_page(&self, format: Format) -> String {
+        let scrape = Scrape {
+            version: VERSION,
+            metrics: &self.relay.metrics,
+            snapshot: &self.relay.host.snapshot(),
+            suspended_requests: self.multi_round_trip.suspended_count(),
+            dropped_spans: self.relay.tracer.dropped(),
+        };
+        prometheus::page(format, &scrape)
     }
 }
 
-/// Makes what is served anew whenever a server, its lists or the pool changed.
+/// Builds a new catalogue when a server, its lists or the pool changes. Ends with the host or the gateway.
 async fn refresh_catalogue(
     host: Host,
     options: ExposeOptions,
     published: watch::Sender<Arc<ExposedCatalogue>>,
 ) {
     let (mut snapshots, mut pools) = (host.watch(), host.watch_pool());
-    // The host must be able to end while we watch it.
+    // The host cannot end while this task holds a handle.
     drop(host);
     loop {
         let (snapshot, pool) =
@@ -94,51 +109,18 @@ async fn refresh_catalogue(
         let options = options.clone();
         let rebuilt =
             tokio::task::spawn_blocking(move || before.next(&snapshot, &pool, &options)).await;
-        if let Ok(rebuilt) = rebuilt {
-            published.send_replace(Arc::new(rebuilt));
+        if let Ok(rebuilt) = rebuilt
+            && published.send(Arc::new(rebuilt)).is_err()
+        {
+            return;
         }
-        let gone = tokio::select! {
+        let is_closed = tokio::select! {
             changed = snapshots.changed() => changed.is_err(),
             changed = pools.changed() => changed.is_err(),
             () = published.closed() => true,
         };
-        if gone {
+        if is_closed {
             return;
         }
-    }
-}
-
-/// Tells servers how much of their logs is wanted: when that changes, and when one is new.
-async fn propagate_log_levels(
-    mut levels: watch::Receiver<std::collections::HashMap<u64, &'static str>>,
-    relay: std::sync::Weak<Relay>,
-) {
-    let Some(mut catalogue) = relay.upgrade().map(|it| it.catalogues.clone()) else { return };
-    let mut notified: BTreeSet<Arc<str>> = BTreeSet::new();
-    loop {
-        let is_level_change = tokio::select! {
-            changed = levels.changed() => match changed {
-                Ok(()) => true,
-                Err(_) => return,
-            },
-            changed = catalogue.changed() => match changed {
-                Ok(()) => false,
-                Err(_) => return,
-            },
-        };
-        let Some(relay) = relay.upgrade() else { return };
-        let now = catalogue.borrow_and_update().clone();
-        levels.borrow_and_update();
-        let loggers = |it: &&crate::exposed::catalogue::ExposedServer| {
-            it.era == Era::Legacy && it.has_capability("logging")
-        };
-        let loggers: BTreeSet<Arc<str>> =
-            now.servers.iter().filter(loggers).map(|it| it.server.clone()).collect();
-        for server in &loggers {
-            if is_level_change || !notified.contains(server) {
-                relay.send_log_level(server).await;
-            }
-        }
-        notified = loggers;
     }
 }

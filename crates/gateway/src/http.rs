@@ -1,11 +1,19 @@
-//! TODO facade
+//! Serves clients over HTTP, in either era: checks and authenticates each request, then hands it to the handler of its
+//! era. No route accepts commands or configuration.
 
-pub(crate) mod body;
+mod batch;
+mod body;
 pub mod host_origin_check;
-pub(crate) mod post;
-pub(crate) mod response;
+mod legacy;
+mod modern;
+mod negotiation;
+pub(crate) mod options;
+mod post;
+mod response;
 pub(crate) mod server;
-pub(crate) mod session;
-pub(crate) mod session_table;
-pub(crate) mod stream_delay;
-pub(crate) mod workers;
+mod server_state;
+mod session;
+mod session_table;
+mod shutdown;
+mod stream_delay;
+mod workers;

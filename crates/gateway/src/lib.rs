@@ -1,26 +1,29 @@
-//! The front door for programs: serves the pool to clients that come over HTTP.
+//! Serves the servers of a host to MCP clients, over a transport (standard input and output) and over HTTP.
 //!
-//! Every request passes [`head_guard::HeadGuard`] before anybody looks at its path. Who it comes from is the affair of
-//! `switchboard-auth`, which owns every token.
+//! Every HTTP request passes [`http::host_origin_check::HostOriginCheck`] before its path is read. Authentication and
+//! tokens belong to `switchboard-auth`; connections, permissions and calls belong to `switchboard`.
 
 mod approval_queue;
-pub mod downstream;
-pub mod exposed;
+mod downstream;
+mod exposed;
 mod gateway;
 pub mod http;
-pub mod multi_round_trip;
+mod json;
+mod method;
+mod multi_round_trip;
 mod relay;
 mod sealed_state;
+mod shared;
 mod stdio;
 mod subscriptions;
 mod task_owners;
-pub mod telemetry;
+mod telemetry;
 
 pub use approval_queue::{ApprovalQueue, PendingApproval, PendingApprovals};
-pub use exposed::catalogue::{
-    ConnectionSharing, ExposeOptions, NameStyle, ToolExposure, parse_expose_rule,
-};
+pub use exposed::options::{ExposeOptions, NameStyle, ToolExposure, parse_expose_rule};
+pub use exposed::sharing::ConnectionSharing;
 pub use gateway::Gateway;
-pub use http::server::{HttpOptions, MCP_PATH, MetricsAccess};
+pub use http::options::{HttpOptions, MetricsAccess};
+pub use http::server::MCP_PATH;
 pub use telemetry::otlp::TraceExport;
 pub use telemetry::spans::{ParentSampling, Sampler, Tracer};

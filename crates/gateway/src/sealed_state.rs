@@ -1,5 +1,5 @@
-//! Seals what a client is told to give back: nobody can read it, change it, or use it after its time or as somebody
-//! else. The key ends with the process, and so do the things that sealed texts are about.
+//! Seals values that a client has to send back (AES-256-GCM): the client can neither read nor change them, and only the
+//! same principal can use them before they expire. The key lives as long as the process.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -12,21 +12,22 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value as Json, json};
 use thiserror::Error;
 
-/// How many bytes a key has.
+/// The length of a key, in bytes.
 const KEY_LEN: usize = 32;
-/// The longest text that is opened.
+/// The longest text to unseal.
 const MAX_SEALED_LEN: usize = 1024 * 1024;
 
-/// Seals and opens.
+/// Seals and unseals values.
 #[derive(Debug)]
 pub(crate) struct StateSealer(RandomizedNonceKey);
 
-/// A text is none of ours, or not for this one, or not any more.
+/// Why a text cannot be unsealed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub(crate) enum UnsealError {
-    #[error("it was not given out here")]
+    /// It was not sealed with this key for this principal.
+    #[error("the state was not sealed here")]
     Invalid,
-    #[error("its time is over")]
+    #[error("the state has expired")]
     Expired,
 }
 
@@ -39,20 +40,20 @@ impl StateSealer {
         )
     }
 
-    /// Seals something for one principal.
+    /// Seals a value for one principal.
     pub(crate) fn seal(&self, principal: &str, value: &impl Serialize, ttl: Duration) -> String {
         let expires_at = now().saturating_add(ttl.as_secs());
         let mut bytes = json!([expires_at, value]).to_string().into_bytes();
         let nonce = self
             .0
             .seal_in_place_append_tag(Aad::from(principal.as_bytes()), &mut bytes)
-            .expect("what we write is short enough to be sealed");
+            .expect("the text is within the limit of AES-GCM");
         let mut sealed_bytes = nonce.as_ref().to_vec();
         sealed_bytes.append(&mut bytes);
         BASE64_URL_SAFE_NO_PAD.encode(sealed_bytes)
     }
 
-    /// Opens what was sealed for this principal.
+    /// Unseals a value that was sealed for this principal.
     pub(crate) fn unseal<T: DeserializeOwned>(
         &self,
         principal: &str,
@@ -88,7 +89,7 @@ mod tests {
     const HOUR: Duration = Duration::from_secs(3600);
 
     #[test]
-    fn only_the_one_it_was_given_to_can_use_it_and_only_as_it_was_given() {
+    fn only_the_same_principal_can_unseal_an_unchanged_text() {
         let sealer = StateSealer::new();
         let text = sealer.seal("ada", &"secret", HOUR);
         assert_eq!(sealer.unseal::<String>("ada", &text), Ok("secret".to_owned()));
@@ -105,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn it_ends() {
+    fn a_sealed_text_expires() {
         let sealer = StateSealer::new();
         let expires_at = now() - 1;
         let mut bytes = json!([expires_at, "x"]).to_string().into_bytes();

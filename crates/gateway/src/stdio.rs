@@ -1,4 +1,5 @@
-//! One client at the other end of a link: usually the program that started us, over standard input and output.
+//! Serves one client on one transport, in either era: usually the program that started us, over standard input and
+//! output.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -6,7 +7,6 @@ use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 
-use serde_json::json;
 use switchboard_wire::jsonrpc::message::{Message, Payload, RequestId, RpcError};
 use switchboard_wire::peer::{
     CallError, IncomingRequest, Peer, PeerEvent, RequestNotifier, SpawnedPeer,
@@ -14,33 +14,38 @@ use switchboard_wire::peer::{
 use switchboard_wire::protocol::era::Era;
 use switchboard_wire::protocol::request_meta::{RawObject, RequestMeta};
 use switchboard_wire::server;
-use switchboard_wire::server::{ServerSession, input_required};
+use switchboard_wire::server::ServerSession;
 use switchboard_wire::transport::Transport;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
+use crate::downstream::channel::{ClientChannel, ClientResponse, NotifyOutcome};
 use crate::downstream::client::Client;
 use crate::downstream::drain::forward_until_done;
-use crate::downstream::request_context::{
-    ClientChannel, ClientResponse, NotifyOutcome, RequestContext,
-};
+use crate::downstream::request::{InboundRequest, Outcome, split_meta};
+use crate::downstream::request_context::RequestContext;
 use crate::gateway::Gateway;
+use crate::json::{empty_object, payload};
+use crate::method::Method;
 use crate::multi_round_trip::modern_request;
-use crate::multi_round_trip::modern_request::ModernRequest;
-use crate::multi_round_trip::pending::{Outcome, Step};
-use crate::relay::{InboundRequest, TraceOrigin, payload};
+use crate::multi_round_trip::modern_request::MultiRoundTrip;
+use crate::multi_round_trip::pending::{self, Inbox, Step};
+use crate::relay::Relay;
 use crate::subscriptions::{
-    ListChanges, ListenStream, ResourceSubscriptions, list_changed, resource_updated,
+    ListChange, ListChanges, ListenStream, ResourceSubscriptions, resource_updated,
 };
 
-/// How many of a client's questions are answered at once.
+/// The largest number of requests of one client that run at the same time.
 const MAX_CONCURRENT_REQUESTS: usize = 1024;
-/// How many notifications of one question may wait.
+/// The capacity of the queue of notifications of one request.
 const NOTIFICATION_CAPACITY: usize = 256;
 
+/// The parameters of a request, without and with `_meta`.
+type SplitParams = (RawObject, RequestMeta);
+
 impl Gateway {
-    /// Serves the only client there is, until its link ends or somebody wants it to end. What servers ask outside of
-    /// any call is this client's to answer.
+    /// Serves the only client, until its transport closes or `stop` completes. The client also gets the requests that
+    /// servers send outside of any call.
     pub async fn serve_exclusive(
         &self,
         transport: impl Transport,
@@ -51,7 +56,7 @@ impl Gateway {
         self.relay.host.set_default_handler(None).await;
     }
 
-    /// Serves one of several clients until its link ends or somebody wants it to end.
+    /// Serves one of several clients, until its transport closes or `stop` completes.
     pub async fn serve_transport(
         &self,
         transport: impl Transport,
@@ -74,7 +79,7 @@ impl Gateway {
             peer,
             principal: principal.into(),
             client: None,
-            is_exclusive: exclusivity == Exclusivity::Exclusive,
+            exclusivity,
             session_context: None,
             tasks: JoinSet::new(),
             cancel_by_id: HashMap::new(),
@@ -110,7 +115,7 @@ impl Gateway {
     }
 }
 
-/// Is it the only client there is?
+/// Is it the only client of the gateway?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Exclusivity {
     Exclusive,
@@ -121,32 +126,31 @@ struct ClientConnection {
     gateway: Gateway,
     peer: Peer,
     principal: Arc<str>,
-    /// The client, once it has come in the legacy way.
+    /// The legacy client, after `initialize`.
     client: Option<Arc<Client>>,
-    is_exclusive: bool,
-    /// Answers for it outside of its requests.
+    exclusivity: Exclusivity,
+    /// Keeps the session context of the client alive.
     session_context: Option<Arc<RequestContext>>,
     tasks: JoinSet<RequestId>,
-    /// For calling them off.
+    /// Cancels running requests.
     cancel_by_id: HashMap<RequestId, oneshot::Sender<()>>,
     list_changes: ListChanges,
     subscriptions: ResourceSubscriptions,
-    /// What is said outside of requests.
+    /// Notifications outside of requests.
     session_messages: mpsc::Receiver<Message>,
 }
 
 impl ClientConnection {
     async fn receive_request(&mut self, request: IncomingRequest) {
-        let Some(mut params) = RawObject::parse(request.params.as_ref()) else {
-            return request.reject(server::invalid_params("the parameters are no object")).await;
+        let params = match split_meta(request.params.as_ref()) {
+            Ok(params) => params,
+            Err(error) => return request.reject(error).await,
         };
-        let Some(meta) = RequestMeta::take_from(&mut params) else {
-            return request.reject(server::invalid_params("`_meta` is no object")).await;
-        };
-        let is_modern = meta.protocol_version.is_some() || request.method == "server/discover";
+        let method = Method::parse(request.method.clone());
+        let is_modern = params.1.protocol_version.is_some() || method == Method::Discover;
         let immediate = match is_modern {
-            true => self.modern_request(request, params, meta).await,
-            false => self.legacy_request(request, params, meta).await,
+            true => self.modern_request(request, method, params),
+            false => self.legacy_request(request, method, params).await,
         };
         if let Some((request, outcome)) = immediate {
             match outcome {
@@ -156,65 +160,60 @@ impl ClientConnection {
         }
     }
 
-    /// What can be said at once is said at once; the rest goes on beside.
+    /// Returns the response if it needs no server; otherwise a task runs the request.
     async fn legacy_request(
         &mut self,
         request: IncomingRequest,
-        params: RawObject,
-        meta: RequestMeta,
+        method: Method,
+        params: SplitParams,
     ) -> Option<(IncomingRequest, Outcome)> {
-        if request.method == "initialize" {
-            let client =
-                Client::new(self.principal.clone(), Era::Legacy, params.get("capabilities"));
-            self.set_client(Arc::new(client)).await;
-            let mut reception = ServerSession::new(
-                self.gateway.relay.server_identity(Era::Legacy, &self.principal),
-            );
-            let params = params.to_payload().decode().unwrap_or_default();
-            return Some((request, Ok(payload(&reception.initialize(&params)))));
+        if method == Method::Initialize {
+            let outcome = self.initialize(&params.0).await;
+            return Some((request, outcome));
         }
         let Some(client) = self.client.clone() else {
             let error = RpcError {
                 code: -32600,
-                message: "`initialize` comes first".to_owned(),
+                message: "send `initialize` first".to_owned(),
                 data: None,
             };
             return Some((request, Err(error)));
         };
         let uri =
-            || params.get_string("uri").ok_or_else(|| server::invalid_params("`uri` is missing"));
-        match &*request.method {
-            "resources/subscribe" => {
+            || params.0.get_string("uri").ok_or_else(|| server::invalid_params("`uri` is missing"));
+        match method {
+            Method::ResourcesSubscribe => {
                 let outcome = match uri() {
                     Ok(uri) => {
                         self.subscriptions.subscribe(&self.gateway.relay, &client, &uri).await
                     }
                     Err(error) => Err(error),
                 };
-                Some((request, outcome.map(|()| payload(&json!({})))))
+                Some((request, outcome.map(|()| empty_object())))
             }
-            "resources/unsubscribe" => {
+            Method::ResourcesUnsubscribe => {
                 let outcome = uri().map(|uri| self.subscriptions.unsubscribe(&uri));
-                Some((request, outcome.map(|()| payload(&json!({})))))
+                Some((request, outcome.map(|()| empty_object())))
             }
-            _ => {
-                let origin = TraceOrigin::new(request.id.clone());
-                let inbound = |method: Cow<'static, str>, channel: Arc<dyn ClientChannel>| {
-                    InboundRequest { client, method, params, meta, channel, origin }
-                };
-                self.start_legacy(request, inbound)
-            }
+            method => self.start_legacy(request, method, params, client),
         }
     }
 
-    /// The client has come in. Where it is the only one, it answers for everything that servers ask.
+    async fn initialize(&mut self, params: &RawObject) -> Outcome {
+        let client = Client::new(self.principal.clone(), Era::Legacy, params.get("capabilities"));
+        self.set_client(Arc::new(client)).await;
+        let identity = self.gateway.relay.server_identity(Era::Legacy, &self.principal);
+        let params = params.to_payload().decode().unwrap_or_default();
+        Ok(payload(&ServerSession::new(identity).initialize(&params)))
+    }
+
+    /// Sets the legacy client. An exclusive client becomes the default handler of server requests.
     async fn set_client(&mut self, client: Arc<Client>) {
         let (sender, session_messages) = mpsc::channel(NOTIFICATION_CAPACITY);
         self.session_messages = session_messages;
         let channel = Arc::new(TransportChannel { messages: sender, peer: self.peer.clone() });
-        let context = Arc::new(RequestContext::new(client.clone(), channel));
-        client.set_session_context(&context);
-        if self.is_exclusive {
+        let context = RequestContext::for_session(client.clone(), channel);
+        if self.exclusivity == Exclusivity::Exclusive {
             self.gateway.relay.host.set_default_handler(Some(context.clone())).await;
         }
         self.client = Some(client);
@@ -224,30 +223,31 @@ impl ClientConnection {
     fn start_legacy(
         &mut self,
         request: IncomingRequest,
-        inbound: impl FnOnce(Cow<'static, str>, Arc<dyn ClientChannel>) -> InboundRequest,
+        method: Method,
+        params: SplitParams,
+        client: Arc<Client>,
     ) -> Option<(IncomingRequest, Outcome)> {
         if let Some(error) = self.over_limit(&request) {
             return Some((request, Err(error)));
         }
         let (sender, notifications) = mpsc::channel(NOTIFICATION_CAPACITY);
         let channel = Arc::new(TransportChannel { messages: sender, peer: self.peer.clone() });
-        let inbound = inbound(request.method.clone(), channel);
+        let context = Arc::new(RequestContext::new(client, channel));
+        let inbound = InboundRequest::new(request.id.clone(), method, params, context);
         let relay = self.gateway.relay.clone();
-        let aside = request.notifier();
+        let notifier = request.notifier();
         self.start(request, async move {
-            forward_until_done(relay.respond(inbound), notifications, |notification| {
-                send_notification(&aside, notification)
-            })
-            .await
+            let respond = relay.respond(&inbound);
+            forward_until_done(respond, notifications, |it| send_notification(&notifier, it)).await
         });
         None
     }
 
-    async fn modern_request(
+    fn modern_request(
         &mut self,
         request: IncomingRequest,
-        params: RawObject,
-        meta: RequestMeta,
+        method: Method,
+        (params, meta): SplitParams,
     ) -> Option<(IncomingRequest, Outcome)> {
         if let Err(error) = meta.validate_modern() {
             return Some((request, Err(error)));
@@ -256,15 +256,33 @@ impl ClientConnection {
             return Some((request, Err(error)));
         }
         let client = modern_request::client_from_meta(self.principal.clone(), &meta);
-        let gateway = self.gateway.clone();
-        let (id, aside) = (request.id.clone(), request.notifier());
-        let method = request.method.clone();
-        let modern = ModernRequest { client, method, params, meta, id: id.clone() };
-        self.start(request, async move { listen_or_respond(&gateway, modern, &id, &aside).await });
+        let (id, notifier) = (request.id.clone(), request.notifier());
+        let gateway = &self.gateway;
+        match method {
+            Method::Discover => {
+                let result = gateway.relay.discover(&client.principal);
+                return Some((request, Ok(result)));
+            }
+            Method::SubscriptionsListen => {
+                let relay = gateway.relay.clone();
+                self.start(request, async move {
+                    listen(&relay, &client, (&id, &params), &notifier).await
+                });
+            }
+            method => {
+                let (channel, inbox) = pending::channel();
+                let context = Arc::new(RequestContext::new(client, channel));
+                let inbound = InboundRequest::new(id, method, (params, meta), context);
+                let multi_round_trip = gateway.multi_round_trip.clone();
+                self.start(request, async move {
+                    run_modern(&multi_round_trip, inbound, inbox, &notifier).await
+                });
+            }
+        }
         None
     }
 
-    /// Works beside until there is an answer. What is called off has none.
+    /// Runs a request in a task of its own. A cancelled request gets no response.
     fn start(
         &mut self,
         request: IncomingRequest,
@@ -290,7 +308,8 @@ impl ClientConnection {
     fn over_limit(&self, request: &IncomingRequest) -> Option<RpcError> {
         let is_over_limit = self.cancel_by_id.len() >= MAX_CONCURRENT_REQUESTS
             || self.cancel_by_id.contains_key(&request.id);
-        is_over_limit.then(|| server::internal_error("too many questions at once, or one id twice"))
+        is_over_limit
+            .then(|| server::internal_error("too many concurrent requests, or a duplicate id"))
     }
 
     async fn receive_notification(&mut self, method: &str, params: Option<&Payload>) {
@@ -298,7 +317,7 @@ impl ClientConnection {
             && let Some(client) = &self.client
         {
             let dedicated = self.gateway.relay.catalogue().own_connection_key(client);
-            if dedicated.is_some() || self.is_exclusive {
+            if dedicated.is_some() || self.exclusivity == Exclusivity::Exclusive {
                 self.gateway.relay.host.notify_roots_changed(dedicated.as_deref()).await;
             }
         }
@@ -313,11 +332,11 @@ impl ClientConnection {
         }
     }
 
-    /// Lists changed. Modern clients hear of it where they listen.
-    async fn notify_list_changes(&self, changed: &[&'static str]) {
+    /// Notifies a legacy client of lists that changed. Modern clients use `subscriptions/listen`.
+    async fn notify_list_changes(&self, changed: &[ListChange]) {
         if self.client.is_some() {
-            for method in changed {
-                self.notify(list_changed(method)).await;
+            for change in changed {
+                self.notify(change.notification()).await;
             }
         }
     }
@@ -329,44 +348,49 @@ impl ClientConnection {
     }
 }
 
-async fn send_notification(aside: &RequestNotifier, notification: Message) {
+async fn send_notification(notifier: &RequestNotifier, notification: Message) {
     if let Message::Notification { method, params } = notification {
-        aside.notify(method, params).await;
+        notifier.notify(method, params).await;
     }
 }
 
-async fn listen_or_respond(
-    gateway: &Gateway,
-    modern: ModernRequest,
-    id: &RequestId,
-    aside: &RequestNotifier,
+/// Runs `subscriptions/listen` until the gateway ends.
+async fn listen(
+    relay: &Relay,
+    client: &Client,
+    (id, params): (&RequestId, &RawObject),
+    notifier: &RequestNotifier,
 ) -> Outcome {
-    if modern.method == "subscriptions/listen" {
-        let (mut stream, first) =
-            ListenStream::open(&gateway.relay, &modern.client, id, &modern.params).await?;
-        send_notification(aside, first).await;
-        while let Some(messages) = stream.next().await {
-            for message in messages {
-                send_notification(aside, message).await;
-            }
+    let (mut stream, first) = ListenStream::open(relay, client, id, params).await?;
+    send_notification(notifier, first).await;
+    while let Some(messages) = stream.next().await {
+        for message in messages {
+            send_notification(notifier, message).await;
         }
-        return stream.final_result();
     }
-    let mut pending = gateway.start_or_resume(modern).await?;
-    let principal = pending.principal.clone();
+    stream.final_result()
+}
+
+/// Runs a modern request until it completes or needs input.
+async fn run_modern(
+    multi_round_trip: &MultiRoundTrip,
+    request: InboundRequest,
+    inbox: Inbox,
+    notifier: &RequestNotifier,
+) -> Outcome {
+    let mut pending = multi_round_trip.start_or_resume(request, inbox).await?;
     loop {
         match pending.next().await {
-            Step::Notification(notification) => send_notification(aside, notification).await,
+            Step::Notification(notification) => send_notification(notifier, notification).await,
             Step::InputRequired(requests) => {
-                let state = gateway.suspend(pending, principal).await?;
-                return Ok(payload(&input_required(&requests, &state)));
+                return multi_round_trip.suspend(pending, &requests).await;
             }
             Step::Complete(outcome) => return outcome,
         }
     }
 }
 
-/// The way to a client that can be asked at any time.
+/// The channel to a client that accepts requests at any time.
 #[derive(Debug)]
 struct TransportChannel {
     messages: mpsc::Sender<Message>,
@@ -385,10 +409,10 @@ impl ClientChannel for TransportChannel {
                 call = call.params(params);
             }
             match call.await {
-                Ok(answer) => Ok(answer),
+                Ok(result) => Ok(result),
                 Err(CallError::Remote(error)) => Err(error),
                 Err(CallError::Timeout(_) | CallError::Transport(_) | CallError::Closed { .. }) => {
-                    Err(server::internal_error("the client is gone"))
+                    Err(server::internal_error("the client has disconnected"))
                 }
             }
         })

@@ -1,5 +1,5 @@
-//! Changes, told to whoever wants to hear of them: lists that changed, and resources that somebody follows. The same
-//! for clients that subscribe and for those that listen, whatever their servers do.
+//! Notifications of changes: lists that changed, and resources that a client subscribes to. Serves legacy
+//! subscriptions and `subscriptions/listen` alike, whatever era the servers have.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,16 +15,52 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::downstream::client::Client;
+use crate::downstream::request::Outcome;
 use crate::exposed::catalogue::ExposedCatalogue;
-use crate::multi_round_trip::pending::Outcome;
-use crate::relay::{Relay, payload};
+use crate::json::payload;
+use crate::relay::Relay;
 
-/// How many resources one client may follow.
+/// The largest number of resources that one client may subscribe to.
 const MAX_RESOURCES: usize = 1000;
-/// How many changes may wait for a client.
+/// The capacity of the queue of updates of one client.
 const UPDATE_CAPACITY: usize = 64;
 
-/// Tells which lists changed.
+const RESOURCE_UPDATED: &str = "notifications/resources/updated";
+const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
+
+/// A list that changed. Resources and resource templates share one notification.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ListChange {
+    Tools,
+    Resources,
+    Prompts,
+}
+
+impl ListChange {
+    fn method(self) -> &'static str {
+        match self {
+            ListChange::Tools => "notifications/tools/list_changed",
+            ListChange::Resources => "notifications/resources/list_changed",
+            ListChange::Prompts => "notifications/prompts/list_changed",
+        }
+    }
+
+    /// The member of a `subscriptions/listen` filter that requests it.
+    fn filter_key(self) -> &'static str {
+        match self {
+            ListChange::Tools => "toolsListChanged",
+            ListChange::Resources => "resourcesListChanged",
+            ListChange::Prompts => "promptsListChanged",
+        }
+    }
+
+    /// The notification for a legacy client.
+    pub(crate) fn notification(self) -> Message {
+        Message::Notification { method: self.method().into(), params: None }
+    }
+}
+
+/// Watches the catalogue for lists that change.
 #[derive(Debug)]
 pub(crate) struct ListChanges {
     catalogues: watch::Receiver<Arc<ExposedCatalogue>>,
@@ -38,8 +74,8 @@ impl ListChanges {
         ListChanges { catalogues, seen }
     }
 
-    /// The notifications for what changed next; none when there is nothing any more. May be dropped and asked again.
-    pub(crate) async fn next(&mut self) -> Option<Vec<&'static str>> {
+    /// The next lists that changed; None when the gateway has ended. Cancel-safe.
+    pub(crate) async fn next(&mut self) -> Option<Vec<ListChange>> {
         loop {
             self.catalogues.changed().await.ok()?;
             let now = revisions(&self.catalogues.borrow_and_update());
@@ -56,28 +92,22 @@ fn revisions(catalogue: &ExposedCatalogue) -> BTreeMap<ListKind, u64> {
     catalogue.lists.iter().map(|(list, pages)| (*list, pages.revision())).collect()
 }
 
-fn changed(seen: &BTreeMap<ListKind, u64>, now: &BTreeMap<ListKind, u64>) -> Vec<&'static str> {
+fn changed(seen: &BTreeMap<ListKind, u64>, now: &BTreeMap<ListKind, u64>) -> Vec<ListChange> {
     let is_new = |list: ListKind| seen.get(&list) != now.get(&list);
-    let mut methods = Vec::new();
+    let mut changes = Vec::new();
     if is_new(ListKind::Tools) {
-        methods.push(TOOLS_LIST_CHANGED);
+        changes.push(ListChange::Tools);
     }
     if is_new(ListKind::Resources) || is_new(ListKind::ResourceTemplates) {
-        methods.push(RESOURCES_LIST_CHANGED);
+        changes.push(ListChange::Resources);
     }
     if is_new(ListKind::Prompts) {
-        methods.push(PROMPTS_LIST_CHANGED);
+        changes.push(ListChange::Prompts);
     }
-    methods
+    changes
 }
 
-const TOOLS_LIST_CHANGED: &str = "notifications/tools/list_changed";
-const RESOURCES_LIST_CHANGED: &str = "notifications/resources/list_changed";
-const PROMPTS_LIST_CHANGED: &str = "notifications/prompts/list_changed";
-const RESOURCE_UPDATED: &str = "notifications/resources/updated";
-const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
-
-/// The resources that a client follows. Dropping it ends them all.
+/// The resource subscriptions of one client. Dropping it ends them all.
 #[derive(Debug)]
 pub(crate) struct ResourceSubscriptions {
     tasks: JoinSet<()>,
@@ -99,7 +129,7 @@ impl Default for ResourceSubscriptions {
 }
 
 impl ResourceSubscriptions {
-    /// Follows one more, from now on.
+    /// Subscribes to a resource.
     pub(crate) async fn subscribe(
         &mut self,
         relay: &Relay,
@@ -110,12 +140,12 @@ impl ResourceSubscriptions {
             return Ok(());
         }
         if self.by_uri.len() >= MAX_RESOURCES {
-            return Err(server::internal_error("too many resources are followed"));
+            return Err(server::internal_error("too many resource subscriptions"));
         }
         let catalogue = relay.catalogue();
         let server = catalogue.server_for_uri(uri).cloned();
         let server = server.filter(|it| relay.shows_server(&client.principal, it));
-        let server = server.ok_or_else(|| server::invalid_params("there is no such resource"))?;
+        let server = server.ok_or_else(|| server::invalid_params("the resource does not exist"))?;
         let dedicated = catalogue.dedicated_connection(client, &server);
         let subscription = relay.host.subscribe_dedicated(&server, uri, dedicated.as_ref()).await;
         let subscription = subscription.map_err(|it| subscribe_error(&it))?;
@@ -129,7 +159,7 @@ impl ResourceSubscriptions {
             while let Some(event) = subscription.next().await {
                 let changed = match event {
                     ResourceEvent::Updated { uri } => uri,
-                    // What changed in between was missed, so that it may have changed.
+                    // Updates in between were missed, so that the resource may have changed.
                     ResourceEvent::Resubscribed => subscription.uri().to_owned(),
                     ResourceEvent::Subscribed | ResourceEvent::Refused(_) => continue,
                 };
@@ -148,7 +178,7 @@ impl ResourceSubscriptions {
         while self.tasks.try_join_next().is_some() {}
     }
 
-    /// The next one that changed. May be dropped and asked again.
+    /// The URI of the next resource that changed. Cancel-safe.
     pub(crate) async fn next_updated(&mut self) -> String {
         match self.updates.recv().await {
             Some(uri) => uri,
@@ -157,14 +187,9 @@ impl ResourceSubscriptions {
     }
 }
 
-/// The notification for a resource that changed.
+/// The notification of a resource that changed.
 pub(crate) fn resource_updated(uri: &str) -> Message {
     notification(RESOURCE_UPDATED, json!({"uri": uri}))
-}
-
-/// A notification that says nothing more.
-pub(crate) fn list_changed(method: &'static str) -> Message {
-    Message::Notification { method: method.into(), params: None }
 }
 
 fn notification(method: &'static str, params: Json) -> Message {
@@ -183,7 +208,7 @@ fn subscribe_error(error: &SubscribeError) -> RpcError {
     }
 }
 
-/// What a modern client wants to hear of.
+/// A `subscriptions/listen` request of a modern client.
 #[derive(Debug)]
 pub(crate) struct ListenStream {
     id: RequestId,
@@ -193,7 +218,7 @@ pub(crate) struct ListenStream {
 }
 
 impl ListenStream {
-    /// Begins to listen. The first message to be sent says what is listened to.
+    /// Opens the stream. The message acknowledges the subscriptions; it must be sent first.
     pub(crate) async fn open(
         relay: &Relay,
         client: &Client,
@@ -201,8 +226,9 @@ impl ListenStream {
         params: &RawObject,
     ) -> Result<(ListenStream, Message), RpcError> {
         let filter = params.get("notifications").and_then(|it| it.decode::<Map<_, _>>().ok());
-        let mut filter: Map<String, Json> = filter
-            .ok_or_else(|| server::invalid_params("`notifications` says what to listen to"))?;
+        let mut filter: Map<String, Json> = filter.ok_or_else(|| {
+            server::invalid_params("`notifications` is missing or is not an object")
+        })?;
         let catalogue = relay.catalogue();
         let capabilities = catalogue.capabilities(client.era);
         filter.retain(|name, value| {
@@ -220,7 +246,7 @@ impl ListenStream {
         let uris = filter.get("resourceSubscriptions").and_then(Json::as_array).cloned();
         let mut subscribed = Vec::new();
         for uri in uris.iter().flatten().filter_map(Json::as_str) {
-            // One that cannot be followed is left out of what is acknowledged.
+            // A resource that cannot be subscribed to is left out of the acknowledgement.
             if resources.subscribe(relay, client, uri).await.is_ok() {
                 subscribed.push(Json::from(uri));
             }
@@ -233,15 +259,15 @@ impl ListenStream {
         Ok((stream, notification(ACKNOWLEDGED, acknowledged)))
     }
 
-    /// The next things to tell; none when there is nothing any more. May be dropped and asked again.
+    /// The next notifications; None when the gateway has ended. Cancel-safe.
     pub(crate) async fn next(&mut self) -> Option<Vec<Message>> {
         loop {
             tokio::select! {
                 changed = self.list_changes.next() => {
                     let messages: Vec<Message> = changed?
                         .into_iter()
-                        .filter(|it| self.filter.contains_key(filter_key(it)))
-                        .map(|it| notification(it, with_subscription_id(json!({}), &self.id)))
+                        .filter(|it| self.filter.contains_key(it.filter_key()))
+                        .map(|it| notification(it.method(), with_subscription_id(json!({}), &self.id)))
                         .collect();
                     if !messages.is_empty() {
                         return Some(messages);
@@ -255,17 +281,9 @@ impl ListenStream {
         }
     }
 
-    /// The answer to the question that began it, when it is over.
+    /// The result of the request, when the stream ends.
     pub(crate) fn final_result(&self) -> Outcome {
         let result = with_subscription_id(json!({"resultType": "complete"}), &self.id);
         Ok(payload(&result))
-    }
-}
-
-fn filter_key(method: &str) -> &'static str {
-    match method {
-        TOOLS_LIST_CHANGED => "toolsListChanged",
-        PROMPTS_LIST_CHANGED => "promptsListChanged",
-        _ => "resourcesListChanged",
     }
 }

@@ -1,4 +1,4 @@
-//! Which task is whose: the server that works on it, and the principal that began it. Of many, the oldest are forgotten.
+//! Which server runs a task, and which principal started it. Beyond a limit the oldest tasks are forgotten.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -6,16 +6,17 @@ use std::sync::Arc;
 use memchr::memmem::Finder;
 use serde::Deserialize;
 use switchboard_wire::jsonrpc::message::{LazyFinder, Payload};
-use tokio::sync::watch;
 
-/// How many tasks are known at once.
+use crate::shared::Shared;
+
+/// The largest number of tasks.
 const MAX_TASKS: usize = 100_000;
-/// The longest name of a task.
+/// The longest task id, in bytes.
 const MAX_TASK_ID_LEN: usize = 1024;
 
-/// The tasks. Clones share them.
+/// The owners of tasks. Clones share them. Shared state: a task must be recorded before the response with its id is sent.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct TaskOwners(watch::Sender<OwnersByTask>);
+pub(crate) struct TaskOwners(Shared<OwnersByTask>);
 
 #[derive(Debug, Default)]
 struct OwnersByTask {
@@ -24,16 +25,16 @@ struct OwnersByTask {
 }
 
 impl TaskOwners {
-    /// Notes a task, where a result is the beginning of one. Looking for the word first keeps large results unread.
+    /// Records the task that a result starts, if it does. The search skips parsing of most large results.
     pub(crate) fn record(&self, result: &Payload, server: &str, principal: &Arc<str>) {
-        static MENTIONED: LazyFinder = LazyFinder::new(|| Finder::new(b"\"taskId\""));
-        if !result.contains(&MENTIONED) {
+        static TASK_ID_FINDER: LazyFinder = LazyFinder::new(|| Finder::new(b"\"taskId\""));
+        if !result.contains(&TASK_ID_FINDER) {
             return;
         }
         let Some(task) = task_id(result).filter(|it| it.len() <= MAX_TASK_ID_LEN) else { return };
-        self.0.send_modify(|entries| {
+        self.0.update(|entries| {
             let key = (principal.clone(), task);
-            // Of two servers that give out one name, the first has it.
+            // If two servers use the same id, the first one keeps it.
             if entries.by_task.contains_key(&key) {
                 return;
             }
@@ -47,13 +48,14 @@ impl TaskOwners {
         });
     }
 
-    /// The server that works on a task of this principal.
+    /// The server that runs a task of this principal.
     pub(crate) fn server_of(&self, task: &str, principal: &Arc<str>) -> Option<Arc<str>> {
-        self.0.borrow().by_task.get(&(principal.clone(), task.to_owned())).cloned()
+        let key = (principal.clone(), task.to_owned());
+        self.0.read(|entries| entries.by_task.get(&key).cloned())
     }
 }
 
-/// The task that a result names: in itself in the modern era, inside of `task` in the legacy one.
+/// The id of the task that a result starts: at the top level in the modern era, in `task` in the legacy one.
 fn task_id(result: &Payload) -> Option<String> {
     #[derive(Deserialize)]
     struct Task {
@@ -78,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_task_is_its_principals_alone() {
+    fn a_task_belongs_to_the_principal_that_started_it() {
         let owners = TaskOwners::default();
         let (ada, bob): (Arc<str>, Arc<str>) = ("ada".into(), "bob".into());
         let result = |json| Payload::encode(&json).expect("JSON");

@@ -1,4 +1,5 @@
-//! TODO facade
+//! Metrics and traces: counters and the page that Prometheus reads, spans and their export to a collector.
+//! Knows no request types of the gateway; callers pass plain attributes.
 
 pub(crate) mod metrics;
 pub(crate) mod otlp;

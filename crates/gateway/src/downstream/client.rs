@@ -1,5 +1,5 @@
-//! One client as it is known: who it is, how it speaks, and what it can do for servers. A legacy client is known for
-//! as long as its session lasts, a modern one for one request.
+//! A client: its principal, its protocol era and its capabilities. A legacy client lives as long as its session, a
+//! modern client as long as one request.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -13,35 +13,38 @@ use switchboard_wire::peer::CallOwner;
 use switchboard_wire::protocol::capabilities::ClientCapability;
 use switchboard_wire::protocol::era::Era;
 
-use crate::downstream::request_context::{ClientChannel, RequestContext};
+use crate::downstream::channel::ClientChannel;
+use crate::downstream::log_level::LogLevel;
 
-/// Numbers of guests, never used twice.
+/// The next client id.
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
-/// Tells principals apart by number. Nobody outside can choose names that look the same to it.
+/// Hashes principals. Its random key keeps clients from choosing names that collide.
 static PRINCIPAL_HASHER: OnceLock<RandomState> = OnceLock::new();
 
 /// A client.
 #[derive(Debug)]
 pub(crate) struct Client {
-    /// Tells it from all others.
+    /// Unique in this process.
     pub(crate) id: u64,
-    /// On whose behalf it comes.
+    /// The principal that the client acts for.
     pub(crate) principal: Arc<str>,
-    /// The same for all clients of one principal, and for no other's.
+    /// A hash of the principal.
     pub(crate) principal_key: u64,
-    /// How it speaks.
     pub(crate) era: Era,
-    /// What it can do, as JSON.
+    /// The declared capabilities, as JSON.
     pub(crate) capabilities_json: Arc<str>,
     capabilities: ClientCapabilities,
+    /// A [`LogLevel`] as a number, or [`LEVEL_UNSET`].
     log_level: AtomicU8,
     session_digest: OnceLock<String>,
-    /// Who answers for the client outside of its requests.
-    session_context: OnceLock<Weak<RequestContext>>,
+    session_context: OnceLock<SessionContext>,
 }
 
-/// What a client can do for servers.
+/// Handles server requests, and sends messages, outside of the client's requests.
+type SessionContext = (Weak<dyn CallOwner>, Weak<dyn ClientChannel>);
+
+/// The client capabilities that servers can use.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ClientCapabilities {
     pub(crate) form_elicitation: bool,
@@ -50,10 +53,7 @@ pub(crate) struct ClientCapabilities {
     pub(crate) roots: bool,
 }
 
-/// The levels of log messages, from the least important.
-const LOG_LEVELS: [&str; 8] =
-    ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
-/// The client said nothing of levels.
+/// The client set no log level.
 const LEVEL_UNSET: u8 = u8::MAX;
 
 impl Client {
@@ -72,27 +72,33 @@ impl Client {
         }
     }
 
-    /// Does it say that it knows this extension?
+    /// Does the client declare this extension?
     pub(crate) fn supports_extension(&self, extension: &str) -> bool {
         let declared: Json = serde_json::from_str(&self.capabilities_json).unwrap_or_default();
         declared["extensions"].get(extension).is_some()
     }
 
-    /// Says who answers for the client outside of its requests.
-    pub(crate) fn set_session_context(&self, owner: &Arc<RequestContext>) {
-        let _already_set = self.session_context.set(Arc::downgrade(owner));
+    /// Sets the handler and the channel for messages outside of requests. Only the first call has an effect.
+    pub(crate) fn set_session_context(
+        &self,
+        handler: Weak<dyn CallOwner>,
+        channel: Weak<dyn ClientChannel>,
+    ) {
+        let _already_set = self.session_context.set((handler, channel));
     }
 
+    /// Handles server requests outside of the client's requests, while the session lasts.
     pub(crate) fn session_handler(&self) -> Option<Arc<dyn CallOwner>> {
-        Some(self.session_context.get()?.upgrade()?)
+        self.session_context.get()?.0.upgrade()
     }
 
-    /// The way to it outside of its requests.
+    /// Sends messages outside of the client's requests, while the session lasts.
     pub(crate) fn session_channel(&self) -> Option<Arc<dyn ClientChannel>> {
-        Some(self.session_context.get()?.upgrade()?.channel.clone())
+        self.session_context.get()?.1.upgrade()
     }
 
-    /// What tells its connections from others': a modern client has no session, so that all of its requests share.
+    /// The client's part of a dedicated connection's key. Modern clients have no session, so that all requests of a
+    /// principal share one.
     pub(crate) fn dedicated_connection_id(&self) -> u64 {
         match self.era {
             Era::Legacy => self.id,
@@ -100,7 +106,7 @@ impl Client {
         }
     }
 
-    /// It has a session of this name from now on. Who knows the name is let in, so that only a digest is kept.
+    /// Sets the session id. Only a digest is kept, because the id itself grants access to the session.
     pub(crate) fn set_session_id(&self, name: &str) {
         const DIGEST_CHARS: usize = 16;
         let digest: String =
@@ -108,7 +114,7 @@ impl Client {
         let _already_set = self.session_digest.set(digest);
     }
 
-    /// What tells its session from others, where it has one.
+    /// A digest of the session id, for traces and the audit log.
     pub(crate) fn session_digest(&self) -> Option<&str> {
         self.session_digest.get().map(String::as_str)
     }
@@ -117,41 +123,23 @@ impl Client {
         self.capabilities
     }
 
-    /// Hears of log messages from this level on. Says whether there is such a level.
-    pub(crate) fn set_log_level(&self, level: &str) -> bool {
-        let Some(place) = level_index(level) else { return false };
-        self.log_level.store(place, Ordering::Relaxed);
-        true
+    /// Sets the lowest level of log messages to forward.
+    pub(crate) fn set_log_level(&self, level: LogLevel) {
+        self.log_level.store(level as u8, Ordering::Relaxed);
     }
 
-    /// The level that it wants to hear of, where it said one.
-    pub(crate) fn log_level(&self) -> Option<&'static str> {
-        LOG_LEVELS.get(usize::from(self.log_level.load(Ordering::Relaxed))).copied()
+    /// The lowest level of log messages to forward, where the client set one.
+    pub(crate) fn log_level(&self) -> Option<LogLevel> {
+        LogLevel::ALL.get(usize::from(self.log_level.load(Ordering::Relaxed))).copied()
     }
 
-    /// Does it want to hear a message of this level? Legacy clients that said nothing hear all, modern ones nothing.
+    /// Is a log message of this level forwarded? Without a level set, legacy clients get all messages and modern
+    /// clients none. Messages of an unknown level are forwarded to clients that set one.
     pub(crate) fn wants_log(&self, level: &str) -> bool {
-        let threshold = self.log_level.load(Ordering::Relaxed);
-        match threshold {
-            LEVEL_UNSET => self.era == Era::Legacy,
-            threshold => level_index(level).is_none_or(|it| it >= threshold),
+        match self.log_level() {
+            None => self.era == Era::Legacy,
+            Some(lowest) => LogLevel::parse(level).is_none_or(|it| it >= lowest),
         }
-    }
-}
-
-fn level_index(level: &str) -> Option<u8> {
-    LOG_LEVELS.iter().position(|it| *it == level).and_then(|it| u8::try_from(it).ok())
-}
-
-/// The more talkative of two levels.
-pub(crate) fn more_verbose(
-    one: Option<&'static str>,
-    other: Option<&'static str>,
-) -> Option<&'static str> {
-    match (one, other) {
-        (Some(one), Some(other)) if level_index(other) < level_index(one) => Some(other),
-        (Some(one), _) => Some(one),
-        (None, other) => other,
     }
 }
 
@@ -174,12 +162,12 @@ impl ClientCapabilities {
         roots: true,
     };
 
-    /// Is it as much as the connection for everybody offers?
+    /// Are these all the capabilities that the shared connection offers?
     pub(crate) fn has_all(self) -> bool {
         (self.form_elicitation || self.url_elicitation) && self.sampling && self.roots
     }
 
-    /// What a server is offered.
+    /// The capabilities to declare to a server.
     pub(crate) fn advertised(self) -> Vec<ClientCapability> {
         let all = [
             (self.roots, ClientCapability::Roots),
@@ -196,7 +184,7 @@ impl ClientCapabilities {
         let elicitation = &declared["elicitation"];
         let has = |name: &str| declared.get(name).is_some_and(Json::is_object);
         ClientCapabilities {
-            // Before there were two kinds, an empty object meant forms.
+            // Before 2025-11-25 there was no `url` mode, and an empty object meant forms.
             form_elicitation: elicitation.is_object()
                 && (elicitation.get("form").is_some() || elicitation.get("url").is_none()),
             url_elicitation: elicitation.get("url").is_some(),
@@ -218,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_word_on_elicitation_means_forms() {
+    fn an_empty_elicitation_capability_means_forms() {
         let can = |it: Json| client(Era::Legacy, &it).capabilities();
         let form_only =
             ClientCapabilities { form_elicitation: true, ..ClientCapabilities::default() };
@@ -231,15 +219,13 @@ mod tests {
     }
 
     #[test]
-    fn a_modern_client_hears_only_what_it_asked_for() {
+    fn a_modern_client_gets_only_the_log_messages_it_asked_for() {
         let modern = client(Era::Modern, &json!({}));
         assert!(!modern.wants_log("emergency"));
-        assert!(modern.set_log_level("warning"));
-        assert!(
-            modern.wants_log("error") && !modern.wants_log("info") && !modern.set_log_level("loud")
-        );
+        modern.set_log_level(LogLevel::Warning);
+        assert!(modern.wants_log("error") && !modern.wants_log("info"));
         assert!(client(Era::Legacy, &json!({})).wants_log("debug"));
-        assert_eq!(more_verbose(Some("error"), Some("info")), Some("info"));
-        assert_eq!(more_verbose(None, Some("info")), Some("info"));
+        assert_eq!(LogLevel::parse("loud"), None);
+        assert!(LogLevel::Info < LogLevel::Error);
     }
 }

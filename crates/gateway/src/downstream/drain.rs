@@ -1,11 +1,11 @@
-//! Work during which something is said: all of it is told before the outcome, in order.
+//! Forwards messages while a future runs, all of them before its output.
 
 use std::future::Future;
 use std::pin::pin;
 
 use tokio::sync::mpsc;
 
-/// Works, and tells what is heard meanwhile. What was said before the end is told before the outcome comes back.
+/// Runs `work` and forwards messages meanwhile. Messages sent before `work` ended are forwarded before this returns.
 pub(crate) async fn forward_until_done<T, O, F: Future<Output = ()>>(
     work: impl Future<Output = O>,
     mut messages: mpsc::Receiver<T>,

@@ -1,5 +1,5 @@
-//! Leave for a call, asked of the person behind the client where the client can ask them, and otherwise of whoever
-//! answers here.
+//! Asks the client's user for permission to make a call, where the client supports form elicitation. Otherwise the
+//! gateway's own prompt decides.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use switchboard::call::pipeline::{
 };
 use switchboard::permission::tool_pins::LineChange;
 use switchboard_wire::client::RequestHandler;
-use switchboard_wire::jsonrpc::message::Payload;
 
 use crate::downstream::request_context::RequestContext;
+use crate::json::payload;
 
-/// The most of the arguments that a person is shown, in characters.
+/// The most of the arguments to show to the user, in characters.
 const MAX_ARGUMENT_CHARS: usize = 2000;
 
-/// Asks the client first.
+/// Prompts the client before the fallback.
 pub(crate) struct ClientPermissionPrompt<'a> {
     pub(crate) context: &'a Arc<RequestContext>,
     pub(crate) fallback: &'a dyn PermissionPrompt,
@@ -26,7 +26,7 @@ pub(crate) struct ClientPermissionPrompt<'a> {
 impl PermissionPrompt for ClientPermissionPrompt<'_> {
     fn decide<'a>(&'a self, request: &'a PermissionRequest<'a>) -> DecisionFuture<'a> {
         if self.context.is_approved() {
-            let who = format!("{} agreed to this call", self.context.client.principal);
+            let who = format!("{} approved this call", self.context.client.principal);
             return Box::pin(async {
                 PermissionDecision::Allow { decided_by: who, scope: GrantScope::Once }
             });
@@ -52,26 +52,26 @@ struct ElicitResult {
 
 impl ClientPermissionPrompt<'_> {
     async fn prompt_client(&self, request: &PermissionRequest<'_>) -> PermissionDecision {
-        let params = Payload::from_json(elicitation_params(request).to_string().into());
+        let params = payload(&elicitation_params(request));
         let response = self.context.respond("elicitation/create", Some(params)).await;
         let response = response.ok().and_then(|it| it.decode::<ElicitResult>().ok());
         let who = self.context.client.principal.to_string();
         let denied =
             |why: &str| PermissionDecision::Deny(format!("{}, and {who} {why}", request.because));
-        let Some(response) = response else { return denied("could not be asked") };
+        let Some(response) = response else { return denied("could not be prompted") };
         if response.action != "accept" {
-            return denied("did not agree");
+            return denied("declined");
         }
-        let holds = match response.content["decision"].as_str() {
+        let scope = match response.content["decision"].as_str() {
             Some("once") => GrantScope::Once,
             Some("session") => match request.suggestions.first() {
                 Some(suggestion) => GrantScope::Session(suggestion.rule.clone()),
                 None => GrantScope::Once,
             },
-            Some(_) | None => return denied("said no"),
+            Some(_) | None => return denied("declined"),
         };
         self.context.approve();
-        PermissionDecision::Allow { decided_by: who, scope: holds }
+        PermissionDecision::Allow { decided_by: who, scope }
     }
 }
 
@@ -84,9 +84,9 @@ fn elicitation_params(request: &PermissionRequest<'_>) -> Json {
     }
     let mut message =
         format!("May `{}` of `{}` run? ({})\n{shown}", tool.name, tool.server, request.because);
-    if let Some(alteration) = &request.definition_diff {
+    if let Some(diff) = &request.definition_diff {
         message.push_str("\nIts definition changed since it was approved:");
-        for (change, line) in &alteration.lines {
+        for (change, line) in &diff.lines {
             let mark = match change {
                 LineChange::Added => '+',
                 LineChange::Removed => '-',

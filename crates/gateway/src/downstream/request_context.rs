@@ -1,10 +1,7 @@
-//! Stands for a client while a server works for it: passes on what the server says, and puts its questions to the
-//! client, where the client can answer such questions.
+//! A server's way back to the client of a request: forwards notifications, and sends the server's requests to the
+//! client where the client declares the capability.
 
 use std::borrow::Cow;
-use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -12,15 +9,16 @@ use serde::Deserialize;
 use serde_json::json;
 use switchboard::connection::server_requests::REASON_META_KEY;
 use switchboard_wire::client::RequestHandler;
-use switchboard_wire::jsonrpc::message::{Message, Payload, RpcError};
+use switchboard_wire::jsonrpc::message::{Payload, RpcError};
 use switchboard_wire::peer::{CallOwner, Propagation};
-use tokio::sync::mpsc::error::TrySendError;
 
+use crate::downstream::channel::{ClientChannel, ClientResponse, NotifyOutcome};
 use crate::downstream::client::Client;
+use crate::json::payload;
 
-/// What the method of log messages is called.
+/// The method of log messages.
 const LOG_MESSAGE: &str = "notifications/message";
-/// Notifications that are about a server, and not about a call.
+/// Notifications about a server. The host handles them; they do not belong to a call.
 const SERVER_WIDE: [&str; 6] = [
     "notifications/tools/list_changed",
     "notifications/resources/list_changed",
@@ -30,50 +28,18 @@ const SERVER_WIDE: [&str; 6] = [
     "notifications/subscriptions/acknowledged",
 ];
 
-/// The way to a client while one of its requests is worked on.
-pub(crate) trait ClientChannel: fmt::Debug + Send + Sync {
-    /// Says something about the request, before its answer. Must not wait.
-    fn notify(&self, method: Cow<'static, str>, params: Option<Payload>) -> NotifyOutcome;
-
-    /// Asks the client something. Takes as long as people take.
-    fn request<'a>(&'a self, method: &'a str, params: Option<Payload>) -> ClientResponse<'a>;
-}
-
-/// What became of something that was said.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NotifyOutcome {
-    /// It is on its way, or there was no room for it.
-    Sent,
-    /// The request is over.
-    RequestEnded,
-}
-
-impl NotifyOutcome {
-    /// What became of a message for a channel.
-    pub(crate) fn from_send(sent: Result<(), TrySendError<Message>>) -> NotifyOutcome {
-        match sent {
-            Ok(()) | Err(TrySendError::Full(_)) => NotifyOutcome::Sent,
-            Err(TrySendError::Closed(_)) => NotifyOutcome::RequestEnded,
-        }
-    }
-}
-
-/// An answer of a client that is being waited for.
-pub(crate) type ClientResponse<'a> =
-    Pin<Box<dyn Future<Output = Result<Payload, RpcError>> + Send + 'a>>;
-
-/// One request's.
+/// The way back to the client of one request, or of a session outside its requests.
 #[derive(Debug)]
 pub(crate) struct RequestContext {
     pub(crate) client: Arc<Client>,
     pub(crate) channel: Arc<dyn ClientChannel>,
-    /// Has somebody agreed to this very call?
+    /// Has the client's user approved this call?
     is_approved: AtomicBool,
-    /// How many questions wait for the client.
+    /// Requests to the client that have no response yet.
     open_requests: AtomicUsize,
 }
 
-/// Counts a question for as long as it waits.
+/// Counts a request to the client until it is dropped.
 struct OpenRequestGuard<'a>(&'a AtomicUsize);
 
 impl<'a> OpenRequestGuard<'a> {
@@ -99,6 +65,19 @@ impl RequestContext {
         }
     }
 
+    /// Makes the context for messages outside of requests. It is the client's session context for as long as it lives.
+    pub(crate) fn for_session(
+        client: Arc<Client>,
+        channel: Arc<dyn ClientChannel>,
+    ) -> Arc<RequestContext> {
+        let context = Arc::new(RequestContext::new(client, channel));
+        let handler: Arc<dyn CallOwner> = context.clone();
+        let channel = Arc::downgrade(&context.channel);
+        context.client.set_session_context(Arc::downgrade(&handler), channel);
+        context
+    }
+
+    /// Records that the client's user approved the call.
     pub(crate) fn approve(&self) {
         self.is_approved.store(true, Ordering::Relaxed);
     }
@@ -107,14 +86,14 @@ impl RequestContext {
         self.is_approved.load(Ordering::Relaxed)
     }
 
-    /// Says it outside of any request, where the client can be spoken to at any time.
+    /// Sends a notification outside of any request, where the client has a session.
     fn notify_outside_request(&self, method: &str, params: Option<&Payload>) {
         if let Some(channel) = self.client.session_channel() {
             channel.notify(Cow::Owned(method.to_owned()), params.cloned());
         }
     }
 
-    /// Why the client is not asked this.
+    /// Why the request cannot be sent to the client.
     fn unsupported(&self, method: &str, params: Option<&Payload>) -> Option<Unsupported> {
         let capabilities = self.client.capabilities();
         let is_supported = match method {
@@ -148,13 +127,12 @@ impl RequestHandler for RequestContext {
                     self.channel.request(method, params).await
                 }
                 Some(Unsupported::Elicitation) => {
-                    let reason = "the client cannot ask anybody this";
-                    let answer = json!({"action": "decline", "_meta": {REASON_META_KEY: reason}});
-                    Ok(Payload::from_json(answer.to_string().into()))
+                    let reason = "the client does not support this elicitation";
+                    Ok(payload(&json!({"action": "decline", "_meta": {REASON_META_KEY: reason}})))
                 }
                 Some(Unsupported::Method) => {
                     let method: String = method.chars().take(100).collect();
-                    let message = format!("the client does not answer `{method}`");
+                    let message = format!("the client does not support `{method}`");
                     Err(RpcError { code: -32601, message, data: None })
                 }
             }
@@ -181,7 +159,7 @@ impl CallOwner for RequestContext {
                 self.notify_outside_request(method, params);
             }
         }
-        // Where somebody was sent to a page, the host waits for the news as well.
+        // The host waits for the end of a URL elicitation as well.
         if method == "notifications/elicitation/complete" {
             Propagation::Continue
         } else {

@@ -1,10 +1,10 @@
-//! What is served at one moment: every tool, resource, template and prompt under the name that clients see, whose it is,
-//! and the lists as they are sent. Made anew when something changes; requests only look things up.
+//! The exposed catalogue at one moment: every tool, resource, template and prompt under its exposed name, the server
+//! that owns it, and the lists as bytes.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use serde_json::{Map, Value as Json, json};
+use serde_json::{Map, Value as Json};
 use switchboard::catalogue::fetch::{ListItem, ListKind};
 use switchboard::connection::dedicated::DedicatedConnection;
 use switchboard::connection::{ServerView, Status};
@@ -12,104 +12,25 @@ use switchboard::host::Snapshot;
 use switchboard::pool::Pool;
 use switchboard::pool::naming;
 use switchboard::pool::tool::{Tool, ToolKind};
-use switchboard_config::entry::server::TransportKind;
-use switchboard_config::permission::{RuleError, ToolRule};
 use switchboard_wire::jsonrpc::message::Payload;
 use switchboard_wire::protocol::era::Era;
 
-use crate::downstream::client::{Client, ClientCapabilities};
+use crate::downstream::client::Client;
+use crate::exposed::capabilities;
+use crate::exposed::capabilities::ToolPresence;
+use crate::exposed::options::{ExposeOptions, NameStyle, ToolExposure};
 use crate::exposed::pages::{ListEntries, ListPages};
 use crate::exposed::search;
+use crate::exposed::server::{ExposedServer, ServerItem};
+use crate::exposed::sharing::ConnectionSharing;
+use crate::json::payload;
 
-/// How things are called.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum NameStyle {
-    /// Every tool and prompt has its server's name before its own.
-    #[default]
-    Prefixed,
-    /// As servers call them. Where two servers use one name, the first server by name has it.
-    Plain,
-    /// As servers call them, with the server's name before what two servers call the same.
-    PrefixedOnCollision,
-}
-
-/// How tools are shown.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum ToolExposure {
-    /// All of them.
-    #[default]
-    All,
-    /// One tool that searches, and one that calls what was found.
-    Search,
-}
-
-/// What is served, and how.
-#[derive(Debug, Clone, Default)]
-pub struct ExposeOptions {
-    /// How things are called.
-    pub names: NameStyle,
-    /// The rules that say what is served; all of it where there are none.
-    pub rules: Vec<ToolRule>,
-    /// How tools are shown.
-    pub tools: ToolExposure,
-    /// Who shares a connection to a server.
-    pub sharing: ConnectionSharing,
-}
-
-/// Who shares a connection to a server that remembers whom it talks to.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum ConnectionSharing {
-    /// Everybody.
-    #[default]
-    Shared,
-    /// All clients of one principal.
-    PerPrincipal,
-    /// Nobody: every session has its own, and answers for itself which folders it works in.
-    PerSession,
-}
-
-/// Where something is, and what it is called there.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ServerItem {
-    pub(crate) server: Arc<str>,
-    pub(crate) name: String,
-}
-
-/// What a server can do that is passed through.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct ExposedServer {
-    pub(crate) server: Arc<str>,
-    /// What rules call it.
-    pub(crate) prefix: String,
-    pub(crate) era: Era,
-    pub(crate) is_local_process: bool,
-    pub(crate) capabilities: Map<String, Json>,
-    pub(crate) instructions: Option<String>,
-}
-
-impl ExposedServer {
-    pub(crate) fn has_capability(&self, capability: &str) -> bool {
-        self.capabilities
-            .get(capability)
-            .is_some_and(|it| !it.is_null() && *it != Json::Bool(false))
-    }
-
-    /// The names of extensions that it has, standard and its own.
-    pub(crate) fn extensions(&self) -> impl Iterator<Item = &str> {
-        ["extensions", "experimental"]
-            .into_iter()
-            .filter_map(|it| self.capabilities.get(it).and_then(Json::as_object))
-            .flat_map(Map::keys)
-            .map(String::as_str)
-    }
-}
-
-/// Everything that is served.
+/// The exposed catalogue.
 #[derive(Debug, Default)]
 pub(crate) struct ExposedCatalogue {
     pub(crate) tools: HashMap<String, Arc<Tool>>,
-    /// Tools that were served, by name, of servers that are not connected now. They are not shown, but whoever calls
-    /// one has its server connected, or is told why it is not.
+    /// Tools of servers that are not connected now, by exposed name. They are not listed. A call of one connects its
+    /// server, or fails with the reason why the server is not connected.
     pub(crate) disconnected_tools: HashMap<String, Arc<Tool>>,
     pub(crate) prompts: HashMap<String, ServerItem>,
     pub(crate) resources: HashMap<String, Arc<str>>,
@@ -117,7 +38,7 @@ pub(crate) struct ExposedCatalogue {
     pub(crate) servers: Vec<ExposedServer>,
     pub(crate) lists: BTreeMap<ListKind, ListPages>,
     pub(crate) pool: Arc<Pool>,
-    /// Of the snapshot that it was made of.
+    /// The revision of the snapshot that it was built from.
     pub(crate) revision: u64,
     tool_exposure: ToolExposure,
     sharing: ConnectionSharing,
@@ -126,7 +47,7 @@ pub(crate) struct ExposedCatalogue {
 }
 
 impl ExposedCatalogue {
-    /// What is served now. Lists that are as they were are taken over.
+    /// Builds the next catalogue. Lists that did not change are reused.
     pub(crate) fn next(
         &self,
         snapshot: &Snapshot,
@@ -139,7 +60,7 @@ impl ExposedCatalogue {
             servers: views
                 .iter()
                 .filter(|it| is_exposed(it))
-                .filter_map(|it| exposed_server(it))
+                .filter_map(|it| ExposedServer::from_view(it))
                 .collect(),
             pool: pool.clone(),
             revision: snapshot.revision,
@@ -163,7 +84,7 @@ impl ExposedCatalogue {
         catalogue
     }
 
-    /// What we say that we can do.
+    /// The capabilities that the gateway declares.
     pub(crate) fn capabilities(&self, era: Era) -> &Map<String, Json> {
         match era {
             Era::Legacy => &self.legacy_capabilities,
@@ -171,7 +92,7 @@ impl ExposedCatalogue {
         }
     }
 
-    /// Is this one of the tools that stand for all the others?
+    /// Is this `search_tools` or `call_tool`, and are these exposed?
     pub(crate) fn is_search_tool(&self, tool: &str) -> bool {
         self.tool_exposure == ToolExposure::Search
             && [search::SEARCH_TOOL, search::CALL_TOOL].contains(&tool)
@@ -195,7 +116,7 @@ impl ExposedCatalogue {
         let duplicates = duplicates(all.iter().map(|it| it.name.as_str()));
         let mut entries = BTreeMap::new();
         for tool in all {
-            let named = match (options.names, tool.kind) {
+            let exposed_name = match (options.names, tool.kind) {
                 (NameStyle::Prefixed, _) | (_, ToolKind::LoginPlaceholder) => &tool.exposed_name,
                 (NameStyle::Plain, _) => &tool.name,
                 (NameStyle::PrefixedOnCollision, _) if duplicates.contains(tool.name.as_str()) => {
@@ -203,11 +124,11 @@ impl ExposedCatalogue {
                 }
                 (NameStyle::PrefixedOnCollision, _) => &tool.name,
             };
-            if self.tools.contains_key(named) {
+            if self.tools.contains_key(exposed_name) {
                 continue;
             }
-            self.tools.insert(named.clone(), tool.clone());
-            entries.insert(named.clone(), with_name(&tool.raw, &tool.name, named));
+            self.tools.insert(exposed_name.clone(), tool.clone());
+            entries.insert(exposed_name.clone(), with_name(&tool.raw, &tool.name, exposed_name));
         }
         match options.tools {
             ToolExposure::All => entries.into_values().collect(),
@@ -215,7 +136,7 @@ impl ExposedCatalogue {
         }
     }
 
-    /// A tool is missed until its server is connected and has shown its tools, or is not wanted any more.
+    /// Keeps the tools of each server that is not connected, until it has listed its tools again or is removed.
     fn keep_disconnected_tools(&mut self, previous: &ExposedCatalogue, snapshot: &Snapshot) {
         let served = previous.tools.iter().filter(|(_, tool)| tool.kind == ToolKind::Server);
         let shows_tools: BTreeSet<&str> = self
@@ -243,24 +164,24 @@ impl ExposedCatalogue {
         for (view, item) in all {
             let origin = naming::NameOrigin::of(view.scope);
             let prefixed = || format!("mcp__{}__{}", naming::prefix(&view.name, origin), item.name);
-            let named = match names {
+            let exposed_name = match names {
                 NameStyle::Prefixed => prefixed(),
                 NameStyle::PrefixedOnCollision if duplicates.contains(item.name.as_str()) => {
                     prefixed()
                 }
                 NameStyle::Plain | NameStyle::PrefixedOnCollision => item.name.clone(),
             };
-            if self.prompts.contains_key(&named) {
+            if self.prompts.contains_key(&exposed_name) {
                 continue;
             }
-            let whose = ServerItem { server: view.name.as_str().into(), name: item.name.clone() };
-            entries.insert(named.clone(), with_name(&item.raw, &item.name, &named));
-            self.prompts.insert(named, whose);
+            let prompt = ServerItem { server: view.name.as_str().into(), name: item.name.clone() };
+            entries.insert(exposed_name.clone(), with_name(&item.raw, &item.name, &exposed_name));
+            self.prompts.insert(exposed_name, prompt);
         }
         entries.into_values().collect()
     }
 
-    /// An address is an address: of two servers that have one, the first by name is asked.
+    /// If two servers list the same URI, the first server by name owns it.
     fn add_resources(&mut self, views: &[&ServerView]) -> ListEntries {
         let mut entries = ListEntries::new();
         for (view, item) in items(views, ListKind::Resources) {
@@ -276,16 +197,17 @@ impl ExposedCatalogue {
         let mut entries = ListEntries::new();
         for (view, item) in items(views, ListKind::ResourceTemplates) {
             if !self.templates.iter().any(|it| it.name == item.name) {
-                let whose =
+                let template =
                     ServerItem { server: view.name.as_str().into(), name: item.name.clone() };
-                self.templates.push(whose);
+                self.templates.push(template);
                 entries.push(item.raw.clone());
             }
         }
         entries
     }
 
-    /// The server that has a resource: one that lists it, or whose template it fits best, or the only one there is.
+    /// The server that owns a resource: one that lists it, the one with the best matching template, or the only server
+    /// with resources.
     pub(crate) fn server_for_uri(&self, uri: &str) -> Option<&Arc<str>> {
         if let Some(server) = self.resources.get(uri) {
             return Some(server);
@@ -300,7 +222,7 @@ impl ExposedCatalogue {
         })
     }
 
-    /// The servers that may know a resource which nobody lists, best first.
+    /// The servers to try for a resource that no server lists.
     pub(crate) fn candidate_servers(&self, uri: &str) -> Vec<Arc<str>> {
         if let Some(server) = self.server_for_uri(uri) {
             return vec![server.clone()];
@@ -309,15 +231,15 @@ impl ExposedCatalogue {
         able.map(|it| it.server.clone()).collect()
     }
 
-    /// The server that an entry of a list, other than the list of tools, belongs to.
+    /// The server that owns an entry of a list. None for tools, whose owner is in `tools`.
     pub(crate) fn owner_of_entry(&self, list: ListKind, entry: &Json) -> Option<&Arc<str>> {
-        let named = |member: &str| entry[member].as_str();
+        let member = |name: &str| entry[name].as_str();
         match list {
             ListKind::Tools => None,
-            ListKind::Prompts => self.prompts.get(named("name")?).map(|it| &it.server),
-            ListKind::Resources => self.resources.get(named("uri")?),
+            ListKind::Prompts => self.prompts.get(member("name")?).map(|it| &it.server),
+            ListKind::Resources => self.resources.get(member("uri")?),
             ListKind::ResourceTemplates => {
-                let template = named("uriTemplate")?;
+                let template = member("uriTemplate")?;
                 self.templates.iter().find(|it| it.name == template).map(|it| &it.server)
             }
         }
@@ -333,56 +255,22 @@ impl ExposedCatalogue {
             .filter(move |it| it.has_capability(name) || it.extensions().any(|it| it == name))
     }
 
-    /// The connection that a client uses for a server. A modern server is told with every request whom it is for, and
-    /// remembers nothing, unless it is a program.
+    /// The dedicated connection that a client uses for a server; None for the shared one.
     pub(crate) fn dedicated_connection(
         &self,
         client: &Client,
         server: &str,
     ) -> Option<DedicatedConnection> {
-        let facts = self.servers.iter().find(|it| *it.server == *server)?;
-        if facts.era == Era::Modern && !facts.is_local_process {
-            return None;
-        }
-        let whose = match self.sharing {
-            ConnectionSharing::Shared => String::new(),
-            ConnectionSharing::PerPrincipal => client.principal.to_string(),
-            ConnectionSharing::PerSession => {
-                format!("{}/{}", client.principal, client.dedicated_connection_id())
-            }
-        };
-        // A connection more costs a remote server little, a process more costs much: where all share one, everything
-        // is offered, and what a client cannot do is refused when it is asked.
-        let is_one_process = facts.is_local_process && self.sharing == ConnectionSharing::Shared;
-        let can = if is_one_process { ClientCapabilities::ALL } else { client.capabilities() };
-        if whose.is_empty() && can.has_all() {
-            return None;
-        }
-        let owner = match self.sharing {
-            ConnectionSharing::PerSession => client.session_handler(),
-            ConnectionSharing::Shared | ConnectionSharing::PerPrincipal => None,
-        };
-        Some(DedicatedConnection {
-            key: format!("{whose}|{can}").into(),
-            client_capabilities: can.advertised(),
-            default_handler: owner,
-        })
+        let server = self.servers.iter().find(|it| *it.server == *server)?;
+        self.sharing.dedicated_connection(client, server)
     }
 
-    /// What the connections of a client are called that nobody shares with it, where it has such.
+    /// The key of the connections that a client shares with no other, where it has such connections.
     pub(crate) fn own_connection_key(&self, client: &Client) -> Option<String> {
-        match self.sharing {
-            ConnectionSharing::Shared | ConnectionSharing::PerPrincipal => None,
-            ConnectionSharing::PerSession => Some(format!(
-                "{}/{}|{}",
-                client.principal,
-                client.dedicated_connection_id(),
-                client.capabilities()
-            )),
-        }
+        self.sharing.own_connection_key(client)
     }
 
-    /// The one server that an extension's method is for: an extension `a/b` owns the methods `b/…` and `a/b/…`.
+    /// The server of an extension's method: an extension `a/b` owns the methods `b/…` and `a/b/…`.
     pub(crate) fn server_for_method(&self, method: &str) -> Option<&ExposedServer> {
         let owns = |extension: &str| {
             let short = extension.rsplit('/').next().unwrap_or(extension);
@@ -393,102 +281,13 @@ impl ExposedCatalogue {
         self.servers.iter().find(|it| it.extensions().any(owns))
     }
 
-    /// What there is to pass through, and nothing else.
     fn aggregate_capabilities(&self, era: Era) -> Map<String, Json> {
-        let mut declared = Map::new();
-        let any = |name: &str| self.servers.iter().any(|it| it.has_capability(name));
-        let has_tools = !self.tools.is_empty() || !self.disconnected_tools.is_empty();
-        if any("tools") || has_tools || self.tool_exposure == ToolExposure::Search {
-            declared.insert("tools".to_owned(), json!({"listChanged": true}));
-        }
-        if any("resources") {
-            let can_subscribe_to = |it: &ExposedServer| {
-                let resources = it.capabilities.get("resources");
-                resources.is_some_and(|it| it["subscribe"] == true)
-            };
-            let can_subscribe = self.servers.iter().any(can_subscribe_to);
-            let mut settings = json!({"listChanged": true});
-            if can_subscribe {
-                settings["subscribe"] = true.into();
-            }
-            declared.insert("resources".to_owned(), settings);
-        }
-        if any("prompts") {
-            declared.insert("prompts".to_owned(), json!({"listChanged": true}));
-        }
-        for name in ["completions", "logging"] {
-            if any(name) {
-                declared.insert(name.to_owned(), json!({}));
-            }
-        }
-        for name in ["extensions", "experimental"] {
-            let mut all = Map::new();
-            for facts in &self.servers {
-                let declared_here = facts.capabilities.get(name).and_then(Json::as_object);
-                for (name, settings) in declared_here.into_iter().flatten() {
-                    all.entry(name.clone()).or_insert_with(|| settings.clone());
-                }
-            }
-            if !all.is_empty() {
-                declared.insert(name.to_owned(), Json::Object(all));
-            }
-        }
-        // Tasks of the legacy era are a capability; those of the modern one an extension.
-        if era == Era::Legacy
-            && let Some(tasks) = self.servers.iter().find_map(|it| it.capabilities.get("tasks"))
-        {
-            declared.insert("tasks".to_owned(), tasks.clone());
-        }
-        declared
+        let has_tools = !self.tools.is_empty()
+            || !self.disconnected_tools.is_empty()
+            || self.tool_exposure == ToolExposure::Search;
+        let tools = if has_tools { ToolPresence::Present } else { ToolPresence::Absent };
+        capabilities::aggregate(&self.servers, tools, era)
     }
-
-    /// How to use it all: what the servers say that are shown, each under its name.
-    pub(crate) fn instructions(&self, is_shown: impl Fn(&str) -> bool) -> Option<String> {
-        let shown: Vec<&ExposedServer> =
-            self.servers.iter().filter(|it| is_shown(&it.server)).collect();
-        let declared =
-            |it: &&ExposedServer| Some(format!("# {}\n{}", it.server, it.instructions.as_ref()?));
-        let all: Vec<String> = shown.iter().filter_map(declared).collect();
-        match shown.as_slice() {
-            [only] => only.instructions.clone(),
-            _ => (!all.is_empty()).then(|| all.join("\n\n")),
-        }
-    }
-}
-
-impl ExposeOptions {
-    fn exposes(&self, tool: &Tool) -> bool {
-        let name = naming::sanitise_borrowed(&tool.name);
-        let matches = |rule: &ToolRule| rule.names_tool(&tool.prefix, &name);
-        self.rules.is_empty() || self.rules.iter().any(matches)
-    }
-
-    /// Is something of this server served? What is not a tool is served where any of its tools is.
-    fn exposes_server(&self, server: &str) -> bool {
-        let named = naming::sanitise(server);
-        self.rules.is_empty() || self.rules.iter().any(|rule| rule.names_server(&named))
-    }
-}
-
-/// A rule that only says what is served.
-pub fn parse_expose_rule(text: &str) -> Result<ToolRule, RuleError> {
-    let text = text.trim();
-    let rule_text =
-        if text.starts_with("mcp__") { text.to_owned() } else { format!("mcp__{text}") };
-    ToolRule::parse(&rule_text)
-}
-
-fn exposed_server(view: &ServerView) -> Option<ExposedServer> {
-    let introduction = view.server_info.as_ref()?;
-    let raw: Json = introduction.raw.decode().ok()?;
-    Some(ExposedServer {
-        server: view.name.as_str().into(),
-        prefix: naming::prefix(&view.name, naming::NameOrigin::of(view.scope)),
-        era: introduction.era,
-        is_local_process: matches!(view.transport, TransportKind::Stdio | TransportKind::Sdk),
-        capabilities: raw["capabilities"].as_object().cloned().unwrap_or_default(),
-        instructions: introduction.instructions.clone(),
-    })
 }
 
 fn items<'a>(
@@ -508,17 +307,17 @@ fn duplicates<'a>(names: impl Iterator<Item = &'a str>) -> BTreeSet<&'a str> {
     duplicates
 }
 
-/// A definition under another name. What else it says stays as it came.
-fn with_name(raw: &Payload, own: &str, named: &str) -> Payload {
-    if own == named {
+/// A definition under its exposed name. All other members stay as the server sent them.
+fn with_name(raw: &Payload, own_name: &str, exposed_name: &str) -> Payload {
+    if own_name == exposed_name {
         return raw.clone();
     }
     let Ok(mut map) = raw.decode::<Map<String, Json>>() else { return raw.clone() };
-    map.insert("name".to_owned(), named.into());
-    Payload::from_json(Json::Object(map).to_string().into())
+    map.insert("name".to_owned(), exposed_name.into());
+    payload(&Json::Object(map))
 }
 
-/// What a template says before its first gap.
+/// The part of a template before its first placeholder.
 fn literal_prefix(template: &str) -> &str {
     template.split('{').next().unwrap_or_default()
 }

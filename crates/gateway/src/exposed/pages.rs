@@ -1,4 +1,4 @@
-//! Lists as they are sent: page by page, written once for all clients of an era.
+//! A list as encoded pages, built once for all clients of an era.
 
 use std::sync::Arc;
 
@@ -8,13 +8,13 @@ use switchboard_wire::jsonrpc::message::{Payload, RpcError};
 use switchboard_wire::protocol::era::Era;
 use switchboard_wire::server;
 
-/// How many entries a page has at most.
+/// The largest number of entries in a page.
 const PAGE_SIZE: usize = 1000;
 
-/// Definitions, in order.
+/// The entries of a list, in order.
 pub(crate) type ListEntries = Vec<Payload>;
 
-/// One list. Clones share it.
+/// The pages of one list. Clones share them.
 #[derive(Debug, Clone)]
 pub(crate) struct ListPages {
     entries: Arc<ListEntries>,
@@ -41,17 +41,17 @@ impl ListPages {
         ListPages { entries: Arc::new(entries), legacy, modern, revision }
     }
 
-    /// One more with every change.
+    /// Increases with each change of the list.
     pub(crate) fn revision(&self) -> u64 {
         self.revision
     }
 
-    /// Are these its entries?
+    /// Does the list have exactly these entries?
     pub(crate) fn has_entries(&self, entries: &ListEntries) -> bool {
         *self.entries == *entries
     }
 
-    /// The page that a cursor names, or the first one.
+    /// The page of a cursor, or the first page.
     pub(crate) fn page(&self, era: Era, requested: Option<&str>) -> Result<Payload, RpcError> {
         let pages = match era {
             Era::Legacy => &self.legacy,
@@ -62,9 +62,7 @@ impl ListPages {
             Some(cursor) => page_index(cursor, self.revision),
         };
         let page = at.and_then(|at| pages.get(at)).cloned();
-        page.ok_or_else(|| {
-            server::invalid_params("the cursor is not one of this list as it is now")
-        })
+        page.ok_or_else(|| server::invalid_params("the cursor is invalid or the list has changed"))
     }
 }
 
@@ -106,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_list_comes_in_pages_and_a_cursor_is_good_for_its_list_alone() {
+    fn a_long_list_is_paged_and_a_cursor_is_valid_for_its_revision_only() {
         let entries: ListEntries =
             (0..2500).map(|it| Payload::encode(&json!({"name": it})).expect("JSON")).collect();
         let pages = ListPages::new(ListKind::Tools, entries.clone(), 7);

@@ -1,34 +1,36 @@
-//! Two tools in place of thousands of definitions: one finds tools by words, the other calls what was found. Both see
-//! what the client may see, and a call made through them is a call like any other.
+//! `search_tools` and `call_tool`, which replace a long list of tools. Search finds only tools that the client may see;
+//! a call through `call_tool` is permitted and recorded like any other call.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
+use switchboard::pool::Pool;
 use switchboard::pool::tool::Tool;
 use switchboard_wire::jsonrpc::message::{Payload, RpcError};
 use switchboard_wire::protocol::request_meta::RawObject;
 use switchboard_wire::server;
 
-use crate::exposed::catalogue::ExposedCatalogue;
 use crate::exposed::pages::ListEntries;
+use crate::json::payload;
 
-/// What the tool that searches is called.
+/// The name of the tool that searches.
 pub(crate) const SEARCH_TOOL: &str = "search_tools";
-/// What the tool that calls is called.
+/// The name of the tool that calls a tool.
 pub(crate) const CALL_TOOL: &str = "call_tool";
-/// How many tools are found, unless told otherwise, and at most.
+/// The default and the largest number of results.
 const DEFAULT_LIMIT: usize = 8;
 const MAX_LIMIT: usize = 50;
 
-/// Their definitions.
+/// The definitions of both tools.
 pub(crate) fn definitions() -> ListEntries {
     let search = json!({
         "name": SEARCH_TOOL,
         "title": "Search tools",
-        "description": "Finds tools by words, with the arguments that each takes. Call what is found with `call_tool`.",
+        "description": "Finds tools by keywords, with the input schema of each. Call a tool that was found with `call_tool`.",
         "inputSchema": {"type": "object", "required": ["query"], "properties": {
-            "query": {"type": "string", "description": "Words that say what is to be done, or a tool's name"},
+            "query": {"type": "string", "description": "Keywords that describe the task, or a tool's name"},
             "limit": {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT},
         }},
         "outputSchema": {"type": "object", "required": ["tools"], "properties": {
@@ -39,13 +41,13 @@ pub(crate) fn definitions() -> ListEntries {
     let call = json!({
         "name": CALL_TOOL,
         "title": "Call a tool",
-        "description": "Calls a tool that `search_tools` found, with the arguments that its definition asks for.",
+        "description": "Calls a tool that `search_tools` found, with arguments that match its input schema.",
         "inputSchema": {"type": "object", "required": ["name"], "properties": {
-            "name": {"type": "string", "description": "The tool's name, as it was found"},
-            "arguments": {"type": "object", "description": "Its arguments"},
+            "name": {"type": "string", "description": "The tool's name, as `search_tools` returned it"},
+            "arguments": {"type": "object", "description": "The tool's arguments"},
         }},
     });
-    [search, call].iter().map(|it| Payload::from_json(it.to_string().into())).collect()
+    [search, call].iter().map(payload).collect()
 }
 
 #[derive(Deserialize)]
@@ -55,18 +57,19 @@ struct Query {
     limit: Option<usize>,
 }
 
-/// Finds tools. What the client may not see is not found.
+/// Runs `search_tools` over the exposed tools that are visible to the client.
 pub(crate) fn search(
-    catalogue: &ExposedCatalogue,
+    (tools, pool): (&HashMap<String, Arc<Tool>>, &Pool),
     arguments: Option<&Payload>,
     is_visible: &dyn Fn(&Tool) -> bool,
 ) -> Result<Payload, RpcError> {
     let query = arguments.and_then(|it| it.decode::<Query>().ok());
-    let query = query.ok_or_else(|| server::invalid_params("`query` is missing, or is no text"))?;
-    let exposed_names: std::collections::HashMap<*const Tool, &str> =
-        catalogue.tools.iter().map(|(name, tool)| (Arc::as_ptr(tool), name.as_str())).collect();
+    let query =
+        query.ok_or_else(|| server::invalid_params("`query` is missing or is not a string"))?;
+    let exposed_names: HashMap<*const Tool, &str> =
+        tools.iter().map(|(name, tool)| (Arc::as_ptr(tool), name.as_str())).collect();
     let limit = query.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
-    let found = catalogue.pool.search(&query.query, MAX_LIMIT * 4);
+    let found = pool.search(&query.query, MAX_LIMIT * 4);
     let found = found.iter().filter_map(|it| {
         let name = exposed_names.get(&Arc::as_ptr(&it.tool))?;
         is_visible(&it.tool).then(|| definition(name, &it.tool))
@@ -77,7 +80,7 @@ pub(crate) fn search(
         "content": [{"type": "text", "text": text}],
         "structuredContent": {"tools": tools},
     });
-    Ok(Payload::from_json(result.to_string().into()))
+    Ok(payload(&result))
 }
 
 fn definition(name: &str, tool: &Tool) -> Json {
@@ -86,13 +89,13 @@ fn definition(name: &str, tool: &Tool) -> Json {
     definition_json
 }
 
-/// The call that a call of `call_tool` stands for.
+/// The parameters of the call inside a call of `call_tool`.
 pub(crate) fn inner_call(mut params: RawObject) -> Result<RawObject, RpcError> {
     let inner = params.remove("arguments");
     let inner = inner.and_then(|it| RawObject::parse(Some(&it)));
-    let mut inner = inner.ok_or_else(|| server::invalid_params("`arguments` is no object"))?;
+    let mut inner = inner.ok_or_else(|| server::invalid_params("`arguments` is not an object"))?;
     let name = inner.remove("name");
-    let name = name.ok_or_else(|| server::invalid_params("`arguments` lacks the tool's `name`"))?;
+    let name = name.ok_or_else(|| server::invalid_params("`arguments.name` is missing"))?;
     params.insert("name", name);
     if let Some(arguments) = inner.remove("arguments") {
         params.insert("arguments", arguments);

@@ -1,4 +1,4 @@
-//! What a response holds: bytes that are there, or events as they come.
+//! The body of a response: bytes, or events as they arrive.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -9,13 +9,13 @@ use futures_util::Stream;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use tokio::sync::mpsc;
 
-/// A response's body.
+/// The body of a response.
 pub(crate) enum Body {
-    /// All of it, or nothing any more.
+    /// The complete body; None once it was sent.
     Full(Option<Bytes>),
-    /// What somebody sends, until they stop.
+    /// The chunks of a channel, until its sender is dropped.
     Channel(mpsc::Receiver<Bytes>),
-    /// What comes of work that goes on as long as somebody reads it.
+    /// The items of a stream. Dropping the body cancels the work behind it.
     Stream(Pin<Box<dyn Stream<Item = Bytes> + Send>>),
 }
 

@@ -1,6 +1,5 @@
-//! The check of a request's head before anybody looks at its path: was it us that it was sent to, and may the page that
-//! sent it? A name that was bent to lead here (DNS rebinding) is not ours, whatever it leads to. Who the caller is, and
-//! which methods and paths there are, is decided later and elsewhere. Pure, and allocates nothing for what is let in.
+//! Checks the `Host` and `Origin` headers of a request before its path is read: protects against DNS rebinding and
+//! against pages of other origins. Authentication and routing come later. Pure; allocates nothing for allowed requests.
 
 mod cors;
 mod host_port;
@@ -16,20 +15,20 @@ use url::Url;
 
 use host_port::{Host, HostPort};
 
-/// The ports that a browser does not write down.
+/// The ports that browsers leave out of a URL.
 const DEFAULT_PORTS: [u16; 2] = [80, 443];
 
-/// Lets requests in by their head.
+/// Checks the `Host` and `Origin` headers of requests.
 #[derive(Debug, Clone)]
 pub struct HostOriginCheck {
     port: u16,
     allowed_hosts: Vec<AllowedHost>,
     implicit_origins: ImplicitOrigins,
-    /// Whole origins in lower case, as browsers write them.
+    /// Complete origins in lower case, as browsers send them.
     allowed_origins: Vec<String>,
 }
 
-/// A host that is us.
+/// A host name or address of the gateway.
 #[derive(Debug, Clone)]
 struct AllowedHost {
     host: OwnedHost,
@@ -42,66 +41,64 @@ enum OwnedHost {
     Address(IpAddr),
 }
 
-/// At which ports.
+/// The ports that are allowed with a host.
 #[derive(Debug, Clone, Copy)]
 enum AllowedPorts {
-    /// This one.
+    /// Exactly this port.
     Exact(u16),
-    /// The one that we listen on, and the usual ones: somebody passes requests on to us.
+    /// The listener's port and the default ports, because a reverse proxy may forward requests.
     ListenerOrDefault,
 }
 
-/// Which pages may come in that nobody named.
+/// The origins that are allowed without configuration.
 #[derive(Debug, Clone, Copy)]
 enum ImplicitOrigins {
     None,
-    /// Those that this machine serves, at any port.
+    /// Pages served by this machine, at any port.
     Localhost,
 }
 
-/// Why a request is not let in.
+/// Why a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("{kind}")]
 pub struct HostOriginError {
-    /// What it is answered with.
+    /// The status of the response.
     pub status: StatusCode,
-    /// Why.
+    /// The reason.
     pub kind: HostOriginErrorKind,
 }
 
-/// What is wrong with a head.
+/// The reason why a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum HostOriginErrorKind {
-    /// It does not say whom it is for.
+    /// There is no `Host` header.
     #[error("the request has no Host header")]
     MissingHost,
-    /// It says so twice.
+    /// There are several `Host` headers.
     #[error("the request has several Host headers")]
     MultipleHosts,
-    /// What it says is no host and port as everybody writes them.
+    /// The `Host` header is not a host and port in canonical form.
     #[error("the Host header is malformed")]
     MalformedHost,
-    /// It is for somebody else.
-    #[error("the Host header names none of our names; allow one with --allow-host")]
+    /// The host is not allowed.
+    #[error("the Host header is not allowed; allow it with --allow-host")]
     HostNotAllowed,
-    /// Its target is that of a proxy.
-    #[error("the request's target is not one that we serve")]
+    /// The target has the form for a proxy, or another scheme.
+    #[error("the request target is not valid here")]
     InvalidTarget,
-    /// It comes from several pages.
+    /// There are several `Origin` headers.
     #[error("the request has several Origin headers")]
     MultipleOrigins,
-    /// It comes from a page that does not say whose it is.
-    #[error("the request comes from a page without an origin")]
+    /// The origin is `null`.
+    #[error("the request has the origin `null`")]
     NullOrigin,
-    /// It comes from somebody else's page.
-    #[error(
-        "the request comes from a page that is not allowed; allow its origin with --allow-origin"
-    )]
+    /// The origin is not allowed.
+    #[error("the Origin header is not allowed; allow it with --allow-origin")]
     OriginNotAllowed,
 }
 
 impl HostOriginErrorKind {
-    /// The answer's status.
+    /// The status of the response.
     fn status(self) -> StatusCode {
         match self {
             HostOriginErrorKind::MissingHost
@@ -122,37 +119,37 @@ impl From<HostOriginErrorKind> for HostOriginError {
     }
 }
 
-/// Why something cannot be allowed.
+/// A host or origin that cannot be allowed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("`{text}` cannot be allowed")]
 pub struct AllowError {
-    /// What was written.
+    /// The text in the configuration.
     pub text: String,
-    /// Why.
+    /// The reason.
     #[source]
     pub kind: AllowErrorKind,
 }
 
-/// What is wrong with it.
+/// The reason why a host or origin cannot be allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum AllowErrorKind {
-    /// It is no host.
+    /// It is not a host.
     #[error("it is not a host name or address, alone or with `:port`")]
     InvalidHost,
-    /// It is the address of nobody.
-    #[error("nobody is at this address: name the one that clients use")]
+    /// It is the unspecified address.
+    #[error("it is the unspecified address: use the address that clients use")]
     UnspecifiedAddress,
-    /// It is no origin.
+    /// It is not an origin.
     #[error("it is not an origin such as `https://app.example.com`")]
     InvalidOrigin,
-    /// It is everybody.
-    #[error("that would let every page in; name the origins one by one")]
+    /// It is a wildcard.
+    #[error("wildcards would allow every page; list the origins one by one")]
     Wildcard,
 }
 
 impl HostOriginCheck {
-    /// A guard for a listener at this address. On loopback, this machine's names and pages are let in. `hosts` and
-    /// `origins` come in besides.
+    /// The check for a listener at this address, with further `hosts` and `origins`. A listener on loopback also allows
+    /// this machine's names and pages.
     pub fn new(
         bound: SocketAddr,
         hosts: &[String],
@@ -161,8 +158,8 @@ impl HostOriginCheck {
         let address = bound.ip().to_canonical();
         let ports = AllowedPorts::Exact(bound.port());
         let mut allowed = Vec::new();
-        // Who listens everywhere listens on loopback, too. `0.0.0.0` itself is a name for nobody, and some browsers
-        // take it for this machine.
+        // A listener on the unspecified address listens on loopback, too. The `Host` `0.0.0.0` is not allowed: some
+        // browsers connect to this machine for it.
         if address.is_loopback() || address.is_unspecified() {
             let loopback = [IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)];
             let addresses = loopback.map(|it| AllowedHost { host: OwnedHost::Address(it), ports });
@@ -188,7 +185,7 @@ impl HostOriginCheck {
         })
     }
 
-    /// May this request come in? Looks at its target, its `Host` and its `Origin` only.
+    /// Checks a request's target, `Host` and `Origin`.
     pub fn check<B>(&self, request: &Request<B>) -> Result<(), HostOriginError> {
         self.check_host(request)?;
         self.check_origin(request.headers())
@@ -201,7 +198,7 @@ impl HostOriginCheck {
             (Some("http" | "https"), Some(authority)) => {
                 self.check_host_value(authority.as_str().as_bytes())?
             }
-            // The targets of a tunnel, and those of other schemes.
+            // Targets of `CONNECT`, and of other schemes.
             (Some(_) | None, Some(_) | None) => {
                 return Err(HostOriginErrorKind::InvalidTarget.into());
             }
@@ -210,7 +207,7 @@ impl HostOriginCheck {
         match (hosts.next(), hosts.next()) {
             (Some(_), Some(_)) => Err(HostOriginErrorKind::MultipleHosts.into()),
             (Some(host), None) => self.check_host_value(host.as_bytes()),
-            // From HTTP/2 on, the target says it.
+            // From HTTP/2 on, the target has the host.
             (None, _) if request.version() >= Version::HTTP_2 && target.authority().is_some() => {
                 Ok(())
             }
@@ -218,7 +215,7 @@ impl HostOriginCheck {
         }
     }
 
-    /// Is it one of our names?
+    /// Checks a host against the allowed ones.
     fn check_host_value(&self, host: &[u8]) -> Result<(), HostOriginError> {
         let requested = HostPort::parse(host).ok_or(HostOriginErrorKind::MalformedHost)?;
         match self.allowed_hosts.iter().any(|it| it.matches(requested, self.port)) {
@@ -227,7 +224,7 @@ impl HostOriginCheck {
         }
     }
 
-    /// May the page come in that asks? What is no page says nothing about it.
+    /// Checks the origin. Requests that no page sent have none.
     fn check_origin(&self, headers: &HeaderMap) -> Result<(), HostOriginError> {
         let mut origins = headers.get_all(ORIGIN).iter();
         let Some(origin) = origins.next() else { return Ok(()) };
@@ -299,7 +296,7 @@ impl ImplicitOrigins {
     }
 }
 
-/// An origin as a browser writes it. Extensions and editors have schemes of their own.
+/// Parses an origin as browsers send it. Extensions and editors have schemes of their own.
 fn parse_origin(text: &str) -> Result<String, AllowError> {
     let refuse = |kind| AllowError { text: text.to_owned(), kind };
     if text.contains('*') {

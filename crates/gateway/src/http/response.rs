@@ -1,34 +1,39 @@
-//! Responses, and events of streams, as bytes.
+//! HTTP responses, and the events of event streams, as bytes.
+
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use switchboard_wire::jsonrpc::message::{Message, RequestId, RpcError};
 
-use super::body::Body;
-use crate::multi_round_trip::pending::Outcome;
+use crate::downstream::request::Outcome;
+use crate::http::body::Body;
+
+/// The interval of keepalives on an idle event stream.
+pub(crate) const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(25);
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
-/// A short text.
+/// A plain text.
 pub(crate) fn text(status: StatusCode, text: &'static str) -> Response<Body> {
     full(status, TEXT, Bytes::from_static(text.as_bytes()))
 }
 
-/// A text of another kind.
+/// A text with another content type.
 pub(crate) fn text_of_type(text: String, content_type: &'static str) -> Response<Body> {
     full(StatusCode::OK, HeaderValue::from_static(content_type), text.into())
 }
 
-/// A refusal of ours, as an error that belongs to no question.
+/// Refuses a request, with a JSON-RPC error without an id.
 pub(crate) fn refuse(status: StatusCode, reason: &str) -> Response<Body> {
     let error = RpcError { code: -32000, message: reason.to_owned(), data: None };
     rpc_error(None, error, status)
 }
 
-/// An error of the protocol with a status.
+/// A JSON-RPC error.
 pub(crate) fn rpc_error(
     id: Option<RequestId>,
     error: RpcError,
@@ -37,24 +42,24 @@ pub(crate) fn rpc_error(
     full(status, JSON, to_bytes(&Message::Response { id, outcome: Err(error) }))
 }
 
-/// An answer, all of it.
+/// A JSON-RPC response.
 pub(crate) fn rpc_response(id: RequestId, outcome: Outcome, status: StatusCode) -> Response<Body> {
     full(status, JSON, to_bytes(&Message::Response { id: Some(id), outcome }))
 }
 
-/// JSON that is there already.
+/// A JSON document.
 pub(crate) fn json(status: StatusCode, bytes: Bytes) -> Response<Body> {
     full(status, JSON, bytes)
 }
 
-/// Taken, and there is nothing to say.
+/// 202: a notification or a response was accepted.
 pub(crate) fn accepted() -> Response<Body> {
     let mut response = Response::new(Body::Full(None));
     *response.status_mut() = StatusCode::ACCEPTED;
     response
 }
 
-/// What a browser is told that asks first.
+/// The response to a CORS preflight request.
 pub(crate) fn preflight(headers: HeaderMap) -> Response<Body> {
     let mut response = Response::new(Body::Full(None));
     *response.status_mut() = StatusCode::NO_CONTENT;
@@ -62,13 +67,13 @@ pub(crate) fn preflight(headers: HeaderMap) -> Response<Body> {
     response
 }
 
-/// A stream of events.
+/// An event stream.
 pub(crate) fn event_stream(body: Body) -> Response<Body> {
     let mut response = Response::new(body);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, EVENT_STREAM);
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
-    // Proxies that gather what they pass on would hold events back.
+    // Tells proxies not to buffer events.
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     response
 }
@@ -81,7 +86,7 @@ fn full(status: StatusCode, content_type: HeaderValue, bytes: Bytes) -> Response
     response
 }
 
-/// A message as bytes.
+/// Encodes a message.
 pub(crate) fn to_bytes(message: &Message) -> Bytes {
     let size = match message {
         Message::Response { outcome: Ok(result), .. } => result.as_bytes().len(),
@@ -92,7 +97,7 @@ pub(crate) fn to_bytes(message: &Message) -> Bytes {
     text.into()
 }
 
-/// An event that holds a message. Messages are one line, as data of events must be.
+/// An event with a message. An encoded message has no line breaks, as the data of an event requires.
 pub(crate) fn sse_event(id: Option<&str>, message: &Message) -> Bytes {
     let mut text = Vec::with_capacity(256);
     if let Some(id) = id {
@@ -106,12 +111,12 @@ pub(crate) fn sse_event(id: Option<&str>, message: &Message) -> Bytes {
     text.into()
 }
 
-/// The first event of a stream: it has a name to come back with, and nothing else.
+/// The first event of a stream. It only has an id to resume from.
 pub(crate) fn sse_first_event(id: &str) -> Bytes {
     format!("id: {id}\nretry: 1000\ndata: \n\n").into()
 }
 
-/// A line that only keeps the connection open.
+/// A comment that keeps the connection open.
 pub(crate) fn sse_keepalive() -> Bytes {
     Bytes::from_static(b": still here\n\n")
 }

@@ -1,5 +1,5 @@
-//! Clients that come over HTTP: guards every request before anything else is looked at, says where things are, and
-//! hands what is for the protocol to `posting`. No route takes a command or a configuration.
+//! Accepts connections, checks and authenticates each request, and routes it. `post` and `legacy` handle requests to the
+//! MCP endpoint.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -8,12 +8,12 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{HeaderMap, Method, Request, Response, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use switchboard_auth::resource_server::{Authenticator, RequestHead};
+use switchboard_auth::resource_server::{AuthError, RequestHead};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
@@ -21,74 +21,31 @@ use tokio::time::{sleep, timeout};
 
 use crate::gateway::Gateway;
 use crate::http::body::Body;
-use crate::http::host_origin_check::HostOriginCheck;
+use crate::http::host_origin_check::HostOriginErrorKind;
+use crate::http::options::{HttpOptions, MetricsAccess};
 use crate::http::response::{json, preflight, refuse, text, text_of_type};
+use crate::http::server_state::HttpState;
 use crate::http::session_table::SessionTable;
+use crate::http::shutdown::{DRAIN_TIMEOUT, wait_until_true};
 use crate::http::stream_delay::StreamDelay;
 use crate::http::workers::Workers;
-use crate::telemetry::metrics::GaugeGuard;
+use crate::http::{legacy, post};
+use crate::telemetry::metrics::{GaugeGuard, RefusalReason};
 use crate::telemetry::prometheus::Format;
 
-/// The path that clients speak the protocol at.
+/// The path of the MCP endpoint.
 pub const MCP_PATH: &str = "/mcp";
-/// Where Prometheus reads.
+/// The path of the metrics page.
 const METRICS_PATH: &str = "/metrics";
-/// How many connections there may be at once.
+/// The largest number of open connections.
 const MAX_CONNECTIONS: usize = 8192;
-/// How long the head of a request may take to arrive.
+/// How long a request's head may take to arrive.
 const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(15);
-/// How long to wait when no connection can be taken.
+/// How long to wait after a connection could not be accepted.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
-/// How long requests under way have to end when we do.
-pub(crate) const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Whom the door is open for.
-#[derive(Debug)]
-pub struct HttpOptions {
-    /// Looks at every request's head.
-    pub host_origin_check: HostOriginCheck,
-    /// Says who a request comes from.
-    pub authenticator: Authenticator,
-    /// The most bytes that a request may have.
-    pub max_request_bytes: usize,
-    /// How long a session lives on which nothing happens.
-    pub session_idle_timeout: Duration,
-    /// Who may read the metrics.
-    pub metrics_access: MetricsAccess,
-    /// How many threads of their own serve clients. With none, clients are served where [`Gateway::serve_http`] runs.
-    pub worker_threads: usize,
-}
-
-/// Who may read the metrics. They name every server and say how much it is used.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum MetricsAccess {
-    /// Those whom the doorkeeper lets in. Prometheus sends a token where it is told to.
-    #[default]
-    Authenticated,
-    /// Everybody whose request the guard lets through.
-    Public,
-}
-
-impl HttpOptions {
-    /// The most that a request may have, unless told otherwise.
-    pub const DEFAULT_MAX_REQUEST_BYTES: usize = 16 * 1024 * 1024;
-    /// How long a session lives on which nothing happens, unless told otherwise.
-    pub const DEFAULT_SESSION_IDLE_TIMEOUT: Duration = Duration::from_secs(3600);
-}
-
-/// What every connection shares.
-#[derive(Debug)]
-pub(crate) struct HttpServer {
-    pub(crate) gateway: Gateway,
-    pub(crate) options: HttpOptions,
-    pub(crate) sessions: SessionTable,
-    pub(crate) stream_delay: StreamDelay,
-    /// Are we ending?
-    pub(crate) shutdown: watch::Receiver<bool>,
-}
 
 impl Gateway {
-    /// Serves everybody who connects, until somebody wants it to end; then requests under way may finish.
+    /// Serves clients until `stop` completes; then running requests have 10 seconds to finish.
     pub async fn serve_http(
         &self,
         listener: TcpListener,
@@ -97,11 +54,11 @@ impl Gateway {
     ) -> io::Result<()> {
         let mut stop = pin!(stop);
         let (shutdown_sender, shutdown) = watch::channel(false);
-        let (sessions, background) =
+        let (sessions, sessions_task) =
             SessionTable::new(self.relay.clone(), options.session_idle_timeout, shutdown.clone());
-        let (stream_delay, ticking) = StreamDelay::new(shutdown.clone());
-        let background = tokio::spawn(async move { tokio::join!(background, ticking) });
-        let server = Arc::new(HttpServer {
+        let (stream_delay, delay_task) = StreamDelay::new(shutdown.clone());
+        let background = tokio::spawn(async move { tokio::join!(sessions_task, delay_task) });
+        let state = Arc::new(HttpState {
             gateway: self.clone(),
             options,
             sessions,
@@ -109,9 +66,9 @@ impl Gateway {
             shutdown,
         });
         let connection_slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-        let shared = server.clone();
+        let shared = state.clone();
         let serve = move |stream| serve_connection(shared.clone(), stream);
-        let workers = match server.options.worker_threads {
+        let workers = match state.options.worker_threads {
             0 => None,
             threads => Some(Workers::start(threads, DRAIN_TIMEOUT, serve.clone())?),
         };
@@ -122,7 +79,7 @@ impl Gateway {
                 () = &mut stop => break,
                 accepted = listener.accept() => accepted,
             };
-            // A client that went away again, or too many open files: a moment later the next one may do better.
+            // The client has disconnected, or there are too many open files. Both pass.
             let Ok((stream, _)) = accepted else {
                 sleep(ACCEPT_RETRY_DELAY).await;
                 continue;
@@ -140,29 +97,29 @@ impl Gateway {
             }
         }
         drop((listener, serve));
-        shutdown_sender.send_replace(true);
+        let _no_receivers = shutdown_sender.send(true);
         let drained = async { while connections.join_next().await.is_some() {} };
         let _some_are_slow = timeout(DRAIN_TIMEOUT, drained).await;
         connections.shutdown().await;
         if let Some(workers) = workers {
             workers.shutdown().await;
         }
-        if let Some(server) = Arc::into_inner(server) {
-            server.options.authenticator.close().await;
+        if let Some(state) = Arc::into_inner(state) {
+            state.options.authenticator.close().await;
         }
         let _panicked = background.await;
         Ok(())
     }
 }
 
-async fn serve_connection(server: Arc<HttpServer>, stream: TcpStream) {
-    let relay = server.gateway.relay.clone();
+async fn serve_connection(state: Arc<HttpState>, stream: TcpStream) {
+    let relay = state.gateway.relay.clone();
     let _open_connection = GaugeGuard::increment(&relay.metrics.connections);
     let _nagle_stays_on = stream.set_nodelay(true);
-    let mut shutdown = server.shutdown.clone();
+    let mut shutdown = state.shutdown.clone();
     let service = service_fn(move |request| {
-        let server = server.clone();
-        async move { Ok::<_, Infallible>(server.respond(request).await) }
+        let state = state.clone();
+        async move { Ok::<_, Infallible>(respond(&state, request).await) }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -170,123 +127,137 @@ async fn serve_connection(server: Arc<HttpServer>, stream: TcpStream) {
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = pin!(connection);
     tokio::select! {
-        _it_broke = &mut connection => {}
+        _connection_failed = &mut connection => {}
         () = wait_until_true(&mut shutdown) => {
             connection.as_mut().graceful_shutdown();
-            let _it_broke = connection.await;
+            let _connection_failed = connection.await;
         }
     }
 }
 
-/// Waits until somebody has said so, or nobody is left who could.
-pub(crate) async fn wait_until_true(signal: &mut watch::Receiver<bool>) {
-    let _said_or_gone = signal.wait_for(|it| *it).await.is_ok();
+async fn respond(state: &HttpState, request: Request<Incoming>) -> Response<Body> {
+    let response = check_and_route(state, request).await;
+    state.gateway.relay.metrics.count_response(response.status());
+    response
 }
 
-impl HttpServer {
-    async fn respond(&self, request: Request<Incoming>) -> Response<Body> {
-        let metrics = &self.gateway.relay.metrics;
-        let response = self.check_and_route(request).await;
-        metrics.count_response(response.status());
-        response
+async fn check_and_route(state: &HttpState, request: Request<Incoming>) -> Response<Body> {
+    let check = &state.options.host_origin_check;
+    if let Err(error) = check.check(&request) {
+        state.gateway.relay.metrics.count_refusal(host_origin_refusal(error.kind));
+        return refuse(error.status, &error.kind.to_string());
     }
-
-    async fn check_and_route(&self, request: Request<Incoming>) -> Response<Body> {
-        if let Err(error) = self.options.host_origin_check.check(&request) {
-            self.gateway.relay.metrics.count_host_origin_refusal(&error.kind);
-            return refuse(error.status, &error.kind.to_string());
-        }
-        if let Some(headers) = self.options.host_origin_check.preflight(&request) {
-            return preflight(headers);
-        }
-        let mut shared = HeaderMap::new();
-        self.options.host_origin_check.add_cors_headers(request.headers(), &mut shared);
-        let mut response = self.route(request).await;
-        response.headers_mut().extend(shared);
-        response
+    if let Some(headers) = check.preflight(&request) {
+        return preflight(headers);
     }
+    let mut cors_headers = HeaderMap::new();
+    check.add_cors_headers(request.headers(), &mut cors_headers);
+    let mut response = route(state, request).await;
+    response.headers_mut().extend(cors_headers);
+    response
+}
 
-    async fn route(&self, request: Request<Incoming>) -> Response<Body> {
-        match (request.method(), request.uri().path()) {
-            (_, MCP_PATH) => self.mcp_endpoint(request).await,
-            (&Method::GET, "/healthz") => text(StatusCode::OK, "ok\n"),
-            (&Method::GET, "/readyz") => self.readiness(),
-            (&Method::GET, METRICS_PATH) => self.metrics_endpoint(&request).await,
-            (&Method::GET, path) if self.is_resource_metadata_path(path) => {
-                self.resource_metadata()
-            }
-            (_, _) => refuse(StatusCode::NOT_FOUND, "there is nothing here"),
-        }
+async fn route(state: &HttpState, request: Request<Incoming>) -> Response<Body> {
+    match (request.method(), request.uri().path()) {
+        (_, MCP_PATH) => mcp_endpoint(state, request).await,
+        (&Method::GET, "/healthz") => text(StatusCode::OK, "ok\n"),
+        (&Method::GET, "/readyz") => readiness(state),
+        (&Method::GET, METRICS_PATH) => metrics_endpoint(state, &request).await,
+        (&Method::GET, path) if is_resource_metadata_path(state, path) => resource_metadata(state),
+        (_, _) => refuse(StatusCode::NOT_FOUND, "not found"),
     }
+}
 
-    async fn mcp_endpoint(&self, request: Request<Incoming>) -> Response<Body> {
-        let principal = match self.authenticate(&request).await {
-            Ok(principal) => principal,
-            Err(response) => return *response,
-        };
-        match *request.method() {
-            Method::POST => self.post(request, principal).await,
-            Method::GET => Box::pin(self.get_stream(&request, &principal)).await,
-            Method::DELETE => self.delete_session(&request, &principal).await,
-            _ => {
-                let mut response =
-                    refuse(StatusCode::METHOD_NOT_ALLOWED, "use POST, GET or DELETE");
-                let allowed = http::HeaderValue::from_static("POST, GET, DELETE");
-                response.headers_mut().insert(http::header::ALLOW, allowed);
-                response
-            }
+async fn mcp_endpoint(state: &HttpState, request: Request<Incoming>) -> Response<Body> {
+    let principal = match authenticate(state, &request).await {
+        Ok(principal) => principal,
+        Err(response) => return *response,
+    };
+    match *request.method() {
+        Method::POST => post::respond(state, request, principal).await,
+        Method::GET => Box::pin(legacy::get_stream(state, request.headers(), &principal)).await,
+        Method::DELETE => legacy::delete_session(state, request.headers(), &principal),
+        _ => {
+            let mut response = refuse(StatusCode::METHOD_NOT_ALLOWED, "use POST, GET or DELETE");
+            let allowed = HeaderValue::from_static("POST, GET, DELETE");
+            response.headers_mut().insert(header::ALLOW, allowed);
+            response
         }
     }
+}
 
-    async fn metrics_endpoint(&self, request: &Request<Incoming>) -> Response<Body> {
-        if self.options.metrics_access == MetricsAccess::Authenticated
-            && let Err(response) = self.authenticate(request).await
-        {
-            return *response;
+async fn metrics_endpoint(state: &HttpState, request: &Request<Incoming>) -> Response<Body> {
+    if state.options.metrics_access == MetricsAccess::Authenticated
+        && let Err(response) = authenticate(state, request).await
+    {
+        return *response;
+    }
+    let format = Format::from_accept(request.headers());
+    text_of_type(state.gateway.metrics_page(format), format.content_type())
+}
+
+/// The principal of a request, or the response that refuses it.
+async fn authenticate(
+    state: &HttpState,
+    request: &Request<Incoming>,
+) -> Result<Arc<str>, Box<Response<Body>>> {
+    let authenticator = &state.options.authenticator;
+    let (headers, method, uri) = (request.headers(), request.method(), request.uri());
+    let verified = match authenticator.cached(headers) {
+        Some(principal) => Ok(principal),
+        None => authenticator.authenticate(RequestHead { headers, method, uri }).await,
+    };
+    verified.map(|it| it.to_string().into()).map_err(|error| {
+        state.gateway.relay.metrics.count_refusal(auth_refusal(&error));
+        let mut response = refuse(error.status(), &error.to_string());
+        if let Some(challenge) = authenticator.challenge(&error) {
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
         }
-        let format = Format::from_accept(request.headers());
-        text_of_type(self.gateway.metrics_page(format), format.content_type())
-    }
+        Box::new(response)
+    })
+}
 
-    /// Who a request comes from, or what they are told who may not come in.
-    async fn authenticate(
-        &self,
-        request: &Request<Incoming>,
-    ) -> Result<Arc<str>, Box<Response<Body>>> {
-        let authenticator = &self.options.authenticator;
-        let (headers, method, target) = (request.headers(), request.method(), request.uri());
-        let verified = match authenticator.cached(headers) {
-            Some(principal) => Ok(principal),
-            None => authenticator.authenticate(RequestHead { headers, method, uri: target }).await,
-        };
-        verified.map(|it| it.to_string().into()).map_err(|refusal| {
-            self.gateway.relay.metrics.count_auth_refusal(&refusal);
-            let mut response = refuse(refusal.status(), &refusal.to_string());
-            if let Some(challenge) = authenticator.challenge(&refusal) {
-                response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
-            }
-            Box::new(response)
-        })
+fn host_origin_refusal(kind: HostOriginErrorKind) -> RefusalReason {
+    match kind {
+        HostOriginErrorKind::MissingHost
+        | HostOriginErrorKind::MultipleHosts
+        | HostOriginErrorKind::MalformedHost
+        | HostOriginErrorKind::HostNotAllowed => RefusalReason::Host,
+        HostOriginErrorKind::InvalidTarget => RefusalReason::Target,
+        HostOriginErrorKind::MultipleOrigins
+        | HostOriginErrorKind::NullOrigin
+        | HostOriginErrorKind::OriginNotAllowed => RefusalReason::Origin,
     }
+}
 
-    /// Is it where one reads how to sign in?
-    fn is_resource_metadata_path(&self, path: &str) -> bool {
-        let resource = self.options.authenticator.resource();
-        resource.is_some_and(|it| it.metadata_url().path() == path)
+fn auth_refusal(error: &AuthError) -> RefusalReason {
+    match error {
+        AuthError::MissingToken => RefusalReason::NoToken,
+        AuthError::Malformed => RefusalReason::Malformed,
+        AuthError::Token(_) => RefusalReason::Token,
+        AuthError::Proof(_) => RefusalReason::Proof,
+        AuthError::InsufficientScope(_) => RefusalReason::Scopes,
+        AuthError::IssuerUnavailable(_) => RefusalReason::Issuer,
     }
+}
 
-    fn resource_metadata(&self) -> Response<Body> {
-        match self.options.authenticator.metadata_document() {
-            Some(document) => json(StatusCode::OK, document.to_string().into()),
-            None => refuse(StatusCode::NOT_FOUND, "there is nothing here"),
-        }
+/// Is this the path of the protected resource metadata (RFC 9728)?
+fn is_resource_metadata_path(state: &HttpState, path: &str) -> bool {
+    let resource = state.options.authenticator.resource();
+    resource.is_some_and(|it| it.metadata_url().path() == path)
+}
+
+fn resource_metadata(state: &HttpState) -> Response<Body> {
+    match state.options.authenticator.metadata_document() {
+        Some(document) => json(StatusCode::OK, document.to_string().into()),
+        None => refuse(StatusCode::NOT_FOUND, "not found"),
     }
+}
 
-    /// Ready is who has looked at every server once, whatever came of it.
-    fn readiness(&self) -> Response<Body> {
-        match self.gateway.relay.host.snapshot().is_settled() {
-            true => text(StatusCode::OK, "ready\n"),
-            false => text(StatusCode::SERVICE_UNAVAILABLE, "servers are being connected to\n"),
-        }
+/// Ready once every server has connected or failed.
+fn readiness(state: &HttpState) -> Response<Body> {
+    match state.gateway.relay.host.snapshot().is_settled() {
+        true => text(StatusCode::OK, "ready\n"),
+        false => text(StatusCode::SERVICE_UNAVAILABLE, "servers are connecting\n"),
     }
 }

@@ -1,4 +1,4 @@
-//! The sessions of legacy clients: which there are, whose they are, and the tasks that own them.
+//! The sessions of legacy clients, by id, and the tasks that run them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,22 +7,26 @@ use std::time::Duration;
 
 use aws_lc_rs::rand;
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinSet;
+use tokio::task::{Id, JoinSet};
 
-use super::server::wait_until_true;
-use super::session::{Session, SessionTask};
 use crate::downstream::client::Client;
+use crate::http::session::{Session, SessionTask};
+use crate::http::shutdown::wait_until_true;
 use crate::relay::Relay;
+use crate::shared::Shared;
 
-/// How many sessions there may be at once, of all and of one principal.
+/// The largest number of sessions.
 const MAX_SESSIONS: usize = 100_000;
-/// How many new ones may wait to be taken up.
+/// The capacity of the queue of new session tasks.
 const NEW_TASK_CAPACITY: usize = 64;
+
+/// The sessions by id. Shared state: every request of a legacy client looks its session up.
+type Sessions = Shared<HashMap<String, Arc<Session>>>;
 
 /// The sessions. Clones share them.
 #[derive(Debug, Clone)]
 pub(crate) struct SessionTable {
-    sessions: watch::Sender<HashMap<String, Arc<Session>>>,
+    sessions: Sessions,
     new_tasks: mpsc::Sender<SessionTask>,
     relay: Arc<Relay>,
     idle_timeout: Duration,
@@ -30,17 +34,16 @@ pub(crate) struct SessionTable {
 }
 
 impl SessionTable {
-    /// A lobby without sessions, and the work of keeping it, which ends when all ends.
+    /// An empty table, and the future that runs its sessions until shutdown.
     pub(crate) fn new(
         relay: Arc<Relay>,
         idle_timeout: Duration,
         shutdown: watch::Receiver<bool>,
     ) -> (SessionTable, impl Future<Output = ()> + Send + 'static) {
-        let (new, receiver) = mpsc::channel(NEW_TASK_CAPACITY);
-        let sessions = watch::Sender::default();
+        let (new_tasks, receiver) = mpsc::channel(NEW_TASK_CAPACITY);
         let table = SessionTable {
-            sessions,
-            new_tasks: new,
+            sessions: Sessions::default(),
+            new_tasks,
             relay,
             idle_timeout,
             shutdown: shutdown.clone(),
@@ -49,9 +52,9 @@ impl SessionTable {
         (table, running)
     }
 
-    /// A new session. None where there are too many.
+    /// Opens a session. None if there are too many.
     pub(crate) async fn open(&self, client: Arc<Client>, version: &str) -> Option<Arc<Session>> {
-        if self.sessions.borrow().len() >= MAX_SESSIONS {
+        if self.sessions.read(HashMap::len) >= MAX_SESSIONS {
             return None;
         }
         let id = random_session_id();
@@ -62,59 +65,61 @@ impl SessionTable {
             version,
             (self.relay.clone(), self.idle_timeout, self.shutdown.clone()),
         );
-        self.sessions.send_modify(|sessions| {
-            sessions.insert(id, session.clone());
-        });
+        // The slot comes first: once the session is in the table, its task starts for sure.
+        let slot = self.new_tasks.reserve().await.ok()?;
+        self.sessions.update(|sessions| sessions.insert(id, session.clone()));
         self.relay.metrics.sessions.fetch_add(1, Ordering::Relaxed);
-        self.new_tasks.send(task).await.ok()?;
+        slot.send(task);
         Some(session)
     }
 
-    /// The session of that name, where it is this principal's.
+    /// The session with this id, if it belongs to the principal.
     pub(crate) fn get(&self, id: &str, principal: &str) -> Option<Arc<Session>> {
-        let session = self.sessions.borrow().get(id).cloned()?;
+        let session = self.sessions.read(|sessions| sessions.get(id).cloned())?;
         (*session.client.principal == *principal).then_some(session)
     }
 
-    /// Ends a session: from now on nobody finds it.
+    /// Removes a session and ends its task.
     pub(crate) fn close(&self, session: &Session) {
-        self.sessions.send_modify(|sessions| {
-            sessions.remove(&session.id);
-        });
+        self.sessions.update(|sessions| sessions.remove(&session.id));
         session.close();
     }
 }
 
 async fn run_sessions(
-    sessions: watch::Sender<HashMap<String, Arc<Session>>>,
+    sessions: Sessions,
     relay: Arc<Relay>,
-    mut new: mpsc::Receiver<SessionTask>,
+    mut new_tasks: mpsc::Receiver<SessionTask>,
     mut shutdown: watch::Receiver<bool>,
 ) {
     let mut tasks = JoinSet::new();
+    // A task that panicked cannot say which session it ran.
+    let mut session_ids: HashMap<Id, String> = HashMap::new();
     loop {
         tokio::select! {
-            Some(task) = new.recv() => {
-                tasks.spawn(task.run());
+            Some(task) = new_tasks.recv() => {
+                let session_id = task.session_id().to_owned();
+                session_ids.insert(tasks.spawn(task.run()).id(), session_id);
             }
-            Some(over) = tasks.join_next() => {
+            Some(over) = tasks.join_next_with_id() => {
                 relay.metrics.sessions.fetch_sub(1, Ordering::Relaxed);
-                if let Ok(id) = over {
-                    sessions.send_modify(|it| drop(it.remove(&id)));
+                let task_id = over.map_or_else(|panicked| panicked.id(), |(id, ())| id);
+                if let Some(session_id) = session_ids.remove(&task_id) {
+                    sessions.update(|it| it.remove(&session_id));
                 }
             }
             () = wait_until_true(&mut shutdown) => break,
         }
     }
-    // Those that are being used end with their connections.
-    new.close();
-    while let Some(task) = new.recv().await {
+    // Sessions in use end with their connections.
+    new_tasks.close();
+    while let Some(task) = new_tasks.recv().await {
         tasks.spawn(task.run());
     }
     while tasks.join_next().await.is_some() {}
 }
 
-/// A name that nobody can guess.
+/// An id that cannot be guessed: 128 random bits.
 fn random_session_id() -> String {
     let mut bytes = [0; 16];
     rand::fill(&mut bytes).expect("the system has random numbers");

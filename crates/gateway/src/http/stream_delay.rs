@@ -1,5 +1,5 @@
-//! Tells many who wait for a little while that it has passed, from one timer. A timer for each request would wake the
-//! thread that keeps time with nearly each of them, which costs more than the rest of a short call.
+//! A short delay for many requests from one timer, after which a response becomes an event stream. A timer for each
+//! request would wake the runtime's timer thread for nearly every call, which costs more than a short call itself.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,16 +8,16 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::sleep;
 
-use super::server::wait_until_true;
+use crate::http::shutdown::wait_until_true;
 
-/// The time between two beats.
+/// The time between two ticks.
 const TICK: Duration = Duration::from_millis(125);
-/// How many beats are a while: the first one may come at once.
+/// The number of ticks in a delay. The first tick may come at once.
 const TICKS: usize = 3;
-/// Nobody has begun to wait since the timer looked.
+/// No request has started to wait since the last tick.
 const NO_WAITERS: u64 = 0;
 
-/// The way to the timer. Clones share it.
+/// The delay. Clones share the timer.
 #[derive(Debug, Clone)]
 pub(crate) struct StreamDelay {
     ticks: watch::Sender<u64>,
@@ -26,14 +26,14 @@ pub(crate) struct StreamDelay {
 
 #[derive(Debug, Default)]
 struct Waiters {
-    /// How often somebody began to wait.
+    /// The number of requests that started to wait since the last tick.
     started: AtomicU64,
-    /// Rings for a timer that has stopped.
+    /// Wakes a timer that has stopped.
     wake: Notify,
 }
 
 impl StreamDelay {
-    /// A pulse, and the work of keeping it, which ends when all ends. It rests while nobody waits.
+    /// A delay, and the future that runs its timer until shutdown. The timer stops while no request waits.
     pub(crate) fn new(
         mut shutdown: watch::Receiver<bool>,
     ) -> (StreamDelay, impl Future<Output = ()> + Send + 'static) {
@@ -48,7 +48,7 @@ impl StreamDelay {
         (delay, running)
     }
 
-    /// Waits for a while: 250 ms at least, and 375 ms at most. May be dropped.
+    /// Waits between 250 and 375 ms. Cancel-safe.
     pub(crate) async fn wait(&self) {
         let mut ticks = self.ticks.subscribe();
         if self.waiters.started.fetch_add(1, Ordering::Relaxed) == NO_WAITERS {
@@ -60,14 +60,16 @@ impl StreamDelay {
     }
 
     async fn run(&self) {
+        let mut tick: u64 = 0;
         loop {
             self.waiters.wake.notified().await;
-            // As long as somebody comes between two beats it goes on: stopping costs more than beating.
+            // Runs on while requests start between two ticks: stopping costs more than ticking.
             while self.ticks.receiver_count() > 0
                 || self.waiters.started.swap(NO_WAITERS, Ordering::Relaxed) != NO_WAITERS
             {
                 sleep(TICK).await;
-                self.ticks.send_modify(|tick| *tick = tick.wrapping_add(1));
+                tick = tick.wrapping_add(1);
+                let _no_waiters = self.ticks.send(tick);
             }
         }
     }
@@ -80,7 +82,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_while_is_neither_short_nor_long_and_the_pulse_rests_in_between() {
+    async fn the_delay_is_within_bounds_and_the_timer_stops_while_no_request_waits() {
         let (shutdown_sender, shutdown) = watch::channel(false);
         let (delay, running) = StreamDelay::new(shutdown);
         let running = tokio::spawn(running);
@@ -92,14 +94,14 @@ mod tests {
             });
             let waited = began.elapsed();
             assert!(waited >= TICK * 2 && waited <= TICK * 4, "{waited:?}");
-            // Nobody waits any more, so that hours pass at once.
+            // No request waits, so that the paused clock skips hours.
             tokio::time::advance(Duration::from_secs(3600)).await;
         }
         let before = *delay.ticks.borrow();
         tokio::time::advance(Duration::from_secs(3600)).await;
         tokio::task::yield_now().await;
         assert!(*delay.ticks.borrow() <= before + 1);
-        shutdown_sender.send_replace(true);
-        running.await.expect("it ends with everything");
+        shutdown_sender.send(true).expect("the timer runs");
+        running.await.expect("it ends at shutdown");
     }
 }

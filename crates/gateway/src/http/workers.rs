@@ -1,5 +1,5 @@
-//! Threads that serve connections. Who comes stays with one of them: what is done for a client, and what is asked of a
-//! server over plain HTTP for it, wakes no other thread.
+//! Worker threads that serve connections. A connection stays on one thread: neither its requests, nor plain HTTP
+//! requests to servers on its behalf, wake another thread.
 
 use std::future::Future;
 use std::io;
@@ -14,18 +14,18 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{interval, timeout};
 
-/// The pause of a timer that always stands. One that is set for later than the next to go off rings no bell, and all that
-/// a request sets are; without it, each request would wake its own thread once more.
+/// The interval of a timer that is always set. Setting a timer wakes the thread only if it is the next to expire, and the
+/// timers of requests expire later than this one. Without it, each request would wake its own thread once more.
 const TIMER_TICK: Duration = Duration::from_secs(5);
 
-/// A connection, and what it takes up for as long as it is there.
+/// An accepted connection and its slot.
 #[derive(Debug)]
 struct AcceptedConnection {
     stream: std::net::TcpStream,
     slot: ConnectionSlot,
 }
 
-/// Room for one more, and one more of a thread's load.
+/// The slot of an open connection, counted in the load of its thread.
 #[derive(Debug)]
 struct ConnectionSlot {
     _permit: OwnedSemaphorePermit,
@@ -45,26 +45,25 @@ impl Drop for ConnectionSlot {
     }
 }
 
-/// All threads that serve.
+/// The worker threads.
 #[derive(Debug)]
 pub(crate) struct Workers {
     workers: Vec<Worker>,
 }
 
-/// One thread.
+/// One worker thread.
 #[derive(Debug)]
 struct Worker {
-    /// Bounded by the room that there is for connections: each brings its place along.
+    /// Unbounded, but each connection holds a permit of a semaphore.
     connections: mpsc::UnboundedSender<AcceptedConnection>,
-    /// How many connections it has.
+    /// The number of connections of this thread.
     open_connections: Arc<AtomicUsize>,
-    /// Said when it has ended.
+    /// Completes when the thread has ended.
     finished: oneshot::Receiver<()>,
 }
 
 impl Workers {
-    /// So many threads, which serve connections like this. When nobody comes any more, what is under way has so much
-    /// time to end.
+    /// Starts threads that run `serve` for each connection. At shutdown, open connections have the time `drain` to end.
     pub(crate) fn start<ServeFuture>(
         threads: usize,
         drain: Duration,
@@ -82,9 +81,9 @@ impl Workers {
             let serve = serve.clone();
             let thread_main = move || {
                 run_worker(&runtime, incoming, drain, &serve);
-                // Whoever waits is to find nothing of it left.
+                // Dropped before the signal, so that nothing of the thread is left after it.
                 drop((runtime, serve));
-                let _nobody_waits = finished_sender.send(());
+                let _no_receiver = finished_sender.send(());
             };
             thread::Builder::new().name(format!("clients-{number}")).spawn(thread_main)?;
             workers.push(Worker {
@@ -96,26 +95,25 @@ impl Workers {
         Ok(Workers { workers })
     }
 
-    /// Gives a connection to whoever has the fewest.
+    /// Assigns a connection to the thread with the fewest.
     pub(crate) fn assign(&self, stream: TcpStream, permit: OwnedSemaphorePermit) {
         let Ok(stream) = stream.into_std() else { return };
-        // A thread that is gone has panicked: who comes goes to another one.
+        // A closed channel means that the thread has panicked.
         let alive = self.workers.iter().filter(|it| !it.connections.is_closed());
         if let Some(worker) = alive.min_by_key(|it| it.open_connections.load(Ordering::Relaxed)) {
             let slot = ConnectionSlot::new(permit, &worker.open_connections);
-            let _it_panicked_just_now =
-                worker.connections.send(AcceptedConnection { stream, slot });
+            let _thread_panicked = worker.connections.send(AcceptedConnection { stream, slot });
         }
     }
 
-    /// Nobody comes any more. Waits until what is under way has ended, or its time is over.
+    /// Stops accepting connections, and waits until the open ones have ended or the drain timeout is over.
     pub(crate) async fn shutdown(self) {
         let Workers { workers } = self;
         let (senders, all_finished): (Vec<_>, Vec<_>) =
             workers.into_iter().map(|it| (it.connections, it.finished)).unzip();
         drop(senders);
         for finished in all_finished {
-            let _it_panicked = finished.await;
+            let _thread_panicked = finished.await;
         }
     }
 }
@@ -138,7 +136,7 @@ fn run_worker<ServeFuture>(
             };
             let Some(AcceptedConnection { stream, slot }) = accepted else { break };
             while connections.try_join_next().is_some() {}
-            // It was one of tokio's a moment ago; where it cannot become one again, it is closed.
+            // Fails only if the runtime cannot register the socket; the connection is closed then.
             let Ok(stream) = TcpStream::from_std(stream) else { continue };
             let serving = serve(stream);
             connections.spawn(async move {
@@ -164,7 +162,7 @@ mod tests {
 
     const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
-    /// Two ends of a connection: the client's, and the one that is to be served.
+    /// Both ends of a connection: the client's and the server's.
     async fn pair(listener: &TcpListener) -> (TcpStream, TcpStream) {
         let address = listener.local_addr().expect("an address");
         let (client, served) = tokio::join!(TcpStream::connect(address), listener.accept());
@@ -179,12 +177,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn clients_are_spread_over_all_threads_and_finish_when_it_ends() {
+    async fn connections_are_spread_over_all_threads_and_finish_at_shutdown() {
         let workers = Workers::start(3, TEST_TIMEOUT, |mut stream: TcpStream| async move {
-            // Until the client says something.
-            let _said = stream.read_u8().await;
+            // Until the client sends a byte.
+            let _byte = stream.read_u8().await;
             let name = thread::current().name().unwrap_or_default().to_owned();
-            stream.write_all(name.as_bytes()).await.expect("somebody reads");
+            stream.write_all(name.as_bytes()).await.expect("the client reads");
         });
         let workers = workers.expect("threads");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -198,37 +196,37 @@ mod tests {
         let ending = tokio::spawn(workers.shutdown());
         let mut threads = Vec::new();
         for client in &mut clients {
-            client.write_u8(1).await.expect("somebody listens");
+            client.write_u8(1).await.expect("the worker reads");
             threads.push(read_all(client).await);
         }
         timeout(TEST_TIMEOUT, ending).await.expect("all is done").expect("it ends");
         assert_eq!(threads.iter().collect::<BTreeSet<_>>().len(), 3, "{threads:?}");
-        assert_eq!(room.available_permits(), 6, "nobody is left");
+        assert_eq!(room.available_permits(), 6, "no connection is left");
     }
 
     #[tokio::test]
-    async fn a_thread_that_is_gone_gets_nobody() {
+    async fn a_thread_that_has_panicked_gets_no_connections() {
         let workers = Workers::start(2, TEST_TIMEOUT, |mut stream: TcpStream| {
             let name = thread::current().name().unwrap_or_default().to_owned();
-            assert_ne!(name, "clients-0", "this thread is to go");
-            async move { stream.write_all(name.as_bytes()).await.expect("somebody reads") }
+            assert_ne!(name, "clients-0", "this thread panics");
+            async move { stream.write_all(name.as_bytes()).await.expect("the client reads") }
         });
         let workers = workers.expect("threads");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let room = Arc::new(Semaphore::new(1));
-        let mut heard = Vec::new();
+        let mut received = Vec::new();
         for _ in 0..4 {
             let permit = room.clone().acquire_owned().await.expect("it is not closed");
             let (mut client, served) = pair(&listener).await;
             workers.assign(served, permit);
-            heard.push(read_all(&mut client).await);
+            received.push(read_all(&mut client).await);
             workers.workers[0].connections.closed().await;
         }
-        assert_eq!(heard, ["", "clients-1", "clients-1", "clients-1"]);
+        assert_eq!(received, ["", "clients-1", "clients-1", "clients-1"]);
     }
 
     #[tokio::test]
-    async fn who_takes_too_long_is_cut_off_when_it_ends() {
+    async fn connections_are_aborted_after_the_drain_timeout() {
         let workers = Workers::start(1, Duration::from_millis(20), |stream| async move {
             std::future::pending::<()>().await;
             drop(stream);
@@ -238,7 +236,7 @@ mod tests {
         let room = Arc::new(Semaphore::new(1));
         let (mut client, served) = pair(&listener).await;
         workers.assign(served, room.clone().try_acquire_owned().expect("there is room"));
-        timeout(TEST_TIMEOUT, workers.shutdown()).await.expect("it does not wait for ever");
+        timeout(TEST_TIMEOUT, workers.shutdown()).await.expect("it ends after the drain timeout");
         assert_eq!(read_all(&mut client).await, "");
         assert_eq!(room.available_permits(), 1);
     }

@@ -1,82 +1,69 @@
-//! A modern client's question, which stands for itself: begun, or taken up again where it waited for answers.
+//! Starts a modern client's request, resumes one that was suspended, and suspends one that needs input.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde_json::Value as Json;
-use switchboard::audit::log;
-use switchboard_wire::jsonrpc::message::{RequestId, RpcError};
+use switchboard_wire::jsonrpc::message::RpcError;
 use switchboard_wire::protocol::era::Era;
 use switchboard_wire::protocol::request_meta::{RawObject, RequestMeta};
 use switchboard_wire::server;
-use switchboard_wire::server::ServerSession;
+use switchboard_wire::server::input_required;
 
 use crate::downstream::client::Client;
-use crate::gateway::Gateway;
-use crate::multi_round_trip::pending::PendingRequest;
-use crate::relay::{
-    InboundRequest, REQUEST_STATE_TTL, RequestState, TraceOrigin, invalid_request_state,
-};
+use crate::downstream::log_level::LogLevel;
+use crate::downstream::request::{InboundRequest, Outcome};
+use crate::json::payload;
+use crate::multi_round_trip::pending::{Inbox, PendingRequest};
+use crate::multi_round_trip::suspended::SuspendedRequests;
+use crate::relay::{REQUEST_STATE_TTL, Relay, RequestState, invalid_request_state, request_digest};
 
-/// A question.
-#[derive(Debug)]
-pub(crate) struct ModernRequest {
-    pub(crate) client: Arc<Client>,
-    pub(crate) method: Cow<'static, str>,
-    pub(crate) params: RawObject,
-    pub(crate) meta: RequestMeta,
-    pub(crate) id: RequestId,
-}
-
-/// The client behind one question.
+/// The client of one modern request.
 pub(crate) fn client_from_meta(principal: Arc<str>, meta: &RequestMeta) -> Arc<Client> {
     let client = Client::new(principal, Era::Modern, meta.capabilities.as_ref());
-    if let Some(level) = &meta.log_level {
+    if let Some(level) = meta.log_level.as_deref().and_then(LogLevel::parse) {
         client.set_log_level(level);
     }
     Arc::new(client)
 }
 
-impl Gateway {
-    /// Begins to work on a question, or goes on where it waits for the answers that came with it.
-    pub(crate) async fn start_or_resume(
-        &self,
-        mut request: ModernRequest,
-    ) -> Result<PendingRequest, RpcError> {
-        if request.method == "server/discover" {
-            let identity = self.relay.server_identity(Era::Modern, &request.client.principal);
-            let reception = ServerSession::new(identity);
-            let result =
-                reception.encode_result(Era::Modern, &request.method, reception.discover());
-            return Ok(PendingRequest::completed(request.client.principal.clone(), result));
-        }
-        let principal = request.client.principal.clone();
-        if let Some(id) = self.suspended_id(&request)? {
-            // What cannot be read costs nothing but another try.
-            let responses = RawObject::parse(request.params.get("inputResponses"))
-                .ok_or_else(|| server::invalid_params("`inputResponses` is no object"))?;
-            let mut pending = self.suspended.take(id).await.ok_or_else(invalid_request_state)?;
-            pending.submit_responses(&responses);
-            return Ok(pending);
-        }
-        let digest =
-            OriginalRequest { method: request.method.clone(), params: request.params.clone() };
-        let relay = self.relay.clone();
-        let inbound = |channel| InboundRequest {
-            client: request.client,
-            method: request.method,
-            params: std::mem::take(&mut request.params),
-            meta: request.meta,
-            channel,
-            origin: TraceOrigin::new(request.id),
-        };
-        Ok(PendingRequest::start(relay, (principal, digest), inbound))
+/// Runs the requests of modern clients. Clones share the suspended requests.
+#[derive(Debug, Clone)]
+pub(crate) struct MultiRoundTrip {
+    relay: Arc<Relay>,
+    suspended: SuspendedRequests,
+}
+
+impl MultiRoundTrip {
+    pub(crate) fn new(relay: Arc<Relay>, suspended: SuspendedRequests) -> MultiRoundTrip {
+        MultiRoundTrip { relay, suspended }
     }
 
-    /// The number of the parked call that a question goes on with, where it does.
-    fn suspended_id(&self, request: &ModernRequest) -> Result<Option<u64>, RpcError> {
+    /// The number of suspended requests.
+    pub(crate) fn suspended_count(&self) -> usize {
+        self.suspended.count()
+    }
+
+    /// Starts a request whose channel has this inbox, or resumes the suspended one that its `requestState` names.
+    pub(crate) async fn start_or_resume(
+        &self,
+        request: InboundRequest,
+        inbox: Inbox,
+    ) -> Result<PendingRequest, RpcError> {
+        let Some(id) = self.suspended_id(&request)? else {
+            return Ok(PendingRequest::start(self.relay.clone(), Arc::new(request), inbox));
+        };
+        // Checked first, so that a malformed request leaves the suspended one where it is.
+        let responses = RawObject::parse(request.params.get("inputResponses"))
+            .ok_or_else(|| server::invalid_params("`inputResponses` is not an object"))?;
+        let mut pending = self.suspended.take(id).await.ok_or_else(invalid_request_state)?;
+        pending.submit_responses(&responses);
+        Ok(pending)
+    }
+
+    /// The id of the suspended request to resume, if the request has the state of one.
+    fn suspended_id(&self, request: &InboundRequest) -> Result<Option<u64>, RpcError> {
         let Some(sealed) = request.params.get_string("requestState") else { return Ok(None) };
-        let opened = self.relay.sealer.unseal(&request.client.principal, &sealed);
+        let opened = self.relay.sealer.unseal(request.principal(), &sealed);
         match opened.map_err(|_| invalid_request_state())? {
             RequestState::Suspended { id, digest } => {
                 let is_same = digest == request_digest(&request.method, &request.params);
@@ -86,35 +73,14 @@ impl Gateway {
         }
     }
 
-    /// Has work wait for the client, and gives it the state to come back with.
-    pub(crate) async fn suspend(
-        &self,
-        pending: PendingRequest,
-        principal: Arc<str>,
-    ) -> Result<String, RpcError> {
-        let digest = request_digest(&pending.original.method, &pending.original.params);
-        let id = self.suspended.suspend(pending, principal.clone()).await;
-        let id = id.ok_or_else(|| server::internal_error("too many calls wait for answers"))?;
-        Ok(self.relay.sealer.seal(
-            &principal,
-            &RequestState::Suspended { id, digest },
-            REQUEST_STATE_TTL,
-        ))
+    /// Suspends a request. The result asks the client for input, and holds the state to send back with it.
+    pub(crate) async fn suspend(&self, pending: PendingRequest, input_requests: &Json) -> Outcome {
+        let request = pending.request().clone();
+        let digest = request_digest(&request.method, &request.params);
+        let id = self.suspended.suspend(pending).await;
+        let id = id.ok_or_else(|| server::internal_error("too many requests wait for input"))?;
+        let state = RequestState::Suspended { id, digest };
+        let sealed = self.relay.sealer.seal(request.principal(), &state, REQUEST_STATE_TTL);
+        Ok(payload(&input_required(input_requests, &sealed)))
     }
-}
-
-/// What a question was, for when it has to be known again.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct OriginalRequest {
-    pub(crate) method: Cow<'static, str>,
-    params: RawObject,
-}
-
-/// What a question is about, whatever it is written like: the same when it comes again with answers.
-pub(crate) fn request_digest(method: &str, params: &RawObject) -> String {
-    let mut params = params.clone();
-    params.remove("inputResponses");
-    params.remove("requestState");
-    let written: Json = params.to_payload().decode().unwrap_or_default();
-    format!("{method} {}", log::digest(&written))
 }

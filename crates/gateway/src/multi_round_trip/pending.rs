@@ -1,59 +1,66 @@
-//! One question of a modern client, worked on until it is answered or somebody has to be asked something first. Then
-//! the work is parked: it goes on from where it was when the client comes back with the answers.
+//! One request of a modern client while it runs. When a server sends requests to the client, the step is
+//! [`Step::InputRequired`]: the front suspends the request, and it continues once the client has sent its responses.
 
 use std::borrow::Cow;
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value as Json, json};
-use switchboard_wire::jsonrpc::message::{Message, Payload, RpcError};
+use switchboard_wire::jsonrpc::message::{Message, Payload};
 use switchboard_wire::protocol::request_meta::RawObject;
 use switchboard_wire::server;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::sleep;
 
-use crate::downstream::request_context::{ClientChannel, ClientResponse, NotifyOutcome};
-use crate::multi_round_trip::modern_request::OriginalRequest;
-use crate::relay::{InboundRequest, Relay};
+use crate::downstream::channel::{ClientChannel, ClientResponse, NotifyOutcome};
+use crate::downstream::request::{InboundRequest, Outcome, OutcomeFuture};
+use crate::relay::Relay;
 
-/// How many messages may wait to be sent. One that finds no room is left out.
+/// The capacity of the queue of notifications. Those that find it full are dropped.
 const NOTIFICATION_CAPACITY: usize = 256;
-/// How many questions may wait to be put.
+/// The capacity of the queue of input requests.
 const INPUT_CAPACITY: usize = 16;
 
-/// Questions that come this close together are asked together.
+/// Input requests within this time of each other go to the client together.
 const INPUT_BATCH_DELAY: Duration = Duration::from_millis(40);
 
-/// An answer, or why there is none.
-pub(crate) type Outcome = Result<Payload, RpcError>;
-
-type OutcomeFuture = Pin<Box<dyn Future<Output = Outcome> + Send>>;
-
-/// Work on a question.
+/// A running request.
 pub(crate) struct PendingRequest {
     work: OutcomeFuture,
     finished: Option<Outcome>,
-    notifications: mpsc::Receiver<Message>,
-    input_requests: mpsc::Receiver<InputRequest>,
+    inbox: Inbox,
     open_inputs: Vec<OpenInput>,
     input_count: usize,
-    /// Has the client yet to be asked what is open?
+    /// Are there input requests that the client has not received?
     has_unsent_inputs: bool,
-    /// What it is about: the answers must come with the same question.
-    pub(crate) original: OriginalRequest,
-    pub(crate) principal: Arc<str>,
+    /// The request. Input must come with the same request again.
+    request: Arc<InboundRequest>,
 }
 
 impl fmt::Debug for PendingRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Turn({})", self.original.method)
+        write!(f, "PendingRequest({})", self.request.method.as_str())
     }
 }
 
-/// A question on its way to the client.
+/// The messages for the client of a request, from a channel made with [`channel`].
+#[derive(Debug)]
+pub(crate) struct Inbox {
+    notifications: mpsc::Receiver<Message>,
+    input_requests: mpsc::Receiver<InputRequest>,
+}
+
+/// A channel for one request of a modern client, and the inbox that collects its messages.
+pub(crate) fn channel() -> (Arc<dyn ClientChannel>, Inbox) {
+    let (notification_sender, notifications) = mpsc::channel(NOTIFICATION_CAPACITY);
+    let (input_sender, input_requests) = mpsc::channel(INPUT_CAPACITY);
+    let channel =
+        MultiRoundTripChannel { notifications: notification_sender, input_requests: input_sender };
+    (Arc::new(channel), Inbox { notifications, input_requests })
+}
+
+/// A server's request to the client.
 #[derive(Debug)]
 struct InputRequest {
     method: String,
@@ -61,65 +68,54 @@ struct InputRequest {
     reply: oneshot::Sender<Outcome>,
 }
 
-/// A question that the client has been asked.
+/// An input request that waits for the client's response.
 #[derive(Debug)]
 struct OpenInput {
     name: String,
     request: InputRequest,
 }
 
-/// What happens next.
+/// The next event of a running request.
 #[derive(Debug)]
 pub(crate) enum Step {
-    /// Something is said meanwhile.
+    /// A notification for the client.
     Notification(Message),
-    /// Something is asked. The questions, by name, as the client is told.
+    /// Input requests for the client, by name.
     InputRequired(Json),
-    /// It is over.
+    /// The request has ended.
     Complete(Outcome),
 }
 
 impl PendingRequest {
-    /// Begins to work. Nothing happens until somebody asks for the next step.
+    /// Prepares a request whose channel has this inbox. Nothing runs until [`PendingRequest::next`] is polled.
     pub(crate) fn start(
         relay: Arc<Relay>,
-        (principal, original): (Arc<str>, OriginalRequest),
-        inbound: impl FnOnce(Arc<dyn ClientChannel>) -> InboundRequest,
+        request: Arc<InboundRequest>,
+        inbox: Inbox,
     ) -> PendingRequest {
-        let (say, notifications) = mpsc::channel(NOTIFICATION_CAPACITY);
-        let (ask, inputs) = mpsc::channel(INPUT_CAPACITY);
-        let inbound =
-            inbound(Arc::new(MultiRoundTripChannel { notifications: say, input_requests: ask }));
-        let work = Box::pin(async move { relay.respond(inbound).await });
-        PendingRequest::new(work, (notifications, inputs), (principal, original))
+        let relayed = request.clone();
+        let work = Box::pin(async move { relay.respond(&relayed).await });
+        PendingRequest::new(work, request, inbox)
     }
 
-    /// One whose result is there already.
-    pub(crate) fn completed(principal: Arc<str>, result: Payload) -> PendingRequest {
-        let receivers = (mpsc::channel(1).1, mpsc::channel(1).1);
-        let work = Box::pin(std::future::ready(Ok(result)));
-        PendingRequest::new(work, receivers, (principal, OriginalRequest::default()))
-    }
-
-    fn new(
-        work: OutcomeFuture,
-        (notifications, input_requests): (mpsc::Receiver<Message>, mpsc::Receiver<InputRequest>),
-        (principal, original): (Arc<str>, OriginalRequest),
-    ) -> PendingRequest {
+    fn new(work: OutcomeFuture, request: Arc<InboundRequest>, inbox: Inbox) -> PendingRequest {
         PendingRequest {
             work,
             finished: None,
-            notifications,
-            input_requests,
+            inbox,
             open_inputs: Vec::new(),
             input_count: 0,
             has_unsent_inputs: false,
-            original,
-            principal,
+            request,
         }
     }
 
-    /// The next step. May be dropped and asked again. What is said comes before the answer.
+    /// The request that runs.
+    pub(crate) fn request(&self) -> &Arc<InboundRequest> {
+        &self.request
+    }
+
+    /// The next event. Cancel-safe. All notifications come before the result.
     pub(crate) async fn next(&mut self) -> Step {
         if let Some(outcome) = self.finished.take() {
             return self.complete(outcome);
@@ -127,23 +123,23 @@ impl PendingRequest {
         if !self.has_unsent_inputs {
             tokio::select! {
                 biased;
-                Some(note) = self.notifications.recv() => return Step::Notification(note),
-                Some(input) = self.input_requests.recv() => self.add_input(input),
+                Some(note) = self.inbox.notifications.recv() => return Step::Notification(note),
+                Some(input) = self.inbox.input_requests.recv() => self.add_input(input),
                 outcome = &mut self.work => return self.complete(outcome),
             }
         }
-        // Whoever drops this here and asks again is asked the same, since nothing says yet that the client was.
+        // If the caller drops the future here, the flag makes the next call return the same requests.
         self.collect_inputs().await;
         self.has_unsent_inputs = false;
         Step::InputRequired(self.input_requests())
     }
 
-    /// Servers may ask several things at once, each by itself; the client is to hear of them together.
+    /// Collects input requests that servers send at the same time, so that the client gets them together.
     async fn collect_inputs(&mut self) {
         while self.open_inputs.len() < INPUT_CAPACITY {
             tokio::select! {
                 biased;
-                input = self.input_requests.recv() => match input {
+                input = self.inbox.input_requests.recv() => match input {
                     Some(input) => self.add_input(input),
                     None => return,
                 },
@@ -157,7 +153,7 @@ impl PendingRequest {
     }
 
     fn complete(&mut self, outcome: Outcome) -> Step {
-        match self.notifications.try_recv() {
+        match self.inbox.notifications.try_recv() {
             Ok(note) => {
                 self.finished = Some(outcome);
                 Step::Notification(note)
@@ -166,7 +162,7 @@ impl PendingRequest {
         }
     }
 
-    /// Gives back an outcome that somebody took and could not use.
+    /// Puts an outcome back that was taken but not used.
     pub(crate) fn restore_outcome(&mut self, outcome: Option<Outcome>) {
         self.finished = outcome.or(self.finished.take());
     }
@@ -178,7 +174,7 @@ impl PendingRequest {
             .push(OpenInput { name: format!("question-{}", self.input_count), request: input });
     }
 
-    /// The questions that wait for the client.
+    /// The open input requests, by name.
     pub(crate) fn input_requests(&self) -> Json {
         let request = |open: &OpenInput| {
             let mut request = json!({"method": open.request.method});
@@ -187,11 +183,11 @@ impl PendingRequest {
             }
             (open.name.clone(), request)
         };
-        let inbound = self.open_inputs.iter().filter(|it| !it.request.reply.is_closed());
-        Json::Object(inbound.map(request).collect::<Map<String, Json>>())
+        let open = self.open_inputs.iter().filter(|it| !it.request.reply.is_closed());
+        Json::Object(open.map(request).collect::<Map<String, Json>>())
     }
 
-    /// Hands the client's answers to whoever asked. Questions that nobody waits for any more are forgotten.
+    /// Passes the client's responses to the servers. Requests that servers have withdrawn are dropped.
     pub(crate) fn submit_responses(&mut self, responses: &RawObject) {
         let mut unanswered = Vec::new();
         for open in self.open_inputs.drain(..) {
@@ -208,7 +204,7 @@ impl PendingRequest {
     }
 }
 
-/// The way to a client that cannot be asked while it waits.
+/// The channel to a modern client, which receives no requests while it waits.
 #[derive(Debug)]
 struct MultiRoundTripChannel {
     notifications: mpsc::Sender<Message>,
@@ -224,24 +220,33 @@ impl ClientChannel for MultiRoundTripChannel {
 
     fn request<'a>(&'a self, method: &'a str, params: Option<Payload>) -> ClientResponse<'a> {
         Box::pin(async move {
-            let gone = || server::internal_error("the client is gone");
-            let (reply, answer) = oneshot::channel();
+            let gone = || server::internal_error("the client has disconnected");
+            let (reply, response) = oneshot::channel();
             let input = InputRequest { method: method.to_owned(), params, reply };
             self.input_requests.send(input).await.map_err(|_| gone())?;
-            answer.await.map_err(|_| gone())?
+            response.await.map_err(|_| gone())?
         })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use switchboard_wire::jsonrpc::message::RequestId;
+    use switchboard_wire::protocol::era::Era;
+    use switchboard_wire::protocol::request_meta::RequestMeta;
 
-    /// Work that asks one thing and gives the answer, and one more question beside it a little later.
-    fn asking() -> PendingRequest {
-        let (say, notifications) = mpsc::channel(NOTIFICATION_CAPACITY);
-        let (ask, inputs) = mpsc::channel(INPUT_CAPACITY);
-        let channel = MultiRoundTripChannel { notifications: say, input_requests: ask };
+    use super::*;
+    use crate::downstream::client::Client;
+    use crate::downstream::request_context::RequestContext;
+    use crate::method::Method;
+
+    /// Work that sends one input request and returns its response, with a second request a little later.
+    fn requesting() -> PendingRequest {
+        let (channel, inbox) = channel();
+        let client = Arc::new(Client::new("ada".into(), Era::Modern, None));
+        let context = Arc::new(RequestContext::new(client, channel.clone()));
+        let params = (RawObject::default(), RequestMeta::default());
+        let request = InboundRequest::new(RequestId::Number(1), Method::ToolsCall, params, context);
         let work = Box::pin(async move {
             let later = async {
                 sleep(INPUT_BATCH_DELAY / 2).await;
@@ -250,11 +255,7 @@ mod tests {
             let (first, _second) = tokio::join!(channel.request("elicitation/create", None), later);
             first
         });
-        PendingRequest::new(
-            work,
-            (notifications, inputs),
-            ("ada".into(), OriginalRequest::default()),
-        )
+        PendingRequest::new(work, Arc::new(request), inbox)
     }
 
     fn names(step: Step) -> Vec<String> {
@@ -262,30 +263,30 @@ mod tests {
             Step::InputRequired(requests) => {
                 requests.as_object().into_iter().flatten().map(|it| it.0.clone()).collect()
             }
-            Step::Notification(_) | Step::Complete(_) => panic!("it asks: {step:?}"),
+            Step::Notification(_) | Step::Complete(_) => panic!("no input required: {step:?}"),
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_looks_away_while_questions_gather_is_asked_all_the_same() {
-        let mut pending = asking();
+    async fn input_requests_survive_a_dropped_step() {
+        let mut pending = requesting();
         let dropped = tokio::time::timeout(INPUT_BATCH_DELAY / 4, pending.next()).await;
-        assert!(dropped.is_err(), "questions are still being gathered");
+        assert!(dropped.is_err(), "requests are still being collected");
         assert_eq!(names(pending.next().await), ["question-1", "question-2"]);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_was_not_answered_is_asked_again_and_then_it_is_done() {
-        let mut pending = asking();
+    async fn requests_without_a_response_are_sent_again_until_all_have_one() {
+        let mut pending = requesting();
         assert_eq!(names(pending.next().await), ["question-1", "question-2"]);
-        let answers = |text: &'static str| {
+        let responses = |text: &'static str| {
             let text = Payload::from_json(bytes::Bytes::from_static(text.as_bytes()));
             RawObject::parse(Some(&text)).expect("an object")
         };
-        pending.submit_responses(&answers(r#"{"question-2": {}, "question-9": {}}"#));
+        pending.submit_responses(&responses(r#"{"question-2": {}, "question-9": {}}"#));
         assert_eq!(names(pending.next().await), ["question-1"]);
-        pending.submit_responses(&answers(r#"{"question-1": {"action": "accept"}}"#));
-        let Step::Complete(Ok(answer)) = pending.next().await else { panic!("it is done") };
-        assert_eq!(answer.as_bytes().as_ref(), br#"{"action": "accept"}"#);
+        pending.submit_responses(&responses(r#"{"question-1": {"action": "accept"}}"#));
+        let Step::Complete(Ok(result)) = pending.next().await else { panic!("not complete") };
+        assert_eq!(result.as_bytes().as_ref(), br#"{"action": "accept"}"#);
     }
 }

@@ -1,5 +1,5 @@
-//! Calls that wait for a client to come back with answers. Each goes on by itself meanwhile, so that a server that
-//! gives up is heard; who does not come back in time has its call called off.
+//! Requests that wait for input from their client. Each keeps running, so that a server can withdraw its request or
+//! fail. A request whose client does not return within the TTL is cancelled.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::multi_round_trip::pending::{PendingRequest, Step};
 
-/// How many calls may wait, of all and of one principal.
+/// The largest number of suspended requests, of all principals and of one.
 const MAX_SUSPENDED: usize = 4096;
 const MAX_PER_PRINCIPAL: usize = 64;
-/// How many commands may wait.
+/// The capacity of the command queue.
 const COMMAND_CAPACITY: usize = 256;
 
-/// The way to where calls wait.
+/// The suspended requests. Clones share them.
 #[derive(Debug, Clone)]
 pub(crate) struct SuspendedRequests {
     commands: mpsc::Sender<Command>,
@@ -26,14 +26,14 @@ pub(crate) struct SuspendedRequests {
 
 #[derive(Debug)]
 enum Command {
-    Suspend { pending: Box<PendingRequest>, principal: Arc<str>, id: oneshot::Sender<Option<u64>> },
+    Suspend { pending: Box<PendingRequest>, id: oneshot::Sender<Option<u64>> },
     Take { id: u64, reply: oneshot::Sender<Option<Box<PendingRequest>>> },
 }
 
 type ReplyTo = oneshot::Sender<Option<Box<PendingRequest>>>;
 
 impl SuspendedRequests {
-    /// A place, and the work of keeping it. That ends with the last way to it.
+    /// No requests, and the task that owns them. The task ends when the last clone is dropped.
     pub(crate) fn new(
         ttl: Duration,
     ) -> (SuspendedRequests, impl Future<Output = ()> + Send + 'static) {
@@ -42,26 +42,20 @@ impl SuspendedRequests {
         (SuspendedRequests { commands, count }, run(receiver, ttl, publish))
     }
 
-    /// How many wait.
+    /// The number of suspended requests.
     pub(crate) fn count(&self) -> usize {
         *self.count.borrow()
     }
 
-    /// Has a call wait. None where there is no room.
-    pub(crate) async fn suspend(
-        &self,
-        pending: PendingRequest,
-        principal: Arc<str>,
-    ) -> Option<u64> {
+    /// Suspends a request and returns its id. None if there are too many.
+    pub(crate) async fn suspend(&self, pending: PendingRequest) -> Option<u64> {
         let (id, suspended_id) = oneshot::channel();
-        self.commands
-            .send(Command::Suspend { pending: Box::new(pending), principal, id })
-            .await
-            .ok()?;
+        let command = Command::Suspend { pending: Box::new(pending), id };
+        self.commands.send(command).await.ok()?;
         suspended_id.await.ok()?
     }
 
-    /// Takes a call out. None where there is none of that number.
+    /// Takes a request out. None if there is none with this id.
     pub(crate) async fn take(&self, id: u64) -> Option<PendingRequest> {
         let (reply, taken) = oneshot::channel();
         self.commands.send(Command::Take { id, reply }).await.ok()?;
@@ -76,7 +70,8 @@ async fn run(mut commands: mpsc::Receiver<Command>, ttl: Duration, count: watch:
     loop {
         tokio::select! {
             command = commands.recv() => match command {
-                Some(Command::Suspend { pending, principal, id }) => {
+                Some(Command::Suspend { pending, id }) => {
+                    let principal = pending.request().principal().clone();
                     let of_principal = suspended.values().filter(|it| it.0 == principal).count();
                     if suspended.len() >= MAX_SUSPENDED || of_principal >= MAX_PER_PRINCIPAL {
                         let _client_gone = id.send(None);
@@ -104,12 +99,12 @@ async fn run(mut commands: mpsc::Receiver<Command>, ttl: Duration, count: watch:
                 }
             }
         }
-        count.send_replace(suspended.len());
+        let _no_readers = count.send(suspended.len());
     }
     tasks.shutdown().await;
 }
 
-/// Works on until somebody comes for it or its time is over. What is said meanwhile is for nobody.
+/// Runs a suspended request until it is taken or its TTL expires. Its notifications are dropped.
 async fn drive(
     id: u64,
     mut pending: Box<PendingRequest>,

@@ -1,16 +1,18 @@
-//! Results and errors as the modern era wants them, whatever era they come from. What is there already stays.
+//! Adapts results and errors of legacy servers to the modern era. Members that are present stay as they are.
 
 use switchboard_wire::jsonrpc::message::{Payload, RpcError};
 use switchboard_wire::protocol::request_meta::RawObject;
 
-/// What a legacy server answers for a resource that it does not have; the modern era counts that among the parameters.
+use crate::method::Method;
+
+/// The legacy error code for a missing resource. The modern era uses the code for invalid parameters.
 const RESOURCE_NOT_FOUND: i64 = -32002;
 const INVALID_PARAMS: i64 = -32602;
 
-/// A result with what is missing put in front.
-pub(super) fn to_modern_result(method: &str, result: Payload) -> Payload {
+/// Inserts the members that the modern era requires and the result lacks.
+pub(super) fn to_modern_result(method: &Method, result: Payload) -> Payload {
     let bytes = result.as_bytes();
-    // Looking for the word first keeps large results unread; it may also stand somewhere inside.
+    // The search skips parsing of most large results. The name may also occur in nested members.
     let has = |name: &str| {
         memchr::memmem::find(bytes, name.as_bytes()).is_some()
             && RawObject::parse(Some(&result)).is_some_and(|it| it.get(name).is_some())
@@ -19,8 +21,7 @@ pub(super) fn to_modern_result(method: &str, result: Payload) -> Payload {
     if !has("resultType") {
         missing.extend_from_slice(br#""resultType":"complete","#);
     }
-    let is_cacheable = method == "resources/read" || method.ends_with("/list");
-    if is_cacheable && !has("ttlMs") {
+    if method.is_cacheable() && !has("ttlMs") {
         missing.extend_from_slice(br#""ttlMs":0,"cacheScope":"private","#);
     }
     let Some(rest) = bytes.strip_prefix(b"{").filter(|_| !missing.is_empty()) else {
@@ -36,7 +37,7 @@ pub(super) fn to_modern_result(method: &str, result: Payload) -> Payload {
     Payload::from_json(text.into())
 }
 
-/// An error with the code that the era has for it.
+/// An error with the code of the modern era.
 pub(super) fn to_modern_error(error: RpcError) -> RpcError {
     match error.code {
         RESOURCE_NOT_FOUND => RpcError { code: INVALID_PARAMS, ..error },
@@ -51,13 +52,14 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(method: &str, result: &Json, expected: &Json) {
-        let adapted = to_modern_result(method, Payload::encode(result).expect("JSON"));
+    fn check(method: &'static str, result: &Json, expected: &Json) {
+        let adapted =
+            to_modern_result(&Method::parse(method.into()), Payload::encode(result).expect("JSON"));
         assert_eq!(adapted.decode::<Json>().expect("JSON"), *expected);
     }
 
     #[test]
-    fn a_legacy_result_gets_what_it_lacks_and_a_modern_one_stays() {
+    fn a_legacy_result_gets_missing_members_and_a_modern_result_stays() {
         check("tools/call", &json!({}), &json!({"resultType": "complete"}));
         check("tools/call", &json!({"a": 1}), &json!({"resultType": "complete", "a": 1}));
         let read =

@@ -1,4 +1,4 @@
-//! Signs of progress on their way to the client: under its own token, and before the answer.
+//! Forwards progress notifications to the client, with the client's own token and before the response.
 
 use std::borrow::Cow;
 use std::future::ready;
@@ -8,15 +8,14 @@ use switchboard_wire::peer::Progress;
 use switchboard_wire::protocol::request_meta::RawObject;
 use tokio::sync::mpsc;
 
-use super::InboundRequest;
+use crate::downstream::channel::ClientChannel;
 use crate::downstream::drain::forward_until_done;
-use crate::downstream::request_context::ClientChannel;
-use crate::multi_round_trip::pending::Outcome;
+use crate::downstream::request::{InboundRequest, Outcome};
 
-/// How many may wait; one more that finds no room says nothing new.
+/// The capacity of the queue of notifications. Those that find it full are dropped.
 const PROGRESS_CAPACITY: usize = 64;
 
-/// Works, and tells the client of progress where it wants to hear of it.
+/// Runs `work`, and forwards its progress if the client set a token.
 pub(super) async fn with_progress<W: Future<Output = Outcome>>(
     request: &InboundRequest,
     work: impl FnOnce(Option<mpsc::Sender<Progress>>) -> W,
@@ -24,10 +23,10 @@ pub(super) async fn with_progress<W: Future<Output = Outcome>>(
     let Some(token) = &request.meta.progress_token else { return work(None).await };
     let (sender, receiver) = mpsc::channel(PROGRESS_CAPACITY);
     let forward = |progress: Progress| {
-        send_progress(&*request.channel, &progress, token);
+        send_progress(&*request.context.channel, &progress, token);
         ready(())
     };
-    // In a box, so that work of which nobody hears does not carry room for it about.
+    // Boxed, so that the future of a request without a token stays small.
     Box::pin(forward_until_done(work(Some(sender)), receiver, forward)).await
 }
 

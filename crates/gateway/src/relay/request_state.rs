@@ -1,122 +1,120 @@
-//! What a modern client is told to give back when a server asks something: the server's own state inside of one of ours,
-//! so that it is good for that server, that principal and that question alone.
+//! The `requestState` that a modern client sends back with its input. Sealed, and valid only for the same server,
+//! principal and request. A server's own state travels inside the gateway's.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use memchr::memmem::Finder;
 use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
 use serde_json::value::RawValue;
+use switchboard::audit::log;
 use switchboard_wire::jsonrpc::message;
 use switchboard_wire::jsonrpc::message::{Payload, RpcError};
 use switchboard_wire::protocol::request_meta::RawObject;
-use switchboard_wire::server;
 
-use super::{Relay, payload};
+use super::Relay;
+use super::errors::invalid_request_state;
+use crate::downstream::request::InboundRequest;
+use crate::json::payload;
+use crate::method::Method;
 
-/// How long a client may take to come back.
+/// How long a request waits for its client's input, and how long its state is valid.
 pub(crate) const REQUEST_STATE_TTL: Duration = Duration::from_secs(30 * 60);
-/// The word for a result that is a question.
+/// The `resultType` of a result that asks for input.
 const INPUT_REQUIRED: &str = "input_required";
 
-/// What a sealed text holds.
+/// The content of a sealed state.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum RequestState {
-    /// A call that waits here for the answers.
+    /// A request that is suspended in this process.
     Suspended {
-        /// Its number.
         id: u64,
-        /// What it is about.
+        /// The digest of the request.
         digest: String,
     },
-    /// A question of a modern server, which remembers nothing itself.
+    /// A request of a modern server for input. The server keeps no state itself.
     Upstream {
-        /// The server.
         server: String,
-        /// What it is about.
+        /// The digest of the request.
         digest: String,
-        /// What the server wants to be told again, where it wants that.
+        /// The server's own `requestState`.
         state: Option<Box<RawValue>>,
-        /// Has somebody agreed to the call?
+        /// Has the client's user approved the call?
         approval: bool,
     },
 }
 
-/// Whose a question is, and what it is about.
-#[derive(Clone, Copy)]
-pub(super) struct StateBinding<'a> {
-    pub(super) server: &'a str,
-    pub(super) principal: &'a Arc<str>,
-    pub(super) digest: &'a (dyn Fn() -> String + Sync),
-}
-
-/// Has somebody agreed to the call?
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Approval {
-    Given,
-    NotGiven,
-}
-
 impl Relay {
-    /// Gives the server back what it wanted to be told again. Says whether somebody agreed to the call before.
+    /// Replaces the gateway's state in the parameters by the server's own. If the state says that the call was
+    /// approved, marks the request as approved.
     pub(super) fn unwrap_state(
         &self,
-        binding: &StateBinding<'_>,
+        server: &str,
+        request: &InboundRequest,
+        request_digest: impl Fn() -> String,
         params: &mut RawObject,
-    ) -> Result<Approval, RpcError> {
-        let Some(sealed) = params.remove("requestState") else { return Ok(Approval::NotGiven) };
+    ) -> Result<(), RpcError> {
+        let Some(sealed) = params.remove("requestState") else { return Ok(()) };
         let sealed: String = sealed.decode().map_err(|_| invalid_request_state())?;
-        let opened = self.sealer.unseal(binding.principal, &sealed);
-        let RequestState::Upstream { server, digest, state, approval } =
+        let opened = self.sealer.unseal(request.principal(), &sealed);
+        let RequestState::Upstream { server: state_server, digest, state, approval } =
             opened.map_err(|_| invalid_request_state())?
         else {
             return Err(invalid_request_state());
         };
-        if server != binding.server || digest != (binding.digest)() {
+        if state_server != server || digest != request_digest() {
             return Err(invalid_request_state());
         }
         if let Some(state) = state {
             params.insert("requestState", Payload::from_json(state.get().to_owned().into()));
         }
-        Ok(if approval { Approval::Given } else { Approval::NotGiven })
+        if approval {
+            request.context.approve();
+        }
+        Ok(())
     }
 
-    /// A result in which the server's state is inside of ours, where it is a question.
+    /// Seals the server's state, and whether the call was approved, into a result that asks for input. Other results
+    /// stay unchanged.
     pub(super) fn wrap_state(
         &self,
-        binding: &StateBinding<'_>,
+        server: &str,
+        request: &InboundRequest,
+        request_digest: impl Fn() -> String,
         result: Payload,
-        approval: Approval,
     ) -> Payload {
-        static MENTIONED: message::LazyFinder =
+        static INPUT_REQUIRED_FINDER: message::LazyFinder =
             message::LazyFinder::new(|| Finder::new(INPUT_REQUIRED));
-        if !result.contains(&MENTIONED) {
+        if !result.contains(&INPUT_REQUIRED_FINDER) {
             return result;
         }
         let Some(mut members) = RawObject::parse(Some(&result)) else { return result };
         if members.get_string("resultType").as_deref() != Some(INPUT_REQUIRED) {
             return result;
         }
+        let approval = request.context.is_approved();
         let server_state = members.remove("requestState");
-        if server_state.is_none() && approval == Approval::NotGiven {
+        if server_state.is_none() && !approval {
             return result;
         }
-        let raw = server_state.and_then(|it| it.decode::<Box<RawValue>>().ok());
         let state = RequestState::Upstream {
-            server: binding.server.to_owned(),
-            digest: (binding.digest)(),
-            state: raw,
-            approval: approval == Approval::Given,
+            server: server.to_owned(),
+            digest: request_digest(),
+            state: server_state.and_then(|it| it.decode::<Box<RawValue>>().ok()),
+            approval,
         };
-        let sealed = self.sealer.seal(binding.principal, &state, REQUEST_STATE_TTL);
+        let sealed = self.sealer.seal(request.principal(), &state, REQUEST_STATE_TTL);
         members.insert("requestState", payload(&sealed.into()));
         members.to_payload()
     }
 }
 
-pub(crate) fn invalid_request_state() -> RpcError {
-    server::invalid_params(
-        "`requestState` is not one that was given for this question, or its time is over",
-    )
+/// A digest of a request that stays the same when it is sent again with input, whatever its formatting.
+pub(crate) fn request_digest(method: &Method, params: &RawObject) -> String {
+    let mut params = params.clone();
+    params.remove("inputResponses");
+    params.remove("requestState");
+    let json: Json = params.to_payload().decode().unwrap_or_default();
+    format!("{} {}", method.as_str(), log::digest(&json))
 }

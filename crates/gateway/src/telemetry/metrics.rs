@@ -1,5 +1,5 @@
-//! Counts what goes through. Counting is adding to a number that everybody shares: nothing waits and nothing is
-//! allocated, except when a server is called for the first time. `metrics_page` writes the numbers down.
+//! Counters of requests, responses and calls. Counting adds to a shared atomic: it never waits, and allocates only at
+//! the first call of a server. `prometheus` renders the counters.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,12 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use switchboard::audit::log::CallOutcome;
-use switchboard_auth::resource_server::AuthError;
-use tokio::sync::watch;
 
-use crate::http::host_origin_check::HostOriginErrorKind;
+use crate::method::Method;
+use crate::shared::Shared;
 
-/// The methods that are counted each for itself; all others are one.
+/// The labels of methods that have a counter of their own. All other methods share the last one.
 pub(crate) const COUNTED_METHODS: [&str; 17] = [
     "tools/call",
     "tools/list",
@@ -32,12 +31,9 @@ pub(crate) const COUNTED_METHODS: [&str; 17] = [
     "tasks/list",
     "other",
 ];
-/// Why requests are turned away.
-pub(crate) const REFUSAL_REASONS: [&str; 9] =
-    ["host", "target", "origin", "no-token", "malformed", "token", "proof", "scopes", "issuer"];
-/// The kinds of answers over HTTP.
+/// The classes of HTTP status codes.
 pub(crate) const STATUS_CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
-/// The ends of the ranges that durations are sorted into, in milliseconds, and how they are written in seconds.
+/// The upper bounds of the duration buckets, in milliseconds and as the text of the label in seconds.
 pub(crate) const DURATION_BUCKETS: [(u64, &str); 15] = [
     (5, "0.005"),
     (10, "0.01"),
@@ -56,86 +52,96 @@ pub(crate) const DURATION_BUCKETS: [(u64, &str); 15] = [
     (600_000, "600.0"),
 ];
 
-/// All counters.
-#[derive(Debug, Default)]
-pub(crate) struct Metrics {
-    /// Sessions of legacy clients that are open.
-    pub(crate) sessions: AtomicU64,
-    /// Connections that are open.
-    pub(crate) connections: AtomicU64,
-    methods: [AtomicU64; COUNTED_METHODS.len()],
-    refusals: [AtomicU64; REFUSAL_REASONS.len()],
-    responses: [AtomicU64; STATUS_CLASSES.len()],
-    servers: watch::Sender<BTreeMap<String, Arc<ServerMetrics>>>,
+/// Why an HTTP request was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RefusalReason {
+    Host,
+    Target,
+    Origin,
+    NoToken,
+    Malformed,
+    Token,
+    Proof,
+    Scopes,
+    Issuer,
 }
 
-/// One server's.
+impl RefusalReason {
+    /// Every reason, in the order of declaration.
+    pub(crate) const ALL: [RefusalReason; 9] = [
+        RefusalReason::Host,
+        RefusalReason::Target,
+        RefusalReason::Origin,
+        RefusalReason::NoToken,
+        RefusalReason::Malformed,
+        RefusalReason::Token,
+        RefusalReason::Proof,
+        RefusalReason::Scopes,
+        RefusalReason::Issuer,
+    ];
+
+    /// The value of the `reason` label.
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            RefusalReason::Host => "host",
+            RefusalReason::Target => "target",
+            RefusalReason::Origin => "origin",
+            RefusalReason::NoToken => "no-token",
+            RefusalReason::Malformed => "malformed",
+            RefusalReason::Token => "token",
+            RefusalReason::Proof => "proof",
+            RefusalReason::Scopes => "scopes",
+            RefusalReason::Issuer => "issuer",
+        }
+    }
+}
+
+/// The counters of a gateway.
+#[derive(Debug, Default)]
+pub(crate) struct Metrics {
+    /// Open sessions of legacy clients.
+    pub(crate) sessions: AtomicU64,
+    /// Open HTTP connections.
+    pub(crate) connections: AtomicU64,
+    methods: [AtomicU64; COUNTED_METHODS.len()],
+    refusals: [AtomicU64; RefusalReason::ALL.len()],
+    responses: [AtomicU64; STATUS_CLASSES.len()],
+    /// Shared state: changes only at the first call of a server.
+    servers: Shared<BTreeMap<String, Arc<ServerMetrics>>>,
+}
+
+/// The counters of one server.
 #[derive(Debug, Default)]
 pub(crate) struct ServerMetrics {
-    /// Calls that are under way.
+    /// Calls in flight.
     pub(crate) in_flight: AtomicU64,
     outcomes: [AtomicU64; CallOutcome::ALL.len()],
-    /// How many took how long; the last range has no end.
+    /// Calls by duration; the last bucket has no upper bound.
     buckets: [AtomicU64; DURATION_BUCKETS.len() + 1],
     total_micros: AtomicU64,
 }
 
 impl Metrics {
-    /// Somebody asked something.
-    pub(crate) fn count_request(&self, method: &str) {
-        let index = COUNTED_METHODS
-            .iter()
-            .position(|it| *it == method)
-            .unwrap_or(COUNTED_METHODS.len() - 1);
-        increment(&self.methods, index);
+    /// Counts a client's request.
+    pub(crate) fn count_request(&self, method: &Method) {
+        increment(&self.methods, method_index(method));
     }
 
-    /// A request was answered with this status.
+    /// Counts an HTTP response.
     pub(crate) fn count_response(&self, status: http::StatusCode) {
         increment(&self.responses, usize::from(status.as_u16() / 100).saturating_sub(1));
     }
 
-    /// The guard turned a request away.
-    pub(crate) fn count_host_origin_refusal(&self, reason: &HostOriginErrorKind) {
-        self.count_refusal(match reason {
-            HostOriginErrorKind::MissingHost
-            | HostOriginErrorKind::MultipleHosts
-            | HostOriginErrorKind::MalformedHost
-            | HostOriginErrorKind::HostNotAllowed => "host",
-            HostOriginErrorKind::InvalidTarget => "target",
-            HostOriginErrorKind::MultipleOrigins
-            | HostOriginErrorKind::NullOrigin
-            | HostOriginErrorKind::OriginNotAllowed => "origin",
-        });
+    /// Counts an HTTP request that was refused.
+    pub(crate) fn count_refusal(&self, reason: RefusalReason) {
+        increment(&self.refusals, reason as usize);
     }
 
-    /// The doorkeeper let somebody wait outside.
-    pub(crate) fn count_auth_refusal(&self, refusal: &AuthError) {
-        self.count_refusal(match refusal {
-            AuthError::MissingToken => "no-token",
-            AuthError::Malformed => "malformed",
-            AuthError::Token(_) => "token",
-            AuthError::Proof(_) => "proof",
-            AuthError::InsufficientScope(_) => "scopes",
-            AuthError::IssuerUnavailable(_) => "issuer",
-        });
-    }
-
-    fn count_refusal(&self, label: &str) {
-        if let Some(index) = REFUSAL_REASONS.iter().position(|it| *it == label) {
-            increment(&self.refusals, index);
-        }
-    }
-
-    /// A call begins. It is counted when it ends, and as called off when it is dropped before.
+    /// Starts to measure a call. Dropping the timer before it is finished counts the call as cancelled.
     pub(crate) fn start_call(&self, server: &str) -> CallTimer {
-        let server_metrics = self.servers.borrow().get(server).cloned();
-        let server_metrics = server_metrics.unwrap_or_else(|| {
-            let mut created = Arc::default();
-            self.servers.send_modify(|servers| {
-                created = servers.entry(server.to_owned()).or_default().clone();
-            });
-            created
+        let known = self.servers.read(|servers| servers.get(server).cloned());
+        let server_metrics = known.unwrap_or_else(|| {
+            self.servers.update(|servers| servers.entry(server.to_owned()).or_default().clone())
         });
         server_metrics.in_flight.fetch_add(1, Ordering::Relaxed);
         CallTimer {
@@ -150,16 +156,16 @@ impl Metrics {
     }
 
     pub(crate) fn refusals(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        REFUSAL_REASONS.into_iter().zip(self.refusals.iter().map(load))
+        RefusalReason::ALL.into_iter().map(RefusalReason::label).zip(self.refusals.iter().map(load))
     }
 
     pub(crate) fn responses(&self) -> impl Iterator<Item = (&'static str, u64)> {
         STATUS_CLASSES.into_iter().zip(self.responses.iter().map(load))
     }
 
-    /// Every server that was called so far.
+    /// The counters of every server that was called since the start.
     pub(crate) fn servers(&self) -> BTreeMap<String, Arc<ServerMetrics>> {
-        self.servers.borrow().clone()
+        self.servers.read(BTreeMap::clone)
     }
 }
 
@@ -180,7 +186,7 @@ impl ServerMetrics {
         CallOutcome::ALL.into_iter().map(CallOutcome::id).zip(self.outcomes.iter().map(load))
     }
 
-    /// How many calls took at most so long, for every bound and without one.
+    /// The number of calls up to each bound, and the number of all calls.
     pub(crate) fn cumulative_buckets(&self) -> Vec<(&'static str, u64)> {
         let bounds = DURATION_BUCKETS.into_iter().map(|it| it.1).chain(["+Inf"]);
         let mut sum = 0;
@@ -191,13 +197,13 @@ impl ServerMetrics {
         bounds.zip(&self.buckets).map(&mut cumulative).collect()
     }
 
-    /// How long all calls together took, in seconds.
+    /// The sum of all durations, in seconds.
     pub(crate) fn total_seconds(&self) -> f64 {
         Duration::from_micros(load(&self.total_micros)).as_secs_f64()
     }
 }
 
-/// A call that is being measured.
+/// Measures a call.
 #[derive(Debug)]
 pub(crate) struct CallTimer {
     server: Arc<ServerMetrics>,
@@ -206,7 +212,7 @@ pub(crate) struct CallTimer {
 }
 
 impl CallTimer {
-    /// It is over.
+    /// Counts the call with this outcome.
     pub(crate) fn finish(mut self, ended: CallOutcome) {
         self.outcome = ended;
     }
@@ -219,7 +225,7 @@ impl Drop for CallTimer {
     }
 }
 
-/// A number that is one more for as long as this lives.
+/// Increments a gauge until it is dropped.
 #[derive(Debug)]
 pub(crate) struct GaugeGuard<'a>(&'a AtomicU64);
 
@@ -233,6 +239,36 @@ impl<'a> GaugeGuard<'a> {
 impl Drop for GaugeGuard<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The place of a method's counter in [`COUNTED_METHODS`].
+fn method_index(method: &Method) -> usize {
+    match method {
+        Method::ToolsCall => 0,
+        Method::ToolsList => 1,
+        Method::ResourcesRead => 2,
+        Method::ResourcesList => 3,
+        Method::ResourceTemplatesList => 4,
+        Method::PromptsGet => 5,
+        Method::PromptsList => 6,
+        Method::Complete => 7,
+        Method::SetLogLevel => 8,
+        Method::SkillsList => 9,
+        Method::SkillsGet => 10,
+        Method::TasksGet => 11,
+        Method::TasksUpdate => 12,
+        Method::TasksCancel => 13,
+        Method::TasksResult => 14,
+        Method::TasksList => 15,
+        Method::Initialize
+        | Method::Ping
+        | Method::Discover
+        | Method::ResourceDirectoryRead
+        | Method::ResourcesSubscribe
+        | Method::ResourcesUnsubscribe
+        | Method::SubscriptionsListen
+        | Method::Other(_) => COUNTED_METHODS.len() - 1,
     }
 }
 
@@ -251,7 +287,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_is_counted_once_and_a_dropped_one_as_called_off() {
+    fn a_call_is_counted_once_and_a_dropped_one_as_cancelled() {
         let metrics = Metrics::default();
         metrics.start_call("s").finish(CallOutcome::Denied);
         drop(metrics.start_call("s"));
@@ -265,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_are_sorted_into_ranges_that_include_the_smaller_ones() {
+    fn duration_buckets_are_cumulative() {
         let server_metrics = ServerMetrics::default();
         for millis in [5, 6, 700_000] {
             server_metrics.record(CallOutcome::Succeeded, Duration::from_millis(millis));
@@ -277,11 +313,23 @@ mod tests {
     }
 
     #[test]
-    fn a_method_that_nobody_knows_is_one_of_the_others() {
+    fn each_counted_method_has_the_counter_of_its_label_and_all_others_share_one() {
         let metrics = Metrics::default();
-        metrics.count_request("tools/call");
-        metrics.count_request("whatever/the/client/likes");
-        let counted: Vec<_> = metrics.methods().filter(|it| it.1 > 0).collect();
-        assert_eq!(counted, [("tools/call", 1), ("other", 1)]);
+        for label in COUNTED_METHODS {
+            metrics.count_request(&Method::parse(label.into()));
+        }
+        assert!(metrics.methods().all(|it| it.1 == 1));
+        metrics.count_request(&Method::Other("not/a/method".into()));
+        assert_eq!(metrics.methods().last(), Some(("other", 2)));
+    }
+
+    #[test]
+    fn a_refusal_is_counted_under_its_reason() {
+        let metrics = Metrics::default();
+        for reason in RefusalReason::ALL {
+            metrics.count_refusal(reason);
+            let counted = metrics.refusals().find(|it| it.0 == reason.label());
+            assert_eq!(counted, Some((reason.label(), 1)));
+        }
     }
 }

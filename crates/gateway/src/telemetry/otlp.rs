@@ -1,5 +1,5 @@
-//! Sends spans to a collector, many at a time, as OTLP over HTTP in its JSON form. What the collector does not take is
-//! counted and forgotten: nobody's request waits for it.
+//! Exports spans to a collector in batches, as OTLP over HTTP with JSON. Spans that the collector does not accept are
+//! dropped and counted; requests never wait for the export.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,34 +17,34 @@ use url::Url;
 use crate::telemetry::spans::{Sampler, Span, SpanKind, SpanRecorder, Tracer};
 use crate::telemetry::trace_context::hex;
 
-/// How many spans may wait to be sent, and how many are sent at once.
+/// The capacity of the span queue, and the largest batch.
 const QUEUE_CAPACITY: usize = 2048;
 const MAX_BATCH: usize = 512;
-/// How often it is tried, and how long is waited in between.
+/// The number of attempts to send a batch, and the delay between them.
 const MAX_ATTEMPTS: u32 = 3;
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// Where traces go.
+/// Where and how to export spans.
 pub struct TraceExport {
-    /// The way out.
+    /// Sends the HTTP requests.
     pub fetch: Arc<dyn Fetch>,
-    /// The collector.
+    /// The collector's URL.
     pub endpoint: Url,
-    /// What it wants to be shown. May hold secrets.
+    /// Headers for the collector. May hold secrets.
     pub headers: HeaderMap,
-    /// What is said of this program, by OpenTelemetry's names.
+    /// The attributes of this program, by OpenTelemetry's names.
     pub resource: Vec<(String, String)>,
-    /// Which requests are told of.
+    /// Decides which traces are recorded.
     pub sampler: Sampler,
-    /// How long spans are gathered before they are sent.
+    /// How long to collect spans before a batch is sent.
     pub batch_delay: Duration,
 }
 
 impl TraceExport {
-    /// How long spans are gathered, unless told otherwise.
+    /// The default of [`TraceExport::batch_delay`].
     pub const DEFAULT_BATCH_DELAY: Duration = Duration::from_secs(5);
 
-    /// Headers of these names and values, none of which is ever printed. None where one cannot be a header.
+    /// Headers with values that are never printed. None if a name or value is not valid.
     pub fn headers(pairs: Vec<(String, String)>) -> Option<HeaderMap> {
         let header = |(name, value): (String, String)| {
             let name = HeaderName::try_from(name).ok()?;
@@ -66,7 +66,7 @@ impl fmt::Debug for TraceExport {
 }
 
 impl Tracer {
-    /// Tells a collector, and the work of sending. That ends when the last clone is dropped and all is sent.
+    /// A tracer, and the future that exports its spans. It ends when the last clone is dropped and all spans are sent.
     pub fn with_export(export: TraceExport) -> (Tracer, impl Future<Output = ()> + Send + 'static) {
         let (sender, spans) = mpsc::channel(QUEUE_CAPACITY);
         let dropped = Arc::new(AtomicU64::new(0));
@@ -101,7 +101,7 @@ impl TraceExport {
             url: self.endpoint.clone(),
             headers,
             body: body.into(),
-            // Whoever runs the gateway named it.
+            // The administrator configured the endpoint.
             allowed: AllowedAddresses::Any,
         };
         for attempt in 1..=MAX_ATTEMPTS {
@@ -116,7 +116,7 @@ impl TraceExport {
     }
 }
 
-/// Spans as OTLP writes them in JSON: ids in hexadecimal digits, large numbers as texts.
+/// Spans as OTLP JSON: ids in hexadecimal, 64-bit numbers as strings.
 fn to_otlp(batch: &[Box<Span>], resource: &[(String, String)]) -> Json {
     let attributes: Vec<Json> =
         resource.iter().map(|(name, value)| attribute(name, value)).collect();
@@ -165,7 +165,7 @@ mod tests {
     use crate::telemetry::trace_context::TraceContext;
 
     #[test]
-    fn a_span_is_written_as_the_protocol_wants_it() {
+    fn a_span_is_encoded_as_otlp_json() {
         let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa00b90277-01";
         let parent = TraceContext::parse(parent).expect("it is good");
         let it = Span {

@@ -1,8 +1,8 @@
-//! What the system says about this process. Only Linux says it in files; elsewhere there is nothing.
+//! Statistics of this process from `/proc`. On systems other than Linux all values are missing.
 
 use std::fs;
 
-/// This process.
+/// The statistics of this process.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct ProcessStats {
     pub(crate) cpu_seconds: Option<f64>,
@@ -13,18 +13,18 @@ pub(crate) struct ProcessStats {
 }
 
 impl ProcessStats {
-    /// As it is now.
+    /// Reads the current values.
     pub(crate) fn current() -> ProcessStats {
         let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
         let files = fs::read_dir("/proc/self/fd").ok();
         ProcessStats {
-            // One of them is the folder that is being read.
+            // One of them is the open directory itself.
             open_files: files.map(|it| (it.count() as u64).saturating_sub(1)),
             ..ProcessStats::parse_stat(&stat, rustix::param::clock_ticks_per_second(), page_size())
         }
     }
 
-    /// Reads the line; its second field is a name in parentheses that may hold anything.
+    /// Parses `/proc/self/stat`. Its second field is a name in parentheses, which may contain any character.
     fn parse_stat(stat: &str, ticks: u64, page: u64) -> ProcessStats {
         let after_name = stat.rsplit_once(')').map(|it| it.1).unwrap_or_default();
         let fields: Vec<&str> = after_name.split_whitespace().collect();
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_with_parentheses_shifts_no_field() {
+    fn a_name_with_parentheses_does_not_shift_fields() {
         let stat = "12 (a) b) S 1 12 12 0 -1 0 10 0 0 0 150 50 0 0 20 0 7 0 99 4096 3 18446744073709551615";
         let stats = ProcessStats::parse_stat(stat, 100, 4096);
         let expected = ProcessStats {

@@ -1,22 +1,58 @@
-//! The numbers as Prometheus reads them, in its own format or in OpenMetrics'. Labels are ours alone: names of servers
-//! that are configured and words of this program, never what a client sent.
+//! Renders the metrics page, in Prometheus' text format or in OpenMetrics. Labels are names of configured servers and
+//! words of this program, never text that a client sent.
 
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
 
 use http::HeaderMap;
 use http::header::ACCEPT;
+use switchboard::connection::Status;
 use switchboard::host::Snapshot;
 
-use crate::gateway::Gateway;
-use crate::relay;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::process::ProcessStats;
 
-/// The words for the states of a server.
-const SERVER_STATES: [&str; 5] = ["pending", "connected", "failed", "needs-auth", "disabled"];
+/// The state of a server's connection, as the `state` label has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ServerState {
+    Pending,
+    Connected,
+    Failed,
+    NeedsAuth,
+    Disabled,
+}
 
-/// How a page is written.
+impl ServerState {
+    const ALL: [ServerState; 5] = [
+        ServerState::Pending,
+        ServerState::Connected,
+        ServerState::Failed,
+        ServerState::NeedsAuth,
+        ServerState::Disabled,
+    ];
+
+    fn of(status: &Status) -> ServerState {
+        match status {
+            Status::Pending { .. } => ServerState::Pending,
+            Status::Connected => ServerState::Connected,
+            Status::Failed(_) => ServerState::Failed,
+            Status::NeedsAuth(_) => ServerState::NeedsAuth,
+            Status::Disabled => ServerState::Disabled,
+        }
+    }
+
+    fn label(self) -> &'static str {
+        match self {
+            ServerState::Pending => "pending",
+            ServerState::Connected => "connected",
+            ServerState::Failed => "failed",
+            ServerState::NeedsAuth => "needs-auth",
+            ServerState::Disabled => "disabled",
+        }
+    }
+}
+
+/// The text format of the page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
     Prometheus,
@@ -24,7 +60,7 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// What a reader wants.
+    /// The format that the `Accept` header asks for.
     pub(crate) fn from_accept(headers: &HeaderMap) -> Format {
         let accepted = headers.get_all(ACCEPT).iter().filter_map(|it| it.to_str().ok());
         let is_open = accepted.flat_map(|it| it.split(',')).any(|it| {
@@ -42,24 +78,33 @@ impl Format {
     }
 }
 
-impl Gateway {
-    /// The page, now.
-    pub(crate) fn metrics_page(&self, format: Format) -> String {
-        let mut page = MetricsPage { text: String::with_capacity(8 * 1024), format };
-        let relay = &self.relay;
-        page.gauge("switchboard_build_info", "The version of this program.");
-        page.sample("switchboard_build_info", &[("version", relay::VERSION)], 1.0);
-        page.traffic(&relay.metrics);
-        page.gauge("switchboard_parked_calls", "Calls that wait for their client's answers.");
-        page.sample("switchboard_parked_calls", &[], self.suspended.count() as f64);
-        page.calls(&relay.metrics);
-        page.servers(&relay.host.snapshot());
-        let dropped = relay.tracer.dropped();
-        page.counter("switchboard_trace_spans_dropped", "Spans that could not be exported.");
-        page.sample("switchboard_trace_spans_dropped_total", &[], dropped as f64);
-        page.process(ProcessStats::current());
-        page.into_text()
-    }
+/// The values that a page shows.
+#[derive(Debug)]
+pub(crate) struct Scrape<'a> {
+    /// The version of the gateway.
+    pub(crate) version: &'a str,
+    pub(crate) metrics: &'a Metrics,
+    pub(crate) snapshot: &'a Snapshot,
+    /// Requests that wait for input from their client.
+    pub(crate) suspended_requests: usize,
+    /// Spans that could not be exported.
+    pub(crate) dropped_spans: u64,
+}
+
+/// Renders the page. Reads the numbers of this process from the system.
+pub(crate) fn page(format: Format, scrape: &Scrape<'_>) -> String {
+    let mut page = MetricsPage { text: String::with_capacity(8 * 1024), format };
+    page.gauge("switchboard_build_info", "The version of this program.");
+    page.sample("switchboard_build_info", &[("version", scrape.version)], 1.0);
+    page.traffic(scrape.metrics);
+    page.gauge("switchboard_parked_calls", "Calls that wait for input from their client.");
+    page.sample("switchboard_parked_calls", &[], scrape.suspended_requests as f64);
+    page.calls(scrape.metrics);
+    page.servers(scrape.snapshot);
+    page.counter("switchboard_trace_spans_dropped", "Spans that could not be exported.");
+    page.sample("switchboard_trace_spans_dropped_total", &[], scrape.dropped_spans as f64);
+    page.process(ProcessStats::current());
+    page.into_text()
 }
 
 struct MetricsPage {
@@ -70,19 +115,19 @@ struct MetricsPage {
 impl MetricsPage {
     fn traffic(&mut self, metrics: &Metrics) {
         let count = |it: &std::sync::atomic::AtomicU64| it.load(Ordering::Relaxed) as f64;
-        self.gauge("switchboard_sessions", "Sessions of legacy clients that are open.");
+        self.gauge("switchboard_sessions", "Open sessions of legacy clients.");
         self.sample("switchboard_sessions", &[], count(&metrics.sessions));
-        self.gauge("switchboard_connections", "HTTP connections that are open.");
+        self.gauge("switchboard_connections", "Open HTTP connections.");
         self.sample("switchboard_connections", &[], count(&metrics.connections));
-        self.counter("switchboard_requests", "Requests of the protocol, by method.");
+        self.counter("switchboard_requests", "MCP requests, by method.");
         for (method, number) in metrics.methods() {
             self.sample("switchboard_requests_total", &[("method", method)], number as f64);
         }
-        self.counter("switchboard_http_responses", "HTTP responses, by class of status.");
+        self.counter("switchboard_http_responses", "HTTP responses, by status class.");
         for (class, number) in metrics.responses() {
             self.sample("switchboard_http_responses_total", &[("status", class)], number as f64);
         }
-        self.counter("switchboard_refused", "HTTP requests that were turned away, by reason.");
+        self.counter("switchboard_refused", "Refused HTTP requests, by reason.");
         for (reason, number) in metrics.refusals() {
             self.sample("switchboard_refused_total", &[("reason", reason)], number as f64);
         }
@@ -90,20 +135,24 @@ impl MetricsPage {
 
     fn calls(&mut self, metrics: &Metrics) {
         let servers = metrics.servers();
-        self.counter("switchboard_tool_calls", "Tool calls that are over, by how they ended.");
+        self.counter("switchboard_tool_calls", "Finished tool calls, by outcome.");
         for (server, server_metrics) in &servers {
             for (outcome, number) in server_metrics.outcomes() {
                 let labels = [("server", server.as_str()), ("outcome", outcome)];
                 self.sample("switchboard_tool_calls_total", &labels, number as f64);
             }
         }
-        self.gauge("switchboard_tool_calls_in_flight", "Tool calls that are under way.");
+        self.gauge("switchboard_tool_calls_in_flight", "Tool calls in flight.");
         for (server, server_metrics) in &servers {
             let number = server_metrics.in_flight.load(Ordering::Relaxed) as f64;
             self.sample("switchboard_tool_calls_in_flight", &[("server", server)], number);
         }
         let name = "switchboard_tool_call_duration_seconds";
-        self.family(name, "histogram", "How long tool calls took, with the wait for leave.");
+        self.family(
+            name,
+            "histogram",
+            "Duration of tool calls, including the wait for permission.",
+        );
         for (server, server_metrics) in &servers {
             let buckets = server_metrics.cumulative_buckets();
             for (bound, number) in &buckets {
@@ -123,58 +172,59 @@ impl MetricsPage {
     fn servers(&mut self, snapshot: &Snapshot) {
         self.gauge("switchboard_server_up", "Is the server connected?");
         for (server, view) in &snapshot.servers {
-            let is_up = view.status.id() == "connected";
+            let is_up = matches!(view.status, Status::Connected);
             self.sample("switchboard_server_up", &[("server", server)], f64::from(is_up));
         }
-        self.gauge("switchboard_server_state", "The state that a server's connection is in.");
+        self.gauge("switchboard_server_state", "The state of a server's connection.");
         for (server, view) in &snapshot.servers {
-            for state in SERVER_STATES {
-                let is_current = f64::from(view.status.id() == state);
-                let labels = [("server", server.as_str()), ("state", state)];
-                self.sample("switchboard_server_state", &labels, is_current);
+            let current = ServerState::of(&view.status);
+            for state in ServerState::ALL {
+                let labels = [("server", server.as_str()), ("state", state.label())];
+                let value = f64::from(state == current);
+                self.sample("switchboard_server_state", &labels, value);
             }
         }
     }
 
     fn process(&mut self, process: ProcessStats) {
         if let Some(seconds) = process.cpu_seconds {
-            self.counter("process_cpu_seconds", "Time that the processor worked for us.");
+            self.counter("process_cpu_seconds", "CPU time, user and system.");
             self.sample("process_cpu_seconds_total", &[], seconds);
         }
         let gauges = [
-            ("process_resident_memory_bytes", "Memory that is in use.", process.resident_bytes),
-            ("process_virtual_memory_bytes", "Memory that is reserved.", process.virtual_bytes),
-            ("process_open_fds", "Files and connections that are open.", process.open_files),
+            ("process_resident_memory_bytes", "Resident memory.", process.resident_bytes),
+            ("process_virtual_memory_bytes", "Virtual memory.", process.virtual_bytes),
+            ("process_open_fds", "Open file descriptors.", process.open_files),
             ("process_threads", "Threads.", process.threads),
         ];
-        for (name, about, value) in gauges {
+        for (name, help, value) in gauges {
             if let Some(value) = value {
-                self.gauge(name, about);
+                self.gauge(name, help);
                 self.sample(name, &[], value as f64);
             }
         }
     }
 
-    fn gauge(&mut self, name: &str, about: &str) {
-        self.family(name, "gauge", about);
+    fn gauge(&mut self, name: &str, help: &str) {
+        self.family(name, "gauge", help);
     }
 
-    /// A counter by its name without `_total`, which belongs to the family in one of the formats only.
-    fn counter(&mut self, name: &str, about: &str) {
+    /// Starts a counter. `name` lacks `_total`, which only Prometheus' format includes in the family's name.
+    fn counter(&mut self, name: &str, help: &str) {
         match self.format {
-            Format::Prometheus => self.family(&format!("{name}_total"), "counter", about),
-            Format::OpenMetrics => self.family(name, "counter", about),
+            Format::Prometheus => self.family(&format!("{name}_total"), "counter", help),
+            Format::OpenMetrics => self.family(name, "counter", help),
         }
     }
 
-    fn family(&mut self, name: &str, kind: &str, about: &str) {
-        let _infallible = writeln!(self.text, "# HELP {name} {about}\n# TYPE {name} {kind}");
+    fn family(&mut self, name: &str, kind: &str, help: &str) {
+        let _infallible = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
     }
 
     fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: f64) {
         self.text.push_str(name);
-        for (place, (label, text)) in labels.iter().enumerate() {
-            self.text.push(if place == 0 { '{' } else { ',' });
+        for (index, (label, text)) in labels.iter().enumerate() {
+            self.text.push(if index == 0 { '{' } else { ',' });
             let _infallible = write!(self.text, "{label}=\"{}\"", escaped(text));
         }
         if !labels.is_empty() {
@@ -191,7 +241,7 @@ impl MetricsPage {
     }
 }
 
-/// A label's value as both formats want it.
+/// Escapes a label's value, as both formats require.
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
@@ -201,7 +251,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_label_cannot_end_its_line() {
+    fn a_label_value_cannot_end_its_line() {
         let mut page = MetricsPage { text: String::new(), format: Format::Prometheus };
         page.sample("a", &[("server", "x\"} 1\n\\evil"), ("b", "c")], 2.5);
         assert_eq!(page.text, "a{server=\"x\\\"} 1\\n\\\\evil\",b=\"c\"} 2.5\n");
@@ -219,14 +269,14 @@ mod tests {
     }
 
     #[test]
-    fn the_format_is_the_readers_choice() {
-        let wanted = |text: &'static str| {
+    fn the_accept_header_chooses_the_format() {
+        let format = |text: &'static str| {
             let mut headers = HeaderMap::new();
             headers.insert(ACCEPT, http::HeaderValue::from_static(text));
             Format::from_accept(&headers)
         };
         let prometheus = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;q=0.3";
-        assert_eq!(wanted(prometheus), Format::OpenMetrics);
-        assert_eq!(wanted("text/plain, */*"), Format::Prometheus);
+        assert_eq!(format(prometheus), Format::OpenMetrics);
+        assert_eq!(format("text/plain, */*"), Format::Prometheus);
     }
 }

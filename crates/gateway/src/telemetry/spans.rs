@@ -1,5 +1,5 @@
-//! What is told of requests to whoever collects traces: a span for each request, and one for each time that a server is
-//! asked. Where nobody collects them nothing is made. `span_export` sends them.
+//! Spans of client requests, and of the requests to servers that they cause. A disabled tracer creates nothing.
+//! `otlp` exports the spans.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,27 +9,27 @@ use std::time::{Duration, Instant, SystemTime};
 use switchboard_wire::jsonrpc::message::RpcError;
 use tokio::sync::mpsc;
 
-use crate::relay::InboundRequest;
+use crate::method::Method;
 use crate::telemetry::trace_context::TraceContext;
 
-/// The longest text that is told, in characters.
+/// The longest text of an attribute, in characters.
 const MAX_TEXT_CHARS: usize = 200;
 
-/// Which requests are told of.
+/// Decides which traces are recorded.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sampler {
-    /// The share of traces, from 0 to 1.
+    /// The ratio of traces to record, from 0 to 1.
     pub ratio: f64,
-    /// Who decides about traces that begin elsewhere.
+    /// How to decide on traces that a client started.
     pub remote_parent: ParentSampling,
 }
 
-/// Who decides about traces that begin elsewhere.
+/// How to decide on traces that a client started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ParentSampling {
-    /// Whoever began them.
+    /// As the client decided (the `sampled` flag).
     Inherit,
-    /// The share, as for our own.
+    /// By the ratio, like traces that start here.
     Ratio,
 }
 
@@ -40,7 +40,7 @@ impl Default for Sampler {
 }
 
 impl Sampler {
-    /// Every sampler decides the same about the same trace, so that shares of several programs meet.
+    /// Decides by the trace id, so that programs with the same ratio record the same traces.
     fn samples(&self, parent: Option<&TraceContext>, trace: &[u8; 16]) -> bool {
         if let (Some(parent), ParentSampling::Inherit) = (parent, self.remote_parent) {
             return parent.is_sampled;
@@ -51,7 +51,7 @@ impl Sampler {
     }
 }
 
-/// Tells of requests. Clones are the same one.
+/// Records spans. Clones share the recorder.
 #[derive(Debug, Clone, Default)]
 pub struct Tracer(Option<Arc<SpanRecorder>>);
 
@@ -62,7 +62,7 @@ pub(crate) struct SpanRecorder {
     pub(crate) dropped: Arc<AtomicU64>,
 }
 
-/// Something that took some time.
+/// A finished span, or one that is being recorded.
 #[derive(Debug, Clone)]
 pub(crate) struct Span {
     pub(crate) context: TraceContext,
@@ -75,7 +75,7 @@ pub(crate) struct Span {
     pub(crate) error: Option<String>,
 }
 
-/// Which side of a request it is.
+/// The side of the request that a span describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SpanKind {
     Server,
@@ -83,7 +83,7 @@ pub(crate) enum SpanKind {
 }
 
 impl Tracer {
-    /// Tells nobody.
+    /// A tracer that records nothing.
     pub fn disabled() -> Tracer {
         Tracer(None)
     }
@@ -92,62 +92,74 @@ impl Tracer {
         Tracer(Some(Arc::new(recorder)))
     }
 
-    /// How many spans were lost because nobody took them in time.
+    /// The number of spans that could not be exported.
     pub(crate) fn dropped(&self) -> u64 {
         self.0.as_ref().map_or(0, |it| it.dropped.load(Ordering::Relaxed))
     }
 
-    /// A request of a client.
-    pub(crate) fn start_request(&self, request: &InboundRequest) -> ActiveSpan {
-        let Some(recorder) = &self.0 else { return ActiveSpan(None) };
-        let target = match &*request.method {
-            "tools/call" | "prompts/get" => {
-                request.params.get_string("name").map(|it| truncated(&it))
-            }
-            _ => None,
-        };
-        let name = match &target {
-            Some(target) => format!("{} {target}", truncated(&request.method)),
-            None => truncated(&request.method),
-        };
-        let mut span = start_span(recorder, SpanKind::Server, name, request.origin.parent.as_ref());
-        span.set_attribute("mcp.method.name", || truncated(&request.method));
-        span.set_attribute("jsonrpc.request.id", || request.origin.id_text());
-        if let Some(session) = request.client.session_digest() {
-            span.set_attribute("mcp.session.id", || session.to_string());
-        }
-        span.set_target(&request.method, target.as_deref());
-        span
-    }
-
-    /// A server is asked, for a client.
-    pub(crate) fn start_upstream(&self, request: &InboundRequest, server: &str) -> ActiveSpan {
-        let Some(recorder) = &self.0 else { return ActiveSpan(None) };
-        let mut span = start_span(
-            recorder,
-            SpanKind::Client,
-            truncated(&request.method),
-            request.origin.span.as_ref(),
-        );
-        span.set_attribute("mcp.method.name", || truncated(&request.method));
-        span.set_attribute("switchboard.server", || truncated(server));
-        span
-    }
-
-    /// A server is asked to run a tool, which it calls so.
-    pub(crate) fn start_upstream_call(
+    /// Starts the span of a client's request. The attributes are only built where the tracer is enabled.
+    pub(crate) fn start_request<'a>(
         &self,
-        request: &InboundRequest,
-        server: &str,
-        tool: &str,
+        attributes: impl FnOnce() -> RequestAttributes<'a>,
     ) -> ActiveSpan {
-        let mut span = self.start_upstream(request, server);
-        if let Some(recording) = &mut span.0 {
-            recording.span.name = format!("{} {}", truncated(&request.method), truncated(tool));
+        let Some(recorder) = &self.0 else { return ActiveSpan(None) };
+        let RequestAttributes { method, target, id, session, parent } = attributes();
+        let method_name = truncated(method.as_str());
+        let target = target.map(|it| truncated(&it));
+        let name = match &target {
+            Some(target) => format!("{method_name} {target}"),
+            None => method_name.clone(),
+        };
+        let mut span = start_span(recorder, SpanKind::Server, name, parent.as_ref());
+        span.set_attribute("mcp.method.name", || method_name);
+        span.set_attribute("jsonrpc.request.id", || id);
+        if let Some(session) = session {
+            span.set_attribute("mcp.session.id", || session.to_owned());
         }
-        span.set_target(&request.method, Some(tool));
+        span.set_target(method, target.as_deref());
         span
     }
+
+    /// Starts the span of a request to a server.
+    pub(crate) fn start_upstream(&self, attributes: &UpstreamAttributes<'_>) -> ActiveSpan {
+        let Some(recorder) = &self.0 else { return ActiveSpan(None) };
+        let UpstreamAttributes { method, server, tool, parent } = attributes;
+        let method_name = truncated(method.as_str());
+        let name = match tool {
+            Some(tool) => format!("{method_name} {}", truncated(tool)),
+            None => method_name.clone(),
+        };
+        let mut span = start_span(recorder, SpanKind::Client, name, parent.as_ref());
+        span.set_attribute("mcp.method.name", || method_name);
+        span.set_attribute("switchboard.server", || truncated(server));
+        span.set_target(method, *tool);
+        span
+    }
+}
+
+/// The attributes of a client's request.
+#[derive(Debug)]
+pub(crate) struct RequestAttributes<'a> {
+    pub(crate) method: &'a Method,
+    /// The name of the tool or prompt.
+    pub(crate) target: Option<String>,
+    /// The request's id.
+    pub(crate) id: String,
+    /// A digest of the session's id.
+    pub(crate) session: Option<&'a str>,
+    /// The client's span.
+    pub(crate) parent: Option<TraceContext>,
+}
+
+/// The attributes of a request to a server.
+#[derive(Debug)]
+pub(crate) struct UpstreamAttributes<'a> {
+    pub(crate) method: &'a Method,
+    pub(crate) server: &'a str,
+    /// The tool's name at the server.
+    pub(crate) tool: Option<&'a str>,
+    /// The span of the client's request.
+    pub(crate) parent: Option<TraceContext>,
 }
 
 fn start_span(
@@ -157,7 +169,7 @@ fn start_span(
     parent: Option<&TraceContext>,
 ) -> ActiveSpan {
     let context = parent.map_or_else(TraceContext::new_root, |it| it.child());
-    // A client span is told of where its request is.
+    // A client span is recorded if the span of its request is.
     let is_sampled_here = match (kind, parent) {
         (SpanKind::Client, Some(parent)) => parent.is_sampled,
         (SpanKind::Client, None) => false,
@@ -180,7 +192,7 @@ fn start_span(
     ActiveSpan(Some(Box::new(RecordingSpan { recorder, started, span })))
 }
 
-/// A span that is not over. It is told of when it is dropped: as called off, unless somebody said how it ended.
+/// A span that has not ended. Dropping it records it, as cancelled unless it was finished.
 pub(crate) struct ActiveSpan(Option<Box<RecordingSpan>>);
 
 struct RecordingSpan {
@@ -191,12 +203,12 @@ struct RecordingSpan {
 
 impl fmt::Debug for ActiveSpan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Underway({:?})", self.0.as_ref().map(|it| &it.span.name))
+        write!(f, "ActiveSpan({:?})", self.0.as_ref().map(|it| &it.span.name))
     }
 }
 
 impl ActiveSpan {
-    /// The place in the trace that what follows belongs to.
+    /// The context that child spans belong to.
     pub(crate) fn context(&self) -> Option<TraceContext> {
         self.0.as_ref().map(|it| it.span.context)
     }
@@ -207,25 +219,24 @@ impl ActiveSpan {
         }
     }
 
-    fn set_target(&mut self, method: &str, target: Option<&str>) {
+    fn set_target(&mut self, method: &Method, target: Option<&str>) {
         let Some(target) = target else { return };
-        match method {
-            "tools/call" => {
-                self.set_attribute("gen_ai.operation.name", || "execute_tool".to_owned());
-                self.set_attribute("gen_ai.tool.name", || truncated(target));
-            }
-            _ => self.set_attribute("gen_ai.prompt.name", || truncated(target)),
+        if *method == Method::ToolsCall {
+            self.set_attribute("gen_ai.operation.name", || "execute_tool".to_owned());
+            self.set_attribute("gen_ai.tool.name", || truncated(target));
+        } else {
+            self.set_attribute("gen_ai.prompt.name", || truncated(target));
         }
     }
 
-    /// It ended with an error of this kind, or well.
+    /// Ends the span with an error of this kind, or without one.
     pub(crate) fn finish(mut self, error: Option<&str>) {
         if let Some(recording) = &mut self.0 {
             recording.span.error = error.map(str::to_owned);
         }
     }
 
-    /// It ended with an answer.
+    /// Ends the span with the outcome of its request.
     pub(crate) fn finish_with<T>(mut self, outcome: &Result<T, RpcError>) {
         let code = outcome.as_ref().err().map(|it| it.code.to_string());
         if let Some(code) = &code {
@@ -255,7 +266,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_share_of_traces_is_taken_and_those_from_elsewhere_are_followed() {
+    fn the_ratio_decides_on_own_traces_and_the_parent_on_others() {
         let half = Sampler { ratio: 0.5, ..Sampler::default() };
         let low = [0; 16];
         let high = [0xff; 16];

@@ -1,5 +1,5 @@
-//! The trace that a request belongs to, as the W3C writes it (Trace Context, `traceparent`). In requests it stands in
-//! `_meta`; over HTTP it may stand in headers instead.
+//! The trace context of a request (W3C Trace Context, `traceparent`). Requests carry it in `_meta`; over HTTP it may be
+//! in headers instead.
 
 use std::fmt;
 
@@ -8,12 +8,12 @@ use http::HeaderMap;
 use switchboard_wire::jsonrpc::message::Payload;
 use switchboard_wire::protocol::request_meta::RequestMeta;
 
-/// The member, and the header, that names the trace.
+/// The name of the member and of the header.
 pub(crate) const TRACEPARENT: &str = "traceparent";
-/// What goes along with it, and the most of each in bytes.
+/// Further members to propagate, and the longest value of each in bytes.
 const PROPAGATED: [(&str, usize); 2] = [("tracestate", 512), ("baggage", 8192)];
 
-/// A place in a trace.
+/// A span in a trace.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TraceContext {
     pub(crate) trace: [u8; 16],
@@ -28,17 +28,17 @@ impl fmt::Debug for TraceContext {
 }
 
 impl TraceContext {
-    /// The beginning of a trace.
+    /// The root of a new trace.
     pub(crate) fn new_root() -> TraceContext {
         TraceContext { trace: random(), span: random(), is_sampled: true }
     }
 
-    /// Another place in the same trace.
+    /// A new span in the same trace.
     pub(crate) fn child(self) -> TraceContext {
         TraceContext { span: random(), ..self }
     }
 
-    /// What a request says.
+    /// Reads the context of a request.
     pub(crate) fn from_meta(meta: &RequestMeta) -> Option<TraceContext> {
         if meta.other_members.is_empty() {
             return None;
@@ -46,7 +46,7 @@ impl TraceContext {
         TraceContext::parse(&meta.other_members.get_string(TRACEPARENT)?)
     }
 
-    /// Reads a `traceparent`. Later versions may have more behind what is known.
+    /// Parses a `traceparent`. Later versions may have further fields.
     pub(crate) fn parse(text: &str) -> Option<TraceContext> {
         let mut parts = text.split('-');
         let [version] = parse_hex(parts.next()?)?;
@@ -60,19 +60,19 @@ impl TraceContext {
         ((is_known || is_later) && is_nonzero).then_some(context)
     }
 
-    /// As a `traceparent`.
+    /// Formats a `traceparent`.
     pub(crate) fn to_traceparent(&self) -> String {
         let flags = u8::from(self.is_sampled);
         format!("00-{}-{}-{flags:02x}", hex(&self.trace), hex(&self.span))
     }
 
-    /// The trace in hexadecimal digits.
+    /// The trace id in hexadecimal.
     pub(crate) fn trace_id(&self) -> String {
         hex(&self.trace)
     }
 }
 
-/// Takes over what headers say, where the request itself says nothing.
+/// Copies the context from the headers, if the request itself has none.
 pub(crate) fn merge_headers(meta: &mut RequestMeta, headers: &HeaderMap) {
     let Some(parent) = headers.get(TRACEPARENT).and_then(|it| it.to_str().ok()) else { return };
     if meta.other_members.get(TRACEPARENT).is_some() || TraceContext::parse(parent).is_none() {
@@ -89,12 +89,12 @@ pub(crate) fn merge_headers(meta: &mut RequestMeta, headers: &HeaderMap) {
     }
 }
 
-/// A text as JSON.
+/// Encodes a JSON string.
 pub(crate) fn json_string(text: &str) -> Payload {
     Payload::from_json(serde_json::Value::from(text).to_string().into())
 }
 
-/// Bytes in hexadecimal digits.
+/// Encodes bytes in hexadecimal.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -124,7 +124,7 @@ mod tests {
     const GOOD: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa00b90277-01";
 
     #[test]
-    fn a_context_is_written_as_it_was_read() {
+    fn a_context_is_formatted_as_it_was_parsed() {
         let context = TraceContext::parse(GOOD).expect("it is good");
         assert_eq!(context.to_traceparent(), GOOD);
         let child = context.child();
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_standard_forbids_is_no_context() {
+    fn an_invalid_traceparent_is_ignored() {
         let of = |text: &str| TraceContext::parse(text).is_some();
         assert!(!of(&GOOD.to_uppercase()) && !of(&format!("{GOOD}-x")) && !of("") && !of("00"));
         assert!(!of(&GOOD.replace("00-4", "ff-4")));
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_count_where_the_request_says_nothing() {
+    fn headers_are_used_if_the_request_has_no_context() {
         let mut headers = HeaderMap::new();
         headers.insert(TRACEPARENT, http::HeaderValue::from_static(GOOD));
         headers.insert("tracestate", http::HeaderValue::from_static("a=b"));

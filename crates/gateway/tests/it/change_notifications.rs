@@ -1,4 +1,4 @@
-//! Changes are heard in the way of the client, whatever the way of the server: subscriptions, and lists.
+//! Notifications of changed resources and lists, for clients of either era with servers of either era.
 
 use serde_json::{Value as Json, json};
 
@@ -9,7 +9,7 @@ use crate::test_client::{ALL_KINDS, ClientKind, TestClient};
 const URI: &str = "scripted://resource/1";
 const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 
-/// Somebody who listens.
+/// A client that receives notifications.
 struct Listener {
     test_client: TestClient,
     stream: Option<RawResponse>,
@@ -59,7 +59,7 @@ impl Listener {
         }
     }
 
-    /// Waits for one notification, past others of its kind.
+    /// Waits for one notification, and skips others.
     async fn wait_for(&mut self, method: &str) -> Json {
         loop {
             let message = self.next().await;
@@ -71,7 +71,7 @@ impl Listener {
 }
 
 #[tokio::test]
-async fn a_resource_that_changes_is_told_to_every_client_of_every_server() {
+async fn every_subscribed_client_is_notified_of_a_changed_resource() {
     for server in SERVERS {
         let upstreams = ServerMatrix::start();
         let mut fixture = upstreams.gateway(&[server], FixtureOptions::default()).await;
@@ -89,7 +89,7 @@ async fn a_resource_that_changes_is_told_to_every_client_of_every_server() {
                 assert_eq!(params["_meta"][SUBSCRIPTION], listener.id);
             }
         }
-        // Who leaves does not end it for the others.
+        // The end of one subscription does not end the others.
         let mut last = listeners.pop().expect("four");
         for listener in &mut listeners {
             if listener.test_client.kind == ClientKind::LegacyInMemory {
@@ -108,7 +108,7 @@ async fn a_resource_that_changes_is_told_to_every_client_of_every_server() {
 }
 
 #[tokio::test]
-async fn a_list_that_changes_is_told_to_every_client_and_listed_anew() {
+async fn every_client_is_notified_of_a_changed_list_and_gets_the_new_one() {
     for server in SERVERS {
         let upstreams = ServerMatrix::start();
         let mut fixture = upstreams.gateway(&[server], FixtureOptions::default()).await;
@@ -132,7 +132,7 @@ async fn a_list_that_changes_is_told_to_every_client_and_listed_anew() {
 }
 
 #[tokio::test]
-async fn who_listens_to_nothing_that_there_is_hears_so() {
+async fn listening_to_nothing_is_acknowledged_as_such() {
     let upstreams = ServerMatrix::start();
     let mut fixture = upstreams.gateway(&["ms"], FixtureOptions::default()).await;
     let mut test_client = TestClient::connect(&mut fixture, ClientKind::ModernHttp, 0).await;

@@ -1,12 +1,12 @@
-//! Clients of either era before servers of either era: questions reach the client, answers the server, and what is said
-//! on the way the request that it belongs to.
+//! Clients of either era with servers of either era: requests of servers reach the client, responses reach the server,
+//! and notifications reach the request that they belong to.
 
 use serde_json::{Value as Json, json};
 
 use crate::gateway_fixture::{FixtureOptions, GatewayFixture, SERVERS, ServerMatrix, TEST_TIMEOUT};
 use crate::test_client::{ALL_KINDS, ClientKind, TestClient, answer_as};
 
-/// What a server got as answers, round by round.
+/// The responses that a server received, round by round.
 fn rounds(kind: &str, rounds: usize, who: &str) -> Json {
     let asked = |method: &str, mode: &str| {
         answer_as(who)(&json!({"method": method, "params": {"mode": mode}}))
@@ -24,7 +24,7 @@ fn rounds(kind: &str, rounds: usize, who: &str) -> Json {
 }
 
 #[tokio::test]
-async fn every_question_of_every_server_is_answered_by_every_client() {
+async fn every_request_of_every_server_gets_the_clients_response() {
     let upstreams = ServerMatrix::start();
     let mut fixture = upstreams.gateway(&SERVERS, FixtureOptions::default()).await;
     for kind in ALL_KINDS {
@@ -53,7 +53,7 @@ async fn every_question_of_every_server_is_answered_by_every_client() {
 }
 
 #[tokio::test]
-async fn a_client_that_cannot_answer_is_not_asked_and_the_server_is_told() {
+async fn a_client_without_the_capability_gets_no_requests_and_the_server_gets_the_reason() {
     let upstreams = ServerMatrix::start();
     let mut fixture = upstreams.gateway(&["ls", "lh"], FixtureOptions::default()).await;
     for kind in ALL_KINDS {
@@ -72,7 +72,7 @@ async fn a_client_that_cannot_answer_is_not_asked_and_the_server_is_told() {
 }
 
 #[tokio::test]
-async fn a_hundred_questions_at_once_are_all_answered() {
+async fn a_hundred_concurrent_requests_to_a_client_all_get_a_response() {
     let upstreams = ServerMatrix::start();
     let mut fixture = upstreams.gateway(&["ls", "lh"], FixtureOptions::default()).await;
     for kind in ALL_KINDS {
@@ -81,7 +81,7 @@ async fn a_hundred_questions_at_once_are_all_answered() {
             let tool = format!("mcp__{server}__ask");
             let exchange = test_client.call(&tool, json!({"kind": "crowd"}), "ada").await;
             let got = &exchange.result()["structuredContent"];
-            // Some may be refused where there are too many, but none is left without an answer.
+            // Some may be refused because there are too many, but each gets a response.
             let count_of = |name: &str| got[name].as_u64().unwrap_or_default();
             assert_eq!(count_of("accept") + count_of("error"), 100, "{kind:?} {server} {got}");
             assert!(count_of("accept") >= 16, "{kind:?} {server} {got}");
@@ -91,7 +91,7 @@ async fn a_hundred_questions_at_once_are_all_answered() {
 }
 
 #[tokio::test]
-async fn progress_comes_under_the_clients_own_token_whatever_that_is() {
+async fn progress_has_the_clients_own_token_of_any_type() {
     let upstreams = ServerMatrix::start();
     let mut fixture = upstreams.gateway(&SERVERS, FixtureOptions::default()).await;
     for kind in ALL_KINDS {
@@ -115,7 +115,7 @@ async fn progress_comes_under_the_clients_own_token_whatever_that_is() {
 }
 
 #[tokio::test]
-async fn a_client_hears_the_logs_that_it_wants_from_servers_of_both_eras() {
+async fn a_client_gets_the_log_levels_it_asked_for_from_servers_of_both_eras() {
     let upstreams = ServerMatrix::start();
     let mut fixture = upstreams.gateway(&SERVERS, FixtureOptions::default()).await;
     for kind in ALL_KINDS {
@@ -164,7 +164,7 @@ async fn a_client_hears_the_logs_that_it_wants_from_servers_of_both_eras() {
     fixture.stop().await;
 }
 
-/// Lets a call begin, and calls it off in the way of its kind once the server works on it.
+/// Starts a call, and cancels it once the server has received it.
 async fn cancel_call(
     upstreams: &ServerMatrix,
     fixture: &mut GatewayFixture,
@@ -211,7 +211,7 @@ fn echo(server: &str, text: &str) -> Json {
 }
 
 #[tokio::test]
-async fn what_a_client_calls_off_is_called_off_at_the_server() {
+async fn a_cancelled_call_is_cancelled_at_the_server() {
     for kind in ALL_KINDS {
         let upstreams = ServerMatrix::start();
         let mut fixture = upstreams.gateway(&SERVERS, FixtureOptions::default()).await;
@@ -223,7 +223,7 @@ async fn what_a_client_calls_off_is_called_off_at_the_server() {
 }
 
 #[tokio::test]
-async fn a_client_that_hangs_up_leaves_no_call_behind() {
+async fn the_calls_of_a_client_that_disconnects_are_cancelled() {
     for kind in [ClientKind::LegacyInMemory, ClientKind::ModernInMemory] {
         let upstreams = ServerMatrix::start();
         let mut fixture = upstreams.gateway(&["ls", "mh"], FixtureOptions::default()).await;
@@ -241,7 +241,7 @@ async fn a_client_that_hangs_up_leaves_no_call_behind() {
 }
 
 #[tokio::test]
-async fn results_for_modern_clients_say_what_they_are_whatever_is_inside_of_them() {
+async fn results_for_modern_clients_have_a_result_type() {
     let script = testkit::Script::legacy().quirk(testkit::Quirk::HasSayTool);
     let entry = testkit::ScriptedProgram::config_entry(&script);
     let mut fixture = GatewayFixture::open(&[("s", entry)], FixtureOptions::default()).await;

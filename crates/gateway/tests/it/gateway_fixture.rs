@@ -1,4 +1,4 @@
-//! A gateway in a folder of its own: servers behind it, a door at a free port, and tokens for whoever may come in.
+//! A gateway in a temporary folder: servers behind it, an HTTP listener at a free port, and tokens for its clients.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -29,16 +29,16 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
-/// How long anything may take before a test gives up.
+/// The timeout of every wait.
 pub const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// How a gateway is set up.
+/// The options of a gateway.
 pub struct FixtureOptions {
     pub expose: ExposeOptions,
     pub rules: PermissionRules,
     pub max_request_bytes: usize,
     pub session_idle_timeout: Duration,
-    /// How many clients have tokens; without any everybody comes in.
+    /// The number of clients with tokens; 0 turns authentication off.
     pub clients: usize,
     /// Servers in this process.
     pub in_process: BTreeMap<String, InProcessServer>,
@@ -57,7 +57,7 @@ impl Default for FixtureOptions {
     }
 }
 
-/// A gateway with everything around it.
+/// A running gateway.
 pub struct GatewayFixture {
     pub host: Host,
     pub gateway: Gateway,
@@ -76,7 +76,7 @@ pub fn token(client: usize) -> String {
 }
 
 impl GatewayFixture {
-    /// A gateway before these servers, each a name and its entry, once they are connected.
+    /// A gateway with these servers (name and entry), once they are connected.
     pub async fn open(
         servers: &[(&str, String)],
         fixture_options: FixtureOptions,
@@ -85,7 +85,7 @@ impl GatewayFixture {
         GatewayFixture::open_in(folder, servers, fixture_options).await
     }
 
-    /// The same in a folder that is there.
+    /// The same in an existing folder.
     pub async fn open_in(
         folder: Arc<TempDir>,
         servers: &[(&str, String)],
@@ -97,7 +97,7 @@ impl GatewayFixture {
         options.in_process = fixture_options.in_process;
         let places = options.paths.clone();
         let (host, host_task) = Host::start(options).expect("a host can be started");
-        // Only the program itself may have servers inside of it.
+        // Only the program itself may run in-process servers.
         match has_in_process {
             true => host.apply(&loader::from_program("test", &servers_json(servers))).await,
             false => host.apply(&effective(servers)).await,
@@ -140,7 +140,7 @@ impl GatewayFixture {
         }
     }
 
-    /// The end of a link at whose other end the gateway serves this principal.
+    /// The client's end of a transport that the gateway serves for this principal.
     pub fn transport(&mut self, principal: &str) -> InMemoryTransport {
         let (client_end, server_end) = pair();
         let (gateway, principal) = (self.gateway.clone(), principal.to_owned());
@@ -150,7 +150,7 @@ impl GatewayFixture {
         client_end
     }
 
-    /// Ends everything; what does not end is a failure. Clients must have hung up.
+    /// Stops everything, and fails if something does not end. Clients must have disconnected.
     pub async fn stop(self) {
         let GatewayFixture {
             host,
@@ -222,10 +222,10 @@ pub fn remote(url: &str) -> String {
     format!(r#"{{"type": "http", "url": "{url}"}}"#)
 }
 
-/// The names of the servers of [`Quarter`].
+/// The names of the servers of [`ServerMatrix`].
 pub const SERVERS: [&str; 4] = ["ls", "lh", "ms", "mh"];
 
-/// Four servers: each era over each transport, and what each of them heard.
+/// Four servers, each era over each transport, with the messages that each received.
 pub struct ServerMatrix {
     pub folder: Arc<TempDir>,
     legacy: ScriptedServer,
@@ -241,7 +241,7 @@ impl ServerMatrix {
         ServerMatrix { folder, legacy, modern }
     }
 
-    /// The entry of one of them.
+    /// The entry of one server.
     pub fn entry(&self, server: &str) -> (String, String) {
         let script = |it: Script| {
             let journal = self.folder.path().join(server);
@@ -258,7 +258,7 @@ impl ServerMatrix {
         (server.to_owned(), entry)
     }
 
-    /// A gateway before these.
+    /// A gateway with these servers.
     pub async fn gateway(
         &self,
         servers: &[&str],
@@ -270,7 +270,7 @@ impl ServerMatrix {
         GatewayFixture::open_in(self.folder.clone(), &entries, fixture_options).await
     }
 
-    /// Every message that a server heard, in order.
+    /// All messages that a server received, in order.
     pub fn received(&self, server: &str) -> Vec<serde_json::Value> {
         let of = |served: &ScriptedServer| {
             served.requests().into_iter().filter_map(|it| it.body).collect()
@@ -282,7 +282,7 @@ impl ServerMatrix {
         }
     }
 
-    /// Waits until a server was told that nobody waits for a call of this tool any more.
+    /// Waits until a server was notified that a call of this tool is cancelled.
     pub async fn wait_cancelled(&self, server: &str, tool: &str) {
         let condition = || match server {
             // Over modern HTTP the connection ends.
@@ -302,14 +302,14 @@ impl ServerMatrix {
         wait_until(&format!("{server} is told that {tool} was cancelled"), condition).await;
     }
 
-    /// Waits until a server was asked to run this tool.
+    /// Waits until a server received a call of this tool.
     pub async fn wait_called(&self, server: &str, tool: &str) {
         let condition = || self.received(server).iter().any(|it| it["params"]["name"] == tool);
         wait_until(&format!("{server} is called"), condition).await;
     }
 }
 
-/// Waits until something is so that nobody tells of.
+/// Polls until the condition holds.
 pub async fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     let mut poll = interval(Duration::from_millis(5));
     poll.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -1,4 +1,4 @@
-//! Clients that mean harm or are broken, over real sockets: refused early and cheaply, and nobody else notices.
+//! Malicious and broken clients over real sockets: refused early and cheaply, without an effect on other clients.
 
 use std::time::Duration;
 
@@ -18,12 +18,12 @@ async fn fixture() -> (ServerMatrix, GatewayFixture, RawClient) {
     (upstreams, fixture, http)
 }
 
-/// A whole modern request.
+/// A complete modern request.
 fn list_request(test_client: &mut TestClient) -> Json {
     test_client.build_request("tools/list", json!({}))
 }
 
-/// Somebody else is served as if nothing were.
+/// Another client is served as usual.
 async fn check_alive(fixture: &mut GatewayFixture) {
     let mut other = TestClient::connect(fixture, ClientKind::ModernHttp, 1).await;
     let params = json!({"name": "mcp__ls__echo", "arguments": {"text": "alive"}});
@@ -33,7 +33,7 @@ async fn check_alive(fixture: &mut GatewayFixture) {
 }
 
 #[tokio::test]
-async fn pages_and_names_of_others_are_refused_before_anybody_asks_who_it_is() {
+async fn foreign_hosts_and_origins_are_refused_before_authentication() {
     let (upstreams, mut fixture, http) = fixture().await;
     let mut test_client = TestClient::connect(&mut fixture, ClientKind::ModernHttp, 0).await;
     let call = test_client.build_request(
@@ -90,12 +90,12 @@ async fn pages_and_names_of_others_are_refused_before_anybody_asks_who_it_is() {
         let reply = http.send(bad.as_bytes()).await;
         assert!([400, 403].contains(&reply.status), "{target}: {}", reply.status);
     }
-    // Without any token the answer is the same: nobody was asked for one.
+    // Without a token the response is the same: the check comes before authentication.
     let anonymous = RawClient { token: None, ..http.clone() };
     let bare = String::from_utf8(anonymous.post_bytes(&call)).expect("text");
     let reply = anonymous.send(bare.replace(&own, "Host: evil.example\r\n").as_bytes()).await;
     assert_eq!((reply.status, reply.header("www-authenticate")), (403, None));
-    // The same in absolute form, and from a page of this machine, is let in.
+    // The same in absolute form, and from a local page, is allowed.
     let good = whole
         .replace("POST /mcp HTTP/1.1", &format!("POST http://{}/mcp HTTP/1.1", fixture.address));
     assert_eq!(http.send(good.as_bytes()).await.status, 200);
@@ -107,7 +107,7 @@ async fn pages_and_names_of_others_are_refused_before_anybody_asks_who_it_is() {
 }
 
 #[tokio::test]
-async fn without_a_good_token_nobody_comes_in_anywhere() {
+async fn every_route_requires_a_valid_token() {
     let (upstreams, mut fixture, http) = fixture().await;
     let mut test_client = TestClient::connect(&mut fixture, ClientKind::LegacyHttp, 0).await;
     let session = test_client.http.session.clone();
@@ -138,7 +138,7 @@ async fn without_a_good_token_nobody_comes_in_anywhere() {
             assert!(challenge.starts_with("Bearer"), "{challenge}");
         }
     }
-    // Another's token is good, but not for this session.
+    // Another client's token is valid, but not for this session.
     let other = RawClient { token: Some(token(1)), session, ..http.clone() };
     assert_eq!(other.post(&request).await.status, 404);
     assert_eq!(other.open_stream(None).await.status, 404);
@@ -148,7 +148,7 @@ async fn without_a_good_token_nobody_comes_in_anywhere() {
         http.request_head("POST /mcp").replace("\r\nAuth", "\r\nAuthorization: Bearer x\r\nAuth");
     let reply = http.send(format!("{head}Content-Length: 0\r\n\r\n").as_bytes()).await;
     assert_eq!(reply.status, 400);
-    // A token in the address is none.
+    // A token in the URL does not count.
     let anonymous = RawClient { token: None, ..http.clone() };
     let head = anonymous.request_head(&format!("GET /mcp?access_token={}", token(0)));
     assert_eq!(anonymous.send(format!("{head}\r\n").as_bytes()).await.status, 401);
@@ -158,7 +158,7 @@ async fn without_a_good_token_nobody_comes_in_anywhere() {
 }
 
 #[tokio::test]
-async fn requests_that_are_no_requests_are_refused() {
+async fn malformed_requests_are_refused() {
     let (_quarter, mut fixture, http) = fixture().await;
     let post = |kind: &str, accept: &str, body: &str| {
         let head = http.request_head("POST /mcp");
@@ -202,7 +202,7 @@ async fn requests_that_are_no_requests_are_refused() {
     let connect = http.request_head(&format!("CONNECT {}", fixture.address));
     let reply = http.send(format!("{connect}\r\n").as_bytes()).await;
     assert!((400..500).contains(&reply.status), "{}", reply.status);
-    // A session that nobody has.
+    // A session that does not exist.
     for session in ["x", "00000000000000000000000000000000", "../../etc/passwd", "%00"] {
         let lost = RawClient { session: Some(session.to_owned()), ..http.clone() };
         let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
@@ -213,7 +213,7 @@ async fn requests_that_are_no_requests_are_refused() {
 }
 
 #[tokio::test]
-async fn deep_and_long_things_inside_of_good_requests_hurt_nobody() {
+async fn deep_and_long_values_in_valid_requests_do_no_harm() {
     let (_quarter, mut fixture, _) = fixture().await;
     for kind in [ClientKind::LegacyHttp, ClientKind::ModernHttp] {
         let mut test_client = TestClient::connect(&mut fixture, kind, 0).await;
@@ -241,7 +241,7 @@ async fn deep_and_long_things_inside_of_good_requests_hurt_nobody() {
 }
 
 #[tokio::test]
-async fn no_path_and_no_method_takes_a_command_or_a_configuration() {
+async fn no_route_accepts_a_command_or_a_configuration() {
     let (upstreams, mut fixture, http) = fixture().await;
     let path = |first: &str| format!("{}\r\n", http.request_head(first));
     for target in [
@@ -309,14 +309,14 @@ async fn no_path_and_no_method_takes_a_command_or_a_configuration() {
 }
 
 #[tokio::test]
-async fn what_is_too_large_is_not_taken() {
+async fn requests_that_are_too_large_are_refused() {
     let upstreams = ServerMatrix::start();
     let plan = FixtureOptions { max_request_bytes: 64 * 1024, ..FixtureOptions::default() };
     let mut fixture = upstreams.gateway(&["ls"], plan).await;
     let http = RawClient::client(fixture.address, 0);
     let head = http.request_head("POST /mcp");
     let kinds = "Content-Type: application/json\r\nAccept: */*\r\n";
-    // Said beforehand, and said piece by piece.
+    // With a content length, and in chunks.
     let body = " ".repeat(65 * 1024);
     let with_length = format!("{head}{kinds}Content-Length: {}\r\n\r\n{body}", body.len());
     assert_eq!(http.send(with_length.as_bytes()).await.status, 413);
@@ -325,7 +325,7 @@ async fn what_is_too_large_is_not_taken() {
         body.len()
     );
     assert_eq!(http.send(chunked.as_bytes()).await.status, 413);
-    // Both lengths, and lengths that are none.
+    // Two lengths, and invalid lengths.
     for length in [
         "Content-Length: 5\r\nContent-Length: 6",
         "Content-Length: -1",
@@ -339,7 +339,7 @@ async fn what_is_too_large_is_not_taken() {
             assert!((400..500).contains(&reply.status), "{length}: {}", reply.status);
         }
     }
-    // A head without end, in one line and in many.
+    // An endless head, in one line and in many.
     for flood in
         [format!("X-Long: {}\r\n", "x".repeat(1024 * 1024)), "X-Many: x\r\n".repeat(50_000)]
     {
@@ -353,7 +353,7 @@ async fn what_is_too_large_is_not_taken() {
     fixture.stop().await;
 }
 
-/// Reads until the other side hangs up.
+/// Reads until the server closes the connection.
 async fn until_closed(stream: &mut TcpStream) -> Vec<u8> {
     let mut all = Vec::new();
     let read = timeout(TEST_TIMEOUT, stream.read_to_end(&mut all)).await;
@@ -362,7 +362,7 @@ async fn until_closed(stream: &mut TcpStream) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn who_writes_slowly_is_not_waited_for_and_nobody_waits_for_it() {
+async fn a_slow_writer_times_out_and_delays_no_other_client() {
     let (_quarter, mut fixture, http) = fixture().await;
     let mut heads = Vec::new();
     let mut bodies = Vec::new();
@@ -395,7 +395,7 @@ async fn who_writes_slowly_is_not_waited_for_and_nobody_waits_for_it() {
 }
 
 #[tokio::test]
-async fn who_does_not_read_holds_up_nobody_else() {
+async fn a_client_that_does_not_read_delays_no_other_client() {
     let (_quarter, mut fixture, http) = fixture().await;
     let (mut unread, mut sessions) = (Vec::new(), Vec::new());
     for kind in [ClientKind::LegacyHttp, ClientKind::ModernHttp] {
@@ -414,7 +414,7 @@ async fn who_does_not_read_holds_up_nobody_else() {
             sessions.push(test_client.http);
         }
     }
-    // Standing streams that nobody reads, too.
+    // The same with GET streams that are not read.
     for _ in 0..5 {
         let test_client = TestClient::connect(&mut fixture, ClientKind::LegacyHttp, 0).await;
         unread.push(test_client.http.connect().await);
@@ -445,7 +445,7 @@ async fn who_does_not_read_holds_up_nobody_else() {
 }
 
 #[tokio::test]
-async fn old_and_odd_ways_of_http_are_served_or_refused_but_never_hang() {
+async fn old_and_unusual_http_is_served_or_refused_but_never_hangs() {
     let (_quarter, mut fixture, http) = fixture().await;
     let mut test_client = TestClient::connect(&mut fixture, ClientKind::ModernHttp, 0).await;
     let request = list_request(&mut test_client);
@@ -469,7 +469,7 @@ async fn old_and_odd_ways_of_http_are_served_or_refused_but_never_hang() {
             assert!((400..600).contains(&reply.status), "{bad}: {}", reply.status);
         }
     }
-    // Two requests in one piece are answered one after the other.
+    // Two pipelined requests get their responses in order.
     let mut stream = http.connect().await;
     stream.write_all(format!("{whole}{whole}").as_bytes()).await.expect("it is read");
     let _done = stream.shutdown().await;
@@ -481,7 +481,7 @@ async fn old_and_odd_ways_of_http_are_served_or_refused_but_never_hang() {
 }
 
 #[tokio::test]
-async fn arguments_that_nobody_here_can_read_do_not_pass_by_the_rules() {
+async fn arguments_that_cannot_be_parsed_do_not_bypass_the_rules() {
     let (upstreams, mut fixture, _) = fixture().await;
     let mut test_client = TestClient::connect(&mut fixture, ClientKind::LegacyHttp, 0).await;
     let request = test_client.build_request(

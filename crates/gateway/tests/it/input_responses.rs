@@ -1,5 +1,5 @@
-//! Answers that come back wrong, late, twice, in part, for somebody else, or never: a parked call goes on with nothing
-//! but the answers of its own client to its own question.
+//! Input responses that are wrong, late, duplicated, partial, of another client, or missing: a suspended request only
+//! continues with the input of its own client for the same request.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use crate::test_client::{ClientKind, Exchange, TestClient, answer_as};
 
 const MODERN: [ClientKind; 2] = [ClientKind::ModernInMemory, ClientKind::ModernHttp];
 
-/// Longer than a call waits for its client.
+/// Longer than a request stays suspended.
 const PAST_TTL: Duration = Duration::from_secs(31 * 60);
 
 fn ask_params(server: &str, kind: &str) -> Json {
     json!({"name": format!("mcp__{server}__ask"), "arguments": {"kind": kind}})
 }
 
-/// The same question with a state and answers.
+/// The same request with a state and input.
 fn with_input_responses(params: &Json, state: &Json, responses: Json) -> Json {
     let mut params = params.clone();
     params["requestState"] = state.clone();
@@ -25,14 +25,14 @@ fn with_input_responses(params: &Json, state: &Json, responses: Json) -> Json {
     params
 }
 
-/// Answers to everything that a result asks.
+/// Responses to all input requests of a result.
 fn input_responses(result: &Json, who: &str) -> Json {
     let questions = result["inputRequests"].as_object().expect("questions");
     let answer = answer_as(who);
     questions.iter().map(|(name, question)| (name.clone(), answer(question))).collect()
 }
 
-/// Begins a call that asks something.
+/// Starts a call that needs input.
 async fn input_required(test_client: &mut TestClient, params: &Json) -> Json {
     let heard = test_client.request_once("tools/call", params.clone()).await;
     let result = heard.result().clone();
@@ -47,7 +47,7 @@ fn check_invalid_state(heard: &Exchange, why: &str) {
 }
 
 #[tokio::test]
-async fn a_client_that_answers_some_questions_is_asked_the_others_again() {
+async fn input_requests_without_a_response_are_sent_again() {
     let upstreams = ServerMatrix::start();
     let mut fixture = upstreams.gateway(&["ls"], FixtureOptions::default()).await;
     for kind in MODERN {
@@ -55,7 +55,7 @@ async fn a_client_that_answers_some_questions_is_asked_the_others_again() {
         let params = ask_params("ls", "crowd");
         let mut result = input_required(&mut test_client, &params).await;
         let mut answered = 0;
-        // One answer at a time, and now and then none.
+        // One response at a time, and sometimes none.
         while result["resultType"] == "input_required" {
             let all = input_responses(&result, "ada");
             let name = all.as_object().and_then(|it| it.keys().next()).expect("a question").clone();
@@ -72,7 +72,7 @@ async fn a_client_that_answers_some_questions_is_asked_the_others_again() {
 }
 
 #[tokio::test]
-async fn a_state_is_good_once_for_its_own_question_and_its_own_client() {
+async fn a_state_is_valid_once_for_its_request_and_its_client() {
     let upstreams = ServerMatrix::start();
     let mut fixture = upstreams.gateway(&SERVERS, FixtureOptions::default()).await;
     for kind in MODERN {
@@ -143,7 +143,7 @@ async fn a_state_is_good_once_for_its_own_question_and_its_own_client() {
 }
 
 #[tokio::test]
-async fn answers_that_are_none_do_not_reach_the_server_as_answers() {
+async fn malformed_responses_do_not_reach_the_server() {
     let upstreams = ServerMatrix::start();
     let mut fixture = upstreams.gateway(&["ls"], FixtureOptions::default()).await;
     for kind in MODERN {
@@ -174,7 +174,7 @@ async fn answers_that_are_none_do_not_reach_the_server_as_answers() {
 }
 
 #[tokio::test]
-async fn who_does_not_come_back_has_its_call_called_off_and_its_state_is_worth_nothing() {
+async fn a_suspended_request_is_cancelled_after_its_ttl_and_its_state_is_invalid() {
     for server in ["ls", "lh"] {
         let upstreams = ServerMatrix::start();
         let mut fixture = upstreams.gateway(&[server], FixtureOptions::default()).await;
@@ -193,7 +193,7 @@ async fn who_does_not_come_back_has_its_call_called_off_and_its_state_is_worth_n
 }
 
 #[tokio::test]
-async fn a_question_that_the_server_takes_back_is_not_asked_again() {
+async fn an_input_request_that_the_server_cancels_is_not_sent_again() {
     let upstreams = ServerMatrix::start();
     let mut fixture = upstreams.gateway(&["ls", "lh"], FixtureOptions::default()).await;
     for kind in MODERN {
@@ -207,7 +207,7 @@ async fn a_question_that_the_server_takes_back_is_not_asked_again() {
                 let only = questions.values().next().expect("one");
                 questions.len() == 1 && only["params"]["message"] == "The second question?"
             };
-            // The server is slower or faster than the client: it comes back until there is something new.
+            // The server may be slower than the client, which then tries again.
             while !is_second(&result) {
                 let again = with_input_responses(&params, &result["requestState"], json!({}));
                 result = test_client.request_once("tools/call", again).await.result().clone();
@@ -222,7 +222,7 @@ async fn a_question_that_the_server_takes_back_is_not_asked_again() {
     fixture.stop().await;
 }
 
-/// The first question is taken back and the second asked, in either order.
+/// The first request is cancelled and the second one sent, in either order.
 #[track_caller]
 fn check_withdrawn(first: &Json, next: &[Json]) {
     let cancelled = next.iter().find(|it| it["method"] == "notifications/cancelled");
@@ -234,7 +234,7 @@ fn check_withdrawn(first: &Json, next: &[Json]) {
 }
 
 #[tokio::test]
-async fn a_legacy_client_is_told_which_question_is_taken_back() {
+async fn a_legacy_client_is_notified_of_a_cancelled_request() {
     let upstreams = ServerMatrix::start();
     let mut fixture = upstreams.gateway(&["ls", "lh"], FixtureOptions::default()).await;
     for server in ["ls", "lh"] {
@@ -262,7 +262,7 @@ async fn a_legacy_client_is_told_which_question_is_taken_back() {
 }
 
 #[tokio::test]
-async fn only_so_many_calls_can_wait_for_answers() {
+async fn the_number_of_suspended_requests_is_limited() {
     let upstreams = ServerMatrix::start();
     let mut fixture = upstreams.gateway(&["lh"], FixtureOptions::default()).await;
     let mut ada = TestClient::connect(&mut fixture, ClientKind::ModernInMemory, 0).await;
@@ -273,7 +273,7 @@ async fn only_so_many_calls_can_wait_for_answers() {
     }
     let refused = ada.request_once("tools/call", params.clone()).await;
     assert_eq!(refused.error()["code"], -32603);
-    // Others are asked as before.
+    // Other principals are not affected.
     let mut bob = TestClient::connect(&mut fixture, ClientKind::ModernInMemory, 1).await;
     let heard = bob.request_once("tools/call", params).await;
     assert_eq!(heard.result()["resultType"], "input_required");

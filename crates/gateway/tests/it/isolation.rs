@@ -1,5 +1,5 @@
-//! Fifty clients at once with the same ids: nothing that one says, asks or is told reaches another, and when they are
-//! gone nothing of them is left.
+//! Fifty concurrent clients that use the same ids: no message of one reaches another, and nothing of them is left after
+//! they have disconnected.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -16,13 +16,13 @@ use crate::gateway_fixture::{
 use crate::raw_http::RawClient;
 use crate::test_client::{ALL_KINDS, ClientKind, TestClient, answer_as};
 
-/// How many clients there are.
+/// The number of clients.
 const CLIENTS: usize = 50;
-/// How long they go on, in seconds, unless the variable says otherwise.
+/// How long they run, in seconds, unless the environment variable is set.
 const DEFAULT_SECONDS: u64 = 8;
 const SECONDS_VARIABLE: &str = "SWB_ISOLATION_SECONDS";
 
-/// Numbers that look random and are the same in every run.
+/// Pseudo-random numbers with a fixed seed.
 struct Prng(u64);
 
 impl Prng {
@@ -33,12 +33,12 @@ impl Prng {
     }
 }
 
-/// The word that only this client says.
+/// The word that only this client sends.
 fn marker(client: usize) -> String {
     format!("canary-{client:03}-end")
 }
 
-/// Finds words of others.
+/// Fails if the message has the word of another client.
 fn check_only_own_marker(client: usize, message: &Json) {
     let (text, own) = (message.to_string(), marker(client));
     for (at, _) in text.match_indices("canary-") {
@@ -46,7 +46,7 @@ fn check_only_own_marker(client: usize, message: &Json) {
     }
 }
 
-/// One question with everything that may happen on the way.
+/// One request, with random events while it runs.
 async fn one_request(test_client: &mut TestClient, client: usize, prng: &mut Prng) {
     let server = SERVERS[usize::try_from(prng.below(4)).unwrap_or_default()];
     let own = marker(client);
@@ -83,7 +83,7 @@ async fn one_request(test_client: &mut TestClient, client: usize, prng: &mut Prn
     }
 }
 
-/// Begins, and does not wait for the end.
+/// Starts a call and cancels it.
 async fn cancelled_call(
     test_client: &mut TestClient,
     client: usize,
@@ -97,7 +97,7 @@ async fn cancelled_call(
         ClientKind::LegacyInMemory | ClientKind::ModernInMemory => {
             test_client.send(&request);
             test_client.send(&cancelled);
-            // What crossed the cancellation is ours, too.
+            // Messages that crossed the cancellation belong to this client, too.
             let ping = test_client.build_request("tools/list", json!({}));
             test_client.send(&ping);
             loop {
@@ -123,7 +123,7 @@ async fn cancelled_call(
     }
 }
 
-/// Loses the stream, and comes back for the rest.
+/// Interrupts the stream and resumes it.
 async fn resumed_call(test_client: &mut TestClient, client: usize, mut params: Json) {
     params["arguments"]["ask"] = false.into();
     params["arguments"]["ms"] = 300.into();
@@ -159,7 +159,7 @@ async fn client(mut test_client: TestClient, number: usize, until: Instant) -> u
     asked
 }
 
-/// Kibibytes of memory that this process uses.
+/// The resident memory of this process, in KiB.
 fn memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|it| it.strip_prefix("VmRSS:")).unwrap_or_default();
@@ -167,7 +167,7 @@ fn memory() -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn fifty_clients_with_the_same_ids_never_hear_of_one_another() {
+async fn fifty_clients_with_the_same_ids_never_get_each_others_messages() {
     let upstreams = ServerMatrix::start();
     let mut fixture = upstreams
         .gateway(&SERVERS, FixtureOptions { clients: CLIENTS, ..FixtureOptions::default() })
@@ -199,7 +199,7 @@ async fn fifty_clients_with_the_same_ids_never_hear_of_one_another() {
     eprintln!("{asked} questions in {seconds} s; {half} kB at half time, {after} kB at the end");
     assert!(asked > CLIENTS * 4, "only {asked} questions were asked");
     assert!(after < half + half / 2 + 64 * 1024, "{half} kB became {after} kB");
-    // Links end when their clients are gone; parked calls wait for theirs, and are dropped with the gateway.
+    // Transports end with their clients; suspended requests are dropped with the gateway.
     wait_until("no session is left", || metrics.num_alive_tasks() <= before + max_suspended(asked))
         .await;
     let mark = format!("SWITCHBOARD_OWNER={}.", std::process::id());
@@ -209,19 +209,19 @@ async fn fifty_clients_with_the_same_ids_never_hear_of_one_another() {
     wait_until("no task is left", || metrics.num_alive_tasks() == 0).await;
 }
 
-/// Calls of modern clients that hung up between a question and its answer.
+/// The most requests of modern clients that disconnected while the request was suspended.
 fn max_suspended(asked: usize) -> usize {
     asked
 }
 
-/// The memory at one moment.
+/// The memory at a given time.
 async fn memory_at(when: Instant) -> u64 {
     tokio::time::timeout_at(when.into(), std::future::pending::<()>()).await.expect_err("a wait");
     memory()
 }
 
 #[tokio::test]
-async fn a_long_list_has_an_end_for_who_may_not_see_all_of_it() {
+async fn a_filtered_long_list_ends() {
     let entry = testkit::ScriptedProgram::config_entry(&testkit::Script::legacy().tools(2500));
     let mut rules = PermissionRules::default();
     rules.add_for_session(
@@ -253,7 +253,7 @@ async fn a_long_list_has_an_end_for_who_may_not_see_all_of_it() {
 }
 
 #[tokio::test]
-async fn nothing_of_one_clients_is_good_for_another() {
+async fn a_client_cannot_use_ids_cursors_or_tasks_of_another() {
     let upstreams = ServerMatrix::start();
     let mut fixture = upstreams.gateway(&SERVERS, FixtureOptions::default()).await;
     let mut ada = TestClient::connect(&mut fixture, ClientKind::LegacyHttp, 0).await;
@@ -265,7 +265,7 @@ async fn nothing_of_one_clients_is_good_for_another() {
     assert_eq!(other_principal.open_stream(None).await.status, 404);
     assert_eq!(other_principal.open_stream(Some("1-0")).await.status, 404);
     assert_eq!(other_principal.delete().await.status, 404);
-    // A call of one, called off and answered by another in its own session: neither has any effect.
+    // Another client cancels a call and sends a response for it in its own session: neither has an effect.
     let params = json!({"name": "mcp__lh__ask", "arguments": {"kind": "elicitation"}});
     let request = ada.build_request("tools/call", params);
     let mut stream = ada.http.post(&request).await;
@@ -280,7 +280,7 @@ async fn nothing_of_one_clients_is_good_for_another() {
     let result = stream.message().await.expect("an answer");
     let rounds = &result["result"]["structuredContent"]["rounds"];
     assert_eq!(rounds[0]["elicitation"]["content"]["name"], "ada", "{result}");
-    // Who does not follow a resource is not told of it, and cannot end that another is.
+    // A client without a subscription gets no updates, and cannot end the subscription of another.
     let uri = "scripted://resource/0";
     let mut standing = ada.http.open_stream(None).await;
     let mut other = bob.http.open_stream(None).await;
@@ -296,7 +296,7 @@ async fn nothing_of_one_clients_is_good_for_another() {
     bob.request("tools/call", change).await.result();
     let news = other.message().await.expect("news");
     assert_eq!(news["method"], "notifications/tools/list_changed", "not the other's resource");
-    // A cursor and a task that nobody gave out.
+    // A cursor and a task that were never issued.
     for (method, params) in [
         ("tools/list", json!({"cursor": "1.1"})),
         ("tools/list", json!({"cursor": "999.0"})),

@@ -1,5 +1,5 @@
-//! A server that many clients share and that does not say whose call it speaks of: what it says late, after the call
-//! was called off or answered, is not told to whoever happens to wait next.
+//! A shared server whose messages do not name their call: messages that come after a call was cancelled or has ended do
+//! not reach the client of the next call.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ fn respond(transport: &mut InMemoryTransport, id: &Json, result: &Json) {
     push(transport, &json!({"jsonrpc": "2.0", "id": id, "result": result}));
 }
 
-/// Says something that belongs to a call which is over.
+/// Sends messages that belong to a call which has ended.
 fn notify_late(transport: &mut InMemoryTransport) {
     let log = json!({"level": "error", "data": CANARY});
     push(transport, &json!({"jsonrpc": "2.0", "method": "notifications/message", "params": log}));
@@ -48,8 +48,8 @@ fn request_late(transport: &mut InMemoryTransport) {
     );
 }
 
-/// Has `wait`, which is answered when the server was late once; `late_request`, which ends when it is called off; and `after_request`,
-/// which is answered before everything is said.
+/// Has `wait`, which completes after the late messages; `late_request`, which ends when it is cancelled; and
+/// `after_request`, which completes before its last messages.
 async fn serve(mut transport: InMemoryTransport, calls: Arc<AtomicUsize>) {
     let mut waiting = Json::Null;
     while let Ok(TransportEvent::Message(message)) = transport.next().await {
@@ -63,7 +63,7 @@ async fn serve(mut transport: InMemoryTransport, calls: Arc<AtomicUsize>) {
         let done = json!({"content": [{"type": "text", "text": "done"}]});
         match (&message, read["method"].as_str(), params["name"].as_str()) {
             (Message::Response { .. }, ..) => {
-                // The late question was answered or refused: nothing is late any more.
+                // The late request got its response, so that nothing more is late.
                 respond(&mut transport, &waiting, &done);
             }
             (_, Some("initialize"), _) => {
@@ -103,7 +103,7 @@ async fn serve(mut transport: InMemoryTransport, calls: Arc<AtomicUsize>) {
     }
 }
 
-/// A gateway before that server, and how many calls have reached it.
+/// A gateway with that server, and the number of calls that reached it.
 async fn fixture() -> (GatewayFixture, Arc<AtomicUsize>) {
     let calls: Arc<AtomicUsize> = Arc::default();
     let heard = calls.clone();
@@ -114,7 +114,7 @@ async fn fixture() -> (GatewayFixture, Arc<AtomicUsize>) {
     (GatewayFixture::open(&[("late", entry)], plan).await, calls)
 }
 
-/// Everything that somebody who waits hears until its answer comes.
+/// All messages that a waiting client gets before its response.
 async fn heard(test_client: &mut TestClient, id: &Json) -> Vec<Json> {
     let mut all = Vec::new();
     loop {
@@ -127,7 +127,7 @@ async fn heard(test_client: &mut TestClient, id: &Json) -> Vec<Json> {
     }
 }
 
-/// The answer came, and nothing of the other's before it.
+/// Fails unless the response came without messages of the other call.
 #[track_caller]
 fn check(all: &[Json]) {
     let last = all.last().expect("an answer");
@@ -141,7 +141,7 @@ fn call_request(test_client: &mut TestClient, tool: &str) -> Json {
 }
 
 #[tokio::test]
-async fn what_is_said_and_asked_of_a_call_that_was_called_off_reaches_nobody_else() {
+async fn late_messages_of_a_cancelled_call_reach_no_other_client() {
     let (mut fixture, calls) = fixture().await;
     let mut ada = TestClient::connect(&mut fixture, ClientKind::LegacyInMemory, 0).await;
     let mut bob = TestClient::connect(&mut fixture, ClientKind::LegacyInMemory, 1).await;
@@ -159,7 +159,7 @@ async fn what_is_said_and_asked_of_a_call_that_was_called_off_reaches_nobody_els
 }
 
 #[tokio::test]
-async fn what_is_said_after_an_answer_reaches_nobody_else() {
+async fn late_messages_of_a_finished_call_reach_no_other_client() {
     let (mut fixture, calls) = fixture().await;
     let mut ada = TestClient::connect(&mut fixture, ClientKind::LegacyInMemory, 0).await;
     let mut bob = TestClient::connect(&mut fixture, ClientKind::LegacyInMemory, 1).await;

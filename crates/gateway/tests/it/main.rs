@@ -1,4 +1,4 @@
-//! The gateway as its clients see it: over links and over real sockets, before servers of both eras.
+//! The gateway from the clients' side: over in-memory transports and real sockets, with servers of both eras.
 
 mod change_notifications;
 mod era_bridge;

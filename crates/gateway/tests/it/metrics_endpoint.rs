@@ -1,4 +1,4 @@
-//! The pages for those who watch: health, readiness and metrics, over a real socket.
+//! The health, readiness and metrics routes, over a real socket.
 
 use serde_json::json;
 use switchboard_gateway::{MetricsAccess, Tracer};
@@ -89,7 +89,7 @@ async fn a_page_is_well_formed_in_either_format() {
 }
 
 #[tokio::test]
-async fn metrics_want_a_token_where_clients_need_one_unless_they_are_open() {
+async fn metrics_require_a_token_unless_access_is_public() {
     let bearer = format!("Bearer {TOKEN}");
     let closed = fixture(Admission::Listed, MetricsAccess::Authenticated).await;
     let refused = closed.get("/metrics", &[]).await;
@@ -104,12 +104,12 @@ async fn metrics_want_a_token_where_clients_need_one_unless_they_are_open() {
     let open = fixture(Admission::Listed, MetricsAccess::Public).await;
     assert_eq!(open.get("/metrics", &[]).await.status, 200);
     let foreign = open.get("/metrics", &[("Origin", "https://evil.example")]).await;
-    assert_eq!(foreign.status, 403, "the guard looks at every request");
+    assert_eq!(foreign.status, 403, "the check covers every request");
     open.stop().await;
 }
 
 #[tokio::test]
-async fn who_asks_hears_that_we_are_well_and_ready() {
+async fn health_and_readiness_need_no_token() {
     let fixture = fixture(Admission::Listed, MetricsAccess::Authenticated).await;
     let health = fixture.get("/healthz", &[]).await;
     assert_eq!((health.status, health.body.as_str()), (200, "ok\n"));

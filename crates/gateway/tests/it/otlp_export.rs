@@ -1,4 +1,4 @@
-//! Spans of requests, as a collector gets them, and what servers are told of the trace.
+//! Spans as a collector receives them, and the trace context that servers receive.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::telemetry_fixture::{Admission, TelemetryFixture};
 const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa00b90277-01";
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 
-/// A collector that keeps what it gets.
+/// A collector that keeps all spans.
 struct Collector(mpsc::UnboundedSender<FetchRequest>); // as many as a test makes
 
 impl Fetch for Collector {
@@ -27,7 +27,7 @@ impl Fetch for Collector {
     }
 }
 
-/// One that is not there.
+/// A collector that cannot be reached.
 struct Absent;
 
 impl Fetch for Absent {
@@ -48,7 +48,7 @@ fn export(fetch: impl Fetch + 'static, sampler: Sampler) -> TraceExport {
     }
 }
 
-/// Makes calls, and comes back with every span that was sent and what the server got.
+/// Makes calls, and returns all exported spans and the messages that the server received.
 async fn spans(
     sampler: Sampler,
     calls: &[(Json, &[(&str, &str)])],
@@ -88,7 +88,7 @@ fn attribute<'a>(span: &'a Json, name: &str) -> Option<&'a str> {
 }
 
 #[tokio::test]
-async fn a_call_is_a_span_with_another_inside_that_the_server_hears_of() {
+async fn a_call_has_a_span_and_a_child_span_that_the_server_receives() {
     let meta = json!({"traceparent": PARENT, "tracestate": "a=b", "baggage": "k=v"});
     let (spans, received, traces) = spans(Sampler::default(), &[(meta, &[])]).await;
     let of = |kind: u64| spans.iter().find(|it| it["kind"] == kind).expect("a span");
@@ -113,7 +113,7 @@ async fn a_call_is_a_span_with_another_inside_that_the_server_hears_of() {
 }
 
 #[tokio::test]
-async fn a_trace_that_only_a_header_names_is_gone_on_with_and_others_begin_here() {
+async fn a_trace_in_a_header_is_continued_and_others_start_here() {
     let header = ("traceparent", PARENT);
     let calls: [(Json, &[(&str, &str)]); 2] = [(json!({}), &[header]), (json!({}), &[])];
     let (spans, _, traces) = spans(Sampler::default(), &calls).await;
@@ -126,7 +126,7 @@ async fn a_trace_that_only_a_header_names_is_gone_on_with_and_others_begin_here(
 }
 
 #[tokio::test]
-async fn what_nobody_samples_is_passed_on_as_it_came() {
+async fn a_trace_that_is_not_sampled_is_passed_on_unchanged() {
     let unsampled = PARENT.replace("-01", "-00");
     let meta = json!({"traceparent": unsampled});
     let (spans, received, traces) = spans(Sampler::default(), &[(meta, &[])]).await;
@@ -140,7 +140,7 @@ async fn what_nobody_samples_is_passed_on_as_it_came() {
 }
 
 #[tokio::test]
-async fn a_collector_that_is_not_there_costs_nothing_but_its_spans() {
+async fn an_unreachable_collector_only_loses_spans() {
     let (tracer, sending) = Tracer::with_export(export(Absent, Sampler::default()));
     let sending = tokio::spawn(sending);
     let everybody = (Admission::Everybody, MetricsAccess::Authenticated);

@@ -1,4 +1,4 @@
-//! HTTP by hand over real sockets: what is sent is exactly what the test wrote, and answers are read as they come.
+//! Raw HTTP over real sockets: requests are sent byte for byte, and responses are read as they arrive.
 
 use std::net::SocketAddr;
 
@@ -9,12 +9,12 @@ use tokio::time::timeout;
 
 use crate::gateway_fixture::{TEST_TIMEOUT, token};
 
-/// The version that legacy clients speak here.
+/// The protocol version of legacy clients.
 pub const LEGACY: &str = "2025-11-25";
-/// The version that modern clients speak here.
+/// The protocol version of modern clients.
 pub const MODERN: &str = "2026-07-28";
 
-/// Where to, and as whom.
+/// An address and a token.
 #[derive(Debug, Clone)]
 pub struct RawClient {
     pub address: SocketAddr,
@@ -22,14 +22,14 @@ pub struct RawClient {
     pub session: Option<String>,
 }
 
-/// An answer of which the head has been read.
+/// A response whose head has been read.
 #[derive(Debug)]
 pub struct RawResponse {
     pub status: u16,
     pub headers: Vec<(String, String)>,
     stream: BufReader<TcpStream>,
     framing: Framing,
-    /// What of the body has been read and not used.
+    /// The part of the body that was read but not used.
     buffer: Vec<u8>,
 }
 
@@ -40,21 +40,21 @@ enum Framing {
     Done,
 }
 
-/// One event of a stream.
+/// One event of an event stream.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SseEvent {
     pub id: Option<String>,
-    /// The message; null where there is none.
+    /// The message; null if there is none.
     pub message: Json,
 }
 
 impl RawClient {
-    /// One of the clients that have tokens.
+    /// A client with a token.
     pub fn client(address: SocketAddr, number: usize) -> RawClient {
         RawClient { address, token: Some(token(number)), session: None }
     }
 
-    /// The lines of a request's head that say where to and as whom.
+    /// The `Host` and `Authorization` lines of a request's head.
     pub fn request_head(&self, first: &str) -> String {
         let mut head = format!("{first} HTTP/1.1\r\nHost: {}\r\n", self.address);
         if let Some(token) = &self.token {
@@ -67,7 +67,7 @@ impl RawClient {
         head
     }
 
-    /// A whole request that brings a message, with these lines in its head.
+    /// A POST request with a message and these header lines.
     pub fn post_bytes_with(&self, message: &Json, lines: &[String]) -> Vec<u8> {
         let body = message.to_string();
         let mut head = self.request_head("POST /mcp");
@@ -81,7 +81,7 @@ impl RawClient {
         head.into_bytes()
     }
 
-    /// A whole request in the way of its era.
+    /// A POST request of an era.
     pub fn post_bytes(&self, message: &Json) -> Vec<u8> {
         let params = &message["params"];
         let version = &params["_meta"]["io.modelcontextprotocol/protocolVersion"];
@@ -103,7 +103,7 @@ impl RawClient {
         self.send(&self.post_bytes(message)).await
     }
 
-    /// Opens the standing stream, or goes on with a lost one.
+    /// Opens the GET stream, or resumes an interrupted one.
     pub async fn open_stream(&self, after: Option<&str>) -> RawResponse {
         let mut head = self.request_head("GET /mcp");
         head.push_str("Accept: text/event-stream\r\n");
@@ -122,17 +122,17 @@ impl RawClient {
         stream.expect("in time").expect("somebody listens")
     }
 
-    /// Sends bytes over a new connection, and reads the head of what comes back.
+    /// Sends bytes over a new connection, and reads the head of the response.
     pub async fn send(&self, bytes: &[u8]) -> RawResponse {
         let mut stream = self.connect().await;
-        // Who refuses early does not read to the end.
+        // A server that refuses early does not read all of it.
         let _refused_early = stream.write_all(bytes).await;
         RawResponse::read(stream).await.expect("an answer")
     }
 }
 
 impl RawResponse {
-    /// Reads a head; none where the other side hangs up.
+    /// Reads a head; None if the server closes the connection.
     pub async fn read(stream: TcpStream) -> Option<RawResponse> {
         timeout(TEST_TIMEOUT, RawResponse::read_head(BufReader::new(stream)))
             .await
@@ -172,7 +172,7 @@ impl RawResponse {
         self.header("content-type") == Some("text/event-stream")
     }
 
-    /// Reads one more piece. Says whether there was one.
+    /// Reads one more chunk. Returns whether there was one.
     async fn read_more(&mut self) -> bool {
         timeout(TEST_TIMEOUT, self.read_piece()).await.expect("in time").is_some()
     }
@@ -203,7 +203,7 @@ impl RawResponse {
         }
     }
 
-    /// The next event that says something, or that only has a name; none when the stream is over.
+    /// The next event with data or an id; None when the stream has ended.
     pub async fn event(&mut self) -> Option<SseEvent> {
         loop {
             if let Some(end) = self.buffer.windows(2).position(|it| it == b"\n\n") {
@@ -221,7 +221,7 @@ impl RawResponse {
         }
     }
 
-    /// The next message of a stream, or the document.
+    /// The next message of a stream, or the body.
     pub async fn message(&mut self) -> Option<Json> {
         if !self.is_stream() {
             while self.read_more().await {}
@@ -236,7 +236,7 @@ impl RawResponse {
         }
     }
 
-    /// Everything that is left of a stream.
+    /// The remaining events of a stream.
     pub async fn remaining_events(mut self) -> Vec<SseEvent> {
         let mut all = Vec::new();
         while let Some(event) = self.event().await {

@@ -1,4 +1,4 @@
-//! Streams of legacy sessions that were lost: the rest comes exactly once and in order, and nobody else's.
+//! Interrupted streams of legacy sessions: the remaining events come exactly once, in order, and only to their client.
 
 use serde_json::{Value as Json, json};
 
@@ -12,7 +12,7 @@ fn call_request(test_client: &mut TestClient, tool: &str, arguments: Json) -> Js
     test_client.build_request("tools/call", params)
 }
 
-/// Begins a call, and reads its stream up to the first event that has a name.
+/// Starts a call, and reads its stream up to the first event with an id.
 async fn start_call(
     test_client: &mut TestClient,
     tool: &str,
@@ -30,7 +30,7 @@ fn event_number(event: &SseEvent) -> u64 {
     id.rsplit('-').next().and_then(|it| it.parse().ok()).expect("a number")
 }
 
-/// The events after one, each once and in order.
+/// Checks that the events after one come once and in order.
 #[track_caller]
 fn check_order(events: &[SseEvent], after: u64) {
     let places: Vec<u64> = events.iter().map(event_number).collect();
@@ -45,7 +45,7 @@ async fn fixture() -> (ServerMatrix, GatewayFixture) {
 }
 
 #[tokio::test]
-async fn a_stream_that_was_lost_in_the_middle_goes_on_where_it_was() {
+async fn an_interrupted_stream_is_resumed_where_it_was() {
     let (_quarter, mut fixture) = fixture().await;
     let mut test_client = TestClient::connect(&mut fixture, ClientKind::LegacyHttp, 0).await;
     let arguments = json!({"text": "t", "steps": 20, "ms": 200, "ask": true});
@@ -74,7 +74,7 @@ async fn a_stream_that_was_lost_in_the_middle_goes_on_where_it_was() {
         json!({"jsonrpc": "2.0", "id": question["id"], "result": answer_as("ada")(&question)});
     assert_eq!(test_client.http.post(&answer).await.status, 202);
     for _ in 0..2 {
-        // The answer is there, whether somebody reads it at once, later, or again.
+        // The response is available at once, later, and again.
         let rest = test_client.http.open_stream(Some(&last)).await.remaining_events().await;
         check_order(&rest, event_number(all.last().expect("events")));
         let [answer] = &rest[..] else { panic!("one answer: {rest:?}") };
@@ -87,7 +87,7 @@ async fn a_stream_that_was_lost_in_the_middle_goes_on_where_it_was() {
 }
 
 #[tokio::test]
-async fn an_answer_that_was_sent_and_not_read_is_sent_again() {
+async fn a_response_that_was_sent_but_not_read_is_sent_again() {
     let (_quarter, mut fixture) = fixture().await;
     let mut test_client = TestClient::connect(&mut fixture, ClientKind::LegacyHttp, 0).await;
     let (id, stream, first) =
@@ -101,13 +101,13 @@ async fn an_answer_that_was_sent_and_not_read_is_sent_again() {
 }
 
 #[tokio::test]
-async fn hundreds_of_events_that_nobody_read_all_come_before_what_comes_next() {
+async fn hundreds_of_unread_events_come_before_new_ones() {
     let (_quarter, mut fixture) = fixture().await;
     let mut test_client = TestClient::connect(&mut fixture, ClientKind::LegacyHttp, 0).await;
     let arguments = json!({"text": "t", "steps": 300, "ms": 300, "ask": true});
     let (_, stream, first) = start_call(&mut test_client, "talk", arguments).await;
     drop(stream);
-    // It takes longer than the other, so that all is said by then.
+    // It takes longer than the other call, so that all its events are sent by then.
     test_client
         .request("tools/call", json!({"name": "mcp__ls__slow", "arguments": {"ms": 1500}}))
         .await;
@@ -128,7 +128,7 @@ async fn hundreds_of_events_that_nobody_read_all_come_before_what_comes_next() {
 }
 
 #[tokio::test]
-async fn made_up_and_foreign_events_lead_nowhere() {
+async fn unknown_and_foreign_event_ids_are_refused() {
     let (_quarter, mut fixture) = fixture().await;
     let mut ada = TestClient::connect(&mut fixture, ClientKind::LegacyHttp, 0).await;
     let (_, stream, first) = start_call(&mut ada, "slow", json!({"ms": 20, "steps": 2})).await;
@@ -144,12 +144,12 @@ async fn made_up_and_foreign_events_lead_nowhere() {
     for id in [&first, &last] {
         assert_eq!(bob.http.open_stream(Some(id)).await.status, 404, "bob has no such stream");
     }
-    // With the session of the other, but the own token.
+    // With the other client's session, but its own token.
     let own = bob.http.session.replace(ada.http.session.clone().expect("a session"));
     assert_eq!(bob.http.open_stream(Some(&first)).await.status, 404);
     assert_eq!(bob.http.open_stream(None).await.status, 404);
     bob.http.session = own;
-    // The same names, where both have such a stream: each gets its own.
+    // The same event id in both sessions: each client gets its own stream.
     let (_, stream, first) =
         start_call(&mut bob, "talk", json!({"text": "bob's", "steps": 2})).await;
     drop(stream);
@@ -161,7 +161,7 @@ async fn made_up_and_foreign_events_lead_nowhere() {
 }
 
 #[tokio::test]
-async fn a_second_standing_stream_takes_the_place_of_the_first() {
+async fn a_second_get_stream_replaces_the_first() {
     let (_quarter, mut fixture) = fixture().await;
     let mut test_client = TestClient::connect(&mut fixture, ClientKind::LegacyHttp, 0).await;
     let mut first = test_client.http.open_stream(None).await;
@@ -173,7 +173,7 @@ async fn a_second_standing_stream_takes_the_place_of_the_first() {
     let news = second.message().await.expect("news");
     assert_eq!(news["method"], "notifications/tools/list_changed");
     drop(second);
-    // What was said while nobody listened is heard by whoever comes back.
+    // Messages that were sent without a reader go to the next reader.
     let mut resumed = test_client.http.open_stream(Some(&named)).await;
     let news = resumed.message().await.expect("news");
     assert_eq!(news["method"], "notifications/tools/list_changed");
@@ -185,7 +185,7 @@ async fn a_second_standing_stream_takes_the_place_of_the_first() {
 }
 
 #[tokio::test]
-async fn the_end_of_a_session_is_the_end_of_everything_in_it() {
+async fn the_end_of_a_session_ends_its_streams_and_calls() {
     let (upstreams, mut fixture) = fixture().await;
     let mut test_client = TestClient::connect(&mut fixture, ClientKind::LegacyHttp, 0).await;
     let standing = test_client.http.open_stream(None).await;
@@ -203,7 +203,7 @@ async fn the_end_of_a_session_is_the_end_of_everything_in_it() {
 }
 
 #[tokio::test]
-async fn a_session_that_nobody_uses_ends() {
+async fn an_idle_session_ends() {
     let upstreams = ServerMatrix::start();
     let idle = std::time::Duration::from_secs(60);
     let mut fixture = upstreams

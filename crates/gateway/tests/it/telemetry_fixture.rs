@@ -27,17 +27,17 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 const TEST_TIMEOUT: Duration = Duration::from_secs(20);
-/// A token that is let in.
+/// A valid token.
 pub const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
-/// Who is let in.
+/// Which clients are admitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission {
     Everybody,
     Listed,
 }
 
-/// A gateway that is being served.
+/// A running gateway.
 pub struct TelemetryFixture {
     pub address: String,
     pub folder: TempDir,
@@ -48,7 +48,7 @@ pub struct TelemetryFixture {
     call_context: CallContext,
 }
 
-/// What came back.
+/// A response as text.
 pub struct TextResponse {
     pub status: u16,
     pub head: String,
@@ -175,7 +175,7 @@ impl TelemetryFixture {
         self.send("POST /mcp", &headers, &rpc.to_string()).await.message()
     }
 
-    /// What was recorded, once everything is on disk.
+    /// The audit records, once all are on disk.
     pub async fn records(&self) -> Vec<AuditRecord> {
         self.call_context.audit.flush().await;
         let path = self.folder.path().canonicalize().expect("it is there");

@@ -1,4 +1,4 @@
-//! A client of either era, over a link or over HTTP, that answers what it is asked and writes down what it hears.
+//! A client of either era, over a transport or HTTP, that responds to requests and keeps all messages.
 
 use bytes::Bytes;
 use serde_json::{Value as Json, json};
@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use crate::gateway_fixture::{GatewayFixture, TEST_TIMEOUT};
 use crate::raw_http::{LEGACY, MODERN, RawClient};
 
-/// How a client speaks, and over what.
+/// The era and the transport of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientKind {
     LegacyInMemory,
@@ -42,14 +42,14 @@ pub struct TestClient {
     capabilities: Json,
 }
 
-/// What came of a question.
+/// A request's outcome, and the messages before it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Exchange {
     /// The result or the error.
     pub outcome: Result<Json, Json>,
     /// The notifications before it.
     pub notifications: Vec<Json>,
-    /// The methods of what the client was asked before it.
+    /// The methods of the requests that the client received before it.
     pub server_requests: Vec<String>,
 }
 
@@ -77,12 +77,12 @@ impl Exchange {
     }
 }
 
-/// Everything that a client can do.
+/// All client capabilities.
 pub fn all_capabilities() -> Json {
     json!({"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {"listChanged": true}})
 }
 
-/// Answers as a person with this name would.
+/// Responds to requests with this name in the content.
 pub fn answer_as(who: &str) -> impl Fn(&Json) -> Json + '_ {
     move |question| match question["method"].as_str() {
         Some("elicitation/create") if question["params"]["mode"] == "url" => {
@@ -98,7 +98,7 @@ pub fn answer_as(who: &str) -> impl Fn(&Json) -> Json + '_ {
 }
 
 impl TestClient {
-    /// A client with everything, as one of those who have tokens.
+    /// A client with all capabilities and a token.
     pub async fn connect(
         fixture: &mut GatewayFixture,
         kind: ClientKind,
@@ -107,7 +107,7 @@ impl TestClient {
         TestClient::with_capabilities(fixture, kind, client, all_capabilities()).await
     }
 
-    /// A client that can do these things.
+    /// A client with these capabilities.
     pub async fn with_capabilities(
         fixture: &mut GatewayFixture,
         kind: ClientKind,
@@ -151,7 +151,7 @@ impl TestClient {
         }
     }
 
-    /// The next question, with what its era wants in it.
+    /// The next request, with the members that its era requires.
     pub fn build_request(&mut self, method: &str, mut params: Json) -> Json {
         self.request_count += 1;
         if self.kind.is_modern() {
@@ -162,14 +162,14 @@ impl TestClient {
         json!({"jsonrpc": "2.0", "id": self.request_count, "method": method, "params": params})
     }
 
-    /// Sends a message over the link.
+    /// Sends a message over the transport.
     pub fn send(&mut self, message: &Json) {
         let bytes = Bytes::from(message.to_string());
         let Ok(Messages::One(message)) = message::parse(&bytes) else { panic!("no message") };
         self.transport.as_mut().expect("a link").push(message.into());
     }
 
-    /// The next message from the link.
+    /// The next message from the transport.
     pub async fn receive(&mut self) -> Json {
         let transport = self.transport.as_mut().expect("a link");
         let arrived =
@@ -178,19 +178,19 @@ impl TestClient {
         to_json(&message)
     }
 
-    /// Asks, answers nothing, and comes back with the answer.
+    /// Sends a request and returns its outcome. Refuses requests of the server.
     pub async fn request(&mut self, method: &str, params: Json) -> Exchange {
         self.request_answering(method, params, &|question| panic!("nothing is asked: {question}"))
             .await
     }
 
-    /// Calls a tool, answering as somebody.
+    /// Calls a tool, and responds to requests with this name.
     pub async fn call(&mut self, tool: &str, arguments: Json, who: &str) -> Exchange {
         let params = json!({"name": tool, "arguments": arguments});
         self.request_answering("tools/call", params, &answer_as(who)).await
     }
 
-    /// Asks, and answers what it is asked until the answer is there.
+    /// Sends a request, and responds to requests of the server until the outcome arrives.
     pub async fn request_answering(
         &mut self,
         method: &str,
@@ -222,7 +222,7 @@ impl TestClient {
         }
     }
 
-    /// Asks once: a question back is the result.
+    /// Sends a request once: a result that needs input is returned.
     pub async fn request_once(&mut self, method: &str, params: Json) -> Exchange {
         let mut exchange = Exchange {
             outcome: Ok(Json::Null),
@@ -290,7 +290,7 @@ impl TestClient {
     }
 }
 
-/// The answers to everything that a result asks.
+/// The responses to all input requests of a result.
 fn input_responses(
     result: &Json,
     answers: &(dyn Fn(&Json) -> Json + Sync),

@@ -15,7 +15,100 @@ pub use super::errors::http_status;
 pub use super::headers::{check_method_headers, has_modern_version_header};
 pub use crate::jsonrpc::raw_object::RawObject;
 
-/// The metadata of a request.
+impl RawObject {
+    /// Reads an object; absent is empty. None where it is something else.
+    pub fn parse(object: Option<&Payload>) -> Option<RawObject> {
+        let Some(object) = object else { return Some(RawObject::default()) };
+        let bytes = object.as_bytes();
+        let mut reader = serde_json::Deserializer::from_slice(bytes);
+        let members = reader.deserialize_map(MemberVisitor(bytes)).ok()?;
+        reader.end().ok()?;
+        Some(RawObject(members))
+    }
+
+    /// One of them.
+    pub fn get(&self, name: &str) -> Option<&Payload> {
+        self.0.iter().rev().find(|it| it.0 == name).map(|it| &it.1)
+    }
+
+    /// One of them that is text.
+    pub fn get_string(&self, name: &str) -> Option<String> {
+        self.get(name)?.decode().ok()
+    }
+
+    /// Takes one out.
+    pub fn remove(&mut self, name: &str) -> Option<Payload> {
+        let found = self.get(name).cloned();
+        if found.is_some() {
+            self.0.retain(|it| it.0 != name);
+        }
+        found
+    }
+
+    /// Puts one in, in place of what had its name.
+    pub fn insert(&mut self, name: &str, value: Payload) {
+        match self.0.iter_mut().find(|it| it.0 == name) {
+            Some(member) => member.1 = value,
+            None => self.0.push((name.to_owned(), value)),
+        }
+    }
+
+    /// A copy without the members of these names.
+    pub fn without(&self, names: &[&str]) -> RawObject {
+        let members = self.0.iter().filter(|it| !names.contains(&it.0.as_str()));
+        RawObject(members.cloned().collect())
+    }
+
+    /// All of them.
+    pub fn into_members(self) -> Vec<(String, Payload)> {
+        self.0
+    }
+
+    /// Are there none?
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The object.
+    pub fn to_payload(&self) -> Payload {
+        let mut text = vec![b'{'];
+        self.write_members(&mut text);
+        text.push(b'}');
+        Payload::from_json(text.into())
+    }
+
+    fn write_members(&self, text: &mut Vec<u8>) {
+        for (index, (name, value)) in self.0.iter().enumerate() {
+            if index > 0 {
+                text.push(b',');
+            }
+            text.extend_from_slice(serde_json::Value::from(name.as_str()).to_string().as_bytes());
+            text.push(b':');
+            text.extend_from_slice(value.as_bytes());
+        }
+    }
+}
+
+struct MemberVisitor<'a>(&'a Bytes);
+
+impl<'de> Visitor<'de> for MemberVisitor<'_> {
+    type Value = Vec<(String, Payload)>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut members = Vec::with_capacity(4);
+        while let Some((name, value)) = map.next_entry::<Cow<'_, str>, &RawValue>()? {
+            let value = Payload::from_json(self.0.slice_ref(value.get().as_bytes()));
+            members.push((name.into_owned(), value));
+        }
+        Ok(members)
+    }
+}
+
+/// What a question says of itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RequestMeta {
     /// The protocol version. A request that has one is a modern request.

@@ -1,5 +1,5 @@
-//! What a browser is told about pages of other origins that may talk to us. Only origins that were let in are named;
-//! there are no cookies here, so none are spoken of.
+//! CORS headers for browsers. Only allowed origins get them. The gateway uses no cookies, so that credentials are never
+//! allowed.
 
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
@@ -11,17 +11,17 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request};
 use super::HostOriginCheck;
 
 const ALLOWED_METHODS: HeaderValue = HeaderValue::from_static("GET, POST, DELETE");
-/// What clients send that a browser asks about.
+/// The request headers of MCP clients.
 const ALLOWED_HEADERS: &str = "content-type, authorization, mcp-protocol-version, mcp-session-id, mcp-method, mcp-name, \
     last-event-id, dpop, traceparent, tracestate, baggage";
-/// What clients of the modern era send with a name that a tool's schema chose.
+/// The prefix of headers whose names come from a tool's schema (modern era).
 const PARAM_HEADER_PREFIX: &str = "mcp-param-";
-/// How much of such names is repeated.
+/// The longest list of requested headers that is read.
 const MAX_REQUESTED_HEADERS_LEN: usize = 4096;
-/// What clients read of our answers.
+/// The response headers that clients read.
 const EXPOSED_HEADERS: HeaderValue =
     HeaderValue::from_static("mcp-session-id, www-authenticate, dpop-nonce, retry-after");
-/// For how long a browser need not ask again: two hours, the most that some take.
+/// How long a browser may cache a preflight response: two hours, the maximum of some browsers.
 const MAX_AGE_SECONDS: HeaderValue = HeaderValue::from_static("7200");
 const VARY_ORIGIN: HeaderValue = HeaderValue::from_static("origin");
 const REQUEST_PRIVATE_NETWORK: HeaderName =
@@ -30,8 +30,7 @@ const ALLOW_PRIVATE_NETWORK: HeaderName =
     HeaderName::from_static("access-control-allow-private-network");
 
 impl HostOriginCheck {
-    /// The headers of the empty answer (204) to a browser that asks beforehand, for an origin that may come in.
-    /// `None` where the request is no such question, or its origin may not.
+    /// The headers of the response (204) to a preflight request from an allowed origin. None for all other requests.
     pub fn preflight<B>(&self, request: &Request<B>) -> Option<HeaderMap> {
         let headers = request.headers();
         let is_preflight = request.method() == Method::OPTIONS
@@ -49,7 +48,7 @@ impl HostOriginCheck {
         Some(response_headers)
     }
 
-    /// Lets the page that asked read the answer. Does nothing where no page asked.
+    /// Adds the headers that let a page of an allowed origin read the response.
     pub fn add_cors_headers(&self, requested: &HeaderMap, response_headers: &mut HeaderMap) {
         let Some(origin) = self.allowed_origin(requested) else { return };
         response_headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
@@ -57,14 +56,14 @@ impl HostOriginCheck {
         response_headers.append(VARY, VARY_ORIGIN);
     }
 
-    /// The origin of a request, where it is one that may come in.
+    /// The origin of a request, if it is allowed.
     fn allowed_origin<'a>(&self, headers: &'a HeaderMap) -> Option<&'a HeaderValue> {
         self.check_origin(headers).ok()?;
         headers.get(ORIGIN)
     }
 }
 
-/// What may be sent: always the same, and the parameters that are asked for.
+/// The fixed headers, and the requested parameter headers.
 fn allowed_headers(headers: &HeaderMap) -> HeaderValue {
     let requested =
         headers.get(ACCESS_CONTROL_REQUEST_HEADERS).and_then(|value| value.to_str().ok());

@@ -1,17 +1,17 @@
-//! Reads `host:port`, as a `Host` header and an origin have it, in the one strict way. What a browser would bend into
-//! an address (`0x7f.1`, `127.1`, `2130706433`), what a parser might cut off (`user@`, `%31`, a zone, a last dot) and
-//! what nobody sends is not read at all. Nothing here allocates.
+//! A strict parser of `host:port`, as in a `Host` header or an origin. Rejects texts that browsers convert to an address
+//! (`0x7f.1`, `127.1`, `2130706433`), texts that other parsers would shorten (`user@`, `%31`, a zone, a trailing dot), and
+//! all other unusual forms. Never allocates.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The longest name there is, and the longest part of one.
+/// The longest host name, and its longest label.
 const MAX_NAME_LEN: usize = 253;
 const MAX_LABEL_LEN: usize = 63;
 
 /// A host.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Host<'a> {
-    /// A name. Upper and lower case are the same.
+    /// A name. Compared without regard to case.
     Name(&'a str),
     /// An address.
     Address(IpAddr),
@@ -27,7 +27,7 @@ impl PartialEq for Host<'_> {
     }
 }
 
-/// A host and the port, where one is said.
+/// A host, and a port if there is one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct HostPort<'a> {
     pub host: Host<'a>,
@@ -35,7 +35,7 @@ pub(crate) struct HostPort<'a> {
 }
 
 impl<'a> HostPort<'a> {
-    /// Reads a text to its end.
+    /// Parses the whole text.
     pub fn parse(bytes: &'a [u8]) -> Option<HostPort<'a>> {
         let text = std::str::from_utf8(bytes).ok()?;
         let (host, rest) = match text.strip_prefix('[') {
@@ -58,7 +58,7 @@ impl<'a> HostPort<'a> {
 }
 
 fn name_or_v4(text: &str) -> Option<Host<'_>> {
-    // Four numbers without a leading zero, and nothing else.
+    // The standard library accepts four decimal numbers without leading zeros only.
     if let Ok(address) = text.parse::<Ipv4Addr>() {
         return Some(Host::Address(address.into()));
     }
@@ -66,7 +66,7 @@ fn name_or_v4(text: &str) -> Option<Host<'_>> {
     let is_label =
         |label: &str| (1..=MAX_LABEL_LEN).contains(&label.len()) && label.bytes().all(is_name_byte);
     let is_name = text.len() <= MAX_NAME_LEN && text.split('.').all(is_label);
-    // What ends in a number is an address to browsers, and no name to anybody.
+    // Browsers parse a name whose last label is a number as an address.
     let ends_in_number = text.rsplit('.').next().is_some_and(is_number);
     (is_name && !ends_in_number).then_some(Host::Name(text))
 }
@@ -79,7 +79,7 @@ fn is_number(label: &str) -> bool {
     }
 }
 
-/// A port as everybody writes it: no sign, no leading zero, not zero.
+/// Parses a port without a sign or a leading zero, and not zero.
 fn parse_port(text: &str) -> Option<u16> {
     let is_canonical = text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0');
     text.parse().ok().filter(|_| is_canonical)

@@ -32,7 +32,7 @@ fn check(checker: &HostOriginCheck, headers: &[(&str, &str)]) -> Result<(), Host
 }
 
 #[test]
-fn this_machine_is_let_in_by_its_own_names() {
+fn loopback_names_are_allowed_on_a_loopback_listener() {
     let checker = checker(LOOPBACK, &[], &[]);
     for host in [
         "localhost:8080",
@@ -47,12 +47,12 @@ fn this_machine_is_let_in_by_its_own_names() {
 }
 
 #[test]
-fn a_name_that_was_bent_to_lead_here_is_refused() {
+fn a_rebound_host_name_is_refused() {
     let checker = checker(LOOPBACK, &[], &[]);
     let not_allowed = HostOriginErrorKind::HostNotAllowed;
     let malformed = HostOriginErrorKind::MalformedHost;
     let rows = [
-        // Names of others, and names that look like ours.
+        // Other names, and names that look like ours.
         ("evil.example:8080", not_allowed),
         ("evil.example", not_allowed),
         ("localhost.evil.example:8080", not_allowed),
@@ -66,7 +66,7 @@ fn a_name_that_was_bent_to_lead_here_is_refused() {
         ("localhost.localdomain:8080", not_allowed),
         ("loca1host:8080", not_allowed), // misspelt on purpose
         ("ip6-localhost:8080", not_allowed),
-        // The port is missing, another's, or not a port.
+        // The port is missing, wrong, or not a port.
         ("localhost", not_allowed),
         ("127.0.0.1", not_allowed),
         ("[::1]", not_allowed),
@@ -83,7 +83,7 @@ fn a_name_that_was_bent_to_lead_here_is_refused() {
         ("localhost:http", malformed),
         (":8080", malformed),
         ("", malformed),
-        // A user, an escape, a path, a dot at the end.
+        // A user, an escape, a path, a trailing dot.
         ("localhost@evil.example:8080", malformed),
         ("evil@localhost:8080", malformed),
         ("localhost:8080@evil.example", malformed),
@@ -102,7 +102,7 @@ fn a_name_that_was_bent_to_lead_here_is_refused() {
         ("localhost\t:8080", malformed),
         ("locаlhost:8080", malformed),
         ("ⓛocalhost:8080", malformed),
-        // Addresses in the forms that old parsers take.
+        // Address forms that old parsers accept.
         ("2130706433:8080", malformed),
         ("0x7f000001:8080", malformed),
         ("0x7f.0.0.1:8080", malformed),
@@ -114,7 +114,7 @@ fn a_name_that_was_bent_to_lead_here_is_refused() {
         ("127.0.1:8080", malformed),
         ("0:8080", malformed),
         ("127.0.0.256:8080", malformed),
-        // Addresses that lead here though nobody calls us that.
+        // Addresses that reach this machine but are not allowed.
         ("0.0.0.0:8080", not_allowed),
         ("127.0.0.2:8080", not_allowed),
         ("169.254.169.254:8080", not_allowed),
@@ -125,7 +125,7 @@ fn a_name_that_was_bent_to_lead_here_is_refused() {
         ("[::127.0.0.1]:8080", not_allowed),
         ("[64:ff9b::7f00:1]:8080", not_allowed),
         ("[fe80::1]:8080", not_allowed),
-        // Brackets that hold something else.
+        // Brackets without an IPv6 address.
         ("[::1%lo]:8080", malformed),
         ("[::1%25lo]:8080", malformed),
         ("[fe80::1%eth0]:8080", malformed),
@@ -149,11 +149,11 @@ fn a_name_that_was_bent_to_lead_here_is_refused() {
     assert_eq!(check(&checker, &[("host", &long)]), Err(malformed));
 }
 
-/// A version, a target, headers, and what comes of it.
+/// A version, a target, headers, and the result.
 type Row<'a> = (Version, &'a str, &'a [(&'a str, &'a [u8])], Result<(), HostOriginErrorKind>);
 
 #[test]
-fn a_head_says_once_and_in_its_place_whom_it_is_for() {
+fn a_request_has_exactly_one_host() {
     let checker = checker(LOOPBACK, &[], &[]);
     let ours: (&str, &[u8]) = ("host", b"localhost:8080");
     let theirs: (&str, &[u8]) = ("host", b"evil.example");
@@ -234,7 +234,7 @@ fn a_head_says_once_and_in_its_place_whom_it_is_for() {
 }
 
 #[test]
-fn pages_of_this_machine_are_let_in_and_no_others() {
+fn only_local_pages_are_allowed_by_default() {
     let checker = checker(LOOPBACK, &[], &[]);
     let origin = |origin| check(&checker, &[("host", "localhost:8080"), ("origin", origin)]);
     for good in [
@@ -286,7 +286,7 @@ fn pages_of_this_machine_are_let_in_and_no_others() {
 }
 
 #[test]
-fn what_is_allowed_besides_is_let_in_and_nothing_near_it() {
+fn configured_hosts_and_origins_are_allowed_exactly() {
     let checker = checker(
         "0.0.0.0:8080",
         &["mcp.example.com", "other.example.com:8443", "10.0.0.5", "[fd00::5]:9000"],
@@ -330,7 +330,7 @@ fn what_is_allowed_besides_is_let_in_and_nothing_near_it() {
     {
         assert_eq!(origin(good), Ok(()), "{good}");
     }
-    // Who is not alone on this machine does not trust its pages.
+    // A listener that is not on loopback does not trust local pages.
     for bad in [
         "http://localhost:8080",
         "http://app.example.com",
@@ -343,7 +343,7 @@ fn what_is_allowed_besides_is_let_in_and_nothing_near_it() {
 }
 
 #[test]
-fn the_address_that_is_bound_is_ours() {
+fn the_bound_address_is_allowed() {
     let lan = checker("192.168.1.7:80", &[], &[]);
     assert_eq!(check(&lan, &[("host", "192.168.1.7")]), Ok(()));
     assert_eq!(check(&lan, &[("host", "192.168.1.7:80")]), Ok(()));
@@ -357,7 +357,7 @@ fn the_address_that_is_bound_is_ours() {
 }
 
 #[test]
-fn what_would_let_everybody_in_cannot_be_allowed() {
+fn wildcards_and_unspecified_addresses_cannot_be_allowed() {
     use AllowErrorKind::{InvalidHost, InvalidOrigin, UnspecifiedAddress, Wildcard};
     let new = |hosts: &[&str], origins: &[&str]| {
         let owned = |all: &[&str]| all.iter().map(|&it| it.to_owned()).collect::<Vec<_>>();
@@ -395,7 +395,7 @@ fn what_would_let_everybody_in_cannot_be_allowed() {
 }
 
 #[test]
-fn wrong_names_are_forbidden_and_broken_ones_are_bad_requests() {
+fn a_wrong_host_is_forbidden_and_a_malformed_one_is_a_bad_request() {
     let checker = checker(LOOPBACK, &[], &[]);
     let status = |headers: &[(&str, &[u8])]| {
         let request = request(Version::HTTP_11, "/mcp", headers);
@@ -412,7 +412,7 @@ fn wrong_names_are_forbidden_and_broken_ones_are_bad_requests() {
 }
 
 #[test]
-fn a_browser_that_asks_beforehand_is_told_what_it_may_send() {
+fn a_preflight_response_lists_the_allowed_headers() {
     let checker = checker(LOOPBACK, &[], &["https://app.example.com"]);
     let ask = |method: Method, headers: &[(&str, &[u8])]| {
         let mut request = request(Version::HTTP_11, "/mcp", headers);
@@ -453,7 +453,7 @@ fn a_browser_that_asks_beforehand_is_told_what_it_may_send() {
 }
 
 #[test]
-fn an_answer_is_shared_with_the_page_that_may_come_in() {
+fn a_response_has_cors_headers_for_an_allowed_origin() {
     let checker = checker(LOOPBACK, &[], &[]);
     let shared = |origin: Option<&'static str>| {
         let mut asked = HeaderMap::new();
@@ -470,7 +470,7 @@ fn an_answer_is_shared_with_the_page_that_may_come_in() {
     assert!(shared(Some("http://evil.example")).is_empty());
 }
 
-/// Texts that are nearly good, and bytes of any kind.
+/// Texts that are nearly valid, and arbitrary bytes.
 fn hostile() -> impl Strategy<Value = Vec<u8>> {
     let pieces = prop::sample::select(vec![
         "localhost",
@@ -513,7 +513,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(4096))]
 
     #[test]
-    fn nothing_panics_and_whoever_is_let_in_is_on_the_list(host in hostile(), origin in hostile()) {
+    fn the_check_never_panics_and_allows_only_listed_hosts(host in hostile(), origin in hostile()) {
         let checker = checker(LOOPBACK, &["mcp.example.com"], &["https://app.example.com"]);
         let (Ok(host), Ok(origin)) = (HeaderValue::from_bytes(&host), HeaderValue::from_bytes(&origin))
         else { return Ok(()) };
@@ -524,7 +524,7 @@ proptest! {
         let with = checker.check(&request);
         let _answer = checker.preflight(&request);
         prop_assert!(with.is_err() || without.is_ok());
-        // Another parser, that of browsers, has to agree.
+        // The URL parser of browsers must agree.
         let parsed = |text: String| Url::parse(&text).expect("what is let in is a URL to a browser");
         if without.is_ok() {
             let url = parsed(format!("http://{}/", host.to_str().expect("ASCII")));

@@ -1,0 +1,248 @@
+//! Legacy clients: opens a session, responds to its messages, and serves its event streams.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+use switchboard_wire::jsonrpc::message::{Message, Payload, RequestId};
+use switchboard_wire::protocol::era::Era;
+use switchboard_wire::protocol::request_meta;
+use switchboard_wire::protocol::request_meta::RawObject;
+use switchboard_wire::server;
+use switchboard_wire::server::ServerSession;
+use tokio::sync::mpsc;
+
+use crate::downstream::client::Client;
+use crate::downstream::request::{InboundRequest, Outcome, OutcomeFuture, split_meta};
+use crate::downstream::request_context::RequestContext;
+use crate::http::body::Body;
+use crate::http::negotiation::accepts;
+use crate::http::response::{
+    accepted, event_stream, json as json_response, refuse, rpc_error, rpc_response,
+};
+use crate::http::server_state::HttpState;
+use crate::http::session::Session;
+use crate::http::session::channel::SessionChannel;
+use crate::http::stream_delay::StreamDelay;
+use crate::json::{empty_object, payload};
+use crate::method::Method;
+use crate::telemetry::trace_context;
+
+const SESSION_ID_HEADER: HeaderName = HeaderName::from_static("mcp-session-id");
+const PROTOCOL_VERSION_HEADER: HeaderName = HeaderName::from_static("mcp-protocol-version");
+const LAST_EVENT_ID_HEADER: HeaderName = HeaderName::from_static("last-event-id");
+
+/// The capacity of the queue of messages of one request.
+const MESSAGE_CAPACITY: usize = 256;
+
+/// The session of a request; None if the request names none.
+pub(crate) fn find_session(
+    state: &HttpState,
+    headers: &HeaderMap,
+    principal: &str,
+) -> Result<Option<Arc<Session>>, Box<Response<Body>>> {
+    let Some(id) = headers.get(SESSION_ID_HEADER) else { return Ok(None) };
+    let session = id.to_str().ok().and_then(|id| state.sessions.get(id, principal));
+    let Some(session) = session else {
+        let text = "the session does not exist; start a new one with `initialize`";
+        return Err(Box::new(refuse(StatusCode::NOT_FOUND, text)));
+    };
+    let version = headers.get(PROTOCOL_VERSION_HEADER).map(|it| it.to_str().unwrap_or_default());
+    if version.is_some_and(|it| !request_meta::is_legacy_version(it)) {
+        let text = "MCP-Protocol-Version: this version has no sessions";
+        return Err(Box::new(refuse(StatusCode::BAD_REQUEST, text)));
+    }
+    session.mark_used();
+    Ok(Some(session))
+}
+
+/// Opens a session.
+pub(crate) async fn initialize(
+    state: &HttpState,
+    id: RequestId,
+    params: &RawObject,
+    principal: Arc<str>,
+) -> Response<Body> {
+    let client = Client::new(principal, Era::Legacy, params.get("capabilities"));
+    let identity = state.gateway.relay.server_identity(Era::Legacy, &client.principal);
+    let params = params.to_payload().decode().unwrap_or_default();
+    let result = ServerSession::new(identity).initialize(&params);
+    let version = result["protocolVersion"].as_str().unwrap_or_default();
+    let Some(session) = state.sessions.open(Arc::new(client), version).await else {
+        return refuse(StatusCode::SERVICE_UNAVAILABLE, "there are too many sessions");
+    };
+    let mut response = rpc_response(id, Ok(payload(&result)), StatusCode::OK);
+    if let Ok(value) = HeaderValue::from_str(&session.id) {
+        response.headers_mut().insert(SESSION_ID_HEADER, value);
+    }
+    response
+}
+
+/// Receives a message of a session.
+pub(crate) async fn receive(
+    state: &HttpState,
+    session: Arc<Session>,
+    message: Message,
+    headers: &HeaderMap,
+) -> Response<Body> {
+    match message {
+        Message::Request { id, method, params } => {
+            let request = (id, Method::parse(method), params);
+            respond(state, session, request, headers).await
+        }
+        Message::Notification { method, params } => {
+            Box::pin(receive_notification(state, &session, &method, params.as_ref())).await;
+            accepted()
+        }
+        Message::Response { id, outcome } => {
+            if let Some(id) = id {
+                session.deliver_response(id, outcome).await;
+            }
+            accepted()
+        }
+    }
+}
+
+async fn respond(
+    state: &HttpState,
+    session: Arc<Session>,
+    (id, method, params): (RequestId, Method, Option<Payload>),
+    headers: &HeaderMap,
+) -> Response<Body> {
+    let (params, mut meta) = match split_meta(params.as_ref()) {
+        Ok(split) => split,
+        Err(error) => return rpc_error(Some(id), error, StatusCode::BAD_REQUEST),
+    };
+    trace_context::merge_headers(&mut meta, headers);
+    if let Some(outcome) = respond_from_session(&session, &method, &params).await {
+        return rpc_response(id, outcome, StatusCode::OK);
+    }
+    let (sender, notifications) = mpsc::channel(MESSAGE_CAPACITY);
+    let channel = Arc::new(SessionChannel::new(&session, sender));
+    let context = Arc::new(RequestContext::new(session.client.clone(), channel));
+    let request = InboundRequest::new(id.clone(), method, (params, meta), context);
+    let relay = state.gateway.relay.clone();
+    let work: OutcomeFuture = Box::pin(async move { relay.respond(&request).await });
+    respond_or_stream(&session, &state.stream_delay, (id, work), notifications).await
+}
+
+/// Handles the methods that need no server.
+pub(crate) async fn respond_from_session(
+    session: &Session,
+    method: &Method,
+    params: &RawObject,
+) -> Option<Outcome> {
+    let uri = || params.get_string("uri").ok_or_else(|| server::invalid_params("`uri` is missing"));
+    match method {
+        Method::Ping => Some(Ok(empty_object())),
+        Method::Initialize => {
+            Some(Err(server::invalid_params("the session is initialized already")))
+        }
+        Method::ResourcesSubscribe => Some(match uri() {
+            Ok(uri) => session.subscribe(uri).await.map(|()| empty_object()),
+            Err(error) => Err(error),
+        }),
+        Method::ResourcesUnsubscribe => Some(match uri() {
+            Ok(uri) => {
+                session.unsubscribe(uri).await;
+                Ok(empty_object())
+            }
+            Err(error) => Err(error),
+        }),
+        _ => None,
+    }
+}
+
+/// Runs a request. The response is JSON if the result comes soon and without messages before it, else an event stream.
+async fn respond_or_stream(
+    session: &Session,
+    stream_delay: &StreamDelay,
+    (id, mut work): (RequestId, OutcomeFuture),
+    mut notifications: mpsc::Receiver<Message>,
+) -> Response<Body> {
+    let first = tokio::select! {
+        biased;
+        Some(message) = notifications.recv() => Some(message),
+        outcome = &mut work => match notifications.try_recv() {
+            Err(_) => return rpc_response(id, outcome, StatusCode::OK),
+            Ok(message) => {
+                work = Box::pin(async move { outcome });
+                Some(message)
+            }
+        },
+        // The stream's first event tells the client that the request is running.
+        () = stream_delay.wait() => None,
+    };
+    match session.start_stream(id, work, notifications, first).await {
+        Some(stream) => event_stream(Body::Channel(stream)),
+        None => refuse(StatusCode::NOT_FOUND, "the session has ended"),
+    }
+}
+
+/// Receives a notification of a session.
+pub(crate) async fn receive_notification(
+    state: &HttpState,
+    session: &Session,
+    method: &str,
+    params: Option<&Payload>,
+) {
+    match method {
+        "notifications/cancelled" => {
+            let params = RawObject::parse(params).unwrap_or_default();
+            if let Some(id) = params.get("requestId").and_then(|it| it.decode().ok()) {
+                session.cancel(RequestId::from_json(&id)).await;
+            }
+        }
+        "notifications/roots/list_changed" => {
+            let relay = &state.gateway.relay;
+            if let Some(dedicated) = relay.catalogue().own_connection_key(&session.client) {
+                relay.host.notify_roots_changed(Some(&dedicated)).await;
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Opens the stream for messages outside of requests, or resumes a stream that was interrupted.
+pub(crate) async fn get_stream(
+    state: &HttpState,
+    headers: &HeaderMap,
+    principal: &Arc<str>,
+) -> Response<Body> {
+    if !accepts(headers, "text/event-stream") {
+        return refuse(StatusCode::NOT_ACCEPTABLE, "Accept: text/event-stream is missing");
+    }
+    let session = match find_session(state, headers, principal) {
+        Ok(Some(session)) => session,
+        // Modern clients have no such stream, and legacy clients send `initialize` first.
+        Ok(None) => {
+            return refuse(StatusCode::METHOD_NOT_ALLOWED, "GET requires an Mcp-Session-Id");
+        }
+        Err(response) => return *response,
+    };
+    let last_event = headers.get(LAST_EVENT_ID_HEADER).and_then(|it| it.to_str().ok());
+    let stream = match last_event {
+        Some(last_event) => session.resume(last_event.to_owned()).await,
+        None => session.open_get_stream().await,
+    };
+    match stream {
+        Some(stream) => event_stream(Body::Channel(stream)),
+        None => refuse(StatusCode::NOT_FOUND, "the event is unknown or no longer available"),
+    }
+}
+
+/// Ends a session.
+pub(crate) fn delete_session(
+    state: &HttpState,
+    headers: &HeaderMap,
+    principal: &Arc<str>,
+) -> Response<Body> {
+    match find_session(state, headers, principal) {
+        Ok(Some(session)) => {
+            state.sessions.close(&session);
+            json_response(StatusCode::OK, Bytes::from_static(b"{}"))
+        }
+        Ok(None) => refuse(StatusCode::BAD_REQUEST, "Mcp-Session-Id is missing"),
+        Err(response) => *response,
+    }
+}

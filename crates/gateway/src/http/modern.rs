@@ -1,0 +1,216 @@
+//! A request of a modern client, which has no session: checks its headers, runs it, and responds with JSON or with an
+//! event stream.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::stream;
+use http::{HeaderMap, Response, StatusCode};
+use switchboard_wire::jsonrpc::message::{Message, RequestId, RpcError};
+use switchboard_wire::protocol::request_meta;
+use switchboard_wire::protocol::request_meta::{RawObject, RequestMeta};
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+use crate::downstream::client::Client;
+use crate::downstream::request::{InboundRequest, Outcome};
+use crate::downstream::request_context::RequestContext;
+use crate::http::body::Body;
+use crate::http::response::{
+    KEEPALIVE_INTERVAL, event_stream, rpc_error, rpc_response, sse_event, sse_keepalive,
+};
+use crate::http::server_state::HttpState;
+use crate::http::shutdown::wait_until_true;
+use crate::json::empty_object;
+use crate::method::Method;
+use crate::multi_round_trip::modern_request;
+use crate::multi_round_trip::modern_request::MultiRoundTrip;
+use crate::multi_round_trip::pending::{self, PendingRequest, Step};
+use crate::subscriptions::ListenStream;
+
+/// Responds to a modern request.
+pub(crate) async fn respond(
+    state: &HttpState,
+    (id, method): (RequestId, Method),
+    (params, meta): (RawObject, RequestMeta),
+    headers: &HeaderMap,
+    principal: Arc<str>,
+) -> Response<Body> {
+    let checked = request_meta::check_version_header(headers, &meta)
+        .and_then(|()| meta.validate_modern())
+        .and_then(|()| request_meta::check_method_headers(headers, method.as_str(), &params))
+        .and_then(|()| check_param_headers(state, &method, &params, headers));
+    if let Err(error) = checked {
+        return rpc_error(Some(id), error, StatusCode::BAD_REQUEST);
+    }
+    let client = modern_request::client_from_meta(principal, &meta);
+    match method {
+        Method::Discover => {
+            let result = state.gateway.relay.discover(&client.principal);
+            modern_response(id, Ok(result))
+        }
+        Method::SubscriptionsListen => listen(state, &client, id, &params).await,
+        method => {
+            let (channel, inbox) = pending::channel();
+            let context = Arc::new(RequestContext::new(client, channel));
+            let request = InboundRequest::new(id.clone(), method, (params, meta), context);
+            match state.gateway.multi_round_trip.start_or_resume(request, inbox).await {
+                Ok(pending) => run(state, pending, id).await,
+                Err(error) => modern_response(id, Err(error)),
+            }
+        }
+    }
+}
+
+/// Checks the headers that repeat a tool's arguments.
+fn check_param_headers(
+    state: &HttpState,
+    method: &Method,
+    params: &RawObject,
+    headers: &HeaderMap,
+) -> Result<(), RpcError> {
+    if *method != Method::ToolsCall {
+        return Ok(());
+    }
+    let catalogue = state.gateway.relay.catalogue();
+    let tool = params.get_string("name").and_then(|it| catalogue.tools.get(&it).cloned());
+    let Some(tool) = tool.filter(|it| !it.param_headers.is_empty()) else { return Ok(()) };
+    let none = empty_object();
+    tool.param_headers.check(params.get("arguments").unwrap_or(&none), headers)
+}
+
+/// Runs a request. The response is JSON if the result comes soon and without notifications before it, else an event
+/// stream.
+async fn run(state: &HttpState, mut pending: PendingRequest, id: RequestId) -> Response<Body> {
+    let multi_round_trip = &state.gateway.multi_round_trip;
+    let first = tokio::select! {
+        biased;
+        step = pending.next() => match step {
+            Step::Notification(message) => Some(message),
+            Step::InputRequired(requests) => {
+                let outcome = multi_round_trip.suspend(pending, &requests).await;
+                return modern_response(id, outcome);
+            }
+            Step::Complete(outcome) => return modern_response(id, outcome),
+        },
+        // The stream's head tells the client that the request is running.
+        () = state.stream_delay.wait() => None,
+    };
+    let events = ModernEventStream {
+        multi_round_trip: multi_round_trip.clone(),
+        pending: Some(pending),
+        id,
+        first,
+    };
+    let body = stream::unfold(events, |mut events| async move {
+        let bytes = events.next().await?;
+        Some((bytes, events))
+    });
+    event_stream(Body::Stream(Box::pin(body)))
+}
+
+/// The event stream of a request. Dropping it cancels the request.
+struct ModernEventStream {
+    multi_round_trip: MultiRoundTrip,
+    pending: Option<PendingRequest>,
+    id: RequestId,
+    first: Option<Message>,
+}
+
+impl ModernEventStream {
+    async fn next(&mut self) -> Option<Bytes> {
+        if let Some(first) = self.first.take() {
+            return Some(sse_event(None, &first));
+        }
+        let pending = self.pending.as_mut()?;
+        let step = tokio::select! {
+            step = pending.next() => step,
+            () = sleep(KEEPALIVE_INTERVAL) => return Some(sse_keepalive()),
+        };
+        let outcome = match step {
+            Step::Notification(message) => return Some(sse_event(None, &message)),
+            Step::InputRequired(requests) => {
+                self.multi_round_trip.suspend(self.pending.take()?, &requests).await
+            }
+            Step::Complete(outcome) => {
+                self.pending = None;
+                outcome
+            }
+        };
+        Some(sse_event(None, &Message::Response { id: Some(self.id.clone()), outcome }))
+    }
+}
+
+/// Runs `subscriptions/listen`.
+async fn listen(
+    state: &HttpState,
+    client: &Client,
+    id: RequestId,
+    params: &RawObject,
+) -> Response<Body> {
+    let opened = ListenStream::open(&state.gateway.relay, client, &id, params).await;
+    let (stream, first) = match opened {
+        Ok(opened) => opened,
+        Err(error) => return modern_response(id, Err(error)),
+    };
+    let events = ListenEventStream {
+        stream,
+        queued: VecDeque::from([sse_event(None, &first)]),
+        open_request: Some(id),
+        shutdown: state.shutdown.clone(),
+    };
+    let body = stream::unfold(events, |mut events| async move {
+        let bytes = events.next().await?;
+        Some((bytes, events))
+    });
+    event_stream(Body::Stream(Box::pin(body)))
+}
+
+/// The event stream of `subscriptions/listen`. Ends with a response when the server shuts down.
+struct ListenEventStream {
+    stream: ListenStream,
+    queued: VecDeque<Bytes>,
+    /// The request's id, until its response is queued.
+    open_request: Option<RequestId>,
+    shutdown: watch::Receiver<bool>,
+}
+
+impl ListenEventStream {
+    async fn next(&mut self) -> Option<Bytes> {
+        if self.queued.is_empty() {
+            let id = self.open_request.clone()?;
+            let is_over = tokio::select! {
+                messages = self.stream.next() => match messages {
+                    Some(messages) => {
+                        self.queued.extend(messages.iter().map(|it| sse_event(None, it)));
+                        false
+                    }
+                    None => true,
+                },
+                () = wait_until_true(&mut self.shutdown) => true,
+                () = sleep(KEEPALIVE_INTERVAL) => {
+                    self.queued.push_back(sse_keepalive());
+                    false
+                }
+            };
+            if is_over {
+                self.open_request = None;
+                let outcome = self.stream.final_result();
+                let last = Message::Response { id: Some(id), outcome };
+                self.queued.push_back(sse_event(None, &last));
+            }
+        }
+        self.queued.pop_front()
+    }
+}
+
+fn modern_response(id: RequestId, outcome: Outcome) -> Response<Body> {
+    let status = match &outcome {
+        Ok(_) => StatusCode::OK,
+        Err(error) => {
+            StatusCode::from_u16(request_meta::http_status(error)).unwrap_or(StatusCode::OK)
+        }
+    };
+    rpc_response(id, outcome, status)
+}

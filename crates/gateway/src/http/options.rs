@@ -1,0 +1,41 @@
+//! The options of the HTTP server.
+
+use std::time::Duration;
+
+use switchboard_auth::resource_server::Authenticator;
+
+use crate::http::host_origin_check::HostOriginCheck;
+
+/// The options of an HTTP server.
+#[derive(Debug)]
+pub struct HttpOptions {
+    /// Checks the `Host` and `Origin` headers of each request.
+    pub host_origin_check: HostOriginCheck,
+    /// Authenticates each request.
+    pub authenticator: Authenticator,
+    /// The largest request body, in bytes.
+    pub max_request_bytes: usize,
+    /// How long an idle session lives.
+    pub session_idle_timeout: Duration,
+    /// Who may read the metrics.
+    pub metrics_access: MetricsAccess,
+    /// The number of worker threads that serve clients. With 0, the runtime of [`crate::Gateway::serve_http`] does.
+    pub worker_threads: usize,
+}
+
+/// Who may read the metrics. They name every server and show how much it is used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum MetricsAccess {
+    /// Clients with a valid token, as for all other routes.
+    #[default]
+    Authenticated,
+    /// All clients whose `Host` and `Origin` headers are allowed.
+    Public,
+}
+
+impl HttpOptions {
+    /// The default of [`HttpOptions::max_request_bytes`].
+    pub const DEFAULT_MAX_REQUEST_BYTES: usize = 16 * 1024 * 1024;
+    /// The default of [`HttpOptions::session_idle_timeout`].
+    pub const DEFAULT_SESSION_IDLE_TIMEOUT: Duration = Duration::from_secs(3600);
+}

@@ -1,0 +1,171 @@
+//! The call context of each principal: the gateway's own context with the principal's rules and session grants.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use switchboard::call::pipeline::CallContext;
+use switchboard::permission::active_rules::ActiveRules;
+use switchboard_config::permission::PermissionRules;
+use switchboard_config::settings::principals::Principals;
+
+use crate::shared::Shared;
+
+/// The largest number of principals with a context. Beyond it all contexts are dropped, and with them session grants.
+const MAX_CALL_CONTEXTS: usize = 10_000;
+
+/// The call contexts of all principals.
+#[derive(Debug)]
+pub(super) struct CallContexts<C = CallContext> {
+    base: C,
+    base_rules: ActiveRules,
+    with_rules: fn(&C, ActiveRules) -> C,
+    /// Shared state: every request reads its context, and new rules must hold before `set_rules` returns.
+    state: Shared<PrincipalState<C>>,
+}
+
+/// The rules of principals, and the contexts made from them. Both change together: a context that is created while the
+/// rules are replaced has either the new rules, or is in the map when the rules are replaced there.
+#[derive(Debug)]
+struct PrincipalState<C> {
+    principals: Principals,
+    contexts: HashMap<Arc<str>, PrincipalContext<C>>,
+}
+
+/// A principal's context, and the rules in it.
+#[derive(Debug)]
+struct PrincipalContext<C> {
+    rules: ActiveRules,
+    context: Arc<C>,
+}
+
+impl CallContexts {
+    pub(super) fn new(base: CallContext) -> CallContexts {
+        let rules = base.rules.clone();
+        CallContexts::with_base(base, rules, |base, rules| CallContext { rules, ..base.clone() })
+    }
+}
+
+impl<C> CallContexts<C> {
+    fn with_base(
+        base: C,
+        base_rules: ActiveRules,
+        with_rules: fn(&C, ActiveRules) -> C,
+    ) -> CallContexts<C> {
+        let state = PrincipalState { principals: Principals::default(), contexts: HashMap::new() };
+        CallContexts { base, base_rules, with_rules, state: Shared::new(state) }
+    }
+
+    /// The context of a principal, created at its first use.
+    pub(super) fn get(&self, principal: &Arc<str>) -> Arc<C> {
+        let known = self.state.read(|state| Some(state.contexts.get(principal)?.context.clone()));
+        known.unwrap_or_else(|| self.state.update(|state| self.create(state, principal)))
+    }
+
+    fn create(&self, state: &mut PrincipalState<C>, principal: &Arc<str>) -> Arc<C> {
+        // Another request of the principal may have created it since it was looked up.
+        if let Some(known) = state.contexts.get(principal) {
+            return known.context.clone();
+        }
+        let rules = self.base_rules.fork();
+        if let Some(own) = state.principals.rules(principal) {
+            rules.replace(self.base_rules.current().as_ref().clone().merge(own));
+        }
+        let context = Arc::new((self.with_rules)(&self.base, rules.clone()));
+        if state.contexts.len() >= MAX_CALL_CONTEXTS {
+            state.contexts.clear();
+        }
+        let entry = PrincipalContext { rules, context: context.clone() };
+        state.contexts.insert(principal.clone(), entry);
+        context
+    }
+
+    /// Replaces the rules of all contexts. Session grants stay.
+    pub(super) fn set_rules(&self, rules: &PermissionRules, principals: &Principals) {
+        self.state.update(|state| {
+            self.base_rules.replace(rules.clone());
+            state.principals = principals.clone();
+            for (principal, known) in &state.contexts {
+                let own = principals.rules(principal).unwrap_or_default();
+                known.rules.replace(rules.clone().merge(own));
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::sync::mpsc::{Receiver, Sender, channel};
+    use std::thread;
+    use std::time::Duration;
+
+    use switchboard_config::permission::{PermissionEffect, ToolRule};
+
+    use super::*;
+
+    /// A context that is only the principal's rules.
+    #[derive(Debug, Clone)]
+    struct RulesOnly {
+        rules: ActiveRules,
+        pause: Option<Arc<Pause>>,
+    }
+
+    /// Stops the creation of a context: says that it has started, and waits for the rules to be replaced.
+    #[derive(Debug)]
+    struct Pause {
+        started: Sender<()>,
+        replaced: Mutex<Receiver<()>>,
+    }
+
+    fn contexts(pause: Option<Arc<Pause>>) -> CallContexts<RulesOnly> {
+        let rules = ActiveRules::new(PermissionRules::default());
+        let base = RulesOnly { rules: rules.clone(), pause };
+        CallContexts::with_base(base, rules, |base, rules| {
+            if let Some(pause) = &base.pause {
+                pause.started.send(()).expect("the test waits");
+                // Times out where the rules cannot be replaced meanwhile.
+                let replaced = pause.replaced.lock().expect("not poisoned");
+                let _replaced = replaced.recv_timeout(Duration::from_millis(100));
+            }
+            RulesOnly { rules, pause: None }
+        })
+    }
+
+    fn deny(tool: &str) -> PermissionRules {
+        let mut rules = PermissionRules::default();
+        let rule = ToolRule::parse(tool).expect("a rule");
+        rules.add_for_session(PermissionEffect::Deny, rule);
+        rules
+    }
+
+    fn rule_count(contexts: &CallContexts<RulesOnly>, principal: &Arc<str>) -> usize {
+        contexts.get(principal).rules.current().entries().len()
+    }
+
+    #[test]
+    fn a_new_principal_gets_the_rules_that_are_set_while_its_context_is_created() {
+        let (started, is_started) = channel();
+        let (replaced, is_replaced) = channel();
+        let pause = Pause { started, replaced: Mutex::new(is_replaced) };
+        let contexts = contexts(Some(Arc::new(pause)));
+        let ada: Arc<str> = "ada".into();
+        thread::scope(|scope| {
+            let creation = scope.spawn(|| contexts.get(&ada));
+            is_started.recv().expect("the context is being created");
+            contexts.set_rules(&deny("mcp__a__b"), &Principals::default());
+            let _creation_timed_out = replaced.send(());
+            creation.join().expect("a context");
+        });
+        assert_eq!(rule_count(&contexts, &ada), 1);
+    }
+
+    #[test]
+    fn all_requests_of_a_principal_share_its_session_grants() {
+        let contexts = contexts(None);
+        let (ada, bob): (Arc<str>, Arc<str>) = ("ada".into(), "bob".into());
+        let grant = ToolRule::parse("mcp__a__b").expect("a rule");
+        contexts.get(&ada).rules.allow_for_session(grant);
+        contexts.set_rules(&deny("mcp__c__d"), &Principals::default());
+        assert_eq!((rule_count(&contexts, &ada), rule_count(&contexts, &bob)), (2, 1));
+    }
+}

@@ -1,0 +1,47 @@
+//! Forwards one request to one server, on behalf of the client.
+
+use switchboard::request::send::ServerRequest;
+use switchboard_wire::protocol::era::Era;
+use switchboard_wire::protocol::request_meta::RawObject;
+use switchboard_wire::server;
+
+use super::errors::error_for_client;
+use super::progress::with_progress;
+use super::request_state::request_digest;
+use super::{REQUEST_TIMEOUT, Relay};
+use crate::downstream::request::{InboundRequest, Outcome};
+
+impl Relay {
+    /// Forwards a request with these parameters. Hidden servers are reported as missing.
+    pub(super) async fn forward(
+        &self,
+        server: &str,
+        request: &InboundRequest,
+        params: &RawObject,
+    ) -> Outcome {
+        if !self.shows_server(request.principal(), server) {
+            return Err(server::invalid_params("the server does not exist"));
+        }
+        let digest = || request_digest(&request.method, params);
+        let mut forwarded = params.clone();
+        if request.client().era == Era::Modern {
+            self.unwrap_state(server, request, digest, &mut forwarded)?;
+        }
+        self.send_log_level_for(request, server).await;
+        let span = self.tracer.start_upstream(&request.upstream_attributes(server, None));
+        let outcome = with_progress(request, |progress| async {
+            let server_request = ServerRequest {
+                params: Some(forwarded.to_payload()),
+                progress,
+                ..ServerRequest::idempotent(request.method.to_name(), REQUEST_TIMEOUT)
+            };
+            let on_behalf_of = self.on_behalf_of(request, server, &span);
+            let server_request = server_request.on_behalf_of(on_behalf_of);
+            let response = self.host.request_on_behalf(server, server_request).await;
+            response.map_err(|it| error_for_client(&it))
+        });
+        let outcome = outcome.await;
+        span.finish_with(&outcome);
+        Ok(self.wrap_state(server, request, digest, outcome?))
+    }
+}

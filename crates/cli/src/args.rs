@@ -1,6 +1,6 @@
 //! The command line: one table from which parsing, help, completions, the man page and the reference are made.
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Parser, Subcommand};
 
 use crate::commands::{
     add, add_json, approvals, approve, audit, auth, call, complete, completions, config, demo,
@@ -8,6 +8,7 @@ use crate::commands::{
     ping, policy, print, prompt, prompts, read, reconnect, reject, remove, reset_project_choices,
     resources, result, search, serve, status, subscribe, tools,
 };
+use crate::invocation::options::GlobalOptions;
 
 /// One host for every MCP server you have.
 ///
@@ -26,37 +27,6 @@ pub struct Cli {
     /// What to do; without it, an overview.
     #[command(subcommand)]
     pub command: Option<TopLevelCommand>,
-}
-
-/// Flags of every command.
-#[derive(Debug, Clone, Args)]
-pub struct GlobalOptions {
-    /// More servers, from a file or from JSON given here; may be repeated, the last one wins
-    #[arg(long, global = true, value_name = "FILE|JSON", help_heading = "Global options")]
-    pub mcp_config: Vec<String>,
-    /// Only the servers of --mcp-config
-    #[arg(long, global = true, help_heading = "Global options")]
-    pub strict_mcp_config: bool,
-    /// Answer in JSON, for programs
-    #[arg(long, global = true, help_heading = "Global options")]
-    pub json: bool,
-    /// Answers to what servers ask, from a JSON file, before you are asked
-    #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
-    pub answers: Option<String>,
-    /// When to use colours
-    #[arg(long, global = true, value_enum, default_value_t = ColorMode::Auto, value_name = "WHEN", help_heading = "Global options")]
-    pub color: ColorMode,
-}
-
-/// When to use colours.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ColorMode {
-    /// On a terminal.
-    Auto,
-    /// Always.
-    Always,
-    /// Never.
-    Never,
 }
 
 /// A command, with or without `mcp` in front.

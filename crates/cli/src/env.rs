@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use switchboard::config::display::printable;
 use switchboard::config::import::Platform;
-use switchboard::config::source::Source;
+use switchboard::config::source::{Origin, Source, SourceKind};
 use switchboard::config::template::Environment;
 use switchboard::sources::paths::Paths;
 
@@ -110,6 +110,17 @@ impl ProcessEnv {
         match source.path() {
             Some(path) => self.display_path(path),
             None => printable(&source.to_string()),
+        }
+    }
+
+    /// A position in a file, written relative to the working folder or home.
+    pub fn display_origin(&self, origin: &Origin) -> String {
+        let source = self.display_source(&origin.source);
+        match (&origin.source.kind, origin.position) {
+            (SourceKind::File(_) | SourceKind::Inline(_), Some(position)) => {
+                format!("{source}:{}", position.line)
+            }
+            (SourceKind::Program(_), Some(_)) | (_, None) => source,
         }
     }
 

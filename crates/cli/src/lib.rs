@@ -5,6 +5,7 @@ pub mod args;
 pub mod call_args;
 pub mod chat_ui;
 pub mod commands;
+pub mod dispatch;
 pub mod edit;
 pub mod env;
 pub mod exit;
@@ -20,22 +21,23 @@ pub mod tui;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 
-use crate::args::{Cli, ColorMode, TopLevelCommand};
+use crate::args::{Cli, TopLevelCommand};
 use crate::env::ProcessEnv;
 use crate::invocation::Invocation;
+use crate::invocation::options::ColorMode;
 
 /// Runs the program on this machine; `managed` is where an administrator's files are.
 pub fn run(managed: PathBuf) -> ExitCode {
-    if let Some(owner) = runtime::host::watchdog_owner() {
+    if let Some(owner) = runtime::subprocess::watchdog_owner() {
         switchboard::wire::process::child::run_watchdog(std::io::stdin().lock(), &owner);
         return ExitCode::SUCCESS;
     }
-    if runtime::in_process::is_pdf_reader() {
-        return runtime::in_process::read_pdf();
+    if runtime::subprocess::is_pdf_reader() {
+        return runtime::subprocess::read_pdf();
     }
-    if shell::completion::complete_if_requested(managed.clone()) {
+    if shell::completion::complete_if_requested(managed.clone(), Cli::command) {
         return ExitCode::SUCCESS;
     }
     let arguments = match Cli::try_parse_from(std::env::args_os()) {
@@ -54,18 +56,20 @@ pub fn run(managed: PathBuf) -> ExitCode {
         Ok(env) => env,
         Err(failure) => return ExitCode::from(output::report::print_outcome(Err(failure)).code()),
     };
-    let session = Invocation::new(env, arguments.global);
+    let invocation = Invocation::new(env, arguments.global);
     let outcome = match arguments.command {
         None if arguments.conversation.print.is_some() => {
-            commands::print::run(&arguments.conversation, &session)
+            commands::print::run(&arguments.conversation, &invocation)
         }
-        None if session.can_use_screen() => chat_ui::launch::run(&session, &arguments.conversation),
-        None => commands::overview::run(&session),
+        None if invocation.can_use_screen() => {
+            chat_ui::launch::run(&invocation, &arguments.conversation)
+        }
+        None => commands::overview::run(&invocation),
         Some(_) if arguments.conversation.is_any_set() => {
             Err(commands::print::unexpected_with_command())
         }
         Some(TopLevelCommand::Plain(verb) | TopLevelCommand::Mcp { command: verb }) => {
-            commands::run(verb, &session)
+            dispatch::run(verb, &invocation)
         }
     };
     ExitCode::from(output::report::print_outcome(outcome).code())

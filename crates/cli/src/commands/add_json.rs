@@ -13,7 +13,8 @@ use crate::commands::add::{self, AddOptions};
 use crate::edit::servers;
 use crate::edit::servers::NewServer;
 use crate::exit::Exit;
-use crate::invocation::{Invocation, WritableScope};
+use crate::invocation::Invocation;
+use crate::invocation::scope::WritableScope;
 use crate::outcome::{CommandOutput, Failure};
 use crate::output::report;
 
@@ -37,16 +38,16 @@ pub struct AddJsonArgs {
 const LARGEST_ENTRY: u64 = 1_000_000;
 
 /// Runs the command.
-pub fn run(arguments: &AddJsonArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
+pub fn run(arguments: &AddJsonArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
     servers::check_name(&arguments.name)?;
     let text = if arguments.entry == "-" { read_stdin()? } else { arguments.entry.clone() };
-    let entry = unwrap_entry(parse_entry(&text, session)?, &arguments.name)?;
+    let entry = unwrap_entry(parse_entry(&text, invocation)?, &arguments.name)?;
     let options = AddOptions {
         scope: arguments.scope,
         overwrite: arguments.overwrite,
         ..AddOptions::default()
     };
-    add::add_server(session, &options, NewServer { name: arguments.name.clone(), entry })
+    add::add_server(invocation, &options, NewServer { name: arguments.name.clone(), entry })
 }
 
 fn read_stdin() -> Result<String, Failure> {
@@ -57,7 +58,7 @@ fn read_stdin() -> Result<String, Failure> {
     Ok(text)
 }
 
-fn parse_entry(text: &str, session: &Invocation) -> Result<Map<String, Json>, Failure> {
+fn parse_entry(text: &str, invocation: &Invocation) -> Result<Map<String, Json>, Failure> {
     let source = Source::program(Scope::Dynamic, "the JSON given");
     let lines = LineIndex::new(text);
     let mut reporter = Reporter::new(&source, &lines);
@@ -69,7 +70,7 @@ fn parse_entry(text: &str, session: &Invocation) -> Result<Map<String, Json>, Fa
                 ProblemSubject::default(),
                 ProblemKind::Syntax(fault.clone()),
             );
-            let detail = report::problems(&session.env, reporter.problems.iter());
+            let detail = report::problems(&invocation.env, reporter.problems.iter());
             return Err(Failure::new(Exit::Usage, "the entry is not JSON").detail(detail));
         }
     };

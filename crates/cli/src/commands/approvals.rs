@@ -11,6 +11,8 @@ use switchboard_gateway::PendingApproval;
 use crate::exit::Exit;
 use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
+use crate::output::json::json_line;
+use crate::output::json::json_output;
 use crate::output::report;
 use crate::output::report::StdoutState;
 use crate::output::table;
@@ -19,8 +21,7 @@ use crate::prompt::permission::ProposedCall;
 use crate::prompt::terminal_prompt::{DENIED_BY_USER, NO_ANSWER};
 use crate::runtime::control;
 use crate::runtime::control::approvals;
-use crate::runtime::host;
-use crate::runtime::host::Interrupts;
+use crate::runtime::interrupts::{self, Interrupts};
 
 /// How often running gateways are asked while somebody watches.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
@@ -97,11 +98,11 @@ struct WaitingCall {
 }
 
 /// Runs the command.
-pub fn run(arguments: &ApprovalsArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
+pub fn run(arguments: &ApprovalsArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
     match (&arguments.action, arguments.watch) {
-        (Some(ApprovalsAction::Allow(allow)), _) => allow_call(allow, session),
+        (Some(ApprovalsAction::Allow(allow)), _) => allow_call(allow, invocation),
         (Some(ApprovalsAction::Deny(deny)), _) => {
-            let entry = find_call(&waiting_calls(session)?, deny.number)?;
+            let entry = find_call(&waiting_calls(invocation)?, deny.number)?;
             let request = match &deny.reason {
                 Some(reason) => approvals::decision_request(
                     &entry.call,
@@ -109,10 +110,10 @@ pub fn run(arguments: &ApprovalsArgs, session: &Invocation) -> Result<CommandOut
                 ),
                 None => Some(json!({"approvals": "deny", "number": entry.call.id})),
             };
-            send_decision(session, &entry, request, "denied")
+            send_decision(invocation, &entry, request, "denied")
         }
-        (None, true) => watch(session),
-        (None, false) => Ok(list_output(session, &waiting_calls(session)?)),
+        (None, true) => watch(invocation),
+        (None, false) => Ok(list_output(invocation, &waiting_calls(invocation)?)),
     }
 }
 
@@ -121,8 +122,8 @@ fn control_failure(error: std::io::Error) -> Failure {
 }
 
 /// Everything that waits, the longest first.
-fn waiting_calls(session: &Invocation) -> Result<Vec<WaitingCall>, Failure> {
-    let folder = session.env.paths.control_sockets();
+fn waiting_calls(invocation: &Invocation) -> Result<Vec<WaitingCall>, Failure> {
+    let folder = invocation.env.paths.control_sockets();
     let said =
         control::request_all(&folder, &approvals::list_request()).map_err(control_failure)?;
     let mut entries: Vec<WaitingCall> = said
@@ -137,10 +138,10 @@ fn waiting_calls(session: &Invocation) -> Result<Vec<WaitingCall>, Failure> {
     Ok(entries)
 }
 
-fn list_output(session: &Invocation, entries: &[WaitingCall]) -> CommandOutput {
-    if session.wants_json() {
+fn list_output(invocation: &Invocation, entries: &[WaitingCall]) -> CommandOutput {
+    if invocation.wants_json() {
         let calls: Vec<Json> = entries.iter().map(WaitingCall::json).collect();
-        return super::json_output(&json!({"waiting": calls}));
+        return json_output(&json!({"waiting": calls}));
     }
     if entries.is_empty() {
         return CommandOutput::text("Nothing waits.\n");
@@ -169,7 +170,7 @@ fn list_output(session: &Invocation, entries: &[WaitingCall]) -> CommandOutput {
     CommandOutput::text(table::render(
         &header,
         &rows,
-        session.env.terminal.width,
+        invocation.env.terminal.width,
         &truncated_columns,
     ))
 }
@@ -204,8 +205,8 @@ fn no_such_call(number: u64) -> Failure {
         .hint("`swb approvals` lists those that do")
 }
 
-fn allow_call(allow: &AllowArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
-    let entry = find_call(&waiting_calls(session)?, allow.number)?;
+fn allow_call(allow: &AllowArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
+    let entry = find_call(&waiting_calls(invocation)?, allow.number)?;
     let who = String::new();
     let holds = match (
         allow.session || allow.always,
@@ -224,21 +225,21 @@ fn allow_call(allow: &AllowArgs, session: &Invocation) -> Result<CommandOutput, 
         &entry.call,
         &PermissionDecision::Allow { decided_by: who, scope: holds },
     );
-    send_decision(session, &entry, request, "allowed")
+    send_decision(invocation, &entry, request, "allowed")
 }
 
 fn send_decision(
-    session: &Invocation,
+    invocation: &Invocation,
     entry: &WaitingCall,
     request: Option<Json>,
     word: &str,
 ) -> Result<CommandOutput, Failure> {
     let number = entry.call.id;
-    if !deliver(session, entry, request)? {
+    if !deliver(invocation, entry, request)? {
         return Err(no_such_call(number));
     }
-    if session.wants_json() {
-        return Ok(super::json_output(&json!({word: entry.json()})));
+    if invocation.wants_json() {
+        return Ok(json_output(&json!({word: entry.json()})));
     }
     let (server, tool) = (printable(&entry.call.server), printable(&entry.call.tool));
     let caller = printable(&entry.call.caller);
@@ -247,28 +248,28 @@ fn send_decision(
 
 /// Did the answer come in time?
 fn deliver(
-    session: &Invocation,
+    invocation: &Invocation,
     entry: &WaitingCall,
     request: Option<Json>,
 ) -> Result<bool, Failure> {
     let Some(request) = request else { return Ok(false) };
-    let folder = session.env.paths.control_sockets();
+    let folder = invocation.env.paths.control_sockets();
     let said = control::request_one(&folder, entry.process, &request).map_err(control_failure)?;
     Ok(said.is_some_and(|it| it["decided"].is_object()))
 }
 
 /// Asks about one call after the other, until somebody has enough.
-fn watch(session: &Invocation) -> Result<CommandOutput, Failure> {
-    if !session.prompt.is_interactive() && !session.wants_json() {
+fn watch(invocation: &Invocation) -> Result<CommandOutput, Failure> {
+    if !invocation.prompt.is_interactive() && !invocation.wants_json() {
         let message = "--watch: nobody is here to be asked";
         return Err(Failure::new(Exit::Usage, message)
             .hint("`swb approvals --watch --json` tells a program of every call that waits"));
     }
-    let runtime = host::tokio_runtime()?;
+    let runtime = interrupts::tokio_runtime()?;
     let watched = runtime.block_on(async {
         let mut interrupts = Interrupts::listen();
         tokio::select! {
-            watched = watch_calls(session) => watched,
+            watched = watch_calls(invocation) => watched,
             () = interrupts.next() => Ok(()),
         }
     });
@@ -277,13 +278,13 @@ fn watch(session: &Invocation) -> Result<CommandOutput, Failure> {
     watched.map(|()| CommandOutput::default())
 }
 
-async fn watch_calls(session: &Invocation) -> Result<(), Failure> {
+async fn watch_calls(invocation: &Invocation) -> Result<(), Failure> {
     let mut seen: Vec<(u32, u64)> = Vec::new();
-    if !session.wants_json() {
+    if !invocation.wants_json() {
         report::print_stderr("Waiting for calls that need an answer. Ctrl-C ends it.\n");
     }
     loop {
-        let entries = waiting_calls(session)?;
+        let entries = waiting_calls(invocation)?;
         seen.retain(|it| entries.iter().any(|entry| entry.key() == *it));
         let new = entries.into_iter().find(|it| !seen.contains(&it.key()));
         let Some(entry) = new else {
@@ -291,14 +292,14 @@ async fn watch_calls(session: &Invocation) -> Result<(), Failure> {
             continue;
         };
         seen.push(entry.key());
-        match session.wants_json() {
+        match invocation.wants_json() {
             true => {
-                if report::print_stdout(&super::json_line(&entry.json())) == StdoutState::Closed {
+                if report::print_stdout(&json_line(&entry.json())) == StdoutState::Closed {
                     return Ok(());
                 }
             }
             false => {
-                if prompt_for(session, &entry).await? == UserPresence::Left {
+                if prompt_for(invocation, &entry).await? == UserPresence::Left {
                     return Ok(());
                 }
             }
@@ -320,11 +321,11 @@ enum UserPresence {
 }
 
 /// Asks about one call, unless it is withdrawn meanwhile.
-async fn prompt_for(session: &Invocation, entry: &WaitingCall) -> Result<UserPresence, Failure> {
+async fn prompt_for(invocation: &Invocation, entry: &WaitingCall) -> Result<UserPresence, Failure> {
     let proposed = ProposedCall::from_pending(&entry.call);
     let decision = tokio::select! {
-        decision = session.prompt.ask_permission(&proposed) => decision,
-        withdrawn = wait_until_withdrawn(session, entry) => {
+        decision = invocation.prompt.ask_permission(&proposed) => decision,
+        withdrawn = wait_until_withdrawn(invocation, entry) => {
             report::print_stderr("\n(the call is over)\n");
             return withdrawn.map(|()| UserPresence::Present);
         }
@@ -339,16 +340,16 @@ async fn prompt_for(session: &Invocation, entry: &WaitingCall) -> Result<UserPre
             approvals::decision_request(&entry.call, &decision)
         }
     };
-    if !deliver(session, entry, request)? {
+    if !deliver(invocation, entry, request)? {
         report::print_stderr("(too late: the call is over)\n");
     }
     Ok(UserPresence::Present)
 }
 
-async fn wait_until_withdrawn(session: &Invocation, entry: &WaitingCall) -> Result<(), Failure> {
+async fn wait_until_withdrawn(invocation: &Invocation, entry: &WaitingCall) -> Result<(), Failure> {
     loop {
         tokio::time::sleep(POLL_INTERVAL).await;
-        if !waiting_calls(session)?.iter().any(|it| it.key() == entry.key()) {
+        if !waiting_calls(invocation)?.iter().any(|it| it.key() == entry.key()) {
             return Ok(());
         }
     }

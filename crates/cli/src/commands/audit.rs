@@ -9,6 +9,7 @@ use switchboard::config::display::printable;
 use crate::exit::Exit;
 use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
+use crate::output::json::json_output;
 use crate::output::style::TextStyle;
 use crate::output::table;
 use crate::output::table::{Cell, Truncate};
@@ -31,8 +32,8 @@ pub struct AuditArgs {
 }
 
 /// Runs the command.
-pub fn run(arguments: &AuditArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
-    let path = session.env.paths.audit();
+pub fn run(arguments: &AuditArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
+    let path = invocation.env.paths.audit();
     let mut records = log::read(&path).map_err(|error| {
         Failure::new(Exit::Failure, "the audit log cannot be read").caused_by(error)
     })?;
@@ -42,8 +43,8 @@ pub fn run(arguments: &AuditArgs, session: &Invocation) -> Result<CommandOutput,
     if arguments.count > 0 {
         records.drain(..records.len().saturating_sub(arguments.count));
     }
-    if session.wants_json() {
-        return Ok(super::json_output(&json!({"calls": records})));
+    if invocation.wants_json() {
+        return Ok(json_output(&json!({"calls": records})));
     }
     if records.is_empty() {
         return Ok(CommandOutput::text("No calls.\n"));
@@ -54,7 +55,7 @@ pub fn run(arguments: &AuditArgs, session: &Invocation) -> Result<CommandOutput,
     Ok(CommandOutput::text(table::render(
         &header,
         &rows,
-        session.env.terminal.width,
+        invocation.env.terminal.width,
         &truncated_columns,
     )))
 }

@@ -11,6 +11,7 @@ use url::Url;
 
 use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
+use crate::output::json::json_output;
 use crate::output::login_text;
 use crate::runtime::host;
 
@@ -30,28 +31,28 @@ pub enum AuthAction {
 }
 
 /// Runs the command. No server is connected to.
-pub fn run(arguments: &AuthArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
+pub fn run(arguments: &AuthArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
     match arguments.action {
-        AuthAction::Status => status(session),
+        AuthAction::Status => status(invocation),
     }
 }
 
-fn status(session: &Invocation) -> Result<CommandOutput, Failure> {
-    let configuration = session.load()?;
-    let (logins, place) = host::with_host(session, RetryPolicy::NoRetry, async |host| {
+fn status(invocation: &Invocation) -> Result<CommandOutput, Failure> {
+    let configuration = invocation.load()?;
+    let (logins, place) = host::with_host(invocation, RetryPolicy::NoRetry, async |host| {
         host.logins().await.map_err(|error| login_text::login_failure("any server", &error))
     })?;
-    let folder = session.env.paths.logins();
-    if session.wants_json() {
+    let folder = invocation.env.paths.logins();
+    if invocation.wants_json() {
         let logins: Vec<Json> =
-            logins.iter().map(|it| as_json(session, &configuration, it)).collect();
+            logins.iter().map(|it| as_json(invocation, &configuration, it)).collect();
         let kept = json!({"folder": folder, "how": place});
-        return Ok(super::json_output(&json!({"logins": logins, "kept": kept})));
+        return Ok(json_output(&json!({"logins": logins, "kept": kept})));
     }
     let mut text = String::new();
     for login in &logins {
         let names = server_names(&configuration, login);
-        let belongs = match (names.is_empty(), is_identity_provider(session, login)) {
+        let belongs = match (names.is_empty(), is_identity_provider(invocation, login)) {
             (_, true) => "the identity provider".to_owned(),
             (false, false) => names.iter().map(|it| printable(it)).collect::<Vec<_>>().join(", "),
             (true, false) => "no server that is configured here".to_owned(),
@@ -64,14 +65,18 @@ fn status(session: &Invocation) -> Result<CommandOutput, Failure> {
     if logins.is_empty() {
         text.push_str("Nobody is signed in anywhere: `swb login NAME` signs in.\n");
     }
-    text.push_str(&format!("Kept in {}: {}\n", session.display_path(&folder), printable(&place)));
+    text.push_str(&format!(
+        "Kept in {}: {}\n",
+        invocation.display_path(&folder),
+        printable(&place)
+    ));
     Ok(CommandOutput::text(text))
 }
 
-fn as_json(session: &Invocation, configuration: &Configuration, login: &LoginView) -> Json {
+fn as_json(invocation: &Invocation, configuration: &Configuration, login: &LoginView) -> Json {
     let mut json = login_text::as_json(login);
     json["names"] = server_names(configuration, login).into();
-    json["isIdentityProvider"] = is_identity_provider(session, login).into();
+    json["isIdentityProvider"] = is_identity_provider(invocation, login).into();
     json
 }
 
@@ -90,8 +95,8 @@ fn server_names(configuration: &Configuration, login: &LoginView) -> Vec<String>
     shows.map(|it| it.name.clone()).collect()
 }
 
-fn is_identity_provider(session: &Invocation, login: &LoginView) -> bool {
-    let provider = session.providers().identity_provider.clone();
+fn is_identity_provider(invocation: &Invocation, login: &LoginView) -> bool {
+    let provider = invocation.providers().identity_provider.clone();
     let issuer = provider.and_then(|it| Url::parse(&it.issuer).ok());
     issuer.is_some_and(|it| it.as_str() == login.server)
 }

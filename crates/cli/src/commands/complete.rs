@@ -10,11 +10,15 @@ use switchboard::connection::{ServerView, Status};
 use switchboard::request::send::ServerRequest;
 use switchboard::wire::jsonrpc::message::Payload;
 
-use super::{ping, prompt, status};
+use super::prompt;
 use crate::exit::Exit;
 use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
+use crate::output::connection_text;
+use crate::output::json::json_output;
+use crate::output::tool_output;
 use crate::runtime::host;
+use crate::runtime::servers;
 
 /// How long a server may take for it.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
@@ -49,13 +53,13 @@ fn parse_pair(text: &str) -> Result<(String, String), String> {
 }
 
 /// Runs the command.
-pub fn run(arguments: &CompleteArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
-    let configuration = session.load()?;
-    status::startable_server(session, &configuration, &arguments.server)?;
-    let answer = host::with_host(session, RetryPolicy::NoRetry, async |host| {
-        let view = status::connect_one(session, host, &configuration, &arguments.server).await;
+pub fn run(arguments: &CompleteArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
+    let configuration = invocation.load()?;
+    servers::startable_server(invocation, &configuration, &arguments.server)?;
+    let answer = host::with_host(invocation, RetryPolicy::NoRetry, async |host| {
+        let view = servers::connect_one(invocation, host, &configuration, &arguments.server).await;
         if view.status != Status::Connected {
-            return Err(ping::not_connected(&view));
+            return Err(connection_text::not_connected(&view));
         }
         expect_completions(&view)?;
         if let Some(name) = &arguments.prompt {
@@ -65,10 +69,10 @@ pub fn run(arguments: &CompleteArgs, session: &Invocation) -> Result<CommandOutp
         question.params = Some(Payload::from_json(params(arguments).to_string().into()));
         host.request(&arguments.server, question)
             .await
-            .map_err(|error| prompt::request_failure(&error))
+            .map_err(|error| tool_output::request_failure(&error))
     })?;
     let answer: Json = answer.decode().unwrap_or_default();
-    Ok(show(session, &answer["completion"]))
+    Ok(show(invocation, &answer["completion"]))
 }
 
 fn expect_completions(view: &ServerView) -> Result<(), Failure> {
@@ -96,13 +100,13 @@ fn params(arguments: &CompleteArgs) -> Json {
     params
 }
 
-fn show(session: &Invocation, completion: &Json) -> CommandOutput {
+fn show(invocation: &Invocation, completion: &Json) -> CommandOutput {
     let values = completion["values"].as_array().into_iter().flatten();
     let values: Vec<&str> = values.filter_map(Json::as_str).take(MAX_VALUES).collect();
     let total = completion["total"].as_u64();
     let has_more = completion["hasMore"] == true;
-    if session.wants_json() {
-        return super::json_output(&json!({"values": values, "total": total, "hasMore": has_more}));
+    if invocation.wants_json() {
+        return json_output(&json!({"values": values, "total": total, "hasMore": has_more}));
     }
     let text: String = values.iter().map(|value| printable(value) + "\n").collect();
     let note = match (has_more, total) {

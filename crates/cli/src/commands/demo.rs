@@ -5,20 +5,20 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::{Args, Parser};
+use clap::Args;
 use serde_json::json;
 use switchboard::config::merge::ServerState;
 use switchboard::config::settings::Theme;
 use switchboard::sources::paths::Paths;
 use tempfile::TempDir;
 
-use crate::args::{Cli, GlobalOptions};
 use crate::chat_ui::launch;
 use crate::commands::print::ConversationArgs;
 use crate::env::ProcessEnv;
 use crate::exit::Exit;
 use crate::invocation::Invocation;
 use crate::invocation::demo_server;
+use crate::invocation::options::GlobalOptions;
 use crate::outcome::{CommandOutput, Failure};
 use crate::tui::demo::script::{DemoScript, InputSource, Speed};
 
@@ -56,33 +56,32 @@ pub struct DemoArgs {
 }
 
 /// Plays it.
-pub fn run(arguments: &DemoArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
-    let has_screen = session.can_use_screen() && !launch::is_plain_terminal(session);
+pub fn run(arguments: &DemoArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
+    let has_screen = invocation.can_use_screen() && !launch::is_plain_terminal(invocation);
     let speed = Speed(arguments.speed);
     // Removed when it is dropped.
     let folder = tempfile::Builder::new().prefix("swb-demo-").tempdir().map_err(no_folder)?;
-    let session = isolated(session, &folder)?;
-    let flags = Cli::try_parse_from(["swb"]).map(|it| it.conversation);
-    let flags = flags.expect("a command line without flags is one");
-    expect_allowed(&session)?;
+    let invocation = isolated(invocation, &folder)?;
+    let flags = ConversationArgs::default();
+    expect_allowed(&invocation)?;
     match has_screen && !arguments.plain {
-        true => play_on_screen(&session, &flags, speed)?,
+        true => play_on_screen(&invocation, &flags, speed)?,
         false => {
             let (performance, model) = DemoScript::demo(speed, Duration::ZERO);
-            launch::run_demo(&session, &flags, performance, Arc::new(model))?;
+            launch::run_demo(&invocation, &flags, performance, Arc::new(model))?;
         }
     }
     Ok(CommandOutput::text(CLOSING_TEXT))
 }
 
 fn play_on_screen(
-    session: &Invocation,
+    invocation: &Invocation,
     flags: &ConversationArgs,
     speed: Speed,
 ) -> Result<(), Failure> {
     let word = DemoScript::word_delay(speed);
     let (performance, model) = DemoScript::demo(speed, word);
-    launch::play(session, flags, InputSource::Script(performance, Arc::new(model)))?;
+    launch::play(invocation, flags, InputSource::Script(performance, Arc::new(model)))?;
     Ok(())
 }
 
@@ -91,20 +90,20 @@ fn no_folder(error: std::io::Error) -> Failure {
 }
 
 /// The same run in a home of its own, with one server. An administrator's rules hold here too.
-fn isolated(session: &Invocation, folder: &TempDir) -> Result<Invocation, Failure> {
+fn isolated(invocation: &Invocation, folder: &TempDir) -> Result<Invocation, Failure> {
     let home = folder.path().canonicalize().map_err(no_folder)?;
     let working_folder = home.join("demonstration");
     // A project of its own, whatever lies above it.
     std::fs::create_dir_all(working_folder.join(".git")).map_err(no_folder)?;
-    let paths = Paths { managed: session.env.paths.managed.clone(), ..Paths::in_dir(&home) };
-    let theme = session.load().ok().and_then(|it| it.theme);
+    let paths = Paths { managed: invocation.env.paths.managed.clone(), ..Paths::in_dir(&home) };
+    let theme = invocation.load().ok().and_then(|it| it.theme);
     write_settings(&paths.user_settings(), theme).map_err(no_folder)?;
     let env = ProcessEnv {
-        variables: session.env.variables.restricted_to(&KEPT_VARIABLES),
+        variables: invocation.env.variables.restricted_to(&KEPT_VARIABLES),
         home,
         working_folder,
         paths,
-        terminal: session.env.terminal,
+        terminal: invocation.env.terminal,
     };
     let name = demo_server::NAME;
     let servers = json!({"mcpServers": {name: {"type": "sdk", "name": name}}});
@@ -112,7 +111,7 @@ fn isolated(session: &Invocation, folder: &TempDir) -> Result<Invocation, Failur
         mcp_config: vec![servers.to_string()],
         strict_mcp_config: true,
         answers: None,
-        ..session.global.clone()
+        ..invocation.global.clone()
     };
     Ok(Invocation::new(env, global))
 }
@@ -134,9 +133,9 @@ fn write_settings(settings: &Path, theme: Option<Theme>) -> std::io::Result<()> 
     std::fs::write(settings, written.to_string())
 }
 
-fn expect_allowed(session: &Invocation) -> Result<(), Failure> {
-    let configuration = session.load()?;
-    session.expect_unlocked(&configuration)?;
+fn expect_allowed(invocation: &Invocation) -> Result<(), Failure> {
+    let configuration = invocation.load()?;
+    invocation.expect_unlocked(&configuration)?;
     match configuration.effective.winner(demo_server::NAME).map(|it| &it.state) {
         Some(ServerState::Ready) => Ok(()),
         Some(_) | None => {

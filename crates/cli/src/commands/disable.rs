@@ -4,7 +4,8 @@ use clap::Args;
 
 use crate::edit::enabled;
 use crate::edit::enabled::Toggle;
-use crate::invocation::{Invocation, WritableScope};
+use crate::invocation::Invocation;
+use crate::invocation::scope::WritableScope;
 use crate::outcome::{CommandOutput, Failure};
 
 /// Arguments of `swb disable`.
@@ -18,6 +19,6 @@ pub struct DisableArgs {
 }
 
 /// Runs the command.
-pub fn run(arguments: &DisableArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
-    enabled::set_enabled(session, &arguments.name, arguments.scope, Toggle::Disable)
+pub fn run(arguments: &DisableArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
+    enabled::set_enabled(invocation, &arguments.name, arguments.scope, Toggle::Disable)
 }

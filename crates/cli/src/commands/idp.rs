@@ -8,12 +8,14 @@ use switchboard::config::settings::identity_provider::IdentityProvider;
 use switchboard::connection::state::RetryPolicy;
 use switchboard::login::server_login::LoginView;
 
-use super::login::{self, LoginFlags};
+use super::login::LoginFlags;
 use crate::exit::Exit;
 use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
+use crate::output::json::json_output;
 use crate::output::login_text;
 use crate::runtime::host;
+use crate::runtime::login;
 
 /// Arguments of `swb idp`.
 #[derive(Debug, Args)]
@@ -42,14 +44,14 @@ pub enum IdpAction {
 }
 
 /// Runs the command.
-pub fn run(arguments: &IdpArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
+pub fn run(arguments: &IdpArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
     // Read for what it reports, too.
-    session.load()?;
-    let provider = session.providers().identity_provider.clone().ok_or_else(no_provider)?;
+    invocation.load()?;
+    let provider = invocation.providers().identity_provider.clone().ok_or_else(no_provider)?;
     match &arguments.action {
-        IdpAction::Login { flags: manner, again } => sign_in(session, &provider, manner, *again),
-        IdpAction::Status => status(session, &provider),
-        IdpAction::Logout => sign_out(session, &provider),
+        IdpAction::Login { flags: manner, again } => sign_in(invocation, &provider, manner, *again),
+        IdpAction::Status => status(invocation, &provider),
+        IdpAction::Logout => sign_out(invocation, &provider),
     }
 }
 
@@ -63,37 +65,37 @@ fn issuer_text(provider: &IdentityProvider) -> String {
 }
 
 fn sign_in(
-    session: &Invocation,
+    invocation: &Invocation,
     provider: &IdentityProvider,
     manner: &LoginFlags,
     again: bool,
 ) -> Result<CommandOutput, Failure> {
     let whom = issuer_text(provider);
-    host::with_host(session, RetryPolicy::NoRetry, async |host| {
+    host::with_host(invocation, RetryPolicy::NoRetry, async |host| {
         let failed = |error| login_text::login_failure(&whom, &error);
         let there = host.identity_provider_login().await.map_err(failed)?;
         if let Some(login) = there.filter(|it| !again && login_text::validity(it) == "good") {
             let begin = format!("Already signed in at {whom}; `--again` signs in anew.\n");
-            return Ok(show(session, &login, &begin));
+            return Ok(show(invocation, &login, &begin));
         }
-        let login_prompt = manner.login_prompt(session, &whom)?;
+        let login_prompt = manner.login_prompt(invocation, &whom)?;
         let wish = manner.to_login_options();
         let signing_in = host.login_to_identity_provider(&login_prompt, &wish);
         let login = login::with_waiting_note(signing_in, &login_prompt).await.map_err(failed)?;
-        Ok(show(session, &login, &format!("Signed in at {whom}.\n")))
+        Ok(show(invocation, &login, &format!("Signed in at {whom}.\n")))
     })
 }
 
-fn show(session: &Invocation, login: &LoginView, begin: &str) -> CommandOutput {
-    match session.wants_json() {
-        true => super::json_output(&json!({"signedIn": true, "login": login_text::as_json(login)})),
+fn show(invocation: &Invocation, login: &LoginView, begin: &str) -> CommandOutput {
+    match invocation.wants_json() {
+        true => json_output(&json!({"signedIn": true, "login": login_text::as_json(login)})),
         false => CommandOutput::text(format!("{begin}{}", login_text::details_text(login))),
     }
 }
 
-fn status(session: &Invocation, provider: &IdentityProvider) -> Result<CommandOutput, Failure> {
+fn status(invocation: &Invocation, provider: &IdentityProvider) -> Result<CommandOutput, Failure> {
     let whom = issuer_text(provider);
-    let login = host::with_host(session, RetryPolicy::NoRetry, async |host| {
+    let login = host::with_host(invocation, RetryPolicy::NoRetry, async |host| {
         host.identity_provider_login()
             .await
             .map_err(|error| login_text::login_failure(&whom, &error))
@@ -101,29 +103,32 @@ fn status(session: &Invocation, provider: &IdentityProvider) -> Result<CommandOu
     match login {
         Some(login) => {
             let standing = login_text::validity(&login);
-            Ok(show(session, &login, &format!("{whom}: {standing}\n")))
+            Ok(show(invocation, &login, &format!("{whom}: {standing}\n")))
         }
-        None if session.wants_json() => {
+        None if invocation.wants_json() => {
             let json = json!({"signedIn": false, "issuer": display::masked_url(&provider.issuer)});
-            Ok(CommandOutput { exit: Some(Exit::LoginRequired), ..super::json_output(&json) })
+            Ok(CommandOutput { exit: Some(Exit::LoginRequired), ..json_output(&json) })
         }
         None => Err(Failure::new(Exit::LoginRequired, &format!("nobody is signed in at {whom}"))
             .hint("`swb idp login`")),
     }
 }
 
-fn sign_out(session: &Invocation, provider: &IdentityProvider) -> Result<CommandOutput, Failure> {
+fn sign_out(
+    invocation: &Invocation,
+    provider: &IdentityProvider,
+) -> Result<CommandOutput, Failure> {
     let whom = issuer_text(provider);
-    let outcome = host::with_host(session, RetryPolicy::NoRetry, async |host| {
+    let outcome = host::with_host(invocation, RetryPolicy::NoRetry, async |host| {
         host.logout_from_identity_provider()
             .await
             .map_err(|error| login_text::login_failure(&whom, &error))
     })?;
     let done = login_text::logout_output(&whom, &outcome);
-    match session.wants_json() {
+    match invocation.wants_json() {
         true => {
             let json = json!({"outcome": login_text::logout_outcome_id(&outcome)});
-            Ok(CommandOutput { notes: done.notes, ..super::json_output(&json) })
+            Ok(CommandOutput { notes: done.notes, ..json_output(&json) })
         }
         false => Ok(done),
     }

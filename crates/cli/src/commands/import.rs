@@ -1,11 +1,10 @@
 //! `swb import`: takes over what other programs have configured. Shows a plan first and writes only after a yes.
 
+mod plan;
+
 use std::io::Write;
-use std::path::PathBuf;
 
 use clap::Args;
-use serde_json::{Map, Value as Json, json};
-use switchboard::config::display::printable;
 use switchboard::config::entry::name::ServerName;
 use switchboard::config::import::{
     self, ConfigDirs, HostApp, HostAppFile, ImportNote, ImportOutcome, ImportedScope,
@@ -17,15 +16,19 @@ use switchboard::sources::paths::project_root;
 use switchboard::sources::text_file;
 use switchboard::sources::text_file::{AllowedFiles, FileContent};
 
+use crate::edit::file;
 use crate::edit::servers;
 use crate::edit::servers::{IfExists, NewServer};
 use crate::env::platform;
 use crate::exit::Exit;
-use crate::invocation::{Invocation, WritableScope};
+use crate::invocation::Invocation;
+use crate::invocation::scope::WritableScope;
 use crate::outcome::{CommandOutput, Failure};
+use crate::output::json::json_output;
+use crate::output::plural::pluralize;
 use crate::output::server_text;
-use crate::output::server_text::pluralize;
-use crate::output::style::{TextStyle, paint};
+
+use plan::{ImportAction, ImportItem, ImportPlan, PlannedFile};
 
 /// Arguments of `swb import`.
 #[derive(Debug, Args)]
@@ -54,79 +57,25 @@ fn parse_peer(text: &str) -> Result<HostApp, String> {
     })
 }
 
-/// What would be done, file by file.
-struct ImportPlan {
-    files: Vec<PlannedFile>,
-    looked_at: Vec<PathBuf>,
-}
-
-struct PlannedFile {
-    file: HostAppFile,
-    failure: Option<String>,
-    notes: Vec<String>,
-    items: Vec<ImportItem>,
-}
-
-struct ImportItem {
-    /// The name that the other program uses.
-    original: String,
-    server: NewServer,
-    scope: WritableScope,
-    target: String,
-    action: ImportAction,
-    notes: Vec<String>,
-}
-
-/// What would be done with one server.
-enum ImportAction {
-    Add,
-    Replace,
-    /// The same entry is there.
-    Same,
-    /// Another entry of that name is there.
-    Conflict,
-    /// It cannot be taken over.
-    Skip(String),
-}
-
-impl ImportAction {
-    fn writes(&self) -> bool {
-        match self {
-            ImportAction::Add | ImportAction::Replace => true,
-            ImportAction::Same | ImportAction::Conflict | ImportAction::Skip(_) => false,
-        }
-    }
-
-    fn id(&self) -> &'static str {
-        match self {
-            ImportAction::Add => "add",
-            ImportAction::Replace => "replace",
-            ImportAction::Same => "same",
-            ImportAction::Conflict => "kept",
-            ImportAction::Skip(_) => "skip",
-        }
-    }
-}
-
 /// Runs the command.
-pub fn run(arguments: &ImportArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
-    let configuration = session.load_without_demo()?;
-    session.expect_unlocked(&configuration)?;
-    let plan = plan(arguments, &configuration, session);
+pub fn run(arguments: &ImportArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
+    let configuration = invocation.load_without_demo()?;
+    invocation.expect_unlocked(&configuration)?;
+    let plan = plan(arguments, &configuration, invocation);
     let count = plan.items().filter(|item| item.action.writes()).count();
-    let text = if session.wants_json() { String::new() } else { plan.to_text(session) };
+    let text = if invocation.wants_json() { String::new() } else { plan.to_text(invocation) };
     if arguments.dry_run || count == 0 {
-        if session.wants_json() {
-            return Ok(super::json_output(&plan.to_json(&[])));
+        if invocation.wants_json() {
+            return Ok(json_output(&plan.to_json(&[])));
         }
         return Ok(CommandOutput::text(format!("{text}\nNothing was written.\n")));
     }
-    if !arguments.yes && !confirm(&text, count, session)? {
+    if !arguments.yes && !confirm(&text, count, invocation)? {
         return Ok(CommandOutput::text("Nothing was written.\n"));
     }
-    let written = write(&plan, arguments, session)?;
-    if session.wants_json() {
-        return Ok(super::json_output(&plan.to_json(&written)));
+    let written = write(&plan, arguments, invocation)?;
+    if invocation.wants_json() {
+        return Ok(json_output(&plan.to_json(&written)));
     }
     let mut done =
         CommandOutput::text(if arguments.yes { format!("{text}\n") } else { String::new() });
@@ -135,7 +84,7 @@ pub fn run(arguments: &ImportArgs, session: &Invocation) -> Result<CommandOutput
         let servers = pluralize(in_scope, "server", "servers");
         done.text.push_str(&format!(
             "Wrote {servers} to {}\n",
-            servers::scope_location(session, scope, &session.scope_file(scope))
+            file::scope_location(invocation, scope, &invocation.scope_file(scope))
         ));
         if scope == WritableScope::Project {
             done.notes.push_str(
@@ -146,8 +95,8 @@ pub fn run(arguments: &ImportArgs, session: &Invocation) -> Result<CommandOutput
     Ok(done)
 }
 
-fn confirm(plan: &str, count: usize, session: &Invocation) -> Result<bool, Failure> {
-    if !session.env.terminal.is_interactive || session.wants_json() {
+fn confirm(plan: &str, count: usize, invocation: &Invocation) -> Result<bool, Failure> {
+    if !invocation.env.terminal.is_interactive || invocation.wants_json() {
         return Err(Failure::new(Exit::Usage, "nothing was written: there is nobody to ask")
             .detail(plan.to_owned())
             .hint("add --yes to write this, or --dry-run to look only"));
@@ -165,8 +114,12 @@ fn confirm(plan: &str, count: usize, session: &Invocation) -> Result<bool, Failu
     Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
 }
 
-fn plan(arguments: &ImportArgs, configuration: &Configuration, session: &Invocation) -> ImportPlan {
-    let env = &session.env;
+fn plan(
+    arguments: &ImportArgs,
+    configuration: &Configuration,
+    invocation: &Invocation,
+) -> ImportPlan {
+    let env = &invocation.env;
     let root = project_root(&env.working_folder);
     let config = env.config_home();
     let folders =
@@ -189,7 +142,7 @@ fn plan(arguments: &ImportArgs, configuration: &Configuration, session: &Invocat
                 planned.notes = notes.iter().map(ImportNote::to_string).collect();
                 for imported in servers {
                     let item =
-                        plan_item(arguments, imported, &planned.file, configuration, session);
+                        plan_item(arguments, imported, &planned.file, configuration, invocation);
                     let item = plan.without_duplicates(item, &planned.items);
                     planned.items.push(item);
                 }
@@ -205,7 +158,7 @@ fn plan_item(
     imported: ImportedServer,
     file: &HostAppFile,
     configuration: &Configuration,
-    session: &Invocation,
+    invocation: &Invocation,
 ) -> ImportItem {
     let scope = match imported.scope {
         ImportedScope::User => arguments.scope.unwrap_or(WritableScope::User),
@@ -235,7 +188,7 @@ fn plan_item(
     if item.server.name != item.original {
         notes.push(format!("renamed from `{}`", item.original));
     }
-    match servers::check_entry(session, configuration, scope, &item.server) {
+    match servers::check_entry(invocation, configuration, scope, &item.server) {
         Err(failure) => {
             let detail = anstream::adapter::strip_str(&failure.detail).to_string();
             let why = detail.lines().next().map(str::to_owned).filter(|it| !it.is_empty());
@@ -243,7 +196,7 @@ fn plan_item(
         }
         Ok(resolved) => {
             item.target = resolved.entry.as_ref().map(server_text::target).unwrap_or_default();
-            item.action = plan_action(arguments, &item, resolved, configuration, session);
+            item.action = plan_action(arguments, &item, resolved, configuration, invocation);
             notes.extend(precedence_note(&item, file, configuration));
             if scope == WritableScope::Project && servers::holds_literal_secret(&item.server.entry)
             {
@@ -263,9 +216,9 @@ fn plan_action(
     item: &ImportItem,
     resolved: switchboard::config::merge::ResolvedServer,
     configuration: &Configuration,
-    session: &Invocation,
+    invocation: &Invocation,
 ) -> ImportAction {
-    let file = session.scope_file(item.scope);
+    let file = invocation.scope_file(item.scope);
     match servers::definition_in(configuration, &file, &item.server.name) {
         None => ImportAction::Add,
         Some(there) if there.fingerprint == resolved.fingerprint => ImportAction::Same,
@@ -290,132 +243,10 @@ fn precedence_note(
     })
 }
 
-impl ImportPlan {
-    fn items(&self) -> impl Iterator<Item = &ImportItem> {
-        self.files.iter().flat_map(|file| &file.items)
-    }
-
-    /// Two programs may have the same server: once is enough. Two servers of one name cannot both be taken.
-    fn without_duplicates(&self, mut item: ImportItem, same_file: &[ImportItem]) -> ImportItem {
-        let earlier = self
-            .items()
-            .chain(same_file)
-            .filter(|it| it.action.writes())
-            .find(|it| it.scope == item.scope && it.server.name == item.server.name);
-        if let (Some(earlier), true) = (earlier, item.action.writes()) {
-            item.action = if earlier.server.entry == item.server.entry {
-                ImportAction::Same
-            } else {
-                ImportAction::Skip("another server of that name is taken over above".to_owned())
-            };
-        }
-        item
-    }
-
-    fn to_text(&self, session: &Invocation) -> String {
-        if self.files.is_empty() {
-            let mut text =
-                String::from("No configuration of another program was found. Looked in:\n");
-            for path in &self.looked_at {
-                text.push_str(&format!("  {}\n", session.display_path(path)));
-            }
-            return text;
-        }
-        self.files.iter().map(|file| file.to_text(session)).collect::<Vec<_>>().join("\n")
-    }
-
-    fn to_json(&self, written: &[WritableScope]) -> Json {
-        let files: Vec<Json> = self.files.iter().map(PlannedFile::to_json).collect();
-        let written: Vec<&str> = written.iter().map(|scope| scope.scope().id()).collect();
-        json!({"files": files, "writtenScopes": written})
-    }
-}
-
-impl PlannedFile {
-    fn to_text(&self, session: &Invocation) -> String {
-        let title = paint(TextStyle::Bold, self.file.app.title());
-        let mut text = format!("{title}  {}\n", session.display_path(&self.file.path));
-        if let Some(failure) = &self.failure {
-            text.push_str(&format!("  {} {}\n", paint(TextStyle::Error, "!"), printable(failure)));
-        }
-        for item in &self.items {
-            text.push_str(&item.to_text());
-        }
-        for note in &self.notes {
-            text.push_str(&format!("  {}\n", printable(note)));
-        }
-        if self.failure.is_none() && self.items.is_empty() && self.notes.is_empty() {
-            text.push_str("  no servers\n");
-        }
-        text
-    }
-
-    fn to_json(&self) -> Json {
-        let items: Vec<Json> = self.items.iter().map(ImportItem::to_json).collect();
-        json!({
-            "program": self.file.app.id(),
-            "file": self.file.path.to_string_lossy(),
-            "failure": self.failure,
-            "notes": self.notes,
-            "servers": items,
-        })
-    }
-}
-
-impl ImportItem {
-    fn to_text(&self) -> String {
-        let name = match self.server.name.as_str() {
-            "" => printable(&self.original),
-            name => printable(name),
-        };
-        let scope = self.scope.scope();
-        let mut text = match &self.action {
-            ImportAction::Add => {
-                format!(
-                    "  {} {name} → {scope} scope: {}\n",
-                    paint(TextStyle::Success, "+"),
-                    self.target
-                )
-            }
-            ImportAction::Replace => {
-                let mark = paint(TextStyle::Warning, "~");
-                format!("  {mark} {name} → {scope} scope, replaced: {}\n", self.target)
-            }
-            ImportAction::Same => format!("  = {name}: already there\n"),
-            ImportAction::Conflict => {
-                format!(
-                    "  = {name}: the {scope} scope has another one of that name; --overwrite replaces it\n"
-                )
-            }
-            ImportAction::Skip(why) => {
-                format!("  {} {name}: skipped: {}\n", paint(TextStyle::Error, "!"), printable(why))
-            }
-        };
-        for note in &self.notes {
-            text.push_str(&format!("      {}\n", printable(note)));
-        }
-        text
-    }
-
-    fn to_json(&self) -> Json {
-        let mut json = Map::new();
-        json.insert("name".to_owned(), self.server.name.clone().into());
-        json.insert("original".to_owned(), self.original.clone().into());
-        json.insert("scope".to_owned(), self.scope.scope().id().into());
-        json.insert("action".to_owned(), self.action.id().into());
-        json.insert("target".to_owned(), self.target.clone().into());
-        if let ImportAction::Skip(why) = &self.action {
-            json.insert("reason".to_owned(), why.clone().into());
-        }
-        json.insert("notes".to_owned(), self.notes.clone().into());
-        Json::Object(json)
-    }
-}
-
 fn write(
     plan: &ImportPlan,
     arguments: &ImportArgs,
-    session: &Invocation,
+    invocation: &Invocation,
 ) -> Result<Vec<WritableScope>, Failure> {
     let existing = if arguments.overwrite { IfExists::Overwrite } else { IfExists::Fail };
     let mut written = Vec::new();
@@ -426,7 +257,7 @@ fn write(
             .map(|item| item.server.clone())
             .collect();
         if !servers.is_empty() {
-            servers::write_servers(session, scope, &servers, existing)?;
+            servers::write_servers(invocation, scope, &servers, existing)?;
             written.push(scope);
         }
     }

@@ -15,22 +15,20 @@ use switchboard::failure::FailureKind;
 use switchboard::host::Host;
 use switchboard::login::server_login::{LoginRequest, LoginView, ServerLoginError};
 use switchboard::sources::loader::Configuration;
-use switchboard::storage::ttl_cache::TtlCache;
 use tokio::time::Instant;
 
-use super::{ping, status};
 use crate::exit::Exit;
 use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
+use crate::output::connection_text;
+use crate::output::json::json_output;
 use crate::output::login_text;
-use crate::output::report;
-use crate::output::server_text;
+use crate::output::plural::pluralize;
 use crate::prompt::login_prompt::{BrowserMode, TerminalLoginPrompt};
-use crate::runtime::control;
 use crate::runtime::host;
+use crate::runtime::login;
+use crate::runtime::servers;
 
-/// How long nothing is shown before somebody is told what is waited for.
-const NOTE_DELAY: Duration = Duration::from_secs(2);
 /// How long the connection may take that shows whether the login is any good.
 const RECONNECT_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -77,17 +75,18 @@ impl LoginFlags {
     /// Somebody to show the way; fails where nobody could ever come back.
     pub fn login_prompt(
         &self,
-        session: &Invocation,
-        whom: &str,
+        invocation: &Invocation,
+        server: &str,
     ) -> Result<TerminalLoginPrompt, Failure> {
-        let showing = BrowserMode::detect(&session.env, self.no_browser);
-        let login_prompt = TerminalLoginPrompt::new(session, showing, whom);
+        let browser_mode = BrowserMode::detect(&invocation.env, self.no_browser);
+        let login_prompt =
+            TerminalLoginPrompt::new(invocation.prompt.clone(), browser_mode, server);
         match login_prompt.cannot_complete() && !self.device {
             false => Ok(login_prompt),
             true => {
                 let failure = Failure::new(
                     Exit::LoginRequired,
-                    &format!("nobody can sign in to {whom} here"),
+                    &format!("nobody can sign in to {server} here"),
                 );
                 let causes =
                     vec!["no browser can be opened, and nobody is at a terminal".to_owned()];
@@ -99,30 +98,30 @@ impl LoginFlags {
 }
 
 /// Runs the command.
-pub fn run(arguments: &LoginArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
-    let configuration = session.load()?;
+pub fn run(arguments: &LoginArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
+    let configuration = invocation.load()?;
     let name = &arguments.name;
-    let server = status::startable_server(session, &configuration, name)?;
-    forget_auth_required(session, server);
-    let (done, outcome) = host::with_host(session, RetryPolicy::NoRetry, async |host| {
-        let view = status::connect_one(session, host, &configuration, name).await;
+    let server = servers::startable_server(invocation, &configuration, name)?;
+    login::forget_auth_required(invocation, server);
+    let (done, outcome) = host::with_host(invocation, RetryPolicy::NoRetry, async |host| {
+        let view = servers::connect_one(invocation, host, &configuration, name).await;
         let login = match host.stored_login(name).await {
             Ok(login) => login,
             Err(error) => return Err(not_for_logins(server, &error)),
         };
         match next_step(arguments, &configuration, &view, login.as_ref())? {
             NextStep::AlreadySignedIn(login) => {
-                Ok((show(session, &view, login, LoginOrigin::Existing), LoginOrigin::Existing))
+                Ok((show(invocation, &view, login, LoginOrigin::Existing), LoginOrigin::Existing))
             }
             NextStep::SignIn => {
-                let login = sign_in(arguments, session, host).await?;
-                let reconnected = reconnected_view(session, host, &view).await;
-                Ok((show(session, &reconnected, &login, LoginOrigin::New), LoginOrigin::New))
+                let login = sign_in(arguments, invocation, host).await?;
+                let reconnected = reconnected_view(invocation, host, &view).await;
+                Ok((show(invocation, &reconnected, &login, LoginOrigin::New), LoginOrigin::New))
             }
         }
     })?;
     if outcome == LoginOrigin::New {
-        notify_running(session, name);
+        login::notify_running(invocation, name);
     }
     Ok(done)
 }
@@ -138,19 +137,6 @@ enum NextStep<'l> {
     /// Somebody is signed in.
     AlreadySignedIn(&'l LoginView),
     SignIn,
-}
-
-/// A wall that is remembered would keep us from asking what the server wants.
-pub(crate) fn forget_auth_required(session: &Invocation, server: &ResolvedServer) {
-    if let Some(fingerprint) = &server.fingerprint {
-        let walls = session.env.paths.auth_required_cache();
-        TtlCache::new(&walls, Duration::MAX).remove(&format!("{}/{fingerprint}", server.name));
-    }
-}
-
-/// Programs of ours that run learn of it at once. Where they cannot be told, they find out by themselves.
-pub(crate) fn notify_running(session: &Invocation, name: &str) {
-    let _they_find_out = control::reconnect(&session.env.paths.control_sockets(), name);
 }
 
 fn not_for_logins(server: &ResolvedServer, error: &ServerLoginError) -> Failure {
@@ -188,7 +174,7 @@ fn next_step<'l>(
             interactive_login(spec, view)
         }
         Status::Failed(_) | Status::Pending { .. } | Status::Disabled => {
-            Err(ping::not_connected(view))
+            Err(connection_text::not_connected(view))
         }
     }
 }
@@ -209,7 +195,7 @@ fn interactive_login<'l>(
     view: &ServerView,
 ) -> Result<NextStep<'l>, Failure> {
     let oauth = spec.and_then(|it| it.transport.oauth());
-    let failure = || ping::not_connected(view);
+    let failure = || connection_text::not_connected(view);
     match oauth {
         Some(oauth) if oauth.xaa => Err(match view.status {
             Status::Connected => automatic_login(view),
@@ -242,38 +228,20 @@ fn automatic_login(view: &ServerView) -> Failure {
 
 async fn sign_in(
     arguments: &LoginArgs,
-    session: &Invocation,
+    invocation: &Invocation,
     host: &Host,
 ) -> Result<LoginView, Failure> {
     let whom = format!("`{}`", printable(&arguments.name));
-    let login_prompt = arguments.flags.login_prompt(session, &whom)?;
+    let login_prompt = arguments.flags.login_prompt(invocation, &whom)?;
     let wish = arguments.flags.to_login_options();
     let signing_in = host.login(&arguments.name, &login_prompt, &wish);
-    let login = with_waiting_note(signing_in, &login_prompt).await;
+    let login = login::with_waiting_note(signing_in, &login_prompt).await;
     login.map_err(|error| login_text::login_failure(&whom, &error))
-}
-
-/// Waits, and says so where nothing was shown for a while: another program may be at it.
-pub(super) async fn with_waiting_note<T>(
-    waiting: impl Future<Output = T>,
-    login_prompt: &TerminalLoginPrompt,
-) -> T {
-    tokio::pin!(waiting);
-    tokio::select! {
-        outcome = &mut waiting => return outcome,
-        () = tokio::time::sleep(NOTE_DELAY) => {}
-    }
-    if !login_prompt.was_shown() {
-        report::print_stderr(
-            "Waiting for the authorization server, or for another program that is signing in.\n",
-        );
-    }
-    waiting.await
 }
 
 /// The server once it was connected to with the new login.
 async fn reconnected_view(
-    session: &Invocation,
+    invocation: &Invocation,
     host: &Host,
     before: &ServerView,
 ) -> Arc<ServerView> {
@@ -287,14 +255,14 @@ async fn reconnected_view(
         view.status.is_settled() && !is_same_cause
     };
     let deadline = Some(Instant::now() + RECONNECT_TIMEOUT);
-    let snapshot = host::wait_until_settled(session, host, deadline, |it| {
+    let snapshot = servers::wait_until_settled(invocation, host, deadline, |it| {
         it.servers.get(&name).is_some_and(|view| is_new(view))
     });
     snapshot.await.servers[&name].clone()
 }
 
 fn show(
-    session: &Invocation,
+    invocation: &Invocation,
     view: &ServerView,
     login: &LoginView,
     origin: LoginOrigin,
@@ -302,7 +270,7 @@ fn show(
     let is_connected = view.status == Status::Connected;
     let tools = view.catalogue.items(ListKind::Tools).len();
     let exit = (!is_connected).then(|| crate::output::connection_text::exit_code(&view.status));
-    if session.wants_json() {
+    if invocation.wants_json() {
         let json = json!({
             "name": view.name,
             "signedIn": true,
@@ -311,7 +279,7 @@ fn show(
             "state": view.status.id(),
             "tools": is_connected.then_some(tools),
         });
-        return CommandOutput { exit, ..super::json_output(&json) };
+        return CommandOutput { exit, ..json_output(&json) };
     }
     let name = printable(&view.name);
     let begin = match origin {
@@ -322,9 +290,7 @@ fn show(
     };
     let mut text = format!("{begin}{}", login_text::details_text(login));
     match is_connected {
-        true => {
-            text.push_str(&format!("  it has {}\n", server_text::pluralize(tools, "tool", "tools")))
-        }
+        true => text.push_str(&format!("  it has {}\n", pluralize(tools, "tool", "tools"))),
         false => {
             return CommandOutput {
                 exit,

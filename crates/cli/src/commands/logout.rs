@@ -6,11 +6,13 @@ use switchboard::config::display::printable;
 use switchboard::connection::state::RetryPolicy;
 use switchboard::login::server_login::LogoutOutcome;
 
-use super::{login, status};
 use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
+use crate::output::json::json_output;
 use crate::output::login_text;
 use crate::runtime::host;
+use crate::runtime::login;
+use crate::runtime::servers;
 
 /// Arguments of `swb logout`.
 #[derive(Debug, Args)]
@@ -20,30 +22,30 @@ pub struct LogoutArgs {
 }
 
 /// Runs the command. The server itself is not connected to.
-pub fn run(arguments: &LogoutArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
-    let configuration = session.load()?;
+pub fn run(arguments: &LogoutArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
+    let configuration = invocation.load()?;
     let name = &arguments.name;
-    status::startable_server(session, &configuration, name)?;
+    servers::startable_server(invocation, &configuration, name)?;
     let whom = format!("`{}`", printable(name));
-    let wanted = host::desired_servers(&configuration, std::slice::from_ref(name));
-    let wanted = wanted.first().ok_or_else(|| session.not_found(&configuration, name))?;
-    let outcome = host::with_host(session, RetryPolicy::NoRetry, async |host| {
+    let wanted = servers::desired_servers(&configuration, std::slice::from_ref(name));
+    let wanted = wanted.first().ok_or_else(|| invocation.not_found(&configuration, name))?;
+    let outcome = host::with_host(invocation, RetryPolicy::NoRetry, async |host| {
         host.forget_login(wanted).await.map_err(|error| login_text::login_failure(&whom, &error))
     })?;
     if !matches!(outcome, LogoutOutcome::NotLoggedIn) {
-        login::notify_running(session, name);
+        login::notify_running(invocation, name);
     }
-    Ok(show(session, &whom, name, &outcome))
+    Ok(show(invocation, &whom, name, &outcome))
 }
 
-fn show(session: &Invocation, whom: &str, name: &str, outcome: &LogoutOutcome) -> CommandOutput {
-    match session.wants_json() {
+fn show(invocation: &Invocation, whom: &str, name: &str, outcome: &LogoutOutcome) -> CommandOutput {
+    match invocation.wants_json() {
         true => {
             let told = login_text::logout_outcome_id(outcome);
             let json = json!({"name": name, "outcome": told});
             CommandOutput {
                 notes: login_text::logout_output(whom, outcome).notes,
-                ..super::json_output(&json)
+                ..json_output(&json)
             }
         }
         false => login_text::logout_output(whom, outcome),

@@ -1,8 +1,7 @@
 //! `swb man`: the manual page, made from the table of arguments.
 
-use clap::{Args, CommandFactory};
+use clap::{Args, Command};
 
-use crate::args::Cli;
 use crate::exit::Exit;
 use crate::outcome::{CommandOutput, Failure};
 
@@ -14,8 +13,7 @@ pub struct ManArgs {
 }
 
 /// Runs the command.
-pub fn run(arguments: &ManArgs) -> Result<CommandOutput, Failure> {
-    let mut all = Cli::command();
+pub fn run(arguments: &ManArgs, mut all: Command) -> Result<CommandOutput, Failure> {
     all.build();
     let page = match &arguments.command {
         None => all,

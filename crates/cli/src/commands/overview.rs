@@ -5,13 +5,14 @@ use switchboard::connection::Status;
 use switchboard::pool::tool::Tool;
 use switchboard::sources::loader::Configuration;
 
-use crate::commands::{list, tools};
+use crate::commands::list;
 use crate::invocation::Invocation;
 use crate::invocation::demo_server;
 use crate::outcome::{CommandOutput, Failure};
 use crate::output::style::{TextStyle, paint};
-use crate::runtime::host;
-use crate::runtime::host::ConnectedServers;
+use crate::output::tool_table;
+use crate::runtime::servers;
+use crate::runtime::servers::ConnectedServers;
 
 /// Commands to try, and what comes of them.
 const EXAMPLES: [(&str, &str); 7] = [
@@ -33,30 +34,30 @@ const NEXT_STEPS: [(&str, &str); 4] = [
 ];
 
 /// Runs the command.
-pub fn run(session: &Invocation) -> Result<CommandOutput, Failure> {
-    let configuration = session.load()?;
+pub fn run(invocation: &Invocation) -> Result<CommandOutput, Failure> {
+    let configuration = invocation.load()?;
     let demo = demo_server::only_server(&configuration).filter(|it| it.is_ready());
-    if demo.is_some() && !session.wants_json() {
-        return demo_overview(session, &configuration);
+    if demo.is_some() && !invocation.wants_json() {
+        return demo_overview(invocation, &configuration);
     }
     let listing = list::ListArgs { all: false, scope: None, require: Vec::new() };
-    list::run(&listing, session)
+    list::run(&listing, invocation)
 }
 
 /// Connects to our own server and shows what it has.
 fn demo_overview(
-    session: &Invocation,
+    invocation: &Invocation,
     configuration: &Configuration,
 ) -> Result<CommandOutput, Failure> {
     let ConnectedServers { snapshot, pool, notes } =
-        host::connect_once(session, configuration, &[])?;
+        servers::connect_once(invocation, configuration, &[])?;
     let of_server = pool.tools().iter().filter(|it| !it.is_built_in());
     let offered: Vec<&Tool> = of_server.map(AsRef::as_ref).collect();
     let mut text = String::from(
         "No MCP servers are configured yet, so here is one of our own: `demo` runs inside swb,\n\
          needs no network, and is gone as soon as you add a server.\n\n",
     );
-    text.push_str(&tools::as_text(session, &offered));
+    text.push_str(&tool_table::as_text(&invocation.env, &offered));
     let view = snapshot.servers.get(demo_server::NAME).filter(|it| it.status == Status::Connected);
     if let Some(view) = view {
         let count = |list| view.catalogue.items(list).len();

@@ -9,12 +9,13 @@ use switchboard::connection::state::RetryPolicy;
 use switchboard::connection::{ServerView, Status};
 use switchboard::request::send::RequestError;
 
-use super::status;
 use crate::exit::Exit;
 use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
 use crate::output::connection_text;
+use crate::output::json::json_output;
 use crate::runtime::host;
+use crate::runtime::servers;
 
 /// How long an answer may take.
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
@@ -30,44 +31,32 @@ pub struct PingArgs {
 }
 
 /// Runs the command.
-pub fn run(arguments: &PingArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
-    let configuration = session.load()?;
-    status::startable_server(session, &configuration, &arguments.name)?;
-    host::with_host(session, RetryPolicy::NoRetry, async |host| {
-        let view = status::connect_one(session, host, &configuration, &arguments.name).await;
+pub fn run(arguments: &PingArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
+    let configuration = invocation.load()?;
+    servers::startable_server(invocation, &configuration, &arguments.name)?;
+    host::with_host(invocation, RetryPolicy::NoRetry, async |host| {
+        let view = servers::connect_one(invocation, host, &configuration, &arguments.name).await;
         if view.status != Status::Connected {
-            return Err(not_connected(&view));
+            return Err(connection_text::not_connected(&view));
         }
         let mut times = Vec::new();
         for _ in 0..arguments.count {
             let time = host.ping(&arguments.name, PING_TIMEOUT).await;
             times.push(time.map_err(|error| ping_failure(&error))?);
         }
-        Ok(show(session, &view, &times))
+        Ok(show(invocation, &view, &times))
     })
-}
-
-/// The failure of a command that needs a server that is not connected.
-pub(crate) fn not_connected(view: &ServerView) -> Failure {
-    let message = format!("could not connect to `{}`", view.name);
-    let failure = Failure::new(connection_text::exit_code(&view.status), &message);
-    match view.status.cause() {
-        None => failure,
-        Some(cause) => Failure { causes: vec![printable(&cause.to_string())], ..failure }
-            .detail(connection_text::evidence_text(cause))
-            .hint(&cause.remedy(&view.name)),
-    }
 }
 
 fn ping_failure(error: &RequestError) -> Failure {
     Failure::new(Exit::Connection, "the server did not answer").caused_by(error)
 }
 
-fn show(session: &Invocation, view: &ServerView, times: &[Duration]) -> CommandOutput {
+fn show(invocation: &Invocation, view: &ServerView, times: &[Duration]) -> CommandOutput {
     let milliseconds = |time: Duration| (time.as_secs_f64() * 1e6).round() / 1e3;
     let introduction = view.server_info.as_ref();
-    if session.wants_json() {
-        return super::json_output(&json!({
+    if invocation.wants_json() {
+        return json_output(&json!({
             "name": view.name,
             "era": introduction.map(|it| it.era.as_str()),
             "protocolVersion": introduction.map(|it| it.protocol_version.clone()),

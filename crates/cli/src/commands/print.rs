@@ -1,14 +1,14 @@
 //! `swb -p`: asks the model once, lets it use the tools that rules allow, and prints its answer. Asks nobody anything.
 
 mod events;
+mod options;
+mod result;
 
-use std::collections::BTreeMap;
 use std::io::{IsTerminal, Read};
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
-use clap::{Args, ValueEnum};
-use serde_json::{Value as Json, json};
+use serde_json::Value as Json;
 use switchboard::call::pipeline::CallContext;
 use switchboard::config::display::printable;
 use switchboard::config::permission::ToolRule;
@@ -16,16 +16,11 @@ use switchboard::connection::Status;
 use switchboard::connection::state::RetryPolicy;
 use switchboard::host::{Host, Snapshot};
 use switchboard::sources::loader::Configuration;
-use switchboard::sources::paths::project_root;
-use switchboard::storage::stderr_log::utc_timestamp;
-use switchboard_chat::conversation::event::{CallOutcome, ConversationEvent, TurnEnd};
+use switchboard_chat::conversation::event::{ConversationEvent, TurnEnd};
 use switchboard_chat::conversation::handle::{Conversation, ConversationSetup, DEFAULT_MAX_ROUNDS};
 use switchboard_chat::message::{ContentBlock, Message};
-use switchboard_chat::model::language_model::{LanguageModel, Usage};
-use switchboard_chat::system_prompt;
-use switchboard_chat::transcript::{
-    Transcript, TranscriptError, TranscriptStore, TranscriptSummary,
-};
+use switchboard_chat::model::language_model::LanguageModel;
+use switchboard_chat::transcript::Transcript;
 use tokio::sync::mpsc;
 
 use crate::exit::Exit;
@@ -35,173 +30,45 @@ use crate::output::connection_text;
 use crate::output::report;
 use crate::output::report::StdoutState;
 use crate::output::style::{TextStyle, paint};
+use crate::output::tool_output::printable_with_tabs;
 use crate::runtime::call_context;
 use crate::runtime::host;
-use crate::runtime::host::Interrupts;
+use crate::runtime::interrupts::Interrupts;
 use crate::runtime::language_model;
+use crate::runtime::servers;
+
+pub use options::{ConversationArgs, OutputFormat, unexpected_with_command};
+use result::RunResult;
 
 /// The most of standard input that is taken.
 const LARGEST_INPUT: u64 = 10 * 1024 * 1024;
 /// How long an interrupted turn may take to end.
 const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Flags of a conversation.
-#[derive(Debug, Clone, Args)]
-pub struct ConversationArgs {
-    /// Ask the model once, print its answer and end; what standard input holds is added
-    #[arg(short = 'p', long, value_name = "PROMPT", num_args = 0..=1, default_missing_value = "", help_heading = "Conversation")]
-    pub print: Option<String>,
-    /// How the answer is printed
-    #[arg(
-        long,
-        value_enum,
-        value_name = "FORMAT",
-        requires = "print",
-        help_heading = "Conversation"
-    )]
-    pub output_format: Option<OutputFormat>,
-    /// Tools that may be called, as rules: comma separated, may be repeated
-    #[arg(long, value_name = "RULES", requires = "print", help_heading = "Conversation")]
-    pub allowed_tools: Vec<String>,
-    /// Which model: provider/name, or a name
-    #[arg(long, value_name = "MODEL", help_heading = "Conversation")]
-    pub model: Option<String>,
-    /// Go on with the last conversation of this project
-    #[arg(long = "continue", conflicts_with = "resume", help_heading = "Conversation")]
-    pub continue_last: bool,
-    /// Go on with this conversation; without a name, choose one
-    #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "", help_heading = "Conversation")]
-    pub resume: Option<String>,
-    /// How often the model may answer before it has to be done
-    #[arg(long, value_name = "COUNT", requires = "print", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Conversation")]
-    pub max_turns: Option<u32>,
-    /// Converse in plain lines, without a screen: for screen readers and simple terminals
-    #[arg(long, conflicts_with = "print", help_heading = "Conversation")]
-    pub plain: bool,
-    /// What the model is told of its place, instead of the usual
-    #[arg(long, value_name = "TEXT", help_heading = "Conversation")]
-    pub system_prompt: Option<String>,
-    /// What the model is told of its place, besides
-    #[arg(long, value_name = "TEXT", help_heading = "Conversation")]
-    pub append_system_prompt: Option<String>,
-}
-
-/// How an answer is printed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum OutputFormat {
-    /// The answer alone.
-    Text,
-    /// One JSON object at the end.
-    Json,
-    /// One JSON object a line, as things happen.
-    StreamJson,
-}
-
-impl ConversationArgs {
-    /// Is any of it said?
-    pub fn is_any_set(&self) -> bool {
-        let ConversationArgs {
-            print,
-            output_format,
-            allowed_tools,
-            model,
-            continue_last: go_on,
-            resume,
-            ..
-        } = self;
-        let ConversationArgs { max_turns, system_prompt, append_system_prompt, .. } = self;
-        let texts = [print, model, resume, system_prompt, append_system_prompt];
-        texts.into_iter().any(Option::is_some)
-            || output_format.is_some()
-            || !allowed_tools.is_empty()
-            || *go_on
-            || self.plain
-            || max_turns.is_some()
-    }
-
-    /// What the model is told of its place.
-    pub fn system_text(&self, session: &Invocation) -> String {
-        let now = utc_timestamp(SystemTime::now());
-        let today = now.split('T').next().unwrap_or_default();
-        let usual = || system_prompt::default_system_prompt(&session.env.working_folder, today);
-        let mut system = self.system_prompt.clone().unwrap_or_else(usual);
-        if let Some(more) = &self.append_system_prompt {
-            system.push_str(&format!("\n\n{more}"));
-        }
-        system
-    }
-
-    /// The conversation that is gone on with, or a new one.
-    pub fn open_conversation(
-        &self,
-        session: &Invocation,
-    ) -> Result<(Transcript, Vec<Message>), Failure> {
-        let root = project_root(&session.env.working_folder);
-        let chronicles = TranscriptStore::for_project(&session.env.paths, &root);
-        let found = match (&self.resume, self.continue_last) {
-            (Some(id), _) if id.is_empty() => {
-                return Err(Failure::new(Exit::Usage, "`--resume` needs to know which one")
-                    .hint("`--continue` goes on with the last one"));
-            }
-            (Some(id), _) => chronicles.resume(id),
-            (None, true) => chronicles.resume_last(),
-            (None, false) => return Ok((chronicles.create(), Vec::new())),
-        };
-        found.map_err(|error| {
-            let exit = match &error {
-                TranscriptError::NotFound(_) | TranscriptError::Empty => Exit::NotFound,
-                TranscriptError::Unreadable { .. } => Exit::Failure,
-            };
-            let failure = Failure::new(exit, &error.to_string());
-            match std::error::Error::source(&error) {
-                Some(cause) => failure.caused_by(cause),
-                None => failure,
-            }
-        })
-    }
-
-    /// The conversations that there are to choose from, where somebody has to choose.
-    pub fn resumable(&self, session: &Invocation) -> Option<Vec<TranscriptSummary>> {
-        let wants_to_choose = self.resume.as_ref().is_some_and(String::is_empty);
-        let root = project_root(&session.env.working_folder);
-        let list =
-            || TranscriptStore::for_project(&session.env.paths, &root).list().unwrap_or_default();
-        wants_to_choose.then(list)
-    }
-
-    fn format(&self, session: &Invocation) -> OutputFormat {
-        let usual = if session.wants_json() { OutputFormat::Json } else { OutputFormat::Text };
-        self.output_format.unwrap_or(usual)
-    }
-}
-
-/// What is said where flags of a conversation stand with a command.
-pub fn unexpected_with_command() -> Failure {
-    Failure::new(Exit::Usage, "flags of a conversation go with no command")
-        .hint("`swb --help` lists them")
-}
-
 /// Asks once.
-pub fn run(arguments: &ConversationArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
-    let session = &session.non_interactive();
-    let configuration = session.load()?;
+pub fn run(
+    arguments: &ConversationArgs,
+    invocation: &Invocation,
+) -> Result<CommandOutput, Failure> {
+    let invocation = &invocation.non_interactive();
+    let configuration = invocation.load()?;
     let prompt = read_prompt(arguments)?;
     let allowed = parse_rules(&arguments.allowed_tools)?;
-    let model = language_model::open(session, arguments.model.as_deref())?.ok_or_else(|| {
+    let model = language_model::open(invocation, arguments.model.as_deref())?.ok_or_else(|| {
         Failure::new(Exit::Configuration, "no model is set up").hint(language_model::SETUP_HINT)
     })?;
-    let conversation = arguments.open_conversation(session)?;
-    host::with_host_and_interrupts(session, RetryPolicy::NoRetry, async |host, interrupts| {
+    let conversation = arguments.open_conversation(invocation)?;
+    host::with_host_and_interrupts(invocation, RetryPolicy::NoRetry, async |host, interrupts| {
         let snapshot = tokio::select! {
-            snapshot = wait_for_servers(session, &configuration, host) => snapshot,
+            snapshot = wait_for_servers(invocation, &configuration, host) => snapshot,
             () = interrupts.next() => return Err(Failure::new(Exit::Interrupted, "interrupted")),
         };
-        let context = call_context::call_context(session, &configuration, host, None)?;
+        let context = call_context::call_context(invocation, &configuration, host, None)?;
         for rule in allowed {
             context.rules.allow_for_session(rule);
         }
         let context = Arc::new(context);
-        let asking = PromptRun { arguments, session, model, prompt };
+        let asking = PromptRun { arguments, invocation, model, prompt };
         let ended = asking.run(host, &context, &snapshot, (conversation, interrupts)).await;
         context.audit.flush().await;
         asking.to_output(ended, &snapshot)
@@ -209,12 +76,12 @@ pub fn run(arguments: &ConversationArgs, session: &Invocation) -> Result<Command
 }
 
 async fn wait_for_servers(
-    session: &Invocation,
+    invocation: &Invocation,
     configuration: &Configuration,
     host: &Host,
 ) -> Arc<Snapshot> {
-    host::apply_configuration(host, configuration, &[]).await;
-    let snapshot = host::wait_until_settled(session, host, None, Snapshot::is_settled).await;
+    servers::apply_configuration(host, configuration, &[]).await;
+    let snapshot = servers::wait_until_settled(invocation, host, None, Snapshot::is_settled).await;
     host.settled_pool().await;
     snapshot
 }
@@ -279,26 +146,9 @@ fn parse_rules(texts: &[String]) -> Result<Vec<ToolRule>, Failure> {
 /// One question to the model.
 struct PromptRun<'a> {
     arguments: &'a ConversationArgs,
-    session: &'a Invocation,
+    invocation: &'a Invocation,
     model: Arc<dyn LanguageModel>,
     prompt: String,
-}
-
-/// What came of it.
-struct RunResult {
-    end: Option<TurnEnd>,
-    /// The last answer.
-    answer: String,
-    answer_count: usize,
-    usage: Usage,
-    /// Calls under way, by name: whose result a denial is.
-    calls: BTreeMap<Arc<str>, Arc<str>>,
-    /// Calls that nobody allowed.
-    denied: Vec<Json>,
-    id: Option<Arc<str>>,
-    save_error: Option<Arc<str>>,
-    duration: Duration,
-    stdout: StdoutState,
 }
 
 type RunInput<'a> = ((Transcript, Vec<Message>), &'a mut Interrupts);
@@ -317,7 +167,7 @@ impl PromptRun<'_> {
             host: host.clone(),
             call_context: context.clone(),
             model: Some(self.model.clone()),
-            system_prompt: self.arguments.system_text(self.session).into(),
+            system_prompt: self.arguments.system_text(self.invocation).into(),
             history: before,
             max_rounds: rounds.unwrap_or(DEFAULT_MAX_ROUNDS),
         };
@@ -369,7 +219,7 @@ impl PromptRun<'_> {
     }
 
     fn emit(&self, ended: &mut RunResult, event: impl FnOnce() -> Option<Json>) {
-        if self.arguments.format(self.session) == OutputFormat::StreamJson
+        if self.arguments.format(self.invocation) == OutputFormat::StreamJson
             && let Some(event) = event()
         {
             ended.stdout = report::print_stdout(&format!("{event}\n"));
@@ -384,7 +234,7 @@ impl PromptRun<'_> {
             Some(TurnEnd::Finished) => None,
             Some(_) | None => Some(Exit::ModelFailed),
         };
-        let format = self.arguments.format(self.session);
+        let format = self.arguments.format(self.invocation);
         if format != OutputFormat::Text {
             return Ok(CommandOutput {
                 exit,
@@ -412,12 +262,8 @@ impl PromptRun<'_> {
             }
             None => notes.push_str(&warning("the conversation ended early")),
         }
-        let text = match self.session.env.terminal.stdout_is_terminal {
-            true => ended
-                .answer
-                .lines()
-                .map(|line| super::call::printable_with_tabs(line) + "\n")
-                .collect(),
+        let text = match self.invocation.env.terminal.stdout_is_terminal {
+            true => ended.answer.lines().map(|line| printable_with_tabs(line) + "\n").collect(),
             false => format!("{}\n", ended.answer.trim_end_matches('\n')),
         };
         Ok(CommandOutput { exit, ..CommandOutput::text(text).note(notes) })
@@ -426,66 +272,4 @@ impl PromptRun<'_> {
 
 fn warning(text: &str) -> String {
     format!("{} {text}\n", paint(TextStyle::Warning, "warning:"))
-}
-
-impl RunResult {
-    fn new() -> RunResult {
-        RunResult {
-            end: None,
-            answer: String::new(),
-            answer_count: 0,
-            usage: Usage::default(),
-            calls: BTreeMap::new(),
-            denied: Vec::new(),
-            id: None,
-            save_error: None,
-            duration: Duration::ZERO,
-            stdout: StdoutState::Open,
-        }
-    }
-
-    fn record(&mut self, event: ConversationEvent) {
-        match event {
-            ConversationEvent::Text(text) => self.answer.push_str(&text),
-            ConversationEvent::Retrying { .. } => self.answer.clear(),
-            ConversationEvent::ResponseEnded => self.answer_count += 1,
-            // What follows calls is another answer.
-            ConversationEvent::CallStarted(seen) => {
-                self.answer.clear();
-                self.calls.insert(seen.id, seen.tool);
-            }
-            ConversationEvent::Usage(usage) => self.usage = usage,
-            ConversationEvent::CallEnded { id, outcome: CallOutcome::Denied, text, .. } => {
-                let tool = self.calls.get(&id).map(|it| &**it);
-                self.denied.push(json!({"tool": tool, "reason": text}));
-            }
-            ConversationEvent::TurnEnded(end) => self.end = Some(end),
-            ConversationEvent::CallEnded { .. }
-            | ConversationEvent::MessagesAccepted { .. }
-            | ConversationEvent::Thinking(_)
-            | ConversationEvent::CallProgress { .. } => {}
-        }
-    }
-
-    fn as_json(&self) -> Json {
-        let (reason, error) = match &self.end {
-            Some(TurnEnd::Finished) => ("end_turn", None),
-            Some(TurnEnd::CutShort) => ("max_tokens", None),
-            Some(TurnEnd::Refused) => ("refusal", None),
-            Some(TurnEnd::Interrupted) | None => ("interrupted", None),
-            Some(TurnEnd::TooManyRounds) => ("max_turns", None),
-            Some(TurnEnd::Failed(error)) => ("error", Some(format!("{error}: {}", error.kind))),
-        };
-        json!({
-            "type": "result",
-            "result": error.as_ref().unwrap_or(&self.answer),
-            "is_error": reason != "end_turn",
-            "stop_reason": reason,
-            "session_id": self.id.as_deref(),
-            "num_turns": self.answer_count,
-            "duration_ms": u64::try_from(self.duration.as_millis()).unwrap_or(u64::MAX),
-            "usage": events::usage(&self.usage),
-            "permission_denials": self.denied,
-        })
-    }
 }

@@ -9,10 +9,12 @@ use switchboard::config::edit::Edit;
 use switchboard::config::merge::ResolvedServer;
 use switchboard::config::scope::Scope;
 
-use crate::edit::servers;
+use crate::edit::file;
 use crate::exit::Exit;
-use crate::invocation::{Invocation, WritableScope};
+use crate::invocation::Invocation;
+use crate::invocation::scope::WritableScope;
 use crate::outcome::{CommandOutput, Failure};
+use crate::output::json::json_output;
 
 /// Arguments of `swb remove`.
 #[derive(Debug, Args)]
@@ -26,12 +28,12 @@ pub struct RemoveArgs {
 }
 
 /// Runs the command.
-pub fn run(arguments: &RemoveArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
-    let configuration = session.load_without_demo()?;
-    session.expect_unlocked(&configuration)?;
-    let definitions = session.definitions(&configuration, &arguments.name)?;
+pub fn run(arguments: &RemoveArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
+    let configuration = invocation.load_without_demo()?;
+    invocation.expect_unlocked(&configuration)?;
+    let definitions = invocation.definitions(&configuration, &arguments.name)?;
     let mut removable: Vec<(WritableScope, PathBuf)> = Vec::new();
-    let by_scope = definitions.iter().filter_map(|server| session.editable_file(server));
+    let by_scope = definitions.iter().filter_map(|server| invocation.editable_file(server));
     for (scope, file) in by_scope {
         let wanted = arguments.scope.is_none_or(|wanted| wanted == scope);
         if wanted && !removable.iter().any(|(known, _)| *known == scope) {
@@ -41,25 +43,25 @@ pub fn run(arguments: &RemoveArgs, session: &Invocation) -> Result<CommandOutput
     removable.sort_by_key(|(scope, _)| scope.scope());
     let (scope, file) = match &removable[..] {
         [(scope, file)] => (*scope, file),
-        [] => return Err(not_removable(arguments, session, &definitions)),
-        _ => return Err(ambiguous(arguments, &removable, session)),
+        [] => return Err(not_removable(arguments, invocation, &definitions)),
+        _ => return Err(ambiguous(arguments, &removable, invocation)),
     };
     let edit = Edit::RemoveServer { name: arguments.name.clone() };
-    servers::edit_file(session, scope, file, &[edit])?;
-    if session.wants_json() {
+    file::edit_file(invocation, scope, file, &[edit])?;
+    if invocation.wants_json() {
         let file = file.to_string_lossy().into_owned();
         let removed = json!({"removed": arguments.name, "scope": scope.scope().id(), "file": file});
-        return Ok(super::json_output(&removed));
+        return Ok(json_output(&removed));
     }
     let name = printable(&arguments.name);
-    let text = format!("Removed `{name}` from {}\n", servers::scope_location(session, scope, file));
-    let left = session.load_without_demo()?;
+    let text = format!("Removed `{name}` from {}\n", file::scope_location(invocation, scope, file));
+    let left = invocation.load_without_demo()?;
     let done = CommandOutput::text(text);
     Ok(match left.effective.winner(&arguments.name) {
         Some(other) => done.note(format!(
             "note: `{name}` of the {} scope ({}) counts now\n",
             other.scope(),
-            session.display_origin(&other.origin)
+            invocation.display_origin(&other.origin)
         )),
         None => done,
     })
@@ -67,7 +69,7 @@ pub fn run(arguments: &RemoveArgs, session: &Invocation) -> Result<CommandOutput
 
 fn not_removable(
     arguments: &RemoveArgs,
-    session: &Invocation,
+    invocation: &Invocation,
     definitions: &[&ResolvedServer],
 ) -> Failure {
     let name = &arguments.name;
@@ -75,13 +77,13 @@ fn not_removable(
         let message = format!("the {} scope has no server `{name}`", scope.scope());
         let paths: Vec<String> = definitions
             .iter()
-            .map(|it| format!("{} ({})", it.scope(), session.display_origin(&it.origin)))
+            .map(|it| format!("{} ({})", it.scope(), invocation.display_origin(&it.origin)))
             .collect();
         return Failure::new(Exit::NotFound, &message)
             .hint(&format!("it is defined in: {}", paths.join(", ")));
     }
     let server = definitions[0];
-    let place = session.display_origin(&server.origin);
+    let place = invocation.display_origin(&server.origin);
     let why = match server.scope() {
         Scope::Enterprise => "your administrator provides it",
         Scope::Dynamic => "it was given with --mcp-config",
@@ -96,12 +98,12 @@ fn not_removable(
 fn ambiguous(
     arguments: &RemoveArgs,
     scopes: &[(WritableScope, PathBuf)],
-    session: &Invocation,
+    invocation: &Invocation,
 ) -> Failure {
     let name = &arguments.name;
     let mut detail = String::new();
     for (scope, file) in scopes {
-        let file = session.display_path(file);
+        let file = invocation.display_path(file);
         let scope = scope.scope();
         detail.push_str(&format!("  swb remove {name} --scope {scope:<8} # {file}\n"));
     }

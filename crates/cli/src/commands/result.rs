@@ -11,6 +11,7 @@ use switchboard::tool_result::spill::{ResultId, SpillStore};
 use crate::exit::Exit;
 use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
+use crate::output::json::json_output;
 
 /// Arguments of `swb result`.
 #[derive(Debug, Args)]
@@ -34,21 +35,19 @@ fn parse_lines(text: &str) -> Result<LineRange, String> {
 }
 
 /// Runs the command.
-pub fn run(arguments: &ResultArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
+pub fn run(arguments: &ResultArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
     let id = ResultId::parse(&arguments.id).map_err(|error| {
         Failure::new(Exit::Usage, &format!("`{}` is no result's name", arguments.id))
             .caused_by(error)
     })?;
-    let spill = SpillStore::in_data_folder(&session.env.paths.data);
+    let spill = SpillStore::in_data_folder(&invocation.env.paths.data);
     let page = spill.page(&id, arguments.lines).map_err(|error| {
         Failure::new(Exit::NotFound, "the result cannot be read")
             .caused_by(error)
             .hint("results are kept for 30 days")
     })?;
-    if session.wants_json() {
-        return Ok(super::json_output(
-            &json!({"text": page.text, "last": page.last, "more": page.more}),
-        ));
+    if invocation.wants_json() {
+        return Ok(json_output(&json!({"text": page.text, "last": page.last, "more": page.more})));
     }
     let text: String = page.text.lines().map(|line| printable(line) + "\n").collect();
     let done = CommandOutput::text(text);

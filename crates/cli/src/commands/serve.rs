@@ -16,13 +16,14 @@ use switchboard_gateway::{
 
 use crate::exit::Exit;
 use crate::invocation::Invocation;
+use crate::invocation::options::parse_mode;
 use crate::outcome::{CommandOutput, Failure};
 use crate::output::report;
 use crate::runtime::gateway;
-use crate::runtime::gateway::{ClientAuth, GatewayHttpOptions, GatewayOptions, ToolSource};
-use crate::runtime::host;
-use crate::runtime::host::Interrupts;
+use crate::runtime::gateway::client_auth::{self, ClientAuth};
+use crate::runtime::gateway::{GatewayHttpOptions, GatewayOptions, ToolSource};
 use crate::runtime::in_process;
+use crate::runtime::interrupts::{self, Interrupts};
 use crate::runtime::stdio;
 
 /// No call waits longer for an answer, in seconds.
@@ -55,7 +56,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "WHO", requires = "pool", value_parser = parse_sharing)]
     pub sharing: Option<ConnectionSharing>,
     /// How much is asked: plan, dontAsk, default, acceptEdits, bypass
-    #[arg(long, value_name = "MODE", requires = "pool", value_parser = super::permissions::parse_mode)]
+    #[arg(long, value_name = "MODE", requires = "pool", value_parser = parse_mode)]
     pub mode: Option<PermissionMode>,
     /// How long a call waits for `swb approvals`, in seconds, where its client can ask nobody; 0: nobody is asked
     #[arg(long, value_name = "SECONDS", default_value_t = ApprovalQueue::DEFAULT_TIMEOUT.as_secs(), requires = "pool")]
@@ -114,29 +115,29 @@ fn parse_rule(text: &str) -> Result<ToolRule, String> {
 }
 
 /// Runs the command. Its end, however it comes about, is a good one: that is how clients end their servers.
-pub fn run(arguments: &ServeArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
+pub fn run(arguments: &ServeArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
     if arguments.pool {
-        return gateway::run(session, gateway_options(arguments, session)?);
+        return gateway::run(invocation, gateway_options(arguments, invocation)?);
     }
-    let (roots, client_roots) = workspace_roots(arguments, session)?;
+    let (roots, client_roots) = workspace_roots(arguments, invocation)?;
     if arguments.http.is_some() {
-        let mut service = gateway_options(arguments, session)?;
+        let mut service = gateway_options(arguments, invocation)?;
         service.source = ToolSource::Workspace(Box::new(in_process::workspace_settings(
-            session,
+            invocation,
             roots,
             client_roots,
         )));
         // Every client has a place of its own.
         service.serving.sharing = ConnectionSharing::PerSession;
         service.serving.names = NameStyle::Plain;
-        return gateway::run(session, service);
+        return gateway::run(invocation, service);
     }
-    let settings = in_process::workspace_settings(session, roots, client_roots);
+    let settings = in_process::workspace_settings(invocation, roots, client_roots);
     child::raise_file_limit();
-    if session.env.terminal.can_prompt {
+    if invocation.env.terminal.can_prompt {
         report::print_stderr("this is a server: it waits for a client on standard input\n");
     }
-    let runtime = host::tokio_runtime()?;
+    let runtime = interrupts::tokio_runtime()?;
     let outcome = runtime.block_on(async {
         // What a killed predecessor may have left behind; nobody waits for it but the end.
         let reaping = tokio::task::spawn_blocking(child::kill_orphans);
@@ -154,12 +155,15 @@ pub fn run(arguments: &ServeArgs, session: &Invocation) -> Result<CommandOutput,
     outcome
 }
 
-fn gateway_options(arguments: &ServeArgs, session: &Invocation) -> Result<GatewayOptions, Failure> {
+fn gateway_options(
+    arguments: &ServeArgs,
+    invocation: &Invocation,
+) -> Result<GatewayOptions, Failure> {
     let http = match arguments.http {
         None => None,
         Some(address) => Some(GatewayHttpOptions {
             address,
-            client_auth: client_auth(arguments, session, address)?,
+            client_auth: client_auth(arguments, invocation, address)?,
             hosts: arguments.allow_host.clone(),
             origins: arguments.allow_origin.clone(),
             url: arguments.url.clone(),
@@ -193,11 +197,11 @@ fn gateway_options(arguments: &ServeArgs, session: &Invocation) -> Result<Gatewa
 /// Nobody is let in by omission.
 fn client_auth(
     arguments: &ServeArgs,
-    session: &Invocation,
+    invocation: &Invocation,
     address: SocketAddr,
 ) -> Result<ClientAuth, Failure> {
     if let Some(file) = &arguments.token_file {
-        return gateway::read_token_file(&session.env.working_folder.join(file));
+        return client_auth::read_token_file(&invocation.env.working_folder.join(file));
     }
     if let Some(issuer) = &arguments.oauth {
         return Ok(ClientAuth::OAuth(issuer.clone()));
@@ -220,9 +224,9 @@ fn client_auth(
 
 fn workspace_roots(
     arguments: &ServeArgs,
-    session: &Invocation,
+    invocation: &Invocation,
 ) -> Result<(Vec<PathBuf>, ClientRoots), Failure> {
-    let here = &session.env.working_folder;
+    let here = &invocation.env.working_folder;
     if arguments.roots.is_empty() {
         return Ok((vec![here.clone()], ClientRoots::Used));
     }

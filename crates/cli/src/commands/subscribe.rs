@@ -19,14 +19,18 @@ use switchboard::wire::jsonrpc::message::Payload;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
-use super::{call, ping, prompt, status};
 use crate::exit::Exit;
 use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
+use crate::output::connection_text;
+use crate::output::json::json_line;
 use crate::output::report;
 use crate::output::report::StdoutState;
 use crate::output::style::{TextStyle, paint};
+use crate::output::tool_output;
 use crate::runtime::host;
+use crate::runtime::servers;
+use crate::runtime::variables;
 
 /// How long a server may take to be read from.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
@@ -53,22 +57,24 @@ pub struct SubscribeArgs {
 }
 
 /// Runs the command.
-pub fn run(arguments: &SubscribeArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
-    let configuration = session.load()?;
-    status::startable_server(session, &configuration, &arguments.server)?;
-    let limits =
-        OutputLimits { tokens: host::max_output_tokens(session)?, ..OutputLimits::default() };
-    let context = ChangePrinter { session, arguments, limits };
+pub fn run(arguments: &SubscribeArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
+    let configuration = invocation.load()?;
+    servers::startable_server(invocation, &configuration, &arguments.server)?;
+    let limits = OutputLimits {
+        tokens: variables::max_output_tokens(invocation)?,
+        ..OutputLimits::default()
+    };
+    let context = ChangePrinter { invocation, arguments, limits };
     host::with_host_and_interrupts(
-        session,
+        invocation,
         RetryPolicy::RetryWithBackoff,
         async |host, interrupts| {
             let view = tokio::select! {
-                view = status::connect_one(session, host, &configuration, &arguments.server) => view,
+                view = servers::connect_one(invocation, host, &configuration, &arguments.server) => view,
                 () = interrupts.next() => return Ok(interrupted()),
             };
             if view.status != Status::Connected {
-                return Err(ping::not_connected(&view));
+                return Err(connection_text::not_connected(&view));
             }
             let mut watched = Subscriptions::subscribe(host, arguments).await?;
             let outcome = tokio::select! {
@@ -95,7 +101,7 @@ async fn wait_until_lost(host: &Host, server: &str) -> Failure {
         .await
         .map(|snapshot| snapshot.servers.get(server).cloned());
     match snapshot {
-        Ok(Some(view)) => ping::not_connected(&view),
+        Ok(Some(view)) => connection_text::not_connected(&view),
         Ok(None) | Err(_) => Failure::new(Exit::Connection, "the server is gone"),
     }
 }
@@ -148,7 +154,7 @@ async fn follow(
 
 fn subscribe_failure(error: &SubscribeError) -> Failure {
     match error {
-        SubscribeError::NotConnected(view) => ping::not_connected(view),
+        SubscribeError::NotConnected(view) => connection_text::not_connected(view),
         SubscribeError::Unsupported(_) => Failure::new(Exit::NotFound, &error.to_string()),
         SubscribeError::UnknownServer(_) | SubscribeError::TooMany(_) => {
             Failure::new(Exit::Failure, &error.to_string())
@@ -158,7 +164,7 @@ fn subscribe_failure(error: &SubscribeError) -> Failure {
 
 /// What telling depends on.
 struct ChangePrinter<'a> {
-    session: &'a Invocation,
+    invocation: &'a Invocation,
     arguments: &'a SubscribeArgs,
     limits: OutputLimits,
 }
@@ -205,8 +211,8 @@ impl ChangePrinter<'_> {
 
     /// What is no change: for people beside the output, for programs in it.
     fn print_event(&self, event: &str, words: &str, uri: &str) -> String {
-        if self.session.wants_json() {
-            return super::json_line(&self.event_json(event, uri));
+        if self.invocation.wants_json() {
+            return json_line(&self.event_json(event, uri));
         }
         report::print_stderr(&format!(
             "{}\n",
@@ -231,13 +237,15 @@ impl ChangePrinter<'_> {
             let mut question = ServerRequest::idempotent("resources/read", READ_TIMEOUT);
             question.params = Some(Payload::from_json(params.into()));
             let server = &self.arguments.server;
-            let answer =
-                host.request(server, question).await.map_err(|it| prompt::request_failure(&it))?;
-            let spill = SpillStore::in_data_folder(&self.session.env.paths.data);
+            let answer = host
+                .request(server, question)
+                .await
+                .map_err(|it| tool_output::request_failure(&it))?;
+            let spill = SpillStore::in_data_folder(&self.invocation.env.paths.data);
             let shown = tool_result::from_resource_read(&answer, server, &self.limits, &spill);
-            event["result"] = call::tool_output_json(&shown);
-            text.push_str(&call::tool_output(self.session, &shown).text);
+            event["result"] = tool_output::as_json(&shown);
+            text.push_str(&tool_output::text(&shown).text);
         }
-        Ok(if self.session.wants_json() { super::json_line(&event) } else { text })
+        Ok(if self.invocation.wants_json() { json_line(&event) } else { text })
     }
 }

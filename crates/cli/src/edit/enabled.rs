@@ -8,9 +8,11 @@ use switchboard::config::edit::Edit;
 use switchboard::config::merge::{ResolvedServer, ServerState};
 use switchboard::sources::loader::Configuration;
 
-use crate::edit::servers;
-use crate::invocation::{Invocation, WritableScope};
+use crate::edit::file;
+use crate::invocation::Invocation;
+use crate::invocation::scope::WritableScope;
 use crate::outcome::{CommandOutput, Failure};
+use crate::output::json::json_output;
 
 /// On or off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,29 +27,29 @@ const DISABLED_SERVERS_KEY: &str = "disabledMcpServers";
 
 /// Switches a server. `scope` says where to write it down, for those who want a particular place.
 pub fn set_enabled(
-    session: &Invocation,
+    invocation: &Invocation,
     name: &str,
     scope: Option<WritableScope>,
     toggle: Toggle,
 ) -> Result<CommandOutput, Failure> {
-    let configuration = session.load()?;
-    session.expect_unlocked(&configuration)?;
-    let definitions = session.definitions(&configuration, name)?;
+    let configuration = invocation.load()?;
+    invocation.expect_unlocked(&configuration)?;
+    let definitions = invocation.definitions(&configuration, name)?;
     let server = definitions[0];
     let changes = match toggle {
-        Toggle::Disable => vec![disable_edit(session, server, scope)],
-        Toggle::Enable => enable_edits(session, &configuration, server),
+        Toggle::Disable => vec![disable_edit(invocation, server, scope)],
+        Toggle::Enable => enable_edits(invocation, &configuration, server),
     };
     let mut paths = Vec::new();
     for PlannedEdit { scope, file, edit } in changes {
-        servers::edit_file(session, scope, &file, &[edit])?;
-        let place = session.display_path(&file);
+        file::edit_file(invocation, scope, &file, &[edit])?;
+        let place = invocation.display_path(&file);
         if !paths.contains(&place) {
             paths.push(place);
         }
     }
-    let after = session.load()?;
-    Ok(toggle_output(session, &after, name, toggle, &paths))
+    let after = invocation.load()?;
+    Ok(toggle_output(invocation, &after, name, toggle, &paths))
 }
 
 /// One edit of one file.
@@ -59,12 +61,12 @@ struct PlannedEdit {
 
 /// A person's own entry is changed itself; of everybody else's entries only this person's view is.
 fn disable_edit(
-    session: &Invocation,
+    invocation: &Invocation,
     server: &ResolvedServer,
     wanted: Option<WritableScope>,
 ) -> PlannedEdit {
     let name = server.name.clone();
-    let own = session.editable_file(server).filter(|(own, _)| match wanted {
+    let own = invocation.editable_file(server).filter(|(own, _)| match wanted {
         Some(wanted) => *own == wanted,
         None => *own != WritableScope::Project,
     });
@@ -77,19 +79,19 @@ fn disable_edit(
             let scope = wanted.filter(|it| *it != WritableScope::Project);
             let scope = scope.unwrap_or(WritableScope::Local);
             let edit = Edit::AddToList { key: DISABLED_SERVERS_KEY.to_owned(), text: name };
-            PlannedEdit { scope, file: session.scope_file(scope), edit }
+            PlannedEdit { scope, file: invocation.scope_file(scope), edit }
         }
     }
 }
 
 /// Takes back every switch that holds the server down.
 fn enable_edits(
-    session: &Invocation,
+    invocation: &Invocation,
     configuration: &Configuration,
     server: &ResolvedServer,
 ) -> Vec<PlannedEdit> {
     let mut changes = Vec::new();
-    if let Some((scope, file)) = session.editable_file(server)
+    if let Some((scope, file)) = invocation.editable_file(server)
         && server.entry.as_ref().is_some_and(|entry| entry.disabled)
     {
         let (name, key) = (server.name.clone(), "disabled".to_owned());
@@ -110,7 +112,7 @@ fn enable_edits(
 }
 
 fn toggle_output(
-    session: &Invocation,
+    invocation: &Invocation,
     after: &Configuration,
     name: &str,
     toggle: Toggle,
@@ -118,11 +120,9 @@ fn toggle_output(
 ) -> CommandOutput {
     let state = after.effective.winner(name).map(|server| &server.state);
     let is_off = matches!(state, Some(ServerState::Disabled(_)));
-    if session.wants_json() {
+    if invocation.wants_json() {
         let word = state.map(crate::output::server_text::state_id);
-        return crate::commands::json_output(
-            &json!({"name": name, "state": word, "changed": paths}),
-        );
+        return json_output(&json!({"name": name, "state": word, "changed": paths}));
     }
     let name = printable(name);
     let place = paths.join(" and ");

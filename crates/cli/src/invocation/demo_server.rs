@@ -4,11 +4,8 @@ use switchboard::config::file::layer::{FileShape, Layer, Naming};
 use switchboard::config::merge::ResolvedServer;
 use switchboard::config::scope::Scope;
 use switchboard::config::source::{Source, SourceKind};
-use switchboard::connection::in_process::InProcessServer;
 use switchboard::sources::loader::Configuration;
 use switchboard_builtin::demo;
-
-use crate::invocation::Invocation;
 
 /// The name it goes by.
 pub const NAME: &str = demo::NAME;
@@ -30,11 +27,4 @@ pub fn only_server(configuration: &Configuration) -> Option<&ResolvedServer> {
         [server] => Some(server).filter(|it| is_ours(&it.origin.source.kind)),
         [] | [_, ..] => None,
     }
-}
-
-/// The server. Its notes lie in the data folder.
-pub fn in_process(session: &Invocation) -> InProcessServer {
-    let notes = session.env.paths.data.join("demonstration").join("notes.json");
-    let server = demo::server(notes);
-    InProcessServer::new(move |link| server.clone().serve(link))
 }

@@ -10,8 +10,9 @@ use switchboard::host::Snapshot;
 use switchboard::wire::connect::Fallback;
 use switchboard::wire::protocol::capabilities::{ListCapability, ServerCapabilities};
 
+use crate::env::ProcessEnv;
 use crate::exit::Exit;
-use crate::invocation::Invocation;
+use crate::outcome::Failure;
 use crate::output::server_text;
 use crate::output::style::{TextStyle, paint};
 use crate::output::table;
@@ -88,11 +89,7 @@ pub fn exit_code(status: &Status) -> Exit {
 }
 
 /// One row a server: how it is doing, or why it is not even tried.
-pub fn status_table(
-    session: &Invocation,
-    servers: &[&ResolvedServer],
-    snapshot: &Snapshot,
-) -> String {
+pub fn status_table(env: &ProcessEnv, servers: &[&ResolvedServer], snapshot: &Snapshot) -> String {
     let row = |server: &&ResolvedServer| match snapshot.servers.get(&server.name) {
         Some(view) => view_row(view),
         None => {
@@ -112,7 +109,7 @@ pub fn status_table(
     };
     let rows: Vec<Vec<Cell>> = servers.iter().map(row).collect();
     let header = ["NAME", "STATE", "ERA", "TYPE", "TOOLS", "RESOURCES", "PROMPTS", "READY AFTER"];
-    table::render(&header, &rows, session.env.terminal.width, &[Truncate::End(0), Truncate::End(1)])
+    table::render(&header, &rows, env.terminal.width, &[Truncate::End(0), Truncate::End(1)])
 }
 
 fn view_row(view: &ServerView) -> Vec<Cell> {
@@ -257,12 +254,24 @@ fn capabilities_json(capabilities: &ServerCapabilities) -> Json {
 }
 
 /// A server that is not tried, for programs.
-pub fn not_started_json(session: &Invocation, server: &ResolvedServer) -> Json {
+pub fn not_started_json(env: &ProcessEnv, server: &ResolvedServer) -> Json {
     json!({
         "name": server.name,
         "scope": server.scope().id(),
         "type": server.entry.as_ref().map(|entry| entry.transport.kind().id()),
         "state": server_text::state_id(&server.state),
-        "reason": server_text::state_reason(session, server),
+        "reason": server_text::state_reason(env, server),
     })
+}
+
+/// The failure of a command that needs a server that is not connected.
+pub fn not_connected(view: &ServerView) -> Failure {
+    let message = format!("could not connect to `{}`", view.name);
+    let failure = Failure::new(exit_code(&view.status), &message);
+    match view.status.cause() {
+        None => failure,
+        Some(cause) => Failure { causes: vec![printable(&cause.to_string())], ..failure }
+            .detail(evidence_text(cause))
+            .hint(&cause.remedy(&view.name)),
+    }
 }

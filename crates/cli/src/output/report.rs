@@ -10,6 +10,9 @@ use crate::exit::Exit;
 use crate::outcome::{CommandOutput, Failure};
 use crate::output::style::{TextStyle, paint};
 
+/// Goes to the beginning of the line and clears it.
+pub const CLEAR_LINE: &str = "\r\x1b[K";
+
 /// Prints what a command came back with; says how the process ends.
 pub fn print_outcome(outcome: Result<CommandOutput, Failure>) -> Exit {
     match outcome {

@@ -12,7 +12,6 @@ use switchboard::config::import::Platform;
 use url::Url;
 
 use crate::env::{ProcessEnv, platform};
-use crate::invocation::Invocation;
 use crate::output::report;
 use crate::output::style::{TextStyle, paint};
 use crate::prompt::browser;
@@ -67,8 +66,12 @@ pub struct TerminalLoginPrompt {
 
 impl TerminalLoginPrompt {
     /// Somebody to show the way to a server.
-    pub fn new(session: &Invocation, browser_mode: BrowserMode, whom: &str) -> TerminalLoginPrompt {
-        let (prompt, server) = (session.prompt.clone(), printable(whom));
+    pub fn new(
+        prompt: TerminalPrompt,
+        browser_mode: BrowserMode,
+        server: &str,
+    ) -> TerminalLoginPrompt {
+        let server = printable(server);
         TerminalLoginPrompt { prompt, browser_mode, server, is_shown: AtomicBool::new(false) }
     }
 
@@ -120,13 +123,13 @@ impl TerminalLoginPrompt {
 
     fn describe_url(&self, url: &Url, is_open: bool, text: &mut String) {
         let host = paint(TextStyle::Bold, printable(url.host_str().unwrap_or_default()));
-        let whom = &self.server;
+        let server = &self.server;
         let _infallible = match is_open {
             true => writeln!(
                 text,
-                "Sign in to {whom} at {host}, in the browser that opens now, or open:"
+                "Sign in to {server} at {host}, in the browser that opens now, or open:"
             ),
-            false => writeln!(text, "To sign in to {whom} at {host}, open in a browser:"),
+            false => writeln!(text, "To sign in to {server} at {host}, open in a browser:"),
         };
         let _infallible = writeln!(text, "\n{}\n", printable(url.as_str()));
         if self.prompt.is_interactive() {

@@ -8,8 +8,8 @@ use switchboard::config::display::printable;
 use switchboard::wire::peer::Progress;
 use tokio::time::Instant;
 
-use crate::invocation::Invocation;
 use crate::output::report;
+use crate::output::report::CLEAR_LINE;
 use crate::output::style::{TextStyle, paint};
 use crate::output::table::truncate_end;
 use crate::prompt::terminal_prompt::TerminalPrompt;
@@ -18,8 +18,6 @@ use crate::prompt::terminal_prompt::TerminalPrompt;
 const BAR_WIDTH: usize = 24;
 /// It is not drawn more often than this.
 const MIN_INTERVAL: Duration = Duration::from_millis(50);
-/// Goes to the beginning of the line and clears it.
-pub const CLEAR_LINE: &str = "\r\x1b[K";
 
 /// A line that shows how far something is.
 #[derive(Debug)]
@@ -35,17 +33,9 @@ pub struct ProgressBar {
 }
 
 impl ProgressBar {
-    /// A bar with nothing on it.
-    pub fn new(session: &Invocation) -> ProgressBar {
-        let terminal = &session.env.terminal;
-        let shows = terminal.stderr_is_terminal && !session.wants_json();
-        ProgressBar {
-            width: shows.then_some(terminal.stderr_width),
-            pending: None,
-            next_draw: Instant::now(),
-            is_drawn: false,
-            prompt: session.prompt.clone(),
-        }
+    /// An empty bar.
+    pub fn new(width: Option<usize>, prompt: TerminalPrompt) -> ProgressBar {
+        ProgressBar { width, pending: None, next_draw: Instant::now(), is_drawn: false, prompt }
     }
 
     /// Takes a sign of progress, and draws it now or soon.

@@ -17,12 +17,12 @@ use tokio::sync::{Mutex, MutexGuard};
 
 use crate::env::ProcessEnv;
 use crate::output::report;
+use crate::output::report::CLEAR_LINE;
 use crate::output::style::{TextStyle, paint};
 use crate::prompt::browser;
 use crate::prompt::form;
 use crate::prompt::keyboard::Keyboard;
 use crate::prompt::permission::{ProposedCall, choose_rule};
-use crate::prompt::progress_bar::CLEAR_LINE;
 
 /// What a plain no is called.
 pub const DENIED_BY_USER: &str = "you said no";

@@ -1,15 +1,13 @@
 //! Serves the whole pool to programs: a host, its gateway, and the door that clients come in by.
 
+pub mod client_auth;
+
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use serde_json::json;
-use switchboard::auth::fetch::HttpFetcher;
-use switchboard::auth::resource_server::{Authenticator, JwtPolicy, JwtVerifier, TokenFile};
-use switchboard::auth::scopes::Scopes;
 use switchboard::config::display::printable;
 use switchboard::config::permission::PermissionMode;
 use switchboard::config::problem::Severity;
@@ -36,14 +34,14 @@ use crate::output::report;
 use crate::runtime::call_context;
 use crate::runtime::control;
 use crate::runtime::host;
-use crate::runtime::host::Interrupts;
+use crate::runtime::interrupts::Interrupts;
+use crate::runtime::servers;
 use crate::runtime::stdio;
 use crate::runtime::trace_export;
+use client_auth::ClientAuth;
 
 /// How long clients wait for servers that are slow to connect; those that come later are announced.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How often the file of tokens is looked at.
-const TOKEN_FILE_POLL: Duration = Duration::from_secs(2);
 /// More threads than this serve nobody faster.
 const MAX_THREADS: usize = 16;
 
@@ -75,7 +73,7 @@ impl ToolSource {
     /// The servers that run, and the rules that hold.
     async fn apply(&self, host: &Host, configuration: &Configuration) {
         match self {
-            ToolSource::Configured => host::apply_configuration(host, configuration, &[]).await,
+            ToolSource::Configured => servers::apply_configuration(host, configuration, &[]).await,
             ToolSource::Workspace(_) => {
                 let entry = json!({"type": "sdk", "name": workspace::NAME});
                 let servers = json!({"mcpServers": {workspace::NAME: entry}});
@@ -103,20 +101,9 @@ pub struct GatewayHttpOptions {
     pub metrics_access: MetricsAccess,
 }
 
-/// Who may come in.
-#[derive(Debug)]
-pub enum ClientAuth {
-    /// Everybody who can reach us.
-    Anonymous,
-    /// Those whose tokens are in a file.
-    TokenFile(TokenFile),
-    /// Those whose tokens an issuer signed.
-    OAuth(String),
-}
-
 /// Serves until whoever started us has enough.
-pub fn run(session: &Invocation, service: GatewayOptions) -> Result<CommandOutput, Failure> {
-    let configuration = session.load()?;
+pub fn run(invocation: &Invocation, service: GatewayOptions) -> Result<CommandOutput, Failure> {
+    let configuration = invocation.load()?;
     let customize = |mut options: switchboard::host::HostOptions| {
         // Questions that belong to no client's call.
         options.elicitor = Arc::new(DeclineAll("nobody is here to answer".to_owned()));
@@ -129,13 +116,13 @@ pub fn run(session: &Invocation, service: GatewayOptions) -> Result<CommandOutpu
         options
     };
     host::with_custom_host(
-        session,
+        invocation,
         RetryPolicy::RetryWithBackoff,
         customize,
         async |host, interrupts| {
             service.source.apply(host, &configuration).await;
             let mut context =
-                call_context::call_context(session, &configuration, host, service.mode)?;
+                call_context::call_context(invocation, &configuration, host, service.mode)?;
             if let ToolSource::Workspace(_) = &service.source {
                 context.trusted_servers.insert(workspace::NAME.to_owned());
             }
@@ -143,20 +130,20 @@ pub fn run(session: &Invocation, service: GatewayOptions) -> Result<CommandOutpu
             let approval_task = tokio::spawn(approval_task);
             context.prompt = Arc::new(approvals.clone());
             let audit = context.audit.clone();
-            let (tracer, exporting) = trace_export::tracer(session)?;
+            let (tracer, exporting) = trace_export::tracer(invocation)?;
             let (gateway, task) = Gateway::open_with_tracer(host, context, service.serving, tracer);
             gateway.set_rules(&configuration.rules, &configuration.principals);
             let subjects =
                 control::ControlTargets { host: host.clone(), approvals: Some(approvals.clone()) };
-            let control = control::serve(subjects, &session.env.paths.control_sockets());
+            let control = control::serve(subjects, &invocation.env.paths.control_sockets());
             let served = {
                 let following = follow_configuration(
-                    session,
+                    invocation,
                     host,
                     (&gateway, &service.source),
                     &configuration,
                 );
-                let serving = serve_clients(session, &gateway, service.http, interrupts);
+                let serving = serve_clients(invocation, &gateway, service.http, interrupts);
                 let announcing = announce_approvals(approvals.watch());
                 tokio::pin!(following, serving, announcing);
                 tokio::select! {
@@ -198,15 +185,15 @@ async fn announce_approvals(mut queue: watch::Receiver<PendingApprovals>) {
 
 /// Picks up changes of the configuration while clients are there. Does not end by itself.
 async fn follow_configuration(
-    session: &Invocation,
+    invocation: &Invocation,
     host: &Host,
     (gateway, what): (&Gateway, &ToolSource),
     configuration: &Configuration,
 ) -> Result<(), Failure> {
-    let follower = ConfigWatcher::start(session.load_options(), configuration);
+    let follower = ConfigWatcher::start(invocation.load_options(), configuration);
     let Ok(mut follower) = follower else { return std::future::pending().await };
     // What changed between the first look and the watch was seen by nobody.
-    if let Ok(configuration) = session.load() {
+    if let Ok(configuration) = invocation.load() {
         what.apply(host, &configuration).await;
         gateway.set_rules(&configuration.rules, &configuration.principals);
     }
@@ -216,7 +203,7 @@ async fn follow_configuration(
         gateway.set_rules(&configuration.rules, &configuration.principals);
         let problems = configuration.effective.problems.iter();
         let errors = problems.filter(|it| it.severity() == Severity::Error);
-        let text = report::problems(&session.env, errors);
+        let text = report::problems(&invocation.env, errors);
         if text != last_problems {
             report::print_stderr(&text);
             last_problems = text;
@@ -226,7 +213,7 @@ async fn follow_configuration(
 }
 
 async fn serve_clients(
-    session: &Invocation,
+    invocation: &Invocation,
     gateway: &Gateway,
     http: Option<GatewayHttpOptions>,
     interrupts: &mut Interrupts,
@@ -251,7 +238,7 @@ async fn serve_clients(
             .caused_by(error.kind)
     })?;
     let url = http.url.unwrap_or_else(|| format!("http://{bound}{MCP_PATH}"));
-    let (doorkeeper, list) = authenticator(session, http.client_auth, &url)?;
+    let (doorkeeper, list) = client_auth::authenticator(invocation, http.client_auth, &url)?;
     let server = HttpOptions {
         host_origin_check: guard,
         authenticator: doorkeeper,
@@ -265,63 +252,7 @@ async fn serve_clients(
     let serving = gateway.serve_http(listener, server, interrupts.next());
     let served = tokio::select! {
         served = serving => served,
-        () = reload_token_file(list) => Ok(()),
+        () = client_auth::reload_token_file(list) => Ok(()),
     };
     served.map_err(|error| Failure::new(Exit::Failure, "cannot serve any more").caused_by(error))
-}
-
-fn authenticator(
-    session: &Invocation,
-    admission: ClientAuth,
-    url: &str,
-) -> Result<(Authenticator, Option<Arc<TokenFile>>), Failure> {
-    match admission {
-        ClientAuth::Anonymous => Ok((Authenticator::disabled(), None)),
-        ClientAuth::TokenFile(list) => {
-            let list = Arc::new(list);
-            Ok((Authenticator::TokenFile(list.clone()), Some(list)))
-        }
-        ClientAuth::OAuth(issuer) => {
-            let terms = JwtPolicy {
-                issuer,
-                resource: url.to_owned(),
-                audiences: Vec::new(),
-                scopes: Scopes::default(),
-            };
-            let check = JwtVerifier::new(
-                terms,
-                Arc::new(HttpFetcher::new(host::outbound_network(session)?)),
-                &[],
-            );
-            let check =
-                check.map_err(|error| Failure::new(Exit::Usage, &format!("--oauth: {error}")))?;
-            Ok((Authenticator::Jwt(Box::new(check)), None))
-        }
-    }
-}
-
-/// Reads the file of tokens again when it changed. A broken one is said, and the last good one holds.
-async fn reload_token_file(list: Option<Arc<TokenFile>>) {
-    let Some(list) = list else { return std::future::pending().await };
-    let mut last_error = String::new();
-    loop {
-        tokio::time::sleep(TOKEN_FILE_POLL).await;
-        let reading = list.clone();
-        let refreshed = tokio::task::spawn_blocking(move || reading.reload()).await;
-        let now = match refreshed {
-            Ok(Err(error)) => format!("{error}"),
-            Ok(Ok(_)) | Err(_) => String::new(),
-        };
-        if now != last_error && !now.is_empty() {
-            report::print_stderr(&format!("{now}; the tokens that were read last still count\n"));
-        }
-        last_error = now;
-    }
-}
-
-/// Reads a file of tokens.
-pub fn read_token_file(path: &Path) -> Result<ClientAuth, Failure> {
-    TokenFile::open(path).map(ClientAuth::TokenFile).map_err(|error| {
-        Failure::new(Exit::Usage, &format!("--token-file: {error}")).caused_by(error.kind)
-    })
 }

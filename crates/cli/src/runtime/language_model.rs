@@ -21,7 +21,7 @@ use tokio::sync::OnceCell;
 use crate::exit::Exit;
 use crate::invocation::Invocation;
 use crate::outcome::Failure;
-use crate::runtime::host;
+use crate::runtime::network;
 
 /// What to type where no model is set.
 pub const SETUP_HINT: &str = "set ANTHROPIC_API_KEY or OPENAI_API_KEY, or `model` in your settings; docs/guide/models.md says how";
@@ -29,10 +29,13 @@ pub const SETUP_HINT: &str = "set ANTHROPIC_API_KEY or OPENAI_API_KEY, or `model
 const MODEL_VARIABLE: &str = "SWB_MODEL";
 
 /// The model that was chosen; none where nothing says which.
-pub fn choose(session: &Invocation, wanted: Option<&str>) -> Result<Option<ModelConfig>, Failure> {
-    let settings = session.providers().model.as_ref();
-    let reveal = |key: &Template| resolve_key(session, key);
-    config::resolve_model(settings, &model_selection(session, wanted), reveal).map_err(|error| {
+pub fn choose(
+    invocation: &Invocation,
+    wanted: Option<&str>,
+) -> Result<Option<ModelConfig>, Failure> {
+    let settings = invocation.providers().model.as_ref();
+    let reveal = |key: &Template| resolve_key(invocation, key);
+    config::resolve_model(settings, &model_selection(invocation, wanted), reveal).map_err(|error| {
         let failure = Failure::new(Exit::Configuration, &error.to_string());
         match &error {
             ModelConfigError::MissingKey(_) => failure.hint(SETUP_HINT),
@@ -43,11 +46,11 @@ pub fn choose(session: &Invocation, wanted: Option<&str>) -> Result<Option<Model
 
 /// The same, ready to be asked.
 pub fn open(
-    session: &Invocation,
+    invocation: &Invocation,
     wanted: Option<&str>,
 ) -> Result<Option<Arc<dyn LanguageModel>>, Failure> {
-    let Some(chosen) = choose(session, wanted)? else { return Ok(None) };
-    let network = host::outbound_network(session)?;
+    let Some(chosen) = choose(invocation, wanted)? else { return Ok(None) };
+    let network = network::outbound_network(invocation)?;
     let client = ModelClient::new(&chosen, &network, RetryPolicy::default()).map_err(|error| {
         Failure::new(Exit::Configuration, "there is no way out to the model").caused_by(error)
     })?;
@@ -55,30 +58,30 @@ pub fn open(
 }
 
 /// What servers may ask, where something says that there is a model.
-pub fn sampler(session: &Invocation) -> Option<Arc<dyn SamplingModel>> {
-    let selection = model_selection(session, None);
+pub fn sampler(invocation: &Invocation) -> Option<Arc<dyn SamplingModel>> {
+    let selection = model_selection(invocation, None);
     let has_key = |it: &ApiAccess| it.key.is_some();
-    let is_set = session.providers().model.is_some()
+    let is_set = invocation.providers().model.is_some()
         || selection.model.is_some()
         || has_key(&selection.anthropic)
         || has_key(&selection.openai);
     is_set.then(|| {
-        let lazy = LazySampler { session: session.clone(), sampler: OnceCell::new() };
+        let lazy = LazySampler { invocation: invocation.clone(), sampler: OnceCell::new() };
         Arc::new(lazy) as Arc<dyn SamplingModel>
     })
 }
 
 /// A model that is set up when the first server asks.
 struct LazySampler {
-    session: Invocation,
+    invocation: Invocation,
     sampler: OnceCell<Sampler>,
 }
 
 impl LazySampler {
     async fn initialize(&self) -> Result<Sampler, String> {
-        let session = self.session.clone();
+        let invocation = self.invocation.clone();
         // Keys may come from a command that asks the person for a touch.
-        let opened = tokio::task::spawn_blocking(move || open(&session, None)).await;
+        let opened = tokio::task::spawn_blocking(move || open(&invocation, None)).await;
         match opened {
             Ok(Ok(Some(model))) => Ok(Sampler::new(model)),
             Ok(Ok(None)) | Err(_) => Err("no model is set up".to_owned()),
@@ -96,9 +99,9 @@ impl SamplingModel for LazySampler {
     }
 }
 
-fn model_selection(session: &Invocation, wanted: Option<&str>) -> ModelOverrides {
+fn model_selection(invocation: &Invocation, wanted: Option<&str>) -> ModelOverrides {
     let variable = |name: &str| {
-        let value = session.env.variables.get(name);
+        let value = invocation.env.variables.get(name);
         value.map(|it| it.trim().to_owned()).filter(|it| !it.is_empty())
     };
     let access = |key: &str, base_url: &str| ApiAccess {
@@ -112,16 +115,16 @@ fn model_selection(session: &Invocation, wanted: Option<&str>) -> ModelOverrides
     }
 }
 
-fn resolve_key(session: &Invocation, key: &Template) -> Result<Secret, String> {
+fn resolve_key(invocation: &Invocation, key: &Template) -> Result<Secret, String> {
     let mut missing = BTreeSet::new();
-    let text = key.expand(&session.env.template_environment(), &mut missing);
+    let text = key.expand(&invocation.env.template_environment(), &mut missing);
     if let Some(name) = missing.first() {
         return Err(match name.as_str() {
             "" => "it names a variable that is not set".to_owned(),
             name => format!("the variable {} is not set", printable(name)),
         });
     }
-    secrets::reveal_text(&text, &session.env.home).map_err(|error| {
+    secrets::reveal_text(&text, &invocation.env.home).map_err(|error| {
         let cause = std::error::Error::source(&error).map(|it| format!(": {it}"));
         format!("{error}{}", cause.unwrap_or_default())
     })

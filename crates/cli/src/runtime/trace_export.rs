@@ -15,7 +15,7 @@ use crate::exit::Exit;
 use crate::invocation::Invocation;
 use crate::outcome::Failure;
 use crate::output::report;
-use crate::runtime::host;
+use crate::runtime::network;
 
 type EnvVars = BTreeMap<String, String>;
 
@@ -38,8 +38,8 @@ impl TraceExportTask {
 }
 
 /// Tells whoever the variables name; nobody where they name nobody. Must be called inside a runtime.
-pub fn tracer(session: &Invocation) -> Result<(Tracer, TraceExportTask), Failure> {
-    let variables: &EnvVars = &session.env.variables;
+pub fn tracer(invocation: &Invocation) -> Result<(Tracer, TraceExportTask), Failure> {
+    let variables: &EnvVars = &invocation.env.variables;
     let Some(endpoint) = endpoint(variables)? else {
         return Ok((Tracer::disabled(), TraceExportTask(None)));
     };
@@ -60,7 +60,7 @@ pub fn tracer(session: &Invocation) -> Result<(Tracer, TraceExportTask), Failure
     );
     let (tracer, sending) = Tracer::with_export(TraceExport {
         fetch: Arc::new(
-            HttpFetcher::new(host::outbound_network(session)?).with_timeout(EXPORT_TIMEOUT),
+            HttpFetcher::new(network::outbound_network(invocation)?).with_timeout(EXPORT_TIMEOUT),
         ),
         endpoint,
         headers: TraceExport::headers(parse_pairs(named.unwrap_or_default()))

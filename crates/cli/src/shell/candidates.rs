@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Arg, Command, CommandFactory};
+use clap::{Arg, Command};
 use serde_json::json;
 use switchboard::catalogue::completion_cache::CompletionCache;
 use switchboard::catalogue::fetch::ListItem;
@@ -11,14 +11,14 @@ use switchboard::config::display::printable;
 use switchboard::config::entry::server::ToolFilter;
 use switchboard::config::merge::ResolvedServer;
 use switchboard::config::permission::{self, PermissionMode};
-use switchboard::pool::naming::{self, NameOrigin, sanitise};
+use switchboard::pool::naming::{NameOrigin, sanitise};
 use switchboard::pool::tool::ToolKind;
 use switchboard::pool::{self, Pool, ServerTools};
 use switchboard::sources::loader::Configuration;
 use switchboard::wire::jsonrpc::message::Payload;
 
-use crate::args::Cli;
 use crate::invocation::Invocation;
+use crate::invocation::lookup::exposed_server_name;
 use crate::outcome::Failure;
 
 /// So much of a name is never changed, however long it is.
@@ -40,12 +40,10 @@ impl Candidate {
 }
 
 /// Everything that could stand in the place of the last word. Nothing means that only a file can.
-pub fn complete(session: &Invocation, words: &[String]) -> Vec<Candidate> {
-    let mut all = Cli::command();
-    all.build();
+pub fn complete(invocation: &Invocation, root: &Command, words: &[String]) -> Vec<Candidate> {
     let Some((current, before)) = words.split_last() else { return Vec::new() };
-    let place = CursorPosition::locate(&all, before);
-    let mut found = place.candidates(session, current);
+    let place = CursorPosition::locate(root, before);
+    let mut found = place.candidates(invocation, current);
     // What a server or a file calls something must do nothing to a terminal.
     found.retain(|it| it.value.starts_with(current.as_str()) && printable(&it.value) == it.value);
     found.sort();
@@ -55,6 +53,7 @@ pub fn complete(session: &Invocation, words: &[String]) -> Vec<Candidate> {
 
 /// Where in a command line the last word stands.
 struct CursorPosition<'c> {
+    root: &'c Command,
     command: &'c Command,
     /// What was given to the command's own arguments so far.
     parsed: Vec<(&'c str, &'c str)>,
@@ -68,6 +67,7 @@ struct CursorPosition<'c> {
 impl<'c> CursorPosition<'c> {
     fn locate(root: &'c Command, words: &'c [String]) -> CursorPosition<'c> {
         let mut place = CursorPosition {
+            root,
             command: root,
             parsed: Vec::new(),
             positionals: 0,
@@ -121,14 +121,14 @@ impl<'c> CursorPosition<'c> {
         all.get(index).or_else(|| all.last().filter(takes_many)).copied()
     }
 
-    fn candidates(&self, session: &Invocation, current: &str) -> Vec<Candidate> {
+    fn candidates(&self, invocation: &Invocation, current: &str) -> Vec<Candidate> {
         if let Some(option) = self.pending {
-            return self.values(session, option, current);
+            return self.values(invocation, option, current);
         }
         if current.starts_with('-') && !self.is_after_double_dash {
             return match (self.option(current), current.split_once('=')) {
                 (Some(option), Some((name, begun))) => self
-                    .values(session, option, begun)
+                    .values(invocation, option, begun)
                     .into_iter()
                     .map(|it| Candidate { value: format!("{name}={}", it.value), ..it })
                     .collect(),
@@ -145,7 +145,7 @@ impl<'c> CursorPosition<'c> {
         let more = usize::from(self.command.is_allow_missing_positional_set());
         for index in self.positionals..=self.positionals + more {
             if let Some(argument) = self.positional(index) {
-                found.extend(self.values(session, argument, current));
+                found.extend(self.values(invocation, argument, current));
             }
         }
         found
@@ -163,7 +163,7 @@ impl<'c> CursorPosition<'c> {
             .collect()
     }
 
-    fn values(&self, session: &Invocation, argument: &Arg, current: &str) -> Vec<Candidate> {
+    fn values(&self, invocation: &Invocation, argument: &Arg, current: &str) -> Vec<Candidate> {
         let possible = argument.get_possible_values();
         if !possible.is_empty() {
             let visible = possible.iter().filter(|it| !it.is_hide_set());
@@ -177,12 +177,11 @@ impl<'c> CursorPosition<'c> {
                 PermissionMode::ALL.iter().map(|mode| Candidate::new(mode.id(), "")).collect()
             }
             ("man", "command") => {
-                let all = Cli::command();
-                all.get_subcommands().map(|it| Candidate::new(it.get_name(), "")).collect()
+                self.root.get_subcommands().map(|it| Candidate::new(it.get_name(), "")).collect()
             }
             (command, id) => {
                 // A configuration that cannot be read completes nothing; the command itself will say why.
-                let source = CompletionSource::load(session, current).ok();
+                let source = CompletionSource::load(invocation, current).ok();
                 source.map(|it| it.values(command, id, &self.parsed)).unwrap_or_default()
             }
         }
@@ -202,17 +201,15 @@ struct CompletionSource<'a> {
     current: &'a str,
 }
 
-/// A server's name as exposed names and rules write it.
-pub fn exposed_server_name(server: &ResolvedServer) -> String {
-    naming::prefix(&server.name, NameOrigin::of(server.scope()))
-}
-
 impl CompletionSource<'_> {
-    fn load<'a>(session: &Invocation, current: &'a str) -> Result<CompletionSource<'a>, Failure> {
-        let configuration = session.load()?;
+    fn load<'a>(
+        invocation: &Invocation,
+        current: &'a str,
+    ) -> Result<CompletionSource<'a>, Failure> {
+        let configuration = invocation.load()?;
         Ok(CompletionSource {
             configuration,
-            folder: session.env.paths.completion_cache(),
+            folder: invocation.env.paths.completion_cache(),
             current,
         })
     }

@@ -11,12 +11,14 @@ use switchboard::permission::settings_file::RuleFile;
 use switchboard::sources::loader::Configuration;
 use switchboard::sources::paths::project_root;
 
-use crate::edit::servers;
+use crate::edit::file;
 use crate::exit::Exit;
-use crate::invocation::{Invocation, WritableScope};
+use crate::invocation::Invocation;
+use crate::invocation::lookup::exposed_server_name;
+use crate::invocation::scope::WritableScope;
 use crate::outcome::{CommandOutput, Failure};
+use crate::output::json::json_output;
 use crate::output::style::{TextStyle, paint};
-use crate::shell::candidates::exposed_server_name;
 
 /// A list of rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -70,7 +72,7 @@ pub struct RemoveRuleArgs {
 
 /// Adds rules.
 pub fn add(
-    session: &Invocation,
+    invocation: &Invocation,
     arguments: &AddRulesArgs,
     before: &Configuration,
 ) -> Result<CommandOutput, Failure> {
@@ -82,13 +84,13 @@ pub fn add(
         return Err(Failure::new(Exit::Policy, message)
             .hint("leave --scope out to write the rule for yourself, in this project"));
     }
-    let path = session.scope_file(arguments.scope);
-    servers::expect_inside(session, arguments.scope, &path)?;
-    let file = rule_file(session, arguments.scope);
-    let ruled = settings_file::add_rules(&session.env.paths, &file, effect, &rules)?;
+    let path = invocation.scope_file(arguments.scope);
+    file::expect_inside(invocation, arguments.scope, &path)?;
+    let file = rule_file(invocation, arguments.scope);
+    let ruled = settings_file::add_rules(&invocation.env.paths, &file, effect, &rules)?;
     let done =
-        match session.wants_json() {
-            true => crate::commands::json_output(&json!({
+        match invocation.wants_json() {
+            true => json_output(&json!({
                 "file": ruled.file,
                 "scope": arguments.scope.scope().id(),
                 "list": effect.id(),
@@ -96,8 +98,8 @@ pub fn add(
                 "alreadyThere": ruled.unchanged,
             })),
             false => {
-                let place = servers::scope_location(session, arguments.scope, &ruled.file);
-                let there = session.display_path(&ruled.file);
+                let place = file::scope_location(invocation, arguments.scope, &ruled.file);
+                let there = invocation.display_path(&ruled.file);
                 let mut text: String = ruled
                     .changed
                     .iter()
@@ -110,20 +112,23 @@ pub fn add(
             }
         };
     Ok(done.note(
-        rules.iter().map(|rule| rule_warnings(session, before, effect, rule)).collect::<String>(),
+        rules
+            .iter()
+            .map(|rule| rule_warnings(invocation, before, effect, rule))
+            .collect::<String>(),
     ))
 }
 
 /// What may keep a rule from doing anything.
 fn rule_warnings(
-    session: &Invocation,
+    invocation: &Invocation,
     before: &Configuration,
     effect: PermissionEffect,
     rule: &ToolRule,
 ) -> String {
     let mut text = String::new();
     if let Some(other) = before.rules.find_overriding(effect, rule) {
-        let place = session.display_origin(&other.origin);
+        let place = invocation.display_origin(&other.origin);
         let theirs = format!("{} `{}` ({place})", other.effect, other.rule.to_printable());
         text.push_str(&match other.effect == effect {
             true => {
@@ -151,7 +156,7 @@ fn rule_warnings(
 
 /// Takes a rule out.
 pub fn remove(
-    session: &Invocation,
+    invocation: &Invocation,
     arguments: &RemoveRuleArgs,
     before: &Configuration,
 ) -> Result<CommandOutput, Failure> {
@@ -160,21 +165,19 @@ pub fn remove(
         Some(list) => vec![list.effect()],
         None => vec![PermissionEffect::Allow, PermissionEffect::Ask, PermissionEffect::Deny],
     };
-    let scope = chosen_scope(session, arguments, before, (&rule, &effects))?;
-    let path = session.scope_file(scope);
-    servers::expect_inside(session, scope, &path)?;
-    let file = rule_file(session, scope);
-    let found = settings_file::remove_rule(&session.env.paths, &file, &effects, &rule)?;
+    let scope = chosen_scope(invocation, arguments, before, (&rule, &effects))?;
+    let path = invocation.scope_file(scope);
+    file::expect_inside(invocation, scope, &path)?;
+    let file = rule_file(invocation, scope);
+    let found = settings_file::remove_rule(&invocation.env.paths, &file, &effects, &rule)?;
     if found.is_empty() {
-        return Err(not_found(session, before, &rule, &path));
+        return Err(not_found(invocation, before, &rule, &path));
     }
-    if session.wants_json() {
+    if invocation.wants_json() {
         let lists: Vec<&str> = found.iter().map(|it| it.id()).collect();
-        return Ok(crate::commands::json_output(
-            &json!({"file": path, "rule": rule.to_string(), "lists": lists}),
-        ));
+        return Ok(json_output(&json!({"file": path, "rule": rule.to_string(), "lists": lists})));
     }
-    let place = session.display_path(&path);
+    let place = invocation.display_path(&path);
     let line = |effect: &PermissionEffect| {
         format!("{effect} `{}` is gone from {place}\n", rule.to_printable())
     };
@@ -183,7 +186,7 @@ pub fn remove(
 
 /// The scope that was named, or the only one whose file has the rule.
 fn chosen_scope(
-    session: &Invocation,
+    invocation: &Invocation,
     arguments: &RemoveRuleArgs,
     before: &Configuration,
     (rule, effects): (&ToolRule, &[PermissionEffect]),
@@ -196,7 +199,8 @@ fn chosen_scope(
         .filter(|it| it.rule == *rule && effects.contains(&it.effect))
         .filter_map(|it| {
             let scope = WritableScope::from_scope(it.origin.scope())?;
-            (it.origin.source.path() == Some(session.scope_file(scope).as_path())).then_some(scope)
+            (it.origin.source.path() == Some(invocation.scope_file(scope).as_path()))
+                .then_some(scope)
         })
         .collect();
     scopes.dedup();
@@ -212,29 +216,29 @@ fn chosen_scope(
 }
 
 fn not_found(
-    session: &Invocation,
+    invocation: &Invocation,
     before: &Configuration,
     rule: &ToolRule,
     path: &Path,
 ) -> Failure {
-    let message = format!("`{rule}` does not stand in {}", session.display_path(path));
+    let message = format!("`{rule}` does not stand in {}", invocation.display_path(path));
     let failure = Failure::new(Exit::NotFound, &message);
     match before.rules.entries().iter().find(|it| it.rule == *rule) {
         Some(it) => {
-            let place = session.display_origin(&it.origin);
+            let place = invocation.display_origin(&it.origin);
             failure.hint(&format!("it stands in {place}, under {}", it.effect))
         }
         None => failure.hint("`swb permissions list` shows every rule and its place"),
     }
 }
 
-fn rule_file(session: &Invocation, scope: WritableScope) -> RuleFile {
+fn rule_file(invocation: &Invocation, scope: WritableScope) -> RuleFile {
     match scope {
         WritableScope::Local => {
-            RuleFile::Local { project_root: project_root(&session.env.working_folder) }
+            RuleFile::Local { project_root: project_root(&invocation.env.working_folder) }
         }
         WritableScope::User => RuleFile::User,
-        WritableScope::Project => RuleFile::Project { file: session.scope_file(scope) },
+        WritableScope::Project => RuleFile::Project { file: invocation.scope_file(scope) },
     }
 }
 

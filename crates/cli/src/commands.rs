@@ -1,4 +1,5 @@
-//! The commands, one file each. Each takes its arguments and a session and comes back with an outcome.
+//! The commands, one file each. A command takes its arguments and the invocation, and returns its output or a
+//! failure.
 
 pub mod add;
 pub mod add_json;

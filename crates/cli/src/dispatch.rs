@@ -1,14 +1,13 @@
-//! Runs the command that was parsed.
+//! Maps a parsed command to the function that runs it. `args` and `commands` do not know this module.
 
-use clap::CommandFactory;
-
-use crate::args::{Cli, CommandArgs};
+use crate::args::CommandArgs;
 use crate::commands::{
     add, add_json, approvals, approve, audit, auth, call, complete, completions, config, demo,
     disable, doctor, enable, get, idp, import, list, login, logout, logs, man, paths, permissions,
     ping, policy, prompt, prompts, read, reconnect, reject, remove, reset_project_choices,
     resources, result, search, serve, status, subscribe, tools,
 };
+use crate::help;
 use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
 
@@ -53,7 +52,7 @@ pub fn run(command: CommandArgs, invocation: &Invocation) -> Result<CommandOutpu
         CommandArgs::Policy(it) => policy::run(&it, invocation),
         CommandArgs::Config(it) => config::run(&it, invocation),
         CommandArgs::Paths(it) => paths::run(&it, invocation),
-        CommandArgs::Completions(it) => completions::run(&it, Cli::command()),
-        CommandArgs::Man(it) => man::run(&it, Cli::command()),
+        CommandArgs::Completions(it) => completions::run(&it, help::reference_command()),
+        CommandArgs::Man(it) => man::run(&it, help::reference_command()),
     }
 }

@@ -1,4 +1,4 @@
-//! One run of the program: the machine, the flags that every command has, and what they lead to.
+//! One run of the program: its environment, its global options, and the configuration they select.
 
 pub(crate) mod demo_server;
 pub mod lookup;
@@ -25,23 +25,23 @@ use crate::outcome::Failure;
 use crate::output::report;
 use crate::prompt::terminal_prompt::TerminalPrompt;
 
-/// One run.
+/// One run of the program.
 #[derive(Debug, Clone)]
 pub struct Invocation {
-    /// The machine.
+    /// The environment.
     pub env: ProcessEnv,
-    /// The flags that every command has.
+    /// The options that every command has.
     pub global: GlobalOptions,
-    /// Who is at the terminal.
+    /// Prompts at the terminal.
     pub prompt: TerminalPrompt,
-    /// What the configuration that was read first says of signing in.
+    /// What the first configuration that was read says about providers.
     providers: Arc<OnceLock<ConfiguredProviders>>,
 }
 
-/// Whom a configuration names for signing in.
+/// The providers that a configuration names.
 #[derive(Debug, Clone)]
 pub struct ConfiguredProviders {
-    /// Who vouches for people.
+    /// The identity provider for enterprise logins.
     pub identity_provider: Option<IdentityProvider>,
     /// The account whose connectors are used.
     pub account: Option<ConnectorAccount>,
@@ -61,25 +61,25 @@ impl ConfiguredProviders {
 }
 
 impl Invocation {
-    /// A run that has read nothing yet.
+    /// A run that has not read any configuration yet.
     pub fn new(env: ProcessEnv, global: GlobalOptions) -> Invocation {
         let prompt = TerminalPrompt::new(&env);
         Invocation { env, global, prompt, providers: Arc::default() }
     }
 
-    /// Whom the configuration names for signing in. Reads it where nobody has done so yet.
+    /// The providers of the configuration. Loads the configuration if no caller has done so yet.
     pub fn providers(&self) -> &ConfiguredProviders {
         self.providers.get_or_init(|| {
             ConfiguredProviders::from_configuration(&loader::load(&self.load_options()))
         })
     }
 
-    /// The same run with nobody at the terminal.
+    /// The same run without prompts.
     pub fn non_interactive(&self) -> Invocation {
         Invocation { prompt: self.prompt.non_interactive(), ..self.clone() }
     }
 
-    /// Is the answer for a program?
+    /// Is `--json` set?
     pub fn wants_json(&self) -> bool {
         self.global.json
     }
@@ -90,18 +90,18 @@ impl Invocation {
         (terminal.stderr_is_terminal && !self.wants_json()).then_some(terminal.stderr_width)
     }
 
-    /// Is somebody there who can use the screen?
+    /// Can the full screen be used?
     pub fn can_use_screen(&self) -> bool {
         self.env.terminal.is_interactive && !self.global.json
     }
 
-    /// Reads every configuration; where nothing is configured, the demonstration's server is all there is. A
-    /// `--mcp-config` that cannot be read at all is an error: somebody asked for it.
+    /// Loads the configuration; where no server is configured, it holds only the demo server. A `--mcp-config` that
+    /// cannot be read is an error.
     pub fn load(&self) -> Result<Configuration, Failure> {
         self.load_from(&self.load_options())
     }
 
-    /// The same without the demonstration: what people wrote, for commands that change it.
+    /// Loads the configuration without the demo server, for commands that change it.
     pub fn load_without_demo(&self) -> Result<Configuration, Failure> {
         self.load_from(&LoadOptions { fallback: None, ..self.load_options() })
     }
@@ -124,7 +124,7 @@ impl Invocation {
         Ok(configuration)
     }
 
-    /// What the configuration depends on.
+    /// What the configuration is loaded from.
     pub fn load_options(&self) -> LoadOptions {
         let dynamic = |text: &String| match text.trim_start().starts_with(['{', '[', '"']) {
             true => DynamicConfig::Inline(text.clone()),
@@ -144,17 +144,17 @@ impl Invocation {
         }
     }
 
-    /// A place in a file as people like to read it.
+    /// A position in a file, relative to the working folder or home.
     pub fn display_origin(&self, origin: &Origin) -> String {
         self.env.display_origin(origin)
     }
 
-    /// A source as people like to read it.
+    /// A source, relative to the working folder or home.
     pub fn display_source(&self, source: &Source) -> String {
         self.env.display_source(source)
     }
 
-    /// A path as people like to read it.
+    /// A path, relative to the working folder or home.
     pub fn display_path(&self, path: &Path) -> String {
         self.env.display_path(path)
     }

@@ -319,7 +319,7 @@ impl fmt::Display for ConnectionFailure {
                 write!(f, "no answer within {} s", limit.as_secs_f64())
             }
             FailureKind::Unreachable(why) => write!(f, "{why}"),
-            FailureKind::AuthRequired => f.write_str("the server wants a login"),
+            FailureKind::AuthRequired => f.write_str("the server needs a login"),
             FailureKind::Forbidden => f.write_str("the server does not let us in (HTTP 403)"),
             FailureKind::NotFound => f.write_str("nothing is at this URL (HTTP 404)"),
             FailureKind::Overloaded => f.write_str("the server has too much to do (HTTP 429)"),

@@ -1,4 +1,4 @@
-//! `swb add`: one more server, in the forms that hands know from other programs.
+//! `swb add`: adds a server from a command or a URL.
 
 mod entry;
 mod options;
@@ -23,9 +23,6 @@ pub use options::{AddOptions, AddTransport};
 /// The forms that people know all work: `swb add NAME -- COMMAND ARGS…`, `swb add NAME COMMAND ARGS…`,
 /// `swb add NAME URL`, `swb add --transport http NAME URL --header 'X: y'`, `swb add NAME --url URL`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  swb add files -- npx -y @modelcontextprotocol/server-filesystem ~/notes\n  swb add github https://api.githubcopilot.com/mcp/ --header 'Authorization: Bearer ${GITHUB_TOKEN}'\n  swb add db --scope project --env DATABASE_URL='${DATABASE_URL}' -- uvx mcp-server-postgres"
-)]
 pub struct AddArgs {
     /// Options that may also follow a URL.
     #[command(flatten)]
@@ -59,7 +56,7 @@ pub fn run(arguments: &AddArgs, invocation: &Invocation) -> Result<CommandOutput
     Ok(done)
 }
 
-/// Checks, writes and says so; shared with `add-json`.
+/// Validates, writes and reports a server; shared with `add-json`.
 pub fn add_server(
     invocation: &Invocation,
     options: &AddOptions,
@@ -78,7 +75,7 @@ pub fn add_server(
     servers::write_servers(invocation, scope, std::slice::from_ref(&server), existing)?;
     let mut notes = String::new();
     for name in variables {
-        notes.push_str(&format!("note: wrote ${{{name}}} instead of the value it has now\n"));
+        notes.push_str(&format!("note: wrote ${{{name}}} instead of its current value\n"));
     }
     notes.push_str(&servers::added_notes(invocation, &configuration, scope, &server, &resolved));
     if invocation.wants_json() {
@@ -95,16 +92,15 @@ pub fn add_server(
     Ok(CommandOutput::text(text).note(notes))
 }
 
-/// What the command line comes to.
+/// The options and the target, after options behind a URL were parsed.
 struct ResolvedTarget {
     options: AddOptions,
     target: Vec<String>,
     json: bool,
 }
 
-/// Options that follow a URL are options, although everything behind a command belongs to the command.
-/// People also write several variables behind one `--env`, before the `--` and the command, and several
-/// headers behind one `--header`. Instead of an answer, help may have been asked for.
+/// Parses options that follow a URL; everything after a command belongs to the command. Also accepts several
+/// variables after one `--env`, and several headers after one `--header`. The inner error is a help text.
 fn resolve_target(arguments: &AddArgs) -> Result<Result<ResolvedTarget, String>, Failure> {
     let mut options = arguments.options.clone();
     let mut target = arguments.target.clone();
@@ -130,27 +126,28 @@ fn resolve_target(arguments: &AddArgs) -> Result<Result<ResolvedTarget, String>,
             let text = error.to_string();
             let first = text.lines().next().unwrap_or("").trim_start_matches("error: ").to_owned();
             return Err(Failure::new(Exit::Usage, &first)
-                .hint("behind a URL only options may follow: swb add --help"));
+                .hint("only options may follow a URL: swb add --help"));
         }
     };
     let mut options = merge_options(options, more.options);
     if !more.headers.is_empty() && options.header.is_empty() {
-        return Err(Failure::new(Exit::Usage, "behind a URL only options may follow")
-            .hint("swb add --help"));
+        return Err(
+            Failure::new(Exit::Usage, "only options may follow a URL").hint("swb add --help")
+        );
     }
     options.header.extend(more.headers);
     Ok(Ok(ResolvedTarget { options, target, json: more.json }))
 }
 
-/// Options of `swb add` behind a URL.
+/// Options of `swb add` after a URL.
 #[derive(Debug, Parser)]
 struct TrailingOptions {
     #[command(flatten)]
     options: AddOptions,
-    /// Answer in JSON, for programs
+    /// Print JSON for programs
     #[arg(long)]
     json: bool,
-    /// More headers, behind the first
+    /// More headers
     headers: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! `swb add-json`: one more server, from the JSON that its documentation shows.
+//! `swb add-json`: adds a server from its JSON entry.
 
 use std::io::Read;
 
@@ -23,10 +23,10 @@ use crate::output::report;
 pub struct AddJsonArgs {
     /// The server's name: letters, digits, - and _
     pub name: String,
-    /// The entry, for example {"command":"npx","args":["-y","x"]}; - reads it from standard input
+    /// The entry, for example {"command":"npx","args":["-y","x"]}; - reads standard input
     #[arg(value_name = "JSON")]
     pub entry: String,
-    /// Where to keep it
+    /// The scope to write to [default: local]
     #[arg(long, short, value_enum)]
     pub scope: Option<WritableScope>,
     /// Replace a server of the same name in the same scope
@@ -34,7 +34,7 @@ pub struct AddJsonArgs {
     pub overwrite: bool,
 }
 
-/// More than this is no entry.
+/// The largest entry that is read.
 const LARGEST_ENTRY: u64 = 1_000_000;
 
 /// Runs the command.
@@ -81,7 +81,7 @@ fn parse_entry(text: &str, invocation: &Invocation) -> Result<Map<String, Json>,
     }
 }
 
-/// People paste the whole file from a README: then the one server in it is meant.
+/// Accepts a whole `mcpServers` file, as READMEs show it, if it holds one server or one of that name.
 fn unwrap_entry(entry: Map<String, Json>, name: &str) -> Result<Map<String, Json>, Failure> {
     let Some(servers) = entry.get("mcpServers").and_then(Json::as_object) else {
         return Ok(entry);
@@ -95,7 +95,7 @@ fn unwrap_entry(entry: Map<String, Json>, name: &str) -> Result<Map<String, Json
         Some(server) => Ok(server.clone()),
         None => Err(Failure::new(
             Exit::Usage,
-            &format!("the JSON holds {} servers and none is called `{name}`", servers.len()),
+            &format!("the JSON holds {} servers, none of them named `{name}`", servers.len()),
         )),
     }
 }

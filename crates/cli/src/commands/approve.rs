@@ -1,4 +1,4 @@
-//! `swb approve`: a person's yes to a project's server, bound to exactly what it would run.
+//! `swb approve`: approves servers of this project. The approval is bound to the definition's hash.
 
 use clap::Args;
 
@@ -10,13 +10,13 @@ use crate::outcome::{CommandOutput, Failure};
 /// Arguments of `swb approve`.
 #[derive(Debug, Args)]
 pub struct ApproveArgs {
-    /// Servers of this project
+    /// The servers to approve
     #[arg(required_unless_present = "all")]
     pub names: Vec<String>,
-    /// Every server that waits for approval in this project
+    /// Approve every pending server of this project
     #[arg(long, conflicts_with = "names")]
     pub all: bool,
-    /// Only if its hash, as `swb get` shows it, begins with this
+    /// Approve only if the hash shown by `swb get` starts with this
     #[arg(long, value_name = "HASH", conflicts_with = "all")]
     pub hash: Option<String>,
 }

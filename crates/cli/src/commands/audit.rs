@@ -1,4 +1,4 @@
-//! `swb audit`: who called which tool, what was decided and how it ended.
+//! `swb audit`: prints the audit log of tool calls.
 
 use clap::Args;
 use serde_json::json;
@@ -17,16 +17,16 @@ use crate::output::table::{Cell, Truncate};
 /// Arguments of `swb audit`.
 #[derive(Debug, Args)]
 pub struct AuditArgs {
-    /// Only calls of this server
+    /// Only calls to this server
     #[arg(long, value_name = "NAME")]
     pub server: Option<String>,
-    /// Only calls of this caller: cli, or a client of a gateway
+    /// Only calls of this caller: cli, or the name of a gateway client
     #[arg(long, value_name = "NAME")]
     pub caller: Option<String>,
-    /// Only calls that ended so: ok, tool-error, denied, invalid, failed, timeout, cancelled
+    /// Only calls with this outcome: ok, tool-error, denied, invalid, failed, timeout, cancelled
     #[arg(long, value_name = "WORD")]
     pub outcome: Option<String>,
-    /// How many of the last calls; all with 0
+    /// Show the last N calls; 0 shows all
     #[arg(long, short = 'n', default_value_t = 50)]
     pub count: usize,
 }

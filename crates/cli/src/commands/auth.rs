@@ -1,4 +1,4 @@
-//! `swb auth status`: every login that is kept, for whom, for what and until when. Never a token.
+//! `swb auth status`: lists the stored logins. Never prints a token.
 
 use clap::{Args, Subcommand};
 use serde_json::{Value as Json, json};
@@ -18,19 +18,19 @@ use crate::runtime::host;
 /// Arguments of `swb auth`.
 #[derive(Debug, Args)]
 pub struct AuthArgs {
-    /// What to show.
+    /// The action.
     #[command(subcommand)]
     pub action: AuthAction,
 }
 
-/// What to show of logins.
+/// Actions on logins.
 #[derive(Debug, Subcommand)]
 pub enum AuthAction {
-    /// Show every login: where, who, for what, until when, and where it is kept
+    /// List every login: server, identity, scopes, expiry and storage
     Status,
 }
 
-/// Runs the command. No server is connected to.
+/// Runs the command. Connects to no server.
 pub fn run(arguments: &AuthArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
     match arguments.action {
         AuthAction::Status => status(invocation),
@@ -46,27 +46,27 @@ fn status(invocation: &Invocation) -> Result<CommandOutput, Failure> {
     if invocation.wants_json() {
         let logins: Vec<Json> =
             logins.iter().map(|it| as_json(invocation, &configuration, it)).collect();
-        let kept = json!({"folder": folder, "how": place});
-        return Ok(json_output(&json!({"logins": logins, "kept": kept})));
+        let storage = json!({"folder": folder, "how": place});
+        return Ok(json_output(&json!({"logins": logins, "kept": storage})));
     }
     let mut text = String::new();
     for login in &logins {
         let names = server_names(&configuration, login);
-        let belongs = match (names.is_empty(), is_identity_provider(invocation, login)) {
+        let owner = match (names.is_empty(), is_identity_provider(invocation, login)) {
             (_, true) => "the identity provider".to_owned(),
             (false, false) => names.iter().map(|it| printable(it)).collect::<Vec<_>>().join(", "),
-            (true, false) => "no server that is configured here".to_owned(),
+            (true, false) => "no configured server".to_owned(),
         };
         let server = display::masked_url(&login.server);
-        text.push_str(&format!("{belongs}: {}\n  at: {server}\n", login_text::validity(login)));
+        text.push_str(&format!("{owner}: {}\n  at: {server}\n", login_text::validity(login)));
         text.push_str(&login_text::details_text(login));
         text.push('\n');
     }
     if logins.is_empty() {
-        text.push_str("Nobody is signed in anywhere: `swb login NAME` signs in.\n");
+        text.push_str("No logins. `swb login NAME` signs in.\n");
     }
     text.push_str(&format!(
-        "Kept in {}: {}\n",
+        "Stored in {}: {}\n",
         invocation.display_path(&folder),
         printable(&place)
     ));
@@ -80,14 +80,14 @@ fn as_json(invocation: &Invocation, configuration: &Configuration, login: &Login
     json
 }
 
-/// The configured servers that show this login.
+/// The configured servers that use this login.
 fn server_names(configuration: &Configuration, login: &LoginView) -> Vec<String> {
     let servers = configuration.effective.servers.iter().filter(|it| it.is_selected());
     let is_its = |url: &str| Url::parse(url).is_ok_and(|url| url.as_str() == login.server);
     let shows = servers.filter(|server| {
         let Some(transport) = server.spec.as_ref().map(|it| &it.transport) else { return false };
         let client = transport.oauth().and_then(|it| it.client_id.as_ref());
-        // A name that has to be fetched first may be any.
+        // A client id from a secret store is unknown here, so it may match.
         let is_client = client.is_some_and(|it| it.has_secrets())
             || client.map(|it| it.to_unresolved_string()) == login.client;
         is_client && transport.url().is_some_and(|url| is_its(&url.to_unresolved_string()))

@@ -1,4 +1,4 @@
-//! `swb call`: calls a tool, under the rules, and shows what comes back.
+//! `swb call`: calls a tool and prints its output.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,21 +28,21 @@ use crate::runtime::login;
 use crate::runtime::servers;
 use crate::runtime::variables;
 
-/// How long a tool may be silent, unless told otherwise.
+/// The default timeout of a tool call.
 const TOOL_TIMEOUT: Duration = Duration::from_secs(600);
-/// How long a server may take to hear that its call was cancelled.
+/// How long a server may take to process a cancellation.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(1);
-/// How many signs of progress may wait to be shown.
+/// How many progress notifications are queued.
 const PROGRESS_BUFFER: usize = 16;
 
 /// Arguments of `swb call`.
 #[derive(Debug, Args)]
 pub struct CallArgs {
-    /// The tool, by the name that `swb tools` shows
+    /// The tool's name, as shown by `swb tools`
     pub tool: String,
-    /// Its arguments: key=value, key:=json, key=@file, one JSON object, or - for standard input
+    /// Arguments: key=value, key:=json, key=@file, one JSON object, or - for standard input
     pub arguments: Vec<String>,
-    /// How much is asked: plan, dontAsk, default, acceptEdits, bypass
+    /// The permission mode: plan, dontAsk, default, acceptEdits, bypass
     #[arg(long, value_name = "MODE", value_parser = parse_mode)]
     pub mode: Option<PermissionMode>,
 }
@@ -81,7 +81,7 @@ pub fn run(arguments: &CallArgs, invocation: &Invocation) -> Result<CommandOutpu
                         outcome = &mut calling => break Some(outcome),
                         Some(notification) = progress.recv() => bar.update(&notification),
                         () = bar.wait_until_due() => bar.draw(),
-                        // Whoever drops the call has the server told.
+                        // Dropping the call cancels it at the server.
                         () = interrupts.next() => break None,
                     }
                 }
@@ -108,7 +108,7 @@ pub fn run(arguments: &CallArgs, invocation: &Invocation) -> Result<CommandOutpu
     })
 }
 
-/// A call that left no trace is one that somebody should know of.
+/// Warns if the call could not be written to the audit log.
 fn warn_if_unrecorded(invocation: &Invocation, audit: &AuditLog) {
     if let Some(error) = audit.lost_records().error {
         let path = invocation.display_path(&invocation.env.paths.audit());
@@ -120,8 +120,8 @@ fn warn_if_unrecorded(invocation: &Invocation, audit: &AuditLog) {
     }
 }
 
-/// Waits until a server has surely heard that a call was cancelled: it answers what is asked behind that. Not for
-/// long, and not where somebody is in a hurry.
+/// Pings the server after a cancellation, so that it has read the cancellation before the connection closes. Ends at
+/// a timeout or at a second interrupt.
 async fn wait_for_cancellation(host: &Host, server: Option<String>, interrupts: &mut Interrupts) {
     let Some(server) = server else { return };
     tokio::select! {
@@ -130,7 +130,7 @@ async fn wait_for_cancellation(host: &Host, server: Option<String>, interrupts: 
     }
 }
 
-/// Waits for the server whose tool is wanted, where the name tells which; else for all.
+/// Waits until the tool is available, or until all servers are settled.
 async fn wait_for_tool(invocation: &Invocation, host: &Host, tool: &str) -> Arc<Snapshot> {
     let is_there = || host.pool().find(tool).is_some_and(|it| !it.is_built_in());
     let snapshot = servers::wait_until_settled(invocation, host, None, |snapshot| {

@@ -1,5 +1,5 @@
-//! `swb completions`: a shell's completions. Those of bash, zsh and fish ask the program itself, so they know
-//! servers, tools, prompts and resources; those of other shells are made from the table of arguments alone.
+//! `swb completions`: prints a shell completion script. The scripts for bash, zsh and fish call `swb`, so they
+//! complete servers, tools, prompts and resources; those for other shells complete commands and options only.
 
 use clap::{Args, Command};
 use clap_complete::Shell;

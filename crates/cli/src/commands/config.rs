@@ -1,4 +1,4 @@
-//! `swb config`: explains where a server comes from, and checks everything that is configured.
+//! `swb config`: explains and checks the configuration.
 
 use clap::{Args, Subcommand};
 use serde_json::{Value as Json, json};
@@ -24,22 +24,22 @@ use crate::output::table::{Cell, Truncate};
 /// Arguments of `swb config`.
 #[derive(Debug, Args)]
 pub struct ConfigArgs {
-    /// What to do.
+    /// The action.
     #[command(subcommand)]
     pub action: ConfigAction,
 }
 
-/// What to do with the configuration as a whole.
+/// Actions on the configuration.
 #[derive(Debug, Subcommand)]
 pub enum ConfigAction {
-    /// Show every place that was looked at and, for a server, who defines it, who wins and why
+    /// Show every file that was read and, for a server, each definition and which one is used
     Explain {
         /// The server's name
         name: Option<String>,
     },
-    /// Check every file and entry; fails where something is wrong
+    /// Check every file and entry; fails if there is an error
     Check {
-        /// Also fetch every secret that your own entries name, without showing any
+        /// Also fetch every secret that your own entries refer to, without printing it
         #[arg(long)]
         secrets: bool,
     },
@@ -119,7 +119,7 @@ fn definition_text(server: &ResolvedServer, invocation: &Invocation) -> String {
     text
 }
 
-/// What `check` does about named secrets.
+/// Whether `check` fetches secrets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SecretCheck {
     Fetch,
@@ -159,7 +159,7 @@ fn check(secrets: SecretCheck, invocation: &Invocation) -> Result<CommandOutput,
     Ok(CommandOutput { exit, ..CommandOutput::text(text).note(notes) })
 }
 
-/// A named secret and how fetching it went.
+/// A secret reference and the result of fetching it.
 struct CheckedSecret {
     server: String,
     reference: String,
@@ -170,8 +170,8 @@ impl CheckedSecret {
     fn to_text(&self) -> String {
         let (server, reference) = (printable(&self.server), printable(&self.reference));
         match &self.failure {
-            None => format!("`{server}`: {reference} is there\n"),
-            Some(failure) => format!("`{server}`: {reference} is not: {failure}\n"),
+            None => format!("`{server}`: {reference} is available\n"),
+            Some(failure) => format!("`{server}`: {reference} is not available: {failure}\n"),
         }
     }
 
@@ -180,7 +180,7 @@ impl CheckedSecret {
     }
 }
 
-/// Fetches the secrets of servers that may run; whoever may not run gets nothing either.
+/// Fetches the secrets of servers that may start.
 fn check_secrets(configuration: &Configuration, invocation: &Invocation) -> Vec<CheckedSecret> {
     let mut fetched = Vec::new();
     for server in configuration.effective.servers.iter().filter(|it| it.is_ready()) {

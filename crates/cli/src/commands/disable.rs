@@ -1,4 +1,4 @@
-//! `swb disable`: switches a server off without forgetting it.
+//! `swb disable`: disables a server without removing it.
 
 use clap::Args;
 
@@ -13,7 +13,7 @@ use crate::outcome::{CommandOutput, Failure};
 pub struct DisableArgs {
     /// The server's name
     pub name: String,
-    /// Where to write it down: in your local or user settings, or for everybody in the project's file
+    /// The scope to write to: local or user settings, or the project's file for everyone
     #[arg(long, short, value_enum)]
     pub scope: Option<WritableScope>,
 }

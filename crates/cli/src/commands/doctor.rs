@@ -1,4 +1,4 @@
-//! `swb doctor`: what is wrong with servers, what shows it, and what mends it.
+//! `swb doctor`: diagnoses servers: what is wrong, the evidence, and the remedy.
 
 use clap::Args;
 use switchboard::connection::state::RetryPolicy;
@@ -13,7 +13,7 @@ use crate::runtime::servers;
 /// Arguments of `swb doctor`.
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
-    /// Only this server
+    /// Examine only this server
     pub name: Option<String>,
 }
 

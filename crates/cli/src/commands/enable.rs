@@ -1,4 +1,4 @@
-//! `swb enable`: switches a server on.
+//! `swb enable`: enables a server.
 
 use clap::Args;
 

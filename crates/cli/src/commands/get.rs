@@ -1,4 +1,4 @@
-//! `swb get`: one server in full, secrets masked, and what else has the same name.
+//! `swb get`: prints every definition of a server in full, with secrets masked.
 
 use clap::Args;
 use serde_json::{Value as Json, json};
@@ -64,7 +64,7 @@ pub fn definition_text(server: &ResolvedServer, invocation: &Invocation) -> Stri
     if server.is_trusted() {
         details.line("Trust", "its tools run without asking");
     } else if server.entry.as_ref().is_some_and(|entry| entry.common.trust) {
-        details.line("Trust", "asked for: once it may run, its tools run without asking");
+        details.line("Trust", "requested: once approved, its tools run without asking");
     }
     if let Some(fingerprint) = &server.fingerprint {
         details.line("Hash", fingerprint.as_str());

@@ -1,4 +1,4 @@
-//! `swb idp`: the login at the identity provider, which vouches at every server with `oauth.xaa`.
+//! `swb idp`: the login at the identity provider, for servers with `oauth.xaa`.
 
 use clap::{Args, Subcommand};
 use serde_json::json;
@@ -20,12 +20,12 @@ use crate::runtime::login;
 /// Arguments of `swb idp`.
 #[derive(Debug, Args)]
 pub struct IdpArgs {
-    /// What to do.
+    /// The action.
     #[command(subcommand)]
     pub action: IdpAction,
 }
 
-/// What to do with the login at the identity provider.
+/// Actions on the login at the identity provider.
 #[derive(Debug, Subcommand)]
 pub enum IdpAction {
     /// Sign in at the identity provider
@@ -33,23 +33,23 @@ pub enum IdpAction {
         /// How to sign in
         #[command(flatten)]
         flags: LoginFlags,
-        /// Sign in anew, even where somebody is signed in
+        /// Sign in again, even if a valid login exists
         #[arg(long)]
         again: bool,
     },
-    /// Say who is signed in at the identity provider
+    /// Show who is signed in at the identity provider
     Status,
-    /// Give the login at the identity provider back, and forget it
+    /// Revoke and delete the login at the identity provider
     Logout,
 }
 
 /// Runs the command.
 pub fn run(arguments: &IdpArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
-    // Read for what it reports, too.
+    // Also reports problems of the configuration.
     invocation.load()?;
     let provider = invocation.providers().identity_provider.clone().ok_or_else(no_provider)?;
     match &arguments.action {
-        IdpAction::Login { flags: manner, again } => sign_in(invocation, &provider, manner, *again),
+        IdpAction::Login { flags, again } => sign_in(invocation, &provider, flags, *again),
         IdpAction::Status => status(invocation, &provider),
         IdpAction::Logout => sign_out(invocation, &provider),
     }
@@ -57,7 +57,7 @@ pub fn run(arguments: &IdpArgs, invocation: &Invocation) -> Result<CommandOutput
 
 fn no_provider() -> Failure {
     Failure::new(Exit::Configuration, "no identity provider is configured")
-        .hint("put `identityProvider` with `issuer` and `clientId` into your settings")
+        .hint("add `identityProvider` with `issuer` and `clientId` to your settings")
 }
 
 fn issuer_text(provider: &IdentityProvider) -> String {
@@ -67,49 +67,49 @@ fn issuer_text(provider: &IdentityProvider) -> String {
 fn sign_in(
     invocation: &Invocation,
     provider: &IdentityProvider,
-    manner: &LoginFlags,
+    flags: &LoginFlags,
     again: bool,
 ) -> Result<CommandOutput, Failure> {
-    let whom = issuer_text(provider);
+    let issuer = issuer_text(provider);
     host::with_host(invocation, RetryPolicy::NoRetry, async |host| {
-        let failed = |error| login_text::login_failure(&whom, &error);
+        let failed = |error| login_text::login_failure(&issuer, &error);
         let there = host.identity_provider_login().await.map_err(failed)?;
         if let Some(login) = there.filter(|it| !again && login_text::validity(it) == "good") {
-            let begin = format!("Already signed in at {whom}; `--again` signs in anew.\n");
-            return Ok(show(invocation, &login, &begin));
+            let heading = format!("Already signed in at {issuer}; `--again` signs in again.\n");
+            return Ok(show(invocation, &login, &heading));
         }
-        let login_prompt = manner.login_prompt(invocation, &whom)?;
-        let wish = manner.to_login_options();
-        let signing_in = host.login_to_identity_provider(&login_prompt, &wish);
+        let login_prompt = flags.login_prompt(invocation, &issuer)?;
+        let request = flags.to_login_options();
+        let signing_in = host.login_to_identity_provider(&login_prompt, &request);
         let login = login::with_waiting_note(signing_in, &login_prompt).await.map_err(failed)?;
-        Ok(show(invocation, &login, &format!("Signed in at {whom}.\n")))
+        Ok(show(invocation, &login, &format!("Signed in at {issuer}.\n")))
     })
 }
 
-fn show(invocation: &Invocation, login: &LoginView, begin: &str) -> CommandOutput {
+fn show(invocation: &Invocation, login: &LoginView, heading: &str) -> CommandOutput {
     match invocation.wants_json() {
         true => json_output(&json!({"signedIn": true, "login": login_text::as_json(login)})),
-        false => CommandOutput::text(format!("{begin}{}", login_text::details_text(login))),
+        false => CommandOutput::text(format!("{heading}{}", login_text::details_text(login))),
     }
 }
 
 fn status(invocation: &Invocation, provider: &IdentityProvider) -> Result<CommandOutput, Failure> {
-    let whom = issuer_text(provider);
+    let issuer = issuer_text(provider);
     let login = host::with_host(invocation, RetryPolicy::NoRetry, async |host| {
         host.identity_provider_login()
             .await
-            .map_err(|error| login_text::login_failure(&whom, &error))
+            .map_err(|error| login_text::login_failure(&issuer, &error))
     })?;
     match login {
         Some(login) => {
             let standing = login_text::validity(&login);
-            Ok(show(invocation, &login, &format!("{whom}: {standing}\n")))
+            Ok(show(invocation, &login, &format!("{issuer}: {standing}\n")))
         }
         None if invocation.wants_json() => {
             let json = json!({"signedIn": false, "issuer": display::masked_url(&provider.issuer)});
             Ok(CommandOutput { exit: Some(Exit::LoginRequired), ..json_output(&json) })
         }
-        None => Err(Failure::new(Exit::LoginRequired, &format!("nobody is signed in at {whom}"))
+        None => Err(Failure::new(Exit::LoginRequired, &format!("not signed in at {issuer}"))
             .hint("`swb idp login`")),
     }
 }
@@ -118,13 +118,13 @@ fn sign_out(
     invocation: &Invocation,
     provider: &IdentityProvider,
 ) -> Result<CommandOutput, Failure> {
-    let whom = issuer_text(provider);
+    let issuer = issuer_text(provider);
     let outcome = host::with_host(invocation, RetryPolicy::NoRetry, async |host| {
         host.logout_from_identity_provider()
             .await
-            .map_err(|error| login_text::login_failure(&whom, &error))
+            .map_err(|error| login_text::login_failure(&issuer, &error))
     })?;
-    let done = login_text::logout_output(&whom, &outcome);
+    let done = login_text::logout_output(&issuer, &outcome);
     match invocation.wants_json() {
         true => {
             let json = json!({"outcome": login_text::logout_outcome_id(&outcome)});

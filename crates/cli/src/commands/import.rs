@@ -1,4 +1,5 @@
-//! `swb import`: takes over what other programs have configured. Shows a plan first and writes only after a yes.
+//! `swb import`: imports servers that other programs have configured. Shows a plan, and writes only after
+//! confirmation.
 
 mod plan;
 
@@ -33,16 +34,17 @@ use plan::{ImportAction, ImportItem, ImportPlan, PlannedFile};
 /// Arguments of `swb import`.
 #[derive(Debug, Args)]
 pub struct ImportArgs {
-    /// The programs: claude-code, claude-desktop, cursor, vscode, codex, gemini, opencode; all when absent
-    #[arg(value_parser = parse_peer)]
+    /// The programs to import from: claude-code, claude-desktop, cursor, vscode, codex, gemini, opencode [default:
+    /// all]
+    #[arg(value_parser = parse_app)]
     pub programs: Vec<HostApp>,
-    /// Keep what is yours in this scope; what lies in the project stays the project's, to be approved
+    /// The scope for your own servers; servers of the project stay in its file and need approval
     #[arg(long, short, value_enum)]
     pub scope: Option<WritableScope>,
-    /// Show the plan and write nothing
+    /// Show the plan without writing
     #[arg(long)]
     pub dry_run: bool,
-    /// Write without asking
+    /// Write without confirmation
     #[arg(long, short, conflicts_with = "dry_run")]
     pub yes: bool,
     /// Replace servers of the same name
@@ -50,9 +52,9 @@ pub struct ImportArgs {
     pub overwrite: bool,
 }
 
-fn parse_peer(text: &str) -> Result<HostApp, String> {
+fn parse_app(text: &str) -> Result<HostApp, String> {
     HostApp::parse(text).ok_or_else(|| {
-        let ids: Vec<&str> = HostApp::ALL.iter().map(|peer| peer.id()).collect();
+        let ids: Vec<&str> = HostApp::ALL.iter().map(|app| app.id()).collect();
         format!("the programs are {}", ids.join(", "))
     })
 }
@@ -88,7 +90,7 @@ pub fn run(arguments: &ImportArgs, invocation: &Invocation) -> Result<CommandOut
         ));
         if scope == WritableScope::Project {
             done.notes.push_str(
-                "note: a project's servers start once you approved them: swb approve --all\n",
+                "note: a project's servers start after you approve them: swb approve --all\n",
             );
         }
     }
@@ -97,18 +99,21 @@ pub fn run(arguments: &ImportArgs, invocation: &Invocation) -> Result<CommandOut
 
 fn confirm(plan: &str, count: usize, invocation: &Invocation) -> Result<bool, Failure> {
     if !invocation.env.terminal.is_interactive || invocation.wants_json() {
-        return Err(Failure::new(Exit::Usage, "nothing was written: there is nobody to ask")
-            .detail(plan.to_owned())
-            .hint("add --yes to write this, or --dry-run to look only"));
+        return Err(Failure::new(
+            Exit::Usage,
+            "nothing was written: confirmation needs a terminal",
+        )
+        .detail(plan.to_owned())
+        .hint("add --yes to write, or --dry-run to only show the plan"));
     }
     let question = format!("{plan}\nWrite {}? [y/N] ", pluralize(count, "server", "servers"));
     let mut out = anstream::stdout();
     let mut answer = String::new();
-    let asked = out
+    let answered = out
         .write_all(question.as_bytes())
         .and_then(|()| out.flush())
         .and_then(|()| std::io::stdin().read_line(&mut answer));
-    asked.map_err(|error| {
+    answered.map_err(|error| {
         Failure::new(Exit::Failure, "your answer could not be read").caused_by(error)
     })?;
     Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
@@ -124,9 +129,9 @@ fn plan(
     let config = env.config_home();
     let folders =
         ConfigDirs { home: &env.home, config: &config, project: &root, platform: platform() };
-    let peers = if arguments.programs.is_empty() { &HostApp::ALL[..] } else { &arguments.programs };
+    let apps = if arguments.programs.is_empty() { &HostApp::ALL[..] } else { &arguments.programs };
     let mut plan = ImportPlan { files: Vec::new(), looked_at: Vec::new() };
-    for file in peers.iter().flat_map(|peer| import::config_files(*peer, &folders)) {
+    for file in apps.iter().flat_map(|app| import::config_files(*app, &folders)) {
         plan.looked_at.push(file.path.clone());
         let found = match text_file::read_text(&file.path, AllowedFiles::RegularOnly) {
             Ok(FileContent::Absent) => continue,
@@ -182,7 +187,7 @@ fn plan_item(
     };
     if name.is_none() {
         item.action =
-            ImportAction::Skip("its name cannot be used, and no name is close".to_owned());
+            ImportAction::Skip("its name is not valid, and no similar name is".to_owned());
         return item;
     }
     if item.server.name != item.original {
@@ -201,7 +206,7 @@ fn plan_item(
             if scope == WritableScope::Project && servers::holds_literal_secret(&item.server.entry)
             {
                 notes.push(
-                    "warning: it holds a secret, which everybody in the project can read"
+                    "warning: it holds a secret that everyone with access to the project can read"
                         .to_owned(),
                 );
             }
@@ -227,7 +232,7 @@ fn plan_action(
     }
 }
 
-/// Claude Code lets local servers win over the project's; here it is the other way round, which matters when both are there.
+/// In Claude Code local servers override those of the project; here the project's override. Says so where both exist.
 fn precedence_note(
     item: &ImportItem,
     file: &HostAppFile,
@@ -239,7 +244,7 @@ fn precedence_note(
         .iter()
         .any(|it| it.name == item.server.name && it.scope() == Scope::Project);
     (file.app == HostApp::ClaudeCode && item.scope == WritableScope::Local && clashes).then(|| {
-        "the project's server of that name wins here; in Claude Code this one did".to_owned()
+        "the project's server of that name is used here; Claude Code used this one".to_owned()
     })
 }
 

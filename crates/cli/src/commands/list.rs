@@ -1,4 +1,4 @@
-//! `swb list`: what is configured, where it comes from and whether it may run. Connects to nothing.
+//! `swb list`: lists configured servers with their origin and state. Connects to no server.
 
 use clap::Args;
 use serde_json::{Value as Json, json};
@@ -25,7 +25,7 @@ use crate::output::table::{Cell, Truncate};
 /// Arguments of `swb list`.
 #[derive(Debug, Args)]
 pub struct ListArgs {
-    /// Also what lost or was hidden, and why
+    /// Also list shadowed, duplicate and excluded definitions, and why
     #[arg(long, short)]
     pub all: bool,
     /// Only servers of this scope: enterprise, dynamic, connectors, project, local, user, managed
@@ -85,7 +85,7 @@ fn require(
     Ok(())
 }
 
-/// The table, and on standard error what is wrong and what to do.
+/// The table, with problems and hints as notes.
 pub fn as_text(
     servers: &[&ResolvedServer],
     configuration: &Configuration,
@@ -127,7 +127,7 @@ pub fn as_text(
     CommandOutput::text(table).note(notes).note(advice)
 }
 
-/// Why there is nothing to list: every place that was looked at.
+/// The text for an empty list: every source that was inspected.
 fn nothing_text(configuration: &Configuration, invocation: &Invocation) -> String {
     let hidden = configuration.effective.servers.len();
     let mut text = String::from("No MCP servers to list.\n");
@@ -144,26 +144,26 @@ fn nothing_text(configuration: &Configuration, invocation: &Invocation) -> Strin
     text
 }
 
-/// What is said where there is nothing but the demonstration.
+/// The text if there is only the demo server.
 fn demo_only_text(configuration: &Configuration, invocation: &Invocation) -> String {
     format!(
-        "\nNothing is configured yet: `{}` is built in, to try things with, and gone as soon as you add a server.\n{}",
+        "\nNothing is configured yet: `{}` is a built-in demo server, used until you add a server.\n{}",
         demo_server::NAME,
         searched_text(configuration, invocation)
     )
 }
 
-/// Every file that was looked at, and how to get something into one.
+/// Every inspected file, and how to add a server.
 fn searched_text(configuration: &Configuration, invocation: &Invocation) -> String {
     let mut text = String::from("\nLooked in:\n");
-    let is_ours = |place: &SourceKind| matches!(place, SourceKind::Program(_));
+    let is_ours = |kind: &SourceKind| matches!(kind, SourceKind::Program(_));
     for it in configuration.sources.iter().filter(|it| !is_ours(&it.source.kind)) {
         let place = invocation.display_source(&it.source);
         let found = server_text::found_text(&it.content);
         text.push_str(&format!("  {:<11} {place}: {found}\n", it.source.scope.id()));
     }
     text.push_str("\nAdd one:  swb add NAME -- COMMAND …   or   swb add NAME URL\n");
-    text.push_str("Take over what other programs have:  swb import --dry-run\n");
+    text.push_str("Import from other programs:  swb import --dry-run\n");
     text
 }
 
@@ -173,14 +173,14 @@ fn advice(
     invocation: &Invocation,
 ) -> String {
     let mut text = String::new();
-    let names = |wanted: fn(&ServerState) -> bool| -> Vec<String> {
-        let it = servers.iter().filter(|server| wanted(&server.state));
+    let names = |matches: fn(&ServerState) -> bool| -> Vec<String> {
+        let it = servers.iter().filter(|server| matches(&server.state));
         it.map(|server| printable(&server.name)).collect()
     };
     let pending = names(|state| matches!(state, ServerState::Pending(_)));
     if !pending.is_empty() {
         text.push_str(&format!(
-            "\n{} not approved, so not started: swb get {} shows what would run, swb approve {} lets it\n",
+            "\n{} not approved, so not started: swb get {} shows what would run, swb approve {} allows it\n",
             pluralize(pending.len(), "server is", "servers are"),
             pending[0],
             pending[0],

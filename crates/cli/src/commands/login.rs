@@ -1,4 +1,4 @@
-//! `swb login`: signs somebody in to one server, and says who is signed in where, for what and until when.
+//! `swb login`: signs in to a server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +29,7 @@ use crate::runtime::host;
 use crate::runtime::login;
 use crate::runtime::servers;
 
-/// How long the connection may take that shows whether the login is any good.
+/// How long the first connection with the new login may take.
 const RECONNECT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Arguments of `swb login`.
@@ -40,7 +40,7 @@ pub struct LoginArgs {
     /// How to sign in
     #[command(flatten)]
     pub flags: LoginFlags,
-    /// Sign in anew, even where somebody is signed in
+    /// Sign in again, even if a valid login exists
     #[arg(long)]
     pub again: bool,
 }
@@ -48,22 +48,22 @@ pub struct LoginArgs {
 /// How to sign in.
 #[derive(Debug, Args)]
 pub struct LoginFlags {
-    /// Open no browser; show the address, and take what is pasted
+    /// Do not open a browser; print the URL and accept a pasted callback URL or code
     #[arg(long)]
     pub no_browser: bool,
-    /// The port of this machine that the browser comes back to
+    /// The local port of the OAuth redirect
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub callback_port: Option<u16>,
-    /// Scopes to ask for, instead of those that the entry or the server names
+    /// OAuth scopes to request, instead of those of the entry or the server
     #[arg(long, value_name = "SCOPE,…", value_delimiter = ',')]
     pub scopes: Vec<String>,
-    /// Sign in with a code on another device, where the server offers that
+    /// Use the device flow: sign in with a code on another device
     #[arg(long)]
     pub device: bool,
 }
 
 impl LoginFlags {
-    /// The same for the host.
+    /// The options for the host.
     pub fn to_login_options(&self) -> LoginRequest {
         LoginRequest {
             port: self.callback_port,
@@ -72,7 +72,7 @@ impl LoginFlags {
         }
     }
 
-    /// Somebody to show the way; fails where nobody could ever come back.
+    /// The prompt; fails if this login can never complete.
     pub fn login_prompt(
         &self,
         invocation: &Invocation,
@@ -84,13 +84,10 @@ impl LoginFlags {
         match login_prompt.cannot_complete() && !self.device {
             false => Ok(login_prompt),
             true => {
-                let failure = Failure::new(
-                    Exit::LoginRequired,
-                    &format!("nobody can sign in to {server} here"),
-                );
-                let causes =
-                    vec!["no browser can be opened, and nobody is at a terminal".to_owned()];
-                let hint = "run it at a terminal, or with `--device`; `oauth.grant` in its entry signs in without anybody";
+                let failure =
+                    Failure::new(Exit::LoginRequired, &format!("cannot sign in to {server} here"));
+                let causes = vec!["no browser can be opened, and there is no terminal".to_owned()];
+                let hint = "run it at a terminal, or with `--device`; `oauth.grant` in its entry signs in without a user";
                 Err(Failure { causes, ..failure }.hint(hint))
             }
         }
@@ -126,7 +123,7 @@ pub fn run(arguments: &LoginArgs, invocation: &Invocation) -> Result<CommandOutp
     Ok(done)
 }
 
-/// Was the login there before?
+/// Did the login exist before?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LoginOrigin {
     New,
@@ -134,7 +131,7 @@ enum LoginOrigin {
 }
 
 enum NextStep<'l> {
-    /// Somebody is signed in.
+    /// A valid login exists.
     AlreadySignedIn(&'l LoginView),
     SignIn,
 }
@@ -145,10 +142,10 @@ fn not_for_logins(server: &ResolvedServer, error: &ServerLoginError) -> Failure 
     let has_headers = server.spec.as_ref().is_some_and(|spec| spec.transport.url().is_some());
     match (error, has_headers) {
         (ServerLoginError::Unsupported(_, _), true) => failure.hint(&format!(
-            "to sign in, take `Authorization` out of its `headers`: `swb get {name}` shows them"
+            "to sign in, remove `Authorization` from its `headers`: `swb get {name}` shows them"
         )),
         (ServerLoginError::Unsupported(_, _), false) => {
-            failure.hint(&format!("`swb ping {name}` shows whether it answers"))
+            failure.hint(&format!("`swb ping {name}` shows whether it responds"))
         }
         (_, _) => failure,
     }
@@ -179,17 +176,17 @@ fn next_step<'l>(
     }
 }
 
-fn covers_scopes(login: &LoginView, wanted: &[String]) -> bool {
-    login.is_valid && wanted.iter().all(|it| login.scopes.contains(it))
+fn covers_scopes(login: &LoginView, scopes: &[String]) -> bool {
+    login.is_valid && scopes.iter().all(|it| login.scopes.contains(it))
 }
 
 fn login_not_needed(view: &ServerView) -> Failure {
     let name = printable(&view.name);
-    Failure::new(Exit::Usage, &format!("`{name}` wants no login: it answers without one"))
-        .hint(&format!("`swb login {name} --again` signs in nevertheless"))
+    Failure::new(Exit::Usage, &format!("`{name}` needs no login: it answers without one"))
+        .hint(&format!("`swb login {name} --again` signs in anyway"))
 }
 
-/// A login that needs nobody was tried already, when we connected.
+/// Fails for logins without a user: they were already tried when the server was connected.
 fn interactive_login<'l>(
     spec: Option<&ServerSpec>,
     view: &ServerView,
@@ -203,7 +200,7 @@ fn interactive_login<'l>(
             | Status::Failed(_)
             | Status::Pending { .. }
             | Status::Disabled => {
-                failure().hint("`swb idp login` signs in where its logins come from")
+                failure().hint("`swb idp login` signs in at its identity provider")
             }
         }),
         Some(oauth) if oauth.grant != OAuthGrant::AuthorizationCode => Err(match view.status {
@@ -212,7 +209,7 @@ fn interactive_login<'l>(
             | Status::Failed(_)
             | Status::Pending { .. }
             | Status::Disabled => failure().hint(&format!(
-                "its entry signs in without anybody; mend its `oauth`: `swb get {}` shows it",
+                "its entry signs in without a user; fix its `oauth`: `swb get {}` shows it",
                 printable(&view.name)
             )),
         }),
@@ -222,8 +219,8 @@ fn interactive_login<'l>(
 
 fn automatic_login(view: &ServerView) -> Failure {
     let name = printable(&view.name);
-    Failure::new(Exit::Usage, &format!("`{name}` is signed in to without anybody"))
-        .hint(&format!("`swb logout {name}` ends its login; the next connection signs in anew"))
+    Failure::new(Exit::Usage, &format!("`{name}` signs in without a user"))
+        .hint(&format!("`swb logout {name}` ends its login; the next connection signs in again"))
 }
 
 async fn sign_in(
@@ -231,15 +228,15 @@ async fn sign_in(
     invocation: &Invocation,
     host: &Host,
 ) -> Result<LoginView, Failure> {
-    let whom = format!("`{}`", printable(&arguments.name));
-    let login_prompt = arguments.flags.login_prompt(invocation, &whom)?;
-    let wish = arguments.flags.to_login_options();
-    let signing_in = host.login(&arguments.name, &login_prompt, &wish);
+    let target = format!("`{}`", printable(&arguments.name));
+    let login_prompt = arguments.flags.login_prompt(invocation, &target)?;
+    let request = arguments.flags.to_login_options();
+    let signing_in = host.login(&arguments.name, &login_prompt, &request);
     let login = login::with_waiting_note(signing_in, &login_prompt).await;
-    login.map_err(|error| login_text::login_failure(&whom, &error))
+    login.map_err(|error| login_text::login_failure(&target, &error))
 }
 
-/// The server once it was connected to with the new login.
+/// The server's state after it was connected with the new login.
 async fn reconnected_view(
     invocation: &Invocation,
     host: &Host,
@@ -282,13 +279,13 @@ fn show(
         return CommandOutput { exit, ..json_output(&json) };
     }
     let name = printable(&view.name);
-    let begin = match origin {
+    let heading = match origin {
         LoginOrigin::New => format!("Signed in to `{name}`.\n"),
         LoginOrigin::Existing => {
-            format!("Already signed in to `{name}`; `--again` signs in anew.\n")
+            format!("Already signed in to `{name}`; `--again` signs in again.\n")
         }
     };
-    let mut text = format!("{begin}{}", login_text::details_text(login));
+    let mut text = format!("{heading}{}", login_text::details_text(login));
     match is_connected {
         true => text.push_str(&format!("  it has {}\n", pluralize(tools, "tool", "tools"))),
         false => {

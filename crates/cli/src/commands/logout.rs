@@ -1,4 +1,4 @@
-//! `swb logout`: gives a server's login back to who issued it, and forgets it.
+//! `swb logout`: revokes and deletes the login of a server.
 
 use clap::Args;
 use serde_json::json;
@@ -21,33 +21,38 @@ pub struct LogoutArgs {
     pub name: String,
 }
 
-/// Runs the command. The server itself is not connected to.
+/// Runs the command. Does not connect to the server.
 pub fn run(arguments: &LogoutArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
     let configuration = invocation.load()?;
     let name = &arguments.name;
     servers::startable_server(invocation, &configuration, name)?;
-    let whom = format!("`{}`", printable(name));
-    let wanted = servers::desired_servers(&configuration, std::slice::from_ref(name));
-    let wanted = wanted.first().ok_or_else(|| invocation.not_found(&configuration, name))?;
+    let target = format!("`{}`", printable(name));
+    let desired = servers::desired_servers(&configuration, std::slice::from_ref(name));
+    let desired = desired.first().ok_or_else(|| invocation.not_found(&configuration, name))?;
     let outcome = host::with_host(invocation, RetryPolicy::NoRetry, async |host| {
-        host.forget_login(wanted).await.map_err(|error| login_text::login_failure(&whom, &error))
+        host.forget_login(desired).await.map_err(|error| login_text::login_failure(&target, &error))
     })?;
     if !matches!(outcome, LogoutOutcome::NotLoggedIn) {
         login::notify_running(invocation, name);
     }
-    Ok(show(invocation, &whom, name, &outcome))
+    Ok(show(invocation, &target, name, &outcome))
 }
 
-fn show(invocation: &Invocation, whom: &str, name: &str, outcome: &LogoutOutcome) -> CommandOutput {
+fn show(
+    invocation: &Invocation,
+    target: &str,
+    name: &str,
+    outcome: &LogoutOutcome,
+) -> CommandOutput {
     match invocation.wants_json() {
         true => {
-            let told = login_text::logout_outcome_id(outcome);
-            let json = json!({"name": name, "outcome": told});
+            let outcome_id = login_text::logout_outcome_id(outcome);
+            let json = json!({"name": name, "outcome": outcome_id});
             CommandOutput {
-                notes: login_text::logout_output(whom, outcome).notes,
+                notes: login_text::logout_output(target, outcome).notes,
                 ..json_output(&json)
             }
         }
-        false => login_text::logout_output(whom, outcome),
+        false => login_text::logout_output(target, outcome),
     }
 }

@@ -1,4 +1,4 @@
-//! `swb logs`: what a server said on standard error, and what became of its connections.
+//! `swb logs`: prints the log of a server: its standard error, and events of its connection.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -15,10 +15,10 @@ use crate::output::report;
 use crate::output::report::StdoutState;
 use crate::runtime::server_log;
 
-/// How often a log that is followed is looked at.
+/// How often a followed log is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The most that is read at once.
+/// How many bytes are read at once.
 const MAX_READ: u64 = 1024 * 1024;
 
 /// Arguments of `swb logs`.
@@ -26,10 +26,10 @@ const MAX_READ: u64 = 1024 * 1024;
 pub struct LogsArgs {
     /// The server's name
     pub name: String,
-    /// Stay, and show what comes
+    /// Keep running and print new lines
     #[arg(long, short)]
     pub follow: bool,
-    /// How many of the last lines; all with 0
+    /// Show the last N lines; 0 shows all
     #[arg(long, short = 'n', default_value_t = 200)]
     pub lines: usize,
 }
@@ -53,7 +53,7 @@ pub fn run(arguments: &LogsArgs, invocation: &Invocation) -> Result<CommandOutpu
     })
 }
 
-/// Shows what is added, also after the file was replaced, until nobody reads any more.
+/// Prints new lines until the reader closes standard output. Starts over if the file is replaced.
 fn follow(path: &Path) -> Result<CommandOutput, Failure> {
     let mut at = std::fs::metadata(path).map_or(0, |it| it.len());
     loop {

@@ -1,4 +1,4 @@
-//! `swb paths`: where everything is kept.
+//! `swb paths`: prints the paths of all files.
 
 use std::path::PathBuf;
 
@@ -30,11 +30,11 @@ pub fn run(_: &PathsArgs, invocation: &Invocation) -> Result<CommandOutput, Fail
     let cells: Vec<Vec<Cell>> = rows
         .iter()
         .map(|(_, about, path)| {
-            let there = if path.symlink_metadata().is_ok() { "there" } else { "not there yet" };
+            let state = if path.symlink_metadata().is_ok() { "exists" } else { "missing" };
             vec![
                 Cell::plain(*about),
                 Cell::plain(invocation.display_path(path)),
-                Cell::plain(there),
+                Cell::plain(state),
             ]
         })
         .collect();

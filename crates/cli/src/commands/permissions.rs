@@ -1,4 +1,4 @@
-//! `swb permissions`: which rules there are, and what they decide.
+//! `swb permissions`: lists, explains, changes and simulates permission rules.
 
 mod change;
 mod simulate;
@@ -24,23 +24,23 @@ use crate::output::style::paint;
 /// Arguments of `swb permissions`.
 #[derive(Debug, Args)]
 pub struct PermissionsArgs {
-    /// What to do.
+    /// The action.
     #[command(subcommand)]
     pub action: PermissionsAction,
 }
 
-/// What to do with rules.
+/// Actions on permission rules.
 #[derive(Debug, Subcommand)]
 pub enum PermissionsAction {
-    /// List every rule, where it stands and what it does
+    /// List every rule with its file
     List,
-    /// Say which rule decides about a call, and why the others do not
+    /// Explain which rule decides a call, and why the others do not
     Explain(ExplainArgs),
-    /// Add rules to a list of a settings file
+    /// Add rules to a settings file
     Add(change::AddRulesArgs),
-    /// Take a rule out of a settings file
+    /// Remove a rule from a settings file
     Remove(change::RemoveRuleArgs),
-    /// Replay the audit log against the rules, or against others: which calls would be decided otherwise?
+    /// Replay the audit log against the current or other rules: which calls would be decided differently?
     Simulate(simulate::SimulateArgs),
 }
 
@@ -49,9 +49,9 @@ pub enum PermissionsAction {
 pub struct ExplainArgs {
     /// The tool: mcp__SERVER__TOOL
     pub tool: String,
-    /// Its arguments, as `swb call` takes them
+    /// Its arguments, as for `swb call`
     pub arguments: Vec<String>,
-    /// How much is asked: plan, dontAsk, default, acceptEdits, bypass
+    /// The permission mode: plan, dontAsk, default, acceptEdits, bypass
     #[arg(long, value_name = "MODE", value_parser = parse_mode)]
     pub mode: Option<PermissionMode>,
 }
@@ -121,7 +121,7 @@ fn show(invocation: &Invocation, tool: &str, explanation: &Explanation) -> Comma
     }
     let style = rule_table::effect_style(decision.effect);
     let verdict = paint(style, decision.effect.id());
-    let mut text = format!("{}: {verdict}, since {}\n", printable(tool), printable(&because));
+    let mut text = format!("{}: {verdict} ({})\n", printable(tool), printable(&because));
     for it in &explanation.considered {
         text.push_str(&format!(
             "  {} `{}` ({}): {}\n",
@@ -131,12 +131,12 @@ fn show(invocation: &Invocation, tool: &str, explanation: &Explanation) -> Comma
             printable(&it.result.to_string())
         ));
     }
-    text.push_str("  what the server says of the tool is not known here; `swb tools` shows it\n");
+    text.push_str("  the tool's annotations are not considered here; `swb tools` shows them\n");
     CommandOutput::text(text)
 }
 
-/// The server and the tool that a name means. Servers that are configured are looked for first, since a name alone
-/// does not say where its server ends.
+/// The server and the tool of an exposed name. Configured servers are tried first, because the name alone does not
+/// say where the server's name ends.
 fn resolve_tool_name(
     name: &str,
     configuration: &switchboard::sources::loader::Configuration,
@@ -157,6 +157,6 @@ fn resolve_tool_name(
     {
         return Ok((server.to_owned(), tool.to_owned()));
     }
-    Err(Failure::new(Exit::Usage, &format!("`{name}` is no tool's name"))
-        .hint("tools are called mcp__SERVER__TOOL; `swb tools` lists them"))
+    Err(Failure::new(Exit::Usage, &format!("`{name}` is not a tool name"))
+        .hint("tool names are mcp__SERVER__TOOL; `swb tools` lists them"))
 }

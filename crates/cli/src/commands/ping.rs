@@ -1,4 +1,4 @@
-//! `swb ping`: connects to one server and measures how long it takes to answer.
+//! `swb ping`: connects to a server and measures its response time.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::output::json::json_output;
 use crate::runtime::host;
 use crate::runtime::servers;
 
-/// How long an answer may take.
+/// The timeout of one ping.
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Arguments of `swb ping`.
@@ -25,7 +25,7 @@ const PING_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct PingArgs {
     /// The server's name
     pub name: String,
-    /// How often
+    /// The number of pings
     #[arg(long, short = 'n', default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub count: u32,
 }
@@ -49,17 +49,17 @@ pub fn run(arguments: &PingArgs, invocation: &Invocation) -> Result<CommandOutpu
 }
 
 fn ping_failure(error: &RequestError) -> Failure {
-    Failure::new(Exit::Connection, "the server did not answer").caused_by(error)
+    Failure::new(Exit::Connection, "the server did not respond").caused_by(error)
 }
 
 fn show(invocation: &Invocation, view: &ServerView, times: &[Duration]) -> CommandOutput {
     let milliseconds = |time: Duration| (time.as_secs_f64() * 1e6).round() / 1e3;
-    let introduction = view.server_info.as_ref();
+    let server_info = view.server_info.as_ref();
     if invocation.wants_json() {
         return json_output(&json!({
             "name": view.name,
-            "era": introduction.map(|it| it.era.as_str()),
-            "protocolVersion": introduction.map(|it| it.protocol_version.clone()),
+            "era": server_info.map(|it| it.era.as_str()),
+            "protocolVersion": server_info.map(|it| it.protocol_version.clone()),
             "readyAfterMs": view.time_to_ready.map(milliseconds),
             "pingMs": times.iter().copied().map(milliseconds).collect::<Vec<_>>(),
         }));
@@ -68,11 +68,10 @@ fn show(invocation: &Invocation, view: &ServerView, times: &[Duration]) -> Comma
     for time in times {
         text.push_str(&format!("{}: {} ms\n", printable(&view.name), milliseconds(*time)));
     }
-    if let (Some(introduction), Some(ready)) = (introduction, view.time_to_ready) {
+    if let (Some(server_info), Some(ready)) = (server_info, view.time_to_ready) {
         text.push_str(&format!(
-            "{} era, version {}; ready after {} ms\n",
-            introduction.era,
-            printable(&introduction.protocol_version),
+            "protocol version {}; ready after {} ms\n",
+            printable(&server_info.protocol_version),
             ready.as_millis()
         ));
     }

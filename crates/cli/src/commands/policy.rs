@@ -1,4 +1,4 @@
-//! `swb policy why`: which line of which file lets a server run, or does not.
+//! `swb policy why`: explains which policy rule allows or refuses a server.
 
 use clap::{Args, Subcommand};
 use serde_json::{Value as Json, json};
@@ -16,15 +16,15 @@ use crate::output::server_text;
 /// Arguments of `swb policy`.
 #[derive(Debug, Args)]
 pub struct PolicyArgs {
-    /// What to explain.
+    /// The action.
     #[command(subcommand)]
     pub action: PolicyAction,
 }
 
-/// What to explain of policies.
+/// Actions on policies.
 #[derive(Debug, Subcommand)]
 pub enum PolicyAction {
-    /// Say which line of which file decides on a server
+    /// Show which rule of which file allows or refuses a server
     Why {
         /// The server's name
         name: String,
@@ -47,19 +47,19 @@ fn why(name: &str, invocation: &Invocation) -> Result<CommandOutput, Failure> {
         return Ok(json_output(&json!({"name": name, "definitions": json})));
     }
     let lines = definitions.iter().map(|server| {
-        let verdict = verdict(server, &configuration, invocation);
+        let decision = decision(server, &configuration, invocation);
         format!(
             "`{}` of the {} scope ({}): {}\n",
             printable(&server.name),
             server.scope(),
             invocation.display_origin(&server.origin),
-            verdict_text(verdict.as_ref(), &configuration, invocation)
+            decision_text(decision.as_ref(), &configuration, invocation)
         )
     });
     Ok(CommandOutput::text(lines.collect::<String>()))
 }
 
-fn verdict(
+fn decision(
     server: &ResolvedServer,
     configuration: &Configuration,
     invocation: &Invocation,
@@ -68,13 +68,13 @@ fn verdict(
     Some(configuration.policy.evaluate(spec, &invocation.env.template_environment()))
 }
 
-fn verdict_text(
-    verdict: Option<&PolicyDecision>,
+fn decision_text(
+    decision: Option<&PolicyDecision>,
     configuration: &Configuration,
     invocation: &Invocation,
 ) -> String {
-    match verdict {
-        None => "its entry is invalid, so no policy was asked".to_owned(),
+    match decision {
+        None => "its entry is invalid, so no policy was checked".to_owned(),
         Some(PolicyDecision::Refused(refusal)) => {
             format!("refused\n  {}", server_text::refusal_text(&invocation.env, refusal))
         }
@@ -97,7 +97,7 @@ fn as_json(
     invocation: &Invocation,
 ) -> Json {
     let place = server_json::origin_json(&server.origin);
-    let (word, rule, reason) = match verdict(server, configuration, invocation) {
+    let (word, rule, reason) = match decision(server, configuration, invocation) {
         None => ("invalid", None, None),
         Some(PolicyDecision::Allowed { by }) => ("allowed", by, None),
         Some(PolicyDecision::Refused(refusal)) => {

@@ -1,4 +1,5 @@
-//! `swb -p`: asks the model once, lets it use the tools that rules allow, and prints its answer. Asks nobody anything.
+//! `swb -p`: sends one prompt to the model, lets it call the tools that rules allow, and prints its answer. Never
+//! prompts the user.
 
 mod events;
 mod options;
@@ -40,12 +41,12 @@ use crate::runtime::servers;
 pub use options::{ConversationArgs, OutputFormat, unexpected_with_command};
 use result::RunResult;
 
-/// The most of standard input that is taken.
+/// The largest standard input that is read.
 const LARGEST_INPUT: u64 = 10 * 1024 * 1024;
 /// How long an interrupted turn may take to end.
 const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Asks once.
+/// Runs one prompt.
 pub fn run(
     arguments: &ConversationArgs,
     invocation: &Invocation,
@@ -68,10 +69,10 @@ pub fn run(
             context.rules.allow_for_session(rule);
         }
         let context = Arc::new(context);
-        let asking = PromptRun { arguments, invocation, model, prompt };
-        let ended = asking.run(host, &context, &snapshot, (conversation, interrupts)).await;
+        let run = PromptRun { arguments, invocation, model, prompt };
+        let result = run.run(host, &context, &snapshot, (conversation, interrupts)).await;
         context.audit.flush().await;
-        asking.to_output(ended, &snapshot)
+        run.to_output(result, &snapshot)
     })
 }
 
@@ -86,22 +87,24 @@ async fn wait_for_servers(
     snapshot
 }
 
-/// What was typed, and what was piped in.
+/// The prompt of the command line, followed by standard input.
 fn read_prompt(arguments: &ConversationArgs) -> Result<String, Failure> {
     let mut prompt = arguments.print.clone().unwrap_or_default();
     let input = std::io::stdin();
     if !input.is_terminal() {
         let mut bytes = Vec::new();
         let read = input.lock().take(LARGEST_INPUT + 1).read_to_end(&mut bytes);
-        // Who started us without any input has nothing to add; but half of what was meant is not asked.
+        // A missing standard input is fine; a broken one is an error, because the prompt would be incomplete.
         if let (Err(error), false) = (read, bytes.is_empty()) {
-            return Err(Failure::new(Exit::Usage, "standard input broke off").caused_by(error));
+            return Err(
+                Failure::new(Exit::Usage, "standard input could not be read").caused_by(error)
+            );
         }
         if bytes.len() as u64 > LARGEST_INPUT {
             return Err(Failure::new(Exit::Usage, "standard input is larger than 10 MB"));
         }
         let piped = String::from_utf8(bytes)
-            .map_err(|_| Failure::new(Exit::Usage, "standard input is no text in UTF-8"))?;
+            .map_err(|_| Failure::new(Exit::Usage, "standard input is not valid UTF-8"))?;
         if !piped.trim().is_empty() {
             if !prompt.is_empty() {
                 prompt.push_str("\n\n");
@@ -110,13 +113,13 @@ fn read_prompt(arguments: &ConversationArgs) -> Result<String, Failure> {
         }
     }
     if prompt.trim().is_empty() {
-        return Err(Failure::new(Exit::Usage, "there is nothing to ask")
+        return Err(Failure::new(Exit::Usage, "the prompt is empty")
             .hint("`swb -p 'your question'`, or pipe it in"));
     }
     Ok(prompt)
 }
 
-/// Rules, comma separated; a comma in brackets is part of a rule.
+/// Parses rules separated by commas. A comma in parentheses is part of a rule.
 fn parse_rules(texts: &[String]) -> Result<Vec<ToolRule>, Failure> {
     let mut rules = Vec::new();
     for text in texts {
@@ -134,7 +137,7 @@ fn parse_rules(texts: &[String]) -> Result<Vec<ToolRule>, Failure> {
         };
         for rule in text.split(is_comma).map(str::trim).filter(|it| !it.is_empty()) {
             let parsed = ToolRule::parse(rule).map_err(|fault| {
-                let message = format!("--allowed-tools: `{}` is no rule", printable(rule));
+                let message = format!("--allowed-tools: `{}` is not a valid rule", printable(rule));
                 Failure::new(Exit::Usage, &message).caused_by(fault)
             })?;
             rules.push(parsed);
@@ -143,7 +146,7 @@ fn parse_rules(texts: &[String]) -> Result<Vec<ToolRule>, Failure> {
     Ok(rules)
 }
 
-/// One question to the model.
+/// One prompt to the model.
 struct PromptRun<'a> {
     arguments: &'a ConversationArgs,
     invocation: &'a Invocation,
@@ -159,44 +162,44 @@ impl PromptRun<'_> {
         host: &Host,
         context: &Arc<CallContext>,
         snapshot: &Snapshot,
-        ((transcript, before), interrupts): RunInput<'_>,
+        ((transcript, history), interrupts): RunInput<'_>,
     ) -> RunResult {
-        let began = Instant::now();
+        let started = Instant::now();
         let rounds = self.arguments.max_turns.and_then(|it| usize::try_from(it).ok());
-        let setting = ConversationSetup {
+        let setup = ConversationSetup {
             host: host.clone(),
             call_context: context.clone(),
             model: Some(self.model.clone()),
             system_prompt: self.arguments.system_text(self.invocation).into(),
-            history: before,
+            history,
             max_rounds: rounds.unwrap_or(DEFAULT_MAX_ROUNDS),
         };
-        let mut ended = RunResult::new();
-        self.emit(&mut ended, || events::init_event(self.model.name(), snapshot, &host.pool()));
-        let (talk, mut events, task) = Conversation::start_recorded(setting, transcript);
-        talk.send(vec![ContentBlock::Text { text: self.prompt.clone() }]).await;
-        self.collect_events(&talk, &mut events, interrupts, &mut ended).await;
-        let standing = talk.status();
-        (ended.id, ended.save_error) = (standing.id, standing.write_error);
-        drop((talk, events));
+        let mut result = RunResult::new();
+        self.emit(&mut result, || events::init_event(self.model.name(), snapshot, &host.pool()));
+        let (conversation, mut events, task) = Conversation::start_recorded(setup, transcript);
+        conversation.send(vec![ContentBlock::Text { text: self.prompt.clone() }]).await;
+        self.collect_events(&conversation, &mut events, interrupts, &mut result).await;
+        let status = conversation.status();
+        (result.id, result.save_error) = (status.id, status.write_error);
+        drop((conversation, events));
         let _panicked = task.await;
-        ended.duration = began.elapsed();
-        ended
+        result.duration = started.elapsed();
+        result
     }
 
-    /// Hears everything until the turn is over, or somebody had enough.
+    /// Handles events until the turn ends, the user interrupts it, or the reader closes standard output.
     async fn collect_events(
         &self,
-        talk: &Conversation,
+        conversation: &Conversation,
         events: &mut mpsc::Receiver<ConversationEvent>,
         interrupts: &mut Interrupts,
-        ended: &mut RunResult,
+        result: &mut RunResult,
     ) {
         loop {
             let event = tokio::select! {
                 event = events.recv() => event,
                 () = interrupts.next() => {
-                    talk.interrupt().await;
+                    conversation.interrupt().await;
                     let rest = async {
                         while let Some(it) = events.recv().await {
                             if let ConversationEvent::TurnEnded(_) = it {
@@ -204,33 +207,33 @@ impl PromptRun<'_> {
                             }
                         }
                     };
-                    let _it_takes_too_long = tokio::time::timeout(INTERRUPT_TIMEOUT, rest).await;
-                    ended.end = Some(TurnEnd::Interrupted);
+                    let _timed_out = tokio::time::timeout(INTERRUPT_TIMEOUT, rest).await;
+                    result.end = Some(TurnEnd::Interrupted);
                     return;
                 }
             };
             let Some(event) = event else { return };
-            self.emit(ended, || events::event_json(&event));
-            ended.record(event);
-            if ended.end.is_some() || ended.stdout == StdoutState::Closed {
+            self.emit(result, || events::event_json(&event));
+            result.record(event);
+            if result.end.is_some() || result.stdout == StdoutState::Closed {
                 return;
             }
         }
     }
 
-    fn emit(&self, ended: &mut RunResult, event: impl FnOnce() -> Option<Json>) {
+    fn emit(&self, result: &mut RunResult, event: impl FnOnce() -> Option<Json>) {
         if self.arguments.format(self.invocation) == OutputFormat::StreamJson
             && let Some(event) = event()
         {
-            ended.stdout = report::print_stdout(&format!("{event}\n"));
+            result.stdout = report::print_stdout(&format!("{event}\n"));
         }
     }
 
-    fn to_output(&self, ended: RunResult, snapshot: &Snapshot) -> Result<CommandOutput, Failure> {
-        if let Some(TurnEnd::Interrupted) = ended.end {
+    fn to_output(&self, result: RunResult, snapshot: &Snapshot) -> Result<CommandOutput, Failure> {
+        if let Some(TurnEnd::Interrupted) = result.end {
             return Err(Failure::new(Exit::Interrupted, "interrupted"));
         }
-        let exit = match ended.end {
+        let exit = match result.end {
             Some(TurnEnd::Finished) => None,
             Some(_) | None => Some(Exit::ModelFailed),
         };
@@ -238,15 +241,15 @@ impl PromptRun<'_> {
         if format != OutputFormat::Text {
             return Ok(CommandOutput {
                 exit,
-                ..CommandOutput::text(format!("{}\n", ended.as_json()))
+                ..CommandOutput::text(format!("{}\n", result.as_json()))
             });
         }
         let missing = snapshot.servers.values().filter(|view| view.status != Status::Connected);
         let mut notes: String = missing.map(|view| connection_text::problem_text(view)).collect();
-        if let Some(why) = &ended.save_error {
-            notes.push_str(&warning(&format!("the conversation is not kept: {}", printable(why))));
+        if let Some(why) = &result.save_error {
+            notes.push_str(&warning(&format!("the conversation is not saved: {}", printable(why))));
         }
-        match &ended.end {
+        match &result.end {
             Some(TurnEnd::Failed(error)) => {
                 let failure =
                     Failure::new(Exit::ModelFailed, &error.to_string()).caused_by(&error.kind);
@@ -254,17 +257,19 @@ impl PromptRun<'_> {
             }
             Some(TurnEnd::Finished | TurnEnd::Interrupted) => {}
             Some(TurnEnd::CutShort) => {
-                notes.push_str(&warning("the answer is cut: it was too long"))
+                notes.push_str(&warning("the answer was truncated at the length limit"))
             }
-            Some(TurnEnd::Refused) => notes.push_str(&warning("the model would not answer")),
+            Some(TurnEnd::Refused) => notes.push_str(&warning("the model refused to answer")),
             Some(TurnEnd::TooManyRounds) => {
-                notes.push_str(&warning("the model was not done after so many answers"));
+                notes.push_str(&warning(
+                    "the model did not finish within the allowed number of responses",
+                ));
             }
-            None => notes.push_str(&warning("the conversation ended early")),
+            None => notes.push_str(&warning("the conversation result early")),
         }
         let text = match self.invocation.env.terminal.stdout_is_terminal {
-            true => ended.answer.lines().map(|line| printable_with_tabs(line) + "\n").collect(),
-            false => format!("{}\n", ended.answer.trim_end_matches('\n')),
+            true => result.answer.lines().map(|line| printable_with_tabs(line) + "\n").collect(),
+            false => format!("{}\n", result.answer.trim_end_matches('\n')),
         };
         Ok(CommandOutput { exit, ..CommandOutput::text(text).note(notes) })
     }

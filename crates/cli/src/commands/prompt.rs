@@ -1,4 +1,4 @@
-//! `swb prompt`: what a server's prompt says, with its arguments put in.
+//! `swb prompt`: prints a prompt of a server, with its arguments filled in.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use crate::output::tool_output;
 use crate::runtime::host;
 use crate::runtime::servers;
 
-/// How long a server may take for it.
+/// The timeout of the request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Arguments of `swb prompt`.
@@ -32,7 +32,7 @@ pub struct PromptArgs {
     pub server: String,
     /// The prompt's name
     pub prompt: String,
-    /// Its arguments: key=value, key=@file, one JSON object, or - for standard input
+    /// Arguments: key=value, key=@file, one JSON object, or - for standard input
     pub arguments: Vec<String>,
 }
 
@@ -41,28 +41,28 @@ pub fn run(arguments: &PromptArgs, invocation: &Invocation) -> Result<CommandOut
     let configuration = invocation.load()?;
     servers::startable_server(invocation, &configuration, &arguments.server)?;
     let call_arguments = call_args::parse(&arguments.arguments, &invocation.env.working_folder)?;
-    let answer = host::with_host(invocation, RetryPolicy::NoRetry, async |host| {
+    let response = host::with_host(invocation, RetryPolicy::NoRetry, async |host| {
         let view = servers::connect_one(invocation, host, &configuration, &arguments.server).await;
         if view.status != Status::Connected {
             return Err(connection_text::not_connected(&view));
         }
         expect_prompt(&view, &arguments.prompt)?;
         let params = json!({"name": arguments.prompt, "arguments": call_arguments});
-        let mut question = ServerRequest::idempotent("prompts/get", REQUEST_TIMEOUT);
-        question.params = Some(Payload::from_json(params.to_string().into()));
-        host.request(&arguments.server, question)
+        let mut request = ServerRequest::idempotent("prompts/get", REQUEST_TIMEOUT);
+        request.params = Some(Payload::from_json(params.to_string().into()));
+        host.request(&arguments.server, request)
             .await
             .map_err(|error| tool_output::request_failure(&error))
     })?;
-    let answer: Json = answer.decode().unwrap_or_default();
+    let response: Json = response.decode().unwrap_or_default();
     if invocation.wants_json() {
-        return Ok(json_output(&answer));
+        return Ok(json_output(&response));
     }
-    let messages = answer["messages"].as_array().into_iter().flatten();
+    let messages = response["messages"].as_array().into_iter().flatten();
     Ok(CommandOutput::text(messages.map(message_text).collect::<Vec<_>>().join("\n")))
 }
 
-/// The nearest name is better than the server's own error.
+/// Fails with the nearest name if the server has no such prompt.
 pub(super) fn expect_prompt(view: &ServerView, name: &str) -> Result<(), Failure> {
     let prompts = view.catalogue.items(ListKind::Prompts);
     if prompts.iter().any(|prompt| prompt.name == name) {

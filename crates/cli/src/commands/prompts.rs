@@ -1,4 +1,4 @@
-//! `swb prompts`: the prompts that servers have.
+//! `swb prompts`: lists the prompts of servers.
 
 use clap::Args;
 
@@ -12,7 +12,7 @@ use crate::runtime::servers::ConnectedServers;
 /// Arguments of `swb prompts`.
 #[derive(Debug, Args)]
 pub struct PromptsArgs {
-    /// Only those of these servers
+    /// Only prompts of these servers
     pub servers: Vec<String>,
 }
 

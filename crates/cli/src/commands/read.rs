@@ -18,7 +18,7 @@ use crate::runtime::host;
 use crate::runtime::servers;
 use crate::runtime::variables;
 
-/// How long a server may take for it.
+/// The timeout of the request.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Arguments of `swb read`.
@@ -26,7 +26,7 @@ const READ_TIMEOUT: Duration = Duration::from_secs(60);
 pub struct ReadArgs {
     /// The server's name
     pub server: String,
-    /// The resource
+    /// The URI of the resource
     pub uri: String,
 }
 
@@ -38,7 +38,7 @@ pub fn run(arguments: &ReadArgs, invocation: &Invocation) -> Result<CommandOutpu
         tokens: variables::max_output_tokens(invocation)?,
         ..OutputLimits::default()
     };
-    let answer = host::with_host(invocation, RetryPolicy::NoRetry, async |host| {
+    let response = host::with_host(invocation, RetryPolicy::NoRetry, async |host| {
         let view = servers::connect_one(invocation, host, &configuration, &arguments.server).await;
         if view.status != Status::Connected {
             return Err(connection_text::not_connected(&view));
@@ -51,7 +51,7 @@ pub fn run(arguments: &ReadArgs, invocation: &Invocation) -> Result<CommandOutpu
         reading.await.map_err(|error| tool_output::request_failure(&error))
     })?;
     let spill = SpillStore::in_data_folder(&invocation.env.paths.data);
-    let output = tool_result::from_resource_read(&answer, &arguments.server, &limits, &spill);
+    let output = tool_result::from_resource_read(&response, &arguments.server, &limits, &spill);
     Ok(match invocation.wants_json() {
         true => tool_output::json(&output),
         false => tool_output::text(&output),

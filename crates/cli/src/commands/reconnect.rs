@@ -1,4 +1,4 @@
-//! `swb reconnect`: asks the running programs of ours that hold a server to connect to it anew.
+//! `swb reconnect`: asks other running `swb` processes to reconnect to a server.
 
 use clap::Args;
 use serde_json::json;
@@ -26,28 +26,24 @@ pub fn run(arguments: &ReconnectArgs, invocation: &Invocation) -> Result<Command
     let name = &arguments.name;
     let server = servers::startable_server(invocation, &configuration, name)?;
     login::forget_auth_required(invocation, server);
-    let answers =
+    let responses =
         control::reconnect(&invocation.env.paths.control_sockets(), name).map_err(|error| {
-            Failure::new(Exit::Failure, "running programs cannot be spoken to").caused_by(error)
+            Failure::new(Exit::Failure, "other swb processes cannot be reached").caused_by(error)
         })?;
-    let count =
-        |wanted: ReconnectOutcome| answers.iter().filter(|answer| **answer == wanted).count();
+    let count = |outcome: ReconnectOutcome| {
+        responses.iter().filter(|response| **response == outcome).count()
+    };
     let reconnected = count(ReconnectOutcome::Reconnecting);
     if invocation.wants_json() {
         return Ok(json_output(&json!({
-            "name": name, "asked": answers.len(), "reconnecting": reconnected,
+            "name": name, "asked": responses.len(), "reconnecting": reconnected,
         })));
     }
     let name = printable(name);
     match reconnected {
-        0 => Err(Failure::new(
-            Exit::NotReady,
-            &format!("nothing that runs holds `{name}`, so there is nothing to reconnect"),
-        )
-        .hint(&format!("`swb ping {name}` connects to it once"))),
-        1 => Ok(CommandOutput::text(format!("`{name}` is being connected to anew.\n"))),
-        more => Ok(CommandOutput::text(format!(
-            "`{name}` is being connected to anew, in {more} programs.\n"
-        ))),
+        0 => Err(Failure::new(Exit::NotReady, &format!("no running swb process uses `{name}`"))
+            .hint(&format!("`swb ping {name}` connects to it once"))),
+        1 => Ok(CommandOutput::text(format!("`{name}` is reconnecting.\n"))),
+        more => Ok(CommandOutput::text(format!("`{name}` is reconnecting in {more} processes.\n"))),
     }
 }

@@ -1,4 +1,4 @@
-//! `swb reject`: a person's no to a project's server.
+//! `swb reject`: rejects servers of this project.
 
 use clap::Args;
 
@@ -10,10 +10,10 @@ use crate::outcome::{CommandOutput, Failure};
 /// Arguments of `swb reject`.
 #[derive(Debug, Args)]
 pub struct RejectArgs {
-    /// Servers of this project
+    /// The servers to reject
     #[arg(required_unless_present = "all")]
     pub names: Vec<String>,
-    /// Every server that waits for approval in this project
+    /// Reject every pending server of this project
     #[arg(long, conflicts_with = "names")]
     pub all: bool,
 }

@@ -1,4 +1,4 @@
-//! `swb remove`: takes a server out of the file that defines it.
+//! `swb remove`: removes a server from the file that defines it.
 
 use std::path::PathBuf;
 
@@ -22,7 +22,7 @@ use crate::output::json::json_output;
 pub struct RemoveArgs {
     /// The server's name
     pub name: String,
-    /// The scope to remove it from, where several define it
+    /// The scope to remove it from, if several define it
     #[arg(long, short, value_enum)]
     pub scope: Option<WritableScope>,
 }
@@ -35,8 +35,8 @@ pub fn run(arguments: &RemoveArgs, invocation: &Invocation) -> Result<CommandOut
     let mut removable: Vec<(WritableScope, PathBuf)> = Vec::new();
     let by_scope = definitions.iter().filter_map(|server| invocation.editable_file(server));
     for (scope, file) in by_scope {
-        let wanted = arguments.scope.is_none_or(|wanted| wanted == scope);
-        if wanted && !removable.iter().any(|(known, _)| *known == scope) {
+        let is_selected = arguments.scope.is_none_or(|it| it == scope);
+        if is_selected && !removable.iter().any(|(known, _)| *known == scope) {
             removable.push((scope, file));
         }
     }
@@ -59,7 +59,7 @@ pub fn run(arguments: &RemoveArgs, invocation: &Invocation) -> Result<CommandOut
     let done = CommandOutput::text(text);
     Ok(match left.effective.winner(&arguments.name) {
         Some(other) => done.note(format!(
-            "note: `{name}` of the {} scope ({}) counts now\n",
+            "note: `{name}` of the {} scope ({}) is used now\n",
             other.scope(),
             invocation.display_origin(&other.origin)
         )),
@@ -86,9 +86,9 @@ fn not_removable(
     let place = invocation.display_origin(&server.origin);
     let why = match server.scope() {
         Scope::Enterprise => "your administrator provides it",
-        Scope::Dynamic => "it was given with --mcp-config",
+        Scope::Dynamic => "it comes from --mcp-config",
         Scope::Connectors => "it belongs to your account",
-        Scope::Plugin => "a plugin brings it; `swb disable` switches it off",
+        Scope::Plugin => "a plugin provides it; `swb disable` disables it",
         Scope::Project => "it is defined above this project; remove it there",
         Scope::Local | Scope::User => "its file has changed just now",
     };
@@ -107,8 +107,7 @@ fn ambiguous(
         let scope = scope.scope();
         detail.push_str(&format!("  swb remove {name} --scope {scope:<8} # {file}\n"));
     }
-    let message =
-        format!("`{name}` is defined in {} scopes; say which one to remove", scopes.len());
+    let message = format!("`{name}` is defined in {} scopes; choose one", scopes.len());
     Failure::new(Exit::Conflict, &message).detail(printable_lines(&detail))
 }
 

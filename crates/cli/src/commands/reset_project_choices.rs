@@ -1,4 +1,4 @@
-//! `swb reset-project-choices`: forgets what was approved and rejected for this project's servers.
+//! `swb reset-project-choices`: forgets the approvals and rejections of this project's servers.
 
 use std::path::PathBuf;
 

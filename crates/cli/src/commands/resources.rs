@@ -1,4 +1,4 @@
-//! `swb resources`: what can be read from servers.
+//! `swb resources`: lists the resources and resource templates of servers.
 
 use clap::Args;
 
@@ -12,7 +12,7 @@ use crate::runtime::servers::ConnectedServers;
 /// Arguments of `swb resources`.
 #[derive(Debug, Args)]
 pub struct ResourcesArgs {
-    /// Only those of these servers
+    /// Only resources of these servers
     pub servers: Vec<String>,
 }
 

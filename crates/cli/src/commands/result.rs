@@ -1,4 +1,4 @@
-//! `swb result`: reads a result that was too long to be shown, page by page.
+//! `swb result`: prints a stored result that was too long to be shown.
 
 use std::num::NonZeroU64;
 
@@ -16,20 +16,20 @@ use crate::output::json::json_output;
 /// Arguments of `swb result`.
 #[derive(Debug, Args)]
 pub struct ResultArgs {
-    /// What the note under the result calls it
+    /// The id, from the note under the truncated result
     pub id: String,
-    /// Which lines, as FIRST-LAST
+    /// The lines to print
     #[arg(long, value_name = "FIRST-LAST", default_value = "1-200", value_parser = parse_lines)]
     pub lines: LineRange,
 }
 
 fn parse_lines(text: &str) -> Result<LineRange, String> {
-    let wanted = || "two line numbers are wanted, as in 1-200".to_owned();
-    let (first, last) = text.split_once('-').ok_or_else(wanted)?;
-    let number = |text: &str| text.parse::<NonZeroU64>().map_err(|_| wanted());
+    let invalid = || "expected two line numbers, for example 1-200".to_owned();
+    let (first, last) = text.split_once('-').ok_or_else(invalid)?;
+    let number = |text: &str| text.parse::<NonZeroU64>().map_err(|_| invalid());
     let (first, last) = (number(first)?, number(last)?);
     if last < first {
-        return Err(wanted());
+        return Err(invalid());
     }
     Ok(LineRange { first, last })
 }
@@ -37,7 +37,7 @@ fn parse_lines(text: &str) -> Result<LineRange, String> {
 /// Runs the command.
 pub fn run(arguments: &ResultArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
     let id = ResultId::parse(&arguments.id).map_err(|error| {
-        Failure::new(Exit::Usage, &format!("`{}` is no result's name", arguments.id))
+        Failure::new(Exit::Usage, &format!("`{}` is not a result id", arguments.id))
             .caused_by(error)
     })?;
     let spill = SpillStore::in_data_folder(&invocation.env.paths.data);

@@ -1,4 +1,4 @@
-//! `swb search`: finds tools by what they are called and what they do.
+//! `swb search`: finds tools by name and description.
 
 use clap::Args;
 use serde_json::{Value as Json, json};
@@ -14,10 +14,10 @@ use crate::runtime::servers::ConnectedServers;
 /// Arguments of `swb search`.
 #[derive(Debug, Args)]
 pub struct SearchArgs {
-    /// Words to look for
+    /// The words to search for
     #[arg(required = true)]
     pub words: Vec<String>,
-    /// Show at most so many
+    /// The most results
     #[arg(long, short = 'n', default_value_t = 10)]
     pub count: usize,
 }

@@ -1,4 +1,4 @@
-//! `swb status`: connects to every server, and says how each is doing.
+//! `swb status`: connects to servers and prints the state of each connection.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::{Value as Json, json};
+use switchboard::catalogue::fetch::ListKind;
 use switchboard::config::display::printable;
 use switchboard::config::merge::ResolvedServer;
 use switchboard::connection::state::RetryPolicy;
@@ -34,20 +35,20 @@ use crate::runtime::servers;
 pub struct StatusArgs {
     /// Only these servers
     pub names: Vec<String>,
-    /// Stay, follow changes of configuration, and show every change
+    /// Keep running, follow configuration changes and show every change
     #[arg(long, short)]
     pub watch: bool,
-    /// Fail unless this server is connected; may be repeated. Others are not waited for
+    /// Fail unless this server is connected; may be repeated. Does not wait for the others
     #[arg(long, value_name = "NAME")]
     pub require: Vec<String>,
-    /// Stop waiting after so many seconds; what is not connected by then is shown as pending
+    /// Stop waiting after this many seconds; servers that are not connected by then are shown as connecting
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     pub ready_timeout: Option<Duration>,
 }
 
 fn parse_seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "a number of seconds is wanted".to_owned())?;
-    Duration::try_from_secs_f64(seconds).map_err(|_| "a number of seconds is wanted".to_owned())
+    let seconds: f64 = text.parse().map_err(|_| "expected a number of seconds".to_owned())?;
+    Duration::try_from_secs_f64(seconds).map_err(|_| "expected a number of seconds".to_owned())
 }
 
 /// Runs the command.
@@ -79,7 +80,7 @@ pub fn run(arguments: &StatusArgs, invocation: &Invocation) -> Result<CommandOut
     }
 }
 
-/// Those that were named, and those that are required.
+/// The named and the required servers; empty for all.
 fn all_names(arguments: &StatusArgs) -> Vec<String> {
     match arguments.names.is_empty() {
         true => Vec::new(),
@@ -87,7 +88,7 @@ fn all_names(arguments: &StatusArgs) -> Vec<String> {
     }
 }
 
-/// The first required server that is not connected, and how the process ends for it.
+/// The first required server that is not connected, and the exit code.
 fn first_not_connected(snapshot: &Snapshot, required: &[String]) -> Option<(String, Exit)> {
     required.iter().find_map(|name| {
         let exit = snapshot
@@ -110,7 +111,7 @@ fn show(
     }
     if servers.is_empty() {
         return CommandOutput::text(
-            "No MCP servers to connect to: swb list says where was looked.\n",
+            "No MCP servers to connect to: `swb list` shows which files were read.\n",
         );
     }
     let mut done =
@@ -139,7 +140,7 @@ fn server_json(invocation: &Invocation, server: &ResolvedServer, snapshot: &Snap
     }
 }
 
-/// Stays: follows the configuration, answers `swb reconnect`, and shows what changes.
+/// Keeps running: follows the configuration, serves `swb reconnect`, and prints changes.
 fn watch(
     arguments: &StatusArgs,
     invocation: &Invocation,
@@ -149,10 +150,10 @@ fn watch(
         let cannot = |error| {
             Failure::new(Exit::Failure, "the configuration cannot be watched").caused_by(error)
         };
-        let mut follower =
+        let mut watcher =
             ConfigWatcher::start(invocation.load_options(), &configuration).map_err(cannot)?;
-        let subjects = control::ControlTargets { host: host.clone(), approvals: None };
-        let control = control::serve(subjects, &invocation.env.paths.control_sockets());
+        let targets = control::ControlTargets { host: host.clone(), approvals: None };
+        let control = control::serve(targets, &invocation.env.paths.control_sockets());
         let mut screen = WatchDisplay { invocation, drawn_lines: 0, last_lines: BTreeMap::new() };
         let mut configuration = configuration;
         servers::apply_configuration(host, &configuration, &all_names(arguments)).await;
@@ -164,7 +165,7 @@ fn watch(
             }
             tokio::select! {
                 changed = changes.changed() => if changed.is_err() { break },
-                next = follower.next() => if let Some(next) = next {
+                next = watcher.next() => if let Some(next) = next {
                     configuration = next;
                     servers::apply_configuration(host, &configuration, &all_names(arguments)).await;
                 },
@@ -174,14 +175,14 @@ fn watch(
         Ok(())
     });
     match watched {
-        // Somebody has seen enough: that is how a watch ends.
+        // An interrupt is the normal end of a watch.
         Err(failure) if failure.exit == Exit::Interrupted => Ok(CommandOutput::default()),
         Ok(()) => Ok(CommandOutput::default()),
         Err(failure) => Err(failure),
     }
 }
 
-/// What was shown so far.
+/// What is on the screen.
 struct WatchDisplay<'s> {
     invocation: &'s Invocation,
     drawn_lines: usize,
@@ -220,7 +221,7 @@ impl WatchDisplay<'_> {
         reader
     }
 
-    /// One line for every server that changed.
+    /// Prints one line for each server that changed.
     fn lines(&mut self, snapshot: &Snapshot) -> StdoutState {
         let mut now = BTreeMap::new();
         let mut text = String::new();
@@ -248,13 +249,10 @@ impl WatchDisplay<'_> {
 
 fn change_line(view: &ServerView) -> String {
     let name = printable(&view.name);
-    let state = view.status.id();
+    let state = connection_text::status_text(&view.status);
     match (&view.status, view.status.cause()) {
-        (Status::Pending { attempt, max_attempts: most, .. }, None) => {
-            format!("{name}  {state} ({attempt}/{most})\n")
-        }
         (Status::Connected, _) => {
-            let tools = view.catalogue.items(switchboard::catalogue::fetch::ListKind::Tools).len();
+            let tools = view.catalogue.items(ListKind::Tools).len();
             format!("{name}  {state}, {}\n", pluralize(tools, "tool", "tools"))
         }
         (_, Some(cause)) => format!("{name}  {state}: {}\n", printable(&cause.to_string())),

@@ -1,4 +1,4 @@
-//! `swb subscribe`: stays, and says whenever a resource of a server changes.
+//! `swb subscribe`: prints changes of resources as they happen.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -32,9 +32,9 @@ use crate::runtime::host;
 use crate::runtime::servers;
 use crate::runtime::variables;
 
-/// How long a server may take to be read from.
+/// The timeout of a read.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
-/// How much news may wait to be shown. What finds no room is told together, later.
+/// How many events are queued. Later events of a resource are merged.
 const QUEUE_SIZE: usize = 16;
 
 /// Arguments of `swb subscribe`.
@@ -42,16 +42,16 @@ const QUEUE_SIZE: usize = 16;
 pub struct SubscribeArgs {
     /// The server's name
     pub server: String,
-    /// The resources
+    /// The URIs of the resources
     #[arg(required = true, value_name = "URI")]
     pub uris: Vec<String>,
-    /// End after the first change
+    /// Exit after the first change
     #[arg(long, conflicts_with = "count")]
     pub once: bool,
-    /// End after so many changes
+    /// Exit after this many changes
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
-    /// Also show what the resource holds, at each change
+    /// Also print the resource's content at each change
     #[arg(long)]
     pub read: bool,
 }
@@ -92,7 +92,7 @@ fn interrupted() -> CommandOutput {
     CommandOutput { exit: Some(Exit::Interrupted), ..CommandOutput::default() }
 }
 
-/// Comes back when the server cannot be had any more.
+/// Waits until the server's connection fails for good.
 async fn wait_until_lost(host: &Host, server: &str) -> Failure {
     let mut watch = host.watch();
     let is_lost = |status: &Status| matches!(status, Status::Failed(_) | Status::NeedsAuth(_));
@@ -102,32 +102,32 @@ async fn wait_until_lost(host: &Host, server: &str) -> Failure {
         .map(|snapshot| snapshot.servers.get(server).cloned());
     match snapshot {
         Ok(Some(view)) => connection_text::not_connected(&view),
-        Ok(None) | Err(_) => Failure::new(Exit::Connection, "the server is gone"),
+        Ok(None) | Err(_) => Failure::new(Exit::Connection, "the server is no longer connected"),
     }
 }
 
-/// The subscriptions, a task each.
+/// The subscriptions, one task each.
 struct Subscriptions {
     tasks: JoinSet<()>,
-    news: mpsc::Receiver<(Arc<str>, ResourceEvent)>,
+    events: mpsc::Receiver<(Arc<str>, ResourceEvent)>,
     stop: watch::Sender<()>,
 }
 
 impl Subscriptions {
     async fn subscribe(host: &Host, arguments: &SubscribeArgs) -> Result<Subscriptions, Failure> {
-        let (sender, news) = mpsc::channel(QUEUE_SIZE);
-        let (over, stopped) = watch::channel(());
+        let (sender, events) = mpsc::channel(QUEUE_SIZE);
+        let (stop, stopped) = watch::channel(());
         let mut tasks = JoinSet::new();
         for uri in &arguments.uris {
             let subscription = host.subscribe(&arguments.server, uri).await;
             let subscription = subscription.map_err(|error| subscribe_failure(&error))?;
             tasks.spawn(follow(subscription, sender.clone(), stopped.clone()));
         }
-        Ok(Subscriptions { tasks, news, stop: over })
+        Ok(Subscriptions { tasks, events, stop })
     }
 
     async fn end(mut self) {
-        drop((self.stop, self.news));
+        drop((self.stop, self.events));
         while self.tasks.join_next().await.is_some() {}
     }
 }
@@ -140,9 +140,9 @@ async fn follow(
     let uri: Arc<str> = subscription.uri().into();
     loop {
         tokio::select! {
-            news = subscription.next() => {
-                let Some(news) = news else { break };
-                if sender.send((uri.clone(), news)).await.is_err() {
+            event = subscription.next() => {
+                let Some(event) = event else { break };
+                if sender.send((uri.clone(), event)).await.is_err() {
                     break;
                 }
             }
@@ -162,7 +162,7 @@ fn subscribe_failure(error: &SubscribeError) -> Failure {
     }
 }
 
-/// What telling depends on.
+/// Prints events.
 struct ChangePrinter<'a> {
     invocation: &'a Invocation,
     arguments: &'a SubscribeArgs,
@@ -179,12 +179,12 @@ impl ChangePrinter<'_> {
             true => Some(1),
             false => self.arguments.count,
         };
-        while let Some((uri, news)) = watched.news.recv().await {
-            let text = match &news {
+        while let Some((uri, event)) = watched.events.recv().await {
+            let text = match &event {
                 ResourceEvent::Refused(why) => return Err(self.refusal_failure(&uri, why)),
                 ResourceEvent::Subscribed => self.print_event("subscribed", "subscribed to", &uri),
                 ResourceEvent::Resubscribed => {
-                    self.print_event("resubscribed", "connected and subscribed again to", &uri)
+                    self.print_event("resubscribed", "reconnected and resubscribed to", &uri)
                 }
                 ResourceEvent::Updated { uri: changed } => {
                     self.update_text(host, &uri, changed).await?
@@ -193,7 +193,7 @@ impl ChangePrinter<'_> {
             if report::print_stdout(&text) == StdoutState::Closed {
                 break;
             }
-            if matches!(news, ResourceEvent::Updated { .. }) && left.is_some() {
+            if matches!(event, ResourceEvent::Updated { .. }) && left.is_some() {
                 left = left.map(|count| count - 1);
                 if left == Some(0) {
                     break;
@@ -205,11 +205,11 @@ impl ChangePrinter<'_> {
 
     fn refusal_failure(&self, uri: &str, why: &str) -> Failure {
         let server = &self.arguments.server;
-        let message = format!("`{server}` does not tell of changes to `{uri}`");
+        let message = format!("`{server}` does not notify of changes to `{uri}`");
         Failure { causes: vec![printable(why)], ..Failure::new(Exit::Connection, &message) }
     }
 
-    /// What is no change: for people beside the output, for programs in it.
+    /// Prints an event that is not a change: to standard error, or as JSON to standard output.
     fn print_event(&self, event: &str, words: &str, uri: &str) -> String {
         if self.invocation.wants_json() {
             return json_line(&self.event_json(event, uri));
@@ -234,11 +234,11 @@ impl ChangePrinter<'_> {
         let mut text = format!("updated {}\n", printable(changed));
         if self.arguments.read {
             let params = json!({"uri": changed}).to_string();
-            let mut question = ServerRequest::idempotent("resources/read", READ_TIMEOUT);
-            question.params = Some(Payload::from_json(params.into()));
+            let mut request = ServerRequest::idempotent("resources/read", READ_TIMEOUT);
+            request.params = Some(Payload::from_json(params.into()));
             let server = &self.arguments.server;
             let answer = host
-                .request(server, question)
+                .request(server, request)
                 .await
                 .map_err(|it| tool_output::request_failure(&it))?;
             let spill = SpillStore::in_data_folder(&self.invocation.env.paths.data);

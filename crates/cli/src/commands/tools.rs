@@ -1,4 +1,4 @@
-//! `swb tools`: every tool of every server, under the name that a model would see.
+//! `swb tools`: lists the tools of servers under their exposed names.
 
 use clap::Args;
 use switchboard::pool::tool::Tool;
@@ -13,7 +13,7 @@ use crate::runtime::servers::ConnectedServers;
 /// Arguments of `swb tools`.
 #[derive(Debug, Args)]
 pub struct ToolsArgs {
-    /// Only those of these servers
+    /// Only tools of these servers
     pub servers: Vec<String>,
 }
 
@@ -22,7 +22,7 @@ pub fn run(arguments: &ToolsArgs, invocation: &Invocation) -> Result<CommandOutp
     let configuration = invocation.load()?;
     let ConnectedServers { pool, notes, .. } =
         servers::connect_once(invocation, &configuration, &arguments.servers)?;
-    // Whoever names servers does not mean our own tools.
+    // Built-in tools are listed only if no server is named.
     let is_meant = |tool: &&Tool| arguments.servers.is_empty() || !tool.is_built_in();
     let tools: Vec<&Tool> = pool.tools().iter().map(AsRef::as_ref).filter(is_meant).collect();
     let done = match invocation.wants_json() {

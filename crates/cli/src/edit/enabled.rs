@@ -1,4 +1,4 @@
-//! Switching servers on and off: in the entry where it is the person's own, else in the person's settings.
+//! Enables and disables servers: in the entry where the user owns it, otherwise in the user's settings.
 
 use std::path::PathBuf;
 
@@ -14,18 +14,18 @@ use crate::invocation::scope::WritableScope;
 use crate::outcome::{CommandOutput, Failure};
 use crate::output::json::json_output;
 
-/// On or off.
+/// Which way a server is switched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Toggle {
-    /// It may start.
+    /// The server may start.
     Enable,
-    /// It may not.
+    /// The server may not start.
     Disable,
 }
 
 const DISABLED_SERVERS_KEY: &str = "disabledMcpServers";
 
-/// Switches a server. `scope` says where to write it down, for those who want a particular place.
+/// Enables or disables a server. `scope` says which settings file to write, where the user chose one.
 pub fn set_enabled(
     invocation: &Invocation,
     name: &str,
@@ -59,15 +59,15 @@ struct PlannedEdit {
     edit: Edit,
 }
 
-/// A person's own entry is changed itself; of everybody else's entries only this person's view is.
+/// Disables a server: in its entry where the user owns it, otherwise in the user's `disabledMcpServers`.
 fn disable_edit(
     invocation: &Invocation,
     server: &ResolvedServer,
-    wanted: Option<WritableScope>,
+    requested: Option<WritableScope>,
 ) -> PlannedEdit {
     let name = server.name.clone();
-    let own = invocation.editable_file(server).filter(|(own, _)| match wanted {
-        Some(wanted) => *own == wanted,
+    let own = invocation.editable_file(server).filter(|(own, _)| match requested {
+        Some(scope) => *own == scope,
         None => *own != WritableScope::Project,
     });
     match own {
@@ -76,7 +76,7 @@ fn disable_edit(
             PlannedEdit { scope, file, edit }
         }
         None => {
-            let scope = wanted.filter(|it| *it != WritableScope::Project);
+            let scope = requested.filter(|it| *it != WritableScope::Project);
             let scope = scope.unwrap_or(WritableScope::Local);
             let edit = Edit::AddToList { key: DISABLED_SERVERS_KEY.to_owned(), text: name };
             PlannedEdit { scope, file: invocation.scope_file(scope), edit }
@@ -84,7 +84,7 @@ fn disable_edit(
     }
 }
 
-/// Takes back every switch that holds the server down.
+/// Every edit that is needed to enable a server.
 fn enable_edits(
     invocation: &Invocation,
     configuration: &Configuration,
@@ -127,14 +127,14 @@ fn toggle_output(
     let name = printable(name);
     let place = paths.join(" and ");
     CommandOutput::text(match (toggle, paths.is_empty(), is_off) {
-        (Toggle::Disable, _, _) => format!("`{name}` is switched off in {place}\n"),
-        (Toggle::Enable, true, false) => format!("`{name}` is not switched off\n"),
+        (Toggle::Disable, _, _) => format!("`{name}` is disabled in {place}\n"),
+        (Toggle::Enable, true, false) => format!("`{name}` is not disabled\n"),
         (Toggle::Enable, false, false) => {
             let state = state.map(crate::output::server_text::state_text).unwrap_or_default();
-            format!("`{name}` is switched on again in {place}: {state}\n")
+            format!("`{name}` is enabled again in {place}: {state}\n")
         }
         (Toggle::Enable, _, true) => {
-            format!("`{name}` is still switched off where it is defined\n")
+            format!("`{name}` is still disabled where it is defined\n")
         }
     })
 }

@@ -12,7 +12,7 @@ use crate::invocation::Invocation;
 use crate::invocation::scope::WritableScope;
 use crate::outcome::Failure;
 
-/// Applies changes to a file of the scope.
+/// Applies edits to a file of the scope.
 pub fn edit_file(
     invocation: &Invocation,
     scope: WritableScope,
@@ -28,7 +28,7 @@ pub fn edit_file(
     Ok(atomic_file::change(file, file_privacy(scope), |text| edit::apply(text, &all))?)
 }
 
-/// A link in somebody's tree must not make us write elsewhere.
+/// Fails where the file is a symbolic link that leads out of the project.
 pub fn expect_inside(
     invocation: &Invocation,
     scope: WritableScope,
@@ -43,12 +43,14 @@ pub fn expect_inside(
     if is_inside {
         return Ok(());
     }
-    let message =
-        format!("{} is a link that leads out of the project", invocation.display_path(file));
-    Err(Failure::new(Exit::Configuration, &message).hint("change the file that it leads to"))
+    let message = format!(
+        "{} is a symbolic link that leads out of the project",
+        invocation.display_path(file)
+    );
+    Err(Failure::new(Exit::Configuration, &message).hint("change the target file"))
 }
 
-/// Local settings say which project they belong to, since their folder's name does not.
+/// Edits that a new file needs. Local settings name their project, because their folder's name does not.
 pub fn edits_for_new_file(invocation: &Invocation, scope: WritableScope) -> Vec<Edit> {
     match scope {
         WritableScope::User | WritableScope::Project => Vec::new(),
@@ -68,12 +70,12 @@ pub fn file_privacy(scope: WritableScope) -> Privacy {
     }
 }
 
-/// Where something was written, for people.
+/// Describes the file that was written.
 pub fn scope_location(invocation: &Invocation, scope: WritableScope, file: &Path) -> String {
     let what = match scope {
         WritableScope::Local => "you, in this project",
         WritableScope::User => "you, in every project",
-        WritableScope::Project => "everybody in this project",
+        WritableScope::Project => "everyone in this project",
     };
     format!("the {} scope ({what}): {}", scope.scope(), invocation.display_path(file))
 }

@@ -15,18 +15,19 @@ use crate::output::entry_text;
 use crate::output::json::json_output;
 use crate::output::server_text;
 
-const NOTHING_PENDING: &str = "No server of this project waits for approval.\n";
+const NOTHING_PENDING: &str = "No server of this project is pending approval.\n";
 
-/// Which servers of this project are meant.
+/// Selects servers of this project.
 #[derive(Debug, Clone, Copy)]
 pub enum ProjectServers<'a> {
-    /// Those of these names.
+    /// The servers with these names.
     Named(&'a [String]),
     /// Every server that waits for approval.
     AllPending,
 }
 
-/// Approves servers of this project, exactly as they are defined now. With `hash`, only where the definition has it.
+/// Approves servers of this project, exactly as they are defined now. With `hash`, fails where the definition has
+/// another one.
 pub fn approve(
     invocation: &Invocation,
     selection: ProjectServers<'_>,
@@ -50,7 +51,7 @@ pub fn approve(
         if let Some(hash) = hash
             && !hash_matches(hash, fingerprint.as_str())
         {
-            let message = format!("`{}` is not what you looked at", server.name);
+            let message = format!("`{}` has changed since you looked at it", server.name);
             return Err(Failure::new(Exit::Conflict, &message)
                 .hint(&format!("its hash is {fingerprint}; look again: swb get {}", server.name)));
         }
@@ -104,23 +105,23 @@ pub fn reject(
     Ok(CommandOutput::text(servers.iter().map(line).collect::<String>()))
 }
 
-fn hash_matches(wanted: &str, hash: &str) -> bool {
+fn hash_matches(prefix: &str, hash: &str) -> bool {
     let digits = hash.trim_start_matches("sha256:");
-    let wanted = wanted.trim_start_matches("sha256:");
-    wanted.len() >= 8 && digits.starts_with(wanted)
+    let prefix = prefix.trim_start_matches("sha256:");
+    prefix.len() >= 8 && digits.starts_with(prefix)
 }
 
-/// Everything that was approved, so that nothing is approved unseen.
+/// Shows everything that was approved.
 fn approved_text(server: &ResolvedServer, invocation: &Invocation) -> String {
     let name = printable(&server.name);
     let place = invocation.display_origin(&server.origin);
     let entry = server.entry.as_ref().map(entry_text::entry_text).unwrap_or_default();
     let trust = match server.entry.as_ref().is_some_and(|entry| entry.common.trust) {
-        true => "  It asked for trust, so its tools run without asking you.\n",
+        true => "  It is trusted, so its tools run without asking.\n",
         false => "",
     };
     format!(
-        "Approved `{name}` ({place}):\n{entry}{trust}  If its definition changes, it waits for you again.\n"
+        "Approved `{name}` ({place}):\n{entry}{trust}  If its definition changes, it needs approval again.\n"
     )
 }
 
@@ -129,7 +130,7 @@ fn pending_servers(configuration: &Configuration) -> Vec<&ResolvedServer> {
     servers.filter(|server| matches!(server.state, ServerState::Pending(_))).collect()
 }
 
-/// The project's servers of these names, in a state in which a person's word counts.
+/// The project's servers with these names. Fails where one cannot run whatever the user decides.
 fn project_servers<'c>(
     names: &[String],
     configuration: &'c Configuration,
@@ -143,7 +144,7 @@ fn project_servers<'c>(
                 && !matches!(server.state, ServerState::Shadowed { .. })
         });
         let Some(server) = of_project else {
-            let message = format!("`{name}` is no server of this project");
+            let message = format!("`{name}` is not a server of this project");
             let hint = format!("servers of the {} scope need no approval", definitions[0].scope());
             return Err(Failure::new(Exit::NotFound, &message).hint(&hint));
         };
@@ -151,7 +152,7 @@ fn project_servers<'c>(
             ServerState::Invalid | ServerState::Refused(_) | ServerState::Excluded(_) => {
                 let state = server_text::state_text(&server.state);
                 let failure =
-                    Failure::new(Exit::NotReady, &format!("`{name}` cannot run anyway: {state}"));
+                    Failure::new(Exit::NotReady, &format!("`{name}` cannot run: {state}"));
                 return Err(match server_text::state_reason(&invocation.env, server) {
                     Some(reason) => failure.hint(&reason),
                     None => failure,
@@ -168,7 +169,7 @@ fn project_servers<'c>(
     Ok(found)
 }
 
-/// Every definition of these names in the project, whatever its state.
+/// Every definition of these names in the project, in any state.
 fn every_project_definition<'c>(
     names: &[String],
     configuration: &'c Configuration,
@@ -181,9 +182,9 @@ fn every_project_definition<'c>(
         let before = servers.len();
         servers.extend(of_project);
         if servers.len() == before {
-            let message = format!("`{name}` is no server of this project");
+            let message = format!("`{name}` is not a server of this project");
             return Err(Failure::new(Exit::NotFound, &message)
-                .hint(&format!("swb disable {name} switches any server off")));
+                .hint(&format!("swb disable {name} disables any server")));
         }
     }
     Ok(servers)

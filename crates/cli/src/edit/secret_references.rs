@@ -1,4 +1,4 @@
-//! Replaces secrets in a new entry by references to the environment variables that hold them.
+//! Replaces secrets in a new entry with references to the environment variables that hold them.
 
 use serde_json::{Map, Value as Json};
 use switchboard::config::display;
@@ -7,7 +7,8 @@ use switchboard::config::template::Template;
 
 use crate::invocation::Invocation;
 
-/// A secret that a shell put into an argument is written as the variable it came from. Says which were.
+/// Replaces every value that a shell expanded from a secret variable with a reference to it. Returns the variables'
+/// names.
 pub fn replace_secrets(invocation: &Invocation, entry: &mut Map<String, Json>) -> Vec<String> {
     let mut secrets: Vec<SecretVariable<'_>> = invocation
         .env
@@ -15,7 +16,7 @@ pub fn replace_secrets(invocation: &Invocation, entry: &mut Map<String, Json>) -
         .iter()
         .filter_map(|(name, value)| secret_variable(name, value))
         .collect();
-    // The longest first: one value may be the beginning of another.
+    // The longest first: one value may be a prefix of another.
     secrets.sort_by_key(|secret| (std::cmp::Reverse(secret.value.len()), secret.name));
     let mut found = Vec::new();
     for (key, value) in entry.iter_mut() {
@@ -33,11 +34,11 @@ pub fn replace_secrets(invocation: &Invocation, entry: &mut Map<String, Json>) -
 struct SecretVariable<'v> {
     name: &'v str,
     value: &'v str,
-    /// Looks like nothing but a secret, so that it can be replaced wherever it stands.
+    /// Can only be a secret, so it is replaced anywhere in a text.
     is_distinct: bool,
 }
 
-/// Is what a variable holds a secret, by its name or by its looks?
+/// The variable, if its name or its value shows that it holds a secret.
 fn secret_variable<'v>(name: &'v str, value: &'v str) -> Option<SecretVariable<'v>> {
     const MIN_SECRET_LENGTH: usize = 4;
     let can_be_named = Template::parse(&format!("${{{name}}}")).as_literal().is_none();
@@ -67,7 +68,7 @@ fn replace_secrets_in(
             for secret in secrets {
                 let replaced = match secret.is_distinct {
                     true => replace_with_reference(text, secret.value, secret.name),
-                    // An ordinary word is a secret only where nothing but a secret belongs.
+                    // An ordinary word is replaced only where a secret is expected.
                     false if is_secret_name(key) && text == secret.value => {
                         Some(format!("${{{}}}", secret.name))
                     }
@@ -93,7 +94,7 @@ fn replace_secrets_in(
     }
 }
 
-/// The text with a secret replaced wherever it stands as a word of its own; none where it does not.
+/// Replaces a secret where it is a whole word; `None` where the text does not contain it.
 fn replace_with_reference(text: &str, secret: &str, name: &str) -> Option<String> {
     let is_part = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '$' | '{');
     let mut replaced = String::new();

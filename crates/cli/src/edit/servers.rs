@@ -1,4 +1,4 @@
-//! Putting a server into a file, the same for `add`, `add-json` and `import`: check, ask the policy, write, say so.
+//! Adds servers to a settings file, for `add`, `add-json` and `import`: validates, checks the policy, writes.
 
 use std::path::Path;
 
@@ -24,7 +24,7 @@ use crate::outcome::Failure;
 use crate::output::report;
 use crate::output::server_text;
 
-/// A server to be written. It does not print: secrets may be in it.
+/// A server to write. It has no `Debug`, because its entry may hold secrets.
 #[derive(Clone)]
 pub struct NewServer {
     /// Its name.
@@ -33,16 +33,16 @@ pub struct NewServer {
     pub entry: Map<String, Json>,
 }
 
-/// What to do about a server of the same name in the same file.
+/// What to do if the file already has a server of that name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IfExists {
-    /// Leave it and fail.
+    /// Fail.
     Fail,
-    /// Put the new one in its place.
+    /// Replace it.
     Overwrite,
 }
 
-/// Checks a name that a person wants to use.
+/// Checks that a name can be used.
 pub fn check_name(name: &str) -> Result<(), Failure> {
     ServerName::parse(name, ReservedNames::Refused).map(|_| ()).map_err(|fault| {
         let failure = Failure::new(Exit::Usage, &format!("`{name}` cannot be a server's name"))
@@ -54,7 +54,7 @@ pub fn check_name(name: &str) -> Result<(), Failure> {
     })
 }
 
-/// Checks an entry as if it stood in a file of the scope, and asks the policy. The judged server comes back.
+/// Checks an entry as if it were in a file of the scope, and checks the policy. Returns the resolved server.
 pub fn check_entry(
     invocation: &Invocation,
     configuration: &Configuration,
@@ -79,7 +79,7 @@ pub fn check_entry(
     let errors: Vec<_> =
         resolved.problems.iter().filter(|it| it.severity() == Severity::Error).collect();
     if !errors.is_empty() {
-        let message = format!("`{}` cannot be added as it is", server.name);
+        let message = format!("`{}` cannot be added: its entry is invalid", server.name);
         let detail = report::problems(&invocation.env, errors.into_iter());
         return Err(Failure::new(Exit::Configuration, &message).detail(detail));
     }
@@ -91,7 +91,7 @@ pub fn check_entry(
     Ok(resolved)
 }
 
-/// Fails where the scope's file already has a server of that name.
+/// Fails if the scope's file already has a server of that name.
 pub fn expect_new(
     invocation: &Invocation,
     configuration: &Configuration,
@@ -125,7 +125,7 @@ pub fn definition_in<'c>(
         .find(|server| server.name == name && server.origin.source.path() == Some(file))
 }
 
-/// Writes servers to the scope's file in one go. That a name is new is checked again under the file's lock.
+/// Writes servers to the scope's file in one change. Checks again under the file's lock that the names are new.
 pub fn write_servers(
     invocation: &Invocation,
     scope: WritableScope,
@@ -155,7 +155,7 @@ pub fn write_servers(
     }
 }
 
-/// What a person should know after a server was written: what hides it, what it waits for, what it exposes.
+/// Notes for the user after a server was written: shadowing, pending approval, exposed secrets, warnings.
 pub fn added_notes(
     invocation: &Invocation,
     before: &Configuration,
@@ -168,22 +168,22 @@ pub fn added_notes(
     let shadowed = before.effective.winner(&server.name).filter(|it| it.scope() != scope.scope());
     match shadowed {
         Some(other) if other.scope() < scope.scope() => text.push_str(&format!(
-            "note: `{name}` of the {} scope ({}) wins over it\n",
+            "note: `{name}` of the {} scope ({}) overrides it\n",
             other.scope(),
             invocation.display_origin(&other.origin)
         )),
         Some(other) => text.push_str(&format!(
-            "note: it wins over `{name}` of the {} scope ({})\n",
+            "note: it overrides `{name}` of the {} scope ({})\n",
             other.scope(),
             invocation.display_origin(&other.origin)
         )),
         None => {}
     }
     if scope.scope() == Scope::Project {
-        text.push_str(&format!("note: it starts once you approved it: swb approve {name}\n"));
+        text.push_str(&format!("note: it starts after you approve it: swb approve {name}\n"));
         if holds_literal_secret(&server.entry) {
             text.push_str(
-                "warning: everybody with access to the project can read the values in it; \
+                "warning: everyone with access to the project can read the values in it; \
                  write ${NAME} instead and set NAME in your environment\n",
             );
         }
@@ -198,7 +198,7 @@ pub fn added_notes(
     text
 }
 
-/// Is there a value with a telling name that is written out?
+/// Does the entry hold a secret as plain text?
 pub fn holds_literal_secret(entry: &Map<String, Json>) -> bool {
     ["env", "headers", "oauth"].iter().filter_map(|key| entry.get(*key)?.as_object()).any(|pairs| {
         pairs.iter().any(|(key, value)| {

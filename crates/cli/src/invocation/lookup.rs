@@ -8,7 +8,7 @@ use crate::exit::Exit;
 use crate::invocation::{Invocation, demo_server};
 use crate::outcome::Failure;
 
-/// What an administrator's exclusive control is called, word for word, wherever it stops something.
+/// The message wherever an administrator's exclusive control blocks something.
 pub const ENTERPRISE_LOCK: &str =
     "enterprise MCP configuration is active and has exclusive control over MCP servers";
 
@@ -26,25 +26,25 @@ impl Invocation {
         }
     }
 
-    /// The failure of a name that nothing is configured under.
+    /// The failure for a name that is not configured.
     pub fn not_found(&self, configuration: &Configuration, name: &str) -> Failure {
         let names = configuration.effective.servers.iter().map(|server| server.name.as_str());
         let failure = Failure::new(Exit::NotFound, &format!("there is no server `{name}`"));
         match switchboard::config::file::entry_decoder::nearest(name, names) {
             Some(nearest) => failure.hint(&format!("did you mean `{nearest}`?")),
             None if name == demo_server::NAME => {
-                failure.hint("it is there only while nothing is configured")
+                failure.hint("it exists only while no server is configured")
             }
             None if configuration.effective.servers.is_empty()
                 || demo_server::only_server(configuration).is_some() =>
             {
-                failure.hint("nothing is configured yet; `swb add` adds a server")
+                failure.hint("no servers are configured yet; `swb add` adds a server")
             }
             None => failure.hint("`swb list --all` shows what is configured"),
         }
     }
 
-    /// Every definition of a name, the winner first.
+    /// Every definition of a name, the selected one first.
     pub fn definitions<'c>(
         &self,
         configuration: &'c Configuration,
@@ -64,7 +64,7 @@ impl Invocation {
     }
 }
 
-/// A server's name as exposed names and rules write it.
+/// A server's name as it appears in exposed tool names and rules.
 pub fn exposed_server_name(server: &ResolvedServer) -> String {
     naming::prefix(&server.name, NameOrigin::of(server.scope()))
 }

@@ -1,21 +1,21 @@
-//! The options that every command has, and the parser of the `--mode` that several have.
+//! The options that every command has, and the parser of `--mode`, which several have.
 
 use clap::{Args, ValueEnum};
 use switchboard::config::permission::PermissionMode;
 
-/// Flags of every command.
+/// Options of every command.
 #[derive(Debug, Clone, Default, Args)]
 pub struct GlobalOptions {
-    /// More servers, from a file or from JSON given here; may be repeated, the last one wins
+    /// Add servers from a file or from inline JSON; may be repeated, the last one wins
     #[arg(long, global = true, value_name = "FILE|JSON", help_heading = "Global options")]
     pub mcp_config: Vec<String>,
-    /// Only the servers of --mcp-config
+    /// Use only the servers of --mcp-config
     #[arg(long, global = true, help_heading = "Global options")]
     pub strict_mcp_config: bool,
-    /// Answer in JSON, for programs
+    /// Print JSON for programs
     #[arg(long, global = true, help_heading = "Global options")]
     pub json: bool,
-    /// Answers to what servers ask, from a JSON file, before you are asked
+    /// Answer elicitations from a JSON file before asking you
     #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
     pub answers: Option<String>,
     /// When to use colours
@@ -26,7 +26,7 @@ pub struct GlobalOptions {
 /// When to use colours.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum ColorMode {
-    /// On a terminal.
+    /// If standard output is a terminal.
     #[default]
     Auto,
     /// Always.
@@ -35,7 +35,7 @@ pub enum ColorMode {
     Never,
 }
 
-/// Reads a mode's word.
+/// Parses a permission mode.
 pub fn parse_mode(text: &str) -> Result<PermissionMode, String> {
     PermissionMode::parse(text).ok_or_else(|| {
         let words: Vec<&str> = PermissionMode::ALL.iter().map(|mode| mode.id()).collect();

@@ -8,19 +8,19 @@ use switchboard::sources::paths::{PROJECT_FILE, project_root};
 
 use crate::invocation::Invocation;
 
-/// A scope that people write to with commands.
+/// A scope that commands can write to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum WritableScope {
-    /// You, in this project; kept outside its tree.
+    /// You, in this project; stored outside the project's folder.
     Local,
     /// You, in every project.
     User,
-    /// Everybody in this project: `.mcp.json`.
+    /// Everyone in this project: `.mcp.json`.
     Project,
 }
 
 impl WritableScope {
-    /// The same among all scopes.
+    /// The scope.
     pub fn scope(self) -> Scope {
         match self {
             WritableScope::Local => Scope::Local,
@@ -29,7 +29,7 @@ impl WritableScope {
         }
     }
 
-    /// The scope as one that people write to, where it is.
+    /// The writable scope; `None` for scopes that commands cannot write to.
     pub fn from_scope(scope: Scope) -> Option<WritableScope> {
         match scope {
             Scope::Local => Some(WritableScope::Local),
@@ -41,7 +41,7 @@ impl WritableScope {
 }
 
 impl Invocation {
-    /// The file of a scope that people write to.
+    /// The file of a scope.
     pub fn scope_file(&self, scope: WritableScope) -> PathBuf {
         let paths = &self.env.paths;
         let folder = &self.env.working_folder;
@@ -52,7 +52,7 @@ impl Invocation {
         }
     }
 
-    /// The project's file: the nearest that is there, else one to be made at the project's root.
+    /// The nearest existing project file, otherwise the one at the project's root.
     fn nearest_project_file(&self) -> PathBuf {
         let folder = &self.env.working_folder;
         let root = project_root(folder);
@@ -64,8 +64,8 @@ impl Invocation {
             .unwrap_or_else(|| root.join(PROJECT_FILE))
     }
 
-    /// The file that a definition can be changed in: the scope's own, or, of a project's, the one that
-    /// defines it, as long as that lies in the project.
+    /// The file in which a definition can be changed: the scope's own file, or the project file that defines it if it
+    /// is inside the project.
     pub fn editable_file(&self, server: &ResolvedServer) -> Option<(WritableScope, PathBuf)> {
         let scope = WritableScope::from_scope(server.scope())?;
         let path = server.origin.source.path()?;

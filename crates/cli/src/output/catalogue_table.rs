@@ -1,4 +1,4 @@
-//! Lists of what servers have, for people and programs: connects, gathers, lays out.
+//! Resources, templates and prompts of servers, as tables and as JSON.
 
 use serde_json::{Value as Json, json};
 use switchboard::catalogue::fetch::{ListItem, ListKind};
@@ -10,19 +10,19 @@ use crate::env::ProcessEnv;
 use crate::output::table;
 use crate::output::table::{Cell, Truncate};
 
-/// A column of a list: its title, and the member of an item that it shows.
+/// A column: its title, and the JSON member of an item that it shows.
 pub type Column = (&'static str, &'static str);
 
-/// What is listed, and how.
+/// How one list is shown.
 #[derive(Debug, Clone, Copy)]
 pub struct ListLayout {
     /// The list.
     pub list: ListKind,
-    /// The key that programs find it under.
+    /// Its key in JSON output.
     pub key: &'static str,
     /// Its columns after the server's name.
     pub columns: &'static [Column],
-    /// What is said where there is nothing.
+    /// The text for an empty list.
     pub empty_text: &'static str,
 }
 
@@ -77,7 +77,7 @@ fn item_row(view: &ServerView, item: &ListItem, columns: &[Column]) -> Vec<Cell>
     row
 }
 
-/// The first line of a text; of a list of arguments, their names.
+/// The first line of a text, or the names of a list of arguments.
 fn cell_text(value: &Json) -> String {
     match value {
         Json::String(text) => text.lines().next().unwrap_or_default().chars().take(300).collect(),

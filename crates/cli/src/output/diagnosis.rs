@@ -34,21 +34,23 @@ impl Diagnosis {
         Diagnosis { findings }
     }
 
-    /// For people; problems of the configuration as a whole follow as notes.
+    /// As text. Problems of the whole configuration follow as notes.
     pub fn to_text(&self, env: &ProcessEnv, configuration: &Configuration) -> CommandOutput {
         let mut text: String = self.findings.iter().map(|it| it.text.as_str()).collect();
         let all = pluralize(self.findings.len(), "server", "servers");
         text.push_str(&match (self.findings.is_empty(), self.failing()) {
-            (true, _) => "No MCP servers to examine: swb list says where was looked.\n".to_owned(),
-            (false, 0) => format!("\n{all}, all well.\n"),
-            (false, failing) => format!("\n{all}, {failing} with trouble.\n"),
+            (true, _) => {
+                "No MCP servers to examine: `swb list` shows which files were read.\n".to_owned()
+            }
+            (false, 0) => format!("\n{all}, no problems.\n"),
+            (false, failing) => format!("\n{all}, {failing} with problems.\n"),
         });
         let problems = configuration.effective.problems.iter();
         let done = CommandOutput::text(text).note(report::problems(env, problems));
         CommandOutput { exit: self.exit(), ..done }
     }
 
-    /// For programs.
+    /// As JSON.
     pub fn to_json(&self) -> CommandOutput {
         let servers: Vec<&Json> = self.findings.iter().map(|it| &it.json).collect();
         let done = json_output(&json!({"servers": servers, "sick": self.failing()}));
@@ -64,7 +66,7 @@ impl Diagnosis {
     }
 }
 
-/// What was found out about one server.
+/// The finding about one server.
 #[derive(Debug)]
 struct Finding {
     text: String,
@@ -94,8 +96,11 @@ fn examine(env: &ProcessEnv, server: &ResolvedServer, snapshot: &Snapshot) -> Fi
 
 fn examine_connection(env: &ProcessEnv, server: &ResolvedServer, view: &ServerView) -> Finding {
     let exit = connection_text::exit_code(&view.status);
-    let mut text =
-        heading(&view.name, connection_text::status_style(&view.status), view.status.id());
+    let mut text = heading(
+        &view.name,
+        connection_text::status_style(&view.status),
+        &connection_text::status_text(&view.status),
+    );
     let mut json = connection_text::view_json(view);
     if let Some(entry) = &server.entry {
         let target = server_text::target(entry);
@@ -110,19 +115,16 @@ fn examine_connection(env: &ProcessEnv, server: &ResolvedServer, view: &ServerVi
         text.push_str(&format!("  {}: {}\n", paint(TextStyle::Bold, "fix"), printable(&fix)));
         json["cause"]["fix"] = fix.into();
     }
-    if let Some(introduction) = &view.server_info {
-        text.push_str(&format!(
-            "  speaks: {} era, version {}\n",
-            introduction.era,
-            printable(&introduction.protocol_version)
-        ));
+    if let Some(server_info) = &view.server_info {
+        let version = printable(&server_info.protocol_version);
+        text.push_str(&format!("  protocol version: {version}\n"));
     }
     match view.fallback {
         Some(Fallback::Restarted) => text.push_str(
-            "  note: it ended when asked about its era and was started again; that is remembered\n",
+            "  note: it exited during version negotiation and was restarted; this is remembered\n",
         ),
         Some(Fallback::HttpSse2024) => text.push_str(
-            "  note: it refused streamable HTTP and speaks the older transport; `\"type\": \"sse\"` saves a step\n",
+            "  note: it refused streamable HTTP and uses HTTP+SSE; `\"type\": \"sse\"` skips the first attempt\n",
         ),
         None => {}
     }
@@ -133,24 +135,24 @@ fn examine_connection(env: &ProcessEnv, server: &ResolvedServer, view: &ServerVi
     Finding { text, json, exit }
 }
 
-/// What mends it here. A program that ended may lack a variable that we did not hand down.
+/// The remedy. A server that exited may lack a variable that was withheld from it.
 fn remedy(env: &ProcessEnv, server: &ResolvedServer, cause: &ConnectionFailure) -> String {
-    let usual = cause.remedy(&server.name);
+    let default = cause.remedy(&server.name);
     let Some(TransportConfig::Stdio(stdio)) = server.entry.as_ref().map(|entry| &entry.transport)
     else {
-        return usual;
+        return default;
     };
-    let said: String = cause.evidence.iter().map(|it| it.text()).collect();
+    let evidence: String = cause.evidence.iter().map(|it| it.text()).collect();
     let withheld = env.variables.keys().find(|name| {
         child_env::is_credential(name)
-            && said.contains(name.as_str())
+            && evidence.contains(name.as_str())
             && !stdio.env.iter().any(|(key, _)| key == *name)
     });
     match (&cause.kind, withheld) {
         (FailureKind::Exited { .. } | FailureKind::Closed, Some(name)) => format!(
-            "it asks for {name}, which is yours and not handed down: put `\"{name}\": \"${{{name}}}\"` into its `env`"
+            "it needs {name}, which is not passed to servers: add `\"{name}\": \"${{{name}}}\"` to its `env`"
         ),
-        (_, Some(_) | None) => usual,
+        (_, Some(_) | None) => default,
     }
 }
 

@@ -8,7 +8,7 @@ use switchboard::config::template::Template;
 use crate::output::server_text;
 use crate::output::style::{TextStyle, paint};
 
-/// What an entry runs or reaches, in full.
+/// An entry in labelled lines.
 pub fn entry_text(entry: &ServerEntry) -> String {
     let mut details = DetailsText { text: String::new() };
     entry_lines(&mut details, entry);

@@ -5,12 +5,12 @@ use switchboard::config::display::is_unprintable;
 
 use crate::outcome::CommandOutput;
 
-/// JSON for programs, with every character escaped that a terminal would act on.
+/// JSON output, indented.
 pub fn json_output(value: &Json) -> CommandOutput {
     CommandOutput::text(escape_deceptive(format!("{value:#}\n")))
 }
 
-/// The same on one line.
+/// JSON on one line.
 pub fn json_line(value: &Json) -> String {
     escape_deceptive(format!("{value}\n"))
 }

@@ -14,7 +14,7 @@ use switchboard::sources::loader::{InspectedSource, SourceContent};
 use crate::env::ProcessEnv;
 use crate::output::server_text::{state_id, state_reason, target};
 
-/// A server for programs. No secret is in it.
+/// A server as JSON, without secrets.
 pub fn server_json(env: &ProcessEnv, server: &ResolvedServer) -> Json {
     let mut json = Map::new();
     json.insert("name".to_owned(), server.name.clone().into());
@@ -31,7 +31,7 @@ pub fn server_json(env: &ProcessEnv, server: &ResolvedServer) -> Json {
     Json::Object(json)
 }
 
-/// A place for programs: `file` (or `source`) and `line`.
+/// A position as JSON: `file` (or `source`) and `line`.
 pub fn origin_json(origin: &Origin) -> Map<String, Json> {
     let mut json = Map::new();
     match origin.source.path() {
@@ -42,7 +42,7 @@ pub fn origin_json(origin: &Origin) -> Map<String, Json> {
     json
 }
 
-/// A problem for programs.
+/// A problem as JSON.
 pub fn problem_json(problem: &Problem) -> Json {
     let severity = match problem.severity() {
         Severity::Error => "error",
@@ -60,7 +60,7 @@ pub fn problem_json(problem: &Problem) -> Json {
     Json::Object(json)
 }
 
-/// An entry for programs: its keys, with every value that may be secret masked.
+/// An entry as JSON, with every value that may be a secret masked.
 pub fn entry_json(entry: &ServerEntry) -> Json {
     let mut json = match &entry.transport {
         TransportConfig::Stdio(stdio) => json!({
@@ -134,7 +134,7 @@ fn pairs_json(pairs: &[(String, Template)]) -> Json {
     Json::Object(pairs.collect())
 }
 
-/// A source that was looked at, for programs.
+/// An inspected source as JSON.
 pub fn looked_at_json(it: &InspectedSource) -> Json {
     let place = match it.source.path() {
         Some(path) => path.to_string_lossy().into_owned(),

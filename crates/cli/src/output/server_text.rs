@@ -1,4 +1,4 @@
-//! Words and JSON for servers and their states, the same in every command. Secrets are masked here.
+//! Servers, their states and policy decisions as text. Secrets are masked here.
 
 use switchboard::config::display;
 use switchboard::config::entry::server::{ServerEntry, StdioConfig, TransportConfig};
@@ -12,7 +12,7 @@ use crate::env::ProcessEnv;
 use crate::output::plural::pluralize;
 use crate::output::style::TextStyle;
 
-/// The one word for a state, in JSON and in tables.
+/// The name of a state in JSON.
 pub fn state_id(state: &ServerState) -> &'static str {
     match state {
         ServerState::Ready => "ready",
@@ -27,7 +27,7 @@ pub fn state_id(state: &ServerState) -> &'static str {
     }
 }
 
-/// How good a state is.
+/// The style of a state.
 pub fn state_style(state: &ServerState) -> TextStyle {
     match state {
         ServerState::Ready => TextStyle::Success,
@@ -41,7 +41,7 @@ pub fn state_style(state: &ServerState) -> TextStyle {
     }
 }
 
-/// A state in a few words, for a table.
+/// A state in a few words, for tables.
 pub fn state_text(state: &ServerState) -> String {
     match state {
         ServerState::Ready => "ready to start".to_owned(),
@@ -60,23 +60,23 @@ pub fn state_text(state: &ServerState) -> String {
     }
 }
 
-/// A state in a sentence, with the line that decided and what to do about it.
+/// Why a server is in its state, with the position that decided and what to do.
 pub fn state_reason(env: &ProcessEnv, server: &ResolvedServer) -> Option<String> {
     let name = display::printable(&server.name);
     match &server.state {
         ServerState::Ready => None,
-        ServerState::Pending(PendingReason::New) => {
-            Some(format!("a project's server runs only once you approved it: swb approve {name}"))
-        }
-        ServerState::Pending(PendingReason::Changed) => Some(format!(
-            "it is not what you approved any more; look at it, then: swb approve {name}"
+        ServerState::Pending(PendingReason::New) => Some(format!(
+            "servers of a project run only after you approve them: swb approve {name}"
         )),
+        ServerState::Pending(PendingReason::Changed) => {
+            Some(format!("it changed since you approved it; look at it, then: swb approve {name}"))
+        }
         ServerState::Rejected => {
             Some("you rejected it; `swb reset-project-choices` forgets that".to_owned())
         }
         ServerState::Refused(refusal) => Some(refusal_text(env, refusal)),
         ServerState::Disabled(origin) => {
-            Some(format!("switched off in {}", env.display_origin(origin)))
+            Some(format!("disabled in {}", env.display_origin(origin)))
         }
         ServerState::Shadowed { by } => Some(format!(
             "the {} scope defines the same name in {}",
@@ -103,7 +103,7 @@ pub fn state_reason(env: &ProcessEnv, server: &ResolvedServer) -> Option<String>
     }
 }
 
-/// Why a policy refuses, with the line that says so.
+/// Why a policy refuses a server, with the position of the rule.
 pub fn refusal_text(env: &ProcessEnv, refusal: &Refusal) -> String {
     match refusal {
         Refusal::Denied(rule) => {
@@ -114,7 +114,7 @@ pub fn refusal_text(env: &ProcessEnv, refusal: &Refusal) -> String {
         }
         Refusal::Unreadable(source) => {
             let file = env.display_source(source);
-            format!("{file} makes no sense, so nothing may run until it does")
+            format!("{file} is invalid, so no server may run until it is fixed")
         }
         Refusal::NotAllowed { lists, required: needed } => {
             let lists: Vec<String> = lists.iter().map(|it| env.display_origin(it)).collect();
@@ -128,7 +128,7 @@ pub fn refusal_text(env: &ProcessEnv, refusal: &Refusal) -> String {
     }
 }
 
-/// A policy entry in words.
+/// A policy rule as text.
 pub fn rule_text(rule: &PolicyRule) -> String {
     let text = match &rule.matcher {
         Matcher::Name(name) => format!("serverName {name}"),
@@ -136,12 +136,12 @@ pub fn rule_text(rule: &PolicyRule) -> String {
             format!("serverCommand {}", display::masked_arguments(argv).join(" "))
         }
         Matcher::Url(pattern) => format!("serverUrl {}", display::masked_url(&pattern.to_string())),
-        Matcher::Invalid(_) => "an entry that makes no sense".to_owned(),
+        Matcher::Invalid(_) => "an invalid entry".to_owned(),
     };
     display::printable(&text)
 }
 
-/// What a server runs or reaches, in one line.
+/// The command or URL of a server, in one line.
 pub fn target(entry: &ServerEntry) -> String {
     match &entry.transport {
         TransportConfig::Stdio(stdio) => command_line(stdio).join(" "),
@@ -157,7 +157,7 @@ pub fn target(entry: &ServerEntry) -> String {
     }
 }
 
-/// Command and arguments, masked, quoted where a shell would need it.
+/// Command and arguments, masked, and quoted for a shell.
 pub fn command_line(stdio: &StdioConfig<Template>) -> Vec<String> {
     let command = display::masked_command(&stdio.command.masked_with(str::to_owned));
     let arguments = display::masked_arguments(&stdio.args);
@@ -172,10 +172,10 @@ fn shell_quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
-/// What was found at a source, in words.
+/// What an inspected source holds.
 pub fn found_text(found: &SourceContent) -> String {
     match found {
-        SourceContent::Nothing => "not there".to_owned(),
+        SourceContent::Nothing => "not found".to_owned(),
         SourceContent::Servers(count) => pluralize(*count, "server", "servers"),
         SourceContent::Failure => "could not be read".to_owned(),
     }

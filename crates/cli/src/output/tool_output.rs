@@ -12,7 +12,7 @@ use crate::outcome::{CommandOutput, Failure};
 use crate::output::connection_text;
 use crate::output::json::json_output;
 
-/// A call that has no result, and what helps.
+/// The failure of a call, with a hint.
 pub fn call_failure(error: &ToolCallError, snapshot: &Snapshot) -> Failure {
     match error {
         ToolCallError::UnknownTool { nearest, .. } => {
@@ -22,17 +22,17 @@ pub fn call_failure(error: &ToolCallError, snapshot: &Snapshot) -> Failure {
             let failure = failure.detail(problems);
             match nearest.first() {
                 Some(nearest) => failure.hint(&format!("did you mean `{nearest}`?")),
-                None => failure.hint("`swb tools` lists what there is"),
+                None => failure.hint("`swb tools` lists all tools"),
             }
         }
         ToolCallError::InvalidArguments { faults, tool } => {
             let lines = faults.iter().map(|fault| format!("  {}\n", printable(&fault.to_string())));
             Failure::new(Exit::Usage, &error.to_string())
                 .detail(lines.collect())
-                .hint(&format!("`swb search {tool} --json` shows what it takes"))
+                .hint(&format!("`swb search {tool} --json` shows its arguments"))
         }
         ToolCallError::Denied { tool, .. } => Failure::new(Exit::Policy, &error.to_string())
-            .hint(&format!("`swb permissions explain {tool}` says what decided")),
+            .hint(&format!("`swb permissions explain {tool}` explains the decision")),
         ToolCallError::Request(RequestError::NotConnected(view)) => {
             connection_text::not_connected(view)
         }
@@ -42,7 +42,7 @@ pub fn call_failure(error: &ToolCallError, snapshot: &Snapshot) -> Failure {
     }
 }
 
-/// A tool's output for people. The exit code says whether the tool failed.
+/// A tool's output as text. The exit code says whether the tool reported an error.
 pub fn text(output: &ToolOutput) -> CommandOutput {
     let text: String = output.blocks.iter().map(block_text).collect();
     let notes = output.notes.iter().map(|it| format!("note: {}\n", printable(&it.to_string())));
@@ -50,7 +50,7 @@ pub fn text(output: &ToolOutput) -> CommandOutput {
     CommandOutput { exit: exit(output), ..done }
 }
 
-/// A tool's output for programs. The exit code says whether the tool failed.
+/// A tool's output as JSON. The exit code says whether the tool reported an error.
 pub fn json(output: &ToolOutput) -> CommandOutput {
     CommandOutput { exit: exit(output), ..json_output(&as_json(output)) }
 }
@@ -81,7 +81,7 @@ fn block_text(block: &ContentBlock) -> String {
     }
 }
 
-/// A tool's output as JSON.
+/// A tool's output as a JSON value.
 pub fn as_json(output: &ToolOutput) -> Json {
     let part = |part: &ContentBlock| match part {
         ContentBlock::Text { text, from_uri } => {
@@ -108,12 +108,12 @@ pub fn as_json(output: &ToolOutput) -> Json {
     })
 }
 
-/// A line made harmless; tabs stay, for they move nothing but what follows them.
+/// A printable line that keeps its tabs.
 pub fn printable_with_tabs(line: &str) -> String {
     line.split('\t').map(printable).collect::<Vec<_>>().join("\t")
 }
 
-/// The failure of a question that got no answer.
+/// The failure of a request to a server.
 pub fn request_failure(error: &RequestError) -> Failure {
-    Failure::new(Exit::Connection, "the server did not do it").caused_by(error)
+    Failure::new(Exit::Connection, "the request failed").caused_by(error)
 }

@@ -10,7 +10,7 @@ use crate::output::style::{TextStyle, paint};
 use crate::output::table;
 use crate::output::table::{Cell, Truncate};
 
-/// One tool, for programs.
+/// A tool as JSON.
 pub fn tool_json(pool: &Pool, tool: &Tool) -> Json {
     let server = Some(tool.server.as_str()).filter(|_| !tool.is_built_in());
     json!({
@@ -31,7 +31,7 @@ pub fn tool_json(pool: &Pool, tool: &Tool) -> Json {
     })
 }
 
-/// Every tool, and those that are left out, as JSON.
+/// Every tool, and every tool that was left out, as JSON.
 pub fn as_json(pool: &Pool, tools: &[&Tool]) -> Json {
     let quarantined: Vec<Json> = pool
         .quarantined()
@@ -42,7 +42,7 @@ pub fn as_json(pool: &Pool, tools: &[&Tool]) -> Json {
     json!({"tools": tools, "quarantined": quarantined})
 }
 
-/// A table of tools.
+/// Tools as a table.
 pub fn as_text(env: &ProcessEnv, tools: &[&Tool]) -> String {
     if tools.is_empty() {
         return "No tools.\n".to_owned();
@@ -50,9 +50,9 @@ pub fn as_text(env: &ProcessEnv, tools: &[&Tool]) -> String {
     let row = |tool: &&Tool| {
         let about = tool.description.lines().next().unwrap_or_default();
         let kind = match (tool.annotations.read_only, tool.annotations.destructive) {
-            (true, _) => Cell::styled(TextStyle::Success, "reads"),
+            (true, _) => Cell::styled(TextStyle::Success, "read-only"),
             (false, false) => Cell::plain("writes"),
-            (false, true) => Cell::styled(TextStyle::Warning, "may destroy"),
+            (false, true) => Cell::styled(TextStyle::Warning, "destructive"),
         };
         vec![Cell::plain(printable(&tool.exposed_name)), kind, Cell::plain(printable(about))]
     };
@@ -61,7 +61,7 @@ pub fn as_text(env: &ProcessEnv, tools: &[&Tool]) -> String {
     table::render(&["TOOL", "KIND", "ABOUT"], &rows, env.terminal.width, &truncated_columns)
 }
 
-/// What is to be said of tools that are left out.
+/// Warnings about tools that were left out.
 pub fn quarantined(pool: &Pool) -> String {
     let line = |it: &Quarantined| {
         format!(

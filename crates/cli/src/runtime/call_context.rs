@@ -1,4 +1,4 @@
-//! What calls from the command line depend on: the tools, the rules, and who is asked.
+//! The call context of the command line: pool, rules, audit log, prompts.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::output::report;
 use crate::output::style::{TextStyle, paint};
 use crate::runtime::variables;
 
-/// Everything that a call needs. What somebody should know of it is printed.
+/// The call context. Prints warnings.
 pub fn call_context(
     invocation: &Invocation,
     configuration: &Configuration,
@@ -33,7 +33,7 @@ pub fn call_context(
     Ok(context)
 }
 
-/// The same; what somebody should know of it comes with it.
+/// The call context and its warnings.
 pub fn call_context_with_warning(
     invocation: &Invocation,
     configuration: &Configuration,
@@ -45,14 +45,14 @@ pub fn call_context_with_warning(
     let default_mode =
         configuration.rules.default_mode().map_or(PermissionMode::Default, |(mode, _)| mode);
     let audit = AuditLog::open(&invocation.env.paths.audit()).map_err(|error| {
-        Failure::new(Exit::Failure, "the audit log cannot be kept").caused_by(error)
+        Failure::new(Exit::Failure, "the audit log cannot be written").caused_by(error)
     })?;
     let tokens = variables::max_output_tokens(invocation)?;
     let pins = ToolPins::open(&invocation.env.paths.pins());
     let warning = pins.load_error().map(|damage| {
         let path = invocation.display_path(&invocation.env.paths.pins());
         format!(
-            "{} what tools looked like when they were approved is lost, so changes to them are not noticed: {path}: {}\n",
+            "{} the approved tool definitions cannot be read, so changes to them are not detected: {path}: {}\n",
             paint(TextStyle::Warning, "warning:"),
             printable(damage)
         )

@@ -1,4 +1,4 @@
-//! A running host for one command: made from the machine and the flags, and stopped whatever happens.
+//! Runs a host for one command and shuts it down afterwards.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,10 +25,10 @@ use crate::runtime::network::network_settings;
 use crate::runtime::subprocess::watchdog_program;
 use crate::runtime::variables::{duration_variable, positive_number};
 
-/// How long an account may take to list its connectors.
+/// How long the list of an account's connectors may take.
 const CONNECTOR_LIST_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Runs something with a host, and stops the host afterwards. An interrupt ends it early.
+/// Runs `work` with a host and shuts the host down. An interrupt cancels it.
 pub fn with_host<T>(
     invocation: &Invocation,
     retry_policy: RetryPolicy,
@@ -42,7 +42,7 @@ pub fn with_host<T>(
     })
 }
 
-/// The same for work that minds interrupts itself.
+/// Like [`with_host`], for work that handles interrupts itself.
 pub fn with_host_and_interrupts<T>(
     invocation: &Invocation,
     retry_policy: RetryPolicy,
@@ -51,7 +51,7 @@ pub fn with_host_and_interrupts<T>(
     with_custom_host(invocation, retry_policy, |options| options, work)
 }
 
-/// The same for a host that is a little different.
+/// Like [`with_host_and_interrupts`], with changed host options.
 pub fn with_custom_host<T>(
     invocation: &Invocation,
     retry_policy: RetryPolicy,
@@ -62,28 +62,28 @@ pub fn with_custom_host<T>(
     child::raise_file_limit();
     let runtime = tokio_runtime()?;
     let outcome = runtime.block_on(async {
-        // What a killed predecessor may have left behind; nobody waits for it but the end.
-        let reaping = tokio::task::spawn_blocking(child::kill_orphans);
+        // Kills server processes that a killed run left behind; awaited at the end.
+        let cleanup = tokio::task::spawn_blocking(child::kill_orphans);
         let (host, task) = Host::start(options).map_err(|error| {
             Failure::new(Exit::Failure, "the host cannot start").caused_by(error)
         })?;
         let mut interrupts = Interrupts::listen();
-        // What is new in an account is there the next time, so it is asked for beside the work.
+        // New connectors are used by the next run, so they are fetched beside the work.
         let (outcome, ()) = match invocation.providers().account {
             None => (work(&host, &mut interrupts).await, ()),
             Some(_) => tokio::join!(work(&host, &mut interrupts), refresh_connectors(&host)),
         };
         host.shutdown().await;
         let _panicked = task.await;
-        let _panicked = reaping.await;
+        let _panicked = cleanup.await;
         outcome
     });
-    // A person who was being asked when somebody interrupted us may never answer; nothing else is under way.
+    // A prompt that was open at the interrupt may block a thread forever; nothing else is running.
     runtime.shutdown_background();
     outcome
 }
 
-/// Has an account's connectors listed and remembered. A slow account holds up nobody for long.
+/// Refreshes the cached list of an account's connectors, with a timeout.
 async fn refresh_connectors(host: &Host) {
     let _slow_or_refused = tokio::time::timeout(CONNECTOR_LIST_TIMEOUT, host.connectors()).await;
 }
@@ -98,21 +98,21 @@ fn host_options(
         working_folder: env.working_folder.clone(),
         variables: BTreeMap::clone(&env.variables),
     };
-    let usual = HostOptions::new(env.paths.clone(), environment);
+    let defaults = HostOptions::new(env.paths.clone(), environment);
     Ok(HostOptions {
         max_concurrent_local: positive_number(
             invocation,
             "MCP_SERVER_CONNECTION_BATCH_SIZE",
-            usual.max_concurrent_local,
+            defaults.max_concurrent_local,
         )?,
         max_concurrent_remote: positive_number(
             invocation,
             "MCP_REMOTE_SERVER_CONNECTION_BATCH_SIZE",
-            usual.max_concurrent_remote,
+            defaults.max_concurrent_remote,
         )?,
-        connect_timeout: duration_variable(invocation, "MCP_TIMEOUT", usual.connect_timeout)?,
+        connect_timeout: duration_variable(invocation, "MCP_TIMEOUT", defaults.connect_timeout)?,
         retry_policy,
-        network: network_settings(invocation, usual.network)?,
+        network: network_settings(invocation, defaults.network)?,
         watchdog: watchdog_program(),
         elicitor: elicitor(invocation, Arc::new(invocation.prompt.clone()))?,
         in_process: in_process::in_process(invocation),
@@ -122,11 +122,11 @@ fn host_options(
             account: invocation.providers().account.clone(),
             ..LoginOptions::default()
         },
-        ..usual
+        ..defaults
     })
 }
 
-/// Who answers servers' questions: what was written down beforehand, then somebody.
+/// The elicitor: scripted answers of `--answers` first, then `fallback`.
 pub fn elicitor(
     invocation: &Invocation,
     fallback: Arc<dyn Elicitor>,
@@ -142,12 +142,12 @@ pub fn elicitor(
         Ok(FileContent::Absent) => return Err(unreadable_file("there is no such file")),
         Err(error) => return Err(unreadable_file(&error.to_string())),
     };
-    let prepared = ScriptedAnswers::parse(&text, fallback).map_err(|error| {
+    let answers = ScriptedAnswers::parse(&text, fallback).map_err(|error| {
         let failure = Failure::new(Exit::Usage, &format!("--answers: {error}"));
         match std::error::Error::source(&error) {
             Some(source) => failure.caused_by(source),
             None => failure,
         }
     })?;
-    Ok(Arc::new(prepared))
+    Ok(Arc::new(answers))
 }

@@ -1,5 +1,4 @@
-//! The workspace server for this run: which folders, which variables, where its outputs lie; and every server that runs
-//! in this process, by name.
+//! Servers that run in this process: the workspace server and the demo server.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,19 +12,20 @@ use crate::invocation::Invocation;
 use crate::invocation::demo_server;
 use crate::runtime::subprocess;
 
-/// Servers in this process, by the name that an entry of type `sdk` gives.
+/// In-process servers, by the `name` of an entry of type `sdk`.
 pub fn in_process(invocation: &Invocation) -> BTreeMap<String, InProcessServer> {
-    // Our own host would name the same folder.
+    // This program's own host would send the same folder as its root.
     let folder = invocation.env.working_folder.clone();
     let settings = workspace_settings(invocation, vec![folder], ClientRoots::Ignored);
-    let workspace = InProcessServer::new(move |link| workspace::serve(settings.clone(), link));
+    let workspace =
+        InProcessServer::new(move |transport| workspace::serve(settings.clone(), transport));
     BTreeMap::from([
         (demo_server::NAME.to_owned(), demo_in_process(invocation)),
         (workspace::NAME.to_owned(), workspace),
     ])
 }
 
-/// What a workspace server is given. Commands get our variables without credentials.
+/// The settings of a workspace server. Its commands get the environment without credentials.
 pub fn workspace_settings(
     invocation: &Invocation,
     roots: Vec<PathBuf>,
@@ -42,9 +42,9 @@ pub fn workspace_settings(
     }
 }
 
-/// The server. Its notes lie in the data folder.
+/// The demo server. It stores its notes in the data folder.
 fn demo_in_process(invocation: &Invocation) -> InProcessServer {
     let notes = invocation.env.paths.data.join("demonstration").join("notes.json");
     let server = demo::server(notes);
-    InProcessServer::new(move |link| server.clone().serve(link))
+    InProcessServer::new(move |transport| server.clone().serve(transport))
 }

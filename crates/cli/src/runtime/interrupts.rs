@@ -1,9 +1,9 @@
-//! The tokio runtime of one command, and the signals that end it.
+//! The tokio runtime of one command, and the signals that interrupt it.
 
 use crate::exit::Exit;
 use crate::outcome::Failure;
 
-/// Threads for what waits for others.
+/// A runtime with two worker threads.
 pub fn tokio_runtime() -> Result<tokio::runtime::Runtime, Failure> {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -12,7 +12,7 @@ pub fn tokio_runtime() -> Result<tokio::runtime::Runtime, Failure> {
         .map_err(|error| Failure::new(Exit::Failure, "threads cannot be started").caused_by(error))
 }
 
-/// Somebody who wants us to end, as often as they say so.
+/// SIGINT, SIGTERM and SIGHUP (Ctrl-C on other platforms).
 #[derive(Debug)]
 pub struct Interrupts {
     #[cfg(unix)]
@@ -20,7 +20,7 @@ pub struct Interrupts {
 }
 
 impl Interrupts {
-    /// Listens from now on. Must be called inside a runtime.
+    /// Starts listening. Must be called inside a runtime.
     pub fn listen() -> Interrupts {
         #[cfg(unix)]
         {
@@ -36,7 +36,7 @@ impl Interrupts {
         Interrupts {}
     }
 
-    /// Comes back when somebody wants us to end. May be dropped and asked again.
+    /// Waits for the next signal. Cancel safe.
     pub async fn next(&mut self) {
         #[cfg(unix)]
         match &mut self.signals {

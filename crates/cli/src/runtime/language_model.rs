@@ -1,5 +1,5 @@
-//! The language model of this run: from the command line, the settings and the environment. Keys are looked up when
-//! somebody wants to talk to it, and not before.
+//! The language model of this run, from the command line, the settings and the environment. API keys are resolved
+//! when the model is first used.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,41 +23,43 @@ use crate::invocation::Invocation;
 use crate::outcome::Failure;
 use crate::runtime::network;
 
-/// What to type where no model is set.
+/// The hint where no model is configured.
 pub const SETUP_HINT: &str = "set ANTHROPIC_API_KEY or OPENAI_API_KEY, or `model` in your settings; docs/guide/models.md says how";
-/// Chooses a model for one run.
+/// Selects the model for one run.
 const MODEL_VARIABLE: &str = "SWB_MODEL";
 
-/// The model that was chosen; none where nothing says which.
+/// The configured model; `None` if none is configured.
 pub fn choose(
     invocation: &Invocation,
-    wanted: Option<&str>,
+    requested: Option<&str>,
 ) -> Result<Option<ModelConfig>, Failure> {
     let settings = invocation.providers().model.as_ref();
-    let reveal = |key: &Template| resolve_key(invocation, key);
-    config::resolve_model(settings, &model_selection(invocation, wanted), reveal).map_err(|error| {
-        let failure = Failure::new(Exit::Configuration, &error.to_string());
-        match &error {
-            ModelConfigError::MissingKey(_) => failure.hint(SETUP_HINT),
-            ModelConfigError::UnusableKey(_) | ModelConfigError::InvalidBaseUrl => failure,
-        }
-    })
+    let resolve = |key: &Template| resolve_key(invocation, key);
+    config::resolve_model(settings, &model_selection(invocation, requested), resolve).map_err(
+        |error| {
+            let failure = Failure::new(Exit::Configuration, &error.to_string());
+            match &error {
+                ModelConfigError::MissingKey(_) => failure.hint(SETUP_HINT),
+                ModelConfigError::UnusableKey(_) | ModelConfigError::InvalidBaseUrl => failure,
+            }
+        },
+    )
 }
 
-/// The same, ready to be asked.
+/// A client for the configured model.
 pub fn open(
     invocation: &Invocation,
-    wanted: Option<&str>,
+    requested: Option<&str>,
 ) -> Result<Option<Arc<dyn LanguageModel>>, Failure> {
-    let Some(chosen) = choose(invocation, wanted)? else { return Ok(None) };
+    let Some(chosen) = choose(invocation, requested)? else { return Ok(None) };
     let network = network::outbound_network(invocation)?;
     let client = ModelClient::new(&chosen, &network, RetryPolicy::default()).map_err(|error| {
-        Failure::new(Exit::Configuration, "there is no way out to the model").caused_by(error)
+        Failure::new(Exit::Configuration, "the model client cannot be created").caused_by(error)
     })?;
     Ok(Some(Arc::new(client)))
 }
 
-/// What servers may ask, where something says that there is a model.
+/// The model for sampling requests, if one is configured.
 pub fn sampler(invocation: &Invocation) -> Option<Arc<dyn SamplingModel>> {
     let selection = model_selection(invocation, None);
     let has_key = |it: &ApiAccess| it.key.is_some();
@@ -71,7 +73,7 @@ pub fn sampler(invocation: &Invocation) -> Option<Arc<dyn SamplingModel>> {
     })
 }
 
-/// A model that is set up when the first server asks.
+/// Opens the model with the first sampling request.
 struct LazySampler {
     invocation: Invocation,
     sampler: OnceCell<Sampler>,
@@ -80,7 +82,7 @@ struct LazySampler {
 impl LazySampler {
     async fn initialize(&self) -> Result<Sampler, String> {
         let invocation = self.invocation.clone();
-        // Keys may come from a command that asks the person for a touch.
+        // Resolving a key may run a command that waits for the user.
         let opened = tokio::task::spawn_blocking(move || open(&invocation, None)).await;
         match opened {
             Ok(Ok(Some(model))) => Ok(Sampler::new(model)),
@@ -99,7 +101,7 @@ impl SamplingModel for LazySampler {
     }
 }
 
-fn model_selection(invocation: &Invocation, wanted: Option<&str>) -> ModelOverrides {
+fn model_selection(invocation: &Invocation, requested: Option<&str>) -> ModelOverrides {
     let variable = |name: &str| {
         let value = invocation.env.variables.get(name);
         value.map(|it| it.trim().to_owned()).filter(|it| !it.is_empty())
@@ -109,7 +111,7 @@ fn model_selection(invocation: &Invocation, wanted: Option<&str>) -> ModelOverri
         base_url: variable(base_url),
     };
     ModelOverrides {
-        model: wanted.map(str::to_owned).or_else(|| variable(MODEL_VARIABLE)),
+        model: requested.map(str::to_owned).or_else(|| variable(MODEL_VARIABLE)),
         anthropic: access("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"),
         openai: access("OPENAI_API_KEY", "OPENAI_BASE_URL"),
     }

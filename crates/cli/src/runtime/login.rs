@@ -1,4 +1,4 @@
-//! What surrounds a login: cached "needs login" states, other running programs, and hints about missing scopes.
+//! Steps around a login: the "needs login" cache, other running processes, and hints about missing scopes.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use crate::output::report;
 use crate::prompt::login_prompt::TerminalLoginPrompt;
 use crate::runtime::control;
 
-/// How long nothing is shown before somebody is told what is waited for.
+/// How long nothing is shown before the user is told what the login waits for.
 const NOTE_DELAY: Duration = Duration::from_secs(2);
 
-/// A wall that is remembered would keep us from asking what the server wants.
+/// Removes the cached "needs login" state, so that the next connection asks the server again.
 pub fn forget_auth_required(invocation: &Invocation, server: &ResolvedServer) {
     if let Some(fingerprint) = &server.fingerprint {
         let walls = invocation.env.paths.auth_required_cache();
@@ -24,12 +24,12 @@ pub fn forget_auth_required(invocation: &Invocation, server: &ResolvedServer) {
     }
 }
 
-/// Programs of ours that run learn of it at once. Where they cannot be told, they find out by themselves.
+/// Tells other running processes to reconnect. Processes that cannot be reached notice the login later.
 pub fn notify_running(invocation: &Invocation, name: &str) {
     let _they_find_out = control::reconnect(&invocation.env.paths.control_sockets(), name);
 }
 
-/// Waits, and says so where nothing was shown for a while: another program may be at it.
+/// Waits, with a note if nothing was shown for a while: another process may be logging in.
 pub async fn with_waiting_note<T>(
     waiting: impl Future<Output = T>,
     login_prompt: &TerminalLoginPrompt,
@@ -47,7 +47,7 @@ pub async fn with_waiting_note<T>(
     waiting.await
 }
 
-/// A failure that a login for more would mend says so.
+/// Adds the login command to a failure that was caused by missing scopes.
 pub async fn with_scope_hint(failure: Failure, host: &Host, tool: &str) -> Failure {
     let pool = host.pool();
     let Some(tool) = pool.find(tool).filter(|_| failure.exit == Exit::Connection) else {
@@ -57,7 +57,7 @@ pub async fn with_scope_hint(failure: Failure, host: &Host, tool: &str) -> Failu
         None => failure,
         Some(scopes) => {
             let hint = format!("`swb login {} --scopes {}`", tool.server, scopes.join(","));
-            let causes = vec!["the login is not for this: the server wants more scopes".to_owned()];
+            let causes = vec!["the login lacks scopes that the server requires".to_owned()];
             Failure { exit: Exit::LoginRequired, causes, ..failure }.hint(&hint)
         }
     }

@@ -1,4 +1,4 @@
-//! The outbound network, from the proxy and certificate variables.
+//! HTTP settings from the proxy and certificate variables.
 
 use switchboard::connection::resolve::HostEnv;
 use switchboard::host::HostOptions;
@@ -8,19 +8,19 @@ use crate::exit::Exit;
 use crate::invocation::Invocation;
 use crate::outcome::Failure;
 
-/// A way out for what is no server.
+/// An HTTP client for requests that do not go to servers.
 pub fn outbound_network(invocation: &Invocation) -> Result<client::HttpClient, Failure> {
     let environment = HostEnv::default();
-    let usual = HostOptions::new(invocation.env.paths.clone(), environment).network;
-    client::HttpClient::new(&network_settings(invocation, usual)?).map_err(|error| {
-        Failure::new(Exit::Configuration, "there is no way out to the network").caused_by(error)
+    let defaults = HostOptions::new(invocation.env.paths.clone(), environment).network;
+    client::HttpClient::new(&network_settings(invocation, defaults)?).map_err(|error| {
+        Failure::new(Exit::Configuration, "the HTTP client cannot be created").caused_by(error)
     })
 }
 
-/// The way out, as the variables that everybody uses describe it.
+/// HTTP settings from `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY` and `NODE_EXTRA_CA_CERTS`.
 pub fn network_settings(
     invocation: &Invocation,
-    usual: client::HttpSettings,
+    defaults: client::HttpSettings,
 ) -> Result<client::HttpSettings, Failure> {
     let variables = &invocation.env.variables;
     let either = |name: &str| {
@@ -42,6 +42,6 @@ pub fn network_settings(
             no_proxy: either("NO_PROXY"),
         },
         extra_ca: file("NODE_EXTRA_CA_CERTS")?.into_iter().collect(),
-        ..usual
+        ..defaults
     })
 }

@@ -40,7 +40,7 @@ pub fn empty_note(name: &str) -> String {
     format!("nothing yet: `{0}` has not been started; swb ping {0} starts it\n", printable(name))
 }
 
-/// Both files, the older first. A file that is being replaced is read as far as it goes.
+/// Both files, the older one first.
 fn read_files(files: &[PathBuf; 2]) -> Result<String, Failure> {
     let mut bytes = Vec::new();
     for file in files {
@@ -66,7 +66,7 @@ fn last_lines(text: &str, count: usize) -> &str {
     }
 }
 
-/// Nothing that a server says moves a cursor or changes a colour.
+/// Text with every control character escaped.
 pub fn escaped(text: &str) -> String {
     text.split_inclusive('\n')
         .map(|line| match line.strip_suffix('\n') {

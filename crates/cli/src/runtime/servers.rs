@@ -20,10 +20,10 @@ use crate::output::report;
 use crate::output::server_text;
 use crate::runtime::host::with_host;
 
-/// How often what is shown while servers start is drawn anew.
+/// The shortest time between two redraws of the connecting line.
 const REDRAW_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The servers of a configuration that may start and were asked for; all where none was named.
+/// The startable servers with these names; all if `names` is empty.
 pub fn desired_servers(configuration: &Configuration, names: &[String]) -> Vec<DesiredServer> {
     let mut desired = host::desired_servers(&configuration.effective);
     if !names.is_empty() {
@@ -32,7 +32,7 @@ pub fn desired_servers(configuration: &Configuration, names: &[String]) -> Vec<D
     desired
 }
 
-/// The definitions that count, of the names that were asked for.
+/// The selected definitions of these names; all if `names` is empty.
 pub fn active_servers<'c>(
     invocation: &Invocation,
     configuration: &'c Configuration,
@@ -51,26 +51,26 @@ pub fn active_servers<'c>(
         .collect()
 }
 
-/// Makes a host run the servers of a configuration that were asked for, under its rules.
+/// Applies hooks, rules and the servers with these names to the host; all servers if `names` is empty.
 pub async fn apply_configuration(host: &Host, configuration: &Configuration, names: &[String]) {
-    // The rules first, so that nothing is seen that they hide.
+    // Rules first, so that hidden tools are never visible.
     host.set_hooks(&configuration.hooks);
     host.set_rules(configuration.rules.clone()).await;
     host.apply_servers(desired_servers(configuration, names)).await;
 }
 
-/// What there is to see of servers that were connected to once.
+/// Servers after one attempt to connect.
 #[derive(Debug)]
 pub struct ConnectedServers {
     /// The servers.
     pub snapshot: Arc<Snapshot>,
     /// Their tools.
     pub pool: Arc<Pool>,
-    /// What is to be said of those that cannot be had.
+    /// Notes about servers that are not connected.
     pub notes: String,
 }
 
-/// Connects once to the servers that were named, or to all.
+/// Connects once to the servers with these names; to all if `names` is empty.
 pub fn connect_once(
     invocation: &Invocation,
     configuration: &Configuration,
@@ -87,7 +87,7 @@ pub fn connect_once(
     Ok(ConnectedServers { snapshot, pool, notes })
 }
 
-/// Waits until servers are settled, or time is up, and shows meanwhile what is going on.
+/// Waits until servers are settled or the deadline passes, and shows a line about those still connecting.
 pub async fn wait_until_settled(
     invocation: &Invocation,
     host: &Host,
@@ -110,7 +110,7 @@ pub async fn wait_until_settled(
         if is_over {
             return snapshot;
         }
-        // Drawn at most so often; a change in between is seen with the next one.
+        // Redraws at most once per interval; later changes are part of the next redraw.
         let pause = Instant::now() + REDRAW_INTERVAL;
         let limit = deadline.unwrap_or_else(|| Instant::now() + Duration::from_secs(3600));
         let changed = async {

@@ -1,4 +1,4 @@
-//! Jobs that this program does when it starts itself: the watchdog of server processes, and the reader of one PDF.
+//! Roles in which this program starts itself: watchdog of server processes, and PDF reader.
 
 use std::process::ExitCode;
 
@@ -7,13 +7,13 @@ use switchboard_builtin::workspace::formats::pdf_text;
 
 use crate::output::report;
 
-/// The word that makes this program a guard. Nobody types it.
+/// The argument that selects the watchdog role.
 const WATCHDOG_ARGUMENT: &str = "__guard";
 
-/// The word that makes this program a reader of one PDF. Nobody types it.
+/// The argument that selects the PDF reader role.
 const PDF_READER_ARGUMENT: &str = "__pdf";
 
-/// Whom to guard, where this program was started to do so.
+/// The owner to watch, if this process is a watchdog.
 pub fn watchdog_owner() -> Option<String> {
     let mut arguments = std::env::args().skip(1);
     match arguments.next() {
@@ -22,7 +22,7 @@ pub fn watchdog_owner() -> Option<String> {
     }
 }
 
-/// How to start a guard: this program once more.
+/// The command that starts a watchdog: this program.
 pub fn watchdog_program() -> Option<WatchdogProgram> {
     let program = std::env::current_exe().ok()?;
     Some(WatchdogProgram { command: program.into(), args: vec![WATCHDOG_ARGUMENT.into()] })
@@ -39,12 +39,12 @@ pub fn pdf_reader_program() -> Option<Program> {
     })
 }
 
-/// Was this program started to read a PDF?
+/// Is this process a PDF reader?
 pub fn is_pdf_reader() -> bool {
     std::env::args_os().nth(1).is_some_and(|word| word == PDF_READER_ARGUMENT)
 }
 
-/// Reads the PDF on standard input and writes its text; that is all this process does.
+/// Reads a PDF from standard input and writes its text to standard output.
 pub fn read_pdf() -> ExitCode {
     match pdf_text::run_pdf_reader(std::io::stdin().lock(), std::io::stdout().lock()) {
         Ok(()) => ExitCode::SUCCESS,

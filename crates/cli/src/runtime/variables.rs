@@ -1,4 +1,4 @@
-//! Environment variables that hold numbers.
+//! Numbers from environment variables.
 
 use std::time::Duration;
 
@@ -10,28 +10,28 @@ use crate::outcome::Failure;
 pub fn positive_number(
     invocation: &Invocation,
     name: &str,
-    usual: usize,
+    default: usize,
 ) -> Result<usize, Failure> {
     match invocation.env.variables.get(name).filter(|text| !text.is_empty()) {
-        None => Ok(usual),
+        None => Ok(default),
         Some(text) => text.parse().ok().filter(|number| *number > 0).ok_or_else(|| {
             Failure::new(Exit::Usage, &format!("{name} must be a whole number above zero"))
         }),
     }
 }
 
-/// A variable that holds a time in milliseconds.
+/// A variable that holds milliseconds.
 pub fn duration_variable(
     invocation: &Invocation,
     name: &str,
-    usual: Duration,
+    default: Duration,
 ) -> Result<Duration, Failure> {
-    let usual = usize::try_from(usual.as_millis()).unwrap_or(usize::MAX);
-    let number = positive_number(invocation, name, usual)?;
+    let default = usize::try_from(default.as_millis()).unwrap_or(usize::MAX);
+    let number = positive_number(invocation, name, default)?;
     Ok(Duration::from_millis(u64::try_from(number).unwrap_or(u64::MAX)))
 }
 
-/// How many tokens of a result are shown, where that is said.
+/// `MAX_MCP_OUTPUT_TOKENS`, if it is set.
 pub fn max_output_tokens(invocation: &Invocation) -> Result<Option<usize>, Failure> {
     const NAME: &str = "MAX_MCP_OUTPUT_TOKENS";
     match invocation.env.variables.get(NAME).filter(|text| !text.is_empty()) {

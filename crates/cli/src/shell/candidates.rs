@@ -1,5 +1,5 @@
-//! What could stand where somebody's cursor is: commands and flags from the table of arguments, servers from the
-//! configuration, and tools, prompts and resources from what is remembered. Starts and connects nothing.
+//! Completion candidates: commands and options from the clap table, servers from the configuration, and tools,
+//! prompts and resources from the completion cache. Starts no server.
 
 use std::path::PathBuf;
 
@@ -21,15 +21,15 @@ use crate::invocation::Invocation;
 use crate::invocation::lookup::exposed_server_name;
 use crate::outcome::Failure;
 
-/// So much of a name is never changed, however long it is.
+/// This many bytes of an exposed name are never truncated.
 const MIN_UNTRUNCATED: usize = 31;
 
-/// Something that could stand there.
+/// A completion candidate.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Candidate {
-    /// What to type.
+    /// The value to insert.
     pub value: String,
-    /// What it is; may be empty.
+    /// Its description; may be empty.
     pub description: String,
 }
 
@@ -39,26 +39,26 @@ impl Candidate {
     }
 }
 
-/// Everything that could stand in the place of the last word. Nothing means that only a file can.
+/// Candidates for the last word. An empty list means file names.
 pub fn complete(invocation: &Invocation, root: &Command, words: &[String]) -> Vec<Candidate> {
     let Some((current, before)) = words.split_last() else { return Vec::new() };
-    let place = CursorPosition::locate(root, before);
-    let mut found = place.candidates(invocation, current);
-    // What a server or a file calls something must do nothing to a terminal.
+    let position = CursorPosition::locate(root, before);
+    let mut found = position.candidates(invocation, current);
+    // Names that come from servers or files must not hold control characters.
     found.retain(|it| it.value.starts_with(current.as_str()) && printable(&it.value) == it.value);
     found.sort();
     found.dedup_by(|one, other| one.value == other.value);
     found
 }
 
-/// Where in a command line the last word stands.
+/// The position of the last word in a command line.
 struct CursorPosition<'c> {
     root: &'c Command,
     command: &'c Command,
-    /// What was given to the command's own arguments so far.
+    /// Values of the command's arguments so far.
     parsed: Vec<(&'c str, &'c str)>,
     positionals: usize,
-    /// The option whose value the last word is.
+    /// The option whose value is completed.
     pending: Option<&'c Arg>,
     /// Was there a `--`?
     is_after_double_dash: bool,
@@ -66,7 +66,7 @@ struct CursorPosition<'c> {
 
 impl<'c> CursorPosition<'c> {
     fn locate(root: &'c Command, words: &'c [String]) -> CursorPosition<'c> {
-        let mut place = CursorPosition {
+        let mut position = CursorPosition {
             root,
             command: root,
             parsed: Vec::new(),
@@ -75,9 +75,9 @@ impl<'c> CursorPosition<'c> {
             is_after_double_dash: false,
         };
         for word in words {
-            place.consume(word);
+            position.consume(word);
         }
-        place
+        position
     }
 
     fn consume(&mut self, word: &'c str) {
@@ -102,7 +102,7 @@ impl<'c> CursorPosition<'c> {
         }
     }
 
-    /// The option that a word names, where it wants a value.
+    /// The option that a word names, if it takes a value.
     fn option(&self, word: &str) -> Option<&'c Arg> {
         let name = word.split('=').next().unwrap_or(word);
         let is_named = |argument: &&Arg| match name.strip_prefix("--") {
@@ -113,7 +113,7 @@ impl<'c> CursorPosition<'c> {
         found.get_action().takes_values().then_some(found)
     }
 
-    /// The argument that has no name at this place; the last one may take all the rest.
+    /// The positional argument at this index; the last one may take several values.
     fn positional(&self, index: usize) -> Option<&'c Arg> {
         let all: Vec<&Arg> = self.command.get_positionals().collect();
         let takes_many =
@@ -127,8 +127,8 @@ impl<'c> CursorPosition<'c> {
         }
         if current.starts_with('-') && !self.is_after_double_dash {
             return match (self.option(current), current.split_once('=')) {
-                (Some(option), Some((name, begun))) => self
-                    .values(invocation, option, begun)
+                (Some(option), Some((name, typed))) => self
+                    .values(invocation, option, typed)
                     .into_iter()
                     .map(|it| Candidate { value: format!("{name}={}", it.value), ..it })
                     .collect(),
@@ -180,7 +180,7 @@ impl<'c> CursorPosition<'c> {
                 self.root.get_subcommands().map(|it| Candidate::new(it.get_name(), "")).collect()
             }
             (command, id) => {
-                // A configuration that cannot be read completes nothing; the command itself will say why.
+                // Without a readable configuration there are no candidates; the command itself reports the error.
                 let source = CompletionSource::load(invocation, current).ok();
                 source.map(|it| it.values(command, id, &self.parsed)).unwrap_or_default()
             }
@@ -193,11 +193,11 @@ fn first_help_line(text: Option<&clap::builder::StyledStr>) -> String {
     text.lines().next().unwrap_or_default().to_owned()
 }
 
-/// What is configured, and what is remembered of it.
+/// The configuration, and the folder of the completion cache.
 struct CompletionSource<'a> {
     configuration: Configuration,
     folder: PathBuf,
-    /// What was typed of the word so far.
+    /// The typed part of the word.
     current: &'a str,
 }
 
@@ -214,9 +214,9 @@ impl CompletionSource<'_> {
         })
     }
 
-    /// What an argument of a command may be.
-    fn values(&self, command: &str, id: &str, given: &[(&str, &str)]) -> Vec<Candidate> {
-        let server = given.iter().find(|(id, _)| *id == "server").map(|(_, name)| *name);
+    /// Values for an argument of a command.
+    fn values(&self, command: &str, id: &str, parsed: &[(&str, &str)]) -> Vec<Candidate> {
+        let server = parsed.iter().find(|(id, _)| *id == "server").map(|(_, name)| *name);
         match (command, id) {
             ("call" | "explain", "tool") => self.tools(),
             ("add", "rules") => {
@@ -260,7 +260,7 @@ impl CompletionSource<'_> {
         self.servers().map(|it| Candidate::new(&it.name, it.scope().id())).collect()
     }
 
-    /// One list of the server that was named before.
+    /// One cached list of the server that was named before.
     fn cached_values(
         &self,
         server: Option<&str>,
@@ -275,7 +275,7 @@ impl CompletionSource<'_> {
             .collect()
     }
 
-    /// Every tool that may be meant, by the name that it would be exposed under, under the rules.
+    /// Tools by their exposed name, without those that rules hide.
     fn tools(&self) -> Vec<Candidate> {
         let servers: Vec<(&ResolvedServer, Vec<ListItem>)> =
             self.servers().map(|it| (it, self.matching_tools(it))).collect();
@@ -298,20 +298,21 @@ impl CompletionSource<'_> {
         pool.tools().iter().map(|tool| Candidate::new(&tool.exposed_name, &tool.server)).collect()
     }
 
-    /// The tools of a server that may be meant. Those that begin in another way are left out before anything is made
-    /// of them: only tools that begin alike can want one name.
+    /// Cached tools of a server that start like the typed word. The others are dropped first, because only tools with
+    /// the same beginning can have the same exposed name.
     fn matching_tools(&self, server: &ResolvedServer) -> Vec<ListItem> {
         let prefix = format!("mcp__{}", exposed_server_name(server));
-        let begins_alike = |name: &str| {
+        let shares_prefix = |name: &str| {
             let length = name.len().min(self.current.len()).min(MIN_UNTRUNCATED);
             name.as_bytes()[..length] == self.current.as_bytes()[..length]
         };
-        if !begins_alike(&prefix) {
+        if !shares_prefix(&prefix) {
             return Vec::new();
         }
         let names = self.cached(server).tools;
-        let meant =
-            names.into_iter().filter(|name| begins_alike(&format!("{prefix}__{}", sanitise(name))));
+        let meant = names
+            .into_iter()
+            .filter(|name| shares_prefix(&format!("{prefix}__{}", sanitise(name))));
         meant
             .map(|name| {
                 let raw = json!({"name": name, "inputSchema": {"type": "object"}}).to_string();

@@ -1,4 +1,4 @@
-//! Shells: the scripts that ask us what could stand where the cursor is, and the answer as each shell reads it.
+//! Answers the completion scripts: finds the candidates and prints them as the shell expects.
 
 use std::path::PathBuf;
 
@@ -11,10 +11,10 @@ use crate::output::report;
 use crate::shell::candidates;
 use crate::shell::candidates::Candidate;
 
-/// The word that makes this program complete another's words. Nobody types it.
+/// The argument that requests completion.
 const COMPLETE_ARGUMENT: &str = "__complete";
 
-/// Answers a shell, where this program was started by one of the scripts. What goes wrong completes nothing.
+/// Prints candidates if a completion script started this process. Errors complete nothing.
 pub fn complete_if_requested(managed: PathBuf, cli: fn() -> Command) -> bool {
     let words: Vec<String> =
         std::env::args_os().skip(1).map(|it| it.to_string_lossy().into_owned()).collect();
@@ -39,28 +39,28 @@ pub fn complete_if_requested(managed: PathBuf, cli: fn() -> Command) -> bool {
     true
 }
 
-/// A line each: the value, a tab, what it is.
+/// One candidate per line: value, tab, description.
 fn tab_separated(found: &[Candidate]) -> String {
     found.iter().map(|it| format!("{}\t{}\n", it.value, it.description)).collect()
 }
 
-/// A line each, escaped, and without what bash takes for words before this one.
+/// One escaped candidate per line, without the part that bash treats as earlier words.
 fn bash_lines(line: &str, breaks: &str, find: impl FnOnce(&[String]) -> Vec<Candidate>) -> String {
     let mut typed = split_words(line);
-    // Variables in front of a command are no words of it.
+    // Skips assignments before the command.
     while typed.words.first().is_some_and(|word| is_assignment(word)) && typed.words.len() > 1 {
         typed.words.remove(0);
     }
     let words = typed.words.get(1..).unwrap_or_default();
     let current = words.last().map(String::as_str).unwrap_or_default();
     let is_break = |c: char| breaks.contains(c) && matches!(c, ':' | '=' | '@');
-    let kept = match typed.is_quoted {
+    let skipped = match typed.is_quoted {
         true => 0,
         false => current.rfind(is_break).map_or(0, |at| at + 1),
     };
     find(words)
         .iter()
-        .filter_map(|it| it.value.get(kept..))
+        .filter_map(|it| it.value.get(skipped..))
         .map(|value| match typed.is_quoted {
             true => format!("{value}\n"),
             false => format!("{}\n", bash_escaped(value)),
@@ -74,7 +74,7 @@ fn is_assignment(word: &str) -> bool {
     })
 }
 
-/// A value as bash reads it back.
+/// Escapes a value for bash.
 fn bash_escaped(value: &str) -> String {
     let is_plain = |c: char| {
         c.is_alphanumeric()
@@ -90,10 +90,10 @@ fn bash_escaped(value: &str) -> String {
     text
 }
 
-/// The words of a line up to the cursor; the last is the one that is being typed, and may be empty.
+/// The words up to the cursor. The last one is being typed and may be empty.
 struct TypedLine {
     words: Vec<String>,
-    /// Is the last word inside quotes?
+    /// Is the last word quoted?
     is_quoted: bool,
 }
 

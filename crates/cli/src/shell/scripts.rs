@@ -1,6 +1,6 @@
 //! The completion scripts. Each calls `swb __complete` with the typed words.
 
-/// The script for bash. Words are taken apart here, not there: bash breaks them at every `:` and `=`.
+/// The script for bash. It passes the whole line, because bash splits words at `:` and `=`.
 pub const BASH_SCRIPT: &str = r#"# Completions of swb for bash: source this file, or put it where bash-completion looks.
 _swb() {
     local line

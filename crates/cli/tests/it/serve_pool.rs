@@ -291,7 +291,7 @@ fn nobody_is_let_in_by_omission() {
     assert!(open(&["--http", "127.0.0.1:0"]).contains("who may come in"));
     for everywhere in ["0.0.0.0:0", "[::]:0", "192.0.2.1:0"] {
         let said = open(&["--http", everywhere, "--no-auth"]);
-        assert!(said.contains("everybody who can reach"), "{said}");
+        assert!(said.contains("everyone who can reach"), "{said}");
     }
     open(&["--http", "127.0.0.1:0", "--token-file", "nowhere"]);
     open(&["--http", "127.0.0.1:0", "--token-file", "nowhere", "--no-auth"]);

@@ -34,7 +34,7 @@ pub(crate) struct Authenticate;
 pub(crate) fn placeholder_item(server: &str, method: LoginMethod) -> ListItem {
     let about = match method {
         LoginMethod::OAuth => format!(
-            "`{server}` wants a login before it shows its tools. This starts one and answers with the page that the \
+            "`{server}` needs a login before it shows its tools. This starts one and answers with the page that the \
              person has to open; when they are done, the server's own tools take the place of this one."
         ),
         LoginMethod::ConnectorAccount => format!(

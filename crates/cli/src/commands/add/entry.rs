@@ -8,7 +8,7 @@ use crate::invocation::Invocation;
 use crate::invocation::scope::WritableScope;
 use crate::outcome::Failure;
 
-/// Is nothing said about signing in?
+/// Are no login options set?
 fn has_default_login(options: &AddOptions) -> bool {
     let names_somebody = options.client_id.is_some()
         || options.client_secret
@@ -124,7 +124,7 @@ fn oauth_entry(
     Ok((oauth, notes))
 }
 
-/// A secret in a variable is named, not copied; one that is typed goes only into files of the person's own.
+/// The client secret: a reference if it is in a variable. A typed secret is written only to the user's own files.
 fn client_secret(
     options: &AddOptions,
     invocation: &Invocation,
@@ -137,13 +137,16 @@ fn client_secret(
     if options.scope == Some(WritableScope::Project) {
         return Err(Failure::new(
             Exit::Usage,
-            "a client secret does not belong into a project's file",
+            "a client secret must not be written to a project file",
         )
-        .hint(&format!("set {VARIABLE}, and only its name is written")));
+        .hint(&format!("set {VARIABLE}; only a reference to it is written")));
     }
     if !invocation.env.terminal.is_interactive {
-        return Err(Failure::new(Exit::Usage, "there is nobody to ask for the client secret")
-            .hint(&format!("set {VARIABLE}")));
+        return Err(Failure::new(
+            Exit::Usage,
+            "the client secret cannot be asked for without a terminal",
+        )
+        .hint(&format!("set {VARIABLE}")));
     }
     let typed = rpassword::prompt_password("Client secret: ").map_err(|error| {
         Failure::new(Exit::Failure, "the client secret could not be read").caused_by(error)
@@ -173,7 +176,7 @@ fn insert_common(entry: &mut Map<String, Json>, options: &AddOptions) {
     }
 }
 
-/// Which one is wrong is said by its number: the text may be a secret.
+/// Errors give the option's number, because its text may be a secret.
 fn parse_env(index: usize, pair: &str) -> Result<(String, Json), Failure> {
     match pair.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.into())),
@@ -199,5 +202,5 @@ fn expect_unused(unused: bool, option: &str, with: &str) -> Result<(), Failure> 
     if unused {
         return Ok(());
     }
-    Err(Failure::new(Exit::Usage, &format!("{option} has no meaning for {with}")))
+    Err(Failure::new(Exit::Usage, &format!("{option} does not apply to {with}")))
 }

@@ -8,64 +8,64 @@ use crate::invocation::scope::WritableScope;
 /// Options of `swb add`.
 #[derive(Debug, Clone, Default, Args)]
 pub struct AddOptions {
-    /// Where to keep it
+    /// The scope to write to [default: local]
     #[arg(long, short, value_enum)]
     pub scope: Option<WritableScope>,
-    /// How to reach it; guessed from the target when absent
+    /// The transport; detected from the target by default
     #[arg(long, short, value_enum)]
     pub transport: Option<AddTransport>,
-    /// A variable for the command; may be repeated
+    /// Set an environment variable of the command; may be repeated
     #[arg(long, short, value_name = "KEY=VALUE")]
     pub env: Vec<String>,
-    /// A header for the URL; may be repeated
+    /// Send a header with every request; may be repeated
     #[arg(long, short = 'H', value_name = "NAME: VALUE")]
     pub header: Vec<String>,
-    /// The URL, instead of naming it last
+    /// The URL, as an alternative to the positional argument
     #[arg(long)]
     pub url: Option<String>,
-    /// The folder that the command starts in
+    /// The working folder of the command
     #[arg(long, value_name = "FOLDER")]
     pub cwd: Option<String>,
-    /// The variable that holds the bearer token for the URL
+    /// Take the bearer token from this environment variable
     #[arg(long, value_name = "VARIABLE")]
     pub bearer_token_env_var: Option<String>,
-    /// The id of a client that was registered beforehand
+    /// The OAuth client id, if the client was registered beforehand
     #[arg(long, visible_alias = "oauth-client-id", value_name = "ID")]
     pub client_id: Option<String>,
-    /// Ask for the client's secret, or take it from MCP_CLIENT_SECRET
+    /// Prompt for the OAuth client secret, or read it from MCP_CLIENT_SECRET
     #[arg(long)]
     pub client_secret: bool,
-    /// The port of the sign-in redirect
+    /// The port of the OAuth redirect
     #[arg(long, value_name = "PORT")]
     pub callback_port: Option<u16>,
-    /// Scopes to ask for when signing in
+    /// OAuth scopes to request
     #[arg(long, value_delimiter = ',', value_name = "SCOPE,…")]
     pub scopes: Vec<String>,
-    /// Sign in through the enterprise's identity provider
+    /// Sign in through the enterprise identity provider
     #[arg(long)]
     pub xaa: bool,
-    /// In which way to sign in; all but the first need nobody
+    /// The OAuth grant; all but `authorization_code` sign in without a user
     #[arg(long, value_name = "GRANT", value_parser = parse_grant)]
     pub grant: Option<&'static str>,
-    /// The variable that holds the key that the client signs with, as PEM
+    /// Take the client's private key (PEM) from this environment variable
     #[arg(long, value_name = "VARIABLE")]
     pub private_key_env_var: Option<String>,
-    /// The variable that holds the platform's token for `--grant jwt_bearer`
+    /// Take the platform token for `--grant jwt_bearer` from this environment variable
     #[arg(long, value_name = "VARIABLE")]
     pub workload_token_env_var: Option<String>,
-    /// How long a call may take, in milliseconds
+    /// The timeout of tool calls, in milliseconds
     #[arg(long, value_name = "MS")]
     pub timeout: Option<u32>,
     /// Run its tools without asking
     #[arg(long)]
     pub trust: bool,
-    /// A note for people
+    /// A description for people
     #[arg(long, value_name = "TEXT")]
     pub description: Option<String>,
-    /// Only these tools, separated by commas
+    /// Expose only these tools, separated by commas
     #[arg(long, value_delimiter = ',', value_name = "TOOLS")]
     pub include_tools: Vec<String>,
-    /// Never these tools, separated by commas
+    /// Hide these tools, separated by commas
     #[arg(long, value_delimiter = ',', value_name = "TOOLS")]
     pub exclude_tools: Vec<String>,
     /// Replace a server of the same name in the same scope
@@ -73,22 +73,22 @@ pub struct AddOptions {
     pub overwrite: bool,
 }
 
-/// The transports that a server can be added with.
+/// The transports of `swb add`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum AddTransport {
-    /// A command that we start.
+    /// A local command.
     Stdio,
     /// Streamable HTTP.
     #[value(alias = "streamable-http")]
     Http,
-    /// The older HTTP transport.
+    /// HTTP with server-sent events, protocol version 2024-11-05.
     Sse,
     /// WebSocket.
     Ws,
 }
 
 impl AddTransport {
-    /// The word in an entry's `type`.
+    /// The entry's `type`.
     pub fn id(self) -> &'static str {
         match self {
             AddTransport::Stdio => "stdio",
@@ -99,7 +99,7 @@ impl AddTransport {
     }
 }
 
-/// One of the words that an entry knows.
+/// Parses the name of an OAuth grant.
 fn parse_grant(text: &str) -> Result<&'static str, String> {
     let words = OAuthGrant::NAMES.map(|(word, _)| word);
     let found = words.into_iter().find(|word| *word == text);

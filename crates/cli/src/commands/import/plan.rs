@@ -1,4 +1,4 @@
-//! What an import would do, file by file, as text and as JSON.
+//! The plan of an import, as text and as JSON.
 
 use std::path::PathBuf;
 
@@ -11,13 +11,13 @@ use crate::invocation::Invocation;
 use crate::invocation::scope::WritableScope;
 use crate::output::style::{TextStyle, paint};
 
-/// What would be done, file by file.
+/// What an import would do.
 pub(super) struct ImportPlan {
     pub(super) files: Vec<PlannedFile>,
     pub(super) looked_at: Vec<PathBuf>,
 }
 
-/// One file of another program, and what would be taken from it.
+/// One file of another program, and its servers.
 pub(super) struct PlannedFile {
     pub(super) file: HostAppFile,
     pub(super) failure: Option<String>,
@@ -25,9 +25,9 @@ pub(super) struct PlannedFile {
     pub(super) items: Vec<ImportItem>,
 }
 
-/// One server of such a file.
+/// One server of that file.
 pub(super) struct ImportItem {
-    /// The name that the other program uses.
+    /// The server's name in the other program.
     pub(super) original: String,
     pub(super) server: NewServer,
     pub(super) scope: WritableScope,
@@ -40,11 +40,11 @@ pub(super) struct ImportItem {
 pub(super) enum ImportAction {
     Add,
     Replace,
-    /// The same entry is there.
+    /// The same entry already exists.
     Same,
-    /// Another entry of that name is there.
+    /// A different entry of that name already exists.
     Conflict,
-    /// It cannot be taken over.
+    /// The server cannot be imported.
     Skip(String),
 }
 
@@ -72,7 +72,8 @@ impl ImportPlan {
         self.files.iter().flat_map(|file| &file.items)
     }
 
-    /// Two programs may have the same server: once is enough. Two servers of one name cannot both be taken.
+    /// Drops a server that an earlier file already provides. Of two different servers with one name only the first is
+    /// imported.
     pub(super) fn without_duplicates(
         &self,
         mut item: ImportItem,
@@ -87,7 +88,9 @@ impl ImportPlan {
             item.action = if earlier.server.entry == item.server.entry {
                 ImportAction::Same
             } else {
-                ImportAction::Skip("another server of that name is taken over above".to_owned())
+                ImportAction::Skip(
+                    "another server of that name is already imported above".to_owned(),
+                )
             };
         }
         item
@@ -165,7 +168,7 @@ impl ImportItem {
             ImportAction::Same => format!("  = {name}: already there\n"),
             ImportAction::Conflict => {
                 format!(
-                    "  = {name}: the {scope} scope has another one of that name; --overwrite replaces it\n"
+                    "  = {name}: the {scope} scope has a different server of that name; --overwrite replaces it\n"
                 )
             }
             ImportAction::Skip(why) => {

@@ -1,4 +1,4 @@
-//! `swb permissions add` and `remove`: one list of one settings file, and everything else in it stays.
+//! `swb permissions add` and `remove`: changes one list of one settings file and keeps everything else.
 
 use std::path::Path;
 
@@ -23,11 +23,11 @@ use crate::output::style::{TextStyle, paint};
 /// A list of rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum RuleList {
-    /// Calls that are made without asking.
+    /// Allow calls without asking.
     Allow,
-    /// Calls that ask, whatever allows them.
+    /// Always ask.
     Ask,
-    /// Calls that are never made.
+    /// Never allow.
     Deny,
 }
 
@@ -44,13 +44,13 @@ impl RuleList {
 /// Arguments of `swb permissions add`.
 #[derive(Debug, Args)]
 pub struct AddRulesArgs {
-    /// Where to write them: you in this project, you everywhere, or everybody in this project
+    /// The scope to write to
     #[arg(long, short, value_enum, default_value_t = WritableScope::Local)]
     pub scope: WritableScope,
-    /// What the rules do
+    /// The list to add to
     #[arg(value_enum)]
     pub list: RuleList,
-    /// mcp__SERVER, mcp__SERVER__TOOL or mcp__SERVER__TOOL(argument=value)
+    /// Rules: mcp__SERVER, mcp__SERVER__TOOL or mcp__SERVER__TOOL(argument=value)
     #[arg(required = true, value_name = "RULE")]
     pub rules: Vec<String>,
 }
@@ -59,10 +59,10 @@ pub struct AddRulesArgs {
 #[derive(Debug, Args)]
 #[command(allow_missing_positional = true)]
 pub struct RemoveRuleArgs {
-    /// Where it stands, where it stands in several places
+    /// The scope to remove it from, if several have it
     #[arg(long, short, value_enum)]
     pub scope: Option<WritableScope>,
-    /// The list to take it out of; all where none is named
+    /// The list to remove it from; all lists by default
     #[arg(value_enum)]
     pub list: Option<RuleList>,
     /// The rule
@@ -80,37 +80,39 @@ pub fn add(
     let rules: Vec<ToolRule> =
         arguments.rules.iter().map(|text| parse_rule(text)).collect::<Result<_, _>>()?;
     if (arguments.scope, effect) == (WritableScope::Project, PermissionEffect::Allow) {
-        let message = "a project's file may deny and ask, but not allow: whoever can change the project would decide for everybody";
+        let message = "a project file may deny and ask, but not allow: anyone who can change the project would decide for every user";
         return Err(Failure::new(Exit::Policy, message)
-            .hint("leave --scope out to write the rule for yourself, in this project"));
+            .hint("omit --scope to add the rule for yourself, in this project"));
     }
     let path = invocation.scope_file(arguments.scope);
     file::expect_inside(invocation, arguments.scope, &path)?;
     let file = rule_file(invocation, arguments.scope);
     let ruled = settings_file::add_rules(&invocation.env.paths, &file, effect, &rules)?;
-    let done =
-        match invocation.wants_json() {
-            true => json_output(&json!({
-                "file": ruled.file,
-                "scope": arguments.scope.scope().id(),
-                "list": effect.id(),
-                "added": ruled.changed,
-                "alreadyThere": ruled.unchanged,
-            })),
-            false => {
-                let place = file::scope_location(invocation, arguments.scope, &ruled.file);
-                let there = invocation.display_path(&ruled.file);
-                let mut text: String = ruled
-                    .changed
+    let done = match invocation.wants_json() {
+        true => json_output(&json!({
+            "file": ruled.file,
+            "scope": arguments.scope.scope().id(),
+            "list": effect.id(),
+            "added": ruled.changed,
+            "alreadyThere": ruled.unchanged,
+        })),
+        false => {
+            let place = file::scope_location(invocation, arguments.scope, &ruled.file);
+            let there = invocation.display_path(&ruled.file);
+            let mut text: String = ruled
+                .changed
+                .iter()
+                .map(|rule| format!("{effect} `{}` added to {place}\n", printable(rule)))
+                .collect();
+            text.extend(
+                ruled
+                    .unchanged
                     .iter()
-                    .map(|rule| format!("{effect} `{}` now stands in {place}\n", printable(rule)))
-                    .collect();
-                text.extend(ruled.unchanged.iter().map(|rule| {
-                    format!("{effect} `{}` already stands in {there}\n", printable(rule))
-                }));
-                CommandOutput::text(text)
-            }
-        };
+                    .map(|rule| format!("{effect} `{}` is already in {there}\n", printable(rule))),
+            );
+            CommandOutput::text(text)
+        }
+    };
     Ok(done.note(
         rules
             .iter()
@@ -119,7 +121,7 @@ pub fn add(
     ))
 }
 
-/// What may keep a rule from doing anything.
+/// Warnings about rules that have no effect.
 fn rule_warnings(
     invocation: &Invocation,
     before: &Configuration,
@@ -133,12 +135,12 @@ fn rule_warnings(
         text.push_str(&match other.effect == effect {
             true => {
                 format!(
-                    "note: {theirs} says the same of more, so `{}` adds nothing\n",
+                    "note: {theirs} already covers it, so `{}` has no effect\n",
                     rule.to_printable()
                 )
             }
             false => format!(
-                "{} `{}` decides nothing as long as {theirs} stands, which goes before\n",
+                "{} `{}` has no effect while {theirs} exists, which takes precedence\n",
                 paint(TextStyle::Warning, "warning:"),
                 rule.to_printable()
             ),
@@ -146,15 +148,12 @@ fn rule_warnings(
     }
     let servers = &before.effective.servers;
     if !servers.iter().any(|server| rule.names_server(&exposed_server_name(server))) {
-        text.push_str(&format!(
-            "note: `{}` names no server that is configured\n",
-            rule.to_printable()
-        ));
+        text.push_str(&format!("note: `{}` names no configured server\n", rule.to_printable()));
     }
     text
 }
 
-/// Takes a rule out.
+/// Removes a rule.
 pub fn remove(
     invocation: &Invocation,
     arguments: &RemoveRuleArgs,
@@ -179,12 +178,12 @@ pub fn remove(
     }
     let place = invocation.display_path(&path);
     let line = |effect: &PermissionEffect| {
-        format!("{effect} `{}` is gone from {place}\n", rule.to_printable())
+        format!("{effect} `{}` removed from {place}\n", rule.to_printable())
     };
     Ok(CommandOutput::text(found.iter().map(line).collect::<String>()))
 }
 
-/// The scope that was named, or the only one whose file has the rule.
+/// The scope of `--scope`, or the only one whose file has the rule.
 fn chosen_scope(
     invocation: &Invocation,
     arguments: &RemoveRuleArgs,
@@ -209,8 +208,8 @@ fn chosen_scope(
         [scope] => Ok(scope),
         [_, ..] => {
             let words: Vec<&str> = scopes.iter().map(|it| it.scope().id()).collect();
-            let message = format!("`{rule}` stands in several scopes: {}", words.join(", "));
-            Err(Failure::new(Exit::Conflict, &message).hint("say which with --scope"))
+            let message = format!("`{rule}` is in several scopes: {}", words.join(", "));
+            Err(Failure::new(Exit::Conflict, &message).hint("choose one with --scope"))
         }
     }
 }
@@ -221,14 +220,14 @@ fn not_found(
     rule: &ToolRule,
     path: &Path,
 ) -> Failure {
-    let message = format!("`{rule}` does not stand in {}", invocation.display_path(path));
+    let message = format!("`{rule}` is not in {}", invocation.display_path(path));
     let failure = Failure::new(Exit::NotFound, &message);
     match before.rules.entries().iter().find(|it| it.rule == *rule) {
         Some(it) => {
             let place = invocation.display_origin(&it.origin);
-            failure.hint(&format!("it stands in {place}, under {}", it.effect))
+            failure.hint(&format!("it is in {place}, under {}", it.effect))
         }
-        None => failure.hint("`swb permissions list` shows every rule and its place"),
+        None => failure.hint("`swb permissions list` shows every rule and its file"),
     }
 }
 
@@ -242,14 +241,15 @@ fn rule_file(invocation: &Invocation, scope: WritableScope) -> RuleFile {
     }
 }
 
-/// Reads a rule, or says what is wrong with it and where.
+/// Parses a rule; the failure marks the position of the error.
 fn parse_rule(text: &str) -> Result<ToolRule, Failure> {
     ToolRule::parse(text).map_err(|fault| {
         let before = printable(&text[..text.floor_char_boundary(fault.at)]);
         let mark = " ".repeat(before.chars().count());
         let detail = format!("  {}\n  {mark}{}\n", printable(text), paint(TextStyle::Error, "^"));
         let hint = fault.kind.hint();
-        let failure = Failure::new(Exit::Usage, &format!("`{text}` is no rule")).caused_by(fault);
+        let failure =
+            Failure::new(Exit::Usage, &format!("`{text}` is not a valid rule")).caused_by(fault);
         let failure = failure.detail(detail);
         match hint {
             Some(hint) => failure.hint(hint),

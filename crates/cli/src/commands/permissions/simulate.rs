@@ -1,4 +1,4 @@
-//! `swb permissions simulate`: what other rules would have said of the calls in the audit log.
+//! `swb permissions simulate`: replays the audit log against other rules.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -36,13 +36,13 @@ use crate::output::table::{Cell, Truncate};
 /// Arguments of `swb permissions simulate`.
 #[derive(Debug, Args)]
 pub struct SimulateArgs {
-    /// A settings file whose rules take the place of your own; an administrator's stay
+    /// Use the rules of this settings file instead of yours; the administrator's rules still apply
     #[arg(long, value_name = "FILE")]
     pub rules: Option<PathBuf>,
-    /// How much is asked: plan, dontAsk, default, acceptEdits, bypass
+    /// The permission mode: plan, dontAsk, default, acceptEdits, bypass
     #[arg(long, value_name = "MODE", value_parser = parse_mode)]
     pub mode: Option<PermissionMode>,
-    /// Only calls since then: 30m, 12h, 7d, 2026-01-31, or 2026-01-31T12:00:00Z
+    /// Only calls since this time: 30m, 12h, 7d, 2026-01-31, or 2026-01-31T12:00:00Z
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub since: Option<String>,
 }
@@ -61,7 +61,7 @@ pub fn run(
     let mut records = log::read(&invocation.env.paths.audit()).map_err(|error| {
         Failure::new(Exit::Failure, "the audit log cannot be read").caused_by(error)
     })?;
-    // Both are in UTC and in one form, so they sort as text.
+    // Both are UTC timestamps of one format, so they compare as text.
     records.retain(|it| arguments.since.as_ref().is_none_or(|since| it.time >= *since));
     let servers = configuration.effective.servers.iter();
     let trusted = servers.filter(|it| it.is_trusted()).map(|it| it.name.clone()).collect();
@@ -75,7 +75,8 @@ pub fn run(
     })
 }
 
-/// The rules of a file that somebody thinks about. A bad one is an error: half a file would say the wrong thing.
+/// Reads the rules of a settings file. Any error in them is a failure, because partial rules would give wrong
+/// results.
 fn read_rules_file(
     invocation: &Invocation,
     path: &std::path::Path,
@@ -102,7 +103,7 @@ fn read_rules_file(
         return Ok(settings.permissions);
     }
     let detail = report::problems(&invocation.env, errors.into_iter());
-    Err(fail("cannot be used as it is").detail(detail))
+    Err(fail("has errors").detail(detail))
 }
 
 fn as_json(simulation: &Simulation, mode: PermissionMode) -> CommandOutput {
@@ -151,21 +152,21 @@ fn as_text(invocation: &Invocation, simulation: &Simulation, mode: PermissionMod
     let (changed, unsure) = (count(&simulation.changes), count(&simulation.uncertain));
     let undecided = simulation.undecided;
     text.push_str(&format!(
-        "{} would be decided otherwise, {} as before",
+        "{} would be decided differently, {} as before",
         call_count(changed),
         simulation.same
     ));
     if unsure > 0 {
-        text.push_str(&format!(", {unsure} cannot be judged from the log"));
+        text.push_str(&format!(", {unsure} cannot be decided from the log"));
     }
     if undecided > 0 {
-        text.push_str(&format!("; {undecided} never came to a decision"));
+        text.push_str(&format!("; {undecided} were never decided"));
     }
     text.push_str(".\n");
     text
 }
 
-/// Places as people like to read them: from the working folder, or from home.
+/// Shortens absolute paths, relative to the working folder or home.
 fn shorten_paths(invocation: &Invocation, text: &str) -> String {
     let env = &invocation.env;
     let here = format!("({}/", env.working_folder.display());
@@ -180,7 +181,7 @@ fn cells(invocation: &Invocation, row: &SimulationRow) -> Vec<Cell> {
             let words: Vec<&str> = row.after.iter().map(|it| it.id()).collect();
             let on = match row.depends_on {
                 DependsOn::Nothing | DependsOn::Arguments => "the arguments",
-                DependsOn::Hints => "what the server says",
+                DependsOn::Hints => "the tool's annotations",
             };
             let text = format!("{}: depends on {on}", words.join(" or "));
             Cell::styled(TextStyle::Warning, text)
@@ -199,7 +200,7 @@ fn call_count(count: usize) -> String {
     if count == 1 { "1 call".to_owned() } else { format!("{count} calls") }
 }
 
-/// Reads a time: how long ago, a day, or a moment in UTC. It comes back as the log writes it.
+/// Parses a time: a duration before now, a date, or a UTC timestamp. Returns it in the format of the log.
 fn parse_time(text: &str) -> Result<String, String> {
     let fault = || "write 30m, 12h, 7d, 2026-01-31 or 2026-01-31T12:00:00Z".to_owned();
     if let Some((count, unit)) = text.split_at_checked(text.len().saturating_sub(1))

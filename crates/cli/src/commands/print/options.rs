@@ -1,4 +1,4 @@
-//! The flags of a conversation.
+//! The options of a conversation.
 
 use std::time::SystemTime;
 
@@ -15,13 +15,13 @@ use crate::exit::Exit;
 use crate::invocation::Invocation;
 use crate::outcome::Failure;
 
-/// Flags of a conversation.
+/// Options of a conversation.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ConversationArgs {
-    /// Ask the model once, print its answer and end; what standard input holds is added
+    /// Send one prompt to the model and print its answer; standard input is appended
     #[arg(short = 'p', long, value_name = "PROMPT", num_args = 0..=1, default_missing_value = "", help_heading = "Conversation")]
     pub print: Option<String>,
-    /// How the answer is printed
+    /// The output format of -p
     #[arg(
         long,
         value_enum,
@@ -30,52 +30,52 @@ pub struct ConversationArgs {
         help_heading = "Conversation"
     )]
     pub output_format: Option<OutputFormat>,
-    /// Tools that may be called, as rules: comma separated, may be repeated
+    /// Allow these tools, as permission rules separated by commas; may be repeated
     #[arg(long, value_name = "RULES", requires = "print", help_heading = "Conversation")]
     pub allowed_tools: Vec<String>,
-    /// Which model: provider/name, or a name
+    /// The model: PROVIDER/NAME, or NAME
     #[arg(long, value_name = "MODEL", help_heading = "Conversation")]
     pub model: Option<String>,
-    /// Go on with the last conversation of this project
+    /// Continue the last conversation of this project
     #[arg(long = "continue", conflicts_with = "resume", help_heading = "Conversation")]
     pub continue_last: bool,
-    /// Go on with this conversation; without a name, choose one
+    /// Continue this conversation; without an id, choose one
     #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "", help_heading = "Conversation")]
     pub resume: Option<String>,
-    /// How often the model may answer before it has to be done
+    /// The most model responses before the run ends
     #[arg(long, value_name = "COUNT", requires = "print", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Conversation")]
     pub max_turns: Option<u32>,
-    /// Converse in plain lines, without a screen: for screen readers and simple terminals
+    /// Use plain text instead of the screen, for screen readers and simple terminals
     #[arg(long, conflicts_with = "print", help_heading = "Conversation")]
     pub plain: bool,
-    /// What the model is told of its place, instead of the usual
+    /// Replace the system prompt
     #[arg(long, value_name = "TEXT", help_heading = "Conversation")]
     pub system_prompt: Option<String>,
-    /// What the model is told of its place, besides
+    /// Append to the system prompt
     #[arg(long, value_name = "TEXT", help_heading = "Conversation")]
     pub append_system_prompt: Option<String>,
 }
 
-/// How an answer is printed.
+/// The output format of `-p`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum OutputFormat {
-    /// The answer alone.
+    /// Only the answer.
     Text,
     /// One JSON object at the end.
     Json,
-    /// One JSON object a line, as things happen.
+    /// One JSON object per line, as events arrive.
     StreamJson,
 }
 
 impl ConversationArgs {
-    /// Is any of it said?
+    /// Is any option set?
     pub fn is_any_set(&self) -> bool {
         let ConversationArgs {
             print,
             output_format,
             allowed_tools,
             model,
-            continue_last: go_on,
+            continue_last,
             resume,
             ..
         } = self;
@@ -84,38 +84,39 @@ impl ConversationArgs {
         texts.into_iter().any(Option::is_some)
             || output_format.is_some()
             || !allowed_tools.is_empty()
-            || *go_on
+            || *continue_last
             || self.plain
             || max_turns.is_some()
     }
 
-    /// What the model is told of its place.
+    /// The system prompt.
     pub fn system_text(&self, invocation: &Invocation) -> String {
         let now = utc_timestamp(SystemTime::now());
         let today = now.split('T').next().unwrap_or_default();
-        let usual = || system_prompt::default_system_prompt(&invocation.env.working_folder, today);
-        let mut system = self.system_prompt.clone().unwrap_or_else(usual);
+        let default_prompt =
+            || system_prompt::default_system_prompt(&invocation.env.working_folder, today);
+        let mut system = self.system_prompt.clone().unwrap_or_else(default_prompt);
         if let Some(more) = &self.append_system_prompt {
             system.push_str(&format!("\n\n{more}"));
         }
         system
     }
 
-    /// The conversation that is gone on with, or a new one.
+    /// The conversation to continue, or a new one.
     pub fn open_conversation(
         &self,
         invocation: &Invocation,
     ) -> Result<(Transcript, Vec<Message>), Failure> {
         let root = project_root(&invocation.env.working_folder);
-        let chronicles = TranscriptStore::for_project(&invocation.env.paths, &root);
+        let transcripts = TranscriptStore::for_project(&invocation.env.paths, &root);
         let found = match (&self.resume, self.continue_last) {
             (Some(id), _) if id.is_empty() => {
-                return Err(Failure::new(Exit::Usage, "`--resume` needs to know which one")
-                    .hint("`--continue` goes on with the last one"));
+                return Err(Failure::new(Exit::Usage, "`--resume` needs a conversation id")
+                    .hint("`--continue` continues the last one"));
             }
-            (Some(id), _) => chronicles.resume(id),
-            (None, true) => chronicles.resume_last(),
-            (None, false) => return Ok((chronicles.create(), Vec::new())),
+            (Some(id), _) => transcripts.resume(id),
+            (None, true) => transcripts.resume_last(),
+            (None, false) => return Ok((transcripts.create(), Vec::new())),
         };
         found.map_err(|error| {
             let exit = match &error {
@@ -130,7 +131,7 @@ impl ConversationArgs {
         })
     }
 
-    /// The conversations that there are to choose from, where somebody has to choose.
+    /// The conversations to choose from, if `--resume` has no id.
     pub fn resumable(&self, invocation: &Invocation) -> Option<Vec<TranscriptSummary>> {
         let wants_to_choose = self.resume.as_ref().is_some_and(String::is_empty);
         let root = project_root(&invocation.env.working_folder);
@@ -140,15 +141,15 @@ impl ConversationArgs {
         wants_to_choose.then(list)
     }
 
-    /// How the answer is printed: as asked for, or as `--json` says.
+    /// The output format: `--output-format`, or as `--json` says.
     pub fn format(&self, invocation: &Invocation) -> OutputFormat {
-        let usual = if invocation.wants_json() { OutputFormat::Json } else { OutputFormat::Text };
-        self.output_format.unwrap_or(usual)
+        let default = if invocation.wants_json() { OutputFormat::Json } else { OutputFormat::Text };
+        self.output_format.unwrap_or(default)
     }
 }
 
-/// What is said where flags of a conversation stand with a command.
+/// The failure for conversation options together with a command.
 pub fn unexpected_with_command() -> Failure {
-    Failure::new(Exit::Usage, "flags of a conversation go with no command")
+    Failure::new(Exit::Usage, "conversation options cannot be combined with a command")
         .hint("`swb --help` lists them")
 }

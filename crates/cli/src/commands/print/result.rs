@@ -11,16 +11,16 @@ use switchboard_chat::model::language_model::Usage;
 use super::events;
 use crate::output::report::StdoutState;
 
-/// What came of it.
+/// The result of one prompt.
 pub(super) struct RunResult {
     pub(super) end: Option<TurnEnd>,
     /// The last answer.
     pub(super) answer: String,
     pub(super) answer_count: usize,
     pub(super) usage: Usage,
-    /// Calls under way, by name: whose result a denial is.
+    /// The tool of each call, by call id.
     calls: BTreeMap<Arc<str>, Arc<str>>,
-    /// Calls that nobody allowed.
+    /// Calls that were denied.
     denied: Vec<Json>,
     pub(super) id: Option<Arc<str>>,
     pub(super) save_error: Option<Arc<str>>,
@@ -49,10 +49,10 @@ impl RunResult {
             ConversationEvent::Text(text) => self.answer.push_str(&text),
             ConversationEvent::Retrying { .. } => self.answer.clear(),
             ConversationEvent::ResponseEnded => self.answer_count += 1,
-            // What follows calls is another answer.
-            ConversationEvent::CallStarted(seen) => {
+            // Text after a call belongs to the next answer.
+            ConversationEvent::CallStarted(call) => {
                 self.answer.clear();
-                self.calls.insert(seen.id, seen.tool);
+                self.calls.insert(call.id, call.tool);
             }
             ConversationEvent::Usage(usage) => self.usage = usage,
             ConversationEvent::CallEnded { id, outcome: CallOutcome::Denied, text, .. } => {

@@ -1,4 +1,4 @@
-//! Who may connect to the gateway over HTTP: tokens of a file, tokens of an issuer, or every client.
+//! How HTTP clients of a gateway authenticate: tokens from a file, tokens of an issuer, or not at all.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,21 +14,21 @@ use crate::outcome::Failure;
 use crate::output::report;
 use crate::runtime::network;
 
-/// How often the file of tokens is looked at.
+/// How often the token file is checked for changes.
 const TOKEN_FILE_POLL: Duration = Duration::from_secs(2);
 
-/// Who may come in.
+/// How clients authenticate.
 #[derive(Debug)]
 pub enum ClientAuth {
-    /// Everybody who can reach us.
+    /// No authentication.
     Anonymous,
-    /// Those whose tokens are in a file.
+    /// Tokens from a file.
     TokenFile(TokenFile),
-    /// Those whose tokens an issuer signed.
+    /// JWTs of this issuer.
     OAuth(String),
 }
 
-/// Makes the authenticator, and the token file that must be read again when it changes.
+/// The authenticator, and the token file to reload if there is one.
 pub fn authenticator(
     invocation: &Invocation,
     client_auth: ClientAuth,
@@ -36,49 +36,49 @@ pub fn authenticator(
 ) -> Result<(Authenticator, Option<Arc<TokenFile>>), Failure> {
     match client_auth {
         ClientAuth::Anonymous => Ok((Authenticator::disabled(), None)),
-        ClientAuth::TokenFile(list) => {
-            let list = Arc::new(list);
-            Ok((Authenticator::TokenFile(list.clone()), Some(list)))
+        ClientAuth::TokenFile(file) => {
+            let file = Arc::new(file);
+            Ok((Authenticator::TokenFile(file.clone()), Some(file)))
         }
         ClientAuth::OAuth(issuer) => {
-            let terms = JwtPolicy {
+            let policy = JwtPolicy {
                 issuer,
                 resource: url.to_owned(),
                 audiences: Vec::new(),
                 scopes: Scopes::default(),
             };
-            let check = JwtVerifier::new(
-                terms,
+            let verifier = JwtVerifier::new(
+                policy,
                 Arc::new(HttpFetcher::new(network::outbound_network(invocation)?)),
                 &[],
             );
-            let check =
-                check.map_err(|error| Failure::new(Exit::Usage, &format!("--oauth: {error}")))?;
-            Ok((Authenticator::Jwt(Box::new(check)), None))
+            let verifier = verifier
+                .map_err(|error| Failure::new(Exit::Usage, &format!("--oauth: {error}")))?;
+            Ok((Authenticator::Jwt(Box::new(verifier)), None))
         }
     }
 }
 
-/// Reads the file of tokens again when it changed. A broken one is said, and the last good one holds.
-pub async fn reload_token_file(list: Option<Arc<TokenFile>>) {
-    let Some(list) = list else { return std::future::pending().await };
+/// Reloads the token file when it changes. An invalid file is reported, and the last valid one stays in use.
+pub async fn reload_token_file(file: Option<Arc<TokenFile>>) {
+    let Some(file) = file else { return std::future::pending().await };
     let mut last_error = String::new();
     loop {
         tokio::time::sleep(TOKEN_FILE_POLL).await;
-        let reading = list.clone();
-        let refreshed = tokio::task::spawn_blocking(move || reading.reload()).await;
+        let reader = file.clone();
+        let refreshed = tokio::task::spawn_blocking(move || reader.reload()).await;
         let now = match refreshed {
             Ok(Err(error)) => format!("{error}"),
             Ok(Ok(_)) | Err(_) => String::new(),
         };
         if now != last_error && !now.is_empty() {
-            report::print_stderr(&format!("{now}; the tokens that were read last still count\n"));
+            report::print_stderr(&format!("{now}; the tokens that were read last stay in use\n"));
         }
         last_error = now;
     }
 }
 
-/// Reads a file of tokens.
+/// Reads a token file.
 pub fn read_token_file(path: &Path) -> Result<ClientAuth, Failure> {
     TokenFile::open(path).map(ClientAuth::TokenFile).map_err(|error| {
         Failure::new(Exit::Usage, &format!("--token-file: {error}")).caused_by(error.kind)

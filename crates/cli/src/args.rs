@@ -1,6 +1,7 @@
-//! The command line: one table from which parsing, help, completions, the man page and the reference are made.
+//! The command line: one clap table. Parsing, help, completions, the man page and the reference pages are made from
+//! it.
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Parser, Subcommand};
 
 use crate::commands::{
     add, add_json, approvals, approve, audit, auth, call, complete, completions, config, demo,
@@ -8,64 +9,35 @@ use crate::commands::{
     ping, policy, print, prompt, prompts, read, reconnect, reject, remove, reset_project_choices,
     resources, result, search, serve, status, subscribe, tools,
 };
+use crate::invocation::options::GlobalOptions;
 
 /// One host for every MCP server you have.
 ///
-/// Finds the servers that you, your project and your company have configured, says where each comes
-/// from and whether it may run, edits those files safely, connects to every server and says what is
-/// wrong where that fails. Every command also answers to `swb mcp …`.
+/// Finds the MCP servers that you, your project and your company have configured, shows where each
+/// comes from and whether it may run, edits those files safely, connects to the servers, and
+/// diagnoses those that fail. Without a command it opens the screen, or prints an overview where
+/// there is no terminal. Every command is also available as `swb mcp …`.
 #[derive(Debug, Parser)]
 #[command(name = "swb", bin_name = "swb", version, max_term_width = 100)]
 pub struct Cli {
-    /// Flags of every command.
+    /// Options of every command.
     #[command(flatten)]
     pub global: GlobalOptions,
-    /// What is asked of the model.
+    /// Options of a conversation.
     #[command(flatten)]
     pub conversation: print::ConversationArgs,
-    /// What to do; without it, an overview.
+    /// The command; without one, the screen or an overview.
     #[command(subcommand)]
     pub command: Option<TopLevelCommand>,
 }
 
-/// Flags of every command.
-#[derive(Debug, Clone, Args)]
-pub struct GlobalOptions {
-    /// More servers, from a file or from JSON given here; may be repeated, the last one wins
-    #[arg(long, global = true, value_name = "FILE|JSON", help_heading = "Global options")]
-    pub mcp_config: Vec<String>,
-    /// Only the servers of --mcp-config
-    #[arg(long, global = true, help_heading = "Global options")]
-    pub strict_mcp_config: bool,
-    /// Answer in JSON, for programs
-    #[arg(long, global = true, help_heading = "Global options")]
-    pub json: bool,
-    /// Answers to what servers ask, from a JSON file, before you are asked
-    #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
-    pub answers: Option<String>,
-    /// When to use colours
-    #[arg(long, global = true, value_enum, default_value_t = ColorMode::Auto, value_name = "WHEN", help_heading = "Global options")]
-    pub color: ColorMode,
-}
-
-/// When to use colours.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ColorMode {
-    /// On a terminal.
-    Auto,
-    /// Always.
-    Always,
-    /// Never.
-    Never,
-}
-
-/// A command, with or without `mcp` in front.
+/// A command, with or without `mcp` before it.
 #[derive(Debug, Subcommand)]
 pub enum TopLevelCommand {
-    /// The commands themselves.
+    /// The commands.
     #[command(flatten)]
     Plain(CommandArgs),
-    /// The same commands once more, for hands that type `mcp`
+    /// The same commands, for users who type `swb mcp …`
     Mcp {
         /// The command.
         #[command(subcommand)]
@@ -73,87 +45,93 @@ pub enum TopLevelCommand {
     },
 }
 
-/// What to do.
+/// Every command.
 #[derive(Debug, Subcommand)]
 pub enum CommandArgs {
-    /// Watch a conversation that plays itself: no key, no network, nothing is kept
+    /// Watch a scripted conversation; needs no API key and no network, and saves nothing
     Demo(demo::DemoArgs),
-    /// List configured servers, without connecting to any
-    List(list::ListArgs),
-    /// Connect to every server and show how each is doing
-    Status(status::StatusArgs),
-    /// Find out what is wrong with servers, and how to mend it
-    Doctor(doctor::DoctorArgs),
-    /// Sign in to a server
-    Login(login::LoginArgs),
-    /// Sign out of a server: give the login back, and forget it
-    Logout(logout::LogoutArgs),
-    /// Show every login, for whom, for what and until when
-    Auth(auth::AuthArgs),
-    /// Sign in at the identity provider, once for every server with `oauth.xaa`
-    Idp(idp::IdpArgs),
-    /// Show what a server said on standard error
-    Logs(logs::LogsArgs),
-    /// Connect to one server and measure how long it takes to answer
-    Ping(ping::PingArgs),
-    /// Have running programs of ours connect to a server anew
-    Reconnect(reconnect::ReconnectArgs),
-    /// List every tool of every server, by the name that a model would see
-    Tools(tools::ToolsArgs),
-    /// Find tools by what they are called and what they do
-    Search(search::SearchArgs),
-    /// Call a tool, under the rules
-    Call(call::CallArgs),
-    /// Read a resource of a server
-    Read(read::ReadArgs),
-    /// Read a result that was too long to be shown
-    Result(result::ResultArgs),
-    /// Show the rules about tools, and what they decide
-    Permissions(permissions::PermissionsArgs),
-    /// Show who called which tool, what was decided and how it ended
-    Audit(audit::AuditArgs),
-    /// List what can be read from servers
-    Resources(resources::ResourcesArgs),
-    /// List the prompts that servers have
-    Prompts(prompts::PromptsArgs),
-    /// Show what a server's prompt says
-    Prompt(prompt::PromptArgs),
-    /// Ask a server what an argument of a prompt or template could be
-    Complete(complete::CompleteArgs),
-    /// Stay, and say whenever a resource of a server changes
-    Subscribe(subscribe::SubscribeArgs),
-    /// Be a server: tools for files and commands, over standard input and output
-    Serve(serve::ServeArgs),
-    /// Answer for calls of a gateway's clients that wait for you
-    Approvals(approvals::ApprovalsArgs),
-    /// Show one server: where it comes from, what it runs, whether it may
-    Get(get::GetArgs),
-    /// Add a server: a command to start or a URL to reach
+    /// Add a server: a command to start or a URL to connect to
     Add(Box<add::AddArgs>),
+    /// Import servers that other programs have configured
+    Import(import::ImportArgs),
+
+    /// List configured servers without connecting to them
+    List(list::ListArgs),
+    /// Show one server: its definitions, origin and state
+    Get(get::GetArgs),
+    /// Connect to servers and show the state of each connection
+    Status(status::StatusArgs),
+    /// Diagnose servers: what is wrong and how to fix it
+    Doctor(doctor::DoctorArgs),
+    /// Show the log of a server
+    Logs(logs::LogsArgs),
+    /// Connect to a server and measure its response time
+    Ping(ping::PingArgs),
+    /// Make other running swb processes reconnect to a server
+    Reconnect(reconnect::ReconnectArgs),
     /// Add a server from its JSON entry
     AddJson(add_json::AddJsonArgs),
-    /// Take over servers that other programs have configured
-    Import(import::ImportArgs),
     /// Remove a server
     Remove(remove::RemoveArgs),
-    /// Switch a server on
+    /// Enable a server
     Enable(enable::EnableArgs),
-    /// Switch a server off
+    /// Disable a server without removing it
     Disable(disable::DisableArgs),
-    /// Let a project's server run, exactly as it is defined now
+
+    /// List the tools of servers
+    Tools(tools::ToolsArgs),
+    /// Find tools by name and description
+    Search(search::SearchArgs),
+    /// Call a tool
+    Call(call::CallArgs),
+    /// Show a stored result that was too long to print
+    Result(result::ResultArgs),
+    /// List the resources of servers
+    Resources(resources::ResourcesArgs),
+    /// Read a resource
+    Read(read::ReadArgs),
+    /// Print changes of resources as they happen
+    Subscribe(subscribe::SubscribeArgs),
+    /// List the prompts of servers
+    Prompts(prompts::PromptsArgs),
+    /// Show a prompt with its arguments filled in
+    Prompt(prompt::PromptArgs),
+    /// Complete an argument of a prompt or a resource template
+    Complete(complete::CompleteArgs),
+
+    /// List, explain, change and simulate permission rules
+    Permissions(permissions::PermissionsArgs),
+    /// Decide calls of gateway clients that wait for approval
+    Approvals(approvals::ApprovalsArgs),
+    /// Approve servers of this project, exactly as they are defined now
     Approve(approve::ApproveArgs),
-    /// Never let a project's server run
+    /// Reject servers of this project
     Reject(reject::RejectArgs),
-    /// Forget what was approved and rejected in this project
+    /// Forget which servers of this project were approved or rejected
     ResetProjectChoices(reset_project_choices::ResetProjectChoicesArgs),
-    /// Explain what policies allow and deny
+    /// Explain which policy rule allows or refuses a server
     Policy(policy::PolicyArgs),
-    /// Explain and check the configuration as a whole
+    /// Show the audit log of tool calls
+    Audit(audit::AuditArgs),
+
+    /// Sign in to a server
+    Login(login::LoginArgs),
+    /// Sign out of a server: revoke the login and delete it
+    Logout(logout::LogoutArgs),
+    /// List the stored logins
+    Auth(auth::AuthArgs),
+    /// Sign in at the identity provider, once for all servers with `oauth.xaa`
+    Idp(idp::IdpArgs),
+
+    /// Run an MCP server: the workspace tools, or all configured servers as one
+    Serve(serve::ServeArgs),
+
+    /// Explain and check the configuration
     Config(config::ConfigArgs),
-    /// Show where everything is kept
+    /// Show the paths of all files
     Paths(paths::PathsArgs),
-    /// Print completions for a shell
+    /// Print a shell completion script
     Completions(completions::CompletionsArgs),
-    /// Print the manual page
+    /// Print a manual page
     Man(man::ManArgs),
 }

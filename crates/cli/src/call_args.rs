@@ -1,5 +1,4 @@
-//! Arguments of a call as people type them: `key=value`, `key:=json`, `key=@file`, one JSON object, or `-` for
-//! standard input.
+//! Parses the arguments of a call: `key=value`, `key:=json`, `key=@file`, one JSON object, or `-` for standard input.
 
 use std::io::Read;
 use std::path::Path;
@@ -9,13 +8,13 @@ use serde_json::{Map, Value as Json};
 use crate::exit::Exit;
 use crate::outcome::Failure;
 
-/// The largest file or input that is taken.
+/// The largest file or input that is read.
 const MAX_BYTES: u64 = 16 * 1024 * 1024;
 
-/// The most parts of a key. Readers of JSON give up at about that depth.
+/// The most parts of a dotted key. JSON parsers stop at about that depth.
 const MAX_KEY_DEPTH: usize = 100;
 
-/// Reads arguments; `folder` is where files are looked for.
+/// Parses arguments. Relative files are read from `folder`.
 pub fn parse(words: &[String], folder: &Path) -> Result<Json, Failure> {
     match words {
         [] => Ok(Json::Object(Map::new())),
@@ -28,7 +27,7 @@ pub fn parse(words: &[String], folder: &Path) -> Result<Json, Failure> {
             for word in words {
                 let (path, value) = parse_pair(word, folder)?;
                 insert_at(&mut members, &path, value).map_err(|taken| {
-                    Failure::new(Exit::Usage, &format!("`{taken}` is given twice, in two ways"))
+                    Failure::new(Exit::Usage, &format!("`{taken}` has two values"))
                 })?;
             }
             Ok(Json::Object(members))
@@ -36,33 +35,32 @@ pub fn parse(words: &[String], folder: &Path) -> Result<Json, Failure> {
     }
 }
 
-fn parse_object(text: &str, whence: &str) -> Result<Json, Failure> {
+fn parse_object(text: &str, source: &str) -> Result<Json, Failure> {
     match serde_json::from_str::<Json>(text) {
         Ok(json @ Json::Object(_)) => Ok(json),
-        Ok(_) => Err(Failure::new(Exit::Usage, &format!("{whence} is JSON, but no object"))),
+        Ok(_) => Err(Failure::new(Exit::Usage, &format!("{source} is not a JSON object"))),
         Err(error) => {
-            Err(Failure::new(Exit::Usage, &format!("{whence} is no JSON")).caused_by(error))
+            Err(Failure::new(Exit::Usage, &format!("{source} is not valid JSON")).caused_by(error))
         }
     }
 }
 
 fn parse_pair(word: &str, folder: &Path) -> Result<(Vec<String>, Json), Failure> {
-    let wanted = || {
-        Failure::new(Exit::Usage, &format!("`{word}` is no argument"))
+    let invalid = || {
+        Failure::new(Exit::Usage, &format!("`{word}` is not an argument"))
             .hint("write key=value, key:=json, key=@file, one JSON object, or - for standard input")
     };
-    let (key, value) = word.split_once('=').ok_or_else(wanted)?;
+    let (key, value) = word.split_once('=').ok_or_else(invalid)?;
     let (key, is_json) = match key.strip_suffix(':') {
         Some(key) => (key, true),
         None => (key, false),
     };
     if key.is_empty() || key.split('.').any(str::is_empty) {
-        return Err(wanted());
+        return Err(invalid());
     }
     let path: Vec<String> = key.split('.').map(str::to_owned).collect();
     if path.len() > MAX_KEY_DEPTH {
-        let message =
-            format!("a key has more than {MAX_KEY_DEPTH} parts: no server reads what lies so deep");
+        let message = format!("a key has more than {MAX_KEY_DEPTH} parts");
         return Err(Failure::new(Exit::Usage, &message));
     }
     let text = match value.strip_prefix('@') {
@@ -79,7 +77,7 @@ fn parse_pair(word: &str, folder: &Path) -> Result<(Vec<String>, Json), Failure>
     match is_json {
         false => Ok((path, Json::String(text))),
         true => serde_json::from_str(&text).map(|json| (path, json)).map_err(|error| {
-            let message = format!("the value of `{key}` is no JSON");
+            let message = format!("the value of `{key}` is not valid JSON");
             Failure::new(Exit::Usage, &message)
                 .caused_by(error)
                 .hint(&format!("for plain text write {key}=…"))
@@ -101,7 +99,7 @@ fn read_text(from: impl Read, name: &str) -> Result<String, Failure> {
     }
 }
 
-/// Puts a value at a dotted path; the error is the part of the path that something else has.
+/// Inserts a value at a dotted path. The error is the part of the path that already has a value.
 fn insert_at(members: &mut Map<String, Json>, path: &[String], value: Json) -> Result<(), String> {
     let Some((first, rest)) = path.split_first() else { return Ok(()) };
     if rest.is_empty() {
@@ -149,13 +147,13 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_named() {
         for (words, expected) in [
-            (vec!["a"], "`a` is no argument"),
-            (vec!["=x"], "`=x` is no argument"),
-            (vec!["a..b=x"], "`a..b=x` is no argument"),
-            (vec!["a:=x"], "the value of `a` is no JSON"),
-            (vec!["{\"a\""], "the argument is no JSON"),
-            (vec!["a=1", "a=2"], "`a` is given twice, in two ways"),
-            (vec!["a=1", "a.b=2"], "`a` is given twice, in two ways"),
+            (vec!["a"], "`a` is not an argument"),
+            (vec!["=x"], "`=x` is not an argument"),
+            (vec!["a..b=x"], "`a..b=x` is not an argument"),
+            (vec!["a:=x"], "the value of `a` is not valid JSON"),
+            (vec!["{\"a\""], "the argument is not valid JSON"),
+            (vec!["a=1", "a=2"], "`a` has two values"),
+            (vec!["a=1", "a.b=2"], "`a` has two values"),
         ] {
             assert_eq!(read(&words), Err(expected.to_owned()), "{words:?}");
         }

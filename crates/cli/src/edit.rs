@@ -1,4 +1,7 @@
-//! TODO facade
+//! Changes to settings files and to the approvals of project servers. Commands and the screen share them.
 
-pub(crate) mod enabled;
-pub(crate) mod servers;
+pub mod enabled;
+pub mod file;
+pub mod project_approvals;
+pub mod secret_references;
+pub mod servers;

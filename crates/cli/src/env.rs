@@ -1,4 +1,5 @@
-//! What the program knows of the machine it runs on. Built once in `main`; nothing else asks the system.
+//! What the program reads from the system: variables, paths, terminal. Read once in `main`; no other module asks the
+//! system.
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
@@ -6,40 +7,40 @@ use std::path::{Path, PathBuf};
 
 use switchboard::config::display::printable;
 use switchboard::config::import::Platform;
-use switchboard::config::source::Source;
+use switchboard::config::source::{Origin, Source, SourceKind};
 use switchboard::config::template::Environment;
 use switchboard::sources::paths::Paths;
 
 use crate::exit::Exit;
 use crate::outcome::Failure;
 
-/// Moves everything of ours, the administrator's folder aside.
+/// Moves all files of this program except the administrator's.
 pub const CONFIG_DIR_VARIABLE: &str = "SWITCHBOARD_CONFIG_DIR";
 
-/// The machine as far as it matters.
+/// The environment of this process.
 #[derive(Debug, Clone)]
 pub struct ProcessEnv {
-    /// The variables, those that are text.
+    /// The environment variables that are valid UTF-8.
     pub variables: Variables,
-    /// The person's home.
+    /// The user's home folder.
     pub home: PathBuf,
-    /// The folder that the person works in, without links.
+    /// The working folder, with symbolic links resolved.
     pub working_folder: PathBuf,
-    /// Where our things are.
+    /// The program's own folders.
     pub paths: Paths,
-    /// Who is on the other side.
+    /// The terminal at the standard streams.
     pub terminal: Terminal,
 }
 
-/// The variables of our environment. They do not print: secrets are among them.
+/// Environment variables. `Debug` shows only their number, because they may hold secrets.
 #[derive(Clone, Default)]
 pub struct Variables(BTreeMap<String, String>);
 
 impl Variables {
-    /// Those of these names.
+    /// Keeps only the variables with these names.
     pub fn restricted_to(&self, names: &[&str]) -> Variables {
-        let kept = self.0.iter().filter(|(name, _)| names.contains(&name.as_str()));
-        Variables(kept.map(|(name, value)| (name.clone(), value.clone())).collect())
+        let matching = self.0.iter().filter(|(name, _)| names.contains(&name.as_str()));
+        Variables(matching.map(|(name, value)| (name.clone(), value.clone())).collect())
     }
 }
 
@@ -57,25 +58,25 @@ impl std::fmt::Debug for Variables {
     }
 }
 
-/// Who is on the other side of the standard streams.
+/// The terminal at the standard streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Terminal {
-    /// Can a person be asked?
+    /// Are standard input and output a terminal?
     pub is_interactive: bool,
-    /// Can a person be asked while a command runs, whatever becomes of its output?
+    /// Can the user be prompted while a command runs, even if its output is redirected?
     pub can_prompt: bool,
-    /// How wide output may be; endless where nobody looks at it directly.
+    /// The width of standard output; unlimited where it is not a terminal.
     pub width: usize,
-    /// Does somebody look at standard output?
+    /// Is standard output a terminal?
     pub stdout_is_terminal: bool,
-    /// Does somebody look at standard error?
+    /// Is standard error a terminal?
     pub stderr_is_terminal: bool,
-    /// How wide a line on standard error may be.
+    /// The width of standard error.
     pub stderr_width: usize,
 }
 
 impl ProcessEnv {
-    /// Asks the system, once. `managed` is where an administrator's files are.
+    /// Reads the environment. `managed` is the folder of the administrator's files.
     pub fn from_process(managed: PathBuf) -> Result<ProcessEnv, Failure> {
         let variables: BTreeMap<String, String> = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
@@ -95,17 +96,17 @@ impl ProcessEnv {
         Ok(ProcessEnv { variables, home, working_folder, paths, terminal: detect_terminal() })
     }
 
-    /// The variables that a configuration may name.
+    /// The variables that configurations may refer to.
     pub fn template_environment(&self) -> Environment {
         self.variables.0.clone().into_iter().collect()
     }
 
-    /// The folder that other programs keep their configuration in.
+    /// The folder where other programs keep their configuration.
     pub fn config_home(&self) -> PathBuf {
         config_home(&self.variables, &self.home)
     }
 
-    /// A source as people like to read it.
+    /// A source, as a path relative to the working folder or home.
     pub fn display_source(&self, source: &Source) -> String {
         match source.path() {
             Some(path) => self.display_path(path),
@@ -113,7 +114,18 @@ impl ProcessEnv {
         }
     }
 
-    /// A path as people like to read it: from the working folder, or from home.
+    /// A position in a file, written relative to the working folder or home.
+    pub fn display_origin(&self, origin: &Origin) -> String {
+        let source = self.display_source(&origin.source);
+        match (&origin.source.kind, origin.position) {
+            (SourceKind::File(_) | SourceKind::Inline(_), Some(position)) => {
+                format!("{source}:{}", position.line)
+            }
+            (SourceKind::Program(_), Some(_)) | (_, None) => source,
+        }
+    }
+
+    /// A path, relative to the working folder or home.
     pub fn display_path(&self, path: &Path) -> String {
         let text = match (path.strip_prefix(&self.working_folder), path.strip_prefix(&self.home)) {
             (Ok(rest), _) if !rest.as_os_str().is_empty() => rest.display().to_string(),
@@ -124,7 +136,7 @@ impl ProcessEnv {
     }
 }
 
-/// Where an administrator's files are on this platform. Nothing but the platform has a say in it.
+/// The folder of the administrator's files. It depends on the platform alone.
 pub fn managed_folder() -> PathBuf {
     match platform() {
         Platform::Linux => PathBuf::from("/etc/switchboard"),
@@ -133,7 +145,7 @@ pub fn managed_folder() -> PathBuf {
     }
 }
 
-/// The platform we were built for.
+/// The platform this program was built for.
 pub fn platform() -> Platform {
     if cfg!(target_os = "macos") {
         Platform::MacOs
@@ -184,9 +196,9 @@ fn config_home(variables: &BTreeMap<String, String>, home: &Path) -> PathBuf {
     }
 }
 
-/// A base folder; a relative one is to be ignored, says the XDG specification.
-fn base_folder(variables: &BTreeMap<String, String>, name: &str, usual: PathBuf) -> PathBuf {
-    variables.get(name).map(PathBuf::from).filter(|path| path.is_absolute()).unwrap_or(usual)
+/// A base folder. Relative values are ignored, as the XDG specification requires.
+fn base_folder(variables: &BTreeMap<String, String>, name: &str, default: PathBuf) -> PathBuf {
+    variables.get(name).map(PathBuf::from).filter(|path| path.is_absolute()).unwrap_or(default)
 }
 
 fn detect_terminal() -> Terminal {

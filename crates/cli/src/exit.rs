@@ -1,40 +1,40 @@
-//! Exit codes: one number a kind of outcome, so that scripts can tell them apart.
+//! Exit codes: one number for each kind of outcome, so that scripts can tell them apart.
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// All went well.
+    /// The command succeeded.
     Success,
-    /// The system failed us: a disk, a permission, a lock.
+    /// A system error: disk, permission, lock.
     Failure,
-    /// The command line makes no sense.
+    /// The command line is invalid.
     Usage,
-    /// A configuration makes no sense.
+    /// A configuration is invalid.
     Configuration,
     /// A policy or an administrator's file forbids it.
     Policy,
-    /// There is no such server.
+    /// The server does not exist.
     NotFound,
-    /// Something of that name is there already, or in several places.
+    /// The name already exists, or exists in several scopes.
     Conflict,
-    /// A server that was required is not ready.
+    /// A required server is not ready.
     NotReady,
-    /// A server wants a login.
+    /// A server needs a login.
     LoginRequired,
-    /// A server's program could not be started, or ended before it answered.
+    /// A server's process could not be started, or exited before it responded.
     StartFailed,
-    /// A server could not be reached, or the conversation with it broke.
+    /// A server could not be reached, or the connection was lost.
     Connection,
-    /// A tool ran and says that it failed.
+    /// A tool ran and reported an error.
     ToolFailed,
-    /// The model could not be asked, or did not come to an end.
+    /// The model could not be reached, refused, or did not finish.
     ModelFailed,
-    /// Somebody interrupted us.
+    /// The user interrupted the command.
     Interrupted,
 }
 
 impl Exit {
-    /// Every outcome, by number.
+    /// Every exit code, in order.
     pub const ALL: [Exit; 14] = [
         Exit::Success,
         Exit::Failure,
@@ -52,7 +52,7 @@ impl Exit {
         Exit::Interrupted,
     ];
 
-    /// The number that the process ends with.
+    /// The exit code of the process.
     pub fn code(self) -> u8 {
         match self {
             Exit::Success => 0,
@@ -72,33 +72,33 @@ impl Exit {
         }
     }
 
-    /// What it means, for the reference page.
+    /// The meaning, for the reference page.
     pub fn description(self) -> &'static str {
         match self {
-            Exit::Success => "all went well",
-            Exit::Failure => "the system failed us: a disk, a permission, a lock",
-            Exit::Usage => "the command line makes no sense",
+            Exit::Success => "success",
+            Exit::Failure => "a system error: disk, permission or lock",
+            Exit::Usage => "the command line is invalid",
             Exit::Configuration => {
-                "a configuration makes no sense: a file, an entry, a named secret"
+                "the configuration is invalid: a file, an entry or a secret reference"
             }
             Exit::Policy => "a policy, or an administrator's exclusive control, forbids it",
-            Exit::NotFound => "there is no such server",
-            Exit::Conflict => "something of that name is there already, or in several places",
+            Exit::NotFound => "the server does not exist",
+            Exit::Conflict => "the name already exists, or exists in several scopes",
             Exit::NotReady => {
-                "a required server is not ready: it waits for approval, is switched off, refused or invalid, or time ran out"
+                "a required server is not ready: pending approval, disabled, refused, invalid, or timed out"
             }
-            Exit::LoginRequired => "a server wants a login",
+            Exit::LoginRequired => "a server needs a login",
             Exit::StartFailed => {
-                "a server's program could not be started, or ended before it answered"
+                "a server's process could not be started, or exited before it responded"
             }
             Exit::Connection => {
-                "a server could not be reached, does not speak the protocol, or the conversation broke"
+                "a server could not be reached, does not speak MCP, or the connection was lost"
             }
-            Exit::ToolFailed => "a tool ran, and says that it failed",
+            Exit::ToolFailed => "a tool reported an error",
             Exit::ModelFailed => {
-                "the model could not be asked, would not answer, or did not come to an end"
+                "the model could not be reached, refused to answer, or did not finish"
             }
-            Exit::Interrupted => "somebody interrupted us",
+            Exit::Interrupted => "interrupted",
         }
     }
 }

@@ -1,13 +1,15 @@
-//! The terminal program: arguments, output, and the adapters between people and the host.
+//! The `swb` program: arguments, commands, output, prompts, and the adapters between them and the host.
 //! The only crate that prints, reads the environment or knows the home folder.
 
 pub mod args;
 pub mod call_args;
 pub mod chat_ui;
 pub mod commands;
+pub mod dispatch;
 pub mod edit;
 pub mod env;
 pub mod exit;
+pub mod help;
 pub mod invocation;
 pub mod outcome;
 pub mod output;
@@ -20,32 +22,35 @@ pub mod tui;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
 
-use crate::args::{Cli, ColorMode, TopLevelCommand};
+use crate::args::{Cli, TopLevelCommand};
 use crate::env::ProcessEnv;
 use crate::invocation::Invocation;
+use crate::invocation::options::ColorMode;
 
-/// Runs the program on this machine; `managed` is where an administrator's files are.
+/// Runs the program. `managed` is the folder of the administrator's files.
 pub fn run(managed: PathBuf) -> ExitCode {
-    if let Some(owner) = runtime::host::watchdog_owner() {
+    if let Some(owner) = runtime::subprocess::watchdog_owner() {
         switchboard::wire::process::child::run_watchdog(std::io::stdin().lock(), &owner);
         return ExitCode::SUCCESS;
     }
-    if runtime::in_process::is_pdf_reader() {
-        return runtime::in_process::read_pdf();
+    if runtime::subprocess::is_pdf_reader() {
+        return runtime::subprocess::read_pdf();
     }
-    if shell::completion::complete_if_requested(managed.clone()) {
+    if shell::completion::complete_if_requested(managed.clone(), Cli::command) {
         return ExitCode::SUCCESS;
     }
-    let arguments = match Cli::try_parse_from(std::env::args_os()) {
-        Ok(arguments) => arguments,
+    let cli = match Cli::try_parse_from(std::env::args_os()) {
+        Ok(cli) => cli,
         Err(error) => {
+            let error = with_help(error);
             let _reader_left = error.print();
             return ExitCode::from(if error.use_stderr() { exit::Exit::Usage.code() } else { 0 });
         }
     };
-    match arguments.global.color {
+    match cli.global.color {
         ColorMode::Auto => {}
         ColorMode::Always => anstream::ColorChoice::Always.write_global(),
         ColorMode::Never => anstream::ColorChoice::Never.write_global(),
@@ -54,19 +59,27 @@ pub fn run(managed: PathBuf) -> ExitCode {
         Ok(env) => env,
         Err(failure) => return ExitCode::from(output::report::print_outcome(Err(failure)).code()),
     };
-    let session = Invocation::new(env, arguments.global);
-    let outcome = match arguments.command {
-        None if arguments.conversation.print.is_some() => {
-            commands::print::run(&arguments.conversation, &session)
+    let invocation = Invocation::new(env, cli.global);
+    let outcome = match cli.command {
+        None if cli.conversation.print.is_some() => {
+            commands::print::run(&cli.conversation, &invocation)
         }
-        None if session.can_use_screen() => chat_ui::launch::run(&session, &arguments.conversation),
-        None => commands::overview::run(&session),
-        Some(_) if arguments.conversation.is_any_set() => {
-            Err(commands::print::unexpected_with_command())
-        }
-        Some(TopLevelCommand::Plain(verb) | TopLevelCommand::Mcp { command: verb }) => {
-            commands::run(verb, &session)
+        None if invocation.can_use_screen() => chat_ui::launch::run(&invocation, &cli.conversation),
+        None => commands::overview::run(&invocation),
+        Some(_) if cli.conversation.is_any_set() => Err(commands::print::unexpected_with_command()),
+        Some(TopLevelCommand::Plain(command) | TopLevelCommand::Mcp { command }) => {
+            dispatch::run(command, &invocation)
         }
     };
     ExitCode::from(output::report::print_outcome(outcome).code())
+}
+
+/// Help is rendered from the table with groups and examples, which parsing does not build.
+fn with_help(error: clap::Error) -> clap::Error {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            help::command().try_get_matches_from(std::env::args_os()).err().unwrap_or(error)
+        }
+        _ => error,
+    }
 }

@@ -1,46 +1,46 @@
-//! What a command comes back with. `report` prints it; commands print nothing themselves.
+//! The outcome of a command. `output::report` prints it; commands do not print.
 
 use switchboard::config::display::printable;
 use switchboard::sources::atomic_file::FileChangeError;
 
 use crate::exit::Exit;
 
-/// A command that did what it should.
+/// The output of a command that succeeded.
 #[derive(Debug, Default)]
 pub struct CommandOutput {
     /// For standard output.
     pub text: String,
-    /// For standard error: what the person should know besides.
+    /// For standard error: notes for the user.
     pub notes: String,
-    /// How the process ends, where that is not plain success.
+    /// The exit code, if it is not 0.
     pub exit: Option<Exit>,
 }
 
 impl CommandOutput {
-    /// Output and nothing else.
+    /// Output without notes.
     pub fn text(text: impl Into<String>) -> CommandOutput {
         CommandOutput { text: text.into(), ..CommandOutput::default() }
     }
 
-    /// Adds something for standard error.
+    /// Adds a note for standard error.
     pub fn note(mut self, note: impl AsRef<str>) -> CommandOutput {
         self.notes.push_str(note.as_ref());
         self
     }
 }
 
-/// A command that could not do what it should.
+/// The failure of a command.
 #[derive(Debug)]
 pub struct Failure {
-    /// How the process ends.
+    /// The exit code.
     pub exit: Exit,
-    /// What could not be done.
+    /// What failed.
     pub message: String,
     /// Why, outermost first.
     pub causes: Vec<String>,
-    /// More to read, already laid out.
+    /// Details, already formatted.
     pub detail: String,
-    /// What to type next.
+    /// What the user can do next.
     pub hint: Option<String>,
 }
 
@@ -61,13 +61,13 @@ impl Failure {
         self
     }
 
-    /// Adds a command to type.
+    /// Adds a hint, usually a command to run.
     pub fn hint(mut self, hint: &str) -> Failure {
         self.hint = Some(printable(hint));
         self
     }
 
-    /// Adds text that is already laid out.
+    /// Adds details that are already formatted.
     pub fn detail(mut self, detail: String) -> Failure {
         self.detail = detail;
         self

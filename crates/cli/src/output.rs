@@ -1,9 +1,18 @@
-//! TODO facade
+//! What commands print: text, tables and JSON, and the functions that print them. Uses the environment for paths and
+//! widths, and nothing above it.
 
 pub mod catalogue_table;
 pub mod connection_text;
-pub(crate) mod login_text;
+pub mod diagnosis;
+pub mod entry_text;
+pub mod json;
+pub mod login_text;
+pub mod plural;
 pub mod report;
+pub mod rule_table;
+pub mod server_json;
 pub mod server_text;
 pub mod style;
 pub mod table;
+pub mod tool_output;
+pub mod tool_table;

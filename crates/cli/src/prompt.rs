@@ -1,9 +1,10 @@
-//! TODO facade
+//! Prompts at a plain terminal: permission, elicitation and login, and the progress line between them.
+//! The full screen has its own.
 
-pub(crate) mod browser;
-pub(crate) mod form;
-pub(crate) mod keyboard;
-pub(crate) mod login_prompt;
-pub(crate) mod permission;
-pub(crate) mod progress_bar;
+pub mod browser;
+pub mod form;
+pub mod keyboard;
+pub mod login_prompt;
+pub mod permission;
+pub mod progress_bar;
 pub mod terminal_prompt;

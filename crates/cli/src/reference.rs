@@ -1,6 +1,6 @@
-//! The reference pages, made from the tables that the program itself works by.
+//! The reference pages, generated from the tables that the program uses.
 
-use clap::{Arg, Command, CommandFactory};
+use clap::{Arg, Command};
 use switchboard::config::file::entry_decoder;
 use switchboard::config::file::entry_decoder::EntryKey;
 use switchboard::config::permission;
@@ -12,10 +12,10 @@ use switchboard::config::settings::model;
 use switchboard::config::settings::principals;
 use switchboard::config::settings::{self, SettingsKey};
 
-use crate::args::Cli;
 use crate::exit::Exit;
+use crate::help;
 
-/// Every reference page: its file name and its text.
+/// Every reference page: file name and text.
 pub fn pages() -> Vec<(&'static str, String)> {
     vec![
         ("commands.md", commands()),
@@ -72,15 +72,15 @@ fn keys() -> String {
 
 const HOOKS: &str = "\
 A group is `{\"matcher\": \"files|git*\", \"hooks\": [{\"type\": \"command\", \"command\": \"…\", \"timeout\": 60}]}`. The\n\
-command runs in your shell; the question comes to its standard input as JSON (`mcp_server_name`, `message`,\n\
-`mode`, `requested_schema` or `url`). It answers by printing `{\"action\": \"accept\", \"content\": {…}}` (or `decline`,\n\
-`cancel`), says no with exit code 2, and leaves the question to the next one, in the end to you, by printing nothing.\n\n";
+command runs in your shell and gets the elicitation as JSON on standard input (`mcp_server_name`, `message`, `mode`,\n\
+`requested_schema` or `url`). It answers by printing `{\"action\": \"accept\", \"content\": {…}}` (or `decline`, `cancel`)\n\
+and declines with exit code 2. If it prints nothing, the next hook is asked, and finally you.\n\n";
 
 const RULES: &str = "\
 A rule is `mcp__server` (every tool of the server), `mcp__server__tool` or `mcp__server__prefix*`, with the\n\
-names as the model sees them. Conditions on arguments may follow: `mcp__files__read(path=/srv/*,mode!=fast)`.\n\
-A `*` stands for any characters, a dot goes inside an argument (`options.mode=fast`), and values with commas\n\
-or parentheses stand in quotes. Deny goes before ask, ask before allow, in whatever file they stand.\n\n";
+names that the model sees. Conditions on arguments may follow: `mcp__files__read(path=/srv/*,mode!=fast)`.\n\
+`*` matches any characters, a dot selects a member of an argument (`options.mode=fast`), and values with commas\n\
+or parentheses are quoted. Deny takes precedence over ask, and ask over allow, whatever file the rules are in.\n\n";
 
 fn settings_table(keys: &[SettingsKey]) -> String {
     let mut text = String::from("| key | value | managed | what it does |\n|---|---|---|---|\n");
@@ -109,32 +109,38 @@ fn key_table(keys: &[EntryKey]) -> String {
 }
 
 fn commands() -> String {
-    let mut all = Cli::command();
+    let mut all = help::reference_command();
     all.build();
     let mut text = format!(
-        "{HEADER}# Commands\n\nEvery command also answers to `swb mcp …`.\n\n## Global options\n\n"
+        "{HEADER}# Commands\n\nEvery command is also available as `swb mcp …`.\n\n## Global options\n\n"
     );
     text.push_str(&options(&all, |arg| arg.is_global_set()));
     text.push_str(
-        "\n## Conversation\n\nWithout a command. [Models](../guide/models.md) says more.\n\n",
+        "\n## Conversation options\n\nUsed without a command; see [Models](../guide/models.md).\n\n",
     );
     text.push_str(&options(&all, |arg| !arg.is_global_set()));
-    for command in all.get_subcommands().filter(|it| !matches!(it.get_name(), "help" | "mcp")) {
-        text.push_str(&section(command, "swb", 2));
+    for (title, names) in help::GROUPS {
+        text.push_str(&format!("\n## {title}\n"));
+        for command in names.iter().filter_map(|name| all.find_subcommand(name)) {
+            text.push_str(&section(command, "", 3));
+        }
     }
     text
 }
 
-fn section(command: &Command, prefix: &str, depth: usize) -> String {
-    let name = format!("{prefix} {}", command.get_name());
+fn section(command: &Command, parent: &str, depth: usize) -> String {
+    let path = format!("{parent} {}", command.get_name()).trim().to_owned();
     let about = command.get_about().map(ToString::to_string).unwrap_or_default();
-    let mut text = format!("\n{} `{name}`\n\n{about}.\n", "#".repeat(depth));
+    let mut text = format!("\n{} `swb {path}`\n\n{about}.\n", "#".repeat(depth));
     let own = options(command, |arg| !arg.is_global_set());
     if !own.is_empty() {
         text.push_str(&format!("\n{own}"));
     }
+    if let Some(lines) = help::examples(&path) {
+        text.push_str(&format!("\n```sh\n{lines}\n```\n"));
+    }
     for inner in command.get_subcommands().filter(|it| it.get_name() != "help") {
-        text.push_str(&section(inner, &name, depth + 1));
+        text.push_str(&section(inner, &path, depth + 1));
     }
     text
 }

@@ -1,10 +1,18 @@
-//! TODO facade
+//! What one run of a command starts: the host, its servers, the model, the gateway, and the control socket between runs.
+//! Output is laid out by `output`; prompts are shown by `prompt`.
 
 pub mod call_context;
 pub mod control;
-pub(crate) mod gateway;
+pub mod gateway;
 pub mod host;
-pub(crate) mod in_process;
+pub mod in_process;
+pub mod interrupts;
 pub mod language_model;
-pub(crate) mod stdio;
-pub(crate) mod trace_export;
+pub mod login;
+pub mod network;
+pub mod server_log;
+pub mod servers;
+pub mod stdio;
+pub mod subprocess;
+pub mod trace_export;
+pub mod variables;

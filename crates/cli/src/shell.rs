@@ -1,4 +1,5 @@
-//! TODO facade
+//! Shell completion: the scripts, and the candidates for the word at the cursor.
 
 pub mod candidates;
 pub mod completion;
+pub mod scripts;

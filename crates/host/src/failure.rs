@@ -341,9 +341,9 @@ impl fmt::Display for ConnectionFailure {
             }
             FailureKind::Unreachable(why) => write!(f, "{why}"),
             FailureKind::AuthRequired => f.write_str("the server needs a login"),
-            FailureKind::Forbidden => f.write_str("the server denied access (HTTP 403)"),
-            FailureKind::NotFound => f.write_str("the URL was not found (HTTP 404)"),
-            FailureKind::Overloaded => f.write_str("the server is overloaded (HTTP 429)"),
+            FailureKind::Forbidden => f.write_str("the server does not let us in (HTTP 403)"),
+            FailureKind::NotFound => f.write_str("nothing is at this URL (HTTP 404)"),
+            FailureKind::Overloaded => f.write_str("the server has too much to do (HTTP 429)"),
             FailureKind::ServerError(status) => write!(f, "the server failed (HTTP {status})"),
             FailureKind::HttpStatus(status) => write!(f, "the server responded with HTTP {status}"),
             FailureKind::CrossOriginRedirect(to) => write!(f, "the server redirects to {to}"),

@@ -26,7 +26,8 @@ use crate::outcome::{CommandOutput, Failure};
 use crate::output::connection_text;
 use crate::output::report;
 use crate::runtime::host;
-use crate::runtime::host::Interrupts;
+use crate::runtime::interrupts::Interrupts;
+use crate::runtime::servers;
 use crate::tui::demo::script::DemoScript;
 use crate::tui::effects::{EffectRunner, TerminalEffect};
 use crate::tui::elicitor;
@@ -87,7 +88,7 @@ pub fn run_demo(
                 StartOptions { flags, model_wait: ModelWait::UntilReady, model: Some(model) };
             let mut chat =
                 PlainChat::open(session, host, start_options, (demo_answers, requests)).await?;
-            host::wait_until_settled(session, host, None, Snapshot::is_settled).await;
+            servers::wait_until_settled(session, host, None, Snapshot::is_settled).await;
             host.settled_pool().await;
             for step in steps {
                 chat.print(&format!("\n> {}\n", step.input));
@@ -139,7 +140,7 @@ impl PlainChat {
         let configuration = session.load()?;
         let started =
             conversation::start(session, host, (&configuration, start_options), consent).await?;
-        host::apply_configuration(host, &configuration, &[]).await;
+        servers::apply_configuration(host, &configuration, &[]).await;
         // Nobody looks at this queue: what is asked is asked in lines.
         let (questions, _arrivals) =
             elicitor::channel(ElicitorContext::from_session(session, &configuration));

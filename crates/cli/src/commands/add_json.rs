@@ -1,4 +1,4 @@
-//! `swb add-json`: one more server, from the JSON that its documentation shows.
+//! `swb add-json`: adds a server from its JSON entry.
 
 use std::io::Read;
 
@@ -13,7 +13,8 @@ use crate::commands::add::{self, AddOptions};
 use crate::edit::servers;
 use crate::edit::servers::NewServer;
 use crate::exit::Exit;
-use crate::invocation::{Invocation, WritableScope};
+use crate::invocation::Invocation;
+use crate::invocation::scope::WritableScope;
 use crate::outcome::{CommandOutput, Failure};
 use crate::output::report;
 
@@ -22,10 +23,10 @@ use crate::output::report;
 pub struct AddJsonArgs {
     /// The server's name: letters, digits, - and _
     pub name: String,
-    /// The entry, for example {"command":"npx","args":["-y","x"]}; - reads it from standard input
+    /// The entry, for example {"command":"npx","args":["-y","x"]}; - reads standard input
     #[arg(value_name = "JSON")]
     pub entry: String,
-    /// Where to keep it
+    /// The scope to write to [default: local]
     #[arg(long, short, value_enum)]
     pub scope: Option<WritableScope>,
     /// Replace a server of the same name in the same scope
@@ -33,20 +34,20 @@ pub struct AddJsonArgs {
     pub overwrite: bool,
 }
 
-/// More than this is no entry.
+/// The largest entry that is read.
 const LARGEST_ENTRY: u64 = 1_000_000;
 
 /// Runs the command.
-pub fn run(arguments: &AddJsonArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
+pub fn run(arguments: &AddJsonArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
     servers::check_name(&arguments.name)?;
     let text = if arguments.entry == "-" { read_stdin()? } else { arguments.entry.clone() };
-    let entry = unwrap_entry(parse_entry(&text, session)?, &arguments.name)?;
+    let entry = unwrap_entry(parse_entry(&text, invocation)?, &arguments.name)?;
     let options = AddOptions {
         scope: arguments.scope,
         overwrite: arguments.overwrite,
         ..AddOptions::default()
     };
-    add::add_server(session, &options, NewServer { name: arguments.name.clone(), entry })
+    add::add_server(invocation, &options, NewServer { name: arguments.name.clone(), entry })
 }
 
 fn read_stdin() -> Result<String, Failure> {
@@ -57,7 +58,7 @@ fn read_stdin() -> Result<String, Failure> {
     Ok(text)
 }
 
-fn parse_entry(text: &str, session: &Invocation) -> Result<Map<String, Json>, Failure> {
+fn parse_entry(text: &str, invocation: &Invocation) -> Result<Map<String, Json>, Failure> {
     let source = Source::program(Scope::Dynamic, "the JSON given");
     let lines = LineIndex::new(text);
     let mut reporter = Reporter::new(&source, &lines);
@@ -69,7 +70,7 @@ fn parse_entry(text: &str, session: &Invocation) -> Result<Map<String, Json>, Fa
                 ProblemSubject::default(),
                 ProblemKind::Syntax(fault.clone()),
             );
-            let detail = report::problems(&session.env, reporter.problems.iter());
+            let detail = report::problems(&invocation.env, reporter.problems.iter());
             return Err(Failure::new(Exit::Usage, "the entry is not JSON").detail(detail));
         }
     };
@@ -80,7 +81,7 @@ fn parse_entry(text: &str, session: &Invocation) -> Result<Map<String, Json>, Fa
     }
 }
 
-/// People paste the whole file from a README: then the one server in it is meant.
+/// Accepts a whole `mcpServers` file, as READMEs show it, if it holds one server or one of that name.
 fn unwrap_entry(entry: Map<String, Json>, name: &str) -> Result<Map<String, Json>, Failure> {
     let Some(servers) = entry.get("mcpServers").and_then(Json::as_object) else {
         return Ok(entry);
@@ -94,7 +95,7 @@ fn unwrap_entry(entry: Map<String, Json>, name: &str) -> Result<Map<String, Json
         Some(server) => Ok(server.clone()),
         None => Err(Failure::new(
             Exit::Usage,
-            &format!("the JSON holds {} servers and none is called `{name}`", servers.len()),
+            &format!("the JSON holds {} servers, none of them named `{name}`", servers.len()),
         )),
     }
 }

@@ -1,4 +1,4 @@
-//! `swb approvals`: calls of a gateway's clients that wait for whoever runs it, and the answers to them.
+//! `swb approvals`: lists and decides calls of gateway clients that wait for approval.
 
 use std::time::Duration;
 
@@ -11,6 +11,8 @@ use switchboard_gateway::PendingApproval;
 use crate::exit::Exit;
 use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
+use crate::output::json::json_line;
+use crate::output::json::json_output;
 use crate::output::report;
 use crate::output::report::StdoutState;
 use crate::output::table;
@@ -19,43 +21,42 @@ use crate::prompt::permission::ProposedCall;
 use crate::prompt::terminal_prompt::{DENIED_BY_USER, NO_ANSWER};
 use crate::runtime::control;
 use crate::runtime::control::approvals;
-use crate::runtime::host;
-use crate::runtime::host::Interrupts;
+use crate::runtime::interrupts::{self, Interrupts};
 
-/// How often running gateways are asked while somebody watches.
+/// How often running gateways are polled while watching.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Arguments of `swb approvals`.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct ApprovalsArgs {
-    /// What to do; without it, what waits is listed.
+    /// The decision; without one, waiting calls are listed.
     #[command(subcommand)]
     pub action: Option<ApprovalsAction>,
-    /// Stay, and be asked about one call after the other as they come
+    /// Keep running and prompt for each call as it arrives
     #[arg(long, short)]
     pub watch: bool,
 }
 
-/// What to answer.
+/// The decision about a call.
 #[derive(Debug, Subcommand)]
 pub enum ApprovalsAction {
-    /// Let a call run
+    /// Allow a call
     Allow(AllowArgs),
-    /// Do not let a call run
+    /// Deny a call
     Deny(DenyArgs),
 }
 
 /// Arguments of `swb approvals allow`.
 #[derive(Debug, Args)]
 pub struct AllowArgs {
-    /// The call's number, as the list has it
+    /// The call's number from the list
     #[arg(value_parser = CallNumber::parse)]
     pub number: CallNumber,
-    /// And the same tool for the same client, while the gateway runs
+    /// Also allow this tool for this client until the gateway stops
     #[arg(long)]
     pub session: bool,
-    /// And the same tool for every client, as a rule in the settings of the gateway's project
+    /// Also allow this tool for every client, as a rule in the local settings of the gateway's project
     #[arg(long, conflicts_with = "session")]
     pub always: bool,
 }
@@ -63,15 +64,15 @@ pub struct AllowArgs {
 /// Arguments of `swb approvals deny`.
 #[derive(Debug, Args)]
 pub struct DenyArgs {
-    /// The call's number, as the list has it
+    /// The call's number from the list
     #[arg(value_parser = CallNumber::parse)]
     pub number: CallNumber,
-    /// Why, for whoever called
+    /// The reason to give to the caller
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,
 }
 
-/// Which call is meant: `3`, or `4711.3` where several gateways run.
+/// The number of a call: `3`, or `4711.3` if several gateways run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallNumber {
     process: Option<u32>,
@@ -80,16 +81,16 @@ pub struct CallNumber {
 
 impl CallNumber {
     fn parse(text: &str) -> Result<CallNumber, String> {
-        let bad = || "it is a number of the list".to_owned();
+        let invalid = || "expected a number from the list".to_owned();
         let (process, number) = match text.split_once('.') {
-            Some((process, number)) => (Some(process.parse().map_err(|_| bad())?), number),
+            Some((process, number)) => (Some(process.parse().map_err(|_| invalid())?), number),
             None => (None, text),
         };
-        Ok(CallNumber { process, number: number.parse().map_err(|_| bad())? })
+        Ok(CallNumber { process, number: number.parse().map_err(|_| invalid())? })
     }
 }
 
-/// A call, and the process that it waits in.
+/// A waiting call, and the process it waits in.
 #[derive(Debug)]
 struct WaitingCall {
     process: u32,
@@ -97,11 +98,11 @@ struct WaitingCall {
 }
 
 /// Runs the command.
-pub fn run(arguments: &ApprovalsArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
+pub fn run(arguments: &ApprovalsArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
     match (&arguments.action, arguments.watch) {
-        (Some(ApprovalsAction::Allow(allow)), _) => allow_call(allow, session),
+        (Some(ApprovalsAction::Allow(allow)), _) => allow_call(allow, invocation),
         (Some(ApprovalsAction::Deny(deny)), _) => {
-            let entry = find_call(&waiting_calls(session)?, deny.number)?;
+            let entry = find_call(&waiting_calls(invocation)?, deny.number)?;
             let request = match &deny.reason {
                 Some(reason) => approvals::decision_request(
                     &entry.call,
@@ -109,27 +110,27 @@ pub fn run(arguments: &ApprovalsArgs, session: &Invocation) -> Result<CommandOut
                 ),
                 None => Some(json!({"approvals": "deny", "number": entry.call.id})),
             };
-            send_decision(session, &entry, request, "denied")
+            send_decision(invocation, &entry, request, "denied")
         }
-        (None, true) => watch(session),
-        (None, false) => Ok(list_output(session, &waiting_calls(session)?)),
+        (None, true) => watch(invocation),
+        (None, false) => Ok(list_output(invocation, &waiting_calls(invocation)?)),
     }
 }
 
 fn control_failure(error: std::io::Error) -> Failure {
-    Failure::new(Exit::Failure, "running programs cannot be spoken to").caused_by(error)
+    Failure::new(Exit::Failure, "other swb processes cannot be reached").caused_by(error)
 }
 
-/// Everything that waits, the longest first.
-fn waiting_calls(session: &Invocation) -> Result<Vec<WaitingCall>, Failure> {
-    let folder = session.env.paths.control_sockets();
-    let said =
+/// Every waiting call, the oldest first.
+fn waiting_calls(invocation: &Invocation) -> Result<Vec<WaitingCall>, Failure> {
+    let folder = invocation.env.paths.control_sockets();
+    let responses =
         control::request_all(&folder, &approvals::list_request()).map_err(control_failure)?;
-    let mut entries: Vec<WaitingCall> = said
+    let mut entries: Vec<WaitingCall> = responses
         .iter()
-        .flat_map(|said| {
-            let calls = said.body["waiting"].as_array().map(Vec::as_slice).unwrap_or_default();
-            calls.iter().filter_map(approvals::from_json).map(|waiting| (said.process, waiting))
+        .flat_map(|response| {
+            let calls = response.body["waiting"].as_array().map(Vec::as_slice).unwrap_or_default();
+            calls.iter().filter_map(approvals::from_json).map(|waiting| (response.process, waiting))
         })
         .map(|(process, waiting)| WaitingCall { process, call: waiting })
         .collect();
@@ -137,13 +138,13 @@ fn waiting_calls(session: &Invocation) -> Result<Vec<WaitingCall>, Failure> {
     Ok(entries)
 }
 
-fn list_output(session: &Invocation, entries: &[WaitingCall]) -> CommandOutput {
-    if session.wants_json() {
+fn list_output(invocation: &Invocation, entries: &[WaitingCall]) -> CommandOutput {
+    if invocation.wants_json() {
         let calls: Vec<Json> = entries.iter().map(WaitingCall::json).collect();
-        return super::json_output(&json!({"waiting": calls}));
+        return json_output(&json!({"waiting": calls}));
     }
     if entries.is_empty() {
-        return CommandOutput::text("Nothing waits.\n");
+        return CommandOutput::text("No calls are waiting.\n");
     }
     let is_alone = entries.iter().all(|it| it.process == entries[0].process);
     let header = ["NUMBER", "CLIENT", "SERVER", "TOOL", "ARGUMENTS", "WAITS", "WHY"];
@@ -169,7 +170,7 @@ fn list_output(session: &Invocation, entries: &[WaitingCall]) -> CommandOutput {
     CommandOutput::text(table::render(
         &header,
         &rows,
-        session.env.terminal.width,
+        invocation.env.terminal.width,
         &truncated_columns,
     ))
 }
@@ -184,7 +185,7 @@ impl WaitingCall {
 
 fn find_call(entries: &[WaitingCall], number: CallNumber) -> Result<WaitingCall, Failure> {
     let is_meant = |it: &&WaitingCall| {
-        it.call.id == number.number && number.process.is_none_or(|wanted| it.process == wanted)
+        it.call.id == number.number && number.process.is_none_or(|process| it.process == process)
     };
     let mut meant = entries.iter().filter(is_meant);
     match (meant.next(), meant.next()) {
@@ -200,14 +201,14 @@ fn find_call(entries: &[WaitingCall], number: CallNumber) -> Result<WaitingCall,
 }
 
 fn no_such_call(number: u64) -> Failure {
-    Failure::new(Exit::NotFound, &format!("no call {number} waits"))
-        .hint("`swb approvals` lists those that do")
+    Failure::new(Exit::NotFound, &format!("no call {number} is waiting"))
+        .hint("`swb approvals` lists the waiting calls")
 }
 
-fn allow_call(allow: &AllowArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
-    let entry = find_call(&waiting_calls(session)?, allow.number)?;
-    let who = String::new();
-    let holds = match (
+fn allow_call(allow: &AllowArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
+    let entry = find_call(&waiting_calls(invocation)?, allow.number)?;
+    let decided_by = String::new();
+    let scope = match (
         allow.session || allow.always,
         ProposedCall::from_pending(&entry.call).tool_rule(),
     ) {
@@ -215,75 +216,74 @@ fn allow_call(allow: &AllowArgs, session: &Invocation) -> Result<CommandOutput, 
         (true, Some(suggestion)) if allow.session => GrantScope::Session(suggestion.rule.clone()),
         (true, Some(suggestion)) => GrantScope::Always(suggestion.rule.clone()),
         (true, None) => {
-            let message = "no rule would answer such a call: another one wants it asked";
+            let message = "no rule can allow this call: an `ask` rule applies to it";
             let hint = format!("`swb approvals allow {}` allows it once", entry.call.id);
             return Err(Failure::new(Exit::Usage, message).hint(&hint));
         }
     };
-    let request = approvals::decision_request(
-        &entry.call,
-        &PermissionDecision::Allow { decided_by: who, scope: holds },
-    );
-    send_decision(session, &entry, request, "allowed")
+    let request =
+        approvals::decision_request(&entry.call, &PermissionDecision::Allow { decided_by, scope });
+    send_decision(invocation, &entry, request, "allowed")
 }
 
 fn send_decision(
-    session: &Invocation,
+    invocation: &Invocation,
     entry: &WaitingCall,
     request: Option<Json>,
     word: &str,
 ) -> Result<CommandOutput, Failure> {
     let number = entry.call.id;
-    if !deliver(session, entry, request)? {
+    if !deliver(invocation, entry, request)? {
         return Err(no_such_call(number));
     }
-    if session.wants_json() {
-        return Ok(super::json_output(&json!({word: entry.json()})));
+    if invocation.wants_json() {
+        return Ok(json_output(&json!({word: entry.json()})));
     }
     let (server, tool) = (printable(&entry.call.server), printable(&entry.call.tool));
     let caller = printable(&entry.call.caller);
     Ok(CommandOutput::text(format!("`{tool}` of `{server}` is {word} for {caller}.\n")))
 }
 
-/// Did the answer come in time?
+/// Sends the decision. Returns false if the call no longer waits.
 fn deliver(
-    session: &Invocation,
+    invocation: &Invocation,
     entry: &WaitingCall,
     request: Option<Json>,
 ) -> Result<bool, Failure> {
     let Some(request) = request else { return Ok(false) };
-    let folder = session.env.paths.control_sockets();
-    let said = control::request_one(&folder, entry.process, &request).map_err(control_failure)?;
-    Ok(said.is_some_and(|it| it["decided"].is_object()))
+    let folder = invocation.env.paths.control_sockets();
+    let response =
+        control::request_one(&folder, entry.process, &request).map_err(control_failure)?;
+    Ok(response.is_some_and(|it| it["decided"].is_object()))
 }
 
-/// Asks about one call after the other, until somebody has enough.
-fn watch(session: &Invocation) -> Result<CommandOutput, Failure> {
-    if !session.prompt.is_interactive() && !session.wants_json() {
-        let message = "--watch: nobody is here to be asked";
+/// Prompts for one call after another until it is interrupted.
+fn watch(invocation: &Invocation) -> Result<CommandOutput, Failure> {
+    if !invocation.prompt.is_interactive() && !invocation.wants_json() {
+        let message = "--watch needs a terminal";
         return Err(Failure::new(Exit::Usage, message)
-            .hint("`swb approvals --watch --json` tells a program of every call that waits"));
+            .hint("`swb approvals --watch --json` prints every waiting call as JSON"));
     }
-    let runtime = host::tokio_runtime()?;
+    let runtime = interrupts::tokio_runtime()?;
     let watched = runtime.block_on(async {
         let mut interrupts = Interrupts::listen();
         tokio::select! {
-            watched = watch_calls(session) => watched,
+            watched = watch_calls(invocation) => watched,
             () = interrupts.next() => Ok(()),
         }
     });
-    // A thread may still wait for a line that nobody types.
+    // The keyboard thread may still wait for a line.
     runtime.shutdown_background();
     watched.map(|()| CommandOutput::default())
 }
 
-async fn watch_calls(session: &Invocation) -> Result<(), Failure> {
+async fn watch_calls(invocation: &Invocation) -> Result<(), Failure> {
     let mut seen: Vec<(u32, u64)> = Vec::new();
-    if !session.wants_json() {
-        report::print_stderr("Waiting for calls that need an answer. Ctrl-C ends it.\n");
+    if !invocation.wants_json() {
+        report::print_stderr("Waiting for calls that need a decision. Press Ctrl-C to stop.\n");
     }
     loop {
-        let entries = waiting_calls(session)?;
+        let entries = waiting_calls(invocation)?;
         seen.retain(|it| entries.iter().any(|entry| entry.key() == *it));
         let new = entries.into_iter().find(|it| !seen.contains(&it.key()));
         let Some(entry) = new else {
@@ -291,14 +291,14 @@ async fn watch_calls(session: &Invocation) -> Result<(), Failure> {
             continue;
         };
         seen.push(entry.key());
-        match session.wants_json() {
+        match invocation.wants_json() {
             true => {
-                if report::print_stdout(&super::json_line(&entry.json())) == StdoutState::Closed {
+                if report::print_stdout(&json_line(&entry.json())) == StdoutState::Closed {
                     return Ok(());
                 }
             }
             false => {
-                if prompt_for(session, &entry).await? == UserPresence::Left {
+                if prompt_for(invocation, &entry).await? == UserPresence::Left {
                     return Ok(());
                 }
             }
@@ -312,25 +312,25 @@ impl WaitingCall {
     }
 }
 
-/// Is somebody still there?
+/// Can the user still be prompted?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum UserPresence {
     Present,
     Left,
 }
 
-/// Asks about one call, unless it is withdrawn meanwhile.
-async fn prompt_for(session: &Invocation, entry: &WaitingCall) -> Result<UserPresence, Failure> {
+/// Prompts for one call, until it is decided or withdrawn.
+async fn prompt_for(invocation: &Invocation, entry: &WaitingCall) -> Result<UserPresence, Failure> {
     let proposed = ProposedCall::from_pending(&entry.call);
     let decision = tokio::select! {
-        decision = session.prompt.ask_permission(&proposed) => decision,
-        withdrawn = wait_until_withdrawn(session, entry) => {
-            report::print_stderr("\n(the call is over)\n");
+        decision = invocation.prompt.ask_permission(&proposed) => decision,
+        withdrawn = wait_until_withdrawn(invocation, entry) => {
+            report::print_stderr("\n(the call ended)\n");
             return withdrawn.map(|()| UserPresence::Present);
         }
     };
     let request = match decision {
-        // The call goes on waiting: somebody else may answer.
+        // The input ended: the call keeps waiting for another decision.
         PermissionDecision::Deny(reason) if reason == NO_ANSWER => return Ok(UserPresence::Left),
         PermissionDecision::Deny(reason) if reason == DENIED_BY_USER => {
             Some(json!({"approvals": "deny", "number": entry.call.id}))
@@ -339,16 +339,16 @@ async fn prompt_for(session: &Invocation, entry: &WaitingCall) -> Result<UserPre
             approvals::decision_request(&entry.call, &decision)
         }
     };
-    if !deliver(session, entry, request)? {
-        report::print_stderr("(too late: the call is over)\n");
+    if !deliver(invocation, entry, request)? {
+        report::print_stderr("(too late: the call ended)\n");
     }
     Ok(UserPresence::Present)
 }
 
-async fn wait_until_withdrawn(session: &Invocation, entry: &WaitingCall) -> Result<(), Failure> {
+async fn wait_until_withdrawn(invocation: &Invocation, entry: &WaitingCall) -> Result<(), Failure> {
     loop {
         tokio::time::sleep(POLL_INTERVAL).await;
-        if !waiting_calls(session)?.iter().any(|it| it.key() == entry.key()) {
+        if !waiting_calls(invocation)?.iter().any(|it| it.key() == entry.key()) {
             return Ok(());
         }
     }

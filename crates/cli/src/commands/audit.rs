@@ -1,4 +1,4 @@
-//! `swb audit`: who called which tool, what was decided and how it ended.
+//! `swb audit`: prints the audit log of tool calls.
 
 use clap::Args;
 use serde_json::json;
@@ -9,6 +9,7 @@ use switchboard::config::display::printable;
 use crate::exit::Exit;
 use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
+use crate::output::json::json_output;
 use crate::output::style::TextStyle;
 use crate::output::table;
 use crate::output::table::{Cell, Truncate};
@@ -16,23 +17,23 @@ use crate::output::table::{Cell, Truncate};
 /// Arguments of `swb audit`.
 #[derive(Debug, Args)]
 pub struct AuditArgs {
-    /// Only calls of this server
+    /// Only calls to this server
     #[arg(long, value_name = "NAME")]
     pub server: Option<String>,
-    /// Only calls of this caller: cli, or a client of a gateway
+    /// Only calls of this caller: cli, or the name of a gateway client
     #[arg(long, value_name = "NAME")]
     pub caller: Option<String>,
-    /// Only calls that ended so: ok, tool-error, denied, invalid, failed, timeout, cancelled
+    /// Only calls with this outcome: ok, tool-error, denied, invalid, failed, timeout, cancelled
     #[arg(long, value_name = "WORD")]
     pub outcome: Option<String>,
-    /// How many of the last calls; all with 0
+    /// Show the last N calls; 0 shows all
     #[arg(long, short = 'n', default_value_t = 50)]
     pub count: usize,
 }
 
 /// Runs the command.
-pub fn run(arguments: &AuditArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
-    let path = session.env.paths.audit();
+pub fn run(arguments: &AuditArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
+    let path = invocation.env.paths.audit();
     let mut records = log::read(&path).map_err(|error| {
         Failure::new(Exit::Failure, "the audit log cannot be read").caused_by(error)
     })?;
@@ -42,8 +43,8 @@ pub fn run(arguments: &AuditArgs, session: &Invocation) -> Result<CommandOutput,
     if arguments.count > 0 {
         records.drain(..records.len().saturating_sub(arguments.count));
     }
-    if session.wants_json() {
-        return Ok(super::json_output(&json!({"calls": records})));
+    if invocation.wants_json() {
+        return Ok(json_output(&json!({"calls": records})));
     }
     if records.is_empty() {
         return Ok(CommandOutput::text("No calls.\n"));
@@ -54,7 +55,7 @@ pub fn run(arguments: &AuditArgs, session: &Invocation) -> Result<CommandOutput,
     Ok(CommandOutput::text(table::render(
         &header,
         &rows,
-        session.env.terminal.width,
+        invocation.env.terminal.width,
         &truncated_columns,
     )))
 }

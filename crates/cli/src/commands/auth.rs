@@ -1,4 +1,4 @@
-//! `swb auth status`: every login that is kept, for whom, for what and until when. Never a token.
+//! `swb auth status`: lists the stored logins. Never prints a token.
 
 use clap::{Args, Subcommand};
 use serde_json::{Value as Json, json};
@@ -11,78 +11,83 @@ use url::Url;
 
 use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
+use crate::output::json::json_output;
 use crate::output::login_text;
 use crate::runtime::host;
 
 /// Arguments of `swb auth`.
 #[derive(Debug, Args)]
 pub struct AuthArgs {
-    /// What to show.
+    /// The action.
     #[command(subcommand)]
     pub action: AuthAction,
 }
 
-/// What to show of logins.
+/// Actions on logins.
 #[derive(Debug, Subcommand)]
 pub enum AuthAction {
-    /// Show every login: where, who, for what, until when, and where it is kept
+    /// List every login: server, identity, scopes, expiry and storage
     Status,
 }
 
-/// Runs the command. No server is connected to.
-pub fn run(arguments: &AuthArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
+/// Runs the command. Connects to no server.
+pub fn run(arguments: &AuthArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
     match arguments.action {
-        AuthAction::Status => status(session),
+        AuthAction::Status => status(invocation),
     }
 }
 
-fn status(session: &Invocation) -> Result<CommandOutput, Failure> {
-    let configuration = session.load()?;
-    let (logins, place) = host::with_host(session, RetryPolicy::NoRetry, async |host| {
+fn status(invocation: &Invocation) -> Result<CommandOutput, Failure> {
+    let configuration = invocation.load()?;
+    let (logins, place) = host::with_host(invocation, RetryPolicy::NoRetry, async |host| {
         host.logins().await.map_err(|error| login_text::login_failure("any server", &error))
     })?;
-    let folder = session.env.paths.logins();
-    if session.wants_json() {
+    let folder = invocation.env.paths.logins();
+    if invocation.wants_json() {
         let logins: Vec<Json> =
-            logins.iter().map(|it| as_json(session, &configuration, it)).collect();
-        let kept = json!({"folder": folder, "how": place});
-        return Ok(super::json_output(&json!({"logins": logins, "kept": kept})));
+            logins.iter().map(|it| as_json(invocation, &configuration, it)).collect();
+        let storage = json!({"folder": folder, "how": place});
+        return Ok(json_output(&json!({"logins": logins, "kept": storage})));
     }
     let mut text = String::new();
     for login in &logins {
         let names = server_names(&configuration, login);
-        let belongs = match (names.is_empty(), is_identity_provider(session, login)) {
+        let owner = match (names.is_empty(), is_identity_provider(invocation, login)) {
             (_, true) => "the identity provider".to_owned(),
             (false, false) => names.iter().map(|it| printable(it)).collect::<Vec<_>>().join(", "),
-            (true, false) => "no server that is configured here".to_owned(),
+            (true, false) => "no configured server".to_owned(),
         };
         let server = display::masked_url(&login.server);
-        text.push_str(&format!("{belongs}: {}\n  at: {server}\n", login_text::validity(login)));
+        text.push_str(&format!("{owner}: {}\n  at: {server}\n", login_text::validity(login)));
         text.push_str(&login_text::details_text(login));
         text.push('\n');
     }
     if logins.is_empty() {
-        text.push_str("Nobody is signed in anywhere: `swb login NAME` signs in.\n");
+        text.push_str("No logins. `swb login NAME` signs in.\n");
     }
-    text.push_str(&format!("Kept in {}: {}\n", session.display_path(&folder), printable(&place)));
+    text.push_str(&format!(
+        "Stored in {}: {}\n",
+        invocation.display_path(&folder),
+        printable(&place)
+    ));
     Ok(CommandOutput::text(text))
 }
 
-fn as_json(session: &Invocation, configuration: &Configuration, login: &LoginView) -> Json {
+fn as_json(invocation: &Invocation, configuration: &Configuration, login: &LoginView) -> Json {
     let mut json = login_text::as_json(login);
     json["names"] = server_names(configuration, login).into();
-    json["isIdentityProvider"] = is_identity_provider(session, login).into();
+    json["isIdentityProvider"] = is_identity_provider(invocation, login).into();
     json
 }
 
-/// The configured servers that show this login.
+/// The configured servers that use this login.
 fn server_names(configuration: &Configuration, login: &LoginView) -> Vec<String> {
     let servers = configuration.effective.servers.iter().filter(|it| it.is_selected());
     let is_its = |url: &str| Url::parse(url).is_ok_and(|url| url.as_str() == login.server);
     let shows = servers.filter(|server| {
         let Some(transport) = server.spec.as_ref().map(|it| &it.transport) else { return false };
         let client = transport.oauth().and_then(|it| it.client_id.as_ref());
-        // A name that has to be fetched first may be any.
+        // A client id from a secret store is unknown here, so it may match.
         let is_client = client.is_some_and(|it| it.has_secrets())
             || client.map(|it| it.to_unresolved_string()) == login.client;
         is_client && transport.url().is_some_and(|url| is_its(&url.to_unresolved_string()))
@@ -90,8 +95,8 @@ fn server_names(configuration: &Configuration, login: &LoginView) -> Vec<String>
     shows.map(|it| it.name.clone()).collect()
 }
 
-fn is_identity_provider(session: &Invocation, login: &LoginView) -> bool {
-    let provider = session.providers().identity_provider.clone();
+fn is_identity_provider(invocation: &Invocation, login: &LoginView) -> bool {
+    let provider = invocation.providers().identity_provider.clone();
     let issuer = provider.and_then(|it| Url::parse(&it.issuer).ok());
     issuer.is_some_and(|it| it.as_str() == login.server)
 }

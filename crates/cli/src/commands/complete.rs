@@ -1,4 +1,4 @@
-//! `swb complete`: values that a server offers for an argument of a prompt or of a resource template.
+//! `swb complete`: asks a server for completions of a prompt argument or of a resource template variable.
 
 use std::time::Duration;
 
@@ -10,32 +10,36 @@ use switchboard::connection::{ServerView, Status};
 use switchboard::request::send::ServerRequest;
 use switchboard::wire::jsonrpc::message::Payload;
 
-use super::{ping, prompt, status};
+use super::prompt;
 use crate::exit::Exit;
 use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
+use crate::output::connection_text;
+use crate::output::json::json_output;
+use crate::output::tool_output;
 use crate::runtime::host;
+use crate::runtime::servers;
 
-/// How long a server may take for it.
+/// The timeout of the request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
-/// The most values that are shown; the protocol's own limit is a hundred.
+/// The most values that are shown. The protocol's own limit is 100.
 const MAX_VALUES: usize = 1000;
 
 /// Arguments of `swb complete`.
 #[derive(Debug, Args)]
-#[command(group(ArgGroup::new("whose").required(true).args(["prompt", "template"])))]
+#[command(group(ArgGroup::new("reference").required(true).args(["prompt", "template"])))]
 pub struct CompleteArgs {
     /// The server's name
     pub server: String,
-    /// An argument of this prompt
+    /// Complete an argument of this prompt
     #[arg(long, value_name = "NAME")]
     pub prompt: Option<String>,
-    /// A variable of this resource template
+    /// Complete a variable of this resource template
     #[arg(long, value_name = "URI")]
     pub template: Option<String>,
-    /// The argument's name
+    /// The name of the argument or variable
     pub argument: String,
-    /// What is there of its value so far
+    /// The value typed so far
     #[arg(default_value = "")]
     pub value: String,
     /// Another argument that already has a value; may be repeated
@@ -49,26 +53,26 @@ fn parse_pair(text: &str) -> Result<(String, String), String> {
 }
 
 /// Runs the command.
-pub fn run(arguments: &CompleteArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
-    let configuration = session.load()?;
-    status::startable_server(session, &configuration, &arguments.server)?;
-    let answer = host::with_host(session, RetryPolicy::NoRetry, async |host| {
-        let view = status::connect_one(session, host, &configuration, &arguments.server).await;
+pub fn run(arguments: &CompleteArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
+    let configuration = invocation.load()?;
+    servers::startable_server(invocation, &configuration, &arguments.server)?;
+    let response = host::with_host(invocation, RetryPolicy::NoRetry, async |host| {
+        let view = servers::connect_one(invocation, host, &configuration, &arguments.server).await;
         if view.status != Status::Connected {
-            return Err(ping::not_connected(&view));
+            return Err(connection_text::not_connected(&view));
         }
         expect_completions(&view)?;
         if let Some(name) = &arguments.prompt {
             prompt::expect_prompt(&view, name)?;
         }
-        let mut question = ServerRequest::idempotent("completion/complete", REQUEST_TIMEOUT);
-        question.params = Some(Payload::from_json(params(arguments).to_string().into()));
-        host.request(&arguments.server, question)
+        let mut request = ServerRequest::idempotent("completion/complete", REQUEST_TIMEOUT);
+        request.params = Some(Payload::from_json(params(arguments).to_string().into()));
+        host.request(&arguments.server, request)
             .await
-            .map_err(|error| prompt::request_failure(&error))
+            .map_err(|error| tool_output::request_failure(&error))
     })?;
-    let answer: Json = answer.decode().unwrap_or_default();
-    Ok(show(session, &answer["completion"]))
+    let response: Json = response.decode().unwrap_or_default();
+    Ok(show(invocation, &response["completion"]))
 }
 
 fn expect_completions(view: &ServerView) -> Result<(), Failure> {
@@ -76,7 +80,10 @@ fn expect_completions(view: &ServerView) -> Result<(), Failure> {
     if capabilities.is_some_and(|it| it.others.iter().any(|name| name == "completions")) {
         return Ok(());
     }
-    let message = format!("`{}` completes nothing: it has no `completions` capability", view.name);
+    let message = format!(
+        "`{}` does not support completion: it lacks the `completions` capability",
+        view.name
+    );
     Err(Failure::new(Exit::NotFound, &message))
 }
 
@@ -96,13 +103,13 @@ fn params(arguments: &CompleteArgs) -> Json {
     params
 }
 
-fn show(session: &Invocation, completion: &Json) -> CommandOutput {
+fn show(invocation: &Invocation, completion: &Json) -> CommandOutput {
     let values = completion["values"].as_array().into_iter().flatten();
     let values: Vec<&str> = values.filter_map(Json::as_str).take(MAX_VALUES).collect();
     let total = completion["total"].as_u64();
     let has_more = completion["hasMore"] == true;
-    if session.wants_json() {
-        return super::json_output(&json!({"values": values, "total": total, "hasMore": has_more}));
+    if invocation.wants_json() {
+        return json_output(&json!({"values": values, "total": total, "hasMore": has_more}));
     }
     let text: String = values.iter().map(|value| printable(value) + "\n").collect();
     let note = match (has_more, total) {

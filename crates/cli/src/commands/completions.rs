@@ -1,12 +1,11 @@
-//! `swb completions`: a shell's completions. Those of bash, zsh and fish ask the program itself, so they know
-//! servers, tools, prompts and resources; those of other shells are made from the table of arguments alone.
+//! `swb completions`: prints a shell completion script. The scripts for bash, zsh and fish call `swb`, so they
+//! complete servers, tools, prompts and resources; those for other shells complete commands and options only.
 
-use clap::{Args, CommandFactory};
+use clap::{Args, Command};
 use clap_complete::Shell;
 
-use crate::args::Cli;
 use crate::outcome::{CommandOutput, Failure};
-use crate::shell::completion;
+use crate::shell::scripts;
 
 /// Arguments of `swb completions`.
 #[derive(Debug, Args)]
@@ -17,16 +16,16 @@ pub struct CompletionsArgs {
 }
 
 /// Runs the command.
-pub fn run(arguments: &CompletionsArgs) -> Result<CommandOutput, Failure> {
+pub fn run(arguments: &CompletionsArgs, mut all: Command) -> Result<CommandOutput, Failure> {
     let asks_us = [
-        (Shell::Bash, completion::BASH_SCRIPT),
-        (Shell::Zsh, completion::ZSH_SCRIPT),
-        (Shell::Fish, completion::FISH_SCRIPT),
+        (Shell::Bash, scripts::BASH_SCRIPT),
+        (Shell::Zsh, scripts::ZSH_SCRIPT),
+        (Shell::Fish, scripts::FISH_SCRIPT),
     ];
     if let Some((_, script)) = asks_us.iter().find(|(shell, _)| *shell == arguments.shell) {
         return Ok(CommandOutput::text(*script));
     }
     let mut script = Vec::new();
-    clap_complete::generate(arguments.shell, &mut Cli::command(), "swb", &mut script);
+    clap_complete::generate(arguments.shell, &mut all, "swb", &mut script);
     Ok(CommandOutput::text(String::from_utf8_lossy(&script)))
 }

@@ -1,10 +1,11 @@
-//! `swb disable`: switches a server off without forgetting it.
+//! `swb disable`: disables a server without removing it.
 
 use clap::Args;
 
 use crate::edit::enabled;
 use crate::edit::enabled::Toggle;
-use crate::invocation::{Invocation, WritableScope};
+use crate::invocation::Invocation;
+use crate::invocation::scope::WritableScope;
 use crate::outcome::{CommandOutput, Failure};
 
 /// Arguments of `swb disable`.
@@ -12,12 +13,12 @@ use crate::outcome::{CommandOutput, Failure};
 pub struct DisableArgs {
     /// The server's name
     pub name: String,
-    /// Where to write it down: in your local or user settings, or for everybody in the project's file
+    /// The scope to write to: local or user settings, or the project's file for everyone
     #[arg(long, short, value_enum)]
     pub scope: Option<WritableScope>,
 }
 
 /// Runs the command.
-pub fn run(arguments: &DisableArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
-    enabled::set_enabled(session, &arguments.name, arguments.scope, Toggle::Disable)
+pub fn run(arguments: &DisableArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
+    enabled::set_enabled(invocation, &arguments.name, arguments.scope, Toggle::Disable)
 }

@@ -1,4 +1,4 @@
-//! `swb enable`: switches a server on.
+//! `swb enable`: enables a server.
 
 use clap::Args;
 
@@ -15,6 +15,6 @@ pub struct EnableArgs {
 }
 
 /// Runs the command.
-pub fn run(arguments: &EnableArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
-    enabled::set_enabled(session, &arguments.name, None, Toggle::Enable)
+pub fn run(arguments: &EnableArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
+    enabled::set_enabled(invocation, &arguments.name, None, Toggle::Enable)
 }

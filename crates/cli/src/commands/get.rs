@@ -1,18 +1,19 @@
-//! `swb get`: one server in full, secrets masked, and what else has the same name.
+//! `swb get`: prints every definition of a server in full, with secrets masked.
 
 use clap::Args;
 use serde_json::{Value as Json, json};
-use switchboard::config::display;
 use switchboard::config::display::printable;
-use switchboard::config::entry::server::{OAuthConfig, RemoteConfig, ServerEntry, TransportConfig};
 use switchboard::config::merge::ResolvedServer;
-use switchboard::config::template::Template;
 
-use crate::invocation::{Invocation, WritableScope};
+use crate::invocation::Invocation;
+use crate::invocation::scope::WritableScope;
 use crate::outcome::{CommandOutput, Failure};
+use crate::output::entry_text;
+use crate::output::json::json_output;
 use crate::output::report;
+use crate::output::server_json;
 use crate::output::server_text;
-use crate::output::style::{TextStyle, paint};
+use crate::output::style::paint;
 
 /// Arguments of `swb get`.
 #[derive(Debug, Args)]
@@ -22,50 +23,48 @@ pub struct GetArgs {
 }
 
 /// Runs the command.
-pub fn run(arguments: &GetArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
-    let configuration = session.load()?;
-    let definitions = session.definitions(&configuration, &arguments.name)?;
-    if session.wants_json() {
-        let definitions: Vec<Json> = definitions.iter().map(|it| as_json(it, session)).collect();
-        return Ok(super::json_output(
-            &json!({"name": arguments.name, "definitions": definitions}),
-        ));
+pub fn run(arguments: &GetArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
+    let configuration = invocation.load()?;
+    let definitions = invocation.definitions(&configuration, &arguments.name)?;
+    if invocation.wants_json() {
+        let definitions: Vec<Json> = definitions.iter().map(|it| as_json(it, invocation)).collect();
+        return Ok(json_output(&json!({"name": arguments.name, "definitions": definitions})));
     }
     let mut done = CommandOutput::default();
     for (index, server) in definitions.iter().enumerate() {
         if index > 0 {
             done.text.push('\n');
         }
-        done.text.push_str(&definition_text(server, session));
-        done.notes.push_str(&report::problems(&session.env, server.problems.iter()));
+        done.text.push_str(&definition_text(server, invocation));
+        done.notes.push_str(&report::problems(&invocation.env, server.problems.iter()));
     }
     Ok(done)
 }
 
-fn as_json(server: &ResolvedServer, session: &Invocation) -> Json {
-    let mut json = server_text::server_json(session, server);
-    json["entry"] = server.entry.as_ref().map(server_text::entry_json).into();
+fn as_json(server: &ResolvedServer, invocation: &Invocation) -> Json {
+    let mut json = server_json::server_json(&invocation.env, server);
+    json["entry"] = server.entry.as_ref().map(server_json::entry_json).into();
     json["fingerprint"] = server.fingerprint.as_ref().map(|it| it.as_str()).into();
     json
 }
 
 /// One definition in full.
-pub fn definition_text(server: &ResolvedServer, session: &Invocation) -> String {
-    let mut details = DetailsText::new(&printable(&server.name));
+pub fn definition_text(server: &ResolvedServer, invocation: &Invocation) -> String {
+    let mut details = entry_text::DetailsText::new(&printable(&server.name));
     let state = server_text::state_text(&server.state);
     details.line("State", &paint(server_text::state_style(&server.state), state));
-    if let Some(reason) = server_text::state_reason(session, server) {
+    if let Some(reason) = server_text::state_reason(&invocation.env, server) {
         details.line("", &reason);
     }
     details.line("Scope", server.scope().id());
-    details.line("From", &session.display_origin(&server.origin));
+    details.line("From", &invocation.display_origin(&server.origin));
     if let Some(entry) = &server.entry {
-        entry_lines(&mut details, entry);
+        entry_text::entry_lines(&mut details, entry);
     }
     if server.is_trusted() {
         details.line("Trust", "its tools run without asking");
     } else if server.entry.as_ref().is_some_and(|entry| entry.common.trust) {
-        details.line("Trust", "asked for: once it may run, its tools run without asking");
+        details.line("Trust", "requested: once approved, its tools run without asking");
     }
     if let Some(fingerprint) = &server.fingerprint {
         details.line("Hash", fingerprint.as_str());
@@ -75,113 +74,4 @@ pub fn definition_text(server: &ResolvedServer, session: &Invocation) -> String 
         details.line("Remove", &format!("swb remove {} --scope {scope}", printable(&server.name)));
     }
     details.text
-}
-
-/// What an entry runs or reaches, in full.
-pub fn entry_text(entry: &ServerEntry) -> String {
-    let mut details = DetailsText { text: String::new() };
-    entry_lines(&mut details, entry);
-    details.text
-}
-
-fn entry_lines(details: &mut DetailsText, entry: &ServerEntry) {
-    details.line("Type", entry.transport.kind().id());
-    match &entry.transport {
-        TransportConfig::Stdio(stdio) => {
-            details.line("Command", &server_text::command_line(stdio).join(" "));
-            details.pairs("Environment", "=", &stdio.env);
-            if let Some(cwd) = &stdio.cwd {
-                details.line("Folder", &printable(&cwd.masked_with(str::to_owned)));
-            }
-        }
-        TransportConfig::Sse(remote)
-        | TransportConfig::Http(remote)
-        | TransportConfig::Ws(remote)
-        | TransportConfig::ConnectorProxy(remote) => remote_lines(details, remote),
-        TransportConfig::SseIde(ide) | TransportConfig::WsIde(ide) => {
-            details.line("URL", &display::masked_url_template(&ide.url));
-        }
-        TransportConfig::Sdk { name } => details.line("Name", &printable(name)),
-    }
-    if let Some(timeout) = entry.common.timeout {
-        details.line("Timeout", &format!("{} ms", timeout.as_millis()));
-    }
-    if let Some(allow) = &entry.common.tools.allow {
-        details.line("Tools", &format!("only {}", printable(&allow.join(", "))));
-    }
-    if !entry.common.tools.deny.is_empty() {
-        details.line("Tools", &format!("never {}", printable(&entry.common.tools.deny.join(", "))));
-    }
-    if let Some(description) = &entry.description {
-        details.line("About", &printable(description));
-    }
-}
-
-fn remote_lines(details: &mut DetailsText, remote: &RemoteConfig<Template>) {
-    details.line("URL", &display::masked_url_template(&remote.url));
-    details.pairs("Headers", ": ", &remote.headers);
-    if let Some(helper) = &remote.headers_helper {
-        details.line("Headers from", &display::masked_command(helper.as_str()));
-    }
-    if let Some(oauth) = &remote.oauth {
-        details.line("Sign-in", &oauth_text(oauth));
-    }
-    if let Some(tls) = &remote.tls {
-        for (label, path) in [
-            ("Authorities", &tls.ca_file),
-            ("Certificate", &tls.client_certificate),
-            ("Key", &tls.client_key),
-        ] {
-            if let Some(path) = path {
-                details.line(label, &printable(&path.masked_with(str::to_owned)));
-            }
-        }
-    }
-}
-
-fn oauth_text(oauth: &OAuthConfig<Template>) -> String {
-    let mut parts = Vec::new();
-    if let Some(id) = &oauth.client_id {
-        parts.push(format!("client {}", printable(&id.masked_with(str::to_owned))));
-    }
-    if let Some(secret) = &oauth.client_secret {
-        parts.push(format!("secret {}", display::masked_template(secret)));
-    }
-    if let Some(port) = oauth.callback_port {
-        parts.push(format!("callback port {port}"));
-    }
-    if let Some(url) = &oauth.auth_server_metadata_url {
-        parts.push(format!("metadata {}", display::masked_url_template(url)));
-    }
-    if !oauth.scopes.is_empty() {
-        parts.push(format!("scopes {}", printable(&oauth.scopes.join(" "))));
-    }
-    if oauth.xaa {
-        parts.push("through the enterprise's identity provider".to_owned());
-    }
-    if parts.is_empty() { "OAuth".to_owned() } else { parts.join(", ") }
-}
-
-/// A heading and labelled lines under it.
-struct DetailsText {
-    text: String,
-}
-
-impl DetailsText {
-    fn new(title: &str) -> DetailsText {
-        DetailsText { text: format!("{}\n", paint(TextStyle::Bold, title)) }
-    }
-
-    fn line(&mut self, label: &str, value: &str) {
-        let label = if label.is_empty() { String::new() } else { format!("{label}:") };
-        self.text.push_str(&format!("  {label:<13} {value}\n"));
-    }
-
-    fn pairs(&mut self, label: &str, between: &str, pairs: &[(String, Template)]) {
-        for (index, (key, value)) in pairs.iter().enumerate() {
-            let label = if index == 0 { label } else { "" };
-            let value = display::masked_template(value);
-            self.line(label, &format!("{}{between}{value}", printable(key)));
-        }
-    }
 }

@@ -1,4 +1,4 @@
-//! `swb idp`: the login at the identity provider, which vouches at every server with `oauth.xaa`.
+//! `swb idp`: the login at the identity provider, for servers with `oauth.xaa`.
 
 use clap::{Args, Subcommand};
 use serde_json::json;
@@ -8,22 +8,24 @@ use switchboard::config::settings::identity_provider::IdentityProvider;
 use switchboard::connection::state::RetryPolicy;
 use switchboard::login::server_login::LoginView;
 
-use super::login::{self, LoginFlags};
+use super::login::LoginFlags;
 use crate::exit::Exit;
 use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
+use crate::output::json::json_output;
 use crate::output::login_text;
 use crate::runtime::host;
+use crate::runtime::login;
 
 /// Arguments of `swb idp`.
 #[derive(Debug, Args)]
 pub struct IdpArgs {
-    /// What to do.
+    /// The action.
     #[command(subcommand)]
     pub action: IdpAction,
 }
 
-/// What to do with the login at the identity provider.
+/// Actions on the login at the identity provider.
 #[derive(Debug, Subcommand)]
 pub enum IdpAction {
     /// Sign in at the identity provider
@@ -31,31 +33,31 @@ pub enum IdpAction {
         /// How to sign in
         #[command(flatten)]
         flags: LoginFlags,
-        /// Sign in anew, even where somebody is signed in
+        /// Sign in again, even if a valid login exists
         #[arg(long)]
         again: bool,
     },
-    /// Say who is signed in at the identity provider
+    /// Show who is signed in at the identity provider
     Status,
-    /// Give the login at the identity provider back, and forget it
+    /// Revoke and delete the login at the identity provider
     Logout,
 }
 
 /// Runs the command.
-pub fn run(arguments: &IdpArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
-    // Read for what it reports, too.
-    session.load()?;
-    let provider = session.providers().identity_provider.clone().ok_or_else(no_provider)?;
+pub fn run(arguments: &IdpArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
+    // Also reports problems of the configuration.
+    invocation.load()?;
+    let provider = invocation.providers().identity_provider.clone().ok_or_else(no_provider)?;
     match &arguments.action {
-        IdpAction::Login { flags: manner, again } => sign_in(session, &provider, manner, *again),
-        IdpAction::Status => status(session, &provider),
-        IdpAction::Logout => sign_out(session, &provider),
+        IdpAction::Login { flags, again } => sign_in(invocation, &provider, flags, *again),
+        IdpAction::Status => status(invocation, &provider),
+        IdpAction::Logout => sign_out(invocation, &provider),
     }
 }
 
 fn no_provider() -> Failure {
     Failure::new(Exit::Configuration, "no identity provider is configured")
-        .hint("put `identityProvider` with `issuer` and `clientId` into your settings")
+        .hint("add `identityProvider` with `issuer` and `clientId` to your settings")
 }
 
 fn issuer_text(provider: &IdentityProvider) -> String {
@@ -63,67 +65,70 @@ fn issuer_text(provider: &IdentityProvider) -> String {
 }
 
 fn sign_in(
-    session: &Invocation,
+    invocation: &Invocation,
     provider: &IdentityProvider,
-    manner: &LoginFlags,
+    flags: &LoginFlags,
     again: bool,
 ) -> Result<CommandOutput, Failure> {
-    let whom = issuer_text(provider);
-    host::with_host(session, RetryPolicy::NoRetry, async |host| {
-        let failed = |error| login_text::login_failure(&whom, &error);
+    let issuer = issuer_text(provider);
+    host::with_host(invocation, RetryPolicy::NoRetry, async |host| {
+        let failed = |error| login_text::login_failure(&issuer, &error);
         let there = host.identity_provider_login().await.map_err(failed)?;
         if let Some(login) = there.filter(|it| !again && login_text::validity(it) == "good") {
-            let begin = format!("Already signed in at {whom}; `--again` signs in anew.\n");
-            return Ok(show(session, &login, &begin));
+            let heading = format!("Already signed in at {issuer}; `--again` signs in again.\n");
+            return Ok(show(invocation, &login, &heading));
         }
-        let login_prompt = manner.login_prompt(session, &whom)?;
-        let wish = manner.to_login_options();
-        let signing_in = host.login_to_identity_provider(&login_prompt, &wish);
+        let login_prompt = flags.login_prompt(invocation, &issuer)?;
+        let request = flags.to_login_options();
+        let signing_in = host.login_to_identity_provider(&login_prompt, &request);
         let login = login::with_waiting_note(signing_in, &login_prompt).await.map_err(failed)?;
-        Ok(show(session, &login, &format!("Signed in at {whom}.\n")))
+        Ok(show(invocation, &login, &format!("Signed in at {issuer}.\n")))
     })
 }
 
-fn show(session: &Invocation, login: &LoginView, begin: &str) -> CommandOutput {
-    match session.wants_json() {
-        true => super::json_output(&json!({"signedIn": true, "login": login_text::as_json(login)})),
-        false => CommandOutput::text(format!("{begin}{}", login_text::details_text(login))),
+fn show(invocation: &Invocation, login: &LoginView, heading: &str) -> CommandOutput {
+    match invocation.wants_json() {
+        true => json_output(&json!({"signedIn": true, "login": login_text::as_json(login)})),
+        false => CommandOutput::text(format!("{heading}{}", login_text::details_text(login))),
     }
 }
 
-fn status(session: &Invocation, provider: &IdentityProvider) -> Result<CommandOutput, Failure> {
-    let whom = issuer_text(provider);
-    let login = host::with_host(session, RetryPolicy::NoRetry, async |host| {
+fn status(invocation: &Invocation, provider: &IdentityProvider) -> Result<CommandOutput, Failure> {
+    let issuer = issuer_text(provider);
+    let login = host::with_host(invocation, RetryPolicy::NoRetry, async |host| {
         host.identity_provider_login()
             .await
-            .map_err(|error| login_text::login_failure(&whom, &error))
+            .map_err(|error| login_text::login_failure(&issuer, &error))
     })?;
     match login {
         Some(login) => {
             let standing = login_text::validity(&login);
-            Ok(show(session, &login, &format!("{whom}: {standing}\n")))
+            Ok(show(invocation, &login, &format!("{issuer}: {standing}\n")))
         }
-        None if session.wants_json() => {
+        None if invocation.wants_json() => {
             let json = json!({"signedIn": false, "issuer": display::masked_url(&provider.issuer)});
-            Ok(CommandOutput { exit: Some(Exit::LoginRequired), ..super::json_output(&json) })
+            Ok(CommandOutput { exit: Some(Exit::LoginRequired), ..json_output(&json) })
         }
-        None => Err(Failure::new(Exit::LoginRequired, &format!("nobody is signed in at {whom}"))
+        None => Err(Failure::new(Exit::LoginRequired, &format!("not signed in at {issuer}"))
             .hint("`swb idp login`")),
     }
 }
 
-fn sign_out(session: &Invocation, provider: &IdentityProvider) -> Result<CommandOutput, Failure> {
-    let whom = issuer_text(provider);
-    let outcome = host::with_host(session, RetryPolicy::NoRetry, async |host| {
+fn sign_out(
+    invocation: &Invocation,
+    provider: &IdentityProvider,
+) -> Result<CommandOutput, Failure> {
+    let issuer = issuer_text(provider);
+    let outcome = host::with_host(invocation, RetryPolicy::NoRetry, async |host| {
         host.logout_from_identity_provider()
             .await
-            .map_err(|error| login_text::login_failure(&whom, &error))
+            .map_err(|error| login_text::login_failure(&issuer, &error))
     })?;
-    let done = login_text::logout_output(&whom, &outcome);
-    match session.wants_json() {
+    let done = login_text::logout_output(&issuer, &outcome);
+    match invocation.wants_json() {
         true => {
             let json = json!({"outcome": login_text::logout_outcome_id(&outcome)});
-            Ok(CommandOutput { notes: done.notes, ..super::json_output(&json) })
+            Ok(CommandOutput { notes: done.notes, ..json_output(&json) })
         }
         false => Ok(done),
     }

@@ -1,4 +1,4 @@
-//! `swb list`: what is configured, where it comes from and whether it may run. Connects to nothing.
+//! `swb list`: lists configured servers with their origin and state. Connects to no server.
 
 use clap::Args;
 use serde_json::{Value as Json, json};
@@ -12,17 +12,20 @@ use switchboard::sources::loader::Configuration;
 use crate::exit::Exit;
 use crate::invocation::Invocation;
 use crate::invocation::demo_server;
+use crate::invocation::lookup;
 use crate::outcome::{CommandOutput, Failure};
+use crate::output::json::json_output;
+use crate::output::plural::pluralize;
 use crate::output::report;
+use crate::output::server_json;
 use crate::output::server_text;
-use crate::output::server_text::pluralize;
 use crate::output::table;
 use crate::output::table::{Cell, Truncate};
 
 /// Arguments of `swb list`.
 #[derive(Debug, Args)]
 pub struct ListArgs {
-    /// Also what lost or was hidden, and why
+    /// Also list shadowed, duplicate and excluded definitions, and why
     #[arg(long, short)]
     pub all: bool,
     /// Only servers of this scope: enterprise, dynamic, connectors, project, local, user, plugin
@@ -41,8 +44,8 @@ fn parse_scope(text: &str) -> Result<Scope, String> {
 }
 
 /// Runs the command.
-pub fn run(arguments: &ListArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
-    let configuration = session.load()?;
+pub fn run(arguments: &ListArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
+    let configuration = invocation.load()?;
     let servers: Vec<&ResolvedServer> = configuration
         .effective
         .servers
@@ -50,22 +53,22 @@ pub fn run(arguments: &ListArgs, session: &Invocation) -> Result<CommandOutput, 
         .filter(|server| arguments.all || server.is_selected())
         .filter(|server| arguments.scope.is_none_or(|scope| server.scope() == scope))
         .collect();
-    require(&arguments.require, &configuration, session)?;
-    if session.wants_json() {
-        return Ok(super::json_output(&as_json(&servers, &configuration, session)));
+    require(&arguments.require, &configuration, invocation)?;
+    if invocation.wants_json() {
+        return Ok(json_output(&as_json(&servers, &configuration, invocation)));
     }
-    Ok(as_text(&servers, &configuration, session))
+    Ok(as_text(&servers, &configuration, invocation))
 }
 
 fn require(
     names: &[String],
     configuration: &Configuration,
-    session: &Invocation,
+    invocation: &Invocation,
 ) -> Result<(), Failure> {
     for name in names {
         let rejected = configuration.effective.servers.iter().find(|it| it.name == *name);
         let Some(winner) = configuration.effective.winner(name).or(rejected) else {
-            let failure = session.not_found(configuration, name);
+            let failure = invocation.not_found(configuration, name);
             let message = format!("the required server `{name}` is not configured");
             return Err(Failure { exit: Exit::NotReady, message: printable(&message), ..failure });
         };
@@ -73,7 +76,7 @@ fn require(
             let state = server_text::state_text(&winner.state);
             let message = format!("the required server `{name}` is not ready: {state}");
             let failure = Failure::new(Exit::NotReady, &message);
-            return Err(match server_text::state_reason(session, winner) {
+            return Err(match server_text::state_reason(&invocation.env, winner) {
                 Some(reason) => failure.hint(&reason),
                 None => failure,
             });
@@ -82,17 +85,17 @@ fn require(
     Ok(())
 }
 
-/// The table, and on standard error what is wrong and what to do.
+/// The table, with problems and hints as notes.
 pub fn as_text(
     servers: &[&ResolvedServer],
     configuration: &Configuration,
-    session: &Invocation,
+    invocation: &Invocation,
 ) -> CommandOutput {
     let problems = servers.iter().flat_map(|server| &server.problems);
     let problems = configuration.effective.problems.iter().chain(problems);
-    let notes = report::problems(&session.env, problems);
+    let notes = report::problems(&invocation.env, problems);
     if servers.is_empty() {
-        return CommandOutput::text(nothing_text(configuration, session)).note(notes);
+        return CommandOutput::text(nothing_text(configuration, invocation)).note(notes);
     }
     let row = |server: &&ResolvedServer| {
         let entry = server.entry.as_ref();
@@ -105,7 +108,7 @@ pub fn as_text(
                 server_text::state_style(&server.state),
                 server_text::state_text(&server.state),
             ),
-            Cell::plain(session.display_origin(&server.origin)),
+            Cell::plain(invocation.display_origin(&server.origin)),
         ]
     };
     let rows: Vec<Vec<Cell>> = servers.iter().map(row).collect();
@@ -113,71 +116,71 @@ pub fn as_text(
     let table = table::render(
         &header,
         &rows,
-        session.env.terminal.width,
+        invocation.env.terminal.width,
         &[Truncate::End(3), Truncate::Start(5), Truncate::End(0)],
     );
-    let advice = advice(servers, configuration, session);
+    let advice = advice(servers, configuration, invocation);
     let table = match demo_server::only_server(configuration) {
-        Some(_) => format!("{table}{}", demo_only_text(configuration, session)),
+        Some(_) => format!("{table}{}", demo_only_text(configuration, invocation)),
         None => table,
     };
     CommandOutput::text(table).note(notes).note(advice)
 }
 
-/// Why there is nothing to list: every place that was looked at.
-fn nothing_text(configuration: &Configuration, session: &Invocation) -> String {
+/// The text for an empty list: every source that was inspected.
+fn nothing_text(configuration: &Configuration, invocation: &Invocation) -> String {
     let hidden = configuration.effective.servers.len();
     let mut text = String::from("No MCP servers to list.\n");
     if let Some(source) = &configuration.effective.exclusive_source {
-        let file = session.display_source(source);
-        return format!("{text}{} ({file}).\n", crate::invocation::ENTERPRISE_LOCK);
+        let file = invocation.display_source(source);
+        return format!("{text}{} ({file}).\n", lookup::ENTERPRISE_LOCK);
     }
     if hidden > 0 {
         text.push_str(&format!(
             "{hidden} configured, but left out or of another scope: swb list --all\n"
         ));
     }
-    text.push_str(&searched_text(configuration, session));
+    text.push_str(&searched_text(configuration, invocation));
     text
 }
 
-/// What is said where there is nothing but the demonstration.
-fn demo_only_text(configuration: &Configuration, session: &Invocation) -> String {
+/// The text if there is only the demo server.
+fn demo_only_text(configuration: &Configuration, invocation: &Invocation) -> String {
     format!(
-        "\nNothing is configured yet: `{}` is built in, to try things with, and gone as soon as you add a server.\n{}",
+        "\nNothing is configured yet: `{}` is a built-in demo server, used until you add a server.\n{}",
         demo_server::NAME,
-        searched_text(configuration, session)
+        searched_text(configuration, invocation)
     )
 }
 
-/// Every file that was looked at, and how to get something into one.
-fn searched_text(configuration: &Configuration, session: &Invocation) -> String {
+/// Every inspected file, and how to add a server.
+fn searched_text(configuration: &Configuration, invocation: &Invocation) -> String {
     let mut text = String::from("\nLooked in:\n");
-    let is_ours = |place: &SourceKind| matches!(place, SourceKind::Program(_));
+    let is_ours = |kind: &SourceKind| matches!(kind, SourceKind::Program(_));
     for it in configuration.sources.iter().filter(|it| !is_ours(&it.source.kind)) {
-        let place = session.display_source(&it.source);
+        let place = invocation.display_source(&it.source);
         let found = server_text::found_text(&it.content);
         text.push_str(&format!("  {:<11} {place}: {found}\n", it.source.scope.id()));
     }
     text.push_str("\nAdd one:  swb add NAME -- COMMAND …   or   swb add NAME URL\n");
-    text.push_str("Take over what other programs have:  swb import --dry-run\n");
+    text.push_str("Import from other programs:  swb import --dry-run\n");
     text
 }
 
 fn advice(
     servers: &[&ResolvedServer],
     configuration: &Configuration,
-    session: &Invocation,
+    invocation: &Invocation,
 ) -> String {
     let mut text = String::new();
-    let names = |wanted: fn(&ServerState) -> bool| -> Vec<String> {
-        let it = servers.iter().filter(|server| wanted(&server.state));
+    let names = |matches: fn(&ServerState) -> bool| -> Vec<String> {
+        let it = servers.iter().filter(|server| matches(&server.state));
         it.map(|server| printable(&server.name)).collect()
     };
     let pending = names(|state| matches!(state, ServerState::Pending(_)));
     if !pending.is_empty() {
         text.push_str(&format!(
-            "\n{} not approved, so not started: swb get {} shows what would run, swb approve {} lets it\n",
+            "\n{} not approved, so not started: swb get {} shows what would run, swb approve {} allows it\n",
             pluralize(pending.len(), "server is", "servers are"),
             pending[0],
             pending[0],
@@ -192,8 +195,8 @@ fn advice(
         ));
     }
     if let Some(source) = &configuration.effective.exclusive_source {
-        let file = session.display_source(source);
-        text.push_str(&format!("\n{} ({file})\n", crate::invocation::ENTERPRISE_LOCK));
+        let file = invocation.display_source(source);
+        text.push_str(&format!("\n{} ({file})\n", lookup::ENTERPRISE_LOCK));
     }
     text
 }
@@ -201,15 +204,15 @@ fn advice(
 fn as_json(
     servers: &[&ResolvedServer],
     configuration: &Configuration,
-    session: &Invocation,
+    invocation: &Invocation,
 ) -> Json {
     let problems: &[Problem] = &configuration.effective.problems;
     let servers: Vec<Json> =
-        servers.iter().map(|server| server_text::server_json(session, server)).collect();
+        servers.iter().map(|server| server_json::server_json(&invocation.env, server)).collect();
     json!({
         "servers": servers,
-        "problems": problems.iter().map(server_text::problem_json).collect::<Vec<_>>(),
+        "problems": problems.iter().map(server_json::problem_json).collect::<Vec<_>>(),
         "enterpriseControl": configuration.effective.exclusive_source.as_ref().map(|it| it.to_string()),
-        "lookedAt": configuration.sources.iter().map(server_text::looked_at_json).collect::<Vec<_>>(),
+        "lookedAt": configuration.sources.iter().map(server_json::looked_at_json).collect::<Vec<_>>(),
     })
 }

@@ -1,4 +1,4 @@
-//! `swb login`: signs somebody in to one server, and says who is signed in where, for what and until when.
+//! `swb login`: signs in to a server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,23 +15,21 @@ use switchboard::failure::FailureKind;
 use switchboard::host::Host;
 use switchboard::login::server_login::{LoginRequest, LoginView, ServerLoginError};
 use switchboard::sources::loader::Configuration;
-use switchboard::storage::ttl_cache::TtlCache;
 use tokio::time::Instant;
 
-use super::{ping, status};
 use crate::exit::Exit;
 use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
+use crate::output::connection_text;
+use crate::output::json::json_output;
 use crate::output::login_text;
-use crate::output::report;
-use crate::output::server_text;
+use crate::output::plural::pluralize;
 use crate::prompt::login_prompt::{BrowserMode, TerminalLoginPrompt};
-use crate::runtime::control;
 use crate::runtime::host;
+use crate::runtime::login;
+use crate::runtime::servers;
 
-/// How long nothing is shown before somebody is told what is waited for.
-const NOTE_DELAY: Duration = Duration::from_secs(2);
-/// How long the connection may take that shows whether the login is any good.
+/// How long the first connection with the new login may take.
 const RECONNECT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Arguments of `swb login`.
@@ -42,7 +40,7 @@ pub struct LoginArgs {
     /// How to sign in
     #[command(flatten)]
     pub flags: LoginFlags,
-    /// Sign in anew, even where somebody is signed in
+    /// Sign in again, even if a valid login exists
     #[arg(long)]
     pub again: bool,
 }
@@ -50,22 +48,22 @@ pub struct LoginArgs {
 /// How to sign in.
 #[derive(Debug, Args)]
 pub struct LoginFlags {
-    /// Open no browser; show the address, and take what is pasted
+    /// Do not open a browser; print the URL and accept a pasted callback URL or code
     #[arg(long)]
     pub no_browser: bool,
-    /// The port of this machine that the browser comes back to
+    /// The local port of the OAuth redirect
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub callback_port: Option<u16>,
-    /// Scopes to ask for, instead of those that the entry or the server names
+    /// OAuth scopes to request, instead of those of the entry or the server
     #[arg(long, value_name = "SCOPE,…", value_delimiter = ',')]
     pub scopes: Vec<String>,
-    /// Sign in with a code on another device, where the server offers that
+    /// Use the device flow: sign in with a code on another device
     #[arg(long)]
     pub device: bool,
 }
 
 impl LoginFlags {
-    /// The same for the host.
+    /// The options for the host.
     pub fn to_login_options(&self) -> LoginRequest {
         LoginRequest {
             port: self.callback_port,
@@ -74,24 +72,22 @@ impl LoginFlags {
         }
     }
 
-    /// Somebody to show the way; fails where nobody could ever come back.
+    /// The prompt; fails if this login can never complete.
     pub fn login_prompt(
         &self,
-        session: &Invocation,
-        whom: &str,
+        invocation: &Invocation,
+        server: &str,
     ) -> Result<TerminalLoginPrompt, Failure> {
-        let showing = BrowserMode::detect(&session.env, self.no_browser);
-        let login_prompt = TerminalLoginPrompt::new(session, showing, whom);
+        let browser_mode = BrowserMode::detect(&invocation.env, self.no_browser);
+        let login_prompt =
+            TerminalLoginPrompt::new(invocation.prompt.clone(), browser_mode, server);
         match login_prompt.cannot_complete() && !self.device {
             false => Ok(login_prompt),
             true => {
-                let failure = Failure::new(
-                    Exit::LoginRequired,
-                    &format!("nobody can sign in to {whom} here"),
-                );
-                let causes =
-                    vec!["no browser can be opened, and nobody is at a terminal".to_owned()];
-                let hint = "run it at a terminal, or with `--device`; `oauth.grant` in its entry signs in without anybody";
+                let failure =
+                    Failure::new(Exit::LoginRequired, &format!("cannot sign in to {server} here"));
+                let causes = vec!["no browser can be opened, and there is no terminal".to_owned()];
+                let hint = "run it at a terminal, or with `--device`; `oauth.grant` in its entry signs in without a user";
                 Err(Failure { causes, ..failure }.hint(hint))
             }
         }
@@ -99,35 +95,35 @@ impl LoginFlags {
 }
 
 /// Runs the command.
-pub fn run(arguments: &LoginArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
-    let configuration = session.load()?;
+pub fn run(arguments: &LoginArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
+    let configuration = invocation.load()?;
     let name = &arguments.name;
-    let server = status::startable_server(session, &configuration, name)?;
-    forget_auth_required(session, server);
-    let (done, outcome) = host::with_host(session, RetryPolicy::NoRetry, async |host| {
-        let view = status::connect_one(session, host, &configuration, name).await;
+    let server = servers::startable_server(invocation, &configuration, name)?;
+    login::forget_auth_required(invocation, server);
+    let (done, outcome) = host::with_host(invocation, RetryPolicy::NoRetry, async |host| {
+        let view = servers::connect_one(invocation, host, &configuration, name).await;
         let login = match host.stored_login(name).await {
             Ok(login) => login,
             Err(error) => return Err(not_for_logins(server, &error)),
         };
         match next_step(arguments, &configuration, &view, login.as_ref())? {
             NextStep::AlreadySignedIn(login) => {
-                Ok((show(session, &view, login, LoginOrigin::Existing), LoginOrigin::Existing))
+                Ok((show(invocation, &view, login, LoginOrigin::Existing), LoginOrigin::Existing))
             }
             NextStep::SignIn => {
-                let login = sign_in(arguments, session, host).await?;
-                let reconnected = reconnected_view(session, host, &view).await;
-                Ok((show(session, &reconnected, &login, LoginOrigin::New), LoginOrigin::New))
+                let login = sign_in(arguments, invocation, host).await?;
+                let reconnected = reconnected_view(invocation, host, &view).await;
+                Ok((show(invocation, &reconnected, &login, LoginOrigin::New), LoginOrigin::New))
             }
         }
     })?;
     if outcome == LoginOrigin::New {
-        notify_running(session, name);
+        login::notify_running(invocation, name);
     }
     Ok(done)
 }
 
-/// Was the login there before?
+/// Did the login exist before?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LoginOrigin {
     New,
@@ -135,22 +131,9 @@ enum LoginOrigin {
 }
 
 enum NextStep<'l> {
-    /// Somebody is signed in.
+    /// A valid login exists.
     AlreadySignedIn(&'l LoginView),
     SignIn,
-}
-
-/// A wall that is remembered would keep us from asking what the server wants.
-pub(crate) fn forget_auth_required(session: &Invocation, server: &ResolvedServer) {
-    if let Some(fingerprint) = &server.fingerprint {
-        let walls = session.env.paths.auth_required_cache();
-        TtlCache::new(&walls, Duration::MAX).remove(&format!("{}/{fingerprint}", server.name));
-    }
-}
-
-/// Programs of ours that run learn of it at once. Where they cannot be told, they find out by themselves.
-pub(crate) fn notify_running(session: &Invocation, name: &str) {
-    let _they_find_out = control::reconnect(&session.env.paths.control_sockets(), name);
 }
 
 fn not_for_logins(server: &ResolvedServer, error: &ServerLoginError) -> Failure {
@@ -159,10 +142,10 @@ fn not_for_logins(server: &ResolvedServer, error: &ServerLoginError) -> Failure 
     let has_headers = server.spec.as_ref().is_some_and(|spec| spec.transport.url().is_some());
     match (error, has_headers) {
         (ServerLoginError::Unsupported(_, _), true) => failure.hint(&format!(
-            "to sign in, take `Authorization` out of its `headers`: `swb get {name}` shows them"
+            "to sign in, remove `Authorization` from its `headers`: `swb get {name}` shows them"
         )),
         (ServerLoginError::Unsupported(_, _), false) => {
-            failure.hint(&format!("`swb ping {name}` shows whether it answers"))
+            failure.hint(&format!("`swb ping {name}` shows whether it responds"))
         }
         (_, _) => failure,
     }
@@ -188,28 +171,28 @@ fn next_step<'l>(
             interactive_login(spec, view)
         }
         Status::Failed(_) | Status::Pending { .. } | Status::Disabled => {
-            Err(ping::not_connected(view))
+            Err(connection_text::not_connected(view))
         }
     }
 }
 
-fn covers_scopes(login: &LoginView, wanted: &[String]) -> bool {
-    login.is_valid && wanted.iter().all(|it| login.scopes.contains(it))
+fn covers_scopes(login: &LoginView, scopes: &[String]) -> bool {
+    login.is_valid && scopes.iter().all(|it| login.scopes.contains(it))
 }
 
 fn login_not_needed(view: &ServerView) -> Failure {
     let name = printable(&view.name);
-    Failure::new(Exit::Usage, &format!("`{name}` wants no login: it answers without one"))
-        .hint(&format!("`swb login {name} --again` signs in nevertheless"))
+    Failure::new(Exit::Usage, &format!("`{name}` needs no login: it answers without one"))
+        .hint(&format!("`swb login {name} --again` signs in anyway"))
 }
 
-/// A login that needs nobody was tried already, when we connected.
+/// Fails for logins without a user: they were already tried when the server was connected.
 fn interactive_login<'l>(
     spec: Option<&ServerSpec>,
     view: &ServerView,
 ) -> Result<NextStep<'l>, Failure> {
     let oauth = spec.and_then(|it| it.transport.oauth());
-    let failure = || ping::not_connected(view);
+    let failure = || connection_text::not_connected(view);
     match oauth {
         Some(oauth) if oauth.xaa => Err(match view.status {
             Status::Connected => automatic_login(view),
@@ -217,7 +200,7 @@ fn interactive_login<'l>(
             | Status::Failed(_)
             | Status::Pending { .. }
             | Status::Disabled => {
-                failure().hint("`swb idp login` signs in where its logins come from")
+                failure().hint("`swb idp login` signs in at its identity provider")
             }
         }),
         Some(oauth) if oauth.grant != OAuthGrant::AuthorizationCode => Err(match view.status {
@@ -226,7 +209,7 @@ fn interactive_login<'l>(
             | Status::Failed(_)
             | Status::Pending { .. }
             | Status::Disabled => failure().hint(&format!(
-                "its entry signs in without anybody; mend its `oauth`: `swb get {}` shows it",
+                "its entry signs in without a user; fix its `oauth`: `swb get {}` shows it",
                 printable(&view.name)
             )),
         }),
@@ -236,44 +219,26 @@ fn interactive_login<'l>(
 
 fn automatic_login(view: &ServerView) -> Failure {
     let name = printable(&view.name);
-    Failure::new(Exit::Usage, &format!("`{name}` is signed in to without anybody"))
-        .hint(&format!("`swb logout {name}` ends its login; the next connection signs in anew"))
+    Failure::new(Exit::Usage, &format!("`{name}` signs in without a user"))
+        .hint(&format!("`swb logout {name}` ends its login; the next connection signs in again"))
 }
 
 async fn sign_in(
     arguments: &LoginArgs,
-    session: &Invocation,
+    invocation: &Invocation,
     host: &Host,
 ) -> Result<LoginView, Failure> {
-    let whom = format!("`{}`", printable(&arguments.name));
-    let login_prompt = arguments.flags.login_prompt(session, &whom)?;
-    let wish = arguments.flags.to_login_options();
-    let signing_in = host.login(&arguments.name, &login_prompt, &wish);
-    let login = with_waiting_note(signing_in, &login_prompt).await;
-    login.map_err(|error| login_text::login_failure(&whom, &error))
+    let target = format!("`{}`", printable(&arguments.name));
+    let login_prompt = arguments.flags.login_prompt(invocation, &target)?;
+    let request = arguments.flags.to_login_options();
+    let signing_in = host.login(&arguments.name, &login_prompt, &request);
+    let login = login::with_waiting_note(signing_in, &login_prompt).await;
+    login.map_err(|error| login_text::login_failure(&target, &error))
 }
 
-/// Waits, and says so where nothing was shown for a while: another program may be at it.
-pub(super) async fn with_waiting_note<T>(
-    waiting: impl Future<Output = T>,
-    login_prompt: &TerminalLoginPrompt,
-) -> T {
-    tokio::pin!(waiting);
-    tokio::select! {
-        outcome = &mut waiting => return outcome,
-        () = tokio::time::sleep(NOTE_DELAY) => {}
-    }
-    if !login_prompt.was_shown() {
-        report::print_stderr(
-            "Waiting for the authorization server, or for another program that is signing in.\n",
-        );
-    }
-    waiting.await
-}
-
-/// The server once it was connected to with the new login.
+/// The server's state after it was connected with the new login.
 async fn reconnected_view(
-    session: &Invocation,
+    invocation: &Invocation,
     host: &Host,
     before: &ServerView,
 ) -> Arc<ServerView> {
@@ -287,14 +252,14 @@ async fn reconnected_view(
         view.status.is_settled() && !is_same_cause
     };
     let deadline = Some(Instant::now() + RECONNECT_TIMEOUT);
-    let snapshot = host::wait_until_settled(session, host, deadline, |it| {
+    let snapshot = servers::wait_until_settled(invocation, host, deadline, |it| {
         it.servers.get(&name).is_some_and(|view| is_new(view))
     });
     snapshot.await.servers[&name].clone()
 }
 
 fn show(
-    session: &Invocation,
+    invocation: &Invocation,
     view: &ServerView,
     login: &LoginView,
     origin: LoginOrigin,
@@ -302,7 +267,7 @@ fn show(
     let is_connected = view.status == Status::Connected;
     let tools = view.catalogue.items(ListKind::Tools).len();
     let exit = (!is_connected).then(|| crate::output::connection_text::exit_code(&view.status));
-    if session.wants_json() {
+    if invocation.wants_json() {
         let json = json!({
             "name": view.name,
             "signedIn": true,
@@ -311,20 +276,18 @@ fn show(
             "state": view.status.id(),
             "tools": is_connected.then_some(tools),
         });
-        return CommandOutput { exit, ..super::json_output(&json) };
+        return CommandOutput { exit, ..json_output(&json) };
     }
     let name = printable(&view.name);
-    let begin = match origin {
+    let heading = match origin {
         LoginOrigin::New => format!("Signed in to `{name}`.\n"),
         LoginOrigin::Existing => {
-            format!("Already signed in to `{name}`; `--again` signs in anew.\n")
+            format!("Already signed in to `{name}`; `--again` signs in again.\n")
         }
     };
-    let mut text = format!("{begin}{}", login_text::details_text(login));
+    let mut text = format!("{heading}{}", login_text::details_text(login));
     match is_connected {
-        true => {
-            text.push_str(&format!("  it has {}\n", server_text::pluralize(tools, "tool", "tools")))
-        }
+        true => text.push_str(&format!("  it has {}\n", pluralize(tools, "tool", "tools"))),
         false => {
             return CommandOutput {
                 exit,

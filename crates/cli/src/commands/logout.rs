@@ -1,4 +1,4 @@
-//! `swb logout`: gives a server's login back to who issued it, and forgets it.
+//! `swb logout`: revokes and deletes the login of a server.
 
 use clap::Args;
 use serde_json::json;
@@ -6,11 +6,13 @@ use switchboard::config::display::printable;
 use switchboard::connection::state::RetryPolicy;
 use switchboard::login::server_login::LogoutOutcome;
 
-use super::{login, status};
 use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
+use crate::output::json::json_output;
 use crate::output::login_text;
 use crate::runtime::host;
+use crate::runtime::login;
+use crate::runtime::servers;
 
 /// Arguments of `swb logout`.
 #[derive(Debug, Args)]
@@ -19,33 +21,38 @@ pub struct LogoutArgs {
     pub name: String,
 }
 
-/// Runs the command. The server itself is not connected to.
-pub fn run(arguments: &LogoutArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
-    let configuration = session.load()?;
+/// Runs the command. Does not connect to the server.
+pub fn run(arguments: &LogoutArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
+    let configuration = invocation.load()?;
     let name = &arguments.name;
-    status::startable_server(session, &configuration, name)?;
-    let whom = format!("`{}`", printable(name));
-    let wanted = host::desired_servers(&configuration, std::slice::from_ref(name));
-    let wanted = wanted.first().ok_or_else(|| session.not_found(&configuration, name))?;
-    let outcome = host::with_host(session, RetryPolicy::NoRetry, async |host| {
-        host.forget_login(wanted).await.map_err(|error| login_text::login_failure(&whom, &error))
+    servers::startable_server(invocation, &configuration, name)?;
+    let target = format!("`{}`", printable(name));
+    let desired = servers::desired_servers(&configuration, std::slice::from_ref(name));
+    let desired = desired.first().ok_or_else(|| invocation.not_found(&configuration, name))?;
+    let outcome = host::with_host(invocation, RetryPolicy::NoRetry, async |host| {
+        host.forget_login(desired).await.map_err(|error| login_text::login_failure(&target, &error))
     })?;
     if !matches!(outcome, LogoutOutcome::NotLoggedIn) {
-        login::notify_running(session, name);
+        login::notify_running(invocation, name);
     }
-    Ok(show(session, &whom, name, &outcome))
+    Ok(show(invocation, &target, name, &outcome))
 }
 
-fn show(session: &Invocation, whom: &str, name: &str, outcome: &LogoutOutcome) -> CommandOutput {
-    match session.wants_json() {
+fn show(
+    invocation: &Invocation,
+    target: &str,
+    name: &str,
+    outcome: &LogoutOutcome,
+) -> CommandOutput {
+    match invocation.wants_json() {
         true => {
-            let told = login_text::logout_outcome_id(outcome);
-            let json = json!({"name": name, "outcome": told});
+            let outcome_id = login_text::logout_outcome_id(outcome);
+            let json = json!({"name": name, "outcome": outcome_id});
             CommandOutput {
-                notes: login_text::logout_output(whom, outcome).notes,
-                ..super::json_output(&json)
+                notes: login_text::logout_output(target, outcome).notes,
+                ..json_output(&json)
             }
         }
-        false => login_text::logout_output(whom, outcome),
+        false => login_text::logout_output(target, outcome),
     }
 }

@@ -1,21 +1,19 @@
-//! `swb man`: the manual page, made from the table of arguments.
+//! `swb man`: prints a manual page, generated from the clap table.
 
-use clap::{Args, CommandFactory};
+use clap::{Args, Command};
 
-use crate::args::Cli;
 use crate::exit::Exit;
 use crate::outcome::{CommandOutput, Failure};
 
 /// Arguments of `swb man`.
 #[derive(Debug, Args)]
 pub struct ManArgs {
-    /// The page of one command instead of the main one
+    /// Print the page of this command
     pub command: Option<String>,
 }
 
 /// Runs the command.
-pub fn run(arguments: &ManArgs) -> Result<CommandOutput, Failure> {
-    let mut all = Cli::command();
+pub fn run(arguments: &ManArgs, mut all: Command) -> Result<CommandOutput, Failure> {
     all.build();
     let page = match &arguments.command {
         None => all,
@@ -25,7 +23,7 @@ pub fn run(arguments: &ManArgs) -> Result<CommandOutput, Failure> {
     };
     let mut roff = Vec::new();
     clap_mangen::Man::new(page).render(&mut roff).map_err(|error| {
-        Failure::new(Exit::Failure, "the manual page could not be made").caused_by(error)
+        Failure::new(Exit::Failure, "the manual page could not be generated").caused_by(error)
     })?;
     Ok(CommandOutput::text(String::from_utf8_lossy(&roff)))
 }

@@ -1,4 +1,4 @@
-//! `swb paths`: where everything is kept.
+//! `swb paths`: prints the paths of all files.
 
 use std::path::PathBuf;
 
@@ -6,8 +6,10 @@ use clap::Args;
 use serde_json::{Map, Value as Json};
 use switchboard::sources::paths::project_root;
 
-use crate::invocation::{Invocation, WritableScope};
+use crate::invocation::Invocation;
+use crate::invocation::scope::WritableScope;
 use crate::outcome::{CommandOutput, Failure};
+use crate::output::json::json_output;
 use crate::output::table;
 use crate::output::table::{Cell, Truncate};
 
@@ -16,23 +18,27 @@ use crate::output::table::{Cell, Truncate};
 pub struct PathsArgs {}
 
 /// Runs the command.
-pub fn run(_: &PathsArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
-    let rows = rows(session);
-    if session.wants_json() {
+pub fn run(_: &PathsArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
+    let rows = rows(invocation);
+    if invocation.wants_json() {
         let json: Map<String, Json> = rows
             .iter()
             .map(|(key, _, path)| ((*key).to_owned(), path.to_string_lossy().into()))
             .collect();
-        return Ok(super::json_output(&Json::Object(json)));
+        return Ok(json_output(&Json::Object(json)));
     }
     let cells: Vec<Vec<Cell>> = rows
         .iter()
         .map(|(_, about, path)| {
-            let there = if path.symlink_metadata().is_ok() { "there" } else { "not there yet" };
-            vec![Cell::plain(*about), Cell::plain(session.display_path(path)), Cell::plain(there)]
+            let state = if path.symlink_metadata().is_ok() { "exists" } else { "missing" };
+            vec![
+                Cell::plain(*about),
+                Cell::plain(invocation.display_path(path)),
+                Cell::plain(state),
+            ]
         })
         .collect();
-    let width = session.env.terminal.width;
+    let width = invocation.env.terminal.width;
     Ok(CommandOutput::text(table::render(
         &["WHAT", "WHERE", "STATE"],
         &cells,
@@ -41,13 +47,13 @@ pub fn run(_: &PathsArgs, session: &Invocation) -> Result<CommandOutput, Failure
     )))
 }
 
-fn rows(session: &Invocation) -> Vec<(&'static str, &'static str, PathBuf)> {
-    let paths = &session.env.paths;
+fn rows(invocation: &Invocation) -> Vec<(&'static str, &'static str, PathBuf)> {
+    let paths = &invocation.env.paths;
     vec![
-        ("projectRoot", "project root", project_root(&session.env.working_folder)),
-        ("projectServers", "project servers", session.scope_file(WritableScope::Project)),
-        ("localSettings", "local settings", session.scope_file(WritableScope::Local)),
-        ("userSettings", "user settings", session.scope_file(WritableScope::User)),
+        ("projectRoot", "project root", project_root(&invocation.env.working_folder)),
+        ("projectServers", "project servers", invocation.scope_file(WritableScope::Project)),
+        ("localSettings", "local settings", invocation.scope_file(WritableScope::Local)),
+        ("userSettings", "user settings", invocation.scope_file(WritableScope::User)),
         ("plugins", "plugins", paths.plugins()),
         ("approvals", "approvals", paths.approvals()),
         ("managedServers", "managed servers", paths.managed_servers()),

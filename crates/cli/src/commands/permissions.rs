@@ -1,46 +1,46 @@
-//! `swb permissions`: which rules there are, and what they decide.
+//! `swb permissions`: lists, explains, changes and simulates permission rules.
 
 mod change;
 mod simulate;
 
 use clap::{Args, Subcommand};
-use serde_json::{Value as Json, json};
+use serde_json::json;
 use switchboard::config::display::printable;
 use switchboard::config::permission::{
-    self, CallRequest, ConsideredRule, Explanation, PermissionMode, PermissionRules, ToolHints,
-    ToolRule, Trust,
+    self, CallRequest, ConsideredRule, Explanation, PermissionMode, ToolHints, ToolRule, Trust,
 };
 
 use crate::call_args;
 use crate::exit::Exit;
 use crate::invocation::Invocation;
+use crate::invocation::lookup::exposed_server_name;
+use crate::invocation::options::parse_mode;
 use crate::outcome::{CommandOutput, Failure};
+use crate::output::json::json_output;
 use crate::output::report;
-use crate::output::style::{TextStyle, paint};
-use crate::output::table;
-use crate::output::table::{Cell, Truncate};
-use crate::shell::candidates::exposed_server_name;
+use crate::output::rule_table;
+use crate::output::style::paint;
 
 /// Arguments of `swb permissions`.
 #[derive(Debug, Args)]
 pub struct PermissionsArgs {
-    /// What to do.
+    /// The action.
     #[command(subcommand)]
     pub action: PermissionsAction,
 }
 
-/// What to do with rules.
+/// Actions on permission rules.
 #[derive(Debug, Subcommand)]
 pub enum PermissionsAction {
-    /// List every rule, where it stands and what it does
+    /// List every rule with its file
     List,
-    /// Say which rule decides about a call, and why the others do not
+    /// Explain which rule decides a call, and why the others do not
     Explain(ExplainArgs),
-    /// Add rules to a list of a settings file
+    /// Add rules to a settings file
     Add(change::AddRulesArgs),
-    /// Take a rule out of a settings file
+    /// Remove a rule from a settings file
     Remove(change::RemoveRuleArgs),
-    /// Replay the audit log against the rules, or against others: which calls would be decided otherwise?
+    /// Replay the audit log against the current or other rules: which calls would be decided differently?
     Simulate(simulate::SimulateArgs),
 }
 
@@ -49,80 +49,38 @@ pub enum PermissionsAction {
 pub struct ExplainArgs {
     /// The tool: mcp__SERVER__TOOL
     pub tool: String,
-    /// Its arguments, as `swb call` takes them
+    /// Its arguments, as for `swb call`
     pub arguments: Vec<String>,
-    /// How much is asked: plan, dontAsk, default, acceptEdits, bypass
-    #[arg(long, value_name = "MODE", value_parser = super::permissions::parse_mode)]
+    /// The permission mode: plan, dontAsk, default, acceptEdits, bypass
+    #[arg(long, value_name = "MODE", value_parser = parse_mode)]
     pub mode: Option<PermissionMode>,
 }
 
-/// Reads a mode's word.
-pub fn parse_mode(text: &str) -> Result<PermissionMode, String> {
-    PermissionMode::parse(text).ok_or_else(|| {
-        let words: Vec<&str> = PermissionMode::ALL.iter().map(|mode| mode.id()).collect();
-        format!("the modes are {}", words.join(", "))
-    })
-}
-
 /// Runs the command.
-pub fn run(arguments: &PermissionsArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
-    let configuration = session.load()?;
+pub fn run(arguments: &PermissionsArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
+    let configuration = invocation.load()?;
     let done = match &arguments.action {
-        PermissionsAction::List => list(session, &configuration.rules),
-        PermissionsAction::Explain(it) => explain(session, it, &configuration)?,
-        PermissionsAction::Add(it) => change::add(session, it, &configuration)?,
-        PermissionsAction::Remove(it) => change::remove(session, it, &configuration)?,
-        PermissionsAction::Simulate(it) => simulate::run(session, it, &configuration)?,
+        PermissionsAction::List => match invocation.wants_json() {
+            true => json_output(&rule_table::as_json(&invocation.env, &configuration.rules)),
+            false => {
+                CommandOutput::text(rule_table::as_text(&invocation.env, &configuration.rules))
+            }
+        },
+        PermissionsAction::Explain(it) => explain(invocation, it, &configuration)?,
+        PermissionsAction::Add(it) => change::add(invocation, it, &configuration)?,
+        PermissionsAction::Remove(it) => change::remove(invocation, it, &configuration)?,
+        PermissionsAction::Simulate(it) => simulate::run(invocation, it, &configuration)?,
     };
     let problems = configuration.effective.problems.iter();
-    Ok(done.note(report::problems(&session.env, problems)))
-}
-
-/// All rules.
-pub(crate) fn list(session: &Invocation, rules: &PermissionRules) -> CommandOutput {
-    let rows: Vec<(&str, String, String)> = rules
-        .entries()
-        .iter()
-        .map(|it| (it.effect.id(), it.rule.to_string(), session.display_origin(&it.origin)))
-        .collect();
-    let mode = rules.default_mode().map_or(PermissionMode::Default, |(mode, _)| mode);
-    if session.wants_json() {
-        let rules: Vec<Json> = rows
-            .iter()
-            .map(|(effect, rule, from)| json!({"effect": effect, "rule": rule, "from": from}))
-            .collect();
-        return super::json_output(&json!({"defaultMode": mode.id(), "rules": rules}));
-    }
-    let mut text = format!("mode: {mode}\n");
-    if rows.is_empty() {
-        text.push_str(
-            "No rules: every tool asks at its first use, unless its server is trusted.\n",
-        );
-        return CommandOutput::text(text);
-    }
-    let cells: Vec<Vec<Cell>> = rows
-        .into_iter()
-        .map(|(effect, rule, from)| {
-            let style = match effect {
-                "allow" => TextStyle::Success,
-                "deny" => TextStyle::Error,
-                _ => TextStyle::Warning,
-            };
-            vec![Cell::styled(style, effect), Cell::plain(printable(&rule)), Cell::plain(from)]
-        })
-        .collect();
-    let truncated_columns = [Truncate::End(1), Truncate::Start(2)];
-    let width = session.env.terminal.width;
-    text.push_str(&table::render(&["EFFECT", "RULE", "FROM"], &cells, width, &truncated_columns));
-    CommandOutput::text(text)
+    Ok(done.note(report::problems(&invocation.env, problems)))
 }
 
 fn explain(
-    session: &Invocation,
+    invocation: &Invocation,
     arguments: &ExplainArgs,
     configuration: &switchboard::sources::loader::Configuration,
 ) -> Result<CommandOutput, Failure> {
-    let call_arguments = call_args::parse(&arguments.arguments, &session.env.working_folder)?;
+    let call_arguments = call_args::parse(&arguments.arguments, &invocation.env.working_folder)?;
     let (server, tool) = resolve_tool_name(&arguments.tool, configuration)?;
     let winner =
         configuration.effective.servers.iter().find(|it| exposed_server_name(it) == server);
@@ -138,22 +96,22 @@ fn explain(
         configuration.rules.default_mode().map_or(PermissionMode::Default, |(mode, _)| mode);
     let chosen = arguments.mode.unwrap_or(default_mode);
     let explanation = permission::explain(&configuration.rules, &request, chosen);
-    Ok(show(session, &arguments.tool, &explanation))
+    Ok(show(invocation, &arguments.tool, &explanation))
 }
 
-fn show(session: &Invocation, tool: &str, explanation: &Explanation) -> CommandOutput {
+fn show(invocation: &Invocation, tool: &str, explanation: &Explanation) -> CommandOutput {
     let decision = &explanation.decision;
     let because = decision.reason.to_string();
-    if session.wants_json() {
+    if invocation.wants_json() {
         let looked_at = |it: &ConsideredRule| {
             json!({
                 "effect": it.entry.effect.id(),
                 "rule": it.entry.rule.to_string(),
-                "from": session.display_origin(&it.entry.origin),
+                "from": invocation.display_origin(&it.entry.origin),
                 "fit": it.result.to_string(),
             })
         };
-        return super::json_output(&json!({
+        return json_output(&json!({
             "tool": tool,
             "decision": decision.effect.id(),
             "because": because,
@@ -161,28 +119,24 @@ fn show(session: &Invocation, tool: &str, explanation: &Explanation) -> CommandO
             "rules": explanation.considered.iter().map(looked_at).collect::<Vec<_>>(),
         }));
     }
-    let style = match decision.effect {
-        permission::PermissionEffect::Allow => TextStyle::Success,
-        permission::PermissionEffect::Ask => TextStyle::Warning,
-        permission::PermissionEffect::Deny => TextStyle::Error,
-    };
+    let style = rule_table::effect_style(decision.effect);
     let verdict = paint(style, decision.effect.id());
-    let mut text = format!("{}: {verdict}, since {}\n", printable(tool), printable(&because));
+    let mut text = format!("{}: {verdict} ({})\n", printable(tool), printable(&because));
     for it in &explanation.considered {
         text.push_str(&format!(
             "  {} `{}` ({}): {}\n",
             it.entry.effect.id(),
             printable(&it.entry.rule.to_string()),
-            session.display_origin(&it.entry.origin),
+            invocation.display_origin(&it.entry.origin),
             printable(&it.result.to_string())
         ));
     }
-    text.push_str("  what the server says of the tool is not known here; `swb tools` shows it\n");
+    text.push_str("  the tool's annotations are not considered here; `swb tools` shows them\n");
     CommandOutput::text(text)
 }
 
-/// The server and the tool that a name means. Servers that are configured are looked for first, since a name alone
-/// does not say where its server ends.
+/// The server and the tool of an exposed name. Configured servers are tried first, because the name alone does not
+/// say where the server's name ends.
 fn resolve_tool_name(
     name: &str,
     configuration: &switchboard::sources::loader::Configuration,
@@ -203,6 +157,6 @@ fn resolve_tool_name(
     {
         return Ok((server.to_owned(), tool.to_owned()));
     }
-    Err(Failure::new(Exit::Usage, &format!("`{name}` is no tool's name"))
-        .hint("tools are called mcp__SERVER__TOOL; `swb tools` lists them"))
+    Err(Failure::new(Exit::Usage, &format!("`{name}` is not a tool name"))
+        .hint("tool names are mcp__SERVER__TOOL; `swb tools` lists them"))
 }

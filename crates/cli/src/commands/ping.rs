@@ -1,4 +1,4 @@
-//! `swb ping`: connects to one server and measures how long it takes to answer.
+//! `swb ping`: connects to a server and measures its response time.
 
 use std::time::Duration;
 
@@ -9,14 +9,15 @@ use switchboard::connection::state::RetryPolicy;
 use switchboard::connection::{ServerView, Status};
 use switchboard::request::send::RequestError;
 
-use super::status;
 use crate::exit::Exit;
 use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
 use crate::output::connection_text;
+use crate::output::json::json_output;
 use crate::runtime::host;
+use crate::runtime::servers;
 
-/// How long an answer may take.
+/// The timeout of one ping.
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Arguments of `swb ping`.
@@ -24,53 +25,41 @@ const PING_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct PingArgs {
     /// The server's name
     pub name: String,
-    /// How often
+    /// The number of pings
     #[arg(long, short = 'n', default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub count: u32,
 }
 
 /// Runs the command.
-pub fn run(arguments: &PingArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
-    let configuration = session.load()?;
-    status::startable_server(session, &configuration, &arguments.name)?;
-    host::with_host(session, RetryPolicy::NoRetry, async |host| {
-        let view = status::connect_one(session, host, &configuration, &arguments.name).await;
+pub fn run(arguments: &PingArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
+    let configuration = invocation.load()?;
+    servers::startable_server(invocation, &configuration, &arguments.name)?;
+    host::with_host(invocation, RetryPolicy::NoRetry, async |host| {
+        let view = servers::connect_one(invocation, host, &configuration, &arguments.name).await;
         if view.status != Status::Connected {
-            return Err(not_connected(&view));
+            return Err(connection_text::not_connected(&view));
         }
         let mut times = Vec::new();
         for _ in 0..arguments.count {
             let time = host.ping(&arguments.name, PING_TIMEOUT).await;
             times.push(time.map_err(|error| ping_failure(&error))?);
         }
-        Ok(show(session, &view, &times))
+        Ok(show(invocation, &view, &times))
     })
 }
 
-/// The failure of a command that needs a server that is not connected.
-pub(crate) fn not_connected(view: &ServerView) -> Failure {
-    let message = format!("could not connect to `{}`", view.name);
-    let failure = Failure::new(connection_text::exit_code(&view.status), &message);
-    match view.status.cause() {
-        None => failure,
-        Some(cause) => Failure { causes: vec![printable(&cause.to_string())], ..failure }
-            .detail(connection_text::evidence_text(cause))
-            .hint(&cause.remedy(&view.name)),
-    }
-}
-
 fn ping_failure(error: &RequestError) -> Failure {
-    Failure::new(Exit::Connection, "the server did not answer").caused_by(error)
+    Failure::new(Exit::Connection, "the server did not respond").caused_by(error)
 }
 
-fn show(session: &Invocation, view: &ServerView, times: &[Duration]) -> CommandOutput {
+fn show(invocation: &Invocation, view: &ServerView, times: &[Duration]) -> CommandOutput {
     let milliseconds = |time: Duration| (time.as_secs_f64() * 1e6).round() / 1e3;
-    let introduction = view.server_info.as_ref();
-    if session.wants_json() {
-        return super::json_output(&json!({
+    let server_info = view.server_info.as_ref();
+    if invocation.wants_json() {
+        return json_output(&json!({
             "name": view.name,
-            "era": introduction.map(|it| it.era.as_str()),
-            "protocolVersion": introduction.map(|it| it.protocol_version.clone()),
+            "era": server_info.map(|it| it.era.as_str()),
+            "protocolVersion": server_info.map(|it| it.protocol_version.clone()),
             "readyAfterMs": view.time_to_ready.map(milliseconds),
             "pingMs": times.iter().copied().map(milliseconds).collect::<Vec<_>>(),
         }));
@@ -79,11 +68,10 @@ fn show(session: &Invocation, view: &ServerView, times: &[Duration]) -> CommandO
     for time in times {
         text.push_str(&format!("{}: {} ms\n", printable(&view.name), milliseconds(*time)));
     }
-    if let (Some(introduction), Some(ready)) = (introduction, view.time_to_ready) {
+    if let (Some(server_info), Some(ready)) = (server_info, view.time_to_ready) {
         text.push_str(&format!(
-            "{} era, version {}; ready after {} ms\n",
-            introduction.era,
-            printable(&introduction.protocol_version),
+            "protocol version {}; ready after {} ms\n",
+            printable(&server_info.protocol_version),
             ready.as_millis()
         ));
     }

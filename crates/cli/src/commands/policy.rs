@@ -1,4 +1,4 @@
-//! `swb policy why`: which line of which file lets a server run, or does not.
+//! `swb policy why`: explains which policy rule allows or refuses a server.
 
 use clap::{Args, Subcommand};
 use serde_json::{Value as Json, json};
@@ -9,20 +9,22 @@ use switchboard::sources::loader::Configuration;
 
 use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
+use crate::output::json::json_output;
+use crate::output::server_json;
 use crate::output::server_text;
 
 /// Arguments of `swb policy`.
 #[derive(Debug, Args)]
 pub struct PolicyArgs {
-    /// What to explain.
+    /// The action.
     #[command(subcommand)]
     pub action: PolicyAction,
 }
 
-/// What to explain of policies.
+/// Actions on policies.
 #[derive(Debug, Subcommand)]
 pub enum PolicyAction {
-    /// Say which line of which file decides on a server
+    /// Show which rule of which file allows or refuses a server
     Why {
         /// The server's name
         name: String,
@@ -30,54 +32,54 @@ pub enum PolicyAction {
 }
 
 /// Runs the command.
-pub fn run(arguments: &PolicyArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
+pub fn run(arguments: &PolicyArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
     match &arguments.action {
-        PolicyAction::Why { name } => why(name, session),
+        PolicyAction::Why { name } => why(name, invocation),
     }
 }
 
-fn why(name: &str, session: &Invocation) -> Result<CommandOutput, Failure> {
-    let configuration = session.load()?;
-    let definitions = session.definitions(&configuration, name)?;
-    if session.wants_json() {
+fn why(name: &str, invocation: &Invocation) -> Result<CommandOutput, Failure> {
+    let configuration = invocation.load()?;
+    let definitions = invocation.definitions(&configuration, name)?;
+    if invocation.wants_json() {
         let json: Vec<Json> =
-            definitions.iter().map(|it| as_json(it, &configuration, session)).collect();
-        return Ok(super::json_output(&json!({"name": name, "definitions": json})));
+            definitions.iter().map(|it| as_json(it, &configuration, invocation)).collect();
+        return Ok(json_output(&json!({"name": name, "definitions": json})));
     }
     let lines = definitions.iter().map(|server| {
-        let verdict = verdict(server, &configuration, session);
+        let decision = decision(server, &configuration, invocation);
         format!(
             "`{}` of the {} scope ({}): {}\n",
             printable(&server.name),
             server.scope(),
-            session.display_origin(&server.origin),
-            verdict_text(verdict.as_ref(), &configuration, session)
+            invocation.display_origin(&server.origin),
+            decision_text(decision.as_ref(), &configuration, invocation)
         )
     });
     Ok(CommandOutput::text(lines.collect::<String>()))
 }
 
-fn verdict(
+fn decision(
     server: &ResolvedServer,
     configuration: &Configuration,
-    session: &Invocation,
+    invocation: &Invocation,
 ) -> Option<PolicyDecision> {
     let spec = server.spec.as_ref()?;
-    Some(configuration.policy.evaluate(spec, &session.env.template_environment()))
+    Some(configuration.policy.evaluate(spec, &invocation.env.template_environment()))
 }
 
-fn verdict_text(
-    verdict: Option<&PolicyDecision>,
+fn decision_text(
+    decision: Option<&PolicyDecision>,
     configuration: &Configuration,
-    session: &Invocation,
+    invocation: &Invocation,
 ) -> String {
-    match verdict {
-        None => "its entry is invalid, so no policy was asked".to_owned(),
+    match decision {
+        None => "its entry is invalid, so no policy was checked".to_owned(),
         Some(PolicyDecision::Refused(refusal)) => {
-            format!("refused\n  {}", server_text::refusal_text(session, refusal))
+            format!("refused\n  {}", server_text::refusal_text(&invocation.env, refusal))
         }
         Some(PolicyDecision::Allowed { by: Some(rule) }) => {
-            let place = session.display_origin(&rule.origin);
+            let place = invocation.display_origin(&rule.origin);
             format!("allowed\n  by {place} ({})", server_text::rule_text(rule))
         }
         Some(PolicyDecision::Allowed { by: None }) if configuration.policy.deny.is_empty() => {
@@ -89,13 +91,17 @@ fn verdict_text(
     }
 }
 
-fn as_json(server: &ResolvedServer, configuration: &Configuration, session: &Invocation) -> Json {
-    let place = server_text::origin_json(&server.origin);
-    let (word, rule, reason) = match verdict(server, configuration, session) {
+fn as_json(
+    server: &ResolvedServer,
+    configuration: &Configuration,
+    invocation: &Invocation,
+) -> Json {
+    let place = server_json::origin_json(&server.origin);
+    let (word, rule, reason) = match decision(server, configuration, invocation) {
         None => ("invalid", None, None),
         Some(PolicyDecision::Allowed { by }) => ("allowed", by, None),
         Some(PolicyDecision::Refused(refusal)) => {
-            let reason = server_text::refusal_text(session, &refusal);
+            let reason = server_text::refusal_text(&invocation.env, &refusal);
             let rule = match refusal {
                 Refusal::Denied(rule) => Some(rule),
                 Refusal::NotAllowed { .. } | Refusal::EmptyList(_) | Refusal::Unreadable(_) => None,
@@ -104,7 +110,7 @@ fn as_json(server: &ResolvedServer, configuration: &Configuration, session: &Inv
         }
     };
     let rule_json = |rule: &PolicyRule| {
-        let mut json = server_text::origin_json(&rule.origin);
+        let mut json = server_json::origin_json(&rule.origin);
         json.insert("rule".to_owned(), server_text::rule_text(rule).into());
         Json::Object(json)
     };

@@ -1,4 +1,4 @@
-//! `swb prompt`: what a server's prompt says, with its arguments put in.
+//! `swb prompt`: prints a prompt of a server, with its arguments filled in.
 
 use std::time::Duration;
 
@@ -8,18 +8,21 @@ use switchboard::catalogue::fetch::ListKind;
 use switchboard::config::display::printable;
 use switchboard::connection::state::RetryPolicy;
 use switchboard::connection::{ServerView, Status};
-use switchboard::request::send::{RequestError, ServerRequest};
+use switchboard::request::send::ServerRequest;
 use switchboard::wire::jsonrpc::message::Payload;
 
-use super::{ping, status};
 use crate::call_args;
 use crate::exit::Exit;
 use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
+use crate::output::connection_text;
+use crate::output::json::json_output;
 use crate::output::style::{TextStyle, paint};
+use crate::output::tool_output;
 use crate::runtime::host;
+use crate::runtime::servers;
 
-/// How long a server may take for it.
+/// The timeout of the request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Arguments of `swb prompt`.
@@ -29,35 +32,37 @@ pub struct PromptArgs {
     pub server: String,
     /// The prompt's name
     pub prompt: String,
-    /// Its arguments: key=value, key=@file, one JSON object, or - for standard input
+    /// Arguments: key=value, key=@file, one JSON object, or - for standard input
     pub arguments: Vec<String>,
 }
 
 /// Runs the command.
-pub fn run(arguments: &PromptArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
-    let configuration = session.load()?;
-    status::startable_server(session, &configuration, &arguments.server)?;
-    let call_arguments = call_args::parse(&arguments.arguments, &session.env.working_folder)?;
-    let answer = host::with_host(session, RetryPolicy::NoRetry, async |host| {
-        let view = status::connect_one(session, host, &configuration, &arguments.server).await;
+pub fn run(arguments: &PromptArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
+    let configuration = invocation.load()?;
+    servers::startable_server(invocation, &configuration, &arguments.server)?;
+    let call_arguments = call_args::parse(&arguments.arguments, &invocation.env.working_folder)?;
+    let response = host::with_host(invocation, RetryPolicy::NoRetry, async |host| {
+        let view = servers::connect_one(invocation, host, &configuration, &arguments.server).await;
         if view.status != Status::Connected {
-            return Err(ping::not_connected(&view));
+            return Err(connection_text::not_connected(&view));
         }
         expect_prompt(&view, &arguments.prompt)?;
         let params = json!({"name": arguments.prompt, "arguments": call_arguments});
-        let mut question = ServerRequest::idempotent("prompts/get", REQUEST_TIMEOUT);
-        question.params = Some(Payload::from_json(params.to_string().into()));
-        host.request(&arguments.server, question).await.map_err(|error| request_failure(&error))
+        let mut request = ServerRequest::idempotent("prompts/get", REQUEST_TIMEOUT);
+        request.params = Some(Payload::from_json(params.to_string().into()));
+        host.request(&arguments.server, request)
+            .await
+            .map_err(|error| tool_output::request_failure(&error))
     })?;
-    let answer: Json = answer.decode().unwrap_or_default();
-    if session.wants_json() {
-        return Ok(super::json_output(&answer));
+    let response: Json = response.decode().unwrap_or_default();
+    if invocation.wants_json() {
+        return Ok(json_output(&response));
     }
-    let messages = answer["messages"].as_array().into_iter().flatten();
+    let messages = response["messages"].as_array().into_iter().flatten();
     Ok(CommandOutput::text(messages.map(message_text).collect::<Vec<_>>().join("\n")))
 }
 
-/// The nearest name is better than the server's own error.
+/// Fails with the nearest name if the server has no such prompt.
 pub(super) fn expect_prompt(view: &ServerView, name: &str) -> Result<(), Failure> {
     let prompts = view.catalogue.items(ListKind::Prompts);
     if prompts.iter().any(|prompt| prompt.name == name) {
@@ -70,11 +75,6 @@ pub(super) fn expect_prompt(view: &ServerView, name: &str) -> Result<(), Failure
         Some(nearest) => failure.hint(&format!("did you mean `{nearest}`?")),
         None => failure.hint(&format!("`swb prompts {}` lists what it has", view.name)),
     })
-}
-
-/// The failure of a question that got no answer.
-pub(crate) fn request_failure(error: &RequestError) -> Failure {
-    Failure::new(Exit::Connection, "the server did not do it").caused_by(error)
 }
 
 fn message_text(message: &Json) -> String {

@@ -1,28 +1,30 @@
-//! `swb prompts`: the prompts that servers have.
+//! `swb prompts`: lists the prompts of servers.
 
 use clap::Args;
-use switchboard::catalogue::fetch::ListKind;
 
 use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
 use crate::output::catalogue_table;
-use crate::output::catalogue_table::ListLayout;
+use crate::output::json::json_output;
+use crate::runtime::servers;
+use crate::runtime::servers::ConnectedServers;
 
 /// Arguments of `swb prompts`.
 #[derive(Debug, Args)]
 pub struct PromptsArgs {
-    /// Only those of these servers
+    /// Only prompts of these servers
     pub servers: Vec<String>,
 }
 
-const PROMPTS: ListLayout = ListLayout {
-    list: ListKind::Prompts,
-    key: "prompts",
-    columns: &[("PROMPT", "name"), ("ARGUMENTS", "arguments"), ("ABOUT", "description")],
-    empty_text: "No prompts.\n",
-};
-
 /// Runs the command.
-pub fn run(arguments: &PromptsArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
-    catalogue_table::list_items(session, &arguments.servers, &[PROMPTS])
+pub fn run(arguments: &PromptsArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
+    let configuration = invocation.load()?;
+    let ConnectedServers { snapshot, notes, .. } =
+        servers::connect_once(invocation, &configuration, &arguments.servers)?;
+    let layouts = &catalogue_table::PROMPTS;
+    let done = match invocation.wants_json() {
+        true => json_output(&catalogue_table::as_json(&snapshot, layouts)),
+        false => CommandOutput::text(catalogue_table::as_text(&invocation.env, &snapshot, layouts)),
+    };
+    Ok(done.note(notes))
 }

@@ -9,13 +9,16 @@ use switchboard::tool_result;
 use switchboard::tool_result::OutputLimits;
 use switchboard::tool_result::spill::SpillStore;
 
-use super::{call, ping, prompt, status};
 use crate::exit::Exit;
 use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
+use crate::output::connection_text;
+use crate::output::tool_output;
 use crate::runtime::host;
+use crate::runtime::servers;
+use crate::runtime::variables;
 
-/// How long a server may take for it.
+/// The timeout of the request.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Arguments of `swb read`.
@@ -23,31 +26,34 @@ const READ_TIMEOUT: Duration = Duration::from_secs(60);
 pub struct ReadArgs {
     /// The server's name
     pub server: String,
-    /// The resource
+    /// The URI of the resource
     pub uri: String,
 }
 
 /// Runs the command.
-pub fn run(arguments: &ReadArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
-    let configuration = session.load()?;
-    status::startable_server(session, &configuration, &arguments.server)?;
-    let limits =
-        OutputLimits { tokens: host::max_output_tokens(session)?, ..OutputLimits::default() };
-    let answer = host::with_host(session, RetryPolicy::NoRetry, async |host| {
-        let view = status::connect_one(session, host, &configuration, &arguments.server).await;
+pub fn run(arguments: &ReadArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
+    let configuration = invocation.load()?;
+    servers::startable_server(invocation, &configuration, &arguments.server)?;
+    let limits = OutputLimits {
+        tokens: variables::max_output_tokens(invocation)?,
+        ..OutputLimits::default()
+    };
+    let response = host::with_host(invocation, RetryPolicy::NoRetry, async |host| {
+        let view = servers::connect_one(invocation, host, &configuration, &arguments.server).await;
         if view.status != Status::Connected {
-            return Err(ping::not_connected(&view));
+            return Err(connection_text::not_connected(&view));
         }
         if !view.has_resources() {
             let message = format!("`{}` has no resources", arguments.server);
             return Err(Failure::new(Exit::NotFound, &message));
         }
         let reading = host.read_resource(&arguments.server, &arguments.uri, READ_TIMEOUT);
-        reading.await.map_err(|error| prompt::request_failure(&error))
+        reading.await.map_err(|error| tool_output::request_failure(&error))
     })?;
-    let spill = SpillStore::in_data_folder(&session.env.paths.data);
-    Ok(call::tool_output(
-        session,
-        &tool_result::from_resource_read(&answer, &arguments.server, &limits, &spill),
-    ))
+    let spill = SpillStore::in_data_folder(&invocation.env.paths.data);
+    let output = tool_result::from_resource_read(&response, &arguments.server, &limits, &spill);
+    Ok(match invocation.wants_json() {
+        true => tool_output::json(&output),
+        false => tool_output::text(&output),
+    })
 }

@@ -1,16 +1,17 @@
-//! `swb reconnect`: asks the running programs of ours that hold a server to connect to it anew.
+//! `swb reconnect`: asks other running `swb` processes to reconnect to a server.
 
 use clap::Args;
 use serde_json::json;
 use switchboard::config::display::printable;
-use switchboard::storage::ttl_cache::TtlCache;
 
-use super::status;
 use crate::exit::Exit;
 use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
+use crate::output::json::json_output;
 use crate::runtime::control;
 use crate::runtime::control::ReconnectOutcome;
+use crate::runtime::login;
+use crate::runtime::servers;
 
 /// Arguments of `swb reconnect`.
 #[derive(Debug, Args)]
@@ -20,37 +21,29 @@ pub struct ReconnectArgs {
 }
 
 /// Runs the command.
-pub fn run(arguments: &ReconnectArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
-    let configuration = session.load()?;
+pub fn run(arguments: &ReconnectArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
+    let configuration = invocation.load()?;
     let name = &arguments.name;
-    let server = status::startable_server(session, &configuration, name)?;
-    // A wall that is remembered would keep the next start from asking.
-    if let Some(fingerprint) = &server.fingerprint {
-        let walls = session.env.paths.auth_required_cache();
-        TtlCache::new(&walls, std::time::Duration::MAX).remove(&format!("{name}/{fingerprint}"));
-    }
-    let answers =
-        control::reconnect(&session.env.paths.control_sockets(), name).map_err(|error| {
-            Failure::new(Exit::Failure, "running programs cannot be spoken to").caused_by(error)
+    let server = servers::startable_server(invocation, &configuration, name)?;
+    login::forget_auth_required(invocation, server);
+    let responses =
+        control::reconnect(&invocation.env.paths.control_sockets(), name).map_err(|error| {
+            Failure::new(Exit::Failure, "other swb processes cannot be reached").caused_by(error)
         })?;
-    let count =
-        |wanted: ReconnectOutcome| answers.iter().filter(|answer| **answer == wanted).count();
+    let count = |outcome: ReconnectOutcome| {
+        responses.iter().filter(|response| **response == outcome).count()
+    };
     let reconnected = count(ReconnectOutcome::Reconnecting);
-    if session.wants_json() {
-        return Ok(super::json_output(&json!({
-            "name": name, "asked": answers.len(), "reconnecting": reconnected,
+    if invocation.wants_json() {
+        return Ok(json_output(&json!({
+            "name": name, "asked": responses.len(), "reconnecting": reconnected,
         })));
     }
     let name = printable(name);
     match reconnected {
-        0 => Err(Failure::new(
-            Exit::NotReady,
-            &format!("nothing that runs holds `{name}`, so there is nothing to reconnect"),
-        )
-        .hint(&format!("`swb ping {name}` connects to it once"))),
-        1 => Ok(CommandOutput::text(format!("`{name}` is being connected to anew.\n"))),
-        more => Ok(CommandOutput::text(format!(
-            "`{name}` is being connected to anew, in {more} programs.\n"
-        ))),
+        0 => Err(Failure::new(Exit::NotReady, &format!("no running swb process uses `{name}`"))
+            .hint(&format!("`swb ping {name}` connects to it once"))),
+        1 => Ok(CommandOutput::text(format!("`{name}` is reconnecting.\n"))),
+        more => Ok(CommandOutput::text(format!("`{name}` is reconnecting in {more} processes.\n"))),
     }
 }

@@ -1,4 +1,4 @@
-//! `swb reset-project-choices`: forgets what was approved and rejected for this project's servers.
+//! `swb reset-project-choices`: forgets the approvals and rejections of this project's servers.
 
 use std::path::PathBuf;
 
@@ -9,20 +9,21 @@ use switchboard::sources::project_approvals;
 
 use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
-use crate::output::server_text::pluralize;
+use crate::output::json::json_output;
+use crate::output::plural::pluralize;
 
 /// Arguments of `swb reset-project-choices`: none.
 #[derive(Debug, Args)]
 pub struct ResetProjectChoicesArgs {}
 
 /// Runs the command.
-pub fn run(_: &ResetProjectChoicesArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
-    let folders = session.env.working_folder.ancestors();
+pub fn run(_: &ResetProjectChoicesArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
+    let folders = invocation.env.working_folder.ancestors();
     let files: Vec<PathBuf> = folders.map(|folder| folder.join(PROJECT_FILE)).collect();
     let files: Vec<_> = files.iter().map(PathBuf::as_path).collect();
-    let forgotten = project_approvals::forget(&session.env.paths, &files)?;
-    if session.wants_json() {
-        return Ok(super::json_output(&json!({"forgotten": forgotten})));
+    let forgotten = project_approvals::forget(&invocation.env.paths, &files)?;
+    if invocation.wants_json() {
+        return Ok(json_output(&json!({"forgotten": forgotten})));
     }
     Ok(CommandOutput::text(match forgotten {
         0 => "Nothing was approved or rejected in this project.\n".to_owned(),

@@ -1,43 +1,30 @@
-//! `swb resources`: what can be read from servers.
+//! `swb resources`: lists the resources and resource templates of servers.
 
 use clap::Args;
-use switchboard::catalogue::fetch::ListKind;
 
 use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
 use crate::output::catalogue_table;
-use crate::output::catalogue_table::ListLayout;
+use crate::output::json::json_output;
+use crate::runtime::servers;
+use crate::runtime::servers::ConnectedServers;
 
 /// Arguments of `swb resources`.
 #[derive(Debug, Args)]
 pub struct ResourcesArgs {
-    /// Only those of these servers
+    /// Only resources of these servers
     pub servers: Vec<String>,
 }
 
-const RESOURCES: ListLayout = ListLayout {
-    list: ListKind::Resources,
-    key: "resources",
-    columns: &[("URI", "uri"), ("NAME", "name"), ("KIND", "mimeType"), ("ABOUT", "description")],
-    empty_text: "No resources.\n",
-};
-
-const TEMPLATES: ListLayout = ListLayout {
-    list: ListKind::ResourceTemplates,
-    key: "resourceTemplates",
-    columns: &[
-        ("TEMPLATE", "uriTemplate"),
-        ("NAME", "name"),
-        ("KIND", "mimeType"),
-        ("ABOUT", "description"),
-    ],
-    empty_text: "",
-};
-
-/// What is listed.
-pub(crate) const LAYOUTS: [ListLayout; 2] = [RESOURCES, TEMPLATES];
-
 /// Runs the command.
-pub fn run(arguments: &ResourcesArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
-    catalogue_table::list_items(session, &arguments.servers, &LAYOUTS)
+pub fn run(arguments: &ResourcesArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
+    let configuration = invocation.load()?;
+    let ConnectedServers { snapshot, notes, .. } =
+        servers::connect_once(invocation, &configuration, &arguments.servers)?;
+    let layouts = &catalogue_table::RESOURCES;
+    let done = match invocation.wants_json() {
+        true => json_output(&catalogue_table::as_json(&snapshot, layouts)),
+        false => CommandOutput::text(catalogue_table::as_text(&invocation.env, &snapshot, layouts)),
+    };
+    Ok(done.note(notes))
 }

@@ -1,4 +1,4 @@
-//! `swb result`: reads a result that was too long to be shown, page by page.
+//! `swb result`: prints a stored result that was too long to be shown.
 
 use std::num::NonZeroU64;
 
@@ -11,44 +11,43 @@ use switchboard::tool_result::spill::{ResultId, SpillStore};
 use crate::exit::Exit;
 use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
+use crate::output::json::json_output;
 
 /// Arguments of `swb result`.
 #[derive(Debug, Args)]
 pub struct ResultArgs {
-    /// What the note under the result calls it
+    /// The id, from the note under the truncated result
     pub id: String,
-    /// Which lines, as FIRST-LAST
+    /// The lines to print
     #[arg(long, value_name = "FIRST-LAST", default_value = "1-200", value_parser = parse_lines)]
     pub lines: LineRange,
 }
 
 fn parse_lines(text: &str) -> Result<LineRange, String> {
-    let wanted = || "two line numbers are wanted, as in 1-200".to_owned();
-    let (first, last) = text.split_once('-').ok_or_else(wanted)?;
-    let number = |text: &str| text.parse::<NonZeroU64>().map_err(|_| wanted());
+    let invalid = || "expected two line numbers, for example 1-200".to_owned();
+    let (first, last) = text.split_once('-').ok_or_else(invalid)?;
+    let number = |text: &str| text.parse::<NonZeroU64>().map_err(|_| invalid());
     let (first, last) = (number(first)?, number(last)?);
     if last < first {
-        return Err(wanted());
+        return Err(invalid());
     }
     Ok(LineRange { first, last })
 }
 
 /// Runs the command.
-pub fn run(arguments: &ResultArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
+pub fn run(arguments: &ResultArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
     let id = ResultId::parse(&arguments.id).map_err(|error| {
-        Failure::new(Exit::Usage, &format!("`{}` is no result's name", arguments.id))
+        Failure::new(Exit::Usage, &format!("`{}` is not a result id", arguments.id))
             .caused_by(error)
     })?;
-    let spill = SpillStore::in_data_folder(&session.env.paths.data);
+    let spill = SpillStore::in_data_folder(&invocation.env.paths.data);
     let page = spill.page(&id, arguments.lines).map_err(|error| {
         Failure::new(Exit::NotFound, "the result cannot be read")
             .caused_by(error)
             .hint("results are kept for 30 days")
     })?;
-    if session.wants_json() {
-        return Ok(super::json_output(
-            &json!({"text": page.text, "last": page.last, "more": page.more}),
-        ));
+    if invocation.wants_json() {
+        return Ok(json_output(&json!({"text": page.text, "last": page.last, "more": page.more})));
     }
     let text: String = page.text.lines().map(|line| printable(line) + "\n").collect();
     let done = CommandOutput::text(text);

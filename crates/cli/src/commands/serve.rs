@@ -1,5 +1,6 @@
-//! `swb serve`: is a server itself, for any client that starts it, over standard input and output.
-//! Nothing but the protocol goes to standard output.
+//! `swb serve`: an MCP server over stdio or HTTP, with the workspace tools or with the pool of all configured
+//! servers.
+//! Over stdio only protocol messages go to standard output.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -16,69 +17,70 @@ use switchboard_gateway::{
 
 use crate::exit::Exit;
 use crate::invocation::Invocation;
+use crate::invocation::options::parse_mode;
 use crate::outcome::{CommandOutput, Failure};
 use crate::output::report;
 use crate::runtime::gateway;
-use crate::runtime::gateway::{ClientAuth, GatewayHttpOptions, GatewayOptions, ToolSource};
-use crate::runtime::host;
-use crate::runtime::host::Interrupts;
+use crate::runtime::gateway::client_auth::{self, ClientAuth};
+use crate::runtime::gateway::{GatewayHttpOptions, GatewayOptions, ToolSource};
 use crate::runtime::in_process;
+use crate::runtime::interrupts::{self, Interrupts};
 use crate::runtime::stdio;
 
-/// No call waits longer for an answer, in seconds.
+/// The longest approval timeout, in seconds.
 const MAX_APPROVAL_TIMEOUT: u64 = 24 * 3600;
 
 /// Arguments of `swb serve`.
 #[derive(Debug, Args)]
 pub struct ServeArgs {
-    /// A folder that files may be touched in, whatever the client says; may be repeated. Without it: the folders that
-    /// the client works in, or the working folder
+    /// A folder the tools may access, whatever the client says; may be repeated [default: the client's roots, or the
+    /// working folder]
     #[arg(long = "root", value_name = "FOLDER")]
     pub roots: Vec<PathBuf>,
-    /// Serve every server that is configured, as one
+    /// Serve the pool: all configured servers as one
     #[arg(long, conflicts_with = "roots")]
     pub pool: bool,
-    /// Listen for clients at an address, such as 127.0.0.1:8808, instead of standard input
+    /// Serve over HTTP at this address, for example 127.0.0.1:8808, instead of stdio
     #[arg(long, value_name = "ADDRESS")]
     pub http: Option<SocketAddr>,
-    /// How tools and prompts are called: prefixed with their server's name, plain, or prefixed on-collision
+    /// How tools and prompts are named: prefixed with the server's name, plain, or prefixed on-collision
     #[arg(long, value_name = "NAMES", default_value = "prefixed", requires = "pool", value_parser = parse_names)]
     pub names: NameStyle,
-    /// Serve only what these rules name, such as github or github__list_*; may be repeated
+    /// Expose only what these rules match, for example github or github__list_*; may be repeated
     #[arg(long, value_name = "RULE", requires = "pool", value_delimiter = ',', value_parser = parse_rule)]
     pub expose: Vec<ToolRule>,
-    /// How tools are shown: all of them, or by search (`search_tools` and `call_tool` stand for all)
+    /// How tools are exposed: all, or search (only `search_tools` and `call_tool`)
     #[arg(long, value_name = "HOW", default_value = "all", requires = "pool", value_parser = parse_tools_shown)]
     pub tools: ToolExposure,
-    /// Who shares a server's connection or process: everybody, the clients of one principal, or nobody (session).
-    /// Principal where clients show who they are, else everybody
+    /// Which clients share a server's connection: everybody, the clients of one principal, or none (session)
+    /// [default: principal if clients authenticate, otherwise everybody]
     #[arg(long, value_name = "WHO", requires = "pool", value_parser = parse_sharing)]
     pub sharing: Option<ConnectionSharing>,
-    /// How much is asked: plan, dontAsk, default, acceptEdits, bypass
-    #[arg(long, value_name = "MODE", requires = "pool", value_parser = super::permissions::parse_mode)]
+    /// The permission mode: plan, dontAsk, default, acceptEdits, bypass
+    #[arg(long, value_name = "MODE", requires = "pool", value_parser = parse_mode)]
     pub mode: Option<PermissionMode>,
-    /// How long a call waits for `swb approvals`, in seconds, where its client can ask nobody; 0: nobody is asked
+    /// How long a call waits for `swb approvals`, in seconds, if its client cannot ask its user; 0 denies it at once
     #[arg(long, value_name = "SECONDS", default_value_t = ApprovalQueue::DEFAULT_TIMEOUT.as_secs(), requires = "pool")]
     pub approval_timeout: u64,
-    /// Let in who has a token of this file: one `name: token` a line
+    /// Authenticate clients by a token file with one `name: token` per line
     #[arg(long, value_name = "FILE", requires = "http")]
     pub token_file: Option<PathBuf>,
-    /// Let in who has a token of this authorization server
+    /// Authenticate clients by OAuth access tokens of this issuer
     #[arg(long, value_name = "ISSUER", requires = "http", conflicts_with = "token_file")]
     pub oauth: Option<String>,
-    /// Let in everybody who reaches the address, which must be one of this machine alone
+    /// Do not authenticate clients; only for loopback addresses
     #[arg(long, requires = "http", conflicts_with_all = ["token_file", "oauth"])]
     pub no_auth: bool,
-    /// Our URL, as clients see it, where that is not the address; tokens must be made out to it
+    /// The URL that clients use, if it differs from the address; it is the audience of OAuth tokens
     #[arg(long, value_name = "URL", requires = "http")]
     pub url: Option<String>,
-    /// A name that we are reached by, besides the address; may be repeated
+    /// Allow this `Host` name besides the address; may be repeated
     #[arg(long, value_name = "HOST", requires = "http")]
     pub allow_host: Vec<String>,
-    /// Let everybody read /metrics, also those who may not come in; otherwise it wants a token as clients do
+    /// Serve /metrics without authentication
     #[arg(long, requires = "http")]
     pub metrics_open: bool,
-    /// A web page's origin that may use us; may be repeated
+    /// Allow requests from this web origin; may be repeated
     #[arg(long, value_name = "ORIGIN", requires = "http")]
     pub allow_origin: Vec<String>,
 }
@@ -88,7 +90,7 @@ fn parse_names(text: &str) -> Result<NameStyle, String> {
         "prefixed" => Ok(NameStyle::Prefixed),
         "plain" => Ok(NameStyle::Plain),
         "on-collision" => Ok(NameStyle::PrefixedOnCollision),
-        _ => Err("it is `prefixed`, `plain` or `on-collision`".to_owned()),
+        _ => Err("expected `prefixed`, `plain` or `on-collision`".to_owned()),
     }
 }
 
@@ -97,7 +99,7 @@ fn parse_sharing(text: &str) -> Result<ConnectionSharing, String> {
         "everybody" => Ok(ConnectionSharing::Shared),
         "principal" => Ok(ConnectionSharing::PerPrincipal),
         "session" => Ok(ConnectionSharing::PerSession),
-        _ => Err("it is `everybody`, `principal` or `session`".to_owned()),
+        _ => Err("expected `everybody`, `principal` or `session`".to_owned()),
     }
 }
 
@@ -105,7 +107,7 @@ fn parse_tools_shown(text: &str) -> Result<ToolExposure, String> {
     match text {
         "all" => Ok(ToolExposure::All),
         "search" => Ok(ToolExposure::Search),
-        _ => Err("it is `all` or `search`".to_owned()),
+        _ => Err("expected `all` or `search`".to_owned()),
     }
 }
 
@@ -113,53 +115,56 @@ fn parse_rule(text: &str) -> Result<ToolRule, String> {
     parse_expose_rule(text).map_err(|error| error.kind.to_string())
 }
 
-/// Runs the command. Its end, however it comes about, is a good one: that is how clients end their servers.
-pub fn run(arguments: &ServeArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
+/// Runs the command. The exit code is 0 whether the client disconnects or the process is interrupted.
+pub fn run(arguments: &ServeArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
     if arguments.pool {
-        return gateway::run(session, gateway_options(arguments, session)?);
+        return gateway::run(invocation, gateway_options(arguments, invocation)?);
     }
-    let (roots, client_roots) = workspace_roots(arguments, session)?;
+    let (roots, client_roots) = workspace_roots(arguments, invocation)?;
     if arguments.http.is_some() {
-        let mut service = gateway_options(arguments, session)?;
-        service.source = ToolSource::Workspace(Box::new(in_process::workspace_settings(
-            session,
+        let mut options = gateway_options(arguments, invocation)?;
+        options.source = ToolSource::Workspace(Box::new(in_process::workspace_settings(
+            invocation,
             roots,
             client_roots,
         )));
-        // Every client has a place of its own.
-        service.serving.sharing = ConnectionSharing::PerSession;
-        service.serving.names = NameStyle::Plain;
-        return gateway::run(session, service);
+        // Every client gets a workspace of its own.
+        options.serving.sharing = ConnectionSharing::PerSession;
+        options.serving.names = NameStyle::Plain;
+        return gateway::run(invocation, options);
     }
-    let settings = in_process::workspace_settings(session, roots, client_roots);
+    let settings = in_process::workspace_settings(invocation, roots, client_roots);
     child::raise_file_limit();
-    if session.env.terminal.can_prompt {
-        report::print_stderr("this is a server: it waits for a client on standard input\n");
+    if invocation.env.terminal.can_prompt {
+        report::print_stderr("waiting for an MCP client on standard input\n");
     }
-    let runtime = host::tokio_runtime()?;
+    let runtime = interrupts::tokio_runtime()?;
     let outcome = runtime.block_on(async {
-        // What a killed predecessor may have left behind; nobody waits for it but the end.
-        let reaping = tokio::task::spawn_blocking(child::kill_orphans);
+        // Kills server processes that a killed run left behind; awaited at the end.
+        let cleanup = tokio::task::spawn_blocking(child::kill_orphans);
         let mut interrupts = Interrupts::listen();
-        let (link, written) = stdio::transport().map_err(|error| {
+        let (transport, written) = stdio::transport().map_err(|error| {
             Failure::new(Exit::Failure, "threads cannot be started").caused_by(error)
         })?;
-        workspace::serve_until(settings, link, interrupts.next()).await;
+        workspace::serve_until(settings, transport, interrupts.next()).await;
         written.wait().await;
-        let _panicked = reaping.await;
+        let _panicked = cleanup.await;
         Ok(CommandOutput::default())
     });
-    // A thread may still wait for standard input, which nobody closes.
+    // The reader thread may still wait for standard input.
     runtime.shutdown_background();
     outcome
 }
 
-fn gateway_options(arguments: &ServeArgs, session: &Invocation) -> Result<GatewayOptions, Failure> {
+fn gateway_options(
+    arguments: &ServeArgs,
+    invocation: &Invocation,
+) -> Result<GatewayOptions, Failure> {
     let http = match arguments.http {
         None => None,
         Some(address) => Some(GatewayHttpOptions {
             address,
-            client_auth: client_auth(arguments, session, address)?,
+            client_auth: client_auth(arguments, invocation, address)?,
             hosts: arguments.allow_host.clone(),
             origins: arguments.allow_origin.clone(),
             url: arguments.url.clone(),
@@ -169,11 +174,11 @@ fn gateway_options(arguments: &ServeArgs, session: &Invocation) -> Result<Gatewa
             },
         }),
     };
-    // Who can be told apart is kept apart.
+    // Clients that authenticate do not share connections.
     let is_authenticated = arguments.token_file.is_some() || arguments.oauth.is_some();
-    let usual =
+    let default_sharing =
         if is_authenticated { ConnectionSharing::PerPrincipal } else { ConnectionSharing::Shared };
-    let sharing = arguments.sharing.unwrap_or(usual);
+    let sharing = arguments.sharing.unwrap_or(default_sharing);
     let serving = ExposeOptions {
         names: arguments.names,
         rules: arguments.expose.clone(),
@@ -190,14 +195,14 @@ fn gateway_options(arguments: &ServeArgs, session: &Invocation) -> Result<Gatewa
     })
 }
 
-/// Nobody is let in by omission.
+/// The authentication of clients. There is no default: HTTP without a choice is an error.
 fn client_auth(
     arguments: &ServeArgs,
-    session: &Invocation,
+    invocation: &Invocation,
     address: SocketAddr,
 ) -> Result<ClientAuth, Failure> {
     if let Some(file) = &arguments.token_file {
-        return gateway::read_token_file(&session.env.working_folder.join(file));
+        return client_auth::read_token_file(&invocation.env.working_folder.join(file));
     }
     if let Some(issuer) = &arguments.oauth {
         return Ok(ClientAuth::OAuth(issuer.clone()));
@@ -205,14 +210,14 @@ fn client_auth(
     match (arguments.no_auth, address.ip().is_loopback()) {
         (true, true) => Ok(ClientAuth::Anonymous),
         (true, false) => {
-            let message = "--no-auth: everybody who can reach that address could use your servers";
+            let message = "--no-auth: everyone who can reach that address could use your servers";
             Err(Failure::new(Exit::Usage, message)
                 .hint("listen at 127.0.0.1, or use `--token-file`"))
         }
         (false, _) => {
-            let message = "--http: it must be said who may come in";
+            let message = "--http needs an authentication option";
             Err(Failure::new(Exit::Usage, message).hint(
-                "`--token-file FILE`, `--oauth ISSUER`, or `--no-auth` on this machine alone",
+                "`--token-file FILE`, `--oauth ISSUER`, or `--no-auth` for loopback addresses",
             ))
         }
     }
@@ -220,9 +225,9 @@ fn client_auth(
 
 fn workspace_roots(
     arguments: &ServeArgs,
-    session: &Invocation,
+    invocation: &Invocation,
 ) -> Result<(Vec<PathBuf>, ClientRoots), Failure> {
-    let here = &session.env.working_folder;
+    let here = &invocation.env.working_folder;
     if arguments.roots.is_empty() {
         return Ok((vec![here.clone()], ClientRoots::Used));
     }

@@ -1,4 +1,4 @@
-//! `swb status`: connects to every server, and says how each is doing.
+//! `swb status`: connects to servers and prints the state of each connection.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::{Value as Json, json};
+use switchboard::catalogue::fetch::ListKind;
 use switchboard::config::display::printable;
-use switchboard::config::merge::{ResolvedServer, ServerState};
+use switchboard::config::merge::ResolvedServer;
 use switchboard::connection::state::RetryPolicy;
 use switchboard::connection::{ServerView, Status};
-use switchboard::host::{Host, Snapshot};
+use switchboard::host::Snapshot;
 use switchboard::sources::loader::Configuration;
 use switchboard::sources::watcher::ConfigWatcher;
 use tokio::time::Instant;
@@ -19,48 +20,57 @@ use crate::exit::Exit;
 use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
 use crate::output::connection_text;
+use crate::output::json::json_line;
+use crate::output::json::json_output;
+use crate::output::plural::pluralize;
 use crate::output::report;
 use crate::output::report::StdoutState;
 use crate::output::server_text;
 use crate::runtime::control;
 use crate::runtime::host;
+use crate::runtime::servers;
 
 /// Arguments of `swb status`.
 #[derive(Debug, Args)]
 pub struct StatusArgs {
     /// Only these servers
     pub names: Vec<String>,
-    /// Stay, follow changes of configuration, and show every change
+    /// Keep running, follow configuration changes and show every change
     #[arg(long, short)]
     pub watch: bool,
-    /// Fail unless this server is connected; may be repeated. Others are not waited for
+    /// Fail unless this server is connected; may be repeated. Does not wait for the others
     #[arg(long, value_name = "NAME")]
     pub require: Vec<String>,
-    /// Stop waiting after so many seconds; what is not connected by then is shown as pending
+    /// Stop waiting after this many seconds; servers that are not connected by then are shown as connecting
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     pub ready_timeout: Option<Duration>,
 }
 
 fn parse_seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "a number of seconds is wanted".to_owned())?;
-    Duration::try_from_secs_f64(seconds).map_err(|_| "a number of seconds is wanted".to_owned())
+    let seconds: f64 = text.parse().map_err(|_| "expected a number of seconds".to_owned())?;
+    Duration::try_from_secs_f64(seconds).map_err(|_| "expected a number of seconds".to_owned())
 }
 
 /// Runs the command.
-pub fn run(arguments: &StatusArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
-    let configuration = session.load()?;
-    let servers = host::active_servers(session, &configuration, &arguments.names)?;
-    require_configured(arguments, session, &configuration)?;
-    if arguments.watch {
-        return watch(arguments, session, configuration.clone());
+pub fn run(arguments: &StatusArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
+    let configuration = invocation.load()?;
+    let shown = servers::active_servers(invocation, &configuration, &arguments.names)?;
+    for name in &arguments.require {
+        servers::startable_server(invocation, &configuration, name)?;
     }
-    let snapshot = host::with_host(session, RetryPolicy::NoRetry, async |host| {
-        host::apply_configuration(host, &configuration, &all_names(arguments)).await;
+    if arguments.watch {
+        return watch(arguments, invocation, configuration.clone());
+    }
+    let snapshot = host::with_host(invocation, RetryPolicy::NoRetry, async |host| {
+        servers::apply_configuration(host, &configuration, &all_names(arguments)).await;
         let deadline = arguments.ready_timeout.map(|limit| Instant::now() + limit);
-        let is_settled = |snapshot: &Snapshot| is_settled(snapshot, &arguments.require);
-        Ok(host::wait_until_settled(session, host, deadline, is_settled).await)
+        let is_settled = |snapshot: &Snapshot| match arguments.require.is_empty() {
+            true => snapshot.is_settled(),
+            false => servers::are_settled(snapshot, &arguments.require),
+        };
+        Ok(servers::wait_until_settled(invocation, host, deadline, is_settled).await)
     })?;
-    let done = show(session, &servers, &snapshot);
+    let done = show(invocation, &shown, &snapshot);
     match first_not_connected(&snapshot, &arguments.require) {
         None => Ok(done),
         Some((name, exit)) => {
@@ -70,7 +80,7 @@ pub fn run(arguments: &StatusArgs, session: &Invocation) -> Result<CommandOutput
     }
 }
 
-/// Those that were named, and those that are required.
+/// The named and the required servers; empty for all.
 fn all_names(arguments: &StatusArgs) -> Vec<String> {
     match arguments.names.is_empty() {
         true => Vec::new(),
@@ -78,49 +88,7 @@ fn all_names(arguments: &StatusArgs) -> Vec<String> {
     }
 }
 
-/// A required server that cannot even be tried fails before anything is started.
-fn require_configured(
-    arguments: &StatusArgs,
-    session: &Invocation,
-    configuration: &Configuration,
-) -> Result<(), Failure> {
-    for name in &arguments.require {
-        let server = configuration.effective.winner(name);
-        let server = server.ok_or_else(|| session.not_found(configuration, name))?;
-        if server.is_ready() {
-            continue;
-        }
-        let exit = match &server.state {
-            ServerState::Refused(_) => Exit::Policy,
-            ServerState::Invalid => Exit::Configuration,
-            ServerState::Ready
-            | ServerState::Pending(_)
-            | ServerState::Rejected
-            | ServerState::Disabled(_)
-            | ServerState::Shadowed { .. }
-            | ServerState::Duplicate { .. }
-            | ServerState::Excluded(_) => Exit::NotReady,
-        };
-        let state = server_text::state_text(&server.state);
-        let failure = Failure::new(exit, &format!("the server `{name}` is not ready: {state}"));
-        return Err(match server_text::state_reason(session, server) {
-            Some(reason) => failure.hint(&reason),
-            None => failure,
-        });
-    }
-    Ok(())
-}
-
-fn is_settled(snapshot: &Snapshot, required: &[String]) -> bool {
-    match required.is_empty() {
-        true => snapshot.is_settled(),
-        false => required
-            .iter()
-            .all(|name| snapshot.servers.get(name).is_some_and(|view| view.status.is_settled())),
-    }
-}
-
-/// The first required server that is not connected, and how the process ends for it.
+/// The first required server that is not connected, and the exit code.
 fn first_not_connected(snapshot: &Snapshot, required: &[String]) -> Option<(String, Exit)> {
     required.iter().find_map(|name| {
         let exit = snapshot
@@ -131,23 +99,28 @@ fn first_not_connected(snapshot: &Snapshot, required: &[String]) -> Option<(Stri
     })
 }
 
-fn show(session: &Invocation, servers: &[&ResolvedServer], snapshot: &Snapshot) -> CommandOutput {
-    if session.wants_json() {
+fn show(
+    invocation: &Invocation,
+    servers: &[&ResolvedServer],
+    snapshot: &Snapshot,
+) -> CommandOutput {
+    if invocation.wants_json() {
         let servers: Vec<Json> =
-            servers.iter().map(|it| server_json(session, it, snapshot)).collect();
-        return super::json_output(&json!({"servers": servers}));
+            servers.iter().map(|it| server_json(invocation, it, snapshot)).collect();
+        return json_output(&json!({"servers": servers}));
     }
     if servers.is_empty() {
         return CommandOutput::text(
-            "No MCP servers to connect to: swb list says where was looked.\n",
+            "No MCP servers to connect to: `swb list` shows which files were read.\n",
         );
     }
-    let mut done = CommandOutput::text(connection_text::status_table(session, servers, snapshot));
+    let mut done =
+        CommandOutput::text(connection_text::status_table(&invocation.env, servers, snapshot));
     for server in servers {
         match snapshot.servers.get(&server.name) {
             Some(view) => done.notes.push_str(&connection_text::problem_text(view)),
             None => {
-                if let Some(reason) = server_text::state_reason(session, server) {
+                if let Some(reason) = server_text::state_reason(&invocation.env, server) {
                     done.notes
                         .push_str(&format!("note: `{}`: {reason}\n", printable(&server.name)));
                 }
@@ -160,30 +133,30 @@ fn show(session: &Invocation, servers: &[&ResolvedServer], snapshot: &Snapshot) 
     done
 }
 
-fn server_json(session: &Invocation, server: &ResolvedServer, snapshot: &Snapshot) -> Json {
+fn server_json(invocation: &Invocation, server: &ResolvedServer, snapshot: &Snapshot) -> Json {
     match snapshot.servers.get(&server.name) {
         Some(view) => connection_text::view_json(view),
-        None => connection_text::not_started_json(session, server),
+        None => connection_text::not_started_json(&invocation.env, server),
     }
 }
 
-/// Stays: follows the configuration, answers `swb reconnect`, and shows what changes.
+/// Keeps running: follows the configuration, serves `swb reconnect`, and prints changes.
 fn watch(
     arguments: &StatusArgs,
-    session: &Invocation,
+    invocation: &Invocation,
     configuration: Configuration,
 ) -> Result<CommandOutput, Failure> {
-    let watched = host::with_host(session, RetryPolicy::RetryWithBackoff, async |host| {
+    let watched = host::with_host(invocation, RetryPolicy::RetryWithBackoff, async |host| {
         let cannot = |error| {
             Failure::new(Exit::Failure, "the configuration cannot be watched").caused_by(error)
         };
-        let mut follower =
-            ConfigWatcher::start(session.load_options(), &configuration).map_err(cannot)?;
-        let subjects = control::ControlTargets { host: host.clone(), approvals: None };
-        let control = control::serve(subjects, &session.env.paths.control_sockets());
-        let mut screen = WatchDisplay { session, drawn_lines: 0, last_lines: BTreeMap::new() };
+        let mut watcher =
+            ConfigWatcher::start(invocation.load_options(), &configuration).map_err(cannot)?;
+        let targets = control::ControlTargets { host: host.clone(), approvals: None };
+        let control = control::serve(targets, &invocation.env.paths.control_sockets());
+        let mut screen = WatchDisplay { invocation, drawn_lines: 0, last_lines: BTreeMap::new() };
         let mut configuration = configuration;
-        host::apply_configuration(host, &configuration, &all_names(arguments)).await;
+        servers::apply_configuration(host, &configuration, &all_names(arguments)).await;
         let mut changes = host.watch();
         loop {
             let snapshot = changes.borrow_and_update().clone();
@@ -192,9 +165,9 @@ fn watch(
             }
             tokio::select! {
                 changed = changes.changed() => if changed.is_err() { break },
-                next = follower.next() => if let Some(next) = next {
+                next = watcher.next() => if let Some(next) = next {
                     configuration = next;
-                    host::apply_configuration(host, &configuration, &all_names(arguments)).await;
+                    servers::apply_configuration(host, &configuration, &all_names(arguments)).await;
                 },
             }
         }
@@ -202,16 +175,16 @@ fn watch(
         Ok(())
     });
     match watched {
-        // Somebody has seen enough: that is how a watch ends.
+        // An interrupt is the normal end of a watch.
         Err(failure) if failure.exit == Exit::Interrupted => Ok(CommandOutput::default()),
         Ok(()) => Ok(CommandOutput::default()),
         Err(failure) => Err(failure),
     }
 }
 
-/// What was shown so far.
+/// What is on the screen.
 struct WatchDisplay<'s> {
-    session: &'s Invocation,
+    invocation: &'s Invocation,
     drawn_lines: usize,
     last_lines: BTreeMap<String, String>,
 }
@@ -223,7 +196,8 @@ impl WatchDisplay<'_> {
         configuration: &Configuration,
         snapshot: &Arc<Snapshot>,
     ) -> StdoutState {
-        let is_screen = self.session.env.terminal.stdout_is_terminal && !self.session.wants_json();
+        let is_screen =
+            self.invocation.env.terminal.stdout_is_terminal && !self.invocation.wants_json();
         if !is_screen {
             return self.lines(snapshot);
         }
@@ -231,12 +205,12 @@ impl WatchDisplay<'_> {
         let servers: Vec<&ResolvedServer> = winners
             .filter(|it| arguments.names.is_empty() || arguments.names.contains(&it.name))
             .collect();
-        let mut text = connection_text::status_table(self.session, &servers, snapshot);
+        let mut text = connection_text::status_table(&self.invocation.env, &servers, snapshot);
         for view in snapshot.servers.values() {
             if let Some(cause) = view.status.cause() {
                 let line =
                     format!("`{}`: {}", printable(&view.name), printable(&cause.to_string()));
-                let width = self.session.env.terminal.width;
+                let width = self.invocation.env.terminal.width;
                 text.push_str(&line.chars().take(width).collect::<String>());
                 text.push('\n');
             }
@@ -247,13 +221,13 @@ impl WatchDisplay<'_> {
         reader
     }
 
-    /// One line for every server that changed.
+    /// Prints one line for each server that changed.
     fn lines(&mut self, snapshot: &Snapshot) -> StdoutState {
         let mut now = BTreeMap::new();
         let mut text = String::new();
         for (name, view) in &snapshot.servers {
-            let line = match self.session.wants_json() {
-                true => super::json_line(&connection_text::view_json(view)),
+            let line = match self.invocation.wants_json() {
+                true => json_line(&connection_text::view_json(view)),
                 false => change_line(view),
             };
             if self.last_lines.get(name) != Some(&line) {
@@ -262,8 +236,8 @@ impl WatchDisplay<'_> {
             now.insert(name.clone(), line);
         }
         for name in self.last_lines.keys().filter(|name| !now.contains_key(*name)) {
-            let gone = match self.session.wants_json() {
-                true => super::json_line(&json!({"name": name, "state": "removed"})),
+            let gone = match self.invocation.wants_json() {
+                true => json_line(&json!({"name": name, "state": "removed"})),
                 false => format!("{}  removed\n", printable(name)),
             };
             text.push_str(&gone);
@@ -275,45 +249,13 @@ impl WatchDisplay<'_> {
 
 fn change_line(view: &ServerView) -> String {
     let name = printable(&view.name);
-    let state = view.status.id();
+    let state = connection_text::status_text(&view.status);
     match (&view.status, view.status.cause()) {
-        (Status::Pending { attempt, max_attempts: most, .. }, None) => {
-            format!("{name}  {state} ({attempt}/{most})\n")
-        }
         (Status::Connected, _) => {
-            let tools = view.catalogue.items(switchboard::catalogue::fetch::ListKind::Tools).len();
-            format!("{name}  {state}, {}\n", server_text::pluralize(tools, "tool", "tools"))
+            let tools = view.catalogue.items(ListKind::Tools).len();
+            format!("{name}  {state}, {}\n", pluralize(tools, "tool", "tools"))
         }
         (_, Some(cause)) => format!("{name}  {state}: {}\n", printable(&cause.to_string())),
         (_, None) => format!("{name}  {state}\n"),
     }
-}
-
-/// Connects to one server for a command that needs it, or says why that failed.
-pub(super) async fn connect_one(
-    session: &Invocation,
-    host: &Host,
-    configuration: &Configuration,
-    name: &str,
-) -> Arc<ServerView> {
-    let names = [name.to_owned()];
-    host::apply_configuration(host, configuration, &names).await;
-    let snapshot = host::wait_until_settled(session, host, None, |it| is_settled(it, &names)).await;
-    snapshot.servers[name].clone()
-}
-
-/// The definition of a name that may be connected to.
-pub(super) fn startable_server<'c>(
-    session: &Invocation,
-    configuration: &'c Configuration,
-    name: &str,
-) -> Result<&'c ResolvedServer, Failure> {
-    let arguments = StatusArgs {
-        names: Vec::new(),
-        watch: false,
-        require: vec![name.to_owned()],
-        ready_timeout: None,
-    };
-    require_configured(&arguments, session, configuration)?;
-    configuration.effective.winner(name).ok_or_else(|| session.not_found(configuration, name))
 }

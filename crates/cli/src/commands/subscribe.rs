@@ -1,4 +1,4 @@
-//! `swb subscribe`: stays, and says whenever a resource of a server changes.
+//! `swb subscribe`: prints changes of resources as they happen.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -19,18 +19,22 @@ use switchboard::wire::jsonrpc::message::Payload;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
-use super::{call, ping, prompt, status};
 use crate::exit::Exit;
 use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
+use crate::output::connection_text;
+use crate::output::json::json_line;
 use crate::output::report;
 use crate::output::report::StdoutState;
 use crate::output::style::{TextStyle, paint};
+use crate::output::tool_output;
 use crate::runtime::host;
+use crate::runtime::servers;
+use crate::runtime::variables;
 
-/// How long a server may take to be read from.
+/// The timeout of a read.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
-/// How much news may wait to be shown. What finds no room is told together, later.
+/// How many events are queued. Later events of a resource are merged.
 const QUEUE_SIZE: usize = 16;
 
 /// Arguments of `swb subscribe`.
@@ -38,37 +42,39 @@ const QUEUE_SIZE: usize = 16;
 pub struct SubscribeArgs {
     /// The server's name
     pub server: String,
-    /// The resources
+    /// The URIs of the resources
     #[arg(required = true, value_name = "URI")]
     pub uris: Vec<String>,
-    /// End after the first change
+    /// Exit after the first change
     #[arg(long, conflicts_with = "count")]
     pub once: bool,
-    /// End after so many changes
+    /// Exit after this many changes
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
-    /// Also show what the resource holds, at each change
+    /// Also print the resource's content at each change
     #[arg(long)]
     pub read: bool,
 }
 
 /// Runs the command.
-pub fn run(arguments: &SubscribeArgs, session: &Invocation) -> Result<CommandOutput, Failure> {
-    let configuration = session.load()?;
-    status::startable_server(session, &configuration, &arguments.server)?;
-    let limits =
-        OutputLimits { tokens: host::max_output_tokens(session)?, ..OutputLimits::default() };
-    let context = ChangePrinter { session, arguments, limits };
+pub fn run(arguments: &SubscribeArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
+    let configuration = invocation.load()?;
+    servers::startable_server(invocation, &configuration, &arguments.server)?;
+    let limits = OutputLimits {
+        tokens: variables::max_output_tokens(invocation)?,
+        ..OutputLimits::default()
+    };
+    let context = ChangePrinter { invocation, arguments, limits };
     host::with_host_and_interrupts(
-        session,
+        invocation,
         RetryPolicy::RetryWithBackoff,
         async |host, interrupts| {
             let view = tokio::select! {
-                view = status::connect_one(session, host, &configuration, &arguments.server) => view,
+                view = servers::connect_one(invocation, host, &configuration, &arguments.server) => view,
                 () = interrupts.next() => return Ok(interrupted()),
             };
             if view.status != Status::Connected {
-                return Err(ping::not_connected(&view));
+                return Err(connection_text::not_connected(&view));
             }
             let mut watched = Subscriptions::subscribe(host, arguments).await?;
             let outcome = tokio::select! {
@@ -86,7 +92,7 @@ fn interrupted() -> CommandOutput {
     CommandOutput { exit: Some(Exit::Interrupted), ..CommandOutput::default() }
 }
 
-/// Comes back when the server cannot be had any more.
+/// Waits until the server's connection fails for good.
 async fn wait_until_lost(host: &Host, server: &str) -> Failure {
     let mut watch = host.watch();
     let is_lost = |status: &Status| matches!(status, Status::Failed(_) | Status::NeedsAuth(_));
@@ -95,33 +101,33 @@ async fn wait_until_lost(host: &Host, server: &str) -> Failure {
         .await
         .map(|snapshot| snapshot.servers.get(server).cloned());
     match snapshot {
-        Ok(Some(view)) => ping::not_connected(&view),
-        Ok(None) | Err(_) => Failure::new(Exit::Connection, "the server is gone"),
+        Ok(Some(view)) => connection_text::not_connected(&view),
+        Ok(None) | Err(_) => Failure::new(Exit::Connection, "the server is no longer connected"),
     }
 }
 
-/// The subscriptions, a task each.
+/// The subscriptions, one task each.
 struct Subscriptions {
     tasks: JoinSet<()>,
-    news: mpsc::Receiver<(Arc<str>, ResourceEvent)>,
+    events: mpsc::Receiver<(Arc<str>, ResourceEvent)>,
     stop: watch::Sender<()>,
 }
 
 impl Subscriptions {
     async fn subscribe(host: &Host, arguments: &SubscribeArgs) -> Result<Subscriptions, Failure> {
-        let (sender, news) = mpsc::channel(QUEUE_SIZE);
-        let (over, stopped) = watch::channel(());
+        let (sender, events) = mpsc::channel(QUEUE_SIZE);
+        let (stop, stopped) = watch::channel(());
         let mut tasks = JoinSet::new();
         for uri in &arguments.uris {
             let subscription = host.subscribe(&arguments.server, uri).await;
             let subscription = subscription.map_err(|error| subscribe_failure(&error))?;
             tasks.spawn(follow(subscription, sender.clone(), stopped.clone()));
         }
-        Ok(Subscriptions { tasks, news, stop: over })
+        Ok(Subscriptions { tasks, events, stop })
     }
 
     async fn end(mut self) {
-        drop((self.stop, self.news));
+        drop((self.stop, self.events));
         while self.tasks.join_next().await.is_some() {}
     }
 }
@@ -134,9 +140,9 @@ async fn follow(
     let uri: Arc<str> = subscription.uri().into();
     loop {
         tokio::select! {
-            news = subscription.next() => {
-                let Some(news) = news else { break };
-                if sender.send((uri.clone(), news)).await.is_err() {
+            event = subscription.next() => {
+                let Some(event) = event else { break };
+                if sender.send((uri.clone(), event)).await.is_err() {
                     break;
                 }
             }
@@ -148,7 +154,7 @@ async fn follow(
 
 fn subscribe_failure(error: &SubscribeError) -> Failure {
     match error {
-        SubscribeError::NotConnected(view) => ping::not_connected(view),
+        SubscribeError::NotConnected(view) => connection_text::not_connected(view),
         SubscribeError::Unsupported(_) => Failure::new(Exit::NotFound, &error.to_string()),
         SubscribeError::UnknownServer(_) | SubscribeError::TooMany(_) => {
             Failure::new(Exit::Failure, &error.to_string())
@@ -156,9 +162,9 @@ fn subscribe_failure(error: &SubscribeError) -> Failure {
     }
 }
 
-/// What telling depends on.
+/// Prints events.
 struct ChangePrinter<'a> {
-    session: &'a Invocation,
+    invocation: &'a Invocation,
     arguments: &'a SubscribeArgs,
     limits: OutputLimits,
 }
@@ -173,12 +179,12 @@ impl ChangePrinter<'_> {
             true => Some(1),
             false => self.arguments.count,
         };
-        while let Some((uri, news)) = watched.news.recv().await {
-            let text = match &news {
+        while let Some((uri, event)) = watched.events.recv().await {
+            let text = match &event {
                 ResourceEvent::Refused(why) => return Err(self.refusal_failure(&uri, why)),
                 ResourceEvent::Subscribed => self.print_event("subscribed", "subscribed to", &uri),
                 ResourceEvent::Resubscribed => {
-                    self.print_event("resubscribed", "connected and subscribed again to", &uri)
+                    self.print_event("resubscribed", "reconnected and resubscribed to", &uri)
                 }
                 ResourceEvent::Updated { uri: changed } => {
                     self.update_text(host, &uri, changed).await?
@@ -187,7 +193,7 @@ impl ChangePrinter<'_> {
             if report::print_stdout(&text) == StdoutState::Closed {
                 break;
             }
-            if matches!(news, ResourceEvent::Updated { .. }) && left.is_some() {
+            if matches!(event, ResourceEvent::Updated { .. }) && left.is_some() {
                 left = left.map(|count| count - 1);
                 if left == Some(0) {
                     break;
@@ -199,14 +205,14 @@ impl ChangePrinter<'_> {
 
     fn refusal_failure(&self, uri: &str, why: &str) -> Failure {
         let server = &self.arguments.server;
-        let message = format!("`{server}` does not tell of changes to `{uri}`");
+        let message = format!("`{server}` does not notify of changes to `{uri}`");
         Failure { causes: vec![printable(why)], ..Failure::new(Exit::Connection, &message) }
     }
 
-    /// What is no change: for people beside the output, for programs in it.
+    /// Prints an event that is not a change: to standard error, or as JSON to standard output.
     fn print_event(&self, event: &str, words: &str, uri: &str) -> String {
-        if self.session.wants_json() {
-            return super::json_line(&self.event_json(event, uri));
+        if self.invocation.wants_json() {
+            return json_line(&self.event_json(event, uri));
         }
         report::print_stderr(&format!(
             "{}\n",
@@ -228,16 +234,18 @@ impl ChangePrinter<'_> {
         let mut text = format!("updated {}\n", printable(changed));
         if self.arguments.read {
             let params = json!({"uri": changed}).to_string();
-            let mut question = ServerRequest::idempotent("resources/read", READ_TIMEOUT);
-            question.params = Some(Payload::from_json(params.into()));
+            let mut request = ServerRequest::idempotent("resources/read", READ_TIMEOUT);
+            request.params = Some(Payload::from_json(params.into()));
             let server = &self.arguments.server;
-            let answer =
-                host.request(server, question).await.map_err(|it| prompt::request_failure(&it))?;
-            let spill = SpillStore::in_data_folder(&self.session.env.paths.data);
+            let answer = host
+                .request(server, request)
+                .await
+                .map_err(|it| tool_output::request_failure(&it))?;
+            let spill = SpillStore::in_data_folder(&self.invocation.env.paths.data);
             let shown = tool_result::from_resource_read(&answer, server, &self.limits, &spill);
-            event["result"] = call::tool_output_json(&shown);
-            text.push_str(&call::tool_output(self.session, &shown).text);
+            event["result"] = tool_output::as_json(&shown);
+            text.push_str(&tool_output::text(&shown).text);
         }
-        Ok(if self.session.wants_json() { super::json_line(&event) } else { text })
+        Ok(if self.invocation.wants_json() { json_line(&event) } else { text })
     }
 }

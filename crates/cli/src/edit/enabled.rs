@@ -1,4 +1,4 @@
-//! Switching servers on and off: in the entry where it is the person's own, else in the person's settings.
+//! Enables and disables servers: in the entry where the user owns it, otherwise in the user's settings.
 
 use std::path::PathBuf;
 
@@ -8,46 +8,48 @@ use switchboard::config::edit::Edit;
 use switchboard::config::merge::{ResolvedServer, ServerState};
 use switchboard::sources::loader::Configuration;
 
-use crate::edit::servers;
-use crate::invocation::{Invocation, WritableScope};
+use crate::edit::file;
+use crate::invocation::Invocation;
+use crate::invocation::scope::WritableScope;
 use crate::outcome::{CommandOutput, Failure};
+use crate::output::json::json_output;
 
-/// On or off.
+/// Which way a server is switched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Toggle {
-    /// It may start.
+    /// The server may start.
     Enable,
-    /// It may not.
+    /// The server may not start.
     Disable,
 }
 
 const DISABLED_SERVERS_KEY: &str = "disabledMcpServers";
 
-/// Switches a server. `scope` says where to write it down, for those who want a particular place.
+/// Enables or disables a server. `scope` says which settings file to write, where the user chose one.
 pub fn set_enabled(
-    session: &Invocation,
+    invocation: &Invocation,
     name: &str,
     scope: Option<WritableScope>,
     toggle: Toggle,
 ) -> Result<CommandOutput, Failure> {
-    let configuration = session.load()?;
-    session.expect_unlocked(&configuration)?;
-    let definitions = session.definitions(&configuration, name)?;
+    let configuration = invocation.load()?;
+    invocation.expect_unlocked(&configuration)?;
+    let definitions = invocation.definitions(&configuration, name)?;
     let server = definitions[0];
     let changes = match toggle {
-        Toggle::Disable => vec![disable_edit(session, server, scope)],
-        Toggle::Enable => enable_edits(session, &configuration, server),
+        Toggle::Disable => vec![disable_edit(invocation, server, scope)],
+        Toggle::Enable => enable_edits(invocation, &configuration, server),
     };
     let mut paths = Vec::new();
     for PlannedEdit { scope, file, edit } in changes {
-        servers::edit_file(session, scope, &file, &[edit])?;
-        let place = session.display_path(&file);
+        file::edit_file(invocation, scope, &file, &[edit])?;
+        let place = invocation.display_path(&file);
         if !paths.contains(&place) {
             paths.push(place);
         }
     }
-    let after = session.load()?;
-    Ok(toggle_output(session, &after, name, toggle, &paths))
+    let after = invocation.load()?;
+    Ok(toggle_output(invocation, &after, name, toggle, &paths))
 }
 
 /// One edit of one file.
@@ -57,15 +59,15 @@ struct PlannedEdit {
     edit: Edit,
 }
 
-/// A person's own entry is changed itself; of everybody else's entries only this person's view is.
+/// Disables a server: in its entry where the user owns it, otherwise in the user's `disabledMcpServers`.
 fn disable_edit(
-    session: &Invocation,
+    invocation: &Invocation,
     server: &ResolvedServer,
-    wanted: Option<WritableScope>,
+    requested: Option<WritableScope>,
 ) -> PlannedEdit {
     let name = server.name.clone();
-    let own = session.editable_file(server).filter(|(own, _)| match wanted {
-        Some(wanted) => *own == wanted,
+    let own = invocation.editable_file(server).filter(|(own, _)| match requested {
+        Some(scope) => *own == scope,
         None => *own != WritableScope::Project,
     });
     match own {
@@ -74,22 +76,22 @@ fn disable_edit(
             PlannedEdit { scope, file, edit }
         }
         None => {
-            let scope = wanted.filter(|it| *it != WritableScope::Project);
+            let scope = requested.filter(|it| *it != WritableScope::Project);
             let scope = scope.unwrap_or(WritableScope::Local);
             let edit = Edit::AddToList { key: DISABLED_SERVERS_KEY.to_owned(), text: name };
-            PlannedEdit { scope, file: session.scope_file(scope), edit }
+            PlannedEdit { scope, file: invocation.scope_file(scope), edit }
         }
     }
 }
 
-/// Takes back every switch that holds the server down.
+/// Every edit that is needed to enable a server.
 fn enable_edits(
-    session: &Invocation,
+    invocation: &Invocation,
     configuration: &Configuration,
     server: &ResolvedServer,
 ) -> Vec<PlannedEdit> {
     let mut changes = Vec::new();
-    if let Some((scope, file)) = session.editable_file(server)
+    if let Some((scope, file)) = invocation.editable_file(server)
         && server.entry.as_ref().is_some_and(|entry| entry.disabled)
     {
         let (name, key) = (server.name.clone(), "disabled".to_owned());
@@ -110,7 +112,7 @@ fn enable_edits(
 }
 
 fn toggle_output(
-    session: &Invocation,
+    invocation: &Invocation,
     after: &Configuration,
     name: &str,
     toggle: Toggle,
@@ -118,23 +120,21 @@ fn toggle_output(
 ) -> CommandOutput {
     let state = after.effective.winner(name).map(|server| &server.state);
     let is_off = matches!(state, Some(ServerState::Disabled(_)));
-    if session.wants_json() {
+    if invocation.wants_json() {
         let word = state.map(crate::output::server_text::state_id);
-        return crate::commands::json_output(
-            &json!({"name": name, "state": word, "changed": paths}),
-        );
+        return json_output(&json!({"name": name, "state": word, "changed": paths}));
     }
     let name = printable(name);
     let place = paths.join(" and ");
     CommandOutput::text(match (toggle, paths.is_empty(), is_off) {
-        (Toggle::Disable, _, _) => format!("`{name}` is switched off in {place}\n"),
-        (Toggle::Enable, true, false) => format!("`{name}` is not switched off\n"),
+        (Toggle::Disable, _, _) => format!("`{name}` is disabled in {place}\n"),
+        (Toggle::Enable, true, false) => format!("`{name}` is not disabled\n"),
         (Toggle::Enable, false, false) => {
             let state = state.map(crate::output::server_text::state_text).unwrap_or_default();
-            format!("`{name}` is switched on again in {place}: {state}\n")
+            format!("`{name}` is enabled again in {place}: {state}\n")
         }
         (Toggle::Enable, _, true) => {
-            format!("`{name}` is still switched off where it is defined\n")
+            format!("`{name}` is still disabled where it is defined\n")
         }
     })
 }

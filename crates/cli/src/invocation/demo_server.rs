@@ -1,40 +1,30 @@
-//! The demonstration's server: there while nothing at all is configured, gone with the first server of one's own.
+//! The definition of the demo server, which is used while no server is configured.
 
 use switchboard::config::file::layer::{FileShape, Layer, Naming};
 use switchboard::config::merge::ResolvedServer;
 use switchboard::config::scope::Scope;
 use switchboard::config::source::{Source, SourceKind};
-use switchboard::connection::in_process::InProcessServer;
 use switchboard::sources::loader::Configuration;
 use switchboard_builtin::demo;
 
-use crate::invocation::Invocation;
-
-/// The name it goes by.
+/// The name of the demo server.
 pub const NAME: &str = demo::NAME;
 
-/// Where it comes from, in lists.
+/// The origin that lists show for it.
 const DEMO_ORIGIN: &str = "built into swb";
 
-/// Its definition.
+/// The configuration layer that defines it.
 pub fn layer() -> Layer {
     let text = format!(r#"{{"mcpServers": {{"{NAME}": {{"type": "sdk", "name": "{NAME}"}}}}}}"#);
     let source = Source::program(Scope::Dynamic, DEMO_ORIGIN);
     Layer::read(&source, &text, Naming::Plain, FileShape::Wrapped)
 }
 
-/// The server, where it is all there is.
+/// The demo server, if it is the only server.
 pub fn only_server(configuration: &Configuration) -> Option<&ResolvedServer> {
     let is_ours = |place: &SourceKind| *place == SourceKind::Program(DEMO_ORIGIN.to_owned());
     match &configuration.effective.servers[..] {
         [server] => Some(server).filter(|it| is_ours(&it.origin.source.kind)),
         [] | [_, ..] => None,
     }
-}
-
-/// The server. Its notes lie in the data folder.
-pub fn in_process(session: &Invocation) -> InProcessServer {
-    let notes = session.env.paths.data.join("demonstration").join("notes.json");
-    let server = demo::server(notes);
-    InProcessServer::new(move |link| server.clone().serve(link))
 }

@@ -1,4 +1,4 @@
-//! Lists of what servers have, for people and programs: connects, gathers, lays out.
+//! Resources, templates and prompts of servers, as tables and as JSON.
 
 use serde_json::{Value as Json, json};
 use switchboard::catalogue::fetch::{ListItem, ListKind};
@@ -6,43 +6,24 @@ use switchboard::config::display::printable;
 use switchboard::connection::ServerView;
 use switchboard::host::Snapshot;
 
-use crate::invocation::Invocation;
-use crate::outcome::{CommandOutput, Failure};
+use crate::env::ProcessEnv;
 use crate::output::table;
 use crate::output::table::{Cell, Truncate};
-use crate::runtime::host;
-use crate::runtime::host::ConnectedServers;
 
-/// A column of a list: its title, and the member of an item that it shows.
+/// A column: its title, and the JSON member of an item that it shows.
 pub type Column = (&'static str, &'static str);
 
-/// What is listed, and how.
+/// How one list is shown.
 #[derive(Debug, Clone, Copy)]
 pub struct ListLayout {
     /// The list.
     pub list: ListKind,
-    /// The key that programs find it under.
+    /// Its key in JSON output.
     pub key: &'static str,
     /// Its columns after the server's name.
     pub columns: &'static [Column],
-    /// What is said where there is nothing.
+    /// The text for an empty list.
     pub empty_text: &'static str,
-}
-
-/// Connects to the servers that were named, or to all, and lists what they have.
-pub fn list_items(
-    session: &Invocation,
-    names: &[String],
-    layouts: &[ListLayout],
-) -> Result<CommandOutput, Failure> {
-    let configuration = session.load()?;
-    let ConnectedServers { snapshot, notes, .. } =
-        host::connect_once(session, &configuration, names)?;
-    let done = match session.wants_json() {
-        true => crate::commands::json_output(&as_json(&snapshot, layouts)),
-        false => CommandOutput::text(as_text(session, &snapshot, layouts)),
-    };
-    Ok(done.note(notes))
 }
 
 fn items(snapshot: &Snapshot, list: ListKind) -> impl Iterator<Item = (&ServerView, &ListItem)> {
@@ -50,7 +31,8 @@ fn items(snapshot: &Snapshot, list: ListKind) -> impl Iterator<Item = (&ServerVi
     views.flat_map(move |view| view.catalogue.items(list).iter().map(move |item| (&**view, item)))
 }
 
-fn as_json(snapshot: &Snapshot, layouts: &[ListLayout]) -> Json {
+/// The lists as JSON.
+pub fn as_json(snapshot: &Snapshot, layouts: &[ListLayout]) -> Json {
     let mut answer = json!({});
     for layout in layouts {
         let list: Vec<Json> = items(snapshot, layout.list)
@@ -66,7 +48,7 @@ fn as_json(snapshot: &Snapshot, layouts: &[ListLayout]) -> Json {
 }
 
 /// The lists as tables.
-pub fn as_text(session: &Invocation, snapshot: &Snapshot, layouts: &[ListLayout]) -> String {
+pub fn as_text(env: &ProcessEnv, snapshot: &Snapshot, layouts: &[ListLayout]) -> String {
     let mut text = String::new();
     for layout in layouts {
         let rows: Vec<Vec<Cell>> = items(snapshot, layout.list)
@@ -80,12 +62,7 @@ pub fn as_text(session: &Invocation, snapshot: &Snapshot, layouts: &[ListLayout]
         header.extend(layout.columns.iter().map(|(title, _)| *title));
         let last = header.len() - 1;
         let truncated_columns = [Truncate::End(last), Truncate::End(1)];
-        text.push_str(&table::render(
-            &header,
-            &rows,
-            session.env.terminal.width,
-            &truncated_columns,
-        ));
+        text.push_str(&table::render(&header, &rows, env.terminal.width, &truncated_columns));
     }
     text
 }
@@ -100,7 +77,7 @@ fn item_row(view: &ServerView, item: &ListItem, columns: &[Column]) -> Vec<Cell>
     row
 }
 
-/// The first line of a text; of a list of arguments, their names.
+/// The first line of a text, or the names of a list of arguments.
 fn cell_text(value: &Json) -> String {
     match value {
         Json::String(text) => text.lines().next().unwrap_or_default().chars().take(300).collect(),
@@ -114,3 +91,33 @@ fn cell_text(value: &Json) -> String {
         Json::Null | Json::Bool(_) | Json::Number(_) | Json::Object(_) => String::new(),
     }
 }
+
+/// The list of prompts.
+pub const PROMPTS: [ListLayout; 1] = [ListLayout {
+    list: ListKind::Prompts,
+    key: "prompts",
+    columns: &[("PROMPT", "name"), ("ARGUMENTS", "arguments"), ("ABOUT", "description")],
+    empty_text: "No prompts.\n",
+}];
+
+const RESOURCE_LIST: ListLayout = ListLayout {
+    list: ListKind::Resources,
+    key: "resources",
+    columns: &[("URI", "uri"), ("NAME", "name"), ("KIND", "mimeType"), ("ABOUT", "description")],
+    empty_text: "No resources.\n",
+};
+
+const TEMPLATE_LIST: ListLayout = ListLayout {
+    list: ListKind::ResourceTemplates,
+    key: "resourceTemplates",
+    columns: &[
+        ("TEMPLATE", "uriTemplate"),
+        ("NAME", "name"),
+        ("KIND", "mimeType"),
+        ("ABOUT", "description"),
+    ],
+    empty_text: "",
+};
+
+/// The lists of resources and of resource templates.
+pub const RESOURCES: [ListLayout; 2] = [RESOURCE_LIST, TEMPLATE_LIST];

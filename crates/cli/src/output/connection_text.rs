@@ -1,4 +1,4 @@
-//! Words and JSON for connections.
+//! Connections as text, tables and JSON.
 
 use serde_json::{Value as Json, json};
 use switchboard::catalogue::fetch::ListKind;
@@ -10,19 +10,20 @@ use switchboard::host::Snapshot;
 use switchboard::wire::connect::Fallback;
 use switchboard::wire::protocol::capabilities::{ListCapability, ServerCapabilities};
 
+use crate::env::ProcessEnv;
 use crate::exit::Exit;
-use crate::invocation::Invocation;
+use crate::outcome::Failure;
 use crate::output::server_text;
 use crate::output::style::{TextStyle, paint};
 use crate::output::table;
 use crate::output::table::{Cell, Truncate};
 
-/// How many servers are named while they start.
+/// How many servers are named while they connect.
 const MAX_NAMES: usize = 5;
-/// How much of a program's last words is shown.
+/// How many lines of evidence are shown.
 const MAX_EVIDENCE_LINES: usize = 12;
 
-/// What is going on while servers start, in a line or two.
+/// One line about servers that are still connecting.
 pub fn connecting_text(snapshot: &Snapshot) -> String {
     let total = snapshot.servers.len();
     let waiting: Vec<&str> = snapshot
@@ -53,7 +54,18 @@ pub fn status_style(status: &Status) -> TextStyle {
     }
 }
 
-/// How a process ends that needed this server.
+/// A status in a few words.
+pub fn status_text(status: &Status) -> String {
+    match status {
+        Status::Pending { attempt, max_attempts, .. } => {
+            format!("connecting (attempt {attempt} of {max_attempts})")
+        }
+        Status::NeedsAuth(_) => "needs login".to_owned(),
+        Status::Connected | Status::Failed(_) | Status::Disabled => status.id().to_owned(),
+    }
+}
+
+/// The exit code of a command that needs this server.
 pub fn exit_code(status: &Status) -> Exit {
     match status {
         Status::Connected => Exit::Success,
@@ -87,12 +99,8 @@ pub fn exit_code(status: &Status) -> Exit {
     }
 }
 
-/// One row a server: how it is doing, or why it is not even tried.
-pub fn status_table(
-    session: &Invocation,
-    servers: &[&ResolvedServer],
-    snapshot: &Snapshot,
-) -> String {
+/// One row for each server: the state of its connection, or why it is not started.
+pub fn status_table(env: &ProcessEnv, servers: &[&ResolvedServer], snapshot: &Snapshot) -> String {
     let row = |server: &&ResolvedServer| match snapshot.servers.get(&server.name) {
         Some(view) => view_row(view),
         None => {
@@ -111,29 +119,22 @@ pub fn status_table(
         }
     };
     let rows: Vec<Vec<Cell>> = servers.iter().map(row).collect();
-    let header = ["NAME", "STATE", "ERA", "TYPE", "TOOLS", "RESOURCES", "PROMPTS", "READY AFTER"];
-    table::render(&header, &rows, session.env.terminal.width, &[Truncate::End(0), Truncate::End(1)])
+    let header =
+        ["NAME", "STATE", "PROTOCOL", "TYPE", "TOOLS", "RESOURCES", "PROMPTS", "READY AFTER"];
+    table::render(&header, &rows, env.terminal.width, &[Truncate::End(0), Truncate::End(1)])
 }
 
 fn view_row(view: &ServerView) -> Vec<Cell> {
-    let state = match &view.status {
-        Status::Pending { attempt, max_attempts: most, .. } => {
-            format!("pending ({attempt}/{most})")
-        }
-        Status::Connected | Status::Failed(_) | Status::NeedsAuth(_) | Status::Disabled => {
-            view.status.id().to_owned()
-        }
-    };
-    let introduction = view.server_info.as_ref();
-    let capabilities = introduction.map(|it| &it.capabilities);
+    let server_info = view.server_info.as_ref();
+    let capabilities = server_info.map(|it| &it.capabilities);
     let count = |list: ListKind| match capabilities.is_some_and(|it| list.is_declared(it)) {
         true => view.catalogue.items(list).len().to_string(),
         false => "-".to_owned(),
     };
     vec![
         Cell::plain(printable(&view.name)),
-        Cell::styled(status_style(&view.status), state),
-        Cell::plain(introduction.map_or("-", |it| it.era.as_str())),
+        Cell::styled(status_style(&view.status), status_text(&view.status)),
+        Cell::plain(server_info.map_or("-".to_owned(), |it| printable(&it.protocol_version))),
         Cell::plain(view.transport.id()),
         Cell::plain(count(ListKind::Tools)),
         Cell::plain(count(ListKind::Resources)),
@@ -144,7 +145,7 @@ fn view_row(view: &ServerView) -> Vec<Cell> {
     ]
 }
 
-/// What is wrong with a server and how to mend it, in a few lines; nothing where all is well.
+/// A server's problem and its remedy; empty where there is none.
 pub fn problem_text(view: &ServerView) -> String {
     let mut text = String::new();
     let name = printable(&view.name);
@@ -167,7 +168,7 @@ pub fn problem_text(view: &ServerView) -> String {
     text
 }
 
-/// What shows a cause, indented.
+/// The evidence of a failure, indented.
 pub fn evidence_text(cause: &ConnectionFailure) -> String {
     let mut text = String::new();
     for piece in &cause.evidence {
@@ -188,13 +189,13 @@ pub fn evidence_text(cause: &ConnectionFailure) -> String {
     text
 }
 
-/// A server's connection, for programs.
+/// A connection as JSON.
 pub fn view_json(view: &ServerView) -> Json {
-    let introduction = view.server_info.as_ref();
+    let server_info = view.server_info.as_ref();
     let counts = |list: ListKind| view.catalogue.items(list).len();
     let attempt = match &view.status {
-        Status::Pending { attempt, max_attempts: most, .. } => {
-            json!({"attempt": attempt, "of": most})
+        Status::Pending { attempt, max_attempts, .. } => {
+            json!({"attempt": attempt, "of": max_attempts})
         }
         Status::Connected | Status::Failed(_) | Status::NeedsAuth(_) | Status::Disabled => {
             Json::Null
@@ -207,13 +208,13 @@ pub fn view_json(view: &ServerView) -> Json {
         "state": view.status.id(),
         "attempt": attempt,
         "cause": view.status.cause().map(|cause| cause_json(cause, &view.name)),
-        "era": introduction.map(|it| it.era.as_str()),
-        "protocolVersion": introduction.map(|it| it.protocol_version.clone()),
-        "server": introduction.map(|it| json!({
+        "era": server_info.map(|it| it.era.as_str()),
+        "protocolVersion": server_info.map(|it| it.protocol_version.clone()),
+        "server": server_info.map(|it| json!({
             "name": it.name, "version": it.server_version, "title": it.title,
         })),
-        "capabilities": introduction.map(|it| capabilities_json(&it.capabilities)),
-        "counts": introduction.map(|_| json!({
+        "capabilities": server_info.map(|it| capabilities_json(&it.capabilities)),
+        "counts": server_info.map(|_| json!({
             "tools": counts(ListKind::Tools),
             "resources": counts(ListKind::Resources),
             "resourceTemplates": counts(ListKind::ResourceTemplates),
@@ -226,14 +227,14 @@ pub fn view_json(view: &ServerView) -> Json {
     })
 }
 
-fn fallback_id(detour: Fallback) -> &'static str {
-    match detour {
+fn fallback_id(fallback: Fallback) -> &'static str {
+    match fallback {
         Fallback::Restarted => "started-again",
         Fallback::HttpSse2024 => "older-transport",
     }
 }
 
-/// A cause, for programs.
+/// A failure as JSON.
 pub fn cause_json(cause: &ConnectionFailure, name: &str) -> Json {
     let piece = |it: &Evidence| json!({"kind": it.label(), "text": it.text()});
     json!({
@@ -256,13 +257,25 @@ fn capabilities_json(capabilities: &ServerCapabilities) -> Json {
     })
 }
 
-/// A server that is not tried, for programs.
-pub fn not_started_json(session: &Invocation, server: &ResolvedServer) -> Json {
+/// A server that is not started, as JSON.
+pub fn not_started_json(env: &ProcessEnv, server: &ResolvedServer) -> Json {
     json!({
         "name": server.name,
         "scope": server.scope().id(),
         "type": server.entry.as_ref().map(|entry| entry.transport.kind().id()),
         "state": server_text::state_id(&server.state),
-        "reason": server_text::state_reason(session, server),
+        "reason": server_text::state_reason(env, server),
     })
+}
+
+/// The failure of a command that needs a server that is not connected.
+pub fn not_connected(view: &ServerView) -> Failure {
+    let message = format!("could not connect to `{}`", view.name);
+    let failure = Failure::new(exit_code(&view.status), &message);
+    match view.status.cause() {
+        None => failure,
+        Some(cause) => Failure { causes: vec![printable(&cause.to_string())], ..failure }
+            .detail(evidence_text(cause))
+            .hint(&cause.remedy(&view.name)),
+    }
 }

@@ -1,4 +1,4 @@
-//! Words and JSON for logins, and the failures of signing in. No token comes here.
+//! Logins and login failures as text and JSON. No token reaches this module.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -14,26 +14,26 @@ use crate::exit::Exit;
 use crate::outcome::{CommandOutput, Failure};
 use crate::output::connection_text;
 
-/// When a login's token ends, for people.
+/// When a login's token expires.
 pub fn expiry_text(login: &LoginView) -> String {
     let moment = match login.expires_at {
-        None => return "it does not say until when".to_owned(),
+        None => return "no expiry given".to_owned(),
         Some(seconds) => utc_timestamp(UNIX_EPOCH + Duration::from_secs(seconds)),
     };
     match (login.is_renewable, is_expired(login)) {
-        (true, _) => format!("until {moment}, renewed by itself"),
+        (true, _) => format!("until {moment}, renewed automatically"),
         (false, false) => format!("until {moment}"),
-        (false, true) => format!("ended {moment}"),
+        (false, true) => format!("expired {moment}"),
     }
 }
 
-/// Has the token ended?
+/// Has the token expired?
 fn is_expired(login: &LoginView) -> bool {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_secs());
     login.expires_at.is_some_and(|it| it <= now)
 }
 
-/// How good a login is, in one word.
+/// The state of a login in one word.
 pub fn validity(login: &LoginView) -> &'static str {
     match (login.is_valid, login.is_renewable || !is_expired(login)) {
         (true, true) => "good",
@@ -42,26 +42,26 @@ pub fn validity(login: &LoginView) -> &'static str {
     }
 }
 
-/// The scopes, for people.
+/// The scopes of a login.
 pub fn scopes_text(login: &LoginView) -> String {
     match login.scopes.is_empty() {
-        true => "none named".to_owned(),
+        true => "none".to_owned(),
         false => printable(&login.scopes.join(", ")),
     }
 }
 
-/// A login in a few lines, indented.
+/// A login in a few indented lines.
 pub fn details_text(login: &LoginView) -> String {
-    let who = login.identity.as_deref().map_or("not said".to_owned(), printable);
+    let identity = login.identity.as_deref().map_or("unknown".to_owned(), printable);
     format!(
-        "  signed in by: {}\n  as: {who}\n  scopes: {}\n  token: {}\n",
+        "  issuer: {}\n  identity: {identity}\n  scopes: {}\n  token: {}\n",
         printable(&display::masked_url(&login.issuer)),
         scopes_text(login),
         expiry_text(login),
     )
 }
 
-/// A login, for programs.
+/// A login as JSON.
 pub fn as_json(login: &LoginView) -> Json {
     json!({
         "server": display::masked_url(&login.server),
@@ -75,14 +75,12 @@ pub fn as_json(login: &LoginView) -> Json {
     })
 }
 
-/// What became of a logout. `whom` is already fit to be shown.
-pub fn logout_output(whom: &str, outcome: &LogoutOutcome) -> CommandOutput {
+/// The output of a logout. `server` is already printable.
+pub fn logout_output(server: &str, outcome: &LogoutOutcome) -> CommandOutput {
     match outcome {
-        LogoutOutcome::NotLoggedIn => {
-            CommandOutput::text(format!("Nobody was signed in to {whom}.\n"))
-        }
+        LogoutOutcome::NotLoggedIn => CommandOutput::text(format!("Not signed in to {server}.\n")),
         LogoutOutcome::Revoked => CommandOutput::text(format!(
-            "Signed out of {whom}: the login was given back and forgotten.\n"
+            "Signed out of {server}: the login was revoked and deleted.\n"
         )),
         LogoutOutcome::RemovedLocally(error) => {
             let mut why = printable(&error.to_string());
@@ -91,13 +89,15 @@ pub fn logout_output(whom: &str, outcome: &LogoutOutcome) -> CommandOutput {
                 why.push_str(&format!(": {}", printable(&cause.to_string())));
                 source = cause.source();
             }
-            CommandOutput::text(format!("Signed out of {whom}: the login was forgotten.\n"))
-                .note(format!("warning: {why}; the token stays good there until it ends\n"))
+            CommandOutput::text(format!(
+                "Signed out of {server}: the login was deleted here, but not revoked.\n"
+            ))
+            .note(format!("warning: {why}; the token stays valid until it expires\n"))
         }
     }
 }
 
-/// The word for it in JSON.
+/// The outcome's name in JSON.
 pub fn logout_outcome_id(outcome: &LogoutOutcome) -> &'static str {
     match outcome {
         LogoutOutcome::NotLoggedIn => "nothing",
@@ -106,9 +106,9 @@ pub fn logout_outcome_id(outcome: &LogoutOutcome) -> &'static str {
     }
 }
 
-/// Why nobody is signed in, and what to do about it.
-pub fn login_failure(whom: &str, error: &ServerLoginError) -> Failure {
-    let message = format!("nobody is signed in to {whom}");
+/// The failure of a login, with a hint.
+pub fn login_failure(server: &str, error: &ServerLoginError) -> Failure {
+    let message = format!("not signed in to {server}");
     match error {
         ServerLoginError::UnknownServer(_) => Failure::new(Exit::NotFound, &error.to_string()),
         ServerLoginError::Unsupported(_, _) => Failure::new(Exit::Usage, &error.to_string()),
@@ -119,7 +119,7 @@ pub fn login_failure(whom: &str, error: &ServerLoginError) -> Failure {
         }
         ServerLoginError::Listen(error) => Failure::new(Exit::Failure, &message)
             .caused_by(error)
-            .hint("`--callback-port` takes another port, where the authorization server knows it"),
+            .hint("`--callback-port` selects another port, if the authorization server allows it"),
         ServerLoginError::Login(LoginError::SignIn(SignInError::UserUnavailable(_))) => {
             Failure::new(Exit::LoginRequired, &message).caused_by(LoginAbandoned)
         }
@@ -135,13 +135,13 @@ pub fn login_failure(whom: &str, error: &ServerLoginError) -> Failure {
     }
 }
 
-/// Somebody left before they were signed in.
+/// The user cancelled the login.
 #[derive(Debug)]
 struct LoginAbandoned;
 
 impl std::fmt::Display for LoginAbandoned {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("signing in was given up")
+        f.write_str("the login was cancelled")
     }
 }
 

@@ -1,4 +1,4 @@
-//! The single printer: outcomes, failures and problems, escaped and in one style.
+//! The only module that prints: outcomes, failures and problems, escaped and in one style.
 
 use std::io::{self, Write};
 
@@ -10,7 +10,10 @@ use crate::exit::Exit;
 use crate::outcome::{CommandOutput, Failure};
 use crate::output::style::{TextStyle, paint};
 
-/// Prints what a command came back with; says how the process ends.
+/// Returns the cursor to the start of the line and clears the line.
+pub const CLEAR_LINE: &str = "\r\x1b[K";
+
+/// Prints the outcome of a command and returns the exit code.
 pub fn print_outcome(outcome: Result<CommandOutput, Failure>) -> Exit {
     match outcome {
         Ok(done) => {
@@ -18,7 +21,7 @@ pub fn print_outcome(outcome: Result<CommandOutput, Failure>) -> Exit {
             let _nowhere_to_say_it = write(&mut anstream::stderr().lock(), &done.notes);
             match written {
                 Ok(()) => done.exit.unwrap_or(Exit::Success),
-                // A reader that has seen enough, `head` for one, is no failure of ours.
+                // A reader that stops early, such as `head`, is not an error.
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Success,
                 Err(error) => print_outcome(Err(Failure::new(
                     Exit::Failure,
@@ -34,7 +37,7 @@ pub fn print_outcome(outcome: Result<CommandOutput, Failure>) -> Exit {
     }
 }
 
-/// Prints a piece of output that does not wait for the end. Says whether anybody still reads.
+/// Prints a piece of output at once, and says whether standard output is still open.
 pub fn print_stdout(text: &str) -> StdoutState {
     match write(&mut anstream::stdout().lock(), text) {
         Ok(()) => StdoutState::Open,
@@ -42,21 +45,21 @@ pub fn print_stdout(text: &str) -> StdoutState {
     }
 }
 
-/// Is anybody reading?
+/// Is standard output still open?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StdoutState {
-    /// Yes.
+    /// It is open.
     Open,
-    /// Not any more.
+    /// The reader closed it.
     Closed,
 }
 
-/// Prints a note beside the output.
+/// Prints a note to standard error.
 pub fn print_stderr(text: &str) {
     let _reader_left = write(&mut anstream::stderr().lock(), text);
 }
 
-/// Replaces what the last call with `lines` printed: for output that changes while somebody looks.
+/// Replaces the last `lines` lines, for output that is redrawn.
 pub fn redraw(lines: usize, text: &str) -> String {
     match lines {
         0 => text.to_owned(),
@@ -69,7 +72,7 @@ fn write(to: &mut impl Write, text: &str) -> io::Result<()> {
     to.flush()
 }
 
-/// A failure as it is printed.
+/// A failure as text.
 pub fn failure_text(failure: &Failure) -> String {
     let mut text = format!("{} {}\n", paint(TextStyle::Error, "error:"), failure.message);
     for cause in &failure.causes {
@@ -82,7 +85,7 @@ pub fn failure_text(failure: &Failure) -> String {
     text
 }
 
-/// Problems, each with its place, its line and the way to mend it.
+/// Problems as text, each with its position, excerpt and hint.
 pub fn problems<'p>(env: &ProcessEnv, problems: impl Iterator<Item = &'p Problem>) -> String {
     const MAX_PROBLEMS: usize = 50;
     let mut text = String::new();
@@ -105,7 +108,7 @@ fn problem_text(env: &ProcessEnv, problem: &Problem) -> String {
         Severity::Error => paint(TextStyle::Error, "error:"),
         Severity::Warning => paint(TextStyle::Warning, "warning:"),
     };
-    let whom = match (&problem.server, &problem.key) {
+    let subject = match (&problem.server, &problem.key) {
         (Some(server), Some(key)) => format!("`{}`, `{}`: ", printable(server), printable(key)),
         (Some(server), None) => format!("`{}`: ", printable(server)),
         (None, Some(key)) => format!("`{}`: ", printable(key)),
@@ -113,7 +116,7 @@ fn problem_text(env: &ProcessEnv, problem: &Problem) -> String {
     };
     let message = printable(&problem.kind.to_string());
     let mut text =
-        format!("{word} {whom}{message}\n  {} {}\n", arrow(), problem_location(env, problem));
+        format!("{word} {subject}{message}\n  {} {}\n", arrow(), problem_location(env, problem));
     if let (Some(excerpt), Some(position)) = (&problem.excerpt, problem.origin.position) {
         let number = position.line.to_string();
         let margin = " ".repeat(number.len());

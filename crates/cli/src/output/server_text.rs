@@ -1,21 +1,18 @@
-//! Words and JSON for servers and their states, the same in every command. Secrets are masked here.
+//! Servers, their states and policy decisions as text. Secrets are masked here.
 
-use serde_json::{Map, Value as Json, json};
 use switchboard::config::display;
-use switchboard::config::entry::server::{
-    OAuthConfig, OAuthGrant, RemoteConfig, ServerEntry, StdioConfig, TlsConfig, TransportConfig,
-};
+use switchboard::config::entry::server::{ServerEntry, StdioConfig, TransportConfig};
 use switchboard::config::merge::{Exclusion, PendingReason, ResolvedServer, ServerState};
 use switchboard::config::policy::{Matcher, MatcherKind, PolicyRule, Refusal};
-use switchboard::config::problem::{Problem, Severity};
-use switchboard::config::source::Origin;
+use switchboard::config::problem::Severity;
 use switchboard::config::template::Template;
-use switchboard::sources::loader::{InspectedSource, SourceContent};
+use switchboard::sources::loader::SourceContent;
 
-use crate::invocation::Invocation;
+use crate::env::ProcessEnv;
+use crate::output::plural::pluralize;
 use crate::output::style::TextStyle;
 
-/// The one word for a state, in JSON and in tables.
+/// The name of a state in JSON.
 pub fn state_id(state: &ServerState) -> &'static str {
     match state {
         ServerState::Ready => "ready",
@@ -30,7 +27,7 @@ pub fn state_id(state: &ServerState) -> &'static str {
     }
 }
 
-/// How good a state is.
+/// The style of a state.
 pub fn state_style(state: &ServerState) -> TextStyle {
     match state {
         ServerState::Ready => TextStyle::Success,
@@ -44,7 +41,7 @@ pub fn state_style(state: &ServerState) -> TextStyle {
     }
 }
 
-/// A state in a few words, for a table.
+/// A state in a few words, for tables.
 pub fn state_text(state: &ServerState) -> String {
     match state {
         ServerState::Ready => "ready to start".to_owned(),
@@ -63,36 +60,36 @@ pub fn state_text(state: &ServerState) -> String {
     }
 }
 
-/// A state in a sentence, with the line that decided and what to do about it.
-pub fn state_reason(session: &Invocation, server: &ResolvedServer) -> Option<String> {
+/// Why a server is in its state, with the position that decided and what to do.
+pub fn state_reason(env: &ProcessEnv, server: &ResolvedServer) -> Option<String> {
     let name = display::printable(&server.name);
     match &server.state {
         ServerState::Ready => None,
-        ServerState::Pending(PendingReason::New) => {
-            Some(format!("a project's server runs only once you approved it: swb approve {name}"))
-        }
-        ServerState::Pending(PendingReason::Changed) => Some(format!(
-            "it is not what you approved any more; look at it, then: swb approve {name}"
+        ServerState::Pending(PendingReason::New) => Some(format!(
+            "servers of a project run only after you approve them: swb approve {name}"
         )),
+        ServerState::Pending(PendingReason::Changed) => {
+            Some(format!("it changed since you approved it; look at it, then: swb approve {name}"))
+        }
         ServerState::Rejected => {
             Some("you rejected it; `swb reset-project-choices` forgets that".to_owned())
         }
-        ServerState::Refused(refusal) => Some(refusal_text(session, refusal)),
+        ServerState::Refused(refusal) => Some(refusal_text(env, refusal)),
         ServerState::Disabled(origin) => {
-            Some(format!("switched off in {}", session.display_origin(origin)))
+            Some(format!("disabled in {}", env.display_origin(origin)))
         }
         ServerState::Shadowed { by } => Some(format!(
             "the {} scope defines the same name in {}",
             by.scope(),
-            session.display_origin(by)
+            env.display_origin(by)
         )),
         ServerState::Duplicate { of, by } => Some(format!(
             "`{}` in {} is the same server",
             display::printable(of),
-            session.display_origin(by)
+            env.display_origin(by)
         )),
         ServerState::Excluded(Exclusion::ManagedFile(source)) => {
-            let file = session.display_source(source);
+            let file = env.display_source(source);
             Some(format!("{file} has exclusive control"))
         }
         ServerState::Excluded(Exclusion::Strict) => {
@@ -106,21 +103,21 @@ pub fn state_reason(session: &Invocation, server: &ResolvedServer) -> Option<Str
     }
 }
 
-/// Why a policy refuses, with the line that says so.
-pub fn refusal_text(session: &Invocation, refusal: &Refusal) -> String {
+/// Why a policy refuses a server, with the position of the rule.
+pub fn refusal_text(env: &ProcessEnv, refusal: &Refusal) -> String {
     match refusal {
         Refusal::Denied(rule) => {
-            format!("denied by {} ({})", session.display_origin(&rule.origin), rule_text(rule))
+            format!("denied by {} ({})", env.display_origin(&rule.origin), rule_text(rule))
         }
         Refusal::EmptyList(origin) => {
-            format!("the allow list in {} is empty", session.display_origin(origin))
+            format!("the allow list in {} is empty", env.display_origin(origin))
         }
         Refusal::Unreadable(source) => {
-            let file = session.display_source(source);
-            format!("{file} makes no sense, so nothing may run until it does")
+            let file = env.display_source(source);
+            format!("{file} is invalid, so no server may run until it is fixed")
         }
         Refusal::NotAllowed { lists, required: needed } => {
-            let lists: Vec<String> = lists.iter().map(|it| session.display_origin(it)).collect();
+            let lists: Vec<String> = lists.iter().map(|it| env.display_origin(it)).collect();
             let kind = match needed {
                 MatcherKind::Any => "no entry",
                 MatcherKind::Command => "no `serverCommand` entry",
@@ -131,7 +128,7 @@ pub fn refusal_text(session: &Invocation, refusal: &Refusal) -> String {
     }
 }
 
-/// A policy entry in words.
+/// A policy rule as text.
 pub fn rule_text(rule: &PolicyRule) -> String {
     let text = match &rule.matcher {
         Matcher::Name(name) => format!("serverName {name}"),
@@ -139,12 +136,12 @@ pub fn rule_text(rule: &PolicyRule) -> String {
             format!("serverCommand {}", display::masked_arguments(argv).join(" "))
         }
         Matcher::Url(pattern) => format!("serverUrl {}", display::masked_url(&pattern.to_string())),
-        Matcher::Invalid(_) => "an entry that makes no sense".to_owned(),
+        Matcher::Invalid(_) => "an invalid entry".to_owned(),
     };
     display::printable(&text)
 }
 
-/// What a server runs or reaches, in one line.
+/// The command or URL of a server, in one line.
 pub fn target(entry: &ServerEntry) -> String {
     match &entry.transport {
         TransportConfig::Stdio(stdio) => command_line(stdio).join(" "),
@@ -160,7 +157,7 @@ pub fn target(entry: &ServerEntry) -> String {
     }
 }
 
-/// Command and arguments, masked, quoted where a shell would need it.
+/// Command and arguments, masked, and quoted for a shell.
 pub fn command_line(stdio: &StdioConfig<Template>) -> Vec<String> {
     let command = display::masked_command(&stdio.command.masked_with(str::to_owned));
     let arguments = display::masked_arguments(&stdio.args);
@@ -175,150 +172,11 @@ fn shell_quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
-/// A server for programs. No secret is in it.
-pub fn server_json(session: &Invocation, server: &ResolvedServer) -> Json {
-    let mut json = Map::new();
-    json.insert("name".to_owned(), server.name.clone().into());
-    json.insert("scope".to_owned(), server.scope().id().into());
-    let transport = server.entry.as_ref().map(|entry| entry.transport.kind().id());
-    json.insert("transport".to_owned(), transport.into());
-    json.insert("target".to_owned(), server.entry.as_ref().map(target).into());
-    json.insert("state".to_owned(), state_id(&server.state).into());
-    json.insert("reason".to_owned(), state_reason(session, server).into());
-    json.insert("trusted".to_owned(), server.is_trusted().into());
-    json.extend(origin_json(&server.origin));
-    let problems: Vec<Json> = server.problems.iter().map(problem_json).collect();
-    json.insert("problems".to_owned(), problems.into());
-    Json::Object(json)
-}
-
-/// A place for programs: `file` (or `source`) and `line`.
-pub fn origin_json(origin: &Origin) -> Map<String, Json> {
-    let mut json = Map::new();
-    match origin.source.path() {
-        Some(path) => json.insert("file".to_owned(), path.to_string_lossy().into()),
-        None => json.insert("source".to_owned(), origin.source.to_string().into()),
-    };
-    json.insert("line".to_owned(), origin.position.map(|position| position.line).into());
-    json
-}
-
-/// A problem for programs.
-pub fn problem_json(problem: &Problem) -> Json {
-    let severity = match problem.severity() {
-        Severity::Error => "error",
-        Severity::Warning => "warning",
-    };
-    let mut json = Map::new();
-    json.insert("severity".to_owned(), severity.into());
-    json.insert("server".to_owned(), problem.server.clone().into());
-    json.insert("key".to_owned(), problem.key.clone().into());
-    json.insert("message".to_owned(), problem.kind.to_string().into());
-    json.insert("hint".to_owned(), problem.hint().into());
-    json.extend(origin_json(&problem.origin));
-    let column = problem.origin.position.map(|position| position.column);
-    json.insert("column".to_owned(), column.into());
-    Json::Object(json)
-}
-
-/// An entry for programs: its keys, with every value that may be secret masked.
-pub fn entry_json(entry: &ServerEntry) -> Json {
-    let mut json = match &entry.transport {
-        TransportConfig::Stdio(stdio) => json!({
-            "type": "stdio",
-            "command": display::masked_command(&stdio.command.masked_with(str::to_owned)),
-            "args": display::masked_arguments(&stdio.args),
-            "env": pairs_json(&stdio.env),
-            "cwd": stdio.cwd.as_ref().map(|it| it.masked_with(str::to_owned)),
-        }),
-        TransportConfig::Sdk { name } => json!({"type": "sdk", "name": name}),
-        TransportConfig::Sse(remote)
-        | TransportConfig::Http(remote)
-        | TransportConfig::Ws(remote)
-        | TransportConfig::ConnectorProxy(remote) => {
-            remote_json(entry.transport.kind().id(), remote)
-        }
-        TransportConfig::SseIde(ide) | TransportConfig::WsIde(ide) => json!({
-            "type": entry.transport.kind().id(),
-            "url": display::masked_url_template(&ide.url),
-            "ideName": ide.ide_name,
-            "authToken": ide.auth_token.as_ref().map(display::masked_template),
-        }),
-    };
-    let common = &entry.common;
-    json["trust"] = common.trust.into();
-    json["timeout"] = common.timeout.map(|it| it.as_millis() as u64).into();
-    json["tools"] = json!({"allow": common.tools.allow, "deny": common.tools.deny});
-    json["disabled"] = entry.disabled.into();
-    json["description"] = entry.description.clone().into();
-    json["unknownKeys"] = common.unknown_keys.clone().into();
-    json
-}
-
-fn remote_json(kind: &str, remote: &RemoteConfig<Template>) -> Json {
-    json!({
-        "type": kind,
-        "url": display::masked_url_template(&remote.url),
-        "headers": pairs_json(&remote.headers),
-        "headersHelper": remote.headers_helper.as_ref().map(|it| display::masked_command(it.as_str())),
-        "oauth": remote.oauth.as_ref().map(oauth_json),
-        "tls": remote.tls.as_ref().map(tls_json),
-    })
-}
-
-fn tls_json(tls: &TlsConfig<Template>) -> Json {
-    let path = |it: &Option<Template>| it.as_ref().map(|it| it.masked_with(str::to_owned));
-    json!({
-        "caFile": path(&tls.ca_file),
-        "clientCertificate": path(&tls.client_certificate),
-        "clientKey": path(&tls.client_key),
-    })
-}
-
-fn oauth_json(oauth: &OAuthConfig<Template>) -> Json {
-    json!({
-        "clientId": oauth.client_id.as_ref().map(|it| it.masked_with(str::to_owned)),
-        "clientSecret": oauth.client_secret.as_ref().map(display::masked_template),
-        "callbackPort": oauth.callback_port,
-        "authServerMetadataUrl": oauth.auth_server_metadata_url.as_ref().map(display::masked_url_template),
-        "scopes": oauth.scopes,
-        "xaa": oauth.xaa,
-        "grant": OAuthGrant::NAMES.iter().find(|(_, it)| *it == oauth.grant).map(|(word, _)| *word),
-        "privateKey": oauth.private_key.as_ref().map(display::masked_template),
-        "workloadToken": oauth.workload_token.as_ref().map(display::masked_template),
-    })
-}
-
-fn pairs_json(pairs: &[(String, Template)]) -> Json {
-    let pairs =
-        pairs.iter().map(|(key, value)| (key.clone(), display::masked_template(value).into()));
-    Json::Object(pairs.collect())
-}
-
-/// A number with the right word.
-pub fn pluralize(count: usize, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { many })
-}
-
-/// What was found at a source, in words.
+/// What an inspected source holds.
 pub fn found_text(found: &SourceContent) -> String {
     match found {
-        SourceContent::Nothing => "not there".to_owned(),
+        SourceContent::Nothing => "not found".to_owned(),
         SourceContent::Servers(count) => pluralize(*count, "server", "servers"),
         SourceContent::Failure => "could not be read".to_owned(),
     }
-}
-
-/// A source that was looked at, for programs.
-pub fn looked_at_json(it: &InspectedSource) -> Json {
-    let place = match it.source.path() {
-        Some(path) => path.to_string_lossy().into_owned(),
-        None => it.source.to_string(),
-    };
-    let (found, servers) = match it.content {
-        SourceContent::Nothing => ("nothing", None),
-        SourceContent::Servers(count) => ("servers", Some(count)),
-        SourceContent::Failure => ("failure", None),
-    };
-    json!({"scope": it.source.scope.id(), "place": place, "found": found, "servers": servers})
 }

@@ -1,27 +1,27 @@
-//! Colours, few and by meaning. `report` strips them where they do not belong.
+//! Text styles by meaning. `report` removes them where colours are off.
 
 use std::fmt::Display;
 
 use anstyle::{AnsiColor, Style};
 
-/// What a piece of output means.
+/// The meaning of a piece of text.
 #[derive(Debug, Clone, Copy)]
 pub enum TextStyle {
-    /// All is well.
+    /// Success.
     Success,
-    /// Somebody should look.
+    /// Needs attention.
     Warning,
-    /// Something is wrong.
+    /// An error.
     Error,
-    /// Not important now.
+    /// Less important.
     Dim,
-    /// What the eye should find first.
+    /// Stands out.
     Bold,
 }
 
-/// The text in the colour of its meaning.
-pub fn paint(meaning: TextStyle, text: impl Display) -> String {
-    let style = match meaning {
+/// The text with the style's escape sequences.
+pub fn paint(style: TextStyle, text: impl Display) -> String {
+    let style = match style {
         TextStyle::Success => AnsiColor::Green.on_default(),
         TextStyle::Warning => AnsiColor::Yellow.on_default(),
         TextStyle::Error => AnsiColor::Red.on_default(),

@@ -1,10 +1,10 @@
-//! Tables that fit the width they are shown in.
+//! Tables that fit the terminal's width.
 
 use unicode_width::UnicodeWidthStr;
 
 use crate::output::style::{TextStyle, paint};
 
-/// A cell: its text, and the colour of its meaning.
+/// A cell: text and style.
 #[derive(Debug, Clone)]
 pub struct Cell {
     text: String,
@@ -12,23 +12,23 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// A cell without colour.
+    /// A cell without style.
     pub fn plain(text: impl Into<String>) -> Cell {
         Cell { text: text.into(), style: None }
     }
 
-    /// A cell with colour.
+    /// A cell with a style.
     pub fn styled(style: TextStyle, text: impl Into<String>) -> Cell {
         Cell { text: text.into(), style: Some(style) }
     }
 }
 
-/// A column that may be cut where the screen is narrow, and which end of its texts matters less.
+/// A column that may be truncated, and at which end.
 #[derive(Debug, Clone, Copy)]
 pub enum Truncate {
-    /// The end goes: a command, a name.
+    /// At the end, as for commands and names.
     End(usize),
-    /// The beginning goes: a path.
+    /// At the start, as for paths.
     Start(usize),
 }
 
@@ -40,12 +40,12 @@ impl Truncate {
     }
 }
 
-/// Columns narrower than this help nobody.
+/// Columns are not truncated below this width.
 const MIN_COLUMN_WIDTH: usize = 8;
 const COLUMN_GAP: usize = 2;
 
-/// Lays out rows under a header, each line at most `width` columns wide where that is possible.
-/// The widest yielding column gives way first.
+/// Lays out rows under a header. Lines are at most `width` columns wide if truncation allows; the widest column is
+/// truncated first.
 pub fn render(
     header: &[&str],
     rows: &[Vec<Cell>],
@@ -95,24 +95,24 @@ fn row_line(row: &[Cell], widths: &[usize], ends: &[Truncate]) -> String {
     format!("{}\n", line.trim_end())
 }
 
-/// The text, or as much of it as fits with an ellipsis behind.
+/// The text, truncated at the end with an ellipsis.
 pub fn truncate_end(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
     }
-    let mut kept = String::new();
+    let mut fitting = String::new();
     for c in text.chars() {
-        kept.push(c);
-        if kept.width() >= width {
-            kept.pop();
+        fitting.push(c);
+        if fitting.width() >= width {
+            fitting.pop();
             break;
         }
     }
-    kept.push('…');
-    kept
+    fitting.push('…');
+    fitting
 }
 
-/// The text, or as much of its end as fits with an ellipsis in front.
+/// The text, truncated at the start with an ellipsis.
 fn truncate_start(text: &str, width: usize) -> String {
     let backwards: String = text.chars().rev().collect();
     truncate_end(&backwards, width).chars().rev().collect()

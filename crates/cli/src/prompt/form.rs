@@ -1,4 +1,4 @@
-//! A form, field by field, at a plain terminal: what is wanted, what it is by default, what is wrong with an answer.
+//! Fills in an elicitation form at a plain terminal, field by field.
 
 use std::fmt::Write;
 
@@ -11,20 +11,20 @@ use crate::output::report;
 use crate::output::style::{TextStyle, paint};
 use crate::prompt::keyboard::Keyboard;
 
-/// Leaves an optional field out.
+/// Skips an optional field.
 const SKIP: &str = ":none";
-/// Says no to the whole form.
+/// Declines the form.
 const DECLINE: &str = ":no";
-/// Decides nothing.
+/// Cancels the form.
 const CANCEL: &str = ":cancel";
 
-/// Has a form filled in.
+/// Prompts for every field and for confirmation.
 pub async fn fill(keyboard: &mut Keyboard, form: &Form, server: &str) -> ElicitResult {
     let mut text = String::new();
     for line in form.message.lines() {
         let _infallible = writeln!(text, "  {}", printable(line));
     }
-    let help = format!("{DECLINE} declines, {CANCEL} decides nothing, {SKIP} leaves a field out");
+    let help = format!("{DECLINE} declines, {CANCEL} cancels, {SKIP} skips a field");
     let _infallible = writeln!(text, "  {}", paint(TextStyle::Dim, help));
     report::print_stderr(&text);
     let mut answers = Map::new();
@@ -52,11 +52,11 @@ enum FieldInput {
 }
 
 fn declined() -> ElicitResult {
-    ElicitResult::Decline("the person said no".to_owned())
+    ElicitResult::Decline("the user declined".to_owned())
 }
 
 fn cancelled() -> ElicitResult {
-    ElicitResult::Cancel("the person did not decide".to_owned())
+    ElicitResult::Cancel("the user did not decide".to_owned())
 }
 
 async fn prompt_field(keyboard: &mut Keyboard, field: &FormField) -> FieldInput {
@@ -72,16 +72,16 @@ async fn prompt_field(keyboard: &mut Keyboard, field: &FormField) -> FieldInput 
             ("", None, FieldRequirement::Optional) => return FieldInput::Skipped,
             (_, _, _) => match field.parse(line.trim_end_matches(['\r', '\n'])) {
                 Ok(value) => return FieldInput::Value(value),
-                Err(unfit) => {
-                    let unfit = printable(&unfit.to_string());
-                    report::print_stderr(&format!("  {}\n", paint(TextStyle::Warning, unfit)));
+                Err(error) => {
+                    let error = printable(&error.to_string());
+                    report::print_stderr(&format!("  {}\n", paint(TextStyle::Warning, error)));
                 }
             },
         }
     }
 }
 
-/// What is said of a field before it is asked for.
+/// The description and the choices of a field.
 fn field_intro(field: &FormField) -> String {
     let mut text = String::new();
     if let Some(about) = &field.description {
@@ -95,15 +95,15 @@ fn field_intro(field: &FormField) -> String {
 
 fn field_prompt(field: &FormField) -> String {
     let star = if field.requirement == FieldRequirement::Required { "*" } else { "" };
-    let wanted = expected_input(&field.kind);
-    let wanted = if wanted.is_empty() { wanted } else { format!(" ({wanted})") };
+    let expected = expected_input(&field.kind);
+    let expected = if expected.is_empty() { expected } else { format!(" ({expected})") };
     let default =
         field.default.as_ref().map(|it| format!(" [{}]", printable(&display_value(it, field))));
     let label = printable(field.label());
-    format!("  {}{star}{wanted}{}: ", paint(TextStyle::Bold, label), default.unwrap_or_default())
+    format!("  {}{star}{expected}{}: ", paint(TextStyle::Bold, label), default.unwrap_or_default())
 }
 
-/// What belongs into a field, in few words.
+/// The kind of input that a field expects.
 pub fn expected_input(kind: &FieldKind) -> String {
     let range = |least: Option<String>, most: Option<String>| match (least, most) {
         (Some(least), Some(most)) => format!(" {least} to {most}"),
@@ -126,11 +126,11 @@ pub fn expected_input(kind: &FieldKind) -> String {
         }
         FieldKind::Boolean => "yes or no".to_owned(),
         FieldKind::SingleSelect(_) => "one of these".to_owned(),
-        FieldKind::MultiSelect { .. } => "some of these, with commas".to_owned(),
+        FieldKind::MultiSelect { .. } => "some of these, separated by commas".to_owned(),
     }
 }
 
-/// A value as it would be typed.
+/// A value as the user would type it.
 fn display_value(value: &Json, field: &FormField) -> String {
     let title = |value: &str| {
         let choice = field.kind.choices().iter().find(|it| it.value == value);

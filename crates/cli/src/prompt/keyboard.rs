@@ -1,28 +1,28 @@
-//! Lines that somebody types at the terminal. One thread reads them for as long as the program runs: a question that
-//! is withdrawn leaves no reader behind that would swallow the next answer.
+//! Lines typed at the terminal. One thread reads them for as long as the program runs, so that a prompt that is
+//! withdrawn leaves no reader that would take the next line.
 
 use std::io::BufRead;
 use std::thread;
 
 use tokio::sync::mpsc;
 
-/// How many lines may wait.
+/// How many typed lines are queued.
 const MAX_QUEUED_LINES: usize = 16;
 
-/// The keyboard.
+/// Reads lines from standard input.
 #[derive(Debug)]
 pub struct Keyboard {
     lines: mpsc::Receiver<String>,
 }
 
 impl Keyboard {
-    /// Begins to read.
+    /// Starts the reader thread.
     pub fn open() -> std::io::Result<Keyboard> {
         let (typed, lines) = mpsc::channel(MAX_QUEUED_LINES);
         thread::Builder::new().name("keyboard".to_owned()).spawn(move || {
             let mut stdin = std::io::stdin().lock();
             let mut line = Vec::new();
-            // Bytes that are no text are no reason to stop listening.
+            // Invalid UTF-8 does not end the input.
             while matches!(stdin.read_until(b'\n', &mut line), Ok(length) if length > 0) {
                 let text = String::from_utf8_lossy(&line);
                 let text = text.trim_end_matches('\n').trim_end_matches('\r').to_owned();
@@ -35,7 +35,7 @@ impl Keyboard {
         Ok(Keyboard { lines })
     }
 
-    /// Forgets what was typed before somebody could know what it answers.
+    /// Discards lines that were typed before the prompt was shown.
     pub fn discard_typed(&mut self) {
         while self.lines.try_recv().is_ok() {}
         #[cfg(unix)]
@@ -44,7 +44,7 @@ impl Keyboard {
         while self.lines.try_recv().is_ok() {}
     }
 
-    /// The next line; `None` where no more can come.
+    /// The next line; `None` at the end of input.
     pub async fn next_line(&mut self) -> Option<String> {
         self.lines.recv().await
     }

@@ -1,5 +1,5 @@
-//! Shows somebody at the terminal where to sign in: opens a browser where one can be, prints the address in any case,
-//! and takes what is pasted meanwhile. What came back is judged by `auth`.
+//! Guides a login at a plain terminal: opens a browser if there is one, always prints the URL, and accepts a pasted
+//! callback URL or code. `auth` validates what is pasted.
 
 use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,23 +12,22 @@ use switchboard::config::import::Platform;
 use url::Url;
 
 use crate::env::{ProcessEnv, platform};
-use crate::invocation::Invocation;
 use crate::output::report;
 use crate::output::style::{TextStyle, paint};
 use crate::prompt::browser;
 use crate::prompt::terminal_prompt::TerminalPrompt;
 
-/// How a page is shown.
+/// How the login page is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BrowserMode {
-    /// In a browser on this machine.
+    /// Open a browser on this machine.
     Open,
-    /// As words, and somebody opens it wherever they have a browser.
+    /// Print the URL; the user opens it in any browser.
     PrintUrl,
 }
 
 impl BrowserMode {
-    /// As a person wants it, and as this machine can.
+    /// Opens a browser unless the user wants none or this machine has none.
     pub fn detect(env: &ProcessEnv, wants_no_browser: bool) -> BrowserMode {
         match wants_no_browser || !has_browser(env) {
             true => BrowserMode::PrintUrl,
@@ -37,10 +36,10 @@ impl BrowserMode {
     }
 }
 
-/// Would a browser that is started here be seen by the person?
+/// Can this session show a browser to the user?
 fn has_browser(env: &ProcessEnv) -> bool {
     let is_set = |name: &str| env.variables.get(name).is_some_and(|value| !value.is_empty());
-    // Whoever names a browser has one, however they came here.
+    // A user who sets BROWSER has one, even over SSH.
     if is_set("BROWSER") {
         return true;
     }
@@ -54,30 +53,34 @@ fn has_browser(env: &ProcessEnv) -> bool {
     !is_remote && has_screen
 }
 
-/// Shows the way.
+/// Guides a login at a plain terminal.
 #[derive(Debug)]
 pub struct TerminalLoginPrompt {
     prompt: TerminalPrompt,
     browser_mode: BrowserMode,
-    /// Whom they sign in to.
+    /// The server's printable name.
     server: String,
-    /// Was the page shown already? One tab is enough.
+    /// Was the page shown? It is opened once.
     is_shown: AtomicBool,
 }
 
 impl TerminalLoginPrompt {
-    /// Somebody to show the way to a server.
-    pub fn new(session: &Invocation, browser_mode: BrowserMode, whom: &str) -> TerminalLoginPrompt {
-        let (prompt, server) = (session.prompt.clone(), printable(whom));
+    /// A prompt for a login to `server`.
+    pub fn new(
+        prompt: TerminalPrompt,
+        browser_mode: BrowserMode,
+        server: &str,
+    ) -> TerminalLoginPrompt {
+        let server = printable(server);
         TerminalLoginPrompt { prompt, browser_mode, server, is_shown: AtomicBool::new(false) }
     }
 
-    /// Can nobody come back, whatever happens?
+    /// Can this login never complete, for lack of a browser and of a terminal?
     pub fn cannot_complete(&self) -> bool {
         self.browser_mode == BrowserMode::PrintUrl && !self.prompt.is_interactive()
     }
 
-    /// Was anything shown yet?
+    /// Was the URL or the code shown?
     pub fn was_shown(&self) -> bool {
         self.is_shown.load(Ordering::Relaxed)
     }
@@ -101,7 +104,7 @@ impl TerminalLoginPrompt {
                 Some("q" | "Q") => return None,
                 Some("") => text.clear(),
                 Some(pasted) => return Some(pasted.to_owned()),
-                // Nobody types, but the browser may still come back.
+                // The user cannot type, but the browser may still call back.
                 None if is_open => return std::future::pending().await,
                 None => return None,
             }
@@ -120,19 +123,19 @@ impl TerminalLoginPrompt {
 
     fn describe_url(&self, url: &Url, is_open: bool, text: &mut String) {
         let host = paint(TextStyle::Bold, printable(url.host_str().unwrap_or_default()));
-        let whom = &self.server;
+        let server = &self.server;
         let _infallible = match is_open {
             true => writeln!(
                 text,
-                "Sign in to {whom} at {host}, in the browser that opens now, or open:"
+                "Sign in to {server} at {host}, in the browser that opens now, or open:"
             ),
-            false => writeln!(text, "To sign in to {whom} at {host}, open in a browser:"),
+            false => writeln!(text, "To sign in to {server} at {host}, open in a browser:"),
         };
         let _infallible = writeln!(text, "\n{}\n", printable(url.as_str()));
         if self.prompt.is_interactive() {
             text.push_str(
-                "Waiting for the browser to come back. If it ends on a page that cannot be shown, as it does when it\n\
-                 runs on another machine, paste that page's address here, or the code. q gives up.\n",
+                "Waiting for the browser. If it ends on a page that cannot be loaded, for example because it runs on\n\
+                 another machine, paste that page's URL or the code here. q cancels.\n",
             );
         }
     }
@@ -144,7 +147,7 @@ impl LoginPrompt for TerminalLoginPrompt {
     }
 
     fn callback_rejected(&self, why: &str) {
-        report::print_stderr(&format!("That is not taken: {}\n", printable(why)));
+        report::print_stderr(&format!("Not accepted: {}\n", printable(why)));
     }
 
     fn show_device_code(&self, instructions: &DeviceAuthorization) -> Result<(), UserUnavailable> {
@@ -158,7 +161,7 @@ impl LoginPrompt for TerminalLoginPrompt {
                 writeln!(text, "\nOr, with the code in it:\n\n{}", printable(complete.as_str()));
         }
         let minutes = instructions.expires_in.div_ceil(60);
-        let _infallible = writeln!(text, "\nWaiting; the code is good for {minutes} min.");
+        let _infallible = writeln!(text, "\nWaiting; the code is valid for {minutes} min.");
         report::print_stderr(&text);
         Ok(())
     }

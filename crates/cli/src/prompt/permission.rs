@@ -1,5 +1,6 @@
-//! A call that somebody may allow, as they are shown it: what it is, what is odd about it, and the rules that would
-//! answer for it next time. Who asks and how the answer is used is left to `person` and `commands::approvals`.
+//! The permission prompt for a tool call: the call, warnings about the tool, and the rules that would decide the next
+//! one.
+//! `terminal_prompt` and `commands::approvals` read the answer.
 
 use std::fmt::Write;
 
@@ -14,32 +15,32 @@ use crate::output::report;
 use crate::output::style::{TextStyle, paint};
 use crate::prompt::keyboard::Keyboard;
 
-/// The most of a tool's arguments that is shown at once.
+/// How many characters of the arguments are shown at first.
 const MAX_SHOWN_ARGUMENTS: usize = 4000;
 
-/// A call.
+/// A call that needs a decision.
 #[derive(Debug)]
 pub struct ProposedCall<'a> {
-    /// The client that wants it, where it is not the person's own call.
+    /// The client that requested it, if it is not this program.
     pub client: Option<&'a str>,
     /// The server.
     pub server: &'a str,
-    /// The tool, by the server's own name.
+    /// The tool's name on its server.
     pub tool: &'a str,
     /// Its arguments.
     pub arguments: &'a Json,
-    /// What is odd about the tool.
+    /// Warnings about the tool.
     pub flags: Vec<String>,
-    /// What changed about it since it was approved, where something did.
+    /// How the tool changed since it was approved, if it did.
     pub alteration: Option<&'a DefinitionDiff>,
-    /// Why it is asked.
+    /// Why the user is asked.
     pub reason: &'a str,
-    /// The rules that would answer it next time, narrowest first.
+    /// The rules that would decide such calls from now on, narrowest first.
     pub suggestions: &'a [Suggestion],
 }
 
 impl<'a> ProposedCall<'a> {
-    /// A call of this program.
+    /// From a call of this program.
     pub fn from_request(ask: &'a PermissionRequest<'a>) -> ProposedCall<'a> {
         ProposedCall {
             client: None,
@@ -53,7 +54,7 @@ impl<'a> ProposedCall<'a> {
         }
     }
 
-    /// A call that waits at a gateway.
+    /// From a call that waits at a gateway.
     pub fn from_pending(waiting: &'a PendingApproval) -> ProposedCall<'a> {
         ProposedCall {
             client: Some(&waiting.caller),
@@ -67,26 +68,25 @@ impl<'a> ProposedCall<'a> {
         }
     }
 
-    /// The rule about the tool, where one would help.
+    /// The suggested rule for the whole tool, if there is one.
     pub fn tool_rule(&self) -> Option<&'a Suggestion> {
         self.suggestions.iter().find(|it| it.coverage == RuleCoverage::Tool)
     }
 
-    /// The question, with the letters that answer it.
+    /// The prompt, with the keys that answer it.
     pub fn question_text(&self) -> String {
         let strong = |text: &str| paint(TextStyle::Bold, printable(text)).to_string();
+        let (server, tool) = (strong(self.server), strong(self.tool));
         let mut text = match self.client {
-            Some(client) => format!("{} wants ", strong(client)),
-            None => format!("{} wants to run ", strong(self.server)),
-        };
-        let _infallible = match self.client {
-            Some(_) => writeln!(text, "{} to run {}", strong(self.server), strong(self.tool)),
-            None => writeln!(text, "{}", strong(self.tool)),
+            Some(client) => {
+                format!("Allow {server} to run {tool}, requested by {}?\n", strong(client))
+            }
+            None => format!("Allow {server} to run {tool}?\n"),
         };
         text.push_str(&self.arguments_text(MAX_SHOWN_ARGUMENTS));
         for flag in &self.flags {
             let _infallible =
-                writeln!(text, "{} {}", paint(TextStyle::Error, "odd:"), printable(flag));
+                writeln!(text, "{} {}", paint(TextStyle::Error, "warning:"), printable(flag));
         }
         if let Some(alteration) = self.alteration {
             text.push_str(&changes_text(alteration));
@@ -103,7 +103,7 @@ impl<'a> ProposedCall<'a> {
         text
     }
 
-    /// The arguments, at most so many characters of them.
+    /// The arguments, up to `most` characters.
     pub fn arguments_text(&self, most: usize) -> String {
         let has_some = self.arguments.as_object().is_none_or(|members| !members.is_empty());
         let all = if has_some { format!("{:#}", self.arguments) } else { String::new() };
@@ -120,7 +120,7 @@ impl<'a> ProposedCall<'a> {
 }
 
 fn changes_text(alteration: &DefinitionDiff) -> String {
-    let mut text = String::from("It is not what it was when it was approved:\n");
+    let mut text = String::from("It changed since it was approved:\n");
     for (change, line) in &alteration.lines {
         let line = printable(line);
         let _infallible = match change {
@@ -136,7 +136,7 @@ fn changes_text(alteration: &DefinitionDiff) -> String {
     text
 }
 
-/// Which of the rules is meant.
+/// Asks which of the suggested rules to add.
 pub async fn choose_rule(
     keyboard: &mut Keyboard,
     suggestions: &[Suggestion],
@@ -161,7 +161,7 @@ pub async fn choose_rule(
         };
         match chosen.and_then(|it| suggestions.get(it)) {
             Some(suggestion) => return Some(suggestion.clone()),
-            None => report::print_stderr("one of the numbers above\n"),
+            None => report::print_stderr("enter one of the numbers above\n"),
         }
     }
 }

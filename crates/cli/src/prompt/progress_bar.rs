@@ -1,5 +1,5 @@
-//! How far a call is, in one line that is drawn over and leaves nothing behind. Only where somebody looks at
-//! standard error; what a server says is escaped and cut.
+//! The progress of a call, on one line that is redrawn and removed at the end. Drawn only if standard error is a
+//! terminal; the server's message is escaped and truncated.
 
 use std::time::Duration;
 
@@ -8,47 +8,37 @@ use switchboard::config::display::printable;
 use switchboard::wire::peer::Progress;
 use tokio::time::Instant;
 
-use crate::invocation::Invocation;
 use crate::output::report;
+use crate::output::report::CLEAR_LINE;
 use crate::output::style::{TextStyle, paint};
 use crate::output::table::truncate_end;
 use crate::prompt::terminal_prompt::TerminalPrompt;
 
-/// How wide the bar is.
+/// The width of the bar.
 const BAR_WIDTH: usize = 24;
-/// It is not drawn more often than this.
+/// The shortest time between two redraws.
 const MIN_INTERVAL: Duration = Duration::from_millis(50);
-/// Goes to the beginning of the line and clears it.
-pub const CLEAR_LINE: &str = "\r\x1b[K";
 
-/// A line that shows how far something is.
+/// A progress line.
 #[derive(Debug)]
 pub struct ProgressBar {
-    /// How wide the line may be; none where nobody looks.
+    /// The width of the line; `None` if it is not drawn.
     width: Option<usize>,
-    /// What is to be drawn with the next stroke.
+    /// The line to draw next.
     pending: Option<String>,
     next_draw: Instant,
     is_drawn: bool,
-    /// Who may be reading a question where the bar would be.
+    /// Prompts, which the line must not overwrite.
     prompt: TerminalPrompt,
 }
 
 impl ProgressBar {
-    /// A bar with nothing on it.
-    pub fn new(session: &Invocation) -> ProgressBar {
-        let terminal = &session.env.terminal;
-        let shows = terminal.stderr_is_terminal && !session.wants_json();
-        ProgressBar {
-            width: shows.then_some(terminal.stderr_width),
-            pending: None,
-            next_draw: Instant::now(),
-            is_drawn: false,
-            prompt: session.prompt.clone(),
-        }
+    /// An empty bar.
+    pub fn new(width: Option<usize>, prompt: TerminalPrompt) -> ProgressBar {
+        ProgressBar { width, pending: None, next_draw: Instant::now(), is_drawn: false, prompt }
     }
 
-    /// Takes a sign of progress, and draws it now or soon.
+    /// Takes a progress notification, and draws it now or when the interval is over.
     pub fn update(&mut self, notification: &Progress) {
         let Some(width) = self.width else { return };
         self.pending = Some(progress_line(&notification.0.decode().unwrap_or_default(), width));
@@ -57,7 +47,7 @@ impl ProgressBar {
         }
     }
 
-    /// Comes back when something waits to be drawn and its time has come.
+    /// Waits until a pending line is due.
     pub async fn wait_until_due(&self) {
         match self.pending {
             Some(_) => tokio::time::sleep_until(self.next_draw).await,
@@ -65,12 +55,12 @@ impl ProgressBar {
         }
     }
 
-    /// Draws what waits.
+    /// Draws the pending line.
     pub fn draw(&mut self) {
         if let Some(line) = self.pending.take()
             && !self.prompt.is_active()
         {
-            // The cursor stays in front: whoever prints next begins a line.
+            // The cursor returns to the start, so that the next output overwrites the line.
             report::print_stderr(&format!("{CLEAR_LINE}{}\r", paint(TextStyle::Dim, line)));
             self.is_drawn = true;
             self.next_draw = Instant::now() + MIN_INTERVAL;
@@ -86,7 +76,7 @@ impl Drop for ProgressBar {
     }
 }
 
-/// One line: a bar and a percentage where the total is known, a number where it is not, and the server's words.
+/// One line: a bar and a percentage if the total is known, otherwise a number, and the server's message.
 fn progress_line(notification: &Json, width: usize) -> String {
     let part = match (notification["progress"].as_f64(), notification["total"].as_f64()) {
         (Some(done), Some(total)) if total > 0.0 => {
@@ -100,7 +90,7 @@ fn progress_line(notification: &Json, width: usize) -> String {
     };
     let message = printable(notification["message"].as_str().unwrap_or_default());
     let text = format!("{part}  {message}");
-    // A terminal that wraps at its last column would leave a line behind.
+    // A full line would wrap, and its wrapped part would stay.
     truncate_end(text.trim(), width.saturating_sub(1))
 }
 

@@ -1,5 +1,4 @@
-//! The person at the terminal: asked one thing at a time, in plain lines. Where nobody is there, every question is
-//! declined and the reason is said.
+//! Prompts at a plain terminal, one at a time. Without a terminal every prompt is declined with a reason.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -17,33 +16,33 @@ use tokio::sync::{Mutex, MutexGuard};
 
 use crate::env::ProcessEnv;
 use crate::output::report;
+use crate::output::report::CLEAR_LINE;
 use crate::output::style::{TextStyle, paint};
 use crate::prompt::browser;
 use crate::prompt::form;
 use crate::prompt::keyboard::Keyboard;
 use crate::prompt::permission::{ProposedCall, choose_rule};
-use crate::prompt::progress_bar::CLEAR_LINE;
 
-/// What a plain no is called.
+/// The reason when the user denies a call.
 pub const DENIED_BY_USER: &str = "you said no";
-/// What it is called when nobody can type any more.
+/// The reason when the input ended without an answer.
 pub const NO_ANSWER: &str = "you did not answer";
 
-/// The person. Clones are the same one.
+/// Prompts at the terminal. Clones share it.
 #[derive(Debug, Clone)]
 pub struct TerminalPrompt {
     is_interactive: bool,
-    /// The program that shows pages, where the person prefers one.
+    /// The browser that the user prefers, if any.
     browser: Option<String>,
-    /// Whose turn it is. The keyboard is opened with the first question.
+    /// Locked while a prompt is shown. The keyboard is opened with the first prompt.
     keyboard: Arc<Mutex<Option<Keyboard>>>,
 }
 
-/// A question that holds the terminal.
+/// The lock of the prompt that is shown.
 type KeyboardGuard<'a> = MutexGuard<'a, Option<Keyboard>>;
 
 impl TerminalPrompt {
-    /// Somebody, or nobody.
+    /// Interactive if standard input and standard error are a terminal.
     pub fn new(env: &ProcessEnv) -> TerminalPrompt {
         TerminalPrompt {
             is_interactive: env.terminal.can_prompt,
@@ -52,27 +51,27 @@ impl TerminalPrompt {
         }
     }
 
-    /// Nobody, whoever sits there: every question is declined.
+    /// The same without a user: every prompt is declined.
     pub fn non_interactive(&self) -> TerminalPrompt {
         TerminalPrompt { is_interactive: false, ..self.clone() }
     }
 
-    /// Is a question on the screen? Then nothing else is to be drawn there.
+    /// Is a prompt shown? Then no other output may be drawn.
     pub fn is_active(&self) -> bool {
         self.keyboard.try_lock().is_err()
     }
 
-    /// Is anybody there who could be asked?
+    /// Can the user be prompted?
     pub fn is_interactive(&self) -> bool {
         self.is_interactive
     }
 
-    /// The program that shows pages, where the person prefers one.
+    /// The browser that the user prefers, if any.
     pub fn browser(&self) -> Option<&str> {
         self.browser.as_deref()
     }
 
-    /// Shows something, and waits for a line that is typed while something else goes on. `None` where none can come.
+    /// Prints `text` and waits for a line that is typed from now on; `None` if none can come.
     pub async fn prompt_line(&self, text: &str) -> Option<String> {
         if !self.is_interactive {
             report::print_stderr(text);
@@ -83,7 +82,7 @@ impl TerminalPrompt {
         turn.as_mut()?.next_line().await
     }
 
-    /// Shows something, and waits for the next line; lines that were typed before count. `None` where none can come.
+    /// Prints `text` and waits for the next line, including lines typed before; `None` if none can come.
     pub async fn read_line(&self, text: &str) -> Option<String> {
         let mut turn = self.keyboard.lock().await;
         if turn.is_none() {
@@ -93,7 +92,7 @@ impl TerminalPrompt {
         turn.as_mut()?.next_line().await
     }
 
-    /// Waits until nobody else asks, and begins a line of its own.
+    /// Waits for its turn and starts on a clear line.
     async fn lock_keyboard(&self) -> Option<KeyboardGuard<'_>> {
         let mut turn = self.keyboard.lock().await;
         if turn.is_none() {
@@ -106,7 +105,7 @@ impl TerminalPrompt {
 
     async fn answer_elicitation(&self, elicitation: &Elicitation) -> ElicitResult {
         if !self.is_interactive {
-            let reason = "no user is present to answer";
+            let reason = "there is no user to ask";
             report::print_stderr(&declined_note(elicitation, reason));
             return ElicitResult::Decline(reason.to_owned());
         }
@@ -121,9 +120,7 @@ impl TerminalPrompt {
         let mut open_question = OpenQuestion { is_answered: false };
         let reply = match &elicitation.kind {
             ElicitationKind::Form(form) => form::fill(keyboard, form, &elicitation.server).await,
-            ElicitationKind::Url(visit) => {
-                url_prompt(keyboard, visit, self.browser.as_deref()).await
-            }
+            ElicitationKind::Url(url) => url_prompt(keyboard, url, self.browser.as_deref()).await,
             ElicitationKind::Sampling(sample) => sampling_prompt(keyboard, sample).await,
         };
         open_question.is_answered = true;
@@ -137,7 +134,7 @@ impl TerminalPrompt {
         let Some(mut turn) = self.lock_keyboard().await else {
             return std::future::pending().await;
         };
-        report::print_stderr("Waiting until it is done. Enter: try again now, q: give up. ");
+        report::print_stderr("Waiting until it is done. Enter: try again now, q: cancel. ");
         let Some(keyboard) = turn.as_mut() else { return WaitOutcome::GivenUp };
         match keyboard.next_line().await {
             Some(line) if !line.trim().eq_ignore_ascii_case("q") => WaitOutcome::Retry,
@@ -145,9 +142,9 @@ impl TerminalPrompt {
         }
     }
 
-    /// Asks whether a call may be made.
+    /// Asks whether a call is allowed.
     pub async fn ask_permission(&self, proposed: &ProposedCall<'_>) -> PermissionDecision {
-        // The tool, not its whole server.
+        // The rule for the tool, not for the whole server.
         let of_tool = proposed.tool_rule();
         if !self.is_interactive {
             let advice = match of_tool {
@@ -159,7 +156,7 @@ impl TerminalPrompt {
             };
             let reason = proposed.reason;
             return PermissionDecision::Deny(format!(
-                "{reason}, and nobody is here to ask{advice}"
+                "{reason}, and there is no user to ask{advice}"
             ));
         }
         let Some(mut turn) = self.lock_keyboard().await else {
@@ -176,8 +173,8 @@ impl TerminalPrompt {
                     return PermissionDecision::Allow { decided_by: who, scope: GrantScope::Once };
                 }
                 ("s" | "S", Some(suggestion)) if proposed.client.is_some() => {
-                    let holds = GrantScope::Session(suggestion.rule.clone());
-                    return PermissionDecision::Allow { decided_by: who, scope: holds };
+                    let scope = GrantScope::Session(suggestion.rule.clone());
+                    return PermissionDecision::Allow { decided_by: who, scope };
                 }
                 ("a" | "A", Some(_)) => match choose_rule(keyboard, proposed.suggestions).await {
                     Some(rule) => {
@@ -192,13 +189,13 @@ impl TerminalPrompt {
                     return PermissionDecision::Deny(DENIED_BY_USER.to_owned());
                 }
                 ("v" | "V", _) => report::print_stderr(&proposed.arguments_text(usize::MAX)),
-                (_, _) => report::print_stderr("one of the letters above\n"),
+                (_, _) => report::print_stderr("enter one of the letters above\n"),
             }
         }
     }
 }
 
-/// A question on the screen. Whoever is answering it learns when nobody wants to know any more.
+/// A prompt on the screen. Tells the user when the server withdraws it.
 struct OpenQuestion {
     is_answered: bool,
 }
@@ -219,11 +216,11 @@ fn cancelled() -> ElicitResult {
     ElicitResult::Cancel("nobody answered".to_owned())
 }
 
-/// What the person should know of a question that nobody answered.
+/// The note about an elicitation that was declined without asking.
 fn declined_note(elicitation: &Elicitation, reason: &str) -> String {
     let message = match &elicitation.kind {
         ElicitationKind::Form(form) => &form.message,
-        ElicitationKind::Url(visit) => &visit.message,
+        ElicitationKind::Url(url) => &url.message,
         ElicitationKind::Sampling(_) => "may I use your model?",
     };
     let server = printable(&elicitation.server);
@@ -235,21 +232,21 @@ fn declined_note(elicitation: &Elicitation, reason: &str) -> String {
 
 async fn url_prompt(
     keyboard: &mut Keyboard,
-    visit: &UrlElicitation,
+    elicitation: &UrlElicitation,
     preferred: Option<&str>,
 ) -> ElicitResult {
-    let host = visit.url.host_str().unwrap_or_default();
+    let host = elicitation.url.host_str().unwrap_or_default();
     report::print_stderr(&format!(
-        "  {}\n  It wants you to visit {}\n    {}\n  o  open it in the browser\n  y  yes, I go there myself\n  n  no (also Enter)\n",
-        printable(&visit.message),
+        "  {}\n  It asks you to open {}\n    {}\n  o  open it in the browser\n  y  yes, I will open it myself\n  n  no (also Enter)\n",
+        printable(&elicitation.message),
         paint(TextStyle::Bold, printable(host)),
-        printable(visit.url.as_str()),
+        printable(elicitation.url.as_str()),
     ));
     loop {
         report::print_stderr("? ");
         let Some(line) = keyboard.next_line().await else { return cancelled() };
         match line.trim() {
-            "o" | "O" => match browser::open(&visit.url, preferred) {
+            "o" | "O" => match browser::open(&elicitation.url, preferred) {
                 Ok(()) => return ElicitResult::Accept(Map::new()),
                 Err(error) => {
                     report::print_stderr(&format!("no browser could be started: {error}\n"))
@@ -257,20 +254,20 @@ async fn url_prompt(
             },
             "y" | "Y" | "yes" => return ElicitResult::Accept(Map::new()),
             "n" | "N" | "no" | "" => return ElicitResult::Decline("you said no".to_owned()),
-            _ => report::print_stderr("one of the letters above\n"),
+            _ => report::print_stderr("enter one of the letters above\n"),
         }
     }
 }
 
 async fn sampling_prompt(keyboard: &mut Keyboard, sample: &SamplingRequest) -> ElicitResult {
-    let mut text = String::from("  It wants to ask your model:\n");
+    let mut text = String::from("  It wants to send this to your model:\n");
     let system = sample.system_prompt.iter().map(|it| ("system", it.as_str()));
     let messages = sample.messages.iter().map(|(role, said)| (role.as_str(), said.as_str()));
     for (role, said) in system.chain(messages) {
         let _infallible = writeln!(text, "  {}: {}", printable(role), printable(said));
     }
     report::print_stderr(&text);
-    report::print_stderr("May it? [y/N] ");
+    report::print_stderr("Allow it? [y/N] ");
     match keyboard.next_line().await.as_deref().map(str::trim) {
         Some("y" | "Y" | "yes") => ElicitResult::Accept(Map::new()),
         Some(_) => ElicitResult::Decline("you said no".to_owned()),
@@ -283,7 +280,7 @@ impl Elicitor for TerminalPrompt {
         Box::pin(self.answer_elicitation(elicitation))
     }
 
-    fn wait_for_completion<'a>(&'a self, _inquiry: &'a Elicitation) -> WaitFuture<'a> {
+    fn wait_for_completion<'a>(&'a self, _elicitation: &'a Elicitation) -> WaitFuture<'a> {
         Box::pin(self.wait_for_completion())
     }
 }

@@ -1,4 +1,4 @@
-//! What calls from the command line depend on: the tools, the rules, and who is asked.
+//! The call context of the command line: pool, rules, audit log, prompts.
 
 use std::sync::Arc;
 
@@ -19,23 +19,23 @@ use crate::invocation::Invocation;
 use crate::outcome::Failure;
 use crate::output::report;
 use crate::output::style::{TextStyle, paint};
-use crate::runtime::host;
+use crate::runtime::variables;
 
-/// Everything that a call needs. What somebody should know of it is printed.
+/// The call context. Prints warnings.
 pub fn call_context(
-    session: &Invocation,
+    invocation: &Invocation,
     configuration: &Configuration,
     host: &Host,
     mode: Option<PermissionMode>,
 ) -> Result<CallContext, Failure> {
-    let (context, warning) = call_context_with_warning(session, configuration, host, mode)?;
+    let (context, warning) = call_context_with_warning(invocation, configuration, host, mode)?;
     report::print_stderr(&warning);
     Ok(context)
 }
 
-/// The same; what somebody should know of it comes with it.
+/// The call context and its warnings.
 pub fn call_context_with_warning(
-    session: &Invocation,
+    invocation: &Invocation,
     configuration: &Configuration,
     host: &Host,
     mode: Option<PermissionMode>,
@@ -44,15 +44,15 @@ pub fn call_context_with_warning(
     let trusted = servers.filter(|it| it.is_trusted()).map(|it| it.name.clone()).collect();
     let default_mode =
         configuration.rules.default_mode().map_or(PermissionMode::Default, |(mode, _)| mode);
-    let audit = AuditLog::open(&session.env.paths.audit()).map_err(|error| {
-        Failure::new(Exit::Failure, "the audit log cannot be kept").caused_by(error)
+    let audit = AuditLog::open(&invocation.env.paths.audit()).map_err(|error| {
+        Failure::new(Exit::Failure, "the audit log cannot be written").caused_by(error)
     })?;
-    let tokens = host::max_output_tokens(session)?;
-    let pins = ToolPins::open(&session.env.paths.pins());
+    let tokens = variables::max_output_tokens(invocation)?;
+    let pins = ToolPins::open(&invocation.env.paths.pins());
     let warning = pins.load_error().map(|damage| {
-        let path = session.display_path(&session.env.paths.pins());
+        let path = invocation.display_path(&invocation.env.paths.pins());
         format!(
-            "{} what tools looked like when they were approved is lost, so changes to them are not noticed: {path}: {}\n",
+            "{} the approved tool definitions cannot be read, so changes to them are not detected: {path}: {}\n",
             paint(TextStyle::Warning, "warning:"),
             printable(damage)
         )
@@ -61,14 +61,14 @@ pub fn call_context_with_warning(
     let context = CallContext {
         pool: host.watch_pool(),
         rules: ActiveRules::new(configuration.rules.clone())
-            .with_settings_file(session.env.paths.clone(), RuleFile::Local { project_root }),
+            .with_settings_file(invocation.env.paths.clone(), RuleFile::Local { project_root }),
         tool_pins: pins,
         mode: mode.unwrap_or(default_mode),
         trusted_servers: trusted,
-        prompt: Arc::new(session.prompt.clone()),
+        prompt: Arc::new(invocation.prompt.clone()),
         audit,
         limits: OutputLimits { tokens, ..OutputLimits::default() },
-        spill: SpillStore::in_data_folder(&session.env.paths.data),
+        spill: SpillStore::in_data_folder(&invocation.env.paths.data),
     };
     Ok((context, warning.unwrap_or_default()))
 }

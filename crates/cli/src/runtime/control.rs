@@ -1,4 +1,4 @@
-//! How one run of the program speaks to another of the same person: a socket a process, one line each way.
+//! The control socket: one for each running process, for other processes of the same user. One JSON line each way.
 
 pub(crate) mod approvals;
 use std::fs;
@@ -16,49 +16,49 @@ use tokio::sync::oneshot;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 
-/// How long the other side may take.
+/// How long a request may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// The longest request, and the longest answer that is read: some say much of many calls.
+/// The largest request.
 const MAX_REQUEST: u64 = 64 * 1024;
 const MAX_RESPONSE: u64 = 64 * 1024 * 1024;
-/// How many may speak to us at once.
+/// How many connections are served at once.
 const MAX_CONNECTIONS: usize = 16;
 
-/// A socket that listens. End it, or it lies about until somebody finds nobody behind it.
+/// A listening control socket. Call `close`, or the socket file stays until another process removes it.
 #[derive(Debug)]
 pub struct ControlSocket {
     end: Option<oneshot::Sender<()>>,
     task: Option<JoinHandle<()>>,
 }
 
-/// What others may speak to us about.
+/// What a control socket gives access to.
 #[derive(Debug, Clone)]
 pub struct ControlTargets {
-    /// Servers that may be connected to anew.
+    /// The host, for reconnects.
     pub host: Host,
-    /// Calls that wait for an answer, where any could.
+    /// The approval queue, if there is one.
     pub approvals: Option<ApprovalQueue>,
 }
 
-/// What one of several running programs says.
+/// The response of one running process.
 #[derive(Debug)]
 pub struct ControlResponse {
-    /// The number of its process.
+    /// The process id.
     pub process: u32,
-    /// What it says.
+    /// The response.
     pub body: Json,
 }
 
-/// What a running program says to a request.
+/// The response to a reconnect request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReconnectOutcome {
-    /// It does so.
+    /// The process reconnects.
     Reconnecting,
-    /// It does not know such a server.
+    /// The process does not have such a server.
     Unknown,
 }
 
-/// Listens for other runs. Where that is not possible nobody can speak to us, and nothing else is lost.
+/// Listens for requests. If the socket cannot be bound, the process runs without one.
 pub fn serve(targets: ControlTargets, folder: &Path) -> ControlSocket {
     let Ok((listener, path)) = bind(folder) else { return ControlSocket { end: None, task: None } };
     let (end, mut ended) = oneshot::channel();
@@ -100,14 +100,14 @@ fn bind(folder: &Path) -> io::Result<(UnixListener, PathBuf)> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let name = format!("{}.sock", std::process::id());
     let path = folder.join(&name);
-    // Whoever had our number before is gone.
+    // A socket of an earlier process with the same id.
     let _usually_absent = fs::remove_file(&path);
     let short = ShortSocketFolder::link_to(folder)?;
     let listener = UnixListener::bind(short.folder().join(name))?;
     Ok((listener, path))
 }
 
-/// One request, one answer. Only our own person is listened to.
+/// Handles one request. Connections of other users are dropped.
 async fn serve_connection(mut stream: Stream, targets: ControlTargets) -> io::Result<()> {
     let ours = rustix::process::geteuid().as_raw();
     if stream.peer_cred()?.uid() != ours {
@@ -117,33 +117,35 @@ async fn serve_connection(mut stream: Stream, targets: ControlTargets) -> io::Re
     let mut line = String::new();
     tokio::io::BufReader::new(reader.take(MAX_REQUEST)).read_line(&mut line).await?;
     let request: Json = serde_json::from_str(&line).unwrap_or_default();
-    let answer = match (request["reconnect"].as_str(), request["approvals"].as_str()) {
+    let response = match (request["reconnect"].as_str(), request["approvals"].as_str()) {
         (Some(name), _) => match targets.host.reconnect(name).await {
             Some(()) => json!({"reconnecting": name}),
             None => json!({"unknown": name}),
         },
-        (None, Some(wish)) => approvals::respond(targets.approvals.as_ref(), wish, &request).await,
-        (None, None) => json!({"error": "this request is not known"}),
+        (None, Some(action)) => {
+            approvals::respond(targets.approvals.as_ref(), action, &request).await
+        }
+        (None, None) => json!({"error": "unknown request"}),
     };
-    writer.write_all(format!("{answer}\n").as_bytes()).await
+    writer.write_all(format!("{response}\n").as_bytes()).await
 }
 
-/// Asks every running program to connect to a server anew.
+/// Asks every running process to reconnect to a server.
 pub fn reconnect(folder: &Path, name: &str) -> io::Result<Vec<ReconnectOutcome>> {
-    let said = request_all(folder, &json!({"reconnect": name}))?;
-    let answer = |said: &ControlResponse| match said.body["reconnecting"].is_string() {
+    let responses = request_all(folder, &json!({"reconnect": name}))?;
+    let outcome = |response: &ControlResponse| match response.body["reconnecting"].is_string() {
         true => ReconnectOutcome::Reconnecting,
         false => ReconnectOutcome::Unknown,
     };
-    Ok(said.iter().map(answer).collect())
+    Ok(responses.iter().map(outcome).collect())
 }
 
-/// Asks every running program the same. Those that do not answer are left out.
+/// Sends a request to every running process. Processes that do not respond are left out.
 pub fn request_all(folder: &Path, request: &Json) -> io::Result<Vec<ControlResponse>> {
-    let mut answers = Vec::new();
+    let mut responses = Vec::new();
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(answers),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(responses),
         Err(error) => return Err(error),
     };
     let short = ShortSocketFolder::link_to(folder)?;
@@ -153,20 +155,20 @@ pub fn request_all(folder: &Path, request: &Json) -> io::Result<Vec<ControlRespo
         let process = stem.and_then(|it| it.parse().ok()).unwrap_or_default();
         match UnixStream::connect(&path) {
             Ok(stream) => {
-                let answer = exchange(stream, request);
-                answers.extend(answer.map(|answer| ControlResponse { process, body: answer }));
+                let response = exchange(stream, request);
+                responses.extend(response.map(|body| ControlResponse { process, body }));
             }
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                // Its owner was killed.
+                // The process was killed.
                 let _already_gone = fs::remove_file(entry.path());
             }
             Err(_) => {}
         }
     }
-    Ok(answers)
+    Ok(responses)
 }
 
-/// Asks one running program. None where it does not answer.
+/// Sends a request to one running process; `None` if it does not respond.
 pub fn request_one(folder: &Path, process: u32, request: &Json) -> io::Result<Option<Json>> {
     let short = ShortSocketFolder::link_to(folder)?;
     let stream = UnixStream::connect(short.folder().join(format!("{process}.sock")));
@@ -182,7 +184,7 @@ fn exchange(mut stream: UnixStream, request: &Json) -> Option<Json> {
     serde_json::from_str(&line).ok()
 }
 
-/// A short way to a folder: addresses of sockets may have about a hundred bytes, paths have more.
+/// A short path to a folder. Socket addresses are limited to about 100 bytes.
 struct ShortSocketFolder(tempfile::TempDir);
 
 impl ShortSocketFolder {

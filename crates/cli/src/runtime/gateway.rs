@@ -1,22 +1,20 @@
-//! Serves the whole pool to programs: a host, its gateway, and the door that clients come in by.
+//! Runs a gateway: a host, the gateway over it, and its stdio or HTTP server.
+
+pub mod client_auth;
 
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use serde_json::json;
-use switchboard::auth::fetch::HttpFetcher;
-use switchboard::auth::resource_server::{Authenticator, JwtPolicy, JwtVerifier, TokenFile};
-use switchboard::auth::scopes::Scopes;
 use switchboard::config::display::printable;
 use switchboard::config::permission::PermissionMode;
 use switchboard::config::problem::Severity;
 use switchboard::connection::in_process::InProcessServer;
 use switchboard::connection::state::RetryPolicy;
 use switchboard::elicitation::elicitor::DeclineAll;
-use switchboard::host::Host;
+use switchboard::host::{Host, HostOptions};
 use switchboard::sources::loader;
 use switchboard::sources::loader::Configuration;
 use switchboard::sources::watcher::ConfigWatcher;
@@ -36,46 +34,46 @@ use crate::output::report;
 use crate::runtime::call_context;
 use crate::runtime::control;
 use crate::runtime::host;
-use crate::runtime::host::Interrupts;
+use crate::runtime::interrupts::Interrupts;
+use crate::runtime::servers;
 use crate::runtime::stdio;
 use crate::runtime::trace_export;
+use client_auth::ClientAuth;
 
-/// How long clients wait for servers that are slow to connect; those that come later are announced.
+/// How long clients wait at the start for servers to connect. Later ones are announced.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How often the file of tokens is looked at.
-const TOKEN_FILE_POLL: Duration = Duration::from_secs(2);
-/// More threads than this serve nobody faster.
+/// The most worker threads.
 const MAX_THREADS: usize = 16;
 
-/// What is served, and to whom.
+/// What a gateway serves, and how.
 #[derive(Debug)]
 pub struct GatewayOptions {
-    /// Whose tools.
+    /// The tools to serve.
     pub source: ToolSource,
-    /// What of them is served, and how.
+    /// How they are exposed.
     pub serving: ExposeOptions,
-    /// How much is asked.
+    /// The permission mode.
     pub mode: Option<PermissionMode>,
-    /// How long calls wait for somebody to answer for them; nobody is asked where it is nothing.
+    /// How long calls wait for approval; zero denies them at once.
     pub approval_timeout: Duration,
-    /// Where; standard input and output where nowhere else.
+    /// The HTTP server; stdio if `None`.
     pub http: Option<GatewayHttpOptions>,
 }
 
-/// Whose tools are served.
+/// The tools that a gateway serves.
 #[derive(Debug)]
 pub enum ToolSource {
-    /// Those of every server that is configured.
+    /// The tools of every configured server.
     Configured,
-    /// Our own, for files and commands.
+    /// The built-in workspace tools.
     Workspace(Box<workspace::WorkspaceSettings>),
 }
 
 impl ToolSource {
-    /// The servers that run, and the rules that hold.
+    /// Applies the servers and the rules to the host.
     async fn apply(&self, host: &Host, configuration: &Configuration) {
         match self {
-            ToolSource::Configured => host::apply_configuration(host, configuration, &[]).await,
+            ToolSource::Configured => servers::apply_configuration(host, configuration, &[]).await,
             ToolSource::Workspace(_) => {
                 let entry = json!({"type": "sdk", "name": workspace::NAME});
                 let servers = json!({"mcpServers": {workspace::NAME: entry}});
@@ -86,77 +84,68 @@ impl ToolSource {
     }
 }
 
-/// A door to the network.
+/// Options of the HTTP server.
 #[derive(Debug)]
 pub struct GatewayHttpOptions {
     /// The address to listen at.
     pub address: SocketAddr,
-    /// Who may come in.
+    /// How clients authenticate.
     pub client_auth: ClientAuth,
-    /// Names that we are reached by, besides our own.
+    /// Allowed `Host` names, besides the address.
     pub hosts: Vec<String>,
-    /// Pages that may use us.
+    /// Allowed web origins.
     pub origins: Vec<String>,
-    /// Our address, as clients see it.
+    /// The URL that clients use.
     pub url: Option<String>,
     /// Who may read the metrics.
     pub metrics_access: MetricsAccess,
 }
 
-/// Who may come in.
-#[derive(Debug)]
-pub enum ClientAuth {
-    /// Everybody who can reach us.
-    Anonymous,
-    /// Those whose tokens are in a file.
-    TokenFile(TokenFile),
-    /// Those whose tokens an issuer signed.
-    OAuth(String),
-}
-
-/// Serves until whoever started us has enough.
-pub fn run(session: &Invocation, service: GatewayOptions) -> Result<CommandOutput, Failure> {
-    let configuration = session.load()?;
-    let customize = |mut options: switchboard::host::HostOptions| {
-        // Questions that belong to no client's call.
-        options.elicitor = Arc::new(DeclineAll("no user is present to answer".to_owned()));
-        options.lent_capabilities = vec![ClientCapability::Sampling];
-        if let ToolSource::Workspace(settings) = &service.source {
+/// Serves until it is interrupted or the stdio client disconnects.
+pub fn run(invocation: &Invocation, options: GatewayOptions) -> Result<CommandOutput, Failure> {
+    let configuration = invocation.load()?;
+    let customize = |mut host_options: HostOptions| {
+        // Elicitations outside of any client's call.
+        host_options.elicitor = Arc::new(DeclineAll("there is no user to ask".to_owned()));
+        host_options.lent_capabilities = vec![ClientCapability::Sampling];
+        if let ToolSource::Workspace(settings) = &options.source {
             let settings = workspace::WorkspaceSettings::clone(settings);
-            let server = InProcessServer::new(move |link| workspace::serve(settings.clone(), link));
-            options.in_process.insert(workspace::NAME.to_owned(), server);
+            let server = InProcessServer::new(move |transport| {
+                workspace::serve(settings.clone(), transport)
+            });
+            host_options.in_process.insert(workspace::NAME.to_owned(), server);
         }
-        options
+        host_options
     };
     host::with_custom_host(
-        session,
+        invocation,
         RetryPolicy::RetryWithBackoff,
         customize,
         async |host, interrupts| {
-            service.source.apply(host, &configuration).await;
+            options.source.apply(host, &configuration).await;
             let mut context =
-                call_context::call_context(session, &configuration, host, service.mode)?;
-            if let ToolSource::Workspace(_) = &service.source {
+                call_context::call_context(invocation, &configuration, host, options.mode)?;
+            if let ToolSource::Workspace(_) = &options.source {
                 context.trusted_servers.insert(workspace::NAME.to_owned());
             }
-            let (approvals, approval_task) = ApprovalQueue::new(service.approval_timeout);
+            let (approvals, approval_task) = ApprovalQueue::new(options.approval_timeout);
             let approval_task = tokio::spawn(approval_task);
             context.prompt = Arc::new(approvals.clone());
             let audit = context.audit.clone();
-            let (tracer, exporting) = trace_export::tracer(session)?;
-            let (gateway, task) = Gateway::open_with_tracer(host, context, service.serving, tracer);
+            let (tracer, exporting) = trace_export::tracer(invocation)?;
+            let (gateway, task) = Gateway::open_with_tracer(host, context, options.serving, tracer);
             gateway.set_rules(&configuration.rules, &configuration.principals);
-            let subjects =
+            let targets =
                 control::ControlTargets { host: host.clone(), approvals: Some(approvals.clone()) };
-            let control = control::serve(subjects, &session.env.paths.control_sockets());
+            let control = control::serve(targets, &invocation.env.paths.control_sockets());
             let served = {
                 let following = follow_configuration(
-                    session,
+                    invocation,
                     host,
-                    (&gateway, &service.source),
+                    (&gateway, &options.source),
                     &configuration,
                 );
-                let serving = serve_clients(session, &gateway, service.http, interrupts);
+                let serving = serve_clients(invocation, &gateway, options.http, interrupts);
                 let announcing = announce_approvals(approvals.watch());
                 tokio::pin!(following, serving, announcing);
                 tokio::select! {
@@ -177,17 +166,17 @@ pub fn run(session: &Invocation, service: GatewayOptions) -> Result<CommandOutpu
     )
 }
 
-/// Says when a call waits for the person, and how to answer. Does not end by itself.
+/// Tells the user about calls that wait for approval. Runs until it is dropped.
 async fn announce_approvals(mut queue: watch::Receiver<PendingApprovals>) {
     let mut last = 0;
     while queue.changed().await.is_ok() {
         let now = queue.borrow_and_update().clone();
         for waiting in now.iter().filter(|it| it.id > last) {
             report::print_stderr(&format!(
-                "note: {} wants `{}` to run `{}`; `swb approvals allow {number}` or `swb approvals deny {number}`\n",
-                printable(&waiting.caller),
-                printable(&waiting.server),
+                "note: `{}` of `{}` requested by {}; `swb approvals allow {number}` or `swb approvals deny {number}`\n",
                 printable(&waiting.tool),
+                printable(&waiting.server),
+                printable(&waiting.caller),
                 number = waiting.id,
             ));
         }
@@ -196,27 +185,27 @@ async fn announce_approvals(mut queue: watch::Receiver<PendingApprovals>) {
     std::future::pending().await
 }
 
-/// Picks up changes of the configuration while clients are there. Does not end by itself.
+/// Applies configuration changes while clients are connected. Runs until it is dropped.
 async fn follow_configuration(
-    session: &Invocation,
+    invocation: &Invocation,
     host: &Host,
-    (gateway, what): (&Gateway, &ToolSource),
+    (gateway, source): (&Gateway, &ToolSource),
     configuration: &Configuration,
 ) -> Result<(), Failure> {
-    let follower = ConfigWatcher::start(session.load_options(), configuration);
-    let Ok(mut follower) = follower else { return std::future::pending().await };
-    // What changed between the first look and the watch was seen by nobody.
-    if let Ok(configuration) = session.load() {
-        what.apply(host, &configuration).await;
+    let watcher = ConfigWatcher::start(invocation.load_options(), configuration);
+    let Ok(mut watcher) = watcher else { return std::future::pending().await };
+    // Picks up changes between the first load and the start of the watcher.
+    if let Ok(configuration) = invocation.load() {
+        source.apply(host, &configuration).await;
         gateway.set_rules(&configuration.rules, &configuration.principals);
     }
     let mut last_problems = String::new();
-    while let Some(configuration) = follower.next().await {
-        what.apply(host, &configuration).await;
+    while let Some(configuration) = watcher.next().await {
+        source.apply(host, &configuration).await;
         gateway.set_rules(&configuration.rules, &configuration.principals);
         let problems = configuration.effective.problems.iter();
         let errors = problems.filter(|it| it.severity() == Severity::Error);
-        let text = report::problems(&session.env, errors);
+        let text = report::problems(&invocation.env, errors);
         if text != last_problems {
             report::print_stderr(&text);
             last_problems = text;
@@ -226,17 +215,17 @@ async fn follow_configuration(
 }
 
 async fn serve_clients(
-    session: &Invocation,
+    invocation: &Invocation,
     gateway: &Gateway,
     http: Option<GatewayHttpOptions>,
     interrupts: &mut Interrupts,
 ) -> Result<(), Failure> {
     let Some(http) = http else {
-        let (link, flushed) = stdio::transport().map_err(|error| {
+        let (transport, flushed) = stdio::transport().map_err(|error| {
             Failure::new(Exit::Failure, "threads cannot be started").caused_by(error)
         })?;
         gateway.wait_until_ready(SETTLE_TIMEOUT).await;
-        gateway.serve_exclusive(link, "stdio", interrupts.next()).await;
+        gateway.serve_exclusive(transport, "stdio", interrupts.next()).await;
         flushed.wait().await;
         return Ok(());
     };
@@ -246,15 +235,17 @@ async fn serve_clients(
     };
     let listener = TcpListener::bind(http.address).await.map_err(cannot_listen)?;
     let bound = listener.local_addr().map_err(cannot_listen)?;
-    let guard = HostOriginCheck::new(bound, &http.hosts, &http.origins).map_err(|error| {
-        Failure::new(Exit::Usage, &format!("`{}` cannot be allowed", printable(&error.text)))
-            .caused_by(error.kind)
-    })?;
+    let host_origin_check =
+        HostOriginCheck::new(bound, &http.hosts, &http.origins).map_err(|error| {
+            Failure::new(Exit::Usage, &format!("`{}` cannot be allowed", printable(&error.text)))
+                .caused_by(error.kind)
+        })?;
     let url = http.url.unwrap_or_else(|| format!("http://{bound}{MCP_PATH}"));
-    let (doorkeeper, list) = authenticator(session, http.client_auth, &url)?;
+    let (authenticator, token_file) =
+        client_auth::authenticator(invocation, http.client_auth, &url)?;
     let server = HttpOptions {
-        host_origin_check: guard,
-        authenticator: doorkeeper,
+        host_origin_check,
+        authenticator,
         max_request_bytes: HttpOptions::DEFAULT_MAX_REQUEST_BYTES,
         session_idle_timeout: HttpOptions::DEFAULT_SESSION_IDLE_TIMEOUT,
         metrics_access: http.metrics_access,
@@ -265,63 +256,7 @@ async fn serve_clients(
     let serving = gateway.serve_http(listener, server, interrupts.next());
     let served = tokio::select! {
         served = serving => served,
-        () = reload_token_file(list) => Ok(()),
+        () = client_auth::reload_token_file(token_file) => Ok(()),
     };
-    served.map_err(|error| Failure::new(Exit::Failure, "cannot serve any more").caused_by(error))
-}
-
-fn authenticator(
-    session: &Invocation,
-    admission: ClientAuth,
-    url: &str,
-) -> Result<(Authenticator, Option<Arc<TokenFile>>), Failure> {
-    match admission {
-        ClientAuth::Anonymous => Ok((Authenticator::disabled(), None)),
-        ClientAuth::TokenFile(list) => {
-            let list = Arc::new(list);
-            Ok((Authenticator::TokenFile(list.clone()), Some(list)))
-        }
-        ClientAuth::OAuth(issuer) => {
-            let terms = JwtPolicy {
-                issuer,
-                resource: url.to_owned(),
-                audiences: Vec::new(),
-                scopes: Scopes::default(),
-            };
-            let check = JwtVerifier::new(
-                terms,
-                Arc::new(HttpFetcher::new(host::outbound_network(session)?)),
-                &[],
-            );
-            let check =
-                check.map_err(|error| Failure::new(Exit::Usage, &format!("--oauth: {error}")))?;
-            Ok((Authenticator::Jwt(Box::new(check)), None))
-        }
-    }
-}
-
-/// Reads the file of tokens again when it changed. A broken one is said, and the last good one holds.
-async fn reload_token_file(list: Option<Arc<TokenFile>>) {
-    let Some(list) = list else { return std::future::pending().await };
-    let mut last_error = String::new();
-    loop {
-        tokio::time::sleep(TOKEN_FILE_POLL).await;
-        let reading = list.clone();
-        let refreshed = tokio::task::spawn_blocking(move || reading.reload()).await;
-        let now = match refreshed {
-            Ok(Err(error)) => format!("{error}"),
-            Ok(Ok(_)) | Err(_) => String::new(),
-        };
-        if now != last_error && !now.is_empty() {
-            report::print_stderr(&format!("{now}; the tokens that were read last still count\n"));
-        }
-        last_error = now;
-    }
-}
-
-/// Reads a file of tokens.
-pub fn read_token_file(path: &Path) -> Result<ClientAuth, Failure> {
-    TokenFile::open(path).map(ClientAuth::TokenFile).map_err(|error| {
-        Failure::new(Exit::Usage, &format!("--token-file: {error}")).caused_by(error.kind)
-    })
+    served.map_err(|error| Failure::new(Exit::Failure, "the HTTP server failed").caused_by(error))
 }

@@ -1,5 +1,5 @@
-//! The language model of this run: from the command line, the settings and the environment. Keys are looked up when
-//! somebody wants to talk to it, and not before.
+//! The language model of this run, from the command line, the settings and the environment. API keys are resolved
+//! when the model is first used.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,64 +21,69 @@ use tokio::sync::OnceCell;
 use crate::exit::Exit;
 use crate::invocation::Invocation;
 use crate::outcome::Failure;
-use crate::runtime::host;
+use crate::runtime::network;
 
-/// What to type where no model is set.
+/// The hint where no model is configured.
 pub const SETUP_HINT: &str = "set ANTHROPIC_API_KEY or OPENAI_API_KEY, or `model` in your settings; docs/guide/models.md says how";
-/// Chooses a model for one run.
+/// Selects the model for one run.
 const MODEL_VARIABLE: &str = "SWB_MODEL";
 
-/// The model that was chosen; none where nothing says which.
-pub fn choose(session: &Invocation, wanted: Option<&str>) -> Result<Option<ModelConfig>, Failure> {
-    let settings = session.providers().model.as_ref();
-    let reveal = |key: &Template| resolve_key(session, key);
-    config::resolve_model(settings, &model_selection(session, wanted), reveal).map_err(|error| {
-        let failure = Failure::new(Exit::Configuration, &error.to_string());
-        match &error {
-            ModelConfigError::MissingKey(_) => failure.hint(SETUP_HINT),
-            ModelConfigError::UnusableKey(_) | ModelConfigError::InvalidBaseUrl => failure,
-        }
-    })
+/// The configured model; `None` if none is configured.
+pub fn choose(
+    invocation: &Invocation,
+    requested: Option<&str>,
+) -> Result<Option<ModelConfig>, Failure> {
+    let settings = invocation.providers().model.as_ref();
+    let resolve = |key: &Template| resolve_key(invocation, key);
+    config::resolve_model(settings, &model_selection(invocation, requested), resolve).map_err(
+        |error| {
+            let failure = Failure::new(Exit::Configuration, &error.to_string());
+            match &error {
+                ModelConfigError::MissingKey(_) => failure.hint(SETUP_HINT),
+                ModelConfigError::UnusableKey(_) | ModelConfigError::InvalidBaseUrl => failure,
+            }
+        },
+    )
 }
 
-/// The same, ready to be asked.
+/// A client for the configured model.
 pub fn open(
-    session: &Invocation,
-    wanted: Option<&str>,
+    invocation: &Invocation,
+    requested: Option<&str>,
 ) -> Result<Option<Arc<dyn LanguageModel>>, Failure> {
-    let Some(chosen) = choose(session, wanted)? else { return Ok(None) };
-    let network = host::outbound_network(session)?;
+    let Some(chosen) = choose(invocation, requested)? else { return Ok(None) };
+    let network = network::outbound_network(invocation)?;
     let client = ModelClient::new(&chosen, &network, RetryPolicy::default()).map_err(|error| {
-        Failure::new(Exit::Configuration, "there is no way out to the model").caused_by(error)
+        Failure::new(Exit::Configuration, "the model client cannot be created").caused_by(error)
     })?;
     Ok(Some(Arc::new(client)))
 }
 
-/// What servers may ask, where something says that there is a model.
-pub fn sampler(session: &Invocation) -> Option<Arc<dyn SamplingModel>> {
-    let selection = model_selection(session, None);
+/// The model for sampling requests, if one is configured.
+pub fn sampler(invocation: &Invocation) -> Option<Arc<dyn SamplingModel>> {
+    let selection = model_selection(invocation, None);
     let has_key = |it: &ApiAccess| it.key.is_some();
-    let is_set = session.providers().model.is_some()
+    let is_set = invocation.providers().model.is_some()
         || selection.model.is_some()
         || has_key(&selection.anthropic)
         || has_key(&selection.openai);
     is_set.then(|| {
-        let lazy = LazySampler { session: session.clone(), sampler: OnceCell::new() };
+        let lazy = LazySampler { invocation: invocation.clone(), sampler: OnceCell::new() };
         Arc::new(lazy) as Arc<dyn SamplingModel>
     })
 }
 
-/// A model that is set up when the first server asks.
+/// Opens the model with the first sampling request.
 struct LazySampler {
-    session: Invocation,
+    invocation: Invocation,
     sampler: OnceCell<Sampler>,
 }
 
 impl LazySampler {
     async fn initialize(&self) -> Result<Sampler, String> {
-        let session = self.session.clone();
-        // Keys may come from a command that asks the person for a touch.
-        let opened = tokio::task::spawn_blocking(move || open(&session, None)).await;
+        let invocation = self.invocation.clone();
+        // Resolving a key may run a command that waits for the user.
+        let opened = tokio::task::spawn_blocking(move || open(&invocation, None)).await;
         match opened {
             Ok(Ok(Some(model))) => Ok(Sampler::new(model)),
             Ok(Ok(None)) | Err(_) => Err("no model is set up".to_owned()),
@@ -96,9 +101,9 @@ impl SamplingModel for LazySampler {
     }
 }
 
-fn model_selection(session: &Invocation, wanted: Option<&str>) -> ModelOverrides {
+fn model_selection(invocation: &Invocation, requested: Option<&str>) -> ModelOverrides {
     let variable = |name: &str| {
-        let value = session.env.variables.get(name);
+        let value = invocation.env.variables.get(name);
         value.map(|it| it.trim().to_owned()).filter(|it| !it.is_empty())
     };
     let access = |key: &str, base_url: &str| ApiAccess {
@@ -106,22 +111,22 @@ fn model_selection(session: &Invocation, wanted: Option<&str>) -> ModelOverrides
         base_url: variable(base_url),
     };
     ModelOverrides {
-        model: wanted.map(str::to_owned).or_else(|| variable(MODEL_VARIABLE)),
+        model: requested.map(str::to_owned).or_else(|| variable(MODEL_VARIABLE)),
         anthropic: access("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"),
         openai: access("OPENAI_API_KEY", "OPENAI_BASE_URL"),
     }
 }
 
-fn resolve_key(session: &Invocation, key: &Template) -> Result<Secret, String> {
+fn resolve_key(invocation: &Invocation, key: &Template) -> Result<Secret, String> {
     let mut missing = BTreeSet::new();
-    let text = key.expand(&session.env.template_environment(), &mut missing);
+    let text = key.expand(&invocation.env.template_environment(), &mut missing);
     if let Some(name) = missing.first() {
         return Err(match name.as_str() {
             "" => "it names a variable that is not set".to_owned(),
             name => format!("the variable {} is not set", printable(name)),
         });
     }
-    secrets::reveal_text(&text, &session.env.home).map_err(|error| {
+    secrets::reveal_text(&text, &invocation.env.home).map_err(|error| {
         let cause = std::error::Error::source(&error).map(|it| format!(": {it}"));
         format!("{error}{}", cause.unwrap_or_default())
     })

@@ -1,5 +1,5 @@
-//! Standard input and output as a link to whoever started us: one message a line. Each has a thread of its own, since
-//! neither can be asked whether it is ready: they may be pipes, sockets, files or a terminal.
+//! Standard input and output as a transport to the parent process. Each has its own thread, because they may be
+//! pipes, sockets, files or a terminal, which cannot all be polled.
 
 use std::io::{Read, Write};
 use std::time::Duration;
@@ -10,17 +10,17 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-/// As much as a pipe holds.
+/// The size of a pipe's buffer.
 const BUFFER_SIZE: usize = 64 * 1024;
-/// How long whoever reads us may take with what is left at the end.
+/// How long the parent may take to read the last output.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What waits for the last words to be out.
+/// Completes when all output is written.
 #[derive(Debug)]
 pub struct PendingOutput(oneshot::Receiver<()>);
 
-/// The link, and what to wait for once it is dropped. Must be called inside a runtime. The thread that reads ends
-/// with its input, or with the process.
+/// The transport, and what to await after it is dropped. Must be called inside a runtime. The reader thread ends with
+/// its input or with the process.
 pub fn transport() -> std::io::Result<(StdioTransport<DuplexStream, DuplexStream>, PendingOutput)> {
     let (reader, to_transport) = tokio::io::duplex(BUFFER_SIZE);
     let (writer, from_transport) = tokio::io::duplex(BUFFER_SIZE);
@@ -37,7 +37,7 @@ pub fn transport() -> std::io::Result<(StdioTransport<DuplexStream, DuplexStream
 }
 
 impl PendingOutput {
-    /// Waits until everything is out, but not for a reader that does not read.
+    /// Waits until all output is written, with a timeout.
     pub async fn wait(self) {
         let _time_up = timeout(FLUSH_TIMEOUT, self.0).await;
     }

@@ -1,4 +1,4 @@
-//! Where traces go, as the variables that everybody uses for OpenTelemetry describe it.
+//! Trace export, configured by the OpenTelemetry variables.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,19 +15,19 @@ use crate::exit::Exit;
 use crate::invocation::Invocation;
 use crate::outcome::Failure;
 use crate::output::report;
-use crate::runtime::host;
+use crate::runtime::network;
 
 type EnvVars = BTreeMap<String, String>;
 
-/// How long a collector may take, for one message and for the last ones together.
+/// How long the collector may take for one request, and for the last ones together.
 const EXPORT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The sending of traces.
+/// The task that exports traces.
 #[derive(Debug)]
 pub struct TraceExportTask(Option<JoinHandle<()>>);
 
 impl TraceExportTask {
-    /// Waits until the last are sent, but not for long. Whoever tells of requests must be gone.
+    /// Waits until the last spans are sent, with a timeout. The tracer must be dropped first.
     pub async fn finish(self) {
         if let Some(mut task) = self.0
             && timeout(EXPORT_TIMEOUT, &mut task).await.is_err()
@@ -37,9 +37,9 @@ impl TraceExportTask {
     }
 }
 
-/// Tells whoever the variables name; nobody where they name nobody. Must be called inside a runtime.
-pub fn tracer(session: &Invocation) -> Result<(Tracer, TraceExportTask), Failure> {
-    let variables: &EnvVars = &session.env.variables;
+/// The tracer for the collector in the variables; disabled if they name none. Must be called inside a runtime.
+pub fn tracer(invocation: &Invocation) -> Result<(Tracer, TraceExportTask), Failure> {
+    let variables: &EnvVars = &invocation.env.variables;
     let Some(endpoint) = endpoint(variables)? else {
         return Ok((Tracer::disabled(), TraceExportTask(None)));
     };
@@ -60,7 +60,7 @@ pub fn tracer(session: &Invocation) -> Result<(Tracer, TraceExportTask), Failure
     );
     let (tracer, sending) = Tracer::with_export(TraceExport {
         fetch: Arc::new(
-            HttpFetcher::new(host::outbound_network(session)?).with_timeout(EXPORT_TIMEOUT),
+            HttpFetcher::new(network::outbound_network(invocation)?).with_timeout(EXPORT_TIMEOUT),
         ),
         endpoint,
         headers: TraceExport::headers(parse_pairs(named.unwrap_or_default()))
@@ -73,7 +73,7 @@ pub fn tracer(session: &Invocation) -> Result<(Tracer, TraceExportTask), Failure
 }
 
 fn invalid_variable(variable: &str) -> Failure {
-    Failure::new(Exit::Configuration, &format!("{variable} makes no sense"))
+    Failure::new(Exit::Configuration, &format!("{variable} is invalid"))
 }
 
 fn non_empty<'v>(variables: &'v EnvVars, name: &str) -> Option<&'v str> {
@@ -94,7 +94,7 @@ fn endpoint(variables: &EnvVars) -> Result<Option<Url>, Failure> {
     let (name, text) = match non_empty(variables, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") {
         Some(text) => ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", text.to_owned()),
         None => match non_empty(variables, "OTEL_EXPORTER_OTLP_ENDPOINT") {
-            // For all kinds of telemetry, so that the path for traces goes behind.
+            // This variable is for all signals, so the path for traces is appended.
             Some(text) => {
                 ("OTEL_EXPORTER_OTLP_ENDPOINT", format!("{}/v1/traces", text.trim_end_matches('/')))
             }
@@ -104,12 +104,12 @@ fn endpoint(variables: &EnvVars) -> Result<Option<Url>, Failure> {
     let url = Url::parse(&text).ok().filter(|it| matches!(it.scheme(), "http" | "https"));
     url.map(Some).ok_or_else(|| {
         let message =
-            format!("{name}: `{}` is no http or https address", display::masked_url(&text));
+            format!("{name}: `{}` is not an http or https URL", display::masked_url(&text));
         Failure::new(Exit::Configuration, &message)
     })
 }
 
-/// `name=value,name=value`, with what is special written as `%XX`.
+/// Parses `name=value,name=value` with percent-encoding.
 fn parse_pairs(text: &str) -> Vec<(String, String)> {
     let pair = |it: &str| {
         let (name, value) = it.split_once('=')?;
@@ -119,7 +119,7 @@ fn parse_pairs(text: &str) -> Vec<(String, String)> {
 }
 
 fn percent_decode(text: &str) -> String {
-    // A plus is a plus here, unlike in forms.
+    // A plus sign is literal here, unlike in form encoding.
     let form = format!("x={}", text.replace('+', "%2B").replace('&', "%26"));
     url::form_urlencoded::parse(form.as_bytes())
         .map(|it| it.1.into_owned())

@@ -1,9 +1,9 @@
-//! What could stand where somebody's cursor is: commands and flags from the table of arguments, servers from the
-//! configuration, and tools, prompts and resources from what is remembered. Starts and connects nothing.
+//! Completion candidates: commands and options from the clap table, servers from the configuration, and tools,
+//! prompts and resources from the completion cache. Starts no server.
 
 use std::path::PathBuf;
 
-use clap::{Arg, Command, CommandFactory};
+use clap::{Arg, Command};
 use serde_json::json;
 use switchboard::catalogue::completion_cache::CompletionCache;
 use switchboard::catalogue::fetch::ListItem;
@@ -11,25 +11,25 @@ use switchboard::config::display::printable;
 use switchboard::config::entry::server::ToolFilter;
 use switchboard::config::merge::ResolvedServer;
 use switchboard::config::permission::{self, PermissionMode};
-use switchboard::pool::naming::{self, NameOrigin, sanitise};
+use switchboard::pool::naming::{NameOrigin, sanitise};
 use switchboard::pool::tool::ToolKind;
 use switchboard::pool::{self, Pool, ServerTools};
 use switchboard::sources::loader::Configuration;
 use switchboard::wire::jsonrpc::message::Payload;
 
-use crate::args::Cli;
 use crate::invocation::Invocation;
+use crate::invocation::lookup::exposed_server_name;
 use crate::outcome::Failure;
 
-/// So much of a name is never changed, however long it is.
+/// This many bytes of an exposed name are never truncated.
 const MIN_UNTRUNCATED: usize = 31;
 
-/// Something that could stand there.
+/// A completion candidate.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Candidate {
-    /// What to type.
+    /// The value to insert.
     pub value: String,
-    /// What it is; may be empty.
+    /// Its description; may be empty.
     pub description: String,
 }
 
@@ -39,27 +39,26 @@ impl Candidate {
     }
 }
 
-/// Everything that could stand in the place of the last word. Nothing means that only a file can.
-pub fn complete(session: &Invocation, words: &[String]) -> Vec<Candidate> {
-    let mut all = Cli::command();
-    all.build();
+/// Candidates for the last word. An empty list means file names.
+pub fn complete(invocation: &Invocation, root: &Command, words: &[String]) -> Vec<Candidate> {
     let Some((current, before)) = words.split_last() else { return Vec::new() };
-    let place = CursorPosition::locate(&all, before);
-    let mut found = place.candidates(session, current);
-    // What a server or a file calls something must do nothing to a terminal.
+    let position = CursorPosition::locate(root, before);
+    let mut found = position.candidates(invocation, current);
+    // Names that come from servers or files must not hold control characters.
     found.retain(|it| it.value.starts_with(current.as_str()) && printable(&it.value) == it.value);
     found.sort();
     found.dedup_by(|one, other| one.value == other.value);
     found
 }
 
-/// Where in a command line the last word stands.
+/// The position of the last word in a command line.
 struct CursorPosition<'c> {
+    root: &'c Command,
     command: &'c Command,
-    /// What was given to the command's own arguments so far.
+    /// Values of the command's arguments so far.
     parsed: Vec<(&'c str, &'c str)>,
     positionals: usize,
-    /// The option whose value the last word is.
+    /// The option whose value is completed.
     pending: Option<&'c Arg>,
     /// Was there a `--`?
     is_after_double_dash: bool,
@@ -67,7 +66,8 @@ struct CursorPosition<'c> {
 
 impl<'c> CursorPosition<'c> {
     fn locate(root: &'c Command, words: &'c [String]) -> CursorPosition<'c> {
-        let mut place = CursorPosition {
+        let mut position = CursorPosition {
+            root,
             command: root,
             parsed: Vec::new(),
             positionals: 0,
@@ -75,9 +75,9 @@ impl<'c> CursorPosition<'c> {
             is_after_double_dash: false,
         };
         for word in words {
-            place.consume(word);
+            position.consume(word);
         }
-        place
+        position
     }
 
     fn consume(&mut self, word: &'c str) {
@@ -102,7 +102,7 @@ impl<'c> CursorPosition<'c> {
         }
     }
 
-    /// The option that a word names, where it wants a value.
+    /// The option that a word names, if it takes a value.
     fn option(&self, word: &str) -> Option<&'c Arg> {
         let name = word.split('=').next().unwrap_or(word);
         let is_named = |argument: &&Arg| match name.strip_prefix("--") {
@@ -113,7 +113,7 @@ impl<'c> CursorPosition<'c> {
         found.get_action().takes_values().then_some(found)
     }
 
-    /// The argument that has no name at this place; the last one may take all the rest.
+    /// The positional argument at this index; the last one may take several values.
     fn positional(&self, index: usize) -> Option<&'c Arg> {
         let all: Vec<&Arg> = self.command.get_positionals().collect();
         let takes_many =
@@ -121,14 +121,14 @@ impl<'c> CursorPosition<'c> {
         all.get(index).or_else(|| all.last().filter(takes_many)).copied()
     }
 
-    fn candidates(&self, session: &Invocation, current: &str) -> Vec<Candidate> {
+    fn candidates(&self, invocation: &Invocation, current: &str) -> Vec<Candidate> {
         if let Some(option) = self.pending {
-            return self.values(session, option, current);
+            return self.values(invocation, option, current);
         }
         if current.starts_with('-') && !self.is_after_double_dash {
             return match (self.option(current), current.split_once('=')) {
-                (Some(option), Some((name, begun))) => self
-                    .values(session, option, begun)
+                (Some(option), Some((name, typed))) => self
+                    .values(invocation, option, typed)
                     .into_iter()
                     .map(|it| Candidate { value: format!("{name}={}", it.value), ..it })
                     .collect(),
@@ -145,7 +145,7 @@ impl<'c> CursorPosition<'c> {
         let more = usize::from(self.command.is_allow_missing_positional_set());
         for index in self.positionals..=self.positionals + more {
             if let Some(argument) = self.positional(index) {
-                found.extend(self.values(session, argument, current));
+                found.extend(self.values(invocation, argument, current));
             }
         }
         found
@@ -163,7 +163,7 @@ impl<'c> CursorPosition<'c> {
             .collect()
     }
 
-    fn values(&self, session: &Invocation, argument: &Arg, current: &str) -> Vec<Candidate> {
+    fn values(&self, invocation: &Invocation, argument: &Arg, current: &str) -> Vec<Candidate> {
         let possible = argument.get_possible_values();
         if !possible.is_empty() {
             let visible = possible.iter().filter(|it| !it.is_hide_set());
@@ -177,12 +177,11 @@ impl<'c> CursorPosition<'c> {
                 PermissionMode::ALL.iter().map(|mode| Candidate::new(mode.id(), "")).collect()
             }
             ("man", "command") => {
-                let all = Cli::command();
-                all.get_subcommands().map(|it| Candidate::new(it.get_name(), "")).collect()
+                self.root.get_subcommands().map(|it| Candidate::new(it.get_name(), "")).collect()
             }
             (command, id) => {
-                // A configuration that cannot be read completes nothing; the command itself will say why.
-                let source = CompletionSource::load(session, current).ok();
+                // Without a readable configuration there are no candidates; the command itself reports the error.
+                let source = CompletionSource::load(invocation, current).ok();
                 source.map(|it| it.values(command, id, &self.parsed)).unwrap_or_default()
             }
         }
@@ -194,32 +193,30 @@ fn first_help_line(text: Option<&clap::builder::StyledStr>) -> String {
     text.lines().next().unwrap_or_default().to_owned()
 }
 
-/// What is configured, and what is remembered of it.
+/// The configuration, and the folder of the completion cache.
 struct CompletionSource<'a> {
     configuration: Configuration,
     folder: PathBuf,
-    /// What was typed of the word so far.
+    /// The typed part of the word.
     current: &'a str,
 }
 
-/// A server's name as exposed names and rules write it.
-pub fn exposed_server_name(server: &ResolvedServer) -> String {
-    naming::prefix(&server.name, NameOrigin::of(server.scope()))
-}
-
 impl CompletionSource<'_> {
-    fn load<'a>(session: &Invocation, current: &'a str) -> Result<CompletionSource<'a>, Failure> {
-        let configuration = session.load()?;
+    fn load<'a>(
+        invocation: &Invocation,
+        current: &'a str,
+    ) -> Result<CompletionSource<'a>, Failure> {
+        let configuration = invocation.load()?;
         Ok(CompletionSource {
             configuration,
-            folder: session.env.paths.completion_cache(),
+            folder: invocation.env.paths.completion_cache(),
             current,
         })
     }
 
-    /// What an argument of a command may be.
-    fn values(&self, command: &str, id: &str, given: &[(&str, &str)]) -> Vec<Candidate> {
-        let server = given.iter().find(|(id, _)| *id == "server").map(|(_, name)| *name);
+    /// Values for an argument of a command.
+    fn values(&self, command: &str, id: &str, parsed: &[(&str, &str)]) -> Vec<Candidate> {
+        let server = parsed.iter().find(|(id, _)| *id == "server").map(|(_, name)| *name);
         match (command, id) {
             ("call" | "explain", "tool") => self.tools(),
             ("add", "rules") => {
@@ -263,7 +260,7 @@ impl CompletionSource<'_> {
         self.servers().map(|it| Candidate::new(&it.name, it.scope().id())).collect()
     }
 
-    /// One list of the server that was named before.
+    /// One cached list of the server that was named before.
     fn cached_values(
         &self,
         server: Option<&str>,
@@ -278,7 +275,7 @@ impl CompletionSource<'_> {
             .collect()
     }
 
-    /// Every tool that may be meant, by the name that it would be exposed under, under the rules.
+    /// Tools by their exposed name, without those that rules hide.
     fn tools(&self) -> Vec<Candidate> {
         let servers: Vec<(&ResolvedServer, Vec<ListItem>)> =
             self.servers().map(|it| (it, self.matching_tools(it))).collect();
@@ -301,20 +298,21 @@ impl CompletionSource<'_> {
         pool.tools().iter().map(|tool| Candidate::new(&tool.exposed_name, &tool.server)).collect()
     }
 
-    /// The tools of a server that may be meant. Those that begin in another way are left out before anything is made
-    /// of them: only tools that begin alike can want one name.
+    /// Cached tools of a server that start like the typed word. The others are dropped first, because only tools with
+    /// the same beginning can have the same exposed name.
     fn matching_tools(&self, server: &ResolvedServer) -> Vec<ListItem> {
         let prefix = format!("mcp__{}", exposed_server_name(server));
-        let begins_alike = |name: &str| {
+        let shares_prefix = |name: &str| {
             let length = name.len().min(self.current.len()).min(MIN_UNTRUNCATED);
             name.as_bytes()[..length] == self.current.as_bytes()[..length]
         };
-        if !begins_alike(&prefix) {
+        if !shares_prefix(&prefix) {
             return Vec::new();
         }
         let names = self.cached(server).tools;
-        let meant =
-            names.into_iter().filter(|name| begins_alike(&format!("{prefix}__{}", sanitise(name))));
+        let meant = names
+            .into_iter()
+            .filter(|name| shares_prefix(&format!("{prefix}__{}", sanitise(name))));
         meant
             .map(|name| {
                 let raw = json!({"name": name, "inputSchema": {"type": "object"}}).to_string();

@@ -1,117 +1,66 @@
-//! Shells: the scripts that ask us what could stand where the cursor is, and the answer as each shell reads it.
+//! Answers the completion scripts: finds the candidates and prints them as the shell expects.
 
 use std::path::PathBuf;
 
-use clap::Parser;
+use clap::Command;
 
-use crate::args::Cli;
 use crate::env::ProcessEnv;
 use crate::invocation::Invocation;
+use crate::invocation::options::GlobalOptions;
 use crate::output::report;
 use crate::shell::candidates;
 use crate::shell::candidates::Candidate;
 
-/// The word that makes this program complete another's words. Nobody types it.
+/// The argument that requests completion.
 const COMPLETE_ARGUMENT: &str = "__complete";
 
-/// The script for bash. Words are taken apart here, not there: bash breaks them at every `:` and `=`.
-pub const BASH_SCRIPT: &str = r#"# Completions of swb for bash: source this file, or put it where bash-completion looks.
-_swb() {
-    local line
-    COMPREPLY=()
-    while IFS= read -r line; do
-        COMPREPLY+=("$line")
-    done < <("$1" __complete bash "${COMP_LINE:0:COMP_POINT}" "$COMP_WORDBREAKS" 2>/dev/null)
-}
-complete -o default -o bashdefault -F _swb swb
-"#;
-
-/// The script for zsh.
-pub const ZSH_SCRIPT: &str = r#"#compdef swb
-# Completions of swb for zsh: put this file into a folder of $fpath as _swb.
-_swb() {
-    local -a lines values shown
-    local line
-    lines=("${(@f)$("${words[1]}" __complete words -- "${(@Q)words[2,CURRENT]}" 2>/dev/null)}")
-    for line in $lines; do
-        values+=("${line%%$'	'*}")
-        shown+=("${line/$'	'/  -- }")
-    done
-    if (( $#values )); then
-        compadd -l -d shown -a values
-    else
-        _files
-    fi
-}
-if [ "$funcstack[1]" = "_swb" ]; then
-    _swb "$@"
-else
-    compdef _swb swb
-fi
-"#;
-
-/// The script for fish.
-pub const FISH_SCRIPT: &str = r#"# Completions of swb for fish: put this file into ~/.config/fish/completions as swb.fish.
-function __swb_complete
-    set -l words (commandline -opc)
-    set -l found ($words[1] __complete words -- $words[2..-1] (commandline -ct) 2>/dev/null)
-    if test (count $found) -gt 0
-        printf '%s
-' $found
-    else
-        __fish_complete_path (commandline -ct)
-    end
-end
-complete -c swb -f -a '(__swb_complete)'
-"#;
-
-/// Answers a shell, where this program was started by one of the scripts. What goes wrong completes nothing.
-pub fn complete_if_requested(managed: PathBuf) -> bool {
+/// Prints candidates if a completion script started this process. Errors complete nothing.
+pub fn complete_if_requested(managed: PathBuf, cli: fn() -> Command) -> bool {
     let words: Vec<String> =
         std::env::args_os().skip(1).map(|it| it.to_string_lossy().into_owned()).collect();
     let [first, format, rest @ ..] = &words[..] else { return false };
     if first != COMPLETE_ARGUMENT {
         return false;
     }
-    let (Ok(arguments), Ok(env)) =
-        (Cli::try_parse_from(["swb"]), ProcessEnv::from_process(managed))
-    else {
-        return true;
-    };
-    let session = Invocation::new(env, arguments.global);
+    let Ok(env) = ProcessEnv::from_process(managed) else { return true };
+    let invocation = Invocation::new(env, GlobalOptions::default());
+    let mut root = cli();
+    root.build();
     let text = match (format.as_str(), rest) {
         ("bash", [line, breaks]) => {
-            bash_lines(line, breaks, |words| candidates::complete(&session, words))
+            bash_lines(line, breaks, |words| candidates::complete(&invocation, &root, words))
         }
-        ("words", [_, words @ ..]) => tab_separated(&candidates::complete(&session, words)),
+        ("words", [_, words @ ..]) => {
+            tab_separated(&candidates::complete(&invocation, &root, words))
+        }
         (_, _) => String::new(),
     };
     let _reader_left = report::print_stdout(&text);
     true
 }
 
-/// A line each: the value, a tab, what it is.
+/// One candidate per line: value, tab, description.
 fn tab_separated(found: &[Candidate]) -> String {
     found.iter().map(|it| format!("{}\t{}\n", it.value, it.description)).collect()
 }
 
-/// A line each, escaped, and without what bash takes for words before this one.
+/// One escaped candidate per line, without the part that bash treats as earlier words.
 fn bash_lines(line: &str, breaks: &str, find: impl FnOnce(&[String]) -> Vec<Candidate>) -> String {
     let mut typed = split_words(line);
-    // Variables in front of a command are no words of it.
+    // Skips assignments before the command.
     while typed.words.first().is_some_and(|word| is_assignment(word)) && typed.words.len() > 1 {
         typed.words.remove(0);
     }
     let words = typed.words.get(1..).unwrap_or_default();
     let current = words.last().map(String::as_str).unwrap_or_default();
     let is_break = |c: char| breaks.contains(c) && matches!(c, ':' | '=' | '@');
-    let kept = match typed.is_quoted {
+    let skipped = match typed.is_quoted {
         true => 0,
         false => current.rfind(is_break).map_or(0, |at| at + 1),
     };
     find(words)
         .iter()
-        .filter_map(|it| it.value.get(kept..))
+        .filter_map(|it| it.value.get(skipped..))
         .map(|value| match typed.is_quoted {
             true => format!("{value}\n"),
             false => format!("{}\n", bash_escaped(value)),
@@ -125,7 +74,7 @@ fn is_assignment(word: &str) -> bool {
     })
 }
 
-/// A value as bash reads it back.
+/// Escapes a value for bash.
 fn bash_escaped(value: &str) -> String {
     let is_plain = |c: char| {
         c.is_alphanumeric()
@@ -141,10 +90,10 @@ fn bash_escaped(value: &str) -> String {
     text
 }
 
-/// The words of a line up to the cursor; the last is the one that is being typed, and may be empty.
+/// The words up to the cursor. The last one is being typed and may be empty.
 struct TypedLine {
     words: Vec<String>,
-    /// Is the last word inside quotes?
+    /// Is the last word quoted?
     is_quoted: bool,
 }
 

@@ -3,8 +3,8 @@
 use switchboard::config::merge::{PendingReason, ResolvedServer, ServerState};
 use switchboard::sources::loader::Configuration;
 
-use crate::commands::get;
 use crate::invocation::Invocation;
+use crate::output::entry_text;
 use crate::output::server_text;
 use crate::output::style::TextStyle;
 use crate::tui::theme::Tone;
@@ -95,11 +95,11 @@ impl ConfiguredServer {
             scope: server.scope().id(),
             transport,
             origin: session.display_origin(&server.origin),
-            entry: server.entry.as_ref().map(get::entry_text).unwrap_or_default(),
+            entry: server.entry.as_ref().map(entry_text::entry_text).unwrap_or_default(),
             fingerprint: server.fingerprint.as_ref().map(|it| it.as_str().to_owned()),
             eligibility: eligibility_of(&server.state),
             state: (tone, server_text::state_text(&server.state)),
-            reason: server_text::state_reason(session, server),
+            reason: server_text::state_reason(&session.env, server),
             problems: server.problems.iter().map(|it| it.kind.to_string()).collect(),
             is_trusted: server.is_trusted(),
             is_remote: server.spec.as_ref().is_some_and(|it| it.transport.url().is_some()),

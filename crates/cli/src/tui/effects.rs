@@ -30,6 +30,7 @@ use crate::tui::state::screen_state::{ActiveModel, Effect, NO_MODEL, ScreenEvent
 use crate::chat_ui::conversation;
 use crate::chat_ui::conversation::PendingModel;
 use crate::invocation::Invocation;
+use crate::runtime::servers;
 use crate::tui::elicitor::ScreenElicitor;
 use crate::tui::slash_command::SlashCommand;
 use crate::tui::view::overlay::ServerAction;
@@ -138,7 +139,7 @@ impl EffectRunner {
 
     /// Another configuration counts from now on.
     pub async fn apply_configuration(&mut self, configuration: Configuration) {
-        crate::runtime::host::apply_configuration(&self.host, &configuration, &[]).await;
+        servers::apply_configuration(&self.host, &configuration, &[]).await;
         let servers = configuration.effective.servers.iter();
         let trusted = servers.filter(|it| it.is_trusted()).map(|it| it.name.clone()).collect();
         let rules = self.call_context.rules.clone();

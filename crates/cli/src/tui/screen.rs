@@ -24,7 +24,8 @@ use crate::exit::Exit;
 use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
 use crate::runtime::host;
-use crate::runtime::host::Interrupts;
+use crate::runtime::interrupts::Interrupts;
+use crate::runtime::servers;
 use crate::tui::configured_servers::ConfiguredServers;
 use crate::tui::demo::key_player;
 use crate::tui::demo::key_player::{KeyPlayer, TAKEN_OVER, UserTakeover};
@@ -144,7 +145,7 @@ impl Screen {
             InputSource::User => (None, None),
             InputSource::Script(script, model) => (Some(KeyPlayer::new(script)), Some(model)),
         };
-        host::apply_configuration(host, &configuration, &[]).await;
+        servers::apply_configuration(host, &configuration, &[]).await;
         let follower = ConfigWatcher::start(session.load_options(), &configuration).ok();
         let consent = Arc::new(questions.clone());
         let start_options = StartOptions { flags, model_wait: ModelWait::Briefly, model };

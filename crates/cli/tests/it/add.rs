@@ -152,7 +152,7 @@ fn a_written_out_secret_in_a_shared_file_is_warned_of() {
     let ran =
         scene.swb(&["add", "-s", "project", "db", "-e", "DB_PASSWORD=hunter2hunter2", "--", "db"]);
     assert!(
-        ran.stderr.contains("warning: everybody with access to the project can read"),
+        ran.stderr.contains("warning: everyone with access to the project can read"),
         "{}",
         ran.to_snapshot()
     );
@@ -186,15 +186,15 @@ fn what_makes_no_sense_is_refused_before_anything_is_written() {
         ),
         (&["add", "s", "https://h/", "-H", "CANARY"], 2, "--header number 1 is not `Name: value`"),
         (&["add", "s", "https://h/", "-H", "A b: c"], 3, "is not the name of a header"),
-        (&["add", "s", "https://h/", "-e", "A=CANARY"], 2, "--env has no meaning for a URL"),
-        (&["add", "-H", "A: CANARY", "s", "x"], 2, "--header has no meaning for a command"),
-        (&["add", "s", "https://h/", "extra"], 2, "behind a URL only options may follow"),
+        (&["add", "s", "https://h/", "-e", "A=CANARY"], 2, "--env does not apply to a URL"),
+        (&["add", "-H", "A: CANARY", "s", "x"], 2, "--header does not apply to a command"),
+        (&["add", "s", "https://h/", "extra"], 2, "only options may follow a URL"),
         (&["add", "-s", "nowhere", "s", "x"], 2, "invalid value 'nowhere'"),
         (&["add", "-t", "carrier-pigeon", "s", "x"], 2, "invalid value 'carrier-pigeon'"),
         (
             &["add", "--client-secret", "s", "https://h/"],
             2,
-            "there is nobody to ask for the client secret",
+            "the client secret cannot be asked for without a terminal",
         ),
         (
             &["add", "s", "https://h/${cmd:id}", "-s", "project"],
@@ -231,7 +231,7 @@ fn another_scope_of_the_same_name_is_pointed_out() {
     let ran = scene.swb(&["add", "s", "two"]);
     assert_eq!(
         ran.stderr,
-        "note: it wins over `s` of the user scope (~/.config/switchboard/settings.json:3)\n"
+        "note: it overrides `s` of the user scope (~/.config/switchboard/settings.json:3)\n"
     );
     let ran = scene.swb(&["add", "-s", "user", "--overwrite", "s", "three"]);
     assert!(ran.stderr.starts_with("note: `s` of the local scope"), "{}", ran.to_snapshot());

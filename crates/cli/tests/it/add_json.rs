@@ -53,7 +53,7 @@ fn a_whole_file_from_a_readme_works_too() {
     let two = r#"{"mcpServers": {"a": {"command": "a"}, "b": {"command": "b"}}}"#;
     let ran = scene.swb(&["add-json", "c", two]);
     assert!(
-        ran.expect_failure(2).contains("the JSON holds 2 servers and none is called `c`"),
+        ran.expect_failure(2).contains("the JSON holds 2 servers, none of them named `c`"),
         "{}",
         ran.to_snapshot()
     );
@@ -87,7 +87,7 @@ fn what_is_wrong_is_shown_where_it_stands() {
          |                ^
     "#);
     insta::assert_snapshot!(scene.swb(&["add-json", "s", r#"{"command": "x", "args": ["a", 5]}"#]).expect_failure(3), @r#"
-    error: `s` cannot be added as it is
+    error: `s` cannot be added: its entry is invalid
     error: `s`, `args[1]`: expected a string, found a number
       --> the new entry:7:9
        7 |         •

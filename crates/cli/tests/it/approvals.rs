@@ -98,7 +98,7 @@ fn wait_for_calls(scene: &Sandbox, count: usize) -> Vec<Json> {
 #[test]
 fn a_call_waits_until_it_is_allowed_and_secrets_are_not_shown() {
     let scene = scene();
-    assert_eq!(scene.swb(&["approvals"]).expect_success(), "Nothing waits.\n");
+    assert_eq!(scene.swb(&["approvals"]).expect_success(), "No calls are waiting.\n");
     let gateway = GatewayProcess::start(&scene, &[]);
     let call = gateway.call("hello");
     let calls = wait_for_calls(&scene, 1);
@@ -120,7 +120,7 @@ fn a_call_waits_until_it_is_allowed_and_secrets_are_not_shown() {
     insta::assert_snapshot!(scene.swb(&["approvals", "allow", "1"]).expect_failure(5), @r"
     error: no call 1 waits
 
-    hint: `swb approvals` lists those that do
+    hint: `swb approvals` lists the waiting calls
     ");
     // It was for this call alone.
     let again = gateway.call("again");
@@ -135,7 +135,7 @@ fn a_call_waits_until_it_is_allowed_and_secrets_are_not_shown() {
     let outcomes: Vec<&Json> =
         audit["calls"].as_array().expect("a list").iter().map(|it| &it["outcome"]).collect();
     assert_eq!(outcomes, ["ok", "denied"]);
-    assert_eq!(audit["calls"][0]["because"], "whoever runs the gateway said yes");
+    assert_eq!(audit["calls"][0]["because"], "the gateway's operator allowed it");
 }
 
 #[test]
@@ -210,7 +210,7 @@ fn who_watches_is_asked_about_one_call_after_the_other() {
     let stream = gateway.send("three");
     terminal.wait_for_output("\"text\": \"three\"").wait_for_output("? ");
     drop(stream);
-    terminal.wait_for_output("(the call is over)").send_keys("\u{3}");
+    terminal.wait_for_output("(the call ended)").send_keys("\u{3}");
     assert_eq!(terminal.wait_for_exit().0, 0);
     gateway.end();
 }

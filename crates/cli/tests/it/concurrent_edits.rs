@@ -152,7 +152,7 @@ fn a_link_out_of_the_project_is_not_written_through() {
     symlink(scene.path(USER), scene.path(".mcp.json")).expect("a link");
     let ran = scene.swb(&["add", "-s", "project", "s", "--", "x"]);
     assert!(
-        ran.expect_failure(3).contains("is a link that leads out of the project"),
+        ran.expect_failure(3).contains("is a symbolic link that leads out of the project"),
         "{}",
         ran.to_snapshot()
     );

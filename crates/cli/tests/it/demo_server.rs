@@ -94,7 +94,7 @@ fn it_is_gone_with_the_first_server_and_back_after_the_last() {
     insta::assert_snapshot!(missing.expect_failure(5), @r"
     error: there is no server `demo`
 
-    hint: it is there only while nothing is configured
+    hint: it exists only while no server is configured
     ");
     scene.write_servers(".mcp.json", r#""theirs": {"command": "x"}"#);
     assert_eq!(states(&scene, &[]), ["theirs project pending"]);

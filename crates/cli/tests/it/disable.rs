@@ -6,7 +6,7 @@ use crate::support::{USER, local_settings, scene, states};
 fn a_persons_own_entry_is_switched_off_itself() {
     let scene = scene();
     scene.write_servers(USER, r#""a": {"command": "x"}"#);
-    insta::assert_snapshot!(scene.swb(&["disable", "a"]).expect_success(), @"`a` is switched off in ~/.config/switchboard/settings.json");
+    insta::assert_snapshot!(scene.swb(&["disable", "a"]).expect_success(), @"`a` is disabled in ~/.config/switchboard/settings.json");
     assert!(
         scene.read(USER).contains("\"a\": {\"command\": \"x\", \"disabled\": true}"),
         "{}",

@@ -13,7 +13,7 @@ use testkit::{
 use crate::support::{USER, json as json_of, local_settings, scene, wait_for};
 
 /// Servers with settings of the person around them. Everything may be called.
-fn scene_with_servers(servers: &[(&str, &Script)], settings: Json) -> Sandbox {
+pub(crate) fn scene_with_servers(servers: &[(&str, &Script)], settings: Json) -> Sandbox {
     let scene = scene();
     let mut settings = settings;
     for (name, script) in servers {
@@ -34,7 +34,7 @@ fn at_terminal(scene: &Sandbox, arguments: &[&str]) -> Terminal {
 
 /// What the server got for its question.
 #[track_caller]
-fn answer(shown: &str, key: &str) -> Json {
+pub(crate) fn answer(shown: &str, key: &str) -> Json {
     let at = shown.rfind("{\"rounds\"").unwrap_or_else(|| panic!("no answer in {shown}"));
     let rounds: Json = serde_json::from_str(shown[at..].trim()).expect("JSON");
     rounds["rounds"][0][key].clone()
@@ -223,54 +223,6 @@ fn bytes_that_are_no_text_do_not_end_the_keyboard() {
     terminal.wait_for_output("guests").wait_for_output(": ").send_keys(":no\r");
     let (_, shown) = terminal.wait_for_exit();
     assert_eq!(answer(&shown, "booking")["action"], "decline", "{shown}");
-}
-
-/// A scene whose questions go to a hook.
-fn scene_with_hook(command: &str, timeout: f64) -> Sandbox {
-    let hook = json!([{"hooks": [{"type": "command", "command": command, "timeout": timeout}]}]);
-    let settings = json!({"permissions": {"allow": ["mcp__s"]}, "hooks": {"Elicitation": hook}});
-    scene_with_servers(&[("s", &Script::legacy())], settings)
-}
-
-#[test]
-fn a_hook_may_misbehave_as_it_likes() {
-    for (command, timeout, said) in [
-        ("yes '{\"action\":' | head -c 10000000", 20.0, "printed more than"),
-        ("trap '' PIPE; yes | head -c 10000000; exit 0", 20.0, "printed more than"),
-        ("exec <&-; sleep 600", 0.3, "took longer than 0.3 s"),
-        ("while :; do :; done", 0.3, "took longer than 0.3 s"),
-        ("printf '\\377\\376\\200'", 20.0, "no answer"),
-        ("echo '{\"action\": \"accept\"'", 20.0, "no answer"),
-        ("echo '[1]'", 20.0, "no answer"),
-        ("kill -9 $$", 20.0, "signal: 9"),
-        ("exit 77", 20.0, "exit status: 77"),
-        ("not-a-program-that-is-there", 20.0, "127"),
-    ] {
-        let scene = scene_with_hook(command, timeout);
-        let began = Instant::now();
-        let ran = scene.swb(&["call", "mcp__s__ask", "kind=elicitation"]);
-        assert_eq!(
-            answer(&ran.stdout, "elicitation")["action"],
-            "decline",
-            "{}",
-            ran.to_snapshot()
-        );
-        assert!(began.elapsed() < Duration::from_secs(15), "{command}");
-        let logs = scene.swb(&["logs", "s"]);
-        assert!(logs.expect_success().contains(said), "{command}\n{}", logs.stdout);
-    }
-}
-
-#[test]
-fn a_hook_that_outlives_its_time_is_gone_with_its_children() {
-    let command = "sh -c 'trap \"\" TERM INT HUP; echo $$ >> \"$HOME/pids\"; while :; do sleep 1; done' & echo $$ >> \"$HOME/pids\"; wait";
-    let scene = scene_with_hook(command, 0.5);
-    scene.swb(&["call", "mcp__s__ask", "kind=elicitation"]).expect_success();
-    let numbers = scene.read("~/pids");
-    assert_eq!(numbers.lines().count(), 2, "{numbers}");
-    for number in numbers.lines() {
-        wait_for(|| !std::path::Path::new(&format!("/proc/{number}")).exists());
-    }
 }
 
 #[test]

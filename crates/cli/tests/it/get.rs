@@ -36,7 +36,7 @@ fn an_unknown_name_gets_the_nearest_one() {
     insta::assert_snapshot!(scene.swb(&["get", "github"]).expect_failure(5), @r"
     error: there is no server `github`
 
-    hint: nothing is configured yet; `swb add` adds a server
+    hint: no servers are configured yet; `swb add` adds a server
     ");
     scene.write_servers(USER, r#""github": {"command": "x"}"#);
     insta::assert_snapshot!(scene.swb(&["get", "githb"]).expect_failure(5), @r"

@@ -70,7 +70,7 @@ fn without_anybody_to_ask_it_needs_a_yes() {
     let scene = scene_with_every_program();
     let ran = scene.swb(&["import", "codex"]);
     assert!(
-        ran.expect_failure(2).contains("nothing was written: there is nobody to ask"),
+        ran.expect_failure(2).contains("nothing was written: confirmation needs a terminal"),
         "{}",
         ran.to_snapshot()
     );
@@ -113,7 +113,7 @@ fn it_says_when_precedence_differs_from_claude_code() {
     let ran = scene.swb(&["import", "claude", "--dry-run"]);
     assert!(
         ran.expect_success()
-            .contains("the project's server of that name wins here; in Claude Code this one did"),
+            .contains("the project's server of that name is used here; Claude Code used this one"),
         "{}",
         ran.to_snapshot()
     );

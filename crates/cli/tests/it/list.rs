@@ -69,7 +69,7 @@ fn a_required_server_must_be_ready() {
     insta::assert_snapshot!(scene.swb(&["list", "--require", "p"]).expect_failure(7), @r"
     error: the required server `p` is not ready: pending approval
 
-    hint: a project's server runs only once you approved it: swb approve p
+    hint: servers of a project run only after you approve them: swb approve p
     ");
     insta::assert_snapshot!(scene.swb(&["list", "--require", "absent"]).expect_failure(7), @r"
     error: the required server `absent` is not configured

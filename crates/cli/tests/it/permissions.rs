@@ -178,7 +178,7 @@ fn past_calls_are_held_against_other_rules() {
     scene.swb(&["call", "mcp__s__nothing"]).expect_failure(5);
     assert_eq!(
         scene.swb(&["permissions", "simulate"]).expect_success(),
-        "mode: default\n0 calls would be decided otherwise, 4 as before; 1 never came to a decision.\n"
+        "mode: default\n0 calls would be decided differently, 4 as before; 1 were never decided.\n"
     );
     scene.write(
         "new.json",

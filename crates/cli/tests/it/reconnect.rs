@@ -21,7 +21,7 @@ fn a_running_program_connects_anew_when_it_is_told_to() {
     assert!(again["process"].is_u64());
     watch.interrupt();
     insta::assert_snapshot!(scene.swb(&["reconnect", "s"]).expect_failure(7), @r"
-    error: nothing that runs holds `s`, so there is nothing to reconnect
+    error: no running swb process uses `s`
 
     hint: `swb ping s` connects to it once
     ");

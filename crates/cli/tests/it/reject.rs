@@ -26,7 +26,7 @@ fn all_that_wait_can_be_rejected_at_once() {
     assert_eq!(states(&scene, &[]), ["a project ready", "b project rejected"]);
     assert_eq!(
         scene.swb(&["reject", "--all"]).expect_success(),
-        "No server of this project waits for approval.\n"
+        "No server of this project is pending approval.\n"
     );
 }
 
@@ -35,9 +35,9 @@ fn only_a_projects_server_can_be_rejected() {
     let scene = scene();
     scene.write_servers(USER, r#""u": {"command": "x"}"#);
     insta::assert_snapshot!(scene.swb(&["reject", "u"]).expect_failure(5), @r"
-    error: `u` is no server of this project
+    error: `u` is not a server of this project
 
-    hint: swb disable u switches any server off
+    hint: swb disable u disables any server
     ");
 }
 

@@ -20,7 +20,7 @@ fn in_several_scopes_the_person_is_asked_which() {
         .write_servers(USER, r#""s": {"command": "x"}"#)
         .write_servers(".mcp.json", r#""s": {"command": "x"}"#);
     insta::assert_snapshot!(scene.swb(&["remove", "s"]).expect_failure(6), @r"
-    error: `s` is defined in 2 scopes; say which one to remove
+    error: `s` is defined in 2 scopes; choose one
       swb remove s --scope project  # .mcp.json
       swb remove s --scope user     # ~/.config/switchboard/settings.json
     ");
@@ -46,7 +46,7 @@ fn what_somebody_else_provides_cannot_be_removed() {
     insta::assert_snapshot!(scene.swb(&["remove", "plugin:p:s"]).expect_failure(6), @r"
     error: `plugin:p:s` cannot be removed from ~/.local/share/switchboard/plugins/p/.mcp.json:2
 
-    hint: a plugin brings it; `swb disable` switches it off
+    hint: a plugin provides it; `swb disable` disables it
     ");
     insta::assert_snapshot!(scene.swb(&["remove", "above"]).expect_failure(6), @r"
     error: `above` cannot be removed from ~/.mcp.json:2
@@ -55,11 +55,7 @@ fn what_somebody_else_provides_cannot_be_removed() {
     ");
     let ran =
         scene.swb(&["remove", "d", "--mcp-config", r#"{"mcpServers": {"d": {"command": "x"}}}"#]);
-    assert!(
-        ran.expect_failure(6).contains("it was given with --mcp-config"),
-        "{}",
-        ran.to_snapshot()
-    );
+    assert!(ran.expect_failure(6).contains("it comes from --mcp-config"), "{}", ran.to_snapshot());
     scene.swb(&["remove", "nothing"]).expect_failure(5);
 }
 

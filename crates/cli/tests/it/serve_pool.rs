@@ -14,8 +14,8 @@ use crate::http_gateway::{GatewayClient, HttpGateway, LegacySession, write_token
 use crate::serve::StdioClient;
 use crate::support::{USER, real_entry, scene};
 
-const TIMEOUT: Duration = Duration::from_secs(20);
-const TOOLS_CHANGED: &str = "notifications/tools/list_changed";
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
+pub(crate) const TOOLS_CHANGED: &str = "notifications/tools/list_changed";
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
 fn check_nothing_left(mark: &str) {
@@ -38,21 +38,21 @@ fn configure_two(scene: &Sandbox, more: &str) {
 }
 
 /// The names of what is listed, past news that came meanwhile.
-fn listed_names(raw: &mut StdioClient, method: &str, member: &str) -> Vec<String> {
+pub(crate) fn listed_names(raw: &mut StdioClient, method: &str, member: &str) -> Vec<String> {
     let listed = request(raw, method, json!({}));
     let all = listed[member].as_array().expect("a list");
     all.iter().map(|it| it["name"].as_str().expect("a name").to_owned()).collect()
 }
 
 /// The next message.
-fn next_message(raw: &mut StdioClient) -> Json {
+pub(crate) fn next_message(raw: &mut StdioClient) -> Json {
     let mut line = String::new();
     raw.output.read_line(&mut line).expect("it speaks");
     serde_json::from_str(&line).unwrap_or_else(|_| panic!("no JSON: {line}"))
 }
 
 /// Asks, and passes over what is said meanwhile.
-fn request(raw: &mut StdioClient, method: &str, params: Json) -> Json {
+pub(crate) fn request(raw: &mut StdioClient, method: &str, params: Json) -> Json {
     raw.send_request(method, params);
     loop {
         let message = next_message(raw);
@@ -291,7 +291,7 @@ fn nobody_is_let_in_by_omission() {
     assert!(open(&["--http", "127.0.0.1:0"]).contains("who may come in"));
     for everywhere in ["0.0.0.0:0", "[::]:0", "192.0.2.1:0"] {
         let said = open(&["--http", everywhere, "--no-auth"]);
-        assert!(said.contains("everybody who can reach"), "{said}");
+        assert!(said.contains("everyone who can reach"), "{said}");
     }
     open(&["--http", "127.0.0.1:0", "--token-file", "nowhere"]);
     open(&["--http", "127.0.0.1:0", "--token-file", "nowhere", "--no-auth"]);
@@ -385,116 +385,8 @@ fn it_is_not_ready_while_a_server_is_being_connected_to() {
     gateway.terminate();
 }
 
-/// Says hello as a client that works in folders, and answers whoever asks which until something is so.
-struct ClientWithRoots {
-    raw: StdioClient,
-    folder: &'static str,
-}
-
-impl ClientWithRoots {
-    fn initialize(scene: &Sandbox, folder: &'static str) -> ClientWithRoots {
-        let raw = StdioClient::start(scene, &["--pool", "--mode", "bypass"]);
-        let mut rooted = ClientWithRoots { raw, folder };
-        let hello = json!({
-            "protocolVersion": "2025-06-18", "capabilities": {"roots": {"listChanged": true}},
-            "clientInfo": {"name": "rooted", "version": "1"},
-        });
-        rooted.request("initialize", hello);
-        rooted.raw.send_message(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
-        rooted
-    }
-
-    fn request(&mut self, method: &str, params: Json) -> Json {
-        self.raw.send_request(method, params);
-        loop {
-            let message = next_message(&mut self.raw);
-            if message["method"] == "roots/list" {
-                self.answer_roots(&message);
-            } else if message["id"] == self.raw.last_id {
-                assert!(message["error"].is_null(), "{message}");
-                return message["result"].clone();
-            }
-        }
-    }
-
-    fn call(&mut self, tool: &str, arguments: Json) -> Json {
-        self.request("tools/call", json!({"name": tool, "arguments": arguments}))
-    }
-
-    fn answer_roots(&mut self, question: &Json) {
-        let roots = json!({"roots": [{"uri": self.folder, "name": "a folder"}]});
-        self.raw.send_message(&json!({"jsonrpc": "2.0", "id": question["id"], "result": roots}));
-    }
-
-    /// Answers a server that asks while the client itself has asked nothing.
-    fn await_roots_request(&mut self) {
-        let question = loop {
-            let message = next_message(&mut self.raw);
-            if message["method"] == "roots/list" {
-                break message;
-            }
-        };
-        self.answer_roots(&question);
-    }
-
-    /// It works in another folder from now on.
-    fn move_to(&mut self, folder: &'static str) {
-        self.folder = folder;
-        let method = "notifications/roots/list_changed";
-        self.raw.send_message(&json!({"jsonrpc": "2.0", "method": method}));
-    }
-
-    fn end(mut self) {
-        self.raw.input = None;
-        assert_eq!(self.raw.wait_exit().0, Some(0));
-    }
-}
-
-#[test]
-fn a_server_asks_the_only_client_in_which_folders_it_works_and_hears_when_they_change() {
-    let scene = scene();
-    let journal = scene.path("journal");
-    let script = Script::legacy().journal(&journal);
-    scene.write_servers(USER, &format!("\"one\": {}", ScriptedProgram::config_entry(&script)));
-    let news = || {
-        let heard = scripted::read_journal(&journal);
-        heard.iter().filter(|it| it["method"] == "notifications/roots/list_changed").count()
-    };
-    let mut client = ClientWithRoots::initialize(&scene, "file:///before");
-    let asked = client.call("mcp__one__ask", json!({"kind": "roots"}));
-    assert!(asked.to_string().contains("file:///before"), "{asked}");
-    let before = wait_until(TIMEOUT, "it hears that the client is there", || {
-        Some(news()).filter(|it| *it > 0)
-    });
-    client.move_to("file:///after");
-    wait_until(TIMEOUT, "it hears of the change", || (news() > before).then_some(()));
-    let asked = client.call("mcp__one__ask", json!({"kind": "roots"}));
-    assert!(asked.to_string().contains("file:///after"), "{asked}");
-    client.end();
-}
-
-#[test]
-fn a_real_server_asks_the_only_client_for_its_folders_outside_of_any_call() {
-    let scene = scene();
-    let servers = json!({"mcpServers": {"everything": trusted_entry(&real_servers::everything(ServerTransport::Stdio))}});
-    scene.write(USER, &servers.to_string());
-    let mut client = ClientWithRoots::initialize(&scene, "file:///before");
-    // It says what it knew last until it has its answer.
-    let known = |client: &mut ClientWithRoots, folder: &str| {
-        wait_until(TIMEOUT, folder, || {
-            let known = client.call("mcp__everything__get-roots-list", json!({}));
-            known.to_string().contains(folder).then_some(())
-        });
-    };
-    known(&mut client, "file:///before");
-    client.move_to("file:///after");
-    client.await_roots_request();
-    known(&mut client, "file:///after");
-    client.end();
-}
-
 /// The entry of a real server whose calls nobody is asked about.
-fn trusted_entry(server: &RealServer) -> Json {
+pub(crate) fn trusted_entry(server: &RealServer) -> Json {
     let mut entry = real_entry(server);
     entry["trust"] = true.into();
     entry
@@ -535,93 +427,4 @@ fn a_client_on_the_official_python_library_is_asked_by_real_servers_in_either_er
     }
     gateway.signal("-TERM");
     assert_eq!(gateway.wait_exit(), Some(0));
-}
-
-/// Reads until the news comes that tools changed.
-fn await_tools_changed(raw: &mut StdioClient) {
-    while next_message(raw)["method"] != TOOLS_CHANGED {}
-}
-
-/// The whole answer, past news that came meanwhile.
-fn call_response(raw: &mut StdioClient, tool: &str, arguments: Json) -> Json {
-    raw.send_request("tools/call", json!({"name": tool, "arguments": arguments}));
-    loop {
-        let message = next_message(raw);
-        if message["id"] == raw.last_id {
-            return message;
-        }
-    }
-}
-
-#[test]
-fn a_call_of_a_tool_whose_server_just_died_has_it_connected_again() {
-    let scene = scene();
-    scene.write_servers(
-        USER,
-        &format!("\"one\": {}", ScriptedProgram::config_entry(&Script::legacy())),
-    );
-    let mut raw = StdioClient::legacy(&scene, &["--pool", "--mode", "bypass"]);
-    assert!(listed_names(&mut raw, "tools/list", "tools").contains(&"mcp__one__echo".to_owned()));
-    raw.send_request("tools/call", json!({"name": "mcp__one__crash", "arguments": {}}));
-    await_tools_changed(&mut raw);
-    let answer = call_response(&mut raw, "mcp__one__echo", json!({"text": "again"}));
-    assert_eq!(answer["result"]["content"][0]["text"], "again", "{answer}");
-    raw.input = None;
-    assert_eq!(raw.wait_exit().0, Some(0));
-}
-
-#[test]
-fn a_call_of_a_tool_whose_server_cannot_be_had_any_more_is_told_why() {
-    let scene = scene();
-    let program = scene.path("~/server");
-    std::os::unix::fs::symlink(scripted::program(), &program).expect("a link");
-    let entry = json!({"command": program, "args": [Script::legacy().to_json()]});
-    scene.write_servers(USER, &format!("\"one\": {entry}"));
-    let mut raw = StdioClient::legacy(&scene, &["--pool", "--mode", "bypass"]);
-    assert!(listed_names(&mut raw, "tools/list", "tools").contains(&"mcp__one__echo".to_owned()));
-    std::fs::remove_file(&program).expect("it is there");
-    raw.send_request("tools/call", json!({"name": "mcp__one__crash", "arguments": {}}));
-    await_tools_changed(&mut raw);
-    let answer = call_response(&mut raw, "mcp__one__echo", json!({"text": "again"}));
-    let said = answer["error"]["message"].as_str().unwrap_or_default();
-    assert!(said.starts_with("`one` is not connected: "), "{answer}");
-    assert!(said.contains("was not found"), "{answer}");
-    raw.input = None;
-    assert_eq!(raw.wait_exit().0, Some(0));
-}
-
-#[test]
-fn a_call_that_is_denied_wakes_no_server_and_is_told_nothing_of_it() {
-    let scene = scene();
-    let program = scene.path("~/server");
-    std::os::unix::fs::symlink(scripted::program(), &program).expect("a link");
-    let entry = json!({"command": program, "args": [Script::legacy().to_json()]});
-    let denied = json!({"deny": ["mcp__one__echo"]});
-    let settings = json!({"permissions": denied, "mcpServers": {"one": entry}});
-    scene.write(USER, &settings.to_string());
-    let mut raw = StdioClient::legacy(&scene, &["--pool", "--mode", "bypass"]);
-    assert!(listed_names(&mut raw, "tools/list", "tools").contains(&"mcp__one__crash".to_owned()));
-    std::fs::remove_file(&program).expect("it is there");
-    raw.send_request("tools/call", json!({"name": "mcp__one__crash", "arguments": {}}));
-    await_tools_changed(&mut raw);
-    let answer = call_response(&mut raw, "mcp__one__echo", json!({"text": "again"}));
-    assert_eq!(answer["error"]["message"], "there is no tool `mcp__one__echo`", "{answer}");
-    raw.input = None;
-    assert_eq!(raw.wait_exit().0, Some(0));
-}
-
-#[test]
-fn the_timeout_of_an_entry_holds_for_its_calls() {
-    let scene = scene();
-    let entry = json!({
-        "command": scripted::program(), "args": [Script::legacy().to_json()], "timeout": 1500,
-    });
-    scene.write_servers(USER, &format!("\"one\": {entry}"));
-    let mut raw = StdioClient::legacy(&scene, &["--pool", "--mode", "bypass"]);
-    assert!(listed_names(&mut raw, "tools/list", "tools").contains(&"mcp__one__slow".to_owned()));
-    let answer = call_response(&mut raw, "mcp__one__slow", json!({"ms": 60_000, "steps": 1}));
-    let said = answer["error"]["message"].as_str().unwrap_or_default();
-    assert_eq!(said, "`one` did not answer within 1.5 s", "{answer}");
-    raw.input = None;
-    assert_eq!(raw.wait_exit().0, Some(0));
 }

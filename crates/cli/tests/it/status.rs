@@ -145,9 +145,9 @@ fn a_server_that_is_not_configured_is_named() {
     insta::assert_snapshot!(scene.swb(&["status", "x"]).expect_failure(5), @r"
     error: there is no server `x`
 
-    hint: nothing is configured yet; `swb add` adds a server
+    hint: no servers are configured yet; `swb add` adds a server
     ");
-    insta::assert_snapshot!(scene.swb(&["status", "--strict-mcp-config"]).expect_success(), @"No MCP servers to connect to: swb list says where was looked.");
+    insta::assert_snapshot!(scene.swb(&["status", "--strict-mcp-config"]).expect_success(), @"No MCP servers to connect to: `swb list` shows which files were read.");
 }
 
 /// A watch that runs, line by line.

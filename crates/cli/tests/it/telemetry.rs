@@ -74,5 +74,5 @@ fn a_collector_that_is_no_address_is_said_before_anything_is_served() {
     let mut scene = scene();
     scene.set_env("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4317");
     let refused = scene.swb(&["serve", "--pool", "--http", "127.0.0.1:0", "--no-auth"]);
-    insta::assert_snapshot!(refused.expect_failure(3), @"error: OTEL_EXPORTER_OTLP_ENDPOINT: `collector:4317/v1/traces` is no http or https address");
+    insta::assert_snapshot!(refused.expect_failure(3), @"error: OTEL_EXPORTER_OTLP_ENDPOINT: `collector:4317/v1/traces` is not an http or https URL");
 }

@@ -255,7 +255,7 @@ fn check_at_a_terminal(taint: &str) {
             }
             Some("kind=url" | "kind=gate") => {
                 terminal
-                    .wait_for_output("It wants you to visit")
+                    .wait_for_output("It asks you to open")
                     .wait_for_output("? ")
                     .send_keys("n\r");
             }

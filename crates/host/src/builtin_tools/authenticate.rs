@@ -29,8 +29,8 @@ const MAX_WAIT: Duration = Duration::from_secs(60);
 pub(crate) fn placeholder_item(server: &str, method: LoginMethod) -> ListItem {
     let description = match method {
         LoginMethod::OAuth => format!(
-            "`{server}` requires a login before it lists its tools. This tool starts one and returns the page that the \
-             user has to open; after the login, the server's own tools replace this one."
+            "`{server}` needs a login before it shows its tools. This starts one and answers with the page that the \
+             person has to open; when they are done, the server's own tools take the place of this one."
         ),
         LoginMethod::ConnectorAccount => format!(
             "`{server}` is a connector, and your connector account's token is missing or rejected. This tool says what \

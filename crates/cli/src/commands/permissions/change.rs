@@ -1,4 +1,4 @@
-//! `swb permissions add` and `remove`: one list of one settings file, and everything else in it stays.
+//! `swb permissions add` and `remove`: changes one list of one settings file and keeps everything else.
 
 use std::path::Path;
 
@@ -11,21 +11,23 @@ use switchboard::permission::settings_file::RuleFile;
 use switchboard::sources::loader::Configuration;
 use switchboard::sources::paths::project_root;
 
-use crate::edit::servers;
+use crate::edit::file;
 use crate::exit::Exit;
-use crate::invocation::{Invocation, WritableScope};
+use crate::invocation::Invocation;
+use crate::invocation::lookup::exposed_server_name;
+use crate::invocation::scope::WritableScope;
 use crate::outcome::{CommandOutput, Failure};
+use crate::output::json::json_output;
 use crate::output::style::{TextStyle, paint};
-use crate::shell::candidates::exposed_server_name;
 
 /// A list of rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum RuleList {
-    /// Calls that are made without asking.
+    /// Allow calls without asking.
     Allow,
-    /// Calls that ask, whatever allows them.
+    /// Always ask.
     Ask,
-    /// Calls that are never made.
+    /// Never allow.
     Deny,
 }
 
@@ -42,13 +44,13 @@ impl RuleList {
 /// Arguments of `swb permissions add`.
 #[derive(Debug, Args)]
 pub struct AddRulesArgs {
-    /// Where to write them: you in this project, you everywhere, or everybody in this project
+    /// The scope to write to
     #[arg(long, short, value_enum, default_value_t = WritableScope::Local)]
     pub scope: WritableScope,
-    /// What the rules do
+    /// The list to add to
     #[arg(value_enum)]
     pub list: RuleList,
-    /// mcp__SERVER, mcp__SERVER__TOOL or mcp__SERVER__TOOL(argument=value)
+    /// Rules: mcp__SERVER, mcp__SERVER__TOOL or mcp__SERVER__TOOL(argument=value)
     #[arg(required = true, value_name = "RULE")]
     pub rules: Vec<String>,
 }
@@ -57,10 +59,10 @@ pub struct AddRulesArgs {
 #[derive(Debug, Args)]
 #[command(allow_missing_positional = true)]
 pub struct RemoveRuleArgs {
-    /// Where it stands, where it stands in several places
+    /// The scope to remove it from, if several have it
     #[arg(long, short, value_enum)]
     pub scope: Option<WritableScope>,
-    /// The list to take it out of; all where none is named
+    /// The list to remove it from; all lists by default
     #[arg(value_enum)]
     pub list: Option<RuleList>,
     /// The rule
@@ -70,7 +72,7 @@ pub struct RemoveRuleArgs {
 
 /// Adds rules.
 pub fn add(
-    session: &Invocation,
+    invocation: &Invocation,
     arguments: &AddRulesArgs,
     before: &Configuration,
 ) -> Result<CommandOutput, Failure> {
@@ -78,62 +80,67 @@ pub fn add(
     let rules: Vec<ToolRule> =
         arguments.rules.iter().map(|text| parse_rule(text)).collect::<Result<_, _>>()?;
     if (arguments.scope, effect) == (WritableScope::Project, PermissionEffect::Allow) {
-        let message = "a project's file may deny and ask, but not allow: whoever can change the project would decide for everybody";
+        let message = "a project file may deny and ask, but not allow: anyone who can change the project would decide for every user";
         return Err(Failure::new(Exit::Policy, message)
-            .hint("leave --scope out to write the rule for yourself, in this project"));
+            .hint("omit --scope to add the rule for yourself, in this project"));
     }
-    let path = session.scope_file(arguments.scope);
-    servers::expect_inside(session, arguments.scope, &path)?;
-    let file = rule_file(session, arguments.scope);
-    let ruled = settings_file::add_rules(&session.env.paths, &file, effect, &rules)?;
-    let done =
-        match session.wants_json() {
-            true => crate::commands::json_output(&json!({
-                "file": ruled.file,
-                "scope": arguments.scope.scope().id(),
-                "list": effect.id(),
-                "added": ruled.changed,
-                "alreadyThere": ruled.unchanged,
-            })),
-            false => {
-                let place = servers::scope_location(session, arguments.scope, &ruled.file);
-                let there = session.display_path(&ruled.file);
-                let mut text: String = ruled
-                    .changed
+    let path = invocation.scope_file(arguments.scope);
+    file::expect_inside(invocation, arguments.scope, &path)?;
+    let file = rule_file(invocation, arguments.scope);
+    let ruled = settings_file::add_rules(&invocation.env.paths, &file, effect, &rules)?;
+    let done = match invocation.wants_json() {
+        true => json_output(&json!({
+            "file": ruled.file,
+            "scope": arguments.scope.scope().id(),
+            "list": effect.id(),
+            "added": ruled.changed,
+            "alreadyThere": ruled.unchanged,
+        })),
+        false => {
+            let place = file::scope_location(invocation, arguments.scope, &ruled.file);
+            let there = invocation.display_path(&ruled.file);
+            let mut text: String = ruled
+                .changed
+                .iter()
+                .map(|rule| format!("{effect} `{}` added to {place}\n", printable(rule)))
+                .collect();
+            text.extend(
+                ruled
+                    .unchanged
                     .iter()
-                    .map(|rule| format!("{effect} `{}` now stands in {place}\n", printable(rule)))
-                    .collect();
-                text.extend(ruled.unchanged.iter().map(|rule| {
-                    format!("{effect} `{}` already stands in {there}\n", printable(rule))
-                }));
-                CommandOutput::text(text)
-            }
-        };
+                    .map(|rule| format!("{effect} `{}` is already in {there}\n", printable(rule))),
+            );
+            CommandOutput::text(text)
+        }
+    };
     Ok(done.note(
-        rules.iter().map(|rule| rule_warnings(session, before, effect, rule)).collect::<String>(),
+        rules
+            .iter()
+            .map(|rule| rule_warnings(invocation, before, effect, rule))
+            .collect::<String>(),
     ))
 }
 
-/// What may keep a rule from doing anything.
+/// Warnings about rules that have no effect.
 fn rule_warnings(
-    session: &Invocation,
+    invocation: &Invocation,
     before: &Configuration,
     effect: PermissionEffect,
     rule: &ToolRule,
 ) -> String {
     let mut text = String::new();
     if let Some(other) = before.rules.find_overriding(effect, rule) {
-        let place = session.display_origin(&other.origin);
+        let place = invocation.display_origin(&other.origin);
         let theirs = format!("{} `{}` ({place})", other.effect, other.rule.to_printable());
         text.push_str(&match other.effect == effect {
             true => {
                 format!(
-                    "note: {theirs} says the same of more, so `{}` adds nothing\n",
+                    "note: {theirs} already covers it, so `{}` has no effect\n",
                     rule.to_printable()
                 )
             }
             false => format!(
-                "{} `{}` decides nothing as long as {theirs} stands, which goes before\n",
+                "{} `{}` has no effect while {theirs} exists, which takes precedence\n",
                 paint(TextStyle::Warning, "warning:"),
                 rule.to_printable()
             ),
@@ -141,17 +148,14 @@ fn rule_warnings(
     }
     let servers = &before.effective.servers;
     if !servers.iter().any(|server| rule.names_server(&exposed_server_name(server))) {
-        text.push_str(&format!(
-            "note: `{}` names no server that is configured\n",
-            rule.to_printable()
-        ));
+        text.push_str(&format!("note: `{}` names no configured server\n", rule.to_printable()));
     }
     text
 }
 
-/// Takes a rule out.
+/// Removes a rule.
 pub fn remove(
-    session: &Invocation,
+    invocation: &Invocation,
     arguments: &RemoveRuleArgs,
     before: &Configuration,
 ) -> Result<CommandOutput, Failure> {
@@ -160,30 +164,28 @@ pub fn remove(
         Some(list) => vec![list.effect()],
         None => vec![PermissionEffect::Allow, PermissionEffect::Ask, PermissionEffect::Deny],
     };
-    let scope = chosen_scope(session, arguments, before, (&rule, &effects))?;
-    let path = session.scope_file(scope);
-    servers::expect_inside(session, scope, &path)?;
-    let file = rule_file(session, scope);
-    let found = settings_file::remove_rule(&session.env.paths, &file, &effects, &rule)?;
+    let scope = chosen_scope(invocation, arguments, before, (&rule, &effects))?;
+    let path = invocation.scope_file(scope);
+    file::expect_inside(invocation, scope, &path)?;
+    let file = rule_file(invocation, scope);
+    let found = settings_file::remove_rule(&invocation.env.paths, &file, &effects, &rule)?;
     if found.is_empty() {
-        return Err(not_found(session, before, &rule, &path));
+        return Err(not_found(invocation, before, &rule, &path));
     }
-    if session.wants_json() {
+    if invocation.wants_json() {
         let lists: Vec<&str> = found.iter().map(|it| it.id()).collect();
-        return Ok(crate::commands::json_output(
-            &json!({"file": path, "rule": rule.to_string(), "lists": lists}),
-        ));
+        return Ok(json_output(&json!({"file": path, "rule": rule.to_string(), "lists": lists})));
     }
-    let place = session.display_path(&path);
+    let place = invocation.display_path(&path);
     let line = |effect: &PermissionEffect| {
-        format!("{effect} `{}` is gone from {place}\n", rule.to_printable())
+        format!("{effect} `{}` removed from {place}\n", rule.to_printable())
     };
     Ok(CommandOutput::text(found.iter().map(line).collect::<String>()))
 }
 
-/// The scope that was named, or the only one whose file has the rule.
+/// The scope of `--scope`, or the only one whose file has the rule.
 fn chosen_scope(
-    session: &Invocation,
+    invocation: &Invocation,
     arguments: &RemoveRuleArgs,
     before: &Configuration,
     (rule, effects): (&ToolRule, &[PermissionEffect]),
@@ -196,7 +198,8 @@ fn chosen_scope(
         .filter(|it| it.rule == *rule && effects.contains(&it.effect))
         .filter_map(|it| {
             let scope = WritableScope::from_scope(it.origin.scope())?;
-            (it.origin.source.path() == Some(session.scope_file(scope).as_path())).then_some(scope)
+            (it.origin.source.path() == Some(invocation.scope_file(scope).as_path()))
+                .then_some(scope)
         })
         .collect();
     scopes.dedup();
@@ -205,47 +208,48 @@ fn chosen_scope(
         [scope] => Ok(scope),
         [_, ..] => {
             let words: Vec<&str> = scopes.iter().map(|it| it.scope().id()).collect();
-            let message = format!("`{rule}` stands in several scopes: {}", words.join(", "));
-            Err(Failure::new(Exit::Conflict, &message).hint("say which with --scope"))
+            let message = format!("`{rule}` is in several scopes: {}", words.join(", "));
+            Err(Failure::new(Exit::Conflict, &message).hint("choose one with --scope"))
         }
     }
 }
 
 fn not_found(
-    session: &Invocation,
+    invocation: &Invocation,
     before: &Configuration,
     rule: &ToolRule,
     path: &Path,
 ) -> Failure {
-    let message = format!("`{rule}` does not stand in {}", session.display_path(path));
+    let message = format!("`{rule}` is not in {}", invocation.display_path(path));
     let failure = Failure::new(Exit::NotFound, &message);
     match before.rules.entries().iter().find(|it| it.rule == *rule) {
         Some(it) => {
-            let place = session.display_origin(&it.origin);
-            failure.hint(&format!("it stands in {place}, under {}", it.effect))
+            let place = invocation.display_origin(&it.origin);
+            failure.hint(&format!("it is in {place}, under {}", it.effect))
         }
-        None => failure.hint("`swb permissions list` shows every rule and its place"),
+        None => failure.hint("`swb permissions list` shows every rule and its file"),
     }
 }
 
-fn rule_file(session: &Invocation, scope: WritableScope) -> RuleFile {
+fn rule_file(invocation: &Invocation, scope: WritableScope) -> RuleFile {
     match scope {
         WritableScope::Local => {
-            RuleFile::Local { project_root: project_root(&session.env.working_folder) }
+            RuleFile::Local { project_root: project_root(&invocation.env.working_folder) }
         }
         WritableScope::User => RuleFile::User,
-        WritableScope::Project => RuleFile::Project { file: session.scope_file(scope) },
+        WritableScope::Project => RuleFile::Project { file: invocation.scope_file(scope) },
     }
 }
 
-/// Reads a rule, or says what is wrong with it and where.
+/// Parses a rule; the failure marks the position of the error.
 fn parse_rule(text: &str) -> Result<ToolRule, Failure> {
     ToolRule::parse(text).map_err(|fault| {
         let before = printable(&text[..text.floor_char_boundary(fault.at)]);
         let mark = " ".repeat(before.chars().count());
         let detail = format!("  {}\n  {mark}{}\n", printable(text), paint(TextStyle::Error, "^"));
         let hint = fault.kind.hint();
-        let failure = Failure::new(Exit::Usage, &format!("`{text}` is no rule")).caused_by(fault);
+        let failure =
+            Failure::new(Exit::Usage, &format!("`{text}` is not a valid rule")).caused_by(fault);
         let failure = failure.detail(detail);
         match hint {
             Some(hint) => failure.hint(hint),

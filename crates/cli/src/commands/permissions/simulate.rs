@@ -1,4 +1,4 @@
-//! `swb permissions simulate`: what other rules would have said of the calls in the audit log.
+//! `swb permissions simulate`: replays the audit log against other rules.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,8 +24,11 @@ use switchboard::storage::stderr_log::utc_timestamp;
 
 use crate::exit::Exit;
 use crate::invocation::Invocation;
+use crate::invocation::options::parse_mode;
 use crate::outcome::{CommandOutput, Failure};
+use crate::output::json::json_output;
 use crate::output::report;
+use crate::output::rule_table;
 use crate::output::style::TextStyle;
 use crate::output::table;
 use crate::output::table::{Cell, Truncate};
@@ -33,32 +36,32 @@ use crate::output::table::{Cell, Truncate};
 /// Arguments of `swb permissions simulate`.
 #[derive(Debug, Args)]
 pub struct SimulateArgs {
-    /// A settings file whose rules take the place of your own; an administrator's stay
+    /// Use the rules of this settings file instead of yours; the administrator's rules still apply
     #[arg(long, value_name = "FILE")]
     pub rules: Option<PathBuf>,
-    /// How much is asked: plan, dontAsk, default, acceptEdits, bypass
-    #[arg(long, value_name = "MODE", value_parser = super::parse_mode)]
+    /// The permission mode: plan, dontAsk, default, acceptEdits, bypass
+    #[arg(long, value_name = "MODE", value_parser = parse_mode)]
     pub mode: Option<PermissionMode>,
-    /// Only calls since then: 30m, 12h, 7d, 2026-01-31, or 2026-01-31T12:00:00Z
+    /// Only calls since this time: 30m, 12h, 7d, 2026-01-31, or 2026-01-31T12:00:00Z
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub since: Option<String>,
 }
 
 /// Runs the command.
 pub fn run(
-    session: &Invocation,
+    invocation: &Invocation,
     arguments: &SimulateArgs,
     configuration: &Configuration,
 ) -> Result<CommandOutput, Failure> {
     let own = configuration.rules.clone();
     let rules = match &arguments.rules {
         None => own,
-        Some(path) => own.administrator_only().merge(read_rules_file(session, path)?),
+        Some(path) => own.administrator_only().merge(read_rules_file(invocation, path)?),
     };
-    let mut records = log::read(&session.env.paths.audit()).map_err(|error| {
+    let mut records = log::read(&invocation.env.paths.audit()).map_err(|error| {
         Failure::new(Exit::Failure, "the audit log cannot be read").caused_by(error)
     })?;
-    // Both are in UTC and in one form, so they sort as text.
+    // Both are UTC timestamps of one format, so they compare as text.
     records.retain(|it| arguments.since.as_ref().is_none_or(|since| it.time >= *since));
     let servers = configuration.effective.servers.iter();
     let trusted = servers.filter(|it| it.is_trusted()).map(|it| it.name.clone()).collect();
@@ -66,20 +69,21 @@ pub fn run(
     let mode = rules.effective_mode(arguments.mode.unwrap_or(default_mode));
     let simulation =
         simulate(&records, &SimulatedRules { rules: &rules, mode, trusted_servers: &trusted });
-    Ok(match session.wants_json() {
+    Ok(match invocation.wants_json() {
         true => as_json(&simulation, mode),
-        false => CommandOutput::text(as_text(session, &simulation, mode)),
+        false => CommandOutput::text(as_text(invocation, &simulation, mode)),
     })
 }
 
-/// The rules of a file that somebody thinks about. A bad one is an error: half a file would say the wrong thing.
+/// Reads the rules of a settings file. Any error in them is a failure, because partial rules would give wrong
+/// results.
 fn read_rules_file(
-    session: &Invocation,
+    invocation: &Invocation,
     path: &std::path::Path,
 ) -> Result<PermissionRules, Failure> {
-    let path = session.env.working_folder.join(path);
+    let path = invocation.env.working_folder.join(path);
     let fail = |text: &str| {
-        Failure::new(Exit::Configuration, &format!("{} {text}", session.display_path(&path)))
+        Failure::new(Exit::Configuration, &format!("{} {text}", invocation.display_path(&path)))
     };
     let text = match text_file::read_text(&path, AllowedFiles::PipesToo) {
         Ok(FileContent::Text(text)) => text,
@@ -98,8 +102,8 @@ fn read_rules_file(
     if errors.is_empty() {
         return Ok(settings.permissions);
     }
-    let detail = report::problems(&session.env, errors.into_iter());
-    Err(fail("cannot be used as it is").detail(detail))
+    let detail = report::problems(&invocation.env, errors.into_iter());
+    Err(fail("has errors").detail(detail))
 }
 
 fn as_json(simulation: &Simulation, mode: PermissionMode) -> CommandOutput {
@@ -121,7 +125,7 @@ fn as_json(simulation: &Simulation, mode: PermissionMode) -> CommandOutput {
         json["because"] = row.because.clone().into();
         json
     };
-    crate::commands::json_output(&json!({
+    json_output(&json!({
         "mode": mode.id(),
         "changes": simulation.changes.iter().map(change).collect::<Vec<Json>>(),
         "depends": simulation.uncertain.iter().map(unsure).collect::<Vec<Json>>(),
@@ -130,17 +134,17 @@ fn as_json(simulation: &Simulation, mode: PermissionMode) -> CommandOutput {
     }))
 }
 
-fn as_text(session: &Invocation, simulation: &Simulation, mode: PermissionMode) -> String {
+fn as_text(invocation: &Invocation, simulation: &Simulation, mode: PermissionMode) -> String {
     let mut text = format!("mode: {mode}\n");
     let header = ["TOOL", "WAS", "WOULD BE", "CALLS", "BY"];
     let rows: Vec<Vec<Cell>> = simulation
         .changes
         .iter()
         .chain(&simulation.uncertain)
-        .map(|row| cells(session, row))
+        .map(|row| cells(invocation, row))
         .collect();
     if !rows.is_empty() {
-        let width = session.env.terminal.width;
+        let width = invocation.env.terminal.width;
         let truncated_columns = [Truncate::End(4), Truncate::End(0)];
         text.push_str(&table::render(&header, &rows, width, &truncated_columns));
     }
@@ -148,36 +152,36 @@ fn as_text(session: &Invocation, simulation: &Simulation, mode: PermissionMode) 
     let (changed, unsure) = (count(&simulation.changes), count(&simulation.uncertain));
     let undecided = simulation.undecided;
     text.push_str(&format!(
-        "{} would be decided otherwise, {} as before",
+        "{} would be decided differently, {} as before",
         call_count(changed),
         simulation.same
     ));
     if unsure > 0 {
-        text.push_str(&format!(", {unsure} cannot be judged from the log"));
+        text.push_str(&format!(", {unsure} cannot be decided from the log"));
     }
     if undecided > 0 {
-        text.push_str(&format!("; {undecided} never came to a decision"));
+        text.push_str(&format!("; {undecided} were never decided"));
     }
     text.push_str(".\n");
     text
 }
 
-/// Places as people like to read them: from the working folder, or from home.
-fn shorten_paths(session: &Invocation, text: &str) -> String {
-    let env = &session.env;
+/// Shortens absolute paths, relative to the working folder or home.
+fn shorten_paths(invocation: &Invocation, text: &str) -> String {
+    let env = &invocation.env;
     let here = format!("({}/", env.working_folder.display());
     let home = format!("({}/", env.home.display());
     text.replace(&here, "(").replace(&home, "(~/")
 }
 
-fn cells(session: &Invocation, row: &SimulationRow) -> Vec<Cell> {
+fn cells(invocation: &Invocation, row: &SimulationRow) -> Vec<Cell> {
     let now = match row.after[..] {
-        [effect] => Cell::styled(effect_style(effect), effect.id()),
+        [effect] => Cell::styled(rule_table::effect_style(effect), effect.id()),
         _ => {
             let words: Vec<&str> = row.after.iter().map(|it| it.id()).collect();
             let on = match row.depends_on {
                 DependsOn::Nothing | DependsOn::Arguments => "the arguments",
-                DependsOn::Hints => "what the server says",
+                DependsOn::Hints => "the tool's annotations",
             };
             let text = format!("{}: depends on {on}", words.join(" or "));
             Cell::styled(TextStyle::Warning, text)
@@ -185,26 +189,18 @@ fn cells(session: &Invocation, row: &SimulationRow) -> Vec<Cell> {
     };
     vec![
         Cell::plain(printable(&row.exposed_name)),
-        Cell::styled(effect_style(row.before), row.before.id()),
+        Cell::styled(rule_table::effect_style(row.before), row.before.id()),
         now,
         Cell::plain(row.calls.to_string()),
-        Cell::plain(printable(&shorten_paths(session, &row.because.join("; ")))),
+        Cell::plain(printable(&shorten_paths(invocation, &row.because.join("; ")))),
     ]
-}
-
-fn effect_style(effect: PermissionEffect) -> TextStyle {
-    match effect {
-        PermissionEffect::Allow => TextStyle::Success,
-        PermissionEffect::Ask => TextStyle::Warning,
-        PermissionEffect::Deny => TextStyle::Error,
-    }
 }
 
 fn call_count(count: usize) -> String {
     if count == 1 { "1 call".to_owned() } else { format!("{count} calls") }
 }
 
-/// Reads a time: how long ago, a day, or a moment in UTC. It comes back as the log writes it.
+/// Parses a time: a duration before now, a date, or a UTC timestamp. Returns it in the format of the log.
 fn parse_time(text: &str) -> Result<String, String> {
     let fault = || "write 30m, 12h, 7d, 2026-01-31 or 2026-01-31T12:00:00Z".to_owned();
     if let Some((count, unit)) = text.split_at_checked(text.len().saturating_sub(1))

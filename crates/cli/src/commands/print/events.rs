@@ -1,4 +1,4 @@
-//! What happens in a conversation, as lines of JSON for programs.
+//! Conversation events as JSON lines.
 
 use serde_json::{Value as Json, json};
 use switchboard::host::Snapshot;
@@ -6,7 +6,7 @@ use switchboard::pool::Pool;
 use switchboard_chat::conversation::event::{CallOutcome, ConversationEvent};
 use switchboard_chat::model::language_model::Usage;
 
-/// What there is when it begins.
+/// The first event: model, servers and tools.
 pub(super) fn init_event(model: &str, snapshot: &Snapshot, pool: &Pool) -> Option<Json> {
     let servers = snapshot.servers.values();
     let servers = servers.map(|it| json!({"name": it.name, "status": it.status.id()}));
@@ -19,13 +19,13 @@ pub(super) fn init_event(model: &str, snapshot: &Snapshot, pool: &Pool) -> Optio
     }))
 }
 
-/// What was used.
+/// Token usage as JSON.
 pub(super) fn usage(usage: &Usage) -> Json {
     let Usage { input, cached, output } = usage;
     json!({"input_tokens": input, "cached_input_tokens": cached, "output_tokens": output})
 }
 
-/// A happening, where programs want to hear of it. The end is told with the result.
+/// An event as JSON; `None` for events that programs do not need. The end of the turn is part of the result.
 pub(super) fn event_json(event: &ConversationEvent) -> Option<Json> {
     let milliseconds = |it: &std::time::Duration| u64::try_from(it.as_millis()).unwrap_or(u64::MAX);
     Some(match event {
@@ -35,26 +35,26 @@ pub(super) fn event_json(event: &ConversationEvent) -> Option<Json> {
         ConversationEvent::Text(text) => json!({"type": "text", "text": text}),
         ConversationEvent::Thinking(text) => json!({"type": "thought", "text": text}),
         ConversationEvent::ResponseEnded => json!({"type": "answer_ended"}),
-        ConversationEvent::CallStarted(seen) => json!({
-            "type": "call", "id": &*seen.id, "tool": &*seen.tool, "title": seen.title,
-            "arguments": seen.arguments,
+        ConversationEvent::CallStarted(call) => json!({
+            "type": "call", "id": &*call.id, "tool": &*call.tool, "title": call.title,
+            "arguments": call.arguments,
         }),
-        ConversationEvent::CallProgress { id, progress: done, total: of, message } => json!({
-            "type": "call_progress", "id": &**id, "done": done, "of": of, "message": message,
+        ConversationEvent::CallProgress { id, progress, total, message } => json!({
+            "type": "call_progress", "id": &**id, "done": progress, "of": total, "message": message,
         }),
-        ConversationEvent::CallEnded { id, outcome: ended, text, duration: took } => json!({
-            "type": "call_ended", "id": &**id, "outcome": call_outcome(*ended), "text": text,
-            "duration_ms": milliseconds(took),
+        ConversationEvent::CallEnded { id, outcome, text, duration } => json!({
+            "type": "call_ended", "id": &**id, "outcome": call_outcome(*outcome), "text": text,
+            "duration_ms": milliseconds(duration),
         }),
-        ConversationEvent::Usage(used) => json!({"type": "usage", "usage": usage(used)}),
-        ConversationEvent::Retrying { attempt, after, reason: because } => json!({
-            "type": "retry", "attempt": attempt, "after_ms": milliseconds(after), "because": because,
+        ConversationEvent::Usage(it) => json!({"type": "usage", "usage": usage(it)}),
+        ConversationEvent::Retrying { attempt, after, reason } => json!({
+            "type": "retry", "attempt": attempt, "after_ms": milliseconds(after), "because": reason,
         }),
     })
 }
 
-fn call_outcome(ended: CallOutcome) -> &'static str {
-    match ended {
+fn call_outcome(outcome: CallOutcome) -> &'static str {
+    match outcome {
         CallOutcome::Done => "ok",
         CallOutcome::ToolError => "tool-error",
         CallOutcome::Failed => "failed",

@@ -1,4 +1,4 @@
-//! Calls that wait at a gateway, as one run of the program tells another of them, and the answers to them.
+//! Control messages about calls that wait for approval at a gateway.
 
 use std::time::{Duration, SystemTime};
 
@@ -20,15 +20,15 @@ const CHANGE_NAMES: [(LineChange, &str); 3] = [
     (LineChange::Unchanged, "kept"),
 ];
 
-/// Asks for everything that waits.
+/// The request for all waiting calls.
 pub fn list_request() -> Json {
     json!({"approvals": "list"})
 }
 
-/// Answers for a call. None where it is a rule that nobody suggested.
+/// The request that decides a call; `None` if the decision names a rule that was not suggested.
 pub fn decision_request(waiting: &PendingApproval, decision: &PermissionDecision) -> Option<Json> {
     let number = waiting.id;
-    let (holds, rule) = match decision {
+    let (scope, rule) = match decision {
         PermissionDecision::Deny(reason) => {
             return Some(json!({"approvals": "deny", "number": number, "reason": reason}));
         }
@@ -39,10 +39,10 @@ pub fn decision_request(waiting: &PendingApproval, decision: &PermissionDecision
         PermissionDecision::Allow { scope: GrantScope::Always(rule), .. } => ("always", rule),
     };
     let rule = waiting.suggestions.iter().position(|it| it.rule == *rule)?;
-    Some(json!({"approvals": "allow", "number": number, "holds": holds, "rule": rule}))
+    Some(json!({"approvals": "allow", "number": number, "holds": scope, "rule": rule}))
 }
 
-/// What is said to another run of the program.
+/// Handles an approval request.
 pub async fn respond(approvals: Option<&ApprovalQueue>, action: &str, request: &Json) -> Json {
     let queue = approvals.map(ApprovalQueue::pending).unwrap_or_default();
     if action == "list" {
@@ -54,7 +54,7 @@ pub async fn respond(approvals: Option<&ApprovalQueue>, action: &str, request: &
         return unknown();
     };
     let Some(decision) = parse_decision(waiting, action, request) else {
-        return json!({"error": "this request is not known"});
+        return json!({"error": "unknown request"});
     };
     match approvals.decide(number, decision).await {
         Some(waiting) => json!({"decided": to_json(&waiting)}),
@@ -70,25 +70,25 @@ fn parse_decision(
     if action == "deny" {
         let because = &waiting.reason;
         return Some(PermissionDecision::Deny(match request["reason"].as_str() {
-            Some(reason) => format!("{because}, and whoever runs the gateway says: {reason}"),
-            None => format!("{because}, and whoever runs the gateway said no"),
+            Some(reason) => format!("{because}, and the gateway's operator says: {reason}"),
+            None => format!("{because}, and the gateway's operator denied it"),
         }));
     }
     let rule = || {
         let index = request["rule"].as_u64().and_then(|it| usize::try_from(it).ok())?;
         waiting.suggestions.get(index).map(|it| it.rule.clone())
     };
-    let holds = match request["holds"].as_str() {
+    let scope = match request["holds"].as_str() {
         None => GrantScope::Once,
         Some("session") => GrantScope::Session(rule()?),
         Some("always") => GrantScope::Always(rule()?),
         Some(_) => return None,
     };
-    let who = "whoever runs the gateway said yes".to_owned();
-    (action == "allow").then_some(PermissionDecision::Allow { decided_by: who, scope: holds })
+    let decided_by = "the gateway's operator allowed it".to_owned();
+    (action == "allow").then_some(PermissionDecision::Allow { decided_by, scope })
 }
 
-/// A call, for programs.
+/// A waiting call as JSON.
 pub fn to_json(waiting: &PendingApproval) -> Json {
     let waited = waiting.requested_at.elapsed().unwrap_or_default().as_secs();
     let rule = |it: &Suggestion| json!({"breadth": name_of(&BREADTH_NAMES, it.coverage), "rule": it.rule.to_string()});
@@ -101,15 +101,15 @@ pub fn to_json(waiting: &PendingApproval) -> Json {
     if !waiting.flags.is_empty() {
         json["odd"] = waiting.flags.clone().into();
     }
-    if let Some(alteration) = &waiting.definition_change {
+    if let Some(diff) = &waiting.definition_change {
         let line =
             |(change, line): &(LineChange, String)| json!([name_of(&CHANGE_NAMES, *change), line]);
-        json["changes"] = alteration.lines.iter().map(line).collect();
+        json["changes"] = diff.lines.iter().map(line).collect();
     }
     json
 }
 
-/// A call that another run told of. None where it makes no sense.
+/// Parses a waiting call; `None` if it is malformed.
 pub fn from_json(json: &Json) -> Option<PendingApproval> {
     let text = |name: &str| json[name].as_str().map(str::to_owned);
     let waited = Duration::from_secs(json["waitedSeconds"].as_u64()?);
@@ -118,7 +118,7 @@ pub fn from_json(json: &Json) -> Option<PendingApproval> {
         Some(Suggestion { coverage: value_of(&BREADTH_NAMES, &it["breadth"])?, rule })
     };
     let line = |it: &Json| Some((value_of(&CHANGE_NAMES, &it[0])?, it[1].as_str()?.to_owned()));
-    let alteration = match json["changes"].as_array() {
+    let diff = match json["changes"].as_array() {
         Some(lines) => {
             Some(DefinitionDiff { lines: lines.iter().map(line).collect::<Option<_>>()? })
         }
@@ -134,7 +134,7 @@ pub fn from_json(json: &Json) -> Option<PendingApproval> {
         reason: text("because")?,
         flags: flags.iter().filter_map(|it| it.as_str().map(str::to_owned)).collect(),
         suggestions: json["rules"].as_array()?.iter().map(rule).collect::<Option<_>>()?,
-        definition_change: alteration,
+        definition_change: diff,
         requested_at: SystemTime::now().checked_sub(waited)?,
     })
 }
@@ -178,12 +178,12 @@ mod tests {
             scope: GrantScope::Session(rule.clone()),
         };
         let request = decision_request(&waiting, &yes).expect("it was suggested");
-        let Some(PermissionDecision::Allow { scope: holds, .. }) =
+        let Some(PermissionDecision::Allow { scope: scope, .. }) =
             parse_decision(&waiting, "allow", &request)
         else {
             panic!("{request}")
         };
-        assert_eq!(holds, GrantScope::Session(rule));
+        assert_eq!(scope, GrantScope::Session(rule));
         let other = ToolRule::parse("mcp__other").expect("a rule");
         let always = PermissionDecision::Allow {
             decided_by: String::new(),

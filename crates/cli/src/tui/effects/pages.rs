@@ -7,12 +7,15 @@ use switchboard::config::merge::ResolvedServer;
 use switchboard::pool::tool::Tool;
 
 use super::{EffectRunner, error_event};
-use crate::commands::{doctor, logs, permissions, resources, tools};
 use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
 use crate::output::catalogue_table;
+use crate::output::diagnosis::Diagnosis;
+use crate::output::rule_table;
 use crate::output::style::{TextStyle, paint};
-use crate::runtime::host;
+use crate::output::tool_table;
+use crate::runtime::server_log;
+use crate::runtime::servers;
 use crate::tui::configured_servers::ConfiguredServers;
 use crate::tui::slash_command::{COMMANDS, SlashCommand};
 use crate::tui::state::screen_state::ScreenEvent;
@@ -54,7 +57,10 @@ impl EffectRunner {
             SlashCommand::Resources(server) => self.resources_page(server.as_deref()),
             SlashCommand::Permissions => text(
                 "permissions",
-                &permissions::list(&self.session, &self.call_context.rules.current()),
+                &CommandOutput::text(rule_table::as_text(
+                    &self.session.env,
+                    &self.call_context.rules.current(),
+                )),
             ),
             SlashCommand::Model(_) => ScreenEvent::Note(self.model_text()),
             SlashCommand::Logs(name) => {
@@ -89,8 +95,8 @@ impl EffectRunner {
         let pool = self.host.pool();
         let is_meant = |tool: &&Tool| server.is_none_or(|it| tool.server == it);
         let meant: Vec<&Tool> = pool.tools().iter().map(AsRef::as_ref).filter(is_meant).collect();
-        let done = CommandOutput::text(tools::as_text(&self.session, &meant));
-        text("tools", &done.note(tools::quarantined(&pool)))
+        let done = CommandOutput::text(tool_table::as_text(&self.session.env, &meant));
+        text("tools", &done.note(tool_table::quarantined(&pool)))
     }
 
     fn resources_page(&self, server: Option<&str>) -> ScreenEvent {
@@ -98,7 +104,8 @@ impl EffectRunner {
         if let Some(server) = server {
             snapshot.servers.retain(|name, _| name == server);
         }
-        let said = catalogue_table::as_text(&self.session, &snapshot, &resources::LAYOUTS);
+        let said =
+            catalogue_table::as_text(&self.session.env, &snapshot, &catalogue_table::RESOURCES);
         text("resources", &CommandOutput::text(said))
     }
 
@@ -107,16 +114,16 @@ impl EffectRunner {
             Err(failure) => error_event(&failure),
             Ok(servers) => {
                 let snapshot = self.host.snapshot();
-                let done =
-                    doctor::diagnose(&self.session, &self.configuration, &servers, &snapshot);
-                text("doctor", &done)
+                let env = &self.session.env;
+                let diagnosis = Diagnosis::new(env, &servers, &snapshot);
+                text("doctor", &diagnosis.to_text(env, &self.configuration))
             }
         }
     }
 
     fn winners(&self, name: Option<&str>) -> Result<Vec<&ResolvedServer>, Failure> {
         let names: Vec<String> = name.map(str::to_owned).into_iter().collect();
-        host::active_servers(&self.session, &self.configuration, &names)
+        servers::active_servers(&self.session, &self.configuration, &names)
     }
 
     fn model_text(&self) -> String {
@@ -142,13 +149,16 @@ impl EffectRunner {
 /// What a server said, in a window of its own.
 pub async fn log_page(session: Invocation, name: String) -> ScreenEvent {
     let title = format!("log of {}", printable(&name));
-    let read = move || {
-        let arguments = logs::LogsArgs { name, follow: false, lines: LOG_LINES };
-        logs::run(&arguments, &session)
-    };
+    let note = server_log::empty_note(&name);
+    let read = move || server_log::read(&session, &name, LOG_LINES);
     match tokio::task::spawn_blocking(read).await {
-        Ok(Ok(done)) if done.text.is_empty() => ScreenEvent::Note(done.notes),
-        Ok(Ok(done)) => ScreenEvent::Page { title, text: done.text, start: StartPosition::Bottom },
+        Ok(Ok(log)) if log.text.is_empty() => {
+            ScreenEvent::Note(if log.exists { String::new() } else { note })
+        }
+        Ok(Ok(log)) => {
+            let text = server_log::escaped(&log.text);
+            ScreenEvent::Page { title, text, start: StartPosition::Bottom }
+        }
         Ok(Err(failure)) => error_event(&failure),
         Err(_) => ScreenEvent::Error("the log could not be read".to_owned()),
     }

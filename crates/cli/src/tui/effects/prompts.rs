@@ -14,7 +14,7 @@ use switchboard_chat::message::ContentBlock;
 
 use super::{EffectRunner, error_event};
 use crate::chat_ui::launch::clean_text::sanitize;
-use crate::commands::{call, prompt};
+use crate::output::tool_output;
 use crate::tui::state::screen_state::{PromptArgument, PromptInvocation, ScreenEvent};
 use crate::tui::view::composer::completion::prompt_command_name;
 
@@ -65,7 +65,7 @@ impl EffectRunner {
             question.params = Some(Payload::from_json(params.to_string().into()));
             let answer = match host.request(&invocation.server, question).await {
                 Ok(answer) => answer.decode::<Json>().unwrap_or_default(),
-                Err(error) => return error_event(&prompt::request_failure(&error)),
+                Err(error) => return error_event(&tool_output::request_failure(&error)),
             };
             let texts = message_texts(&answer);
             if !has_model {
@@ -106,17 +106,17 @@ impl EffectRunner {
 
     /// Reads a resource and shows it.
     pub(crate) fn read_resource(&mut self, server: String, uri: String) {
-        let (host, session) = (self.host.clone(), self.session.clone());
+        let host = self.host.clone();
         let (limits, keep) = (self.call_context.limits, self.call_context.spill.clone());
         self.spawn(async move {
             match host.read_resource(&server, &uri, REQUEST_TIMEOUT).await {
-                Err(error) => error_event(&prompt::request_failure(&error)),
+                Err(error) => error_event(&tool_output::request_failure(&error)),
                 Ok(answer) => {
                     let read =
                         move || tool_result::from_resource_read(&answer, &server, &limits, &keep);
                     match tokio::task::spawn_blocking(read).await {
                         Ok(output) => {
-                            let done = call::tool_output(&session, &output);
+                            let done = tool_output::text(&output);
                             let text = format!("{}{}", done.text, done.notes);
                             ScreenEvent::Text { title: uri, text }
                         }

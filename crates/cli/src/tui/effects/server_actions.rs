@@ -6,13 +6,13 @@ use switchboard::login::server_login::LoginRequest;
 
 use super::{EffectRunner, error_event};
 use crate::args::CommandArgs;
-use crate::commands;
 use crate::commands::approve::ApproveArgs;
-use crate::commands::login;
 use crate::commands::reject::RejectArgs;
+use crate::dispatch;
 use crate::output::login_text;
 use crate::prompt::login_prompt::BrowserMode;
-use crate::runtime::host;
+use crate::runtime::login;
+use crate::runtime::servers;
 use crate::tui::elicitor::ScreenLoginGuide;
 use crate::tui::state::screen_state::ScreenEvent;
 use crate::tui::view::dialog::project_servers::{ApprovalChoice, ProjectServer};
@@ -32,7 +32,7 @@ impl EffectRunner {
     pub(crate) fn run_change(&mut self, verb: CommandArgs) {
         let session = self.session.clone();
         self.spawn(async move {
-            let run = move || commands::run(verb, &session);
+            let run = move || dispatch::run(verb, &session);
             match tokio::task::spawn_blocking(run).await {
                 Ok(Ok(done)) => ScreenEvent::Note(format!("{}{}", done.text, done.notes)),
                 Ok(Err(failure)) => error_event(&failure),
@@ -63,7 +63,7 @@ impl EffectRunner {
                         }
                         ApprovalChoice::Later => continue,
                     };
-                    let done = commands::run(verb, &session)?;
+                    let done = dispatch::run(verb, &session)?;
                     said.push_str(&done.text);
                 }
                 Ok(said)
@@ -104,7 +104,7 @@ impl EffectRunner {
     pub(crate) fn log_out(&mut self, name: String) {
         let host = self.host.clone();
         let whom = format!("`{}`", printable(&name));
-        let desired = host::desired_servers(&self.configuration, std::slice::from_ref(&name));
+        let desired = servers::desired_servers(&self.configuration, std::slice::from_ref(&name));
         let Some(desired) = desired.into_iter().next() else {
             let text = format!("there is no server {whom}");
             return self.spawn(async move { ScreenEvent::Error(text) });

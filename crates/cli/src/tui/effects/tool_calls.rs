@@ -13,10 +13,10 @@ use tokio::sync::{mpsc, watch};
 
 use super::{EffectRunner, error_event, working_folder};
 use crate::call_args;
-use crate::commands::call;
-use crate::invocation::Invocation;
 use crate::output::report;
-use crate::runtime::host;
+use crate::output::tool_output;
+use crate::runtime::login;
+use crate::runtime::variables;
 use crate::tui::state::screen_state::{ScreenEvent, USER_CALL_PREFIX};
 
 /// How many signs of progress may wait to be shown.
@@ -47,7 +47,6 @@ impl UserCalls {
 
 /// What one call needs.
 struct UserCall {
-    session: Invocation,
     host: Host,
     call_context: Arc<CallContext>,
     view: ToolCallView,
@@ -61,8 +60,11 @@ impl EffectRunner {
             Ok(arguments) => arguments,
             Err(failure) => return self.queue_event(error_event(&failure)),
         };
-        let timeout =
-            host::duration_variable(&self.session, "MCP_TOOL_TIMEOUT", ToolCall::DEFAULT_TIMEOUT);
+        let timeout = variables::duration_variable(
+            &self.session,
+            "MCP_TOOL_TIMEOUT",
+            ToolCall::DEFAULT_TIMEOUT,
+        );
         let timeout = match timeout {
             Ok(timeout) => timeout,
             Err(failure) => return self.queue_event(error_event(&failure)),
@@ -74,7 +76,6 @@ impl EffectRunner {
             None => tool.clone(),
         };
         let call = UserCall {
-            session: self.session.clone(),
             host: self.host.clone(),
             call_context: self.call_context.clone(),
             view: ToolCallView {
@@ -152,7 +153,7 @@ impl UserCall {
 
     fn rendered_output(&self, output: &ToolOutput) -> (CallOutcome, String) {
         let ended = if output.is_error { CallOutcome::ToolError } else { CallOutcome::Done };
-        let done = call::tool_output(&self.session, output);
+        let done = tool_output::text(output);
         (ended, format!("{}{}", done.text, done.notes))
     }
 
@@ -163,8 +164,8 @@ impl UserCall {
             | ToolCallError::InvalidArguments { .. }
             | ToolCallError::Request(_) => CallOutcome::Failed,
         };
-        let failure = call::call_failure(failure, &self.host.snapshot());
-        let failure = call::with_scope_hint(failure, &self.host, &self.view.tool).await;
+        let failure = tool_output::call_failure(failure, &self.host.snapshot());
+        let failure = login::with_scope_hint(failure, &self.host, &self.view.tool).await;
         (ended, report::failure_text(&failure).replace("\n\n", "\n"))
     }
 }

@@ -10,7 +10,7 @@ use ratatui::text::{Line, Span};
 use switchboard_chat::transcript::TranscriptSummary;
 
 use crate::chat_ui::launch::clean_text::sanitize_line;
-use crate::output::server_text::pluralize;
+use crate::output::plural::pluralize;
 use crate::tui::terminal::raw_terminal::RawTerminal;
 use crate::tui::text::wrap::truncate;
 use crate::tui::theme::{ScreenTheme, Tone};

@@ -17,7 +17,7 @@ use ratatui::text::Span;
 use switchboard::host::{Host, Snapshot};
 use switchboard::pool::Pool;
 
-use crate::output::server_text::pluralize;
+use crate::output::plural::pluralize;
 use crate::tui::text::rich_text::sanitize_and_truncate;
 use crate::tui::theme::{ScreenTheme, Tone};
 use crate::tui::view::overlay::{Notice, Overlay, OverlayOutcome, Redraw, ServerAction};

@@ -10,8 +10,8 @@ use switchboard::config::scope::Scope;
 use switchboard::sources::loader::Configuration;
 use tokio::sync::oneshot;
 
-use crate::commands::get;
 use crate::invocation::Invocation;
+use crate::output::entry_text;
 use crate::tui::text::rich_text::{RichText, Scroll, draw_lines};
 use crate::tui::theme::{GlyphSet, ScreenTheme, Tone};
 use crate::tui::view::overlay::{Overlay, OverlayOutcome};
@@ -47,7 +47,7 @@ impl ProjectServer {
                 name: server.name.clone(),
                 origin: session.display_origin(&server.origin),
                 fingerprint: server.fingerprint.as_ref()?.as_str().to_owned(),
-                entry: get::entry_text(entry),
+                entry: entry_text::entry_text(entry),
                 pending,
                 wants_trust: entry.common.trust,
             })

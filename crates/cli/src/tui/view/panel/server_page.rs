@@ -5,6 +5,7 @@ use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
+use crate::output::plural::pluralize;
 use crate::tui::configured_servers::{ConfiguredServer, Eligibility};
 use crate::tui::text::rich_text::{RichText, TonedText, draw_lines, sanitize_and_truncate};
 use crate::tui::theme::{ScreenTheme, Tone};
@@ -287,7 +288,7 @@ fn tools_text(catalogue: &ServerCatalogue, detail: DescriptionLength) -> RichTex
     }
     let text = format!(
         "{}; those that a model is told of take about {} tokens",
-        crate::output::server_text::pluralize(catalogue.tools.len(), "tool", "tools"),
+        pluralize(catalogue.tools.len(), "tool", "tools"),
         catalogue.tokens()
     );
     content.push_text(Tone::Muted, &text);

@@ -1,0 +1,197 @@
+//! The plan of an import, as text and as JSON.
+
+use std::path::PathBuf;
+
+use serde_json::{Map, Value as Json, json};
+use switchboard::config::display::printable;
+use switchboard::config::import::HostAppFile;
+
+use crate::edit::servers::NewServer;
+use crate::invocation::Invocation;
+use crate::invocation::scope::WritableScope;
+use crate::output::style::{TextStyle, paint};
+
+/// What an import would do.
+pub(super) struct ImportPlan {
+    pub(super) files: Vec<PlannedFile>,
+    pub(super) looked_at: Vec<PathBuf>,
+}
+
+/// One file of another program, and its servers.
+pub(super) struct PlannedFile {
+    pub(super) file: HostAppFile,
+    pub(super) failure: Option<String>,
+    pub(super) notes: Vec<String>,
+    pub(super) items: Vec<ImportItem>,
+}
+
+/// One server of that file.
+pub(super) struct ImportItem {
+    /// The server's name in the other program.
+    pub(super) original: String,
+    pub(super) server: NewServer,
+    pub(super) scope: WritableScope,
+    pub(super) target: String,
+    pub(super) action: ImportAction,
+    pub(super) notes: Vec<String>,
+}
+
+/// What would be done with one server.
+pub(super) enum ImportAction {
+    Add,
+    Replace,
+    /// The same entry already exists.
+    Same,
+    /// A different entry of that name already exists.
+    Conflict,
+    /// The server cannot be imported.
+    Skip(String),
+}
+
+impl ImportAction {
+    pub(super) fn writes(&self) -> bool {
+        match self {
+            ImportAction::Add | ImportAction::Replace => true,
+            ImportAction::Same | ImportAction::Conflict | ImportAction::Skip(_) => false,
+        }
+    }
+
+    pub(super) fn id(&self) -> &'static str {
+        match self {
+            ImportAction::Add => "add",
+            ImportAction::Replace => "replace",
+            ImportAction::Same => "same",
+            ImportAction::Conflict => "kept",
+            ImportAction::Skip(_) => "skip",
+        }
+    }
+}
+
+impl ImportPlan {
+    pub(super) fn items(&self) -> impl Iterator<Item = &ImportItem> {
+        self.files.iter().flat_map(|file| &file.items)
+    }
+
+    /// Drops a server that an earlier file already provides. Of two different servers with one name only the first is
+    /// imported.
+    pub(super) fn without_duplicates(
+        &self,
+        mut item: ImportItem,
+        same_file: &[ImportItem],
+    ) -> ImportItem {
+        let earlier = self
+            .items()
+            .chain(same_file)
+            .filter(|it| it.action.writes())
+            .find(|it| it.scope == item.scope && it.server.name == item.server.name);
+        if let (Some(earlier), true) = (earlier, item.action.writes()) {
+            item.action = if earlier.server.entry == item.server.entry {
+                ImportAction::Same
+            } else {
+                ImportAction::Skip(
+                    "another server of that name is already imported above".to_owned(),
+                )
+            };
+        }
+        item
+    }
+
+    pub(super) fn to_text(&self, invocation: &Invocation) -> String {
+        if self.files.is_empty() {
+            let mut text =
+                String::from("No configuration of another program was found. Looked in:\n");
+            for path in &self.looked_at {
+                text.push_str(&format!("  {}\n", invocation.display_path(path)));
+            }
+            return text;
+        }
+        self.files.iter().map(|file| file.to_text(invocation)).collect::<Vec<_>>().join("\n")
+    }
+
+    pub(super) fn to_json(&self, written: &[WritableScope]) -> Json {
+        let files: Vec<Json> = self.files.iter().map(PlannedFile::to_json).collect();
+        let written: Vec<&str> = written.iter().map(|scope| scope.scope().id()).collect();
+        json!({"files": files, "writtenScopes": written})
+    }
+}
+
+impl PlannedFile {
+    pub(super) fn to_text(&self, invocation: &Invocation) -> String {
+        let title = paint(TextStyle::Bold, self.file.app.title());
+        let mut text = format!("{title}  {}\n", invocation.display_path(&self.file.path));
+        if let Some(failure) = &self.failure {
+            text.push_str(&format!("  {} {}\n", paint(TextStyle::Error, "!"), printable(failure)));
+        }
+        for item in &self.items {
+            text.push_str(&item.to_text());
+        }
+        for note in &self.notes {
+            text.push_str(&format!("  {}\n", printable(note)));
+        }
+        if self.failure.is_none() && self.items.is_empty() && self.notes.is_empty() {
+            text.push_str("  no servers\n");
+        }
+        text
+    }
+
+    pub(super) fn to_json(&self) -> Json {
+        let items: Vec<Json> = self.items.iter().map(ImportItem::to_json).collect();
+        json!({
+            "program": self.file.app.id(),
+            "file": self.file.path.to_string_lossy(),
+            "failure": self.failure,
+            "notes": self.notes,
+            "servers": items,
+        })
+    }
+}
+
+impl ImportItem {
+    pub(super) fn to_text(&self) -> String {
+        let name = match self.server.name.as_str() {
+            "" => printable(&self.original),
+            name => printable(name),
+        };
+        let scope = self.scope.scope();
+        let mut text = match &self.action {
+            ImportAction::Add => {
+                format!(
+                    "  {} {name} → {scope} scope: {}\n",
+                    paint(TextStyle::Success, "+"),
+                    self.target
+                )
+            }
+            ImportAction::Replace => {
+                let mark = paint(TextStyle::Warning, "~");
+                format!("  {mark} {name} → {scope} scope, replaced: {}\n", self.target)
+            }
+            ImportAction::Same => format!("  = {name}: already there\n"),
+            ImportAction::Conflict => {
+                format!(
+                    "  = {name}: the {scope} scope has a different server of that name; --overwrite replaces it\n"
+                )
+            }
+            ImportAction::Skip(why) => {
+                format!("  {} {name}: skipped: {}\n", paint(TextStyle::Error, "!"), printable(why))
+            }
+        };
+        for note in &self.notes {
+            text.push_str(&format!("      {}\n", printable(note)));
+        }
+        text
+    }
+
+    pub(super) fn to_json(&self) -> Json {
+        let mut json = Map::new();
+        json.insert("name".to_owned(), self.server.name.clone().into());
+        json.insert("original".to_owned(), self.original.clone().into());
+        json.insert("scope".to_owned(), self.scope.scope().id().into());
+        json.insert("action".to_owned(), self.action.id().into());
+        json.insert("target".to_owned(), self.target.clone().into());
+        if let ImportAction::Skip(why) = &self.action {
+            json.insert("reason".to_owned(), why.clone().into());
+        }
+        json.insert("notes".to_owned(), self.notes.clone().into());
+        Json::Object(json)
+    }
+}

@@ -1,0 +1,91 @@
+//! The result of one prompt, gathered from the events of its conversation.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value as Json, json};
+use switchboard_chat::conversation::event::{CallOutcome, ConversationEvent, TurnEnd};
+use switchboard_chat::model::language_model::Usage;
+
+use super::events;
+use crate::output::report::StdoutState;
+
+/// The result of one prompt.
+pub(super) struct RunResult {
+    pub(super) end: Option<TurnEnd>,
+    /// The last answer.
+    pub(super) answer: String,
+    pub(super) answer_count: usize,
+    pub(super) usage: Usage,
+    /// The tool of each call, by call id.
+    calls: BTreeMap<Arc<str>, Arc<str>>,
+    /// Calls that were denied.
+    denied: Vec<Json>,
+    pub(super) id: Option<Arc<str>>,
+    pub(super) save_error: Option<Arc<str>>,
+    pub(super) duration: Duration,
+    pub(super) stdout: StdoutState,
+}
+
+impl RunResult {
+    pub(super) fn new() -> RunResult {
+        RunResult {
+            end: None,
+            answer: String::new(),
+            answer_count: 0,
+            usage: Usage::default(),
+            calls: BTreeMap::new(),
+            denied: Vec::new(),
+            id: None,
+            save_error: None,
+            duration: Duration::ZERO,
+            stdout: StdoutState::Open,
+        }
+    }
+
+    pub(super) fn record(&mut self, event: ConversationEvent) {
+        match event {
+            ConversationEvent::Text(text) => self.answer.push_str(&text),
+            ConversationEvent::Retrying { .. } => self.answer.clear(),
+            ConversationEvent::ResponseEnded => self.answer_count += 1,
+            // Text after a call belongs to the next answer.
+            ConversationEvent::CallStarted(call) => {
+                self.answer.clear();
+                self.calls.insert(call.id, call.tool);
+            }
+            ConversationEvent::Usage(usage) => self.usage = usage,
+            ConversationEvent::CallEnded { id, outcome: CallOutcome::Denied, text, .. } => {
+                let tool = self.calls.get(&id).map(|it| &**it);
+                self.denied.push(json!({"tool": tool, "reason": text}));
+            }
+            ConversationEvent::TurnEnded(end) => self.end = Some(end),
+            ConversationEvent::CallEnded { .. }
+            | ConversationEvent::MessagesAccepted { .. }
+            | ConversationEvent::Thinking(_)
+            | ConversationEvent::CallProgress { .. } => {}
+        }
+    }
+
+    pub(super) fn as_json(&self) -> Json {
+        let (reason, error) = match &self.end {
+            Some(TurnEnd::Finished) => ("end_turn", None),
+            Some(TurnEnd::CutShort) => ("max_tokens", None),
+            Some(TurnEnd::Refused) => ("refusal", None),
+            Some(TurnEnd::Interrupted) | None => ("interrupted", None),
+            Some(TurnEnd::TooManyRounds) => ("max_turns", None),
+            Some(TurnEnd::Failed(error)) => ("error", Some(format!("{error}: {}", error.kind))),
+        };
+        json!({
+            "type": "result",
+            "result": error.as_ref().unwrap_or(&self.answer),
+            "is_error": reason != "end_turn",
+            "stop_reason": reason,
+            "session_id": self.id.as_deref(),
+            "num_turns": self.answer_count,
+            "duration_ms": u64::try_from(self.duration.as_millis()).unwrap_or(u64::MAX),
+            "usage": events::usage(&self.usage),
+            "permission_denials": self.denied,
+        })
+    }
+}

@@ -1,0 +1,58 @@
+//! Maps a parsed command to the function that runs it. `args` and `commands` do not know this module.
+
+use crate::args::CommandArgs;
+use crate::commands::{
+    add, add_json, approvals, approve, audit, auth, call, complete, completions, config, demo,
+    disable, doctor, enable, get, idp, import, list, login, logout, logs, man, paths, permissions,
+    ping, policy, prompt, prompts, read, reconnect, reject, remove, reset_project_choices,
+    resources, result, search, serve, status, subscribe, tools,
+};
+use crate::help;
+use crate::invocation::Invocation;
+use crate::outcome::{CommandOutput, Failure};
+
+/// Runs a command.
+pub fn run(command: CommandArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
+    match command {
+        CommandArgs::Demo(it) => demo::run(&it, invocation),
+        CommandArgs::List(it) => list::run(&it, invocation),
+        CommandArgs::Status(it) => status::run(&it, invocation),
+        CommandArgs::Doctor(it) => doctor::run(&it, invocation),
+        CommandArgs::Login(it) => login::run(&it, invocation),
+        CommandArgs::Logout(it) => logout::run(&it, invocation),
+        CommandArgs::Auth(it) => auth::run(&it, invocation),
+        CommandArgs::Idp(it) => idp::run(&it, invocation),
+        CommandArgs::Logs(it) => logs::run(&it, invocation),
+        CommandArgs::Ping(it) => ping::run(&it, invocation),
+        CommandArgs::Reconnect(it) => reconnect::run(&it, invocation),
+        CommandArgs::Tools(it) => tools::run(&it, invocation),
+        CommandArgs::Search(it) => search::run(&it, invocation),
+        CommandArgs::Call(it) => call::run(&it, invocation),
+        CommandArgs::Read(it) => read::run(&it, invocation),
+        CommandArgs::Result(it) => result::run(&it, invocation),
+        CommandArgs::Permissions(it) => permissions::run(&it, invocation),
+        CommandArgs::Audit(it) => audit::run(&it, invocation),
+        CommandArgs::Resources(it) => resources::run(&it, invocation),
+        CommandArgs::Prompts(it) => prompts::run(&it, invocation),
+        CommandArgs::Prompt(it) => prompt::run(&it, invocation),
+        CommandArgs::Complete(it) => complete::run(&it, invocation),
+        CommandArgs::Subscribe(it) => subscribe::run(&it, invocation),
+        CommandArgs::Serve(it) => serve::run(&it, invocation),
+        CommandArgs::Approvals(it) => approvals::run(&it, invocation),
+        CommandArgs::Get(it) => get::run(&it, invocation),
+        CommandArgs::Add(it) => add::run(&it, invocation),
+        CommandArgs::AddJson(it) => add_json::run(&it, invocation),
+        CommandArgs::Import(it) => import::run(&it, invocation),
+        CommandArgs::Remove(it) => remove::run(&it, invocation),
+        CommandArgs::Enable(it) => enable::run(&it, invocation),
+        CommandArgs::Disable(it) => disable::run(&it, invocation),
+        CommandArgs::Approve(it) => approve::run(&it, invocation),
+        CommandArgs::Reject(it) => reject::run(&it, invocation),
+        CommandArgs::ResetProjectChoices(it) => reset_project_choices::run(&it, invocation),
+        CommandArgs::Policy(it) => policy::run(&it, invocation),
+        CommandArgs::Config(it) => config::run(&it, invocation),
+        CommandArgs::Paths(it) => paths::run(&it, invocation),
+        CommandArgs::Completions(it) => completions::run(&it, help::reference_command()),
+        CommandArgs::Man(it) => man::run(&it, help::reference_command()),
+    }
+}

@@ -13,6 +13,9 @@ pub enum Role {
     Assistant,
 }
 
+/// Text the agent loop adds as a user message where the user interrupted a response.
+const INTERRUPTED_MARKER: &str = "[the person stopped the answer here]";
+
 /// One side's turn.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Message {
@@ -22,6 +25,19 @@ pub struct Message {
     /// What, in order.
     #[serde(rename = "parts")]
     pub content: Vec<ContentBlock>,
+}
+
+impl Message {
+    /// The user message that marks the response before it as interrupted.
+    pub(crate) fn interrupted_marker() -> Message {
+        let text = INTERRUPTED_MARKER.to_owned();
+        Message { role: Role::User, content: vec![ContentBlock::Text { text }] }
+    }
+
+    /// Is this the message that [`Message::interrupted_marker`] makes?
+    pub(crate) fn is_interrupted_marker(&self) -> bool {
+        matches!(&self.content[..], [ContentBlock::Text { text }] if text == INTERRUPTED_MARKER)
+    }
 }
 
 /// A piece of what is said.

@@ -1,6 +1,8 @@
 //! Conversations on disk: a file each, a line an utterance, added as it is said. Only the owner can read them. A line
 //! that was not finished costs that line alone, and a conversation that was cut off is mended when it is read.
 
+mod repair;
+
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -15,7 +17,8 @@ use switchboard::sources::paths::Paths;
 use switchboard::storage::stderr_log::utc_timestamp;
 use thiserror::Error;
 
-use crate::message::{ContentBlock, Message, Role, ToolResult};
+use crate::message::{ContentBlock, Message};
+use repair::repaired;
 
 /// How many conversations of one project are kept.
 const MAX_TRANSCRIPTS: usize = 200;
@@ -24,8 +27,6 @@ const MAX_FILE_BYTES: u64 = 256 * 1024 * 1024;
 /// How much of the first words is listed, in characters.
 const PREVIEW_CHARS: usize = 120;
 const EXTENSION: &str = "jsonl";
-/// What a model is told of a call whose result was never written down.
-const RESULT_LOST: &str = "the program ended before the result came";
 
 /// The conversations of one project.
 #[derive(Debug, Clone)]
@@ -271,51 +272,4 @@ fn first_text(message: &Message) -> String {
     };
     let text = message.content.iter().find_map(text).unwrap_or_default();
     text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(PREVIEW_CHARS).collect()
-}
-
-/// Models refuse a conversation in which a call has no result, or a result no call.
-fn repaired(messages: Vec<Message>) -> Vec<Message> {
-    let mut repaired_messages: Vec<Message> = Vec::with_capacity(messages.len() + 1);
-    let mut open: Vec<String> = Vec::new();
-    for mut message in messages {
-        if message.role == Role::User {
-            message.content.retain(|part| match part {
-                ContentBlock::ToolResult(result) => {
-                    let position = open.iter().position(|id| *id == result.id);
-                    position.map(|at| open.remove(at)).is_some()
-                }
-                ContentBlock::Text { .. }
-                | ContentBlock::Image { .. }
-                | ContentBlock::Thinking { .. }
-                | ContentBlock::ToolUse(_) => true,
-            });
-            let lost = open.drain(..).map(missing_result);
-            message.content.splice(..0, lost);
-        } else {
-            if !open.is_empty() {
-                let parts = open.drain(..).map(missing_result).collect();
-                repaired_messages.push(Message { role: Role::User, content: parts });
-            }
-            open.extend(message.content.iter().filter_map(|part| match part {
-                ContentBlock::ToolUse(call) => Some(call.id.clone()),
-                ContentBlock::Text { .. }
-                | ContentBlock::Image { .. }
-                | ContentBlock::Thinking { .. }
-                | ContentBlock::ToolResult(_) => None,
-            }));
-        }
-        if !message.content.is_empty() {
-            repaired_messages.push(message);
-        }
-    }
-    if !open.is_empty() {
-        let parts = open.drain(..).map(missing_result).collect();
-        repaired_messages.push(Message { role: Role::User, content: parts });
-    }
-    repaired_messages
-}
-
-fn missing_result(id: String) -> ContentBlock {
-    let parts = vec![ContentBlock::Text { text: RESULT_LOST.to_owned() }];
-    ContentBlock::ToolResult(ToolResult { id, content: parts, is_error: true })
 }

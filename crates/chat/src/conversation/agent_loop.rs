@@ -1,7 +1,7 @@
 //! The loop of a conversation: one task that owns what was said. A turn asks the model, makes the calls that it wants,
 //! and asks again until it has nothing more to call. Which tools it is shown is left to `offered_tools`.
 
-mod channel;
+pub(crate) mod channel;
 mod model_request;
 mod tool_calls;
 
@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use switchboard::call::pipeline::CallContext;
 use switchboard::host::Host;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::conversation::event::{ConversationEvent, TurnEnd};
-use crate::conversation::handle::{Command, ConversationSetup, ConversationStatus};
 use crate::conversation::offered_tools::OfferedTools;
+use crate::conversation::setup::{ConversationSetup, ConversationStatus};
 use crate::message::{ContentBlock, Message, Role, ToolUse};
 use crate::model::language_model::{LanguageModel, ModelError, ModelResponse, StopReason, Usage};
 use crate::transcript::Transcript;
@@ -26,8 +26,6 @@ use model_request::ModelOutcome;
 const SERVER_START_TIMEOUT: Duration = Duration::from_secs(3);
 /// What a model is told of a call that was not made, or not finished, because the person had enough.
 const CALL_STOPPED: &str = "the person stopped it";
-/// What a model is told of an answer that the person had enough of.
-pub(crate) const INTERRUPTED_MARKER: &str = "[the person stopped the answer here]";
 /// What a model is told of a call in an answer that was cut.
 const CALL_CUT_SHORT: &str =
     "the answer was cut short before the call was made; make it again, shorter";
@@ -50,38 +48,51 @@ pub(crate) struct AgentLoop {
 }
 
 impl AgentLoop {
-    pub(crate) fn prepare(
+    /// A loop over `setup`, and the model it starts with.
+    pub(crate) fn new(
         setup: ConversationSetup,
         transcript: Option<Transcript>,
         status: watch::Sender<ConversationStatus>,
-    ) -> AgentTask {
-        let ConversationSetup {
-            host,
-            call_context: call_context,
-            model,
-            system_prompt: system,
-            history: history,
-            max_rounds: rounds,
-        } = setup;
+    ) -> (AgentLoop, Option<Arc<dyn LanguageModel>>) {
+        let ConversationSetup { host, call_context, model, system_prompt, history, max_rounds } =
+            setup;
         let mut offered_tools = OfferedTools::default();
         offered_tools.restore(&history);
         let id = transcript.as_ref().and_then(|it| it.id()).map(Arc::from);
         status.send_modify(|it| it.id = id);
-        let (messages, total_usage, calls) = (history, Usage::default(), 0);
         let agent_loop = AgentLoop {
             host,
             call_context,
-            system_prompt: system,
-            max_rounds: rounds,
-            messages,
+            system_prompt,
+            max_rounds,
+            messages: history,
             offered_tools,
-            total_usage,
-            call_count: calls,
+            total_usage: Usage::default(),
+            call_count: 0,
             transcript,
             status,
             has_waited_for_servers: false,
         };
-        AgentTask { agent_loop, model }
+        (agent_loop, model)
+    }
+
+    /// Runs turns until every [`Conversation`](crate::conversation::handle::Conversation) handle is dropped.
+    pub(crate) async fn run(mut self, mut channel: LoopChannel) {
+        loop {
+            match channel.stop_cause() {
+                Some(StopCause::Disconnected) => return,
+                Some(StopCause::Clear) => self.clear(),
+                // The turn it was meant for has ended already.
+                Some(StopCause::Interrupt) | None => {}
+            }
+            channel.clear_stop_cause();
+            if !channel.has_queued() {
+                channel.receive().await;
+                continue;
+            }
+            let end = self.turn(&mut channel).await;
+            channel.send(ConversationEvent::TurnEnded(end)).await;
+        }
     }
 
     /// One turn: from what waits to be heard to the model's last word.
@@ -174,9 +185,7 @@ impl AgentLoop {
         if !text.trim().is_empty() {
             let parts = vec![ContentBlock::Text { text }];
             self.add(Message { role: Role::Assistant, content: parts }).await;
-            let text = INTERRUPTED_MARKER.to_owned();
-            self.add(Message { role: Role::User, content: vec![ContentBlock::Text { text }] })
-                .await;
+            self.add(Message::interrupted_marker()).await;
         }
     }
 
@@ -261,37 +270,4 @@ fn tool_uses(parts: &[ContentBlock]) -> Vec<ToolUse> {
 fn model_not_configured() -> ModelError {
     let kind = crate::model::language_model::ModelErrorKind::NotConfigured;
     ModelError { model: "the model".to_owned(), kind }
-}
-
-/// A conversation that has not begun to listen yet.
-pub(crate) struct AgentTask {
-    agent_loop: AgentLoop,
-    model: Option<Arc<dyn LanguageModel>>,
-}
-
-impl AgentTask {
-    /// Listens until nobody is there any more.
-    pub(crate) async fn run(
-        self,
-        commands: mpsc::Receiver<Command>,
-        events: mpsc::Sender<ConversationEvent>,
-    ) {
-        let AgentTask { agent_loop: mut agent_loop, model } = self;
-        let mut channel = LoopChannel::new(commands, events, model);
-        loop {
-            match channel.stop_cause() {
-                Some(StopCause::Disconnected) => return,
-                Some(StopCause::Clear) => agent_loop.clear(),
-                // What is to be stopped has ended by itself.
-                Some(StopCause::Interrupt) | None => {}
-            }
-            channel.clear_stop_cause();
-            if !channel.has_queued() {
-                channel.receive().await;
-                continue;
-            }
-            let ended = agent_loop.turn(&mut channel).await;
-            channel.send(ConversationEvent::TurnEnded(ended)).await;
-        }
-    }
 }

@@ -3,65 +3,28 @@
 use std::sync::Arc;
 
 use switchboard::call::pipeline::CallContext;
-use switchboard::host::Host;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
 use crate::conversation::agent_loop::AgentLoop;
+use crate::conversation::agent_loop::channel::LoopChannel;
+use crate::conversation::command::Command;
 use crate::conversation::event::ConversationEvent;
-use crate::message::{ContentBlock, Message};
+use crate::conversation::setup::{ConversationSetup, ConversationStatus};
+use crate::message::ContentBlock;
 use crate::model::language_model::LanguageModel;
 use crate::transcript::Transcript;
 
-/// How often a model may call tools and go on in one turn, unless told otherwise.
-pub const DEFAULT_MAX_ROUNDS: usize = 50;
 /// How many orders may wait. The loop takes them whatever else it does.
 const COMMAND_BUFFER: usize = 16;
 /// How much may have happened that nobody has looked at yet; then the conversation waits.
 const EVENT_BUFFER: usize = 256;
-
-/// What a conversation is made of.
-pub struct ConversationSetup {
-    /// Where tools are called.
-    pub host: Host,
-    /// Under which rules, and who is asked.
-    pub call_context: Arc<CallContext>,
-    /// Who answers. Without one, everything that is said fails with a hint.
-    pub model: Option<Arc<dyn LanguageModel>>,
-    /// What the model should know of its place. What servers say of themselves is added by the loop.
-    pub system_prompt: Arc<str>,
-    /// What was said before, where a conversation is gone on with.
-    pub history: Vec<Message>,
-    /// How often a model may call tools and go on, in one turn.
-    pub max_rounds: usize,
-}
-
-/// How a conversation stands.
-#[derive(Debug, Clone, Default)]
-pub struct ConversationStatus {
-    /// What its record on disk is called, where it is kept and something was said.
-    pub id: Option<Arc<str>>,
-    /// How many tokens the model last looked at and wrote: what the next answer begins with.
-    pub context_tokens: u64,
-    /// Why it is not kept on disk any more, where that failed.
-    pub write_error: Option<Arc<str>>,
-}
 
 /// A conversation. Clones are the same one; it ends when all are gone.
 #[derive(Debug, Clone)]
 pub struct Conversation {
     commands: mpsc::Sender<Command>,
     status: watch::Receiver<ConversationStatus>,
-}
-
-/// What a face may want.
-pub(crate) enum Command {
-    Send(Vec<ContentBlock>),
-    Interrupt,
-    Clear,
-    SetModel(Option<Arc<dyn LanguageModel>>),
-    SetCallContext(Arc<CallContext>),
-    WithdrawLast(oneshot::Sender<bool>),
 }
 
 impl Conversation {
@@ -88,8 +51,9 @@ impl Conversation {
         let (commands, command_receiver) = mpsc::channel(COMMAND_BUFFER);
         let (event_sender, events) = mpsc::channel(EVENT_BUFFER);
         let (status_sender, status) = watch::channel(ConversationStatus::default());
-        let agent_task = AgentLoop::prepare(setup, transcript, status_sender);
-        let task = tokio::spawn(agent_task.run(command_receiver, event_sender));
+        let (agent_loop, model) = AgentLoop::new(setup, transcript, status_sender);
+        let channel = LoopChannel::new(command_receiver, event_sender, model);
+        let task = tokio::spawn(agent_loop.run(channel));
         (Conversation { commands, status }, events, task)
     }
 

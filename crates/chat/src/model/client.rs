@@ -9,7 +9,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Response, StatusCode};
-use serde_json::Value as Json;
 use switchboard::config::display::printable;
 use switchboard::config::secret::Secret;
 use switchboard::config::settings::model::ModelProvider;
@@ -24,9 +23,9 @@ use crate::model::language_model::{
     LanguageModel, ModelError, ModelErrorKind, ModelRequest, ModelResponse, ResponseDelta,
     ResponseFuture,
 };
-use crate::model::provider::anthropic;
-use crate::model::provider::openai_chat;
-use crate::model::provider::openai_responses;
+use crate::model::provider::{
+    RequestSettings, ResponseParser, anthropic, openai_chat, openai_responses,
+};
 use crate::model::retry::RetryPolicy;
 use crate::model::sse_stream::{SseStream, root_cause};
 
@@ -34,40 +33,6 @@ use crate::model::sse_stream::{SseStream, root_cause};
 const MAX_ERROR_BODY_BYTES: usize = 64 * 1024;
 /// How long a refusal may take.
 const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// What a request is written with, besides what was said.
-#[derive(Debug)]
-pub(crate) struct RequestSettings {
-    pub(crate) model: String,
-    pub(crate) max_tokens: Option<u64>,
-    pub(crate) thinking_budget: Option<u64>,
-    /// Who may take back what was thought: the same model in the same language.
-    pub(crate) model_id: String,
-    /// Does it give away its thoughts in a form that can be given back? Asked until it says no.
-    pub(crate) returns_encrypted_reasoning: AtomicBool,
-}
-
-impl RequestSettings {
-    /// The longest answer, in tokens, whoever is the stricter.
-    pub(crate) fn max_output_tokens(&self, request: &ModelRequest) -> Option<u64> {
-        match (self.max_tokens, request.max_tokens) {
-            (Some(ours), Some(theirs)) => Some(ours.min(theirs)),
-            (ours, theirs) => ours.or(theirs),
-        }
-    }
-}
-
-/// Takes the events of one answer.
-pub(crate) trait ResponseParser: Send {
-    /// Takes one, and says what may be passed on at once.
-    fn push_event(&mut self, event: &Json) -> Result<Vec<ResponseDelta>, AttemptError>;
-
-    /// Is it all there? Some streams go on after their last word.
-    fn is_complete(&self) -> bool;
-
-    /// The whole answer, where it is one.
-    fn finish(self: Box<Self>) -> Result<ModelResponse, AttemptError>;
-}
 
 /// A model at a URL.
 pub struct ModelClient {

@@ -198,17 +198,12 @@ fn script_position(messages: &[Message]) -> Option<(usize, usize)> {
                 .iter()
                 .any(|part| matches!(part, ContentBlock::Text { .. } | ContentBlock::Image { .. }))
             && !it.content.iter().any(|part| matches!(part, ContentBlock::ToolResult(_)))
-            && !is_interrupted_marker(it)
+            && !it.is_interrupted_marker()
     };
     let turn = messages.iter().filter(starts_turn).count().checked_sub(1)?;
     let last = messages.iter().rposition(|it| starts_turn(&it))?;
     let answers = messages[last..].iter().filter(|it| it.role == Role::Assistant).count();
     Some((turn, answers))
-}
-
-/// Is it what the loop itself adds where an answer was stopped?
-fn is_interrupted_marker(message: &Message) -> bool {
-    matches!(&message.content[..], [ContentBlock::Text { text }] if text == crate::conversation::agent_loop::INTERRUPTED_MARKER)
 }
 
 /// The results that came last.

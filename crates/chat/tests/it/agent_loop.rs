@@ -11,7 +11,8 @@ use switchboard_builtin::kit::handler_error::HandlerError;
 use switchboard_builtin::kit::server::Server;
 use switchboard_builtin::kit::tool::Tool;
 use switchboard_builtin::kit::tool_output::ToolOutput;
-use switchboard_chat::conversation::handle::{Conversation, ConversationSetup};
+use switchboard_chat::conversation::handle::Conversation;
+use switchboard_chat::conversation::setup::ConversationSetup;
 use switchboard_chat::message::ContentBlock;
 use tokio::sync::{Barrier, Notify};
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use serde_json::json;
 use switchboard::config::settings::model::ModelProvider;
 use switchboard_builtin::demo;
-use switchboard_chat::conversation::handle::{Conversation, ConversationSetup};
+use switchboard_chat::conversation::handle::Conversation;
+use switchboard_chat::conversation::setup::ConversationSetup;
 use testkit::ModelService;
 use testkit::model_service::{Reply, ReplyPart};
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use switchboard::call::pipeline::CallContext;
 use tokio::sync::mpsc;
 
+use crate::conversation::command::Command;
 use crate::conversation::event::ConversationEvent;
-use crate::conversation::handle::Command;
 use crate::message::ContentBlock;
 use crate::model::language_model::LanguageModel;
 

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value as Json, json};
+use serde_json::{Value as Json, json};
 
 use crate::message::{ContentBlock, Message, Role, ToolUse};
 use crate::model::attempt_error::AttemptError;
-use crate::model::client::{RequestSettings, ResponseParser};
 use crate::model::language_model::{ModelRequest, ModelResponse, ResponseDelta, StopReason, Usage};
+use crate::model::provider::tool_arguments::arguments_from_text;
+use crate::model::provider::{RequestSettings, ResponseParser};
 
 /// The longest answer, unless told otherwise; the service wants to be told.
 const DEFAULT_MAX_TOKENS: u64 = 16_000;
@@ -261,7 +262,11 @@ fn content_block(block: PartialBlock, model_id: &str, stop: StopReason) -> Optio
             ContentBlock::Thinking { text: String::new(), provider_block }
         }
         PartialBlock::ToolUse { id, name, input, arguments } => {
-            let arguments = parse_arguments(input, &arguments);
+            // Arguments come in pieces, or at once, or not at all.
+            let arguments = match arguments.trim().is_empty() && input.is_object() {
+                true => input,
+                false => arguments_from_text(&arguments),
+            };
             // An answer that was cut may end in the middle of a call.
             if stop == StopReason::MaxTokens && !arguments.is_object() {
                 return None;
@@ -270,15 +275,6 @@ fn content_block(block: PartialBlock, model_id: &str, stop: StopReason) -> Optio
         }
         PartialBlock::Other => return None,
     })
-}
-
-/// Arguments come in pieces, or at once, or not at all where there are none.
-fn parse_arguments(input: Json, pieces: &str) -> Json {
-    match pieces.trim() {
-        "" if input.is_object() => input,
-        "" => Json::Object(Map::new()),
-        text => serde_json::from_str(text).unwrap_or_else(|_| Json::String(text.to_owned())),
-    }
 }
 
 fn stop_reason(reason: &str) -> StopReason {

@@ -1,14 +1,15 @@
 //! Chat completions as OpenAI has them and many others speak them: how a conversation is written, and how the chunks of
 //! an answer are read. Others are not always exact, so what can be understood is.
 
-use serde_json::{Map, Value as Json, json};
+use serde_json::{Value as Json, json};
 
 use crate::message::{ContentBlock, Message, Role, ToolResult, ToolUse};
 use crate::model::attempt_error::AttemptError;
-use crate::model::client::{RequestSettings, ResponseParser};
 use crate::model::language_model::{
     ModelRequest, ModelResponse, ResponseDelta, StopReason, ToolDefinition, Usage,
 };
+use crate::model::provider::tool_arguments::{arguments_from_text, arguments_to_text};
+use crate::model::provider::{RequestSettings, ResponseParser};
 
 /// The most calls of one answer that are taken.
 const MAX_CALLS: usize = 256;
@@ -128,19 +129,6 @@ fn assistant_message(source_message: &Message) -> Option<Json> {
         message["tool_calls"] = Json::Array(calls);
     }
     Some(message)
-}
-
-/// Arguments travel as a text that holds JSON. What was none goes back as it came.
-pub(crate) fn arguments_to_text(arguments: &Json) -> String {
-    arguments.as_str().map_or_else(|| arguments.to_string(), str::to_owned)
-}
-
-/// Arguments of a text; an object where it is empty, and the text itself where it is no JSON.
-pub(crate) fn arguments_from_text(text: &str) -> Json {
-    match text.trim() {
-        "" => Json::Object(Map::new()),
-        text => serde_json::from_str(text).unwrap_or_else(|_| Json::String(text.to_owned())),
-    }
 }
 
 /// What was heard of an answer so far.

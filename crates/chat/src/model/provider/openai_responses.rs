@@ -7,11 +7,11 @@ use serde_json::{Value as Json, json};
 
 use crate::message::{ContentBlock, Message, Role, ToolResult, ToolUse};
 use crate::model::attempt_error::AttemptError;
-use crate::model::client::{RequestSettings, ResponseParser};
 use crate::model::language_model::{
     ModelRequest, ModelResponse, ResponseDelta, StopReason, ToolDefinition, Usage,
 };
-use crate::model::provider::openai_chat::{arguments_from_text, arguments_to_text};
+use crate::model::provider::tool_arguments::{arguments_from_text, arguments_to_text};
+use crate::model::provider::{RequestSettings, ResponseParser};
 
 /// The most items of one answer.
 const MAX_ITEMS: usize = 10_000;

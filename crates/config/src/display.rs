@@ -264,6 +264,11 @@ pub fn looks_like_token(word: &str) -> bool {
         || (word.len() >= 32 && word.bytes().all(plain) && digits >= 4 && letters >= 4)
 }
 
+/// A count with its noun in the right number.
+pub fn pluralize(count: usize, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
 /// How much of a line is shown around the place that is meant.
 const EXCERPT_CONTEXT: usize = 48;
 

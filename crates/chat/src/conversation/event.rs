@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value as Json;
+use switchboard::pool::Pool;
 
 use crate::model::language_model::{ModelError, Usage};
 
@@ -72,6 +73,18 @@ pub struct ToolCallView {
     pub title: String,
     /// The arguments.
     pub arguments: Json,
+}
+
+impl ToolCallView {
+    /// A call of the tool with this exposed name, titled by the server and the tool that `pool` knows it as.
+    pub fn new(pool: &Pool, id: &str, tool: &str, arguments: Json) -> ToolCallView {
+        let title = match pool.find(tool) {
+            Some(found) if found.server.is_empty() => found.display_name().to_owned(),
+            Some(found) => format!("{}: {}", found.server, found.display_name()),
+            None => tool.to_owned(),
+        };
+        ToolCallView { id: id.into(), tool: tool.into(), title, arguments }
+    }
 }
 
 /// How a call ended.

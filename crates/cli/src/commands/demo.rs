@@ -10,17 +10,19 @@ use serde_json::json;
 use switchboard::config::merge::ServerState;
 use switchboard::config::settings::Theme;
 use switchboard::sources::paths::Paths;
+use switchboard_tui::demo::script::{DemoScript, Speed};
 use tempfile::TempDir;
 
 use crate::args::{Cli, GlobalOptions};
 use crate::chat_ui::launch;
+use crate::chat_ui::launch::InputSource;
+use crate::chat_ui::plain;
 use crate::commands::print::ConversationArgs;
 use crate::env::ProcessEnv;
 use crate::exit::Exit;
 use crate::invocation::Invocation;
 use crate::invocation::demo_server;
 use crate::outcome::{CommandOutput, Failure};
-use crate::tui::demo::script::{DemoScript, InputSource, Speed};
 
 /// Variables that say what a terminal can do, and where programs are. Nobody needs another one.
 const KEPT_VARIABLES: [&str; 12] = [
@@ -69,7 +71,7 @@ pub fn run(arguments: &DemoArgs, session: &Invocation) -> Result<CommandOutput, 
         true => play_on_screen(&session, &flags, speed)?,
         false => {
             let (performance, model) = DemoScript::demo(speed, Duration::ZERO);
-            launch::run_demo(&session, &flags, performance, Arc::new(model))?;
+            plain::run_demo(&session, &flags, performance, Arc::new(model))?;
         }
     }
     Ok(CommandOutput::text(CLOSING_TEXT))
@@ -82,7 +84,7 @@ fn play_on_screen(
 ) -> Result<(), Failure> {
     let word = DemoScript::word_delay(speed);
     let (performance, model) = DemoScript::demo(speed, word);
-    launch::play(session, flags, InputSource::Script(performance, Arc::new(model)))?;
+    launch::run_screen(session, flags, InputSource::Script(performance, Arc::new(model)))?;
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value as Json, json};
 use switchboard::config::display;
+pub use switchboard::config::display::pluralize;
 use switchboard::config::entry::server::{
     OAuthConfig, OAuthGrant, RemoteConfig, ServerEntry, StdioConfig, TlsConfig, TransportConfig,
 };
@@ -294,12 +295,6 @@ fn pairs_json(pairs: &[(String, Template)]) -> Json {
         pairs.iter().map(|(key, value)| (key.clone(), display::masked_template(value).into()));
     Json::Object(pairs.collect())
 }
-
-/// A number with the right word.
-pub fn pluralize(count: usize, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { many })
-}
-
 /// What was found at a source, in words.
 pub fn found_text(found: &SourceContent) -> String {
     match found {

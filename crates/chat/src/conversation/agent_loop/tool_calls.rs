@@ -80,9 +80,11 @@ impl AgentLoop {
         let mut start_times: Vec<Instant> = Vec::new();
         while channel.stop_cause().is_none() {
             if running.len() < MAX_PARALLEL_CALLS && started < group.end {
-                let seen = call_view(&call_context.pool.borrow(), &calls[started]);
-                let id = seen.id.clone();
-                channel.send(ConversationEvent::CallStarted(seen)).await;
+                let ToolUse { id, tool, arguments } = &calls[started];
+                let arguments = arguments.clone();
+                let view = ToolCallView::new(&call_context.pool.borrow(), id, tool, arguments);
+                let id = view.id.clone();
+                channel.send(ConversationEvent::CallStarted(view)).await;
                 running.push(run_call(
                     &host,
                     &call_context,
@@ -147,20 +149,6 @@ fn parallel_groups(pool: &Pool, calls: &[ToolUse]) -> Vec<Range<usize>> {
         }
     }
     groups
-}
-
-fn call_view(pool: &Pool, call: &ToolUse) -> ToolCallView {
-    let title = match pool.find(&call.tool) {
-        Some(tool) if tool.server.is_empty() => tool.display_name().to_owned(),
-        Some(tool) => format!("{}: {}", tool.server, tool.display_name()),
-        None => call.tool.clone(),
-    };
-    ToolCallView {
-        id: call.id.as_str().into(),
-        tool: call.tool.as_str().into(),
-        title,
-        arguments: call.arguments.clone(),
-    }
 }
 
 async fn run_call(

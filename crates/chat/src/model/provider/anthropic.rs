@@ -86,7 +86,7 @@ fn content(part: &ContentBlock, settings: &RequestSettings) -> Option<Json> {
             let source = json!({"type": "base64", "media_type": mime, "data": base64});
             json!({"type": "image", "source": source})
         }
-        ContentBlock::Thinking { provider_block: provider_block, .. } => {
+        ContentBlock::Thinking { provider_block, .. } => {
             let provider_block =
                 provider_block.as_ref().filter(|it| it["by"] == *settings.model_id)?;
             provider_block["block"].clone()

@@ -59,7 +59,7 @@ fn items(source_message: &Message, settings: &RequestSettings) -> Vec<Json> {
                 Role::Assistant => json!({"type": "output_text", "text": text}),
             },
             ContentBlock::Image { mime, base64 } => image_part(mime, base64),
-            ContentBlock::Thinking { provider_block: provider_block, .. } => {
+            ContentBlock::Thinking { provider_block, .. } => {
                 let provider_block =
                     provider_block.as_ref().filter(|it| it["by"] == *settings.model_id);
                 items.extend(provider_block.map(|it| it["block"].clone()));

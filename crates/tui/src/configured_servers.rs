@@ -4,59 +4,59 @@ use switchboard::config::merge::{PendingReason, ServerState};
 
 use crate::theme::Tone;
 
-/// Every server that somebody can do something about.
+/// The servers that the user can act on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ConfiguredServers {
-    /// By name.
+    /// Sorted by name.
     pub servers: Vec<ConfiguredServer>,
 }
 
-/// One server.
+/// A configured server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfiguredServer {
     /// Its name.
     pub name: String,
-    /// The scope that it came from.
+    /// The scope it is defined in.
     pub scope: &'static str,
-    /// How it is reached.
+    /// Its transport.
     pub transport: &'static str,
-    /// Where it is defined, as people read it: file and line.
+    /// The file and line that define it, as they are displayed.
     pub origin: String,
-    /// What it runs or reaches, in lines.
+    /// Its command or URL and its options, as lines.
     pub entry: String,
-    /// The hash that an approval binds to.
+    /// The fingerprint that an approval is bound to.
     pub fingerprint: Option<String>,
-    /// What may become of it.
+    /// Whether it may run.
     pub eligibility: Eligibility,
-    /// What became of it, in few words, and how good that is.
+    /// Its state in a few words, and their tone.
     pub state: (Tone, String),
-    /// The same in a sentence, where there is something to say.
+    /// The reason for that state, where there is one.
     pub reason: Option<String>,
-    /// What is wrong or doubtful about its entry.
+    /// Errors and warnings about its entry.
     pub problems: Vec<String>,
-    /// Do its tools run without asking?
+    /// Do its tools run without a permission request?
     pub is_trusted: bool,
-    /// Could somebody sign in there?
+    /// Is it reached by URL, so that it may need a login?
     pub is_remote: bool,
 }
 
-/// What may become of a server.
+/// Whether a server may run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Eligibility {
     /// It may run.
     Runnable,
-    /// Somebody has to decide first.
+    /// The user must approve it first.
     PendingApproval,
-    /// Somebody said no.
+    /// The user rejected it.
     Rejected,
-    /// It is switched off.
+    /// It is disabled.
     Disabled,
-    /// Nothing that is done here helps.
+    /// Policy or its configuration prevents it; the user cannot change that here.
     Blocked,
 }
 
 impl ConfiguredServers {
-    /// One by its name.
+    /// Finds a server by name.
     pub fn find(&self, name: &str) -> Option<&ConfiguredServer> {
         self.servers.iter().find(|it| it.name == name)
     }

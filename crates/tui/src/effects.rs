@@ -29,7 +29,7 @@ use crate::state::event::{ScreenEvent, Withdrawal};
 use tool_calls::UserCalls;
 
 /// The answer to a message while no model is set.
-pub const NO_MODEL: &str = "No model is set, so nobody can answer that.\n\
+pub const NO_MODEL: &str = "No model is set, so there is no answer to that.\n\
     hint: set ANTHROPIC_API_KEY or OPENAI_API_KEY, or `model` in your settings (/model says where)\n\
     Every slash command works without one: /help lists them, /call calls a tool.";
 

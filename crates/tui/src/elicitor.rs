@@ -1,5 +1,5 @@
-//! The way from whoever asks to the person at the screen: the host, its servers and logins put questions, the window
-//! takes them one at a time. A question whose asker is gone leaves the screen; a window that is gone answers no.
+//! Asks the user through the screen's dialogs: elicitations of servers, permission requests and logins. Requests go
+//! through a channel to the screen. A dropped request closes its dialog; a closed screen denies every request.
 
 mod login_guide;
 
@@ -34,23 +34,23 @@ use crate::view::dialog::url::UrlChoice;
 
 /// The reason of a permission denial where the user never answered.
 const NO_ANSWER: &str = "you did not answer";
-/// How many questions may wait for the window to take them. Who asks more waits.
+/// How many requests may wait for the screen; further callers wait for room.
 const REQUEST_BUFFER: usize = 64;
-/// How long a file that would change may take to be read.
+/// How long reading a file for its edit preview may take.
 const READ_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// What comes to the window.
+/// A message to the screen.
 #[derive(Debug)]
 pub enum ElicitorMessage {
-    /// A question.
+    /// A request for a dialog.
     Request(Box<DialogRequest>),
-    /// Something that somebody should know.
+    /// A note to show.
     Note(String),
-    /// Some question may be wanted no more.
+    /// A caller has dropped its request.
     Withdrawn,
 }
 
-/// The window's end. Dropping it answers no to everything.
+/// The screen's end of the channel. Dropping it denies every request.
 #[derive(Debug)]
 pub struct ElicitorReceiver {
     messages: mpsc::Receiver<ElicitorMessage>,
@@ -58,26 +58,26 @@ pub struct ElicitorReceiver {
 }
 
 impl ElicitorReceiver {
-    /// What comes next; nothing where nobody is left who could ask. May be dropped and asked again.
+    /// The next message; `None` once every elicitor is dropped. May be dropped and called again.
     pub async fn next(&mut self) -> Option<ElicitorMessage> {
         tokio::select! {
-            arrival = self.messages.recv() => arrival,
+            message = self.messages.recv() => message,
             () = self.withdrawn.notified() => Some(ElicitorMessage::Withdrawn),
         }
     }
 }
 
-/// Opens a page.
+/// Opens a URL in a browser.
 pub type UrlOpener = Arc<dyn Fn(&Url) -> io::Result<()> + Send + Sync>;
 
-/// What questions depend on.
+/// What dialogs depend on.
 #[derive(Clone)]
 pub struct ElicitorContext {
-    /// The file that rules are written to, as people read it.
+    /// The file that permission rules are written to, as it is displayed.
     pub rule_file: String,
-    /// Where paths in arguments begin.
+    /// The folder that relative paths in arguments start from.
     pub working_folder: PathBuf,
-    /// Opens pages.
+    /// Opens URLs.
     pub open_url: UrlOpener,
     /// How a login page is shown.
     pub browser_mode: BrowserMode,
@@ -92,7 +92,7 @@ pub enum BrowserMode {
     ShowUrl,
 }
 
-/// The askers' end. Clones are the same one.
+/// The callers' end of the channel. Clones share it.
 #[derive(Clone)]
 pub struct ScreenElicitor {
     messages: mpsc::Sender<ElicitorMessage>,
@@ -106,16 +106,16 @@ impl fmt::Debug for ScreenElicitor {
     }
 }
 
-/// Makes both ends.
+/// Makes both ends of the channel.
 pub fn channel(context: ElicitorContext) -> (ScreenElicitor, ElicitorReceiver) {
-    let (sender, arrivals) = mpsc::channel(REQUEST_BUFFER);
+    let (sender, messages) = mpsc::channel(REQUEST_BUFFER);
     let withdrawn = Arc::new(Notify::new());
     let context = Arc::new(context);
-    let questions = ScreenElicitor { messages: sender, withdrawn: withdrawn.clone(), context };
-    (questions, ElicitorReceiver { messages: arrivals, withdrawn })
+    let elicitor = ScreenElicitor { messages: sender, withdrawn: withdrawn.clone(), context };
+    (elicitor, ElicitorReceiver { messages, withdrawn })
 }
 
-/// Rings when whoever asked is gone, so that the window looks.
+/// Notifies the screen, when it is dropped, that a request may have been withdrawn.
 struct WithdrawalNotifier(Arc<Notify>);
 
 impl Drop for WithdrawalNotifier {
@@ -125,19 +125,19 @@ impl Drop for WithdrawalNotifier {
 }
 
 impl ScreenElicitor {
-    /// Puts a question, and waits for what is said to it; nothing where the window is gone.
+    /// Sends a request and waits for the answer; `None` where the screen is closed.
     async fn request<T>(
         &self,
-        question: impl FnOnce(oneshot::Sender<T>) -> DialogRequest,
+        request_with: impl FnOnce(oneshot::Sender<T>) -> DialogRequest,
     ) -> Option<T> {
-        // Before the channel, so that it rings once the channel is closed.
+        // Declared before the channel, so that it is dropped after the channel is closed.
         let _bell = WithdrawalNotifier(self.withdrawn.clone());
         let (reply, answer) = oneshot::channel();
-        self.messages.send(ElicitorMessage::Request(Box::new(question(reply)))).await.ok()?;
+        self.messages.send(ElicitorMessage::Request(Box::new(request_with(reply)))).await.ok()?;
         answer.await.ok()
     }
 
-    /// Asks what is to become of a project's servers. Those that nobody decided on are for later.
+    /// Asks which servers of the project to approve. A closed screen answers `Later` for all.
     pub async fn request_project_approvals(
         &self,
         servers: Vec<ProjectServer>,
@@ -147,15 +147,15 @@ impl ScreenElicitor {
         choices.unwrap_or_else(|| vec![ApprovalChoice::Later; count])
     }
 
-    async fn request_permission(&self, ask: &PermissionRequest<'_>) -> PermissionDecision {
-        let mut call = ProposedCall::from_request(ask, &self.context.rule_file);
+    async fn request_permission(&self, request: &PermissionRequest<'_>) -> PermissionDecision {
+        let mut call = ProposedCall::from_request(request, &self.context.rule_file);
         call.edit = self.preview_edit(&call).await;
         let call = Box::new(call);
-        let consented = self.request(|reply| DialogRequest::Permission(call, reply)).await;
-        consented.unwrap_or_else(|| PermissionDecision::Deny(NO_ANSWER.to_owned()))
+        let decision = self.request(|reply| DialogRequest::Permission(call, reply)).await;
+        decision.unwrap_or_else(|| PermissionDecision::Deny(NO_ANSWER.to_owned()))
     }
 
-    /// What a call would change in a file. Nothing where that cannot be told: the arguments are shown anyway.
+    /// The change that a call would make to a file. `None` where it cannot be told; the dialog then shows the arguments only.
     async fn preview_edit(&self, call: &ProposedCall) -> Option<EditPreview> {
         let edit = edit_preview::detect_edit(&call.arguments)?;
         let path = self.context.working_folder.join(&edit.path);
@@ -180,7 +180,7 @@ impl ScreenElicitor {
             ElicitationKind::Form(form) => {
                 self.request(|reply| DialogRequest::Form(server, form, reply)).await
             }
-            ElicitationKind::Url(visit) => Some(self.elicit_url(&server, &visit).await),
+            ElicitationKind::Url(elicited) => Some(self.elicit_url(&server, &elicited).await),
             ElicitationKind::Sampling(sample) => {
                 self.request(|reply| DialogRequest::Sampling(server, sample, reply)).await
             }
@@ -188,14 +188,14 @@ impl ScreenElicitor {
         reply.unwrap_or_else(no_answer)
     }
 
-    async fn elicit_url(&self, server: &str, visit: &UrlElicitation) -> ElicitResult {
+    async fn elicit_url(&self, server: &str, elicited: &UrlElicitation) -> ElicitResult {
         let mut open_error = None;
         loop {
-            let (server, visit) = (server.to_owned(), visit.clone());
-            let url = visit.url.clone();
-            let said =
-                self.request(|reply| DialogRequest::Url(server, visit, open_error, reply)).await;
-            match said {
+            let (server, elicited) = (server.to_owned(), elicited.clone());
+            let url = elicited.url.clone();
+            let choice =
+                self.request(|reply| DialogRequest::Url(server, elicited, open_error, reply)).await;
+            match choice {
                 Some(UrlChoice::OpenManually) => return ElicitResult::Accept(Map::new()),
                 Some(UrlChoice::Decline) => {
                     return ElicitResult::Decline(DENIED_BY_USER.to_owned());
@@ -212,12 +212,12 @@ impl ScreenElicitor {
     }
 
     async fn wait_for_url(&self, elicitation: &Elicitation) -> WaitOutcome {
-        let ElicitationKind::Url(visit) = elicitation.kind.clone() else {
+        let ElicitationKind::Url(elicited) = elicitation.kind.clone() else {
             return std::future::pending().await;
         };
         let server = elicitation.server.clone();
-        let waited = self.request(|reply| DialogRequest::UrlWait(server, visit, reply)).await;
-        waited.unwrap_or(WaitOutcome::GivenUp)
+        let outcome = self.request(|reply| DialogRequest::UrlWait(server, elicited, reply)).await;
+        outcome.unwrap_or(WaitOutcome::GivenUp)
     }
 }
 
@@ -236,8 +236,8 @@ impl Elicitor for ScreenElicitor {
 }
 
 impl PermissionPrompt for ScreenElicitor {
-    fn decide<'a>(&'a self, ask: &'a PermissionRequest<'a>) -> DecisionFuture<'a> {
-        Box::pin(self.request_permission(ask))
+    fn decide<'a>(&'a self, request: &'a PermissionRequest<'a>) -> DecisionFuture<'a> {
+        Box::pin(self.request_permission(request))
     }
 
     fn warn(&self, text: &str) {

@@ -1,4 +1,4 @@
-//! How the chat looks: the transcript, what waits, the place to write in, the menu over it and the line at the bottom.
+//! Draws the whole screen: transcript, activity, composer with its completion menu, status line, overlays and dialogs.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -16,50 +16,50 @@ use crate::view::spinner::spinner;
 use crate::view::status_line::StatusLine;
 use switchboard::config::display::sanitize_line;
 
-/// The most rows of the place to write in, as a part of the window.
+/// The composer takes at most one part in so many of the height.
 const COMPOSER_FRACTION: u16 = 3;
-/// What stands in front of what is written.
+/// The prompt in front of the draft.
 const PROMPT: &str = "> ";
-/// How many sayings that wait are shown.
+/// How many queued messages are shown.
 const MAX_QUEUED_SHOWN: usize = 3;
 
-/// Draws all of it.
-pub fn draw(chat: &mut ScreenState, frame: &mut Frame<'_>) {
+/// Draws a frame.
+pub fn draw(state: &mut ScreenState, frame: &mut Frame<'_>) {
     let area = frame.area();
     if area.width < 4 || area.height < 3 {
         return;
     }
     let (body, bottom) = split_bottom(area, 1);
-    draw_status_bar(chat, frame, bottom);
-    match chat.overlays.pop() {
+    draw_status_bar(state, frame, bottom);
+    match state.overlays.pop() {
         Some(mut overlay) => {
-            overlay.draw(frame, body, &chat.theme);
-            chat.overlays.push(overlay);
+            overlay.draw(frame, body, &state.theme);
+            state.overlays.push(overlay);
         }
-        None => draw_chat(chat, frame, body),
+        None => draw_chat(state, frame, body),
     }
-    if !chat.dialogs.is_empty() {
-        let place = chat.dialogs.area(body, &chat.theme);
-        chat.dialogs.draw(frame, place, &chat.theme, chat.now);
+    if !state.dialogs.is_empty() {
+        let place = state.dialogs.area(body, &state.theme);
+        state.dialogs.draw(frame, place, &state.theme, state.now);
     }
 }
 
-fn draw_chat(chat: &mut ScreenState, frame: &mut Frame<'_>, body: Rect) {
-    let (above, composer) = split_bottom(body, composer_height(chat, body));
-    let cursor = draw_composer(chat, frame, composer);
-    let waiting = activity_lines(chat, usize::from(above.width));
+fn draw_chat(state: &mut ScreenState, frame: &mut Frame<'_>, body: Rect) {
+    let (above, composer) = split_bottom(body, composer_height(state, body));
+    let cursor = draw_composer(state, frame, composer);
+    let waiting = activity_lines(state, usize::from(above.width));
     let (transcript, waits) = split_bottom(above, to_u16(waiting.len()));
     draw_lines(frame, waits, &waiting);
-    draw_transcript(chat, frame, transcript);
-    if let Some(menu) = &chat.completions {
-        draw_menu(menu, frame, above, &chat.theme);
+    draw_transcript(state, frame, transcript);
+    if let Some(menu) = &state.completions {
+        draw_menu(menu, frame, above, &state.theme);
     }
-    if let Some((x, y)) = cursor.filter(|_| chat.dialogs.is_empty()) {
+    if let Some((x, y)) = cursor.filter(|_| state.dialogs.is_empty()) {
         frame.set_cursor_position((x, y));
     }
 }
 
-/// An area without its last rows, and these.
+/// Splits the last rows off an area.
 fn split_bottom(area: Rect, rows: u16) -> (Rect, Rect) {
     let rows = rows.min(area.height);
     let above = Rect { height: area.height - rows, ..area };
@@ -76,18 +76,18 @@ fn draw_lines(frame: &mut Frame<'_>, area: Rect, lines: &[Line<'_>]) {
     }
 }
 
-fn draw_transcript(chat: &mut ScreenState, frame: &mut Frame<'_>, area: Rect) {
+fn draw_transcript(state: &mut ScreenState, frame: &mut Frame<'_>, area: Rect) {
     if area.height == 0 {
         return;
     }
-    if chat.transcript.is_empty() {
-        let lines = welcome(chat, usize::from(area.width));
+    if state.transcript.is_empty() {
+        let lines = welcome(state, usize::from(area.width));
         draw_lines(frame, area, &lines);
         return;
     }
-    let (theme, now) = (chat.theme, chat.now);
-    chat.transcript.draw(frame, area, &theme, now);
-    if let Some(unseen) = chat.transcript.lines_below() {
+    let (theme, now) = (state.theme, state.now);
+    state.transcript.draw(frame, area, &theme, now);
+    if let Some(unseen) = state.transcript.lines_below() {
         let arrow = glyph(&theme, "↓", "v");
         let text = match unseen {
             0 => format!(" {arrow} Ctrl-End: to the end "),
@@ -106,13 +106,13 @@ fn draw_transcript(chat: &mut ScreenState, frame: &mut Frame<'_>, area: Rect) {
     }
 }
 
-/// What is shown before anything was said.
-fn welcome(chat: &ScreenState, width: usize) -> Vec<Line<'static>> {
-    let theme = &chat.theme;
+/// The text shown in an empty conversation.
+fn welcome(state: &ScreenState, width: usize) -> Vec<Line<'static>> {
+    let theme = &state.theme;
     let faint = theme.style(Tone::Muted);
-    let pending = chat.snapshot.servers.values().filter(|it| !it.status.is_settled()).count();
-    let tools = chat.pool.tools().iter().filter(|it| !it.is_built_in()).count();
-    let servers = match (chat.snapshot.servers.len(), pending) {
+    let pending = state.snapshot.servers.values().filter(|it| !it.status.is_settled()).count();
+    let tools = state.pool.tools().iter().filter(|it| !it.is_built_in()).count();
+    let servers = match (state.snapshot.servers.len(), pending) {
         (0, _) => "No servers yet.".to_owned(),
         (_, 0) => format!("{tools} tools are ready."),
         (all, pending) => format!("Connecting: {} of {all} servers are there.", all - pending),
@@ -132,7 +132,7 @@ fn welcome(chat: &ScreenState, width: usize) -> Vec<Line<'static>> {
         ("@", "put what a server has into a message"),
     ];
     lines.push(Line::from(servers));
-    if chat.model.is_none() {
+    if state.model.is_none() {
         let text =
             "No model is set: commands work, free text does not. /model says how to set one.";
         let style = theme.style(Tone::Warning);
@@ -148,22 +148,22 @@ fn welcome(chat: &ScreenState, width: usize) -> Vec<Line<'static>> {
     lines
 }
 
-/// What is under way, and what was said and waits.
-fn activity_lines(chat: &ScreenState, width: usize) -> Vec<Line<'static>> {
-    let theme = &chat.theme;
+/// The running turn and the queued messages.
+fn activity_lines(state: &ScreenState, width: usize) -> Vec<Line<'static>> {
+    let theme = &state.theme;
     let mut lines = Vec::new();
-    if let Some(since) = chat.turn_started {
-        let spent = chat.now.saturating_duration_since(since);
+    if let Some(since) = state.turn_started {
+        let elapsed = state.now.saturating_duration_since(since);
         lines.push(Line::from(vec![
-            Span::styled(spinner(theme, spent), theme.style(Tone::Accent)),
+            Span::styled(spinner(theme, elapsed), theme.style(Tone::Accent)),
             Span::styled(
-                format!(" working, {}  (Esc stops it)", format_duration(whole_seconds(spent))),
+                format!(" working, {}  (Esc stops it)", format_duration(whole_seconds(elapsed))),
                 theme.style(Tone::Muted),
             ),
         ]));
     }
-    let hidden = chat.queued.len().saturating_sub(MAX_QUEUED_SHOWN);
-    for text in chat.queued.iter().skip(hidden) {
+    let hidden = state.queued.len().saturating_sub(MAX_QUEUED_SHOWN);
+    for text in state.queued.iter().skip(hidden) {
         let text = truncate(&sanitize_line(text), width.saturating_sub(8));
         lines.push(Line::from(Span::styled(format!("queued: {text}"), theme.style(Tone::Muted))));
     }
@@ -177,18 +177,18 @@ fn whole_seconds(time: std::time::Duration) -> std::time::Duration {
     std::time::Duration::from_secs(time.as_secs().max(1))
 }
 
-fn composer_height(chat: &ScreenState, area: Rect) -> u16 {
+fn composer_height(state: &ScreenState, area: Rect) -> u16 {
     let width = usize::from(area.width).saturating_sub(PROMPT.len());
-    let rows = to_u16(chat.composer.layout(width).rows.len());
+    let rows = to_u16(state.composer.layout(width).rows.len());
     let most = (area.height / COMPOSER_FRACTION).max(1);
-    let question = u16::from(chat.prompt.is_some());
+    let question = u16::from(state.prompt.is_some());
     // A rule above and one below.
     (rows.min(most) + 2 + question).min(area.height)
 }
 
-/// Draws the place to write in; says where the cursor is.
-fn draw_composer(chat: &mut ScreenState, frame: &mut Frame<'_>, area: Rect) -> Option<(u16, u16)> {
-    let theme = chat.theme;
+/// Draws the composer and returns the position of the cursor.
+fn draw_composer(state: &mut ScreenState, frame: &mut Frame<'_>, area: Rect) -> Option<(u16, u16)> {
+    let theme = state.theme;
     let faint = theme.style(Tone::Muted);
     let rule = glyph(&theme, "─", "-").repeat(usize::from(area.width));
     let buffer = frame.buffer_mut();
@@ -198,9 +198,9 @@ fn draw_composer(chat: &mut ScreenState, frame: &mut Frame<'_>, area: Rect) -> O
     buffer.set_string(area.x, area.top(), &rule, faint);
     buffer.set_string(area.x, area.bottom() - 1, &rule, faint);
     let mut inner = Rect { y: area.y + 1, height: area.height - 2, ..area };
-    if let Some(searching) = &chat.history_search {
-        let found = chat.history.search(&searching.text, searching.skipped).unwrap_or_default();
-        let front = format!("search: {}", sanitize_line(&searching.text));
+    if let Some(search) = &state.history_search {
+        let found = state.history.search(&search.text, search.skipped).unwrap_or_default();
+        let front = format!("search: {}", sanitize_line(&search.text));
         let room = usize::from(inner.width).saturating_sub(front.width() + 2);
         let line = Line::from(vec![
             Span::styled(front.clone(), theme.style(Tone::Accent)),
@@ -209,7 +209,7 @@ fn draw_composer(chat: &mut ScreenState, frame: &mut Frame<'_>, area: Rect) -> O
         buffer.set_line(inner.x, inner.y, &line, inner.width);
         return Some((inner.x + to_u16(front.width()).min(inner.width - 1), inner.y));
     }
-    if let Some(prompt) = &chat.prompt
+    if let Some(prompt) = &state.prompt
         && let Some(argument) = prompt.current_argument()
     {
         let need = if argument.is_required { "" } else { " (may be left empty)" };
@@ -221,9 +221,9 @@ fn draw_composer(chat: &mut ScreenState, frame: &mut Frame<'_>, area: Rect) -> O
         inner = Rect { y: inner.y + 1, height: inner.height.saturating_sub(1), ..inner };
     }
     let width = usize::from(inner.width).saturating_sub(PROMPT.len());
-    chat.composer.set_width(width);
-    let layout = chat.composer.layout(width);
-    // The row of the cursor is always among those that are shown.
+    state.composer.set_width(width);
+    let layout = state.composer.layout(width);
+    // The cursor's row is always visible.
     let rows = usize::from(inner.height).max(1);
     let first = (layout.row + 1).saturating_sub(rows);
     buffer.set_string(inner.x, inner.y, PROMPT, theme.style(Tone::Accent));
@@ -231,8 +231,8 @@ fn draw_composer(chat: &mut ScreenState, frame: &mut Frame<'_>, area: Rect) -> O
     for (y, row) in (inner.top()..inner.bottom()).zip(layout.rows.iter().skip(first)) {
         buffer.set_stringn(x, y, &row.text, width, theme.style(Tone::Text));
     }
-    if chat.composer.is_empty() && chat.prompt.is_none() {
-        let text = match chat.model.is_some() {
+    if state.composer.is_empty() && state.prompt.is_none() {
+        let text = match state.model.is_some() {
             true => "Say something, or type / for commands",
             false => "Type / for commands",
         };
@@ -265,10 +265,10 @@ fn draw_menu(menu: &CompletionMenu, frame: &mut Frame<'_>, above: Rect, theme: &
     }
 }
 
-fn draw_status_bar(chat: &ScreenState, frame: &mut Frame<'_>, area: Rect) {
-    let theme = &chat.theme;
-    let keys = match (chat.dialogs.is_empty(), chat.overlays.last()) {
-        (false, _) => Some(chat.dialogs.key_hints()),
+fn draw_status_bar(state: &ScreenState, frame: &mut Frame<'_>, area: Rect) {
+    let theme = &state.theme;
+    let keys = match (state.dialogs.is_empty(), state.overlays.last()) {
+        (false, _) => Some(state.dialogs.key_hints()),
         (true, overlay) => overlay.map(|it| it.key_hints()),
     };
     let is_covered = keys.is_some();
@@ -277,19 +277,22 @@ fn draw_status_bar(chat: &ScreenState, frame: &mut Frame<'_>, area: Rect) {
             let pair = |(key, what): &(&str, &str)| format!("{key} {what}");
             keys.iter().map(pair).collect::<Vec<_>>().join("  ")
         }
-        None if chat.is_quit_pending() => "Ctrl-C again leaves".to_owned(),
-        None => key_hint(chat).to_owned(),
+        None if state.is_quit_pending() => "Ctrl-C again leaves".to_owned(),
+        None => key_hint(state).to_owned(),
     };
     let width = usize::from(area.width);
     let status = StatusLine {
-        model: chat.model.as_ref().map(|it| it.name.as_str()),
-        context_tokens: (chat.context_tokens, chat.model.as_ref().and_then(|it| it.context_window)),
-        total_tokens: (chat.usage.input, chat.usage.output),
-        snapshot: &chat.snapshot,
-        mode: chat.mode,
-        folder: &chat.folder,
+        model: state.model.as_ref().map(|it| it.name.as_str()),
+        context_tokens: (
+            state.context_tokens,
+            state.model.as_ref().and_then(|it| it.context_window),
+        ),
+        total_tokens: (state.usage.input, state.usage.output),
+        snapshot: &state.snapshot,
+        mode: state.mode,
+        folder: &state.folder,
     };
-    let is_over = is_covered || chat.is_quit_pending();
+    let is_over = is_covered || state.is_quit_pending();
     let room = if is_over { width.saturating_sub(hint.width() + 2) } else { width };
     let line = status.line(room, theme);
     let used = line.width();
@@ -304,15 +307,15 @@ fn draw_status_bar(chat: &ScreenState, frame: &mut Frame<'_>, area: Rect) {
     }
 }
 
-/// The keys that help now.
-fn key_hint(chat: &ScreenState) -> &'static str {
-    if chat.history_search.is_some() {
+/// The keys that are useful in this state.
+fn key_hint(state: &ScreenState) -> &'static str {
+    if state.history_search.is_some() {
         "Ctrl-R earlier  Enter send  Esc back"
-    } else if chat.prompt.is_some() {
+    } else if state.prompt.is_some() {
         "Enter next  Esc cancel"
-    } else if chat.completions.is_some() {
+    } else if state.completions.is_some() {
         "Tab take  Esc close"
-    } else if chat.is_busy() {
+    } else if state.is_busy() {
         "Esc stop"
     } else {
         "/help"

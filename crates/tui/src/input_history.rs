@@ -1,4 +1,4 @@
-//! What was sent before, for the arrows and for searching: kept in a file of the project, for its owner only.
+//! The history of sent inputs, for the arrow keys and the search. One file per project, readable by its owner only.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -7,24 +7,24 @@ use std::path::{Path, PathBuf};
 use switchboard::config::entry::server::sha256;
 use switchboard::sources::paths::Paths;
 
-/// How much is remembered.
+/// The maximum number of entries.
 const MAX_ENTRIES: usize = 1000;
-/// The longest that is remembered, in bytes.
+/// The largest entry, in bytes.
 const MAX_ENTRY_BYTES: usize = 64 * 1024;
 /// The largest file that is read.
 const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
 
-/// What was sent before.
+/// The input history of a project.
 #[derive(Debug, Default)]
 pub struct InputHistory {
     file: Option<PathBuf>,
     entries: Vec<String>,
-    /// Where the arrows are, and what was being written when they left it.
+    /// The entry the arrow keys are at, and the draft to return to.
     position: Option<(usize, String)>,
 }
 
 impl InputHistory {
-    /// What is kept for a project. A file that cannot be read is no history.
+    /// Reads the history of the project at `root`. A file that cannot be read counts as empty.
     pub fn for_project(paths: &Paths, root: &Path) -> InputHistory {
         let key = &sha256(root.as_os_str().as_encoded_bytes())[..32];
         let file = paths.state.join("input-history").join(format!("{key}.jsonl"));
@@ -32,24 +32,24 @@ impl InputHistory {
         InputHistory { file: Some(file), entries, position: None }
     }
 
-    /// Adds what was sent. Says why it could not be kept.
+    /// Adds an entry and writes it to the file.
     pub fn add(&mut self, text: &str) -> io::Result<()> {
         self.position = None;
-        let is_worth_it = !text.trim().is_empty() && text.len() <= MAX_ENTRY_BYTES;
-        if !is_worth_it || self.entries.last().is_some_and(|it| it == text) {
+        let is_storable = !text.trim().is_empty() && text.len() <= MAX_ENTRY_BYTES;
+        if !is_storable || self.entries.last().is_some_and(|it| it == text) {
             return Ok(());
         }
         self.entries.push(text.to_owned());
         let Some(file) = &self.file else { return Ok(()) };
         if self.entries.len() > MAX_ENTRIES {
-            // Not with every entry: a quarter goes at once.
+            // Removes a quarter at once, so that the file is not rewritten with every entry.
             self.entries.drain(..MAX_ENTRIES / 4);
             return write(file, &self.entries);
         }
         append(file, text)
     }
 
-    /// The one before; `draft` is what is being written now.
+    /// The previous entry. `draft` is kept to return to.
     pub fn previous(&mut self, draft: &str) -> Option<&str> {
         let (at, draft) = match self.position.take() {
             Some((at, draft)) => (at.saturating_sub(1), draft),
@@ -59,7 +59,7 @@ impl InputHistory {
         self.entries.get(at).map(String::as_str)
     }
 
-    /// The one after; after the last comes what was being written.
+    /// The next entry; after the last one, the draft.
     pub fn next(&mut self) -> Option<String> {
         let (at, draft) = self.position.take()?;
         match self.entries.get(at + 1) {
@@ -71,17 +71,17 @@ impl InputHistory {
         }
     }
 
-    /// Are the arrows somewhere in it?
+    /// Is the user browsing the history?
     pub fn is_browsing(&self) -> bool {
         self.position.is_some()
     }
 
-    /// The arrows begin at the end again.
+    /// Returns to the end of the history.
     pub fn stop_browsing(&mut self) {
         self.position = None;
     }
 
-    /// The latest one that holds a text, with `skip` later ones passed over.
+    /// The latest entry that contains a text, ignoring case, after skipping `skip` later matches.
     pub fn search(&self, text: &str, skip: usize) -> Option<&str> {
         if text.is_empty() {
             return None;

@@ -350,7 +350,7 @@ impl RunningScreen {
             }
             TerminalEffect::SaveHistory(text) => {
                 if let Err(error) = self.state.history.add(&text) {
-                    let message = "what you sent cannot be remembered";
+                    let message = "the input history cannot be written";
                     self.state.update(failure_event(message, Some(&error), None), Instant::now());
                     // One report is enough.
                     self.state.history = InputHistory::default();

@@ -1,21 +1,21 @@
-//! The commands that begin with a slash: what there is, and how a line becomes one. What they do is done in `deeds`.
+//! The slash commands: their list, and the parser of a line. Running them is left to `effects`.
 
 use switchboard::config::file::entry_decoder::nearest;
 use switchboard::connection::ServerView;
 use switchboard::pool::naming::{NameOrigin, prefix, sanitise};
 
-/// A command as it is listed.
+/// A command in the list of commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CommandHelp {
     /// Its name.
     pub name: &'static str,
-    /// What may follow it.
+    /// Its arguments.
     pub usage: &'static str,
     /// What it does.
     pub about: &'static str,
 }
 
-/// All of them, in the order in which they are shown.
+/// All commands, in the order in which they are listed.
 pub const COMMANDS: [CommandHelp; 12] = [
     command_help("help", "", "keys and commands"),
     command_help("mcp", "[SERVER]", "servers: how they are, and what to do about it"),
@@ -35,62 +35,62 @@ const fn command_help(name: &'static str, usage: &'static str, about: &'static s
     CommandHelp { name, usage, about }
 }
 
-/// What server prompts begin with.
+/// The prefix of the names of servers' prompts.
 pub const PROMPT_PREFIX: &str = "mcp__";
 
-/// The name that a prompt is typed with.
+/// The command name of a server's prompt.
 pub fn prompt_command_name(view: &ServerView, prompt: &str) -> String {
     let server = prefix(&view.name, NameOrigin::of(view.scope));
     format!("{}{server}__{}", PROMPT_PREFIX, sanitise(prompt))
 }
 
-/// A command that somebody gave.
+/// A parsed command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SlashCommand {
-    /// Keys and commands.
+    /// Lists keys and commands.
     Help,
-    /// Servers, or one of them.
+    /// Opens the server panel, at one server or at the list.
     Mcp(Option<String>),
-    /// Tools, of one server or of all.
+    /// Lists tools, of one server or of all.
     Tools(Option<String>),
-    /// A call.
+    /// Calls a tool.
     Call {
         /// The tool's exposed name.
         tool: String,
-        /// The arguments as they were typed.
+        /// The arguments as typed.
         arguments: Vec<String>,
     },
-    /// What can be read, of one server or of all.
+    /// Lists resources, of one server or of all.
     Resources(Option<String>),
-    /// A resource.
+    /// Reads a resource.
     Read {
-        /// Whose.
+        /// The server.
         server: String,
-        /// Which.
+        /// The URI.
         uri: String,
     },
-    /// The rules.
+    /// Lists the permission rules.
     Permissions,
-    /// Which model, or another one.
+    /// Shows the model, or changes it.
     Model(Option<String>),
-    /// A new conversation.
+    /// Starts a new conversation.
     Clear,
-    /// What a server said.
+    /// Shows the log of a server.
     Logs(Option<String>),
-    /// What is wrong.
+    /// Diagnoses servers.
     Doctor(Option<String>),
-    /// The end.
+    /// Closes the screen.
     Quit,
-    /// A server's prompt.
+    /// Runs a server's prompt.
     Prompt {
-        /// Its name as it is typed, without the slash.
+        /// Its command name.
         name: String,
-        /// Arguments that were typed behind it.
+        /// The arguments as typed.
         arguments: Vec<String>,
     },
 }
 
-/// Reads a line that begins with a slash. The error says what is wrong with it.
+/// Parses a line that begins with a slash. The error is a message for the user.
 pub fn parse(line: &str) -> Result<SlashCommand, String> {
     let line = line.trim().trim_start_matches('/');
     let (name, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
@@ -136,7 +136,7 @@ fn parse_call(rest: &str) -> Result<SlashCommand, String> {
     Ok(SlashCommand::Call { tool: tool.to_owned(), arguments })
 }
 
-/// The words of a text. Quotes hold words together, a backslash the letter behind it.
+/// Splits a text into words as a shell does, with quotes and backslashes.
 pub fn split_words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_command_says_which_is_near() {
+    fn an_unknown_command_suggests_a_similar_one() {
         assert_eq!(
             parse("/tool"),
             Err("there is no command `/tool`; did you mean `/tools`?".to_owned())

@@ -1,54 +1,54 @@
-//! How things look: colours by meaning, for dark and light terminals and for none; and which signs may be drawn.
+//! The theme of the screen: a style for each tone, for dark, light and colourless terminals, and the set of glyphs.
 
 use ratatui::style::{Color, Modifier, Style};
 
-/// The look of everything on the screen.
+/// The theme of the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScreenTheme {
-    /// What colours there are.
+    /// Its colours.
     pub palette: Palette,
-    /// What signs there are.
+    /// Its glyphs.
     pub glyphs: GlyphSet,
 }
 
-/// Which colours are used.
+/// A set of colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Palette {
     /// For dark backgrounds.
     Dark,
     /// For light backgrounds.
     Light,
-    /// None; weight and underlines only.
+    /// No colours; bold, dim and underlined only.
     Plain,
 }
 
-/// Which signs are drawn.
+/// A set of glyphs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GlyphSet {
-    /// Boxes, bullets, spinners.
+    /// Box drawing, bullets and other Unicode characters.
     Unicode,
-    /// Letters only.
+    /// ASCII only.
     Ascii,
 }
 
-/// What something means.
+/// The meaning of a text, which decides its style.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
     /// Ordinary text.
     Text,
-    /// Of less weight.
+    /// Less important.
     Muted,
-    /// Of more weight.
+    /// Emphasised.
     Strong,
-    /// Ours: titles, the prompt, what is chosen.
+    /// Titles, the prompt, the selection.
     Accent,
-    /// It went well.
+    /// A success.
     Success,
-    /// Somebody should look at it.
+    /// A warning.
     Warning,
-    /// It went badly.
+    /// An error.
     Error,
-    /// The line that the keys act on.
+    /// The line or button that the keys act on.
     Selected,
     /// Code.
     Code,

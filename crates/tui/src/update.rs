@@ -21,7 +21,7 @@ use crate::view::overlay::{Notice, OverlayOutcome, Redraw};
 use crate::view::pager::{Pager, StartPosition};
 
 impl ScreenState {
-    /// Hears an event at a time.
+    /// Applies an event and returns the effects to run.
     pub fn update(&mut self, event: ScreenEvent, now: Instant) -> Vec<Effect> {
         self.now = now;
         match event {
@@ -123,7 +123,7 @@ impl ScreenState {
         Vec::new()
     }
 
-    /// Whoever looks elsewhere hears that something is wanted or done.
+    /// Rings the bell where the terminal window has no focus.
     fn bell_if_unfocused(&self) -> Vec<Effect> {
         match self.focus {
             WindowFocus::Focused => Vec::new(),
@@ -131,7 +131,7 @@ impl ScreenState {
         }
     }
 
-    /// What fills less than the window is part of the transcript.
+    /// Shows a text in the transcript where it fits on one page, else in a pager.
     fn show_text(&mut self, title: &str, text: &str) {
         match text.lines().count() < self.transcript.page_size() {
             true => self.transcript.push_note(text),
@@ -139,7 +139,7 @@ impl ScreenState {
         }
     }
 
-    /// What lies over the chat hides what is said there, so its first line is said above too.
+    /// Passes the first line of a note to the overlays, which hide the transcript.
     fn notify_first_line(&mut self, text: &str) {
         let line = text.lines().next().unwrap_or_default();
         self.notify(&Notice::ActionDone(line.to_owned()));
@@ -152,7 +152,7 @@ impl ScreenState {
         let (Redraw::Yes | Redraw::No) = self.dialogs.on_notice(notice);
     }
 
-    /// What became of something that lies over the chat.
+    /// Applies the outcome of the topmost overlay.
     fn apply_outcome(&mut self, outcome: OverlayOutcome) -> Vec<Effect> {
         match outcome {
             OverlayOutcome::Stay => Vec::new(),
@@ -179,7 +179,7 @@ impl ScreenState {
     }
 }
 
-/// What is to be done after a dialog took a key. It has gone by itself.
+/// The effects of a dialog's outcome. The queue has removed a closed dialog already.
 fn dialog_effects(outcome: OverlayOutcome) -> Vec<Effect> {
     match outcome {
         OverlayOutcome::Stay | OverlayOutcome::Close => Vec::new(),

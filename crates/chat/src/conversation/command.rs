@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use crate::message::ContentBlock;
 use crate::model::language_model::LanguageModel;
 
-/// What a face may want.
+/// A command to the agent loop.
 pub(crate) enum Command {
     Send(Vec<ContentBlock>),
     Interrupt,

@@ -1,4 +1,4 @@
-//! What a conversation is made of, and how it stands. No behaviour: `agent_loop` reads the one and writes the other.
+//! The setup and the status of a conversation. No behaviour: `agent_loop` reads the one and writes the other.
 
 use std::sync::Arc;
 
@@ -8,32 +8,32 @@ use switchboard::host::Host;
 use crate::message::Message;
 use crate::model::language_model::LanguageModel;
 
-/// How often a model may call tools and go on in one turn, unless told otherwise.
+/// The default of [`ConversationSetup::max_rounds`].
 pub const DEFAULT_MAX_ROUNDS: usize = 50;
 
-/// What a conversation is made of.
+/// What a conversation starts with.
 pub struct ConversationSetup {
-    /// Where tools are called.
+    /// The host that makes tool calls.
     pub host: Host,
-    /// Under which rules, and who is asked.
+    /// The rules of tool calls, and the prompt that asks the user.
     pub call_context: Arc<CallContext>,
-    /// Who answers. Without one, everything that is said fails with a hint.
+    /// The model. Without one, every turn fails with a hint.
     pub model: Option<Arc<dyn LanguageModel>>,
-    /// What the model should know of its place. What servers say of themselves is added by the loop.
+    /// The system prompt. The agent loop adds the servers' instructions.
     pub system_prompt: Arc<str>,
-    /// What was said before, where a conversation is gone on with.
+    /// The messages of the conversation that it continues.
     pub history: Vec<Message>,
-    /// How often a model may call tools and go on, in one turn.
+    /// The most requests to the model in one turn.
     pub max_rounds: usize,
 }
 
-/// How a conversation stands.
+/// The status of a conversation.
 #[derive(Debug, Clone, Default)]
 pub struct ConversationStatus {
-    /// What its record on disk is called, where it is kept and something was said.
+    /// The id of its transcript, once there is a message.
     pub id: Option<Arc<str>>,
-    /// How many tokens the model last looked at and wrote: what the next answer begins with.
+    /// The size of the context after the last response, in tokens.
     pub context_tokens: u64,
-    /// Why it is not kept on disk any more, where that failed.
+    /// Why the transcript could not be written.
     pub write_error: Option<Arc<str>>,
 }

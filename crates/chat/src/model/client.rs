@@ -1,5 +1,5 @@
-//! A model at a URL: sends what a provider's language makes of a conversation, reads the stream that comes back, and
-//! asks again where that may help. What is said, and what it means, is left to each language.
+//! The HTTP client of a model: sends a request, reads the response stream, and retries. The format of both is left to
+//! `provider`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -29,12 +29,12 @@ use crate::model::provider::{
 use crate::model::retry::RetryPolicy;
 use crate::model::sse_stream::{SseStream, root_cause};
 
-/// The most of a refusal that is read.
+/// The most bytes of an error body that are read.
 const MAX_ERROR_BODY_BYTES: usize = 64 * 1024;
-/// How long a refusal may take.
+/// How long reading an error body may take.
 const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A model at a URL.
+/// A model behind an HTTP API.
 pub struct ModelClient {
     client: Client,
     endpoint: Url,
@@ -54,7 +54,7 @@ impl fmt::Debug for ModelClient {
 }
 
 impl ModelClient {
-    /// A client for the model that was chosen. It follows no redirects.
+    /// A client for a resolved model. It follows no redirects.
     pub fn new(
         config: &ModelConfig,
         network: &HttpClient,
@@ -110,7 +110,7 @@ impl ModelClient {
         }
     }
 
-    /// Asks as often as may help.
+    /// Sends the request, and retries as the policy allows.
     async fn respond_with_retries(
         &self,
         request: &ModelRequest,
@@ -128,7 +128,7 @@ impl ModelClient {
                 return Err(ModelError { model, kind: error.kind });
             };
             let reason = error.kind.to_string();
-            let _nobody_listens =
+            let _receiver_dropped =
                 deltas.send(ResponseDelta::Retrying { attempt, after, reason }).await;
             tokio::time::sleep(after).await;
             attempt += 1;
@@ -146,7 +146,7 @@ impl ModelClient {
         while !parser.is_complete() {
             let Some(event) = events.next().await? else { break };
             for delta in parser.push_event(&event)? {
-                let _nobody_listens = deltas.send(delta).await;
+                let _receiver_dropped = deltas.send(delta).await;
             }
         }
         parser.finish()
@@ -192,7 +192,7 @@ impl ModelClient {
         AttemptError { kind: ModelErrorKind::Unreachable(why), retry: RetryAdvice::WithBackoff }
     }
 
-    /// A service that quotes what it was shown is not quoted with it.
+    /// Removes the API key from an error that quotes it.
     fn without_key(&self, error: AttemptError) -> AttemptError {
         let Some(key) = self.key.as_ref().map(Secret::reveal).filter(|it| !it.is_empty()) else {
             return error;
@@ -234,7 +234,7 @@ impl LanguageModel for ModelClient {
     }
 }
 
-/// As much of a refusal as is worth reading.
+/// The start of an error body.
 async fn error_body(mut response: Response) -> Vec<u8> {
     let mut body = Vec::new();
     let read = async {
@@ -246,11 +246,11 @@ async fn error_body(mut response: Response) -> Vec<u8> {
             }
         }
     };
-    let _what_came_is_enough = timeout(ERROR_BODY_TIMEOUT, read).await;
+    let _timed_out = timeout(ERROR_BODY_TIMEOUT, read).await;
     body
 }
 
-/// Where requests go. People write the base with and without the version.
+/// The endpoint of requests. Base URLs may contain the API version or not.
 fn endpoint_url(provider: ModelProvider, base: &Url) -> Url {
     let (version, path) = match provider {
         ModelProvider::Anthropic => ("v1", "messages"),
@@ -282,7 +282,7 @@ fn request_headers(provider: ModelProvider, key: Option<&Secret>) -> HeaderMap {
             (AUTHORIZATION, key.map(|it| format!("Bearer {}", it.reveal())))
         }
     };
-    // A key that cannot stand in a header is none; the service says that one is missing.
+    // A key that is not a valid header value is left out; the service then reports a missing key.
     if let Some(mut value) = value.and_then(|it| HeaderValue::from_str(it.trim()).ok()) {
         value.set_sensitive(true);
         headers.insert(name, value);

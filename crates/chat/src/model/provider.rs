@@ -13,20 +13,20 @@ use serde_json::Value as Json;
 use crate::model::attempt_error::AttemptError;
 use crate::model::language_model::{ModelRequest, ModelResponse, ResponseDelta};
 
-/// What a request is written with, besides what was said.
+/// The settings of a request, besides its messages.
 #[derive(Debug)]
 pub(crate) struct RequestSettings {
     pub(crate) model: String,
     pub(crate) max_tokens: Option<u64>,
     pub(crate) thinking_budget: Option<u64>,
-    /// Who may take back what was thought: the same model in the same language.
+    /// Identifies the model and API that thinking blocks may be sent back to.
     pub(crate) model_id: String,
-    /// Does it give away its thoughts in a form that can be given back? Asked until it says no.
+    /// Does the service return encrypted reasoning? Assumed until it rejects the parameter.
     pub(crate) returns_encrypted_reasoning: AtomicBool,
 }
 
 impl RequestSettings {
-    /// The longest answer, in tokens, whoever is the stricter.
+    /// The maximum length of the response, in tokens: the smaller of both limits.
     pub(crate) fn max_output_tokens(&self, request: &ModelRequest) -> Option<u64> {
         match (self.max_tokens, request.max_tokens) {
             (Some(ours), Some(theirs)) => Some(ours.min(theirs)),
@@ -35,14 +35,14 @@ impl RequestSettings {
     }
 }
 
-/// Takes the events of one answer.
+/// Parses the events of one response.
 pub(crate) trait ResponseParser: Send {
-    /// Takes one, and says what may be passed on at once.
+    /// Parses one event, and returns the deltas to forward.
     fn push_event(&mut self, event: &Json) -> Result<Vec<ResponseDelta>, AttemptError>;
 
-    /// Is it all there? Some streams go on after their last word.
+    /// Is the response complete? Some streams continue after it.
     fn is_complete(&self) -> bool;
 
-    /// The whole answer, where it is one.
+    /// The whole response; an error where it is incomplete.
     fn finish(self: Box<Self>) -> Result<ModelResponse, AttemptError>;
 }

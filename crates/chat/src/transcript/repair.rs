@@ -1,17 +1,17 @@
-//! Makes a conversation that was cut off acceptable to models again: every tool use has a result, every result a tool use.
+//! Repairs a conversation that was cut off: afterwards every tool use has a result, and every result a tool use.
 
 use crate::message::{ContentBlock, Message, Role, ToolResult};
 
-/// What a model is told of a call whose result was never written down.
+/// The result of a call whose real result was not written.
 const RESULT_LOST: &str = "the program ended before the result came";
 
-/// Models refuse a conversation in which a call has no result, or a result no call.
+/// The messages with missing results added and unmatched ones removed: models reject a conversation otherwise.
 pub(crate) fn repaired(messages: Vec<Message>) -> Vec<Message> {
     let mut repaired_messages: Vec<Message> = Vec::with_capacity(messages.len() + 1);
     let mut open: Vec<String> = Vec::new();
     for mut message in messages {
         if message.role == Role::User {
-            message.content.retain(|part| match part {
+            message.content.retain(|block| match block {
                 ContentBlock::ToolResult(result) => {
                     let position = open.iter().position(|id| *id == result.id);
                     position.map(|at| open.remove(at)).is_some()
@@ -25,10 +25,10 @@ pub(crate) fn repaired(messages: Vec<Message>) -> Vec<Message> {
             message.content.splice(..0, lost);
         } else {
             if !open.is_empty() {
-                let parts = open.drain(..).map(missing_result).collect();
-                repaired_messages.push(Message { role: Role::User, content: parts });
+                let content = open.drain(..).map(missing_result).collect();
+                repaired_messages.push(Message { role: Role::User, content });
             }
-            open.extend(message.content.iter().filter_map(|part| match part {
+            open.extend(message.content.iter().filter_map(|block| match block {
                 ContentBlock::ToolUse(call) => Some(call.id.clone()),
                 ContentBlock::Text { .. }
                 | ContentBlock::Image { .. }
@@ -41,13 +41,13 @@ pub(crate) fn repaired(messages: Vec<Message>) -> Vec<Message> {
         }
     }
     if !open.is_empty() {
-        let parts = open.drain(..).map(missing_result).collect();
-        repaired_messages.push(Message { role: Role::User, content: parts });
+        let content = open.drain(..).map(missing_result).collect();
+        repaired_messages.push(Message { role: Role::User, content });
     }
     repaired_messages
 }
 
 fn missing_result(id: String) -> ContentBlock {
-    let parts = vec![ContentBlock::Text { text: RESULT_LOST.to_owned() }];
-    ContentBlock::ToolResult(ToolResult { id, content: parts, is_error: true })
+    let content = vec![ContentBlock::Text { text: RESULT_LOST.to_owned() }];
+    ContentBlock::ToolResult(ToolResult { id, content, is_error: true })
 }

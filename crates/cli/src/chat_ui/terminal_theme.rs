@@ -14,7 +14,7 @@ pub(crate) fn detect(variables: &BTreeMap<String, String>, theme: Option<Theme>)
         (false, Some(Theme::Light)) => Palette::Light,
         (false, Some(Theme::Dark)) => Palette::Dark,
         (false, None) => match value("COLORFGBG").and_then(|it| it.rsplit(';').next()) {
-            // White, and the two greys that are called so.
+            // White and light grey.
             Some("7" | "15") => Palette::Light,
             Some(_) | None => Palette::Dark,
         },

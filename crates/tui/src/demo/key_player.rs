@@ -1,5 +1,5 @@
-//! Presses the keys of a performance when a person would: looks at the chat, and decides what is typed next and when.
-//! Its keys go the way of everybody's keys, so it cannot do what a person could not.
+//! Presses the keys of a demo script: watches the state of the screen and decides which key comes next and when.
+//! Its keys are handled like the user's, so a demo cannot do anything that a user could not.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -9,39 +9,39 @@ use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use crate::demo::script::{DemoScript, DemoStep, KeyPress, Speed, typing};
 use crate::state::screen_state::ScreenState;
 
-/// What is said to whoever takes the keys.
+/// The note shown when the user takes over.
 pub const TAKEN_OVER: &str =
     "The keys are yours now: say anything, /help lists commands, Ctrl-D leaves.";
-/// How long after a dialog can be answered the first key comes at the earliest.
+/// The shortest time between a dialog accepting keys and the first key.
 const DIALOG_MARGIN: Duration = Duration::from_millis(30);
 
-/// Somebody who plays the person.
+/// Presses the keys of a script.
 #[derive(Debug)]
 pub struct KeyPlayer {
     steps: VecDeque<DemoStep>,
     dialog_keys: VecDeque<Vec<KeyPress>>,
     quit_keys: Vec<KeyPress>,
     speed: Speed,
-    /// What is being typed, and what it is for.
+    /// The keys still to press for `target`.
     pending_keys: VecDeque<KeyPress>,
     target: KeyTarget,
-    /// When the next key comes.
+    /// When the next key is pressed.
     due: Option<Instant>,
     /// The dialog that was answered last.
     answered: Option<u64>,
 }
 
-/// What keys are for.
+/// What keys are pressed for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum KeyTarget {
-    /// Something is said or looked at.
+    /// The composer and the panels.
     Chat,
-    /// This dialog is answered.
+    /// The dialog of this number.
     Dialog(u64),
 }
 
 impl KeyPlayer {
-    /// Plays a performance.
+    /// A player at the start of a script.
     pub fn new(script: DemoScript) -> KeyPlayer {
         let DemoScript { steps, dialog_keys, speed, .. } = script;
         KeyPlayer {
@@ -56,13 +56,13 @@ impl KeyPlayer {
         }
     }
 
-    /// When the next key comes, as the chat stands; nothing while there is something to wait for.
-    pub fn next_key_at(&mut self, chat: &ScreenState, now: Instant) -> Option<Instant> {
-        let dialog = chat.dialogs.shown_dialog();
+    /// When the next key is due in this state of the screen; `None` while the script waits for something.
+    pub fn next_key_at(&mut self, state: &ScreenState, now: Instant) -> Option<Instant> {
+        let dialog = state.dialogs.shown_dialog();
         if let KeyTarget::Dialog(number) = self.target
             && dialog.is_none_or(|(shown, _)| shown != number)
         {
-            // It is gone, and what was meant for it with it.
+            // The dialog is gone; its remaining keys are dropped.
             self.pending_keys.clear();
             self.target = KeyTarget::Chat;
             self.due = None;
@@ -71,20 +71,20 @@ impl KeyPlayer {
             match dialog {
                 Some((number, _)) if self.answered != Some(number) => self.answer_dialog(number),
                 Some(_) => {}
-                None if is_idle(chat) => self.next_step(),
+                None if is_idle(state) => self.next_step(),
                 None => {}
             }
         }
         let first = self.pending_keys.front()?;
         let due = *self.due.get_or_insert(now + self.speed.scale(first.delay));
         let earliest = match dialog {
-            Some((_, listens)) => listens + DIALOG_MARGIN,
+            Some((_, accepts_at)) => accepts_at + DIALOG_MARGIN,
             None => now,
         };
         Some(due.max(earliest))
     }
 
-    /// The key whose time has come.
+    /// Takes the key that is due.
     pub fn key(&mut self) -> Option<KeyEvent> {
         self.due = None;
         let key_press = self.pending_keys.pop_front()?;
@@ -94,11 +94,11 @@ impl KeyPlayer {
     fn answer_dialog(&mut self, number: u64) {
         self.answered = Some(number);
         self.target = KeyTarget::Dialog(number);
-        let esc = || KeyPress {
+        let escape = || KeyPress {
             delay: Duration::from_secs(1),
             key: KeyEvent::new(KeyCode::Esc, KeyModifiers::NONE),
         };
-        self.pending_keys = self.dialog_keys.pop_front().unwrap_or_else(|| vec![esc()]).into();
+        self.pending_keys = self.dialog_keys.pop_front().unwrap_or_else(|| vec![escape()]).into();
     }
 
     fn next_step(&mut self) {
@@ -119,29 +119,29 @@ impl KeyPlayer {
     }
 }
 
-/// Is there nothing to wait for, and everything there to begin with?
-fn is_idle(chat: &ScreenState) -> bool {
-    let is_ready = chat.pool.tools().iter().any(|it| !it.is_built_in());
+/// Is the screen ready for the next step: tools and model there, nothing running, nothing open?
+fn is_idle(state: &ScreenState) -> bool {
+    let is_ready = state.pool.tools().iter().any(|it| !it.is_built_in());
     is_ready
-        && chat.model.is_some()
-        && !chat.is_busy()
-        && chat.queued.is_empty()
-        && chat.dialogs.is_empty()
-        && chat.overlays.is_empty()
+        && state.model.is_some()
+        && !state.is_busy()
+        && state.queued.is_empty()
+        && state.dialogs.is_empty()
+        && state.overlays.is_empty()
 }
 
-/// What somebody who is really there wants with a key.
+/// What the user's own input does to a running script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UserTakeover {
-    /// Nothing: it was no key.
+    /// Nothing: it was no key press.
     None,
-    /// To play on themselves.
+    /// Ends the script; the user continues.
     TakeControl,
-    /// To leave.
+    /// Ends the script and the screen.
     Quit,
 }
 
-/// What an event of the terminal means to a performance.
+/// What a terminal event does to a running script.
 pub fn takeover_of(event: &Event) -> UserTakeover {
     match event {
         Event::Key(key) if key.kind == KeyEventKind::Release => UserTakeover::None,

@@ -1,5 +1,5 @@
-//! A conversation that plays itself: who answers, what the person says and does, and how fast. `stand_in` presses the keys
-//! of it on the screen, `recital` answers in plain lines.
+//! The script of a demo: what the user types and answers, and how fast. `key_player` presses its keys on the screen; plain
+//! mode prints its inputs and fills forms from `form_values`.
 
 use std::time::{Duration, SystemTime};
 
@@ -7,66 +7,66 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use switchboard::storage::stderr_log::utc_timestamp;
 use switchboard_chat::model::scripted::ScriptedModel;
 
-/// How long the model takes for a word.
+/// The delay before each word of the model.
 const WORD_DELAY: Duration = Duration::from_millis(28);
-/// How long somebody takes for a letter.
+/// The average delay before a typed character.
 const KEY_DELAY: Duration = Duration::from_millis(42);
-/// How long somebody looks at something before the next key.
+/// The pause for reading before a key.
 const READING_DELAY: Duration = Duration::from_millis(1500);
 
-/// How many times as fast as people it goes.
+/// A factor that divides every delay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Speed(pub u32);
 
 impl Speed {
-    /// A time at this speed.
+    /// A delay at this speed.
     pub fn scale(self, usual: Duration) -> Duration {
         usual / self.0.max(1)
     }
 }
 
-/// What is played.
+/// A demo script.
 #[derive(Debug)]
 pub struct DemoScript {
-    /// What is said, in order.
+    /// The inputs, in order.
     pub steps: Vec<DemoStep>,
-    /// What dialogs are answered with, in the order in which they come.
+    /// The keys that answer the dialogs, in the order in which these appear.
     pub dialog_keys: Vec<Vec<KeyPress>>,
-    /// What is written into forms, by the names of fields, where there are no keys.
+    /// Values for form fields by name, for plain mode.
     pub form_values: Vec<(&'static str, String)>,
-    /// How fast.
+    /// The speed.
     pub speed: Speed,
 }
 
-/// Something that is typed and sent, and what is done behind it.
+/// An input, and the keys pressed after it was sent.
 #[derive(Debug)]
 pub struct DemoStep {
-    /// What is typed.
+    /// The text.
     pub input: String,
-    /// The keys after it was sent.
+    /// The keys afterwards.
     pub keys_after: Vec<KeyPress>,
 }
 
-/// A key, and what passes before it.
+/// A key press after a delay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyPress {
-    /// How long it takes.
+    /// The delay.
     pub delay: Duration,
     /// The key.
     pub key: KeyEvent,
 }
 
-/// A key after a look.
+/// A key after a pause for reading.
 fn after_reading(code: KeyCode) -> KeyPress {
     KeyPress { delay: READING_DELAY, key: KeyEvent::new(code, KeyModifiers::NONE) }
 }
 
-/// A key right after the one before.
+/// A key soon after the last one.
 fn quickly(code: KeyCode) -> KeyPress {
     KeyPress { delay: KEY_DELAY * 8, key: KeyEvent::new(code, KeyModifiers::NONE) }
 }
 
-/// The keys of a text. No two take equally long, and a word takes longer to begin.
+/// The keys that type a text, at uneven speed and with a pause before each word.
 pub fn typing(text: &str) -> impl Iterator<Item = KeyPress> {
     let mut before = ' ';
     text.chars().zip(0u32..).map(move |(letter, at)| {
@@ -78,12 +78,12 @@ pub fn typing(text: &str) -> impl Iterator<Item = KeyPress> {
 }
 
 impl DemoScript {
-    /// The demonstration, and the model that answers in it.
+    /// The script of `swb demo`, and the model that answers in it.
     pub fn demo(speed: Speed, word: Duration) -> (DemoScript, ScriptedModel) {
         let model = ScriptedModel::demo(word);
         let say = |line: &str| DemoStep { input: line.to_owned(), keys_after: Vec::new() };
         let mut steps: Vec<DemoStep> = model.user_messages().map(say).collect();
-        // A look at the server between two questions.
+        // Opens the server panel between two messages.
         let panel = [KeyCode::Enter, KeyCode::Right, KeyCode::Esc, KeyCode::Esc];
         let then = panel.map(after_reading).to_vec();
         steps.insert(steps.len().min(2), DemoStep { input: "/mcp".to_owned(), keys_after: then });
@@ -118,12 +118,12 @@ impl DemoScript {
         (DemoScript { steps, dialog_keys: answers, form_values, speed }, model)
     }
 
-    /// How long the model takes for a word at this speed.
+    /// The model's delay per word at this speed.
     pub fn word_delay(speed: Speed) -> Duration {
         speed.scale(WORD_DELAY)
     }
 
-    /// How the person leaves: after another look at what was said last.
+    /// The keys that scroll through the conversation once more and leave.
     pub fn quit_keys() -> Vec<KeyPress> {
         let leave = KeyEvent::new(KeyCode::Char('d'), KeyModifiers::CONTROL);
         vec![

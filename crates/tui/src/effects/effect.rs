@@ -6,40 +6,40 @@ use crate::slash_command::SlashCommand;
 use crate::state::prompt_invocation::PromptInvocation;
 use crate::view::overlay::ServerAction;
 
-/// Something to be done.
+/// Something to do outside the state.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Leave.
+    /// Close the screen.
     Quit,
-    /// Say something to the model.
+    /// Send a message to the model.
     SendMessage(String),
-    /// Take back what was said last and waits.
+    /// Withdraw the last queued message.
     WithdrawMessage,
-    /// Stop what is under way.
+    /// Interrupt the turn and the user's own calls.
     Interrupt,
-    /// Do what a slash command says.
+    /// Run a slash command.
     RunCommand(SlashCommand),
-    /// Do something for a panel or a dialog.
+    /// Run an action of a panel or a dialog.
     RunServerAction(ServerAction),
-    /// Remember what was sent.
+    /// Add a text to the input history.
     SaveHistory(String),
-    /// Let an editor have the text.
+    /// Open the text in the user's editor.
     OpenEditor(String),
-    /// Stop the program, as a shell does.
+    /// Suspend the process.
     Suspend,
-    /// Draw everything anew.
+    /// Repaint the whole screen.
     Repaint,
-    /// Make a sound: somebody looks elsewhere and is wanted.
+    /// Ring the terminal bell.
     RingBell,
-    /// Ask as much as this from now on.
+    /// Change the permission mode.
     SetMode(PermissionMode),
-    /// Get a server's prompt.
+    /// Get a prompt from its server.
     GetPrompt(PromptInvocation),
-    /// Ask a server what an argument could be.
+    /// Request completions for the current argument of a prompt.
     CompleteArgument {
-        /// The prompt, with what was answered so far.
+        /// The prompt, with the values so far.
         prompt: PromptInvocation,
-        /// What is typed of the argument.
+        /// The text typed for the argument.
         typed: String,
     },
 }

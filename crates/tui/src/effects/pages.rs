@@ -14,10 +14,10 @@ use crate::view::pager::StartPosition;
 use crate::view::panel::ServerPanel;
 use crate::view::panel::server_page::Tab;
 
-/// How much of a log is shown.
+/// How many lines of a log are shown.
 const LOG_LINES: usize = 2000;
 
-/// The keys, for people who ask.
+/// The keys listed by `/help`.
 const KEYS: [(&str, &str); 17] = [
     ("Enter", "send"),
     ("Alt-Enter, Shift-Enter, Ctrl-J, \\ Enter", "new line"),

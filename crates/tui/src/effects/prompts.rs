@@ -1,4 +1,4 @@
-//! Servers' prompts and resources: their arguments, what they could be, and what comes of them.
+//! Prompts and resources of servers: collects arguments, requests completions, sends or shows the result.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,13 +18,13 @@ use crate::state::event::ScreenEvent;
 use crate::state::prompt_invocation::{PromptArgument, PromptInvocation};
 use switchboard::config::display::sanitize;
 
-/// How long a server may take.
+/// The timeout of a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long a server may take to say what an argument could be.
+/// The timeout of a completion request.
 const COMPLETION_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl EffectRunner {
-    /// Begins with a prompt; what was typed behind its name are its first arguments.
+    /// Starts a prompt. `words` are arguments typed after its name: `name=value`, or values in order.
     pub(crate) fn start_prompt(&mut self, name: &str, words: &[String]) {
         let snapshot = self.context.host.snapshot();
         let found = snapshot.servers.values().find_map(|view| {
@@ -55,32 +55,32 @@ impl EffectRunner {
         self.queue_event(ScreenEvent::Prompt(invocation));
     }
 
-    /// Gets a prompt, and says what it says to the model; without one it is shown.
+    /// Gets a prompt and sends its messages to the model; without a model they are shown.
     pub(crate) fn get_prompt(&mut self, invocation: PromptInvocation) {
         let (host, conversation) = (self.context.host.clone(), self.context.conversation.clone());
-        let (has_model, reports) = (self.model.is_some(), self.events.clone());
+        let (has_model, events) = (self.model.is_some(), self.events.clone());
         let backend = self.context.backend.clone();
         self.spawn(async move {
             let params = json!({"name": invocation.prompt, "arguments": invocation.values});
-            let mut question = ServerRequest::idempotent("prompts/get", REQUEST_TIMEOUT);
-            question.params = Some(Payload::from_json(params.to_string().into()));
-            let answer = match host.request(&invocation.server, question).await {
-                Ok(answer) => answer.decode::<Json>().unwrap_or_default(),
+            let mut request = ServerRequest::idempotent("prompts/get", REQUEST_TIMEOUT);
+            request.params = Some(Payload::from_json(params.to_string().into()));
+            let response = match host.request(&invocation.server, request).await {
+                Ok(response) => response.decode::<Json>().unwrap_or_default(),
                 Err(error) => return error_event(&backend.render_request_error(&error)),
             };
-            let texts = message_texts(&answer);
+            let texts = message_texts(&response);
             if !has_model {
                 return ScreenEvent::Note(sanitize(&texts.join("\n\n")));
             }
             let text = texts.join("\n\n");
-            // It must be known to wait before anybody can say that it was taken up.
-            let _left = reports.send(ScreenEvent::MessageQueued(text.clone())).await;
+            // Queued on the screen first: the conversation may accept the message at once.
+            let _left = events.send(ScreenEvent::MessageQueued(text.clone())).await;
             conversation.send(vec![ContentBlock::Text { text }]).await;
             ScreenEvent::Redraw
         });
     }
 
-    /// Asks a server what an argument could be.
+    /// Requests completions for the current argument.
     pub(crate) fn complete_argument(&mut self, invocation: PromptInvocation, typed: String) {
         let Some(argument) = invocation.current_argument().cloned() else { return };
         let host = self.context.host.clone();
@@ -92,14 +92,14 @@ impl EffectRunner {
             if !invocation.values.is_empty() {
                 params["context"] = json!({"arguments": invocation.values});
             }
-            let mut question = ServerRequest::idempotent("completion/complete", COMPLETION_TIMEOUT);
-            question.params = Some(Payload::from_json(params.to_string().into()));
-            // A server that does not know is no trouble: then one types.
-            let answer: Json = match host.request(&invocation.server, question).await {
-                Ok(answer) => answer.decode().unwrap_or_default(),
+            let mut request = ServerRequest::idempotent("completion/complete", COMPLETION_TIMEOUT);
+            request.params = Some(Payload::from_json(params.to_string().into()));
+            // A failed completion is no error for the user: there are just no candidates.
+            let response: Json = match host.request(&invocation.server, request).await {
+                Ok(response) => response.decode().unwrap_or_default(),
                 Err(_) => Json::Null,
             };
-            let values = answer["completion"]["values"].as_array().into_iter().flatten();
+            let values = response["completion"]["values"].as_array().into_iter().flatten();
             let values = values.filter_map(Json::as_str).map(sanitize).collect();
             ScreenEvent::Completions { typed, values }
         });
@@ -109,13 +109,14 @@ impl EffectRunner {
     pub(crate) fn read_resource(&mut self, server: String, uri: String) {
         let EffectContext { host, backend, call_context, width, .. } = &self.context;
         let (host, backend, width) = (host.clone(), backend.clone(), *width);
-        let (limits, keep) = (call_context.limits, call_context.spill.clone());
+        let (limits, spill) = (call_context.limits, call_context.spill.clone());
         self.spawn(async move {
             match host.read_resource(&server, &uri, REQUEST_TIMEOUT).await {
                 Err(error) => error_event(&backend.render_request_error(&error)),
-                Ok(answer) => {
-                    let read =
-                        move || tool_result::from_resource_read(&answer, &server, &limits, &keep);
+                Ok(response) => {
+                    let read = move || {
+                        tool_result::from_resource_read(&response, &server, &limits, &spill)
+                    };
                     match tokio::task::spawn_blocking(read).await {
                         Ok(output) => {
                             let text = backend.render_output(&output, width);
@@ -159,8 +160,8 @@ fn prompt_invocation(view: &Arc<ServerView>, item: &ListItem, name: &str) -> Pro
     }
 }
 
-/// What the messages of a prompt say.
-fn message_texts(answer: &Json) -> Vec<String> {
+/// The texts of a prompt's messages.
+fn message_texts(response: &Json) -> Vec<String> {
     let text = |message: &Json| {
         let content = &message["content"];
         match content["type"].as_str() {
@@ -170,5 +171,5 @@ fn message_texts(answer: &Json) -> Vec<String> {
             None => None,
         }
     };
-    answer["messages"].as_array().into_iter().flatten().filter_map(text).collect()
+    response["messages"].as_array().into_iter().flatten().filter_map(text).collect()
 }

@@ -1,4 +1,4 @@
-//! `@server:uri` in a message: the resource is read and goes along with what was said.
+//! `@server:uri` in a message: reads the resource and sends its content with the message.
 
 use std::time::Duration;
 
@@ -10,27 +10,27 @@ use switchboard_chat::message::ContentBlock;
 
 use switchboard::config::display::sanitize_line;
 
-/// How long a server may take.
+/// The timeout of a read.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
-/// The most resources that one message may name.
+/// The maximum number of mentions per message.
 const MAX_MENTIONS: usize = 20;
 
-/// A resource that a message names.
+/// A resource mentioned in a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResourceMention {
-    /// Whose.
+    /// The server.
     pub server: String,
-    /// Which.
+    /// The URI.
     pub uri: String,
 }
 
-/// The resources that a message names, each once. Only servers that there are count: an `@` is also in addresses.
+/// The resources that a message mentions, without duplicates. Only known servers count: `@` also occurs in e-mail addresses.
 pub fn find_mentions(text: &str, snapshot: &Snapshot) -> Vec<ResourceMention> {
     let mut found: Vec<ResourceMention> = Vec::new();
     for word in text.split_whitespace() {
         let Some(word) = word.strip_prefix('@') else { continue };
         let word = word.trim_end_matches([',', '.', ';', ')', '?', '!']);
-        // A server's name may hold colons, so the known ones are tried, the longest first.
+        // A server's name may contain colons, so known names are tried, the longest first.
         let mut names: Vec<&String> = snapshot.servers.keys().collect();
         names.sort_by_key(|name| std::cmp::Reverse(name.len()));
         let named = names.into_iter().find_map(|name| {
@@ -48,34 +48,34 @@ pub fn find_mentions(text: &str, snapshot: &Snapshot) -> Vec<ResourceMention> {
     found
 }
 
-/// What a message says, with what it names; and what could not be read.
+/// A message with the content of its mentions, and the errors of those that could not be read.
 pub async fn resolve_mentions(
     host: &Host,
     text: &str,
-    (limits, keep): (&OutputLimits, &SpillStore),
+    (limits, spill): (&OutputLimits, &SpillStore),
 ) -> (Vec<ContentBlock>, Vec<String>) {
-    let mut parts = vec![ContentBlock::Text { text: text.to_owned() }];
-    let mut faults = Vec::new();
+    let mut blocks = vec![ContentBlock::Text { text: text.to_owned() }];
+    let mut errors = Vec::new();
     for ResourceMention { server, uri } in find_mentions(text, &host.snapshot()) {
-        let answer = match host.read_resource(&server, &uri, READ_TIMEOUT).await {
-            Ok(answer) => answer,
+        let response = match host.read_resource(&server, &uri, READ_TIMEOUT).await {
+            Ok(response) => response,
             Err(error) => {
-                faults.push(sanitize_line(&format!("@{server}:{uri} could not be read: {error}")));
+                errors.push(sanitize_line(&format!("@{server}:{uri} could not be read: {error}")));
                 continue;
             }
         };
-        let (limits, keep, name) = (*limits, keep.clone(), server.clone());
-        let read = move || tool_result::from_resource_read(&answer, &name, &limits, &keep);
+        let (limits, spill, name) = (*limits, spill.clone(), server.clone());
+        let read = move || tool_result::from_resource_read(&response, &name, &limits, &spill);
         if let Ok(output) = tokio::task::spawn_blocking(read).await {
-            parts.push(ContentBlock::Text { text: format!("[@{server}:{uri}]") });
-            parts.extend(output.blocks.into_iter().filter_map(content_block));
+            blocks.push(ContentBlock::Text { text: format!("[@{server}:{uri}]") });
+            blocks.extend(output.blocks.into_iter().filter_map(content_block));
         }
     }
-    (parts, faults)
+    (blocks, errors)
 }
 
-fn content_block(part: tool_result::ContentBlock) -> Option<ContentBlock> {
-    match part {
+fn content_block(block: tool_result::ContentBlock) -> Option<ContentBlock> {
+    match block {
         tool_result::ContentBlock::Text { text, .. } => Some(ContentBlock::Text { text }),
         tool_result::ContentBlock::Image { mime, base64, .. } => {
             Some(ContentBlock::Image { mime: mime.to_owned(), base64 })

@@ -1,4 +1,4 @@
-//! Calls that the person makes without a model: `/call`. They are cards like those of the model.
+//! Tool calls that the user makes with `/call`. The transcript shows them like those of the model.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,19 +14,19 @@ use super::{EffectRunner, error_event};
 use crate::backend::Backend;
 use crate::state::event::ScreenEvent;
 
-/// How many signs of progress may wait to be shown.
+/// How many progress notifications may wait.
 const PROGRESS_BUFFER: usize = 16;
-/// Who calls, in records and questions.
+/// The caller named in the audit log and in permission requests.
 const CALLER: &str = "cli";
 
-/// What calls of our own are called, so that they are not taken for the model's.
+/// The id prefix of the user's calls, which tells them from the model's.
 pub(crate) const USER_CALL_PREFIX: &str = "own-";
 
-/// The calls under way.
+/// The user's running calls.
 #[derive(Debug)]
 pub struct UserCalls {
     count: u64,
-    /// Counts how often all of them were stopped.
+    /// How often all calls were cancelled; each call watches it.
     cancellations: watch::Sender<u64>,
 }
 
@@ -37,13 +37,13 @@ impl Default for UserCalls {
 }
 
 impl UserCalls {
-    /// Stops all of them. Their servers are told.
+    /// Cancels all calls. Their servers are notified.
     pub fn cancel_all(&self) {
         self.cancellations.send_modify(|it| *it += 1);
     }
 }
 
-/// What one call needs.
+/// One call.
 struct UserCall {
     backend: Arc<dyn Backend>,
     width: usize,
@@ -87,7 +87,7 @@ impl EffectRunner {
 
 impl UserCall {
     async fn run(self, mut cancellations: watch::Receiver<u64>) {
-        let began = Instant::now();
+        let started = Instant::now();
         let (progress_in, mut progress) = mpsc::channel(PROGRESS_BUFFER);
         let call = ToolCall {
             caller: CALLER.to_owned(),
@@ -105,12 +105,12 @@ impl UserCall {
                     Some(update) = progress.recv() => {
                         self.send(self.progress(&update.0.decode().unwrap_or_default())).await;
                     }
-                    // Whoever drops the call has the server told.
+                    // Dropping the call notifies the server.
                     _ = cancellations.changed() => break None,
                 }
             }
         };
-        let (ended, text) = match outcome {
+        let (outcome_kind, text) = match outcome {
             None => (CallOutcome::Interrupted, String::new()),
             Some(Ok(output)) => self.rendered_output(&output),
             Some(Err(failure)) => self.rendered_failure(&failure).await,
@@ -118,9 +118,9 @@ impl UserCall {
         let id = self.view.id.clone();
         self.send(ConversationEvent::CallEnded {
             id,
-            outcome: ended,
+            outcome: outcome_kind,
             text,
-            duration: began.elapsed(),
+            duration: started.elapsed(),
         })
         .await;
     }
@@ -139,18 +139,18 @@ impl UserCall {
     }
 
     fn rendered_output(&self, output: &ToolOutput) -> (CallOutcome, String) {
-        let ended = if output.is_error { CallOutcome::ToolError } else { CallOutcome::Done };
-        (ended, self.backend.render_output(output, self.width))
+        let outcome_kind = if output.is_error { CallOutcome::ToolError } else { CallOutcome::Done };
+        (outcome_kind, self.backend.render_output(output, self.width))
     }
 
     async fn rendered_failure(&self, failure: &ToolCallError) -> (CallOutcome, String) {
-        let ended = match failure {
+        let outcome_kind = match failure {
             ToolCallError::Denied { .. } => CallOutcome::Denied,
             ToolCallError::UnknownTool { .. }
             | ToolCallError::InvalidArguments { .. }
             | ToolCallError::Request(_) => CallOutcome::Failed,
         };
         let text = self.backend.render_call_failure(failure, &self.host, &self.view.tool).await;
-        (ended, text.0.replace("\n\n", "\n"))
+        (outcome_kind, text.0.replace("\n\n", "\n"))
     }
 }

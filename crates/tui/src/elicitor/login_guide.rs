@@ -1,5 +1,5 @@
-//! Takes somebody along who signs in: opens the page, shows where it leads, and hands over what is pasted. What came
-//! back is judged by `auth`.
+//! Guides the user through a login on the screen: opens or shows the page, and returns what the user pastes. Checking the
+//! response is left to `auth`.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -14,26 +14,26 @@ use crate::elicitor::{BrowserMode, ElicitorMessage, ScreenElicitor};
 use crate::view::dialog::login::{LoginGrant, LoginInput, LoginPage};
 use crate::view::dialog::request::DialogRequest;
 
-/// Shows the way on the screen.
+/// A login prompt on the screen.
 #[derive(Debug)]
 pub struct ScreenLoginGuide {
     elicitor: ScreenElicitor,
     server: String,
-    /// Was the browser opened? One tab is enough.
+    /// Has the browser been opened? It is opened once only.
     is_opened: AtomicBool,
-    /// Why what was pasted last was not taken.
+    /// Why the last pasted text was rejected.
     rejection: watch::Sender<Option<String>>,
     cancellations: mpsc::Sender<oneshot::Receiver<LoginInput>>,
 }
 
-/// Somebody who is shown a code, and may leave. Dropping it takes the code off the screen.
+/// Reports that the user cancelled a device code. Dropping it closes the dialog.
 #[derive(Debug)]
 pub struct LoginCancellation {
     codes: mpsc::Receiver<oneshot::Receiver<LoginInput>>,
 }
 
 impl LoginCancellation {
-    /// Comes back when somebody who was shown a code gave up.
+    /// Returns when the user cancels the device code.
     pub async fn cancelled(&mut self) {
         while let Some(code) = self.codes.recv().await {
             if code.await.is_ok() {
@@ -45,9 +45,9 @@ impl LoginCancellation {
 }
 
 impl ScreenLoginGuide {
-    /// Somebody to show the way to a server.
+    /// A guide for a login to `server`.
     pub fn new(elicitor: &ScreenElicitor, server: &str) -> (ScreenLoginGuide, LoginCancellation) {
-        // One code a login, and one more where it is shown anew.
+        // One code per login, and one more where it is shown again.
         let (cancellations, codes) = mpsc::channel(2);
         let guide = ScreenLoginGuide {
             elicitor: elicitor.clone(),

@@ -1,4 +1,4 @@
-//! Tests of the way to the person, with a window that is only a queue.
+//! Tests of the elicitor, with a screen that is only a queue of dialogs.
 
 use std::time::Instant;
 
@@ -27,8 +27,8 @@ fn context() -> ElicitorContext {
 
 fn form_elicitation(server: &str) -> Elicitation {
     let params = json!({"message": "who?", "requestedSchema": {"properties": {}}});
-    let subject = ElicitationKind::parse(&params).expect("a form");
-    Elicitation { server: server.to_owned(), kind: subject }
+    let kind = ElicitationKind::parse(&params).expect("a form");
+    Elicitation { server: server.to_owned(), kind }
 }
 
 fn url_elicitation() -> Elicitation {
@@ -40,20 +40,20 @@ fn url_elicitation() -> Elicitation {
     }
 }
 
-/// The window, as far as questions go.
+/// The screen, as far as dialogs go.
 struct TestScreen {
-    arrivals: ElicitorReceiver,
+    messages: ElicitorReceiver,
     queue: DialogQueue,
     now: Instant,
 }
 
 impl TestScreen {
-    fn new(arrivals: ElicitorReceiver) -> TestScreen {
-        TestScreen { arrivals, queue: DialogQueue::default(), now: Instant::now() }
+    fn new(messages: ElicitorReceiver) -> TestScreen {
+        TestScreen { messages, queue: DialogQueue::default(), now: Instant::now() }
     }
 
     async fn receive(&mut self) {
-        match self.arrivals.next().await.expect("somebody who asks") {
+        match self.messages.next().await.expect("a message") {
             ElicitorMessage::Request(question) => self.queue.push(question),
             ElicitorMessage::Withdrawn => {
                 self.queue.remove_withdrawn();
@@ -62,7 +62,7 @@ impl TestScreen {
         }
     }
 
-    /// Until so many questions are there.
+    /// Receives until this many dialogs are open.
     async fn receive_until(&mut self, count: usize) {
         while self.queue.len() != count {
             tokio::time::timeout(Duration::from_secs(5), self.receive()).await.expect("in time");
@@ -87,20 +87,20 @@ impl TestScreen {
 }
 
 fn ask(
-    questions: &ScreenElicitor,
+    elicitor: &ScreenElicitor,
     elicitation: Elicitation,
 ) -> tokio::task::JoinHandle<ElicitResult> {
-    let questions = questions.clone();
-    tokio::spawn(async move { questions.elicit(&elicitation).await })
+    let elicitor = elicitor.clone();
+    tokio::spawn(async move { elicitor.elicit(&elicitation).await })
 }
 
 #[tokio::test]
 async fn questions_come_one_at_a_time_in_their_order() {
-    let (questions, arrivals) = channel(context());
-    let mut screen = TestScreen::new(arrivals);
+    let (elicitor, messages) = channel(context());
+    let mut screen = TestScreen::new(messages);
     let mut answers = Vec::new();
     for (at, name) in ["one", "two", "three"].into_iter().enumerate() {
-        answers.push(ask(&questions, form_elicitation(name)));
+        answers.push(ask(&elicitor, form_elicitation(name)));
         screen.receive_until(at + 1).await;
     }
     for (name, count) in [("one", "1 of 3"), ("two", "1 of 2"), ("three", "")] {
@@ -116,12 +116,12 @@ async fn questions_come_one_at_a_time_in_their_order() {
 }
 
 #[tokio::test]
-async fn what_was_typed_ahead_answers_nothing() {
-    let (questions, arrivals) = channel(context());
-    let mut screen = TestScreen::new(arrivals);
-    let answer = ask(&questions, form_elicitation("s"));
+async fn keys_typed_ahead_do_not_answer_a_dialog() {
+    let (elicitor, messages) = channel(context());
+    let mut screen = TestScreen::new(messages);
+    let answer = ask(&elicitor, form_elicitation("s"));
     screen.receive_until(1).await;
-    // Not drawn yet, whatever the clock says.
+    // It is not drawn yet, however late it is.
     screen.advance_clock(INPUT_DELAY * 10);
     assert!(matches!(screen.press(KeyCode::Enter), OverlayOutcome::Stay));
     screen.render();
@@ -137,9 +137,9 @@ async fn what_was_typed_ahead_answers_nothing() {
 
 #[tokio::test]
 async fn the_answer_to_one_question_is_not_the_answer_to_the_next() {
-    let (questions, arrivals) = channel(context());
-    let mut screen = TestScreen::new(arrivals);
-    let _answers = [ask(&questions, form_elicitation("a")), ask(&questions, form_elicitation("b"))];
+    let (elicitor, messages) = channel(context());
+    let mut screen = TestScreen::new(messages);
+    let _answers = [ask(&elicitor, form_elicitation("a")), ask(&elicitor, form_elicitation("b"))];
     screen.receive_until(2).await;
     screen.render();
     screen.advance_clock(INPUT_DELAY);
@@ -152,11 +152,11 @@ async fn the_answer_to_one_question_is_not_the_answer_to_the_next() {
 
 #[tokio::test]
 async fn a_question_that_is_withdrawn_leaves_the_screen() {
-    let (questions, arrivals) = channel(context());
-    let mut screen = TestScreen::new(arrivals);
-    let first = ask(&questions, form_elicitation("first"));
+    let (elicitor, messages) = channel(context());
+    let mut screen = TestScreen::new(messages);
+    let first = ask(&elicitor, form_elicitation("first"));
     screen.receive_until(1).await;
-    let _second = ask(&questions, form_elicitation("second"));
+    let _second = ask(&elicitor, form_elicitation("second"));
     screen.receive_until(2).await;
     assert!(screen.render().contains("first asks"));
     first.abort();
@@ -166,29 +166,29 @@ async fn a_question_that_is_withdrawn_leaves_the_screen() {
 }
 
 #[tokio::test]
-async fn a_window_that_ends_answers_no_to_everything() {
-    let (questions, arrivals) = channel(context());
-    let mut screen = TestScreen::new(arrivals);
-    let shown = ask(&questions, form_elicitation("shown"));
+async fn a_closed_screen_denies_everything() {
+    let (elicitor, messages) = channel(context());
+    let mut screen = TestScreen::new(messages);
+    let shown = ask(&elicitor, form_elicitation("shown"));
     screen.receive_until(1).await;
-    let waits = ask(&questions, form_elicitation("waits"));
-    while questions.messages.capacity() == REQUEST_BUFFER {
+    let waits = ask(&elicitor, form_elicitation("waits"));
+    while elicitor.messages.capacity() == REQUEST_BUFFER {
         tokio::task::yield_now().await;
     }
     drop(screen);
-    let late = ask(&questions, form_elicitation("late"));
+    let late = ask(&elicitor, form_elicitation("late"));
     for answer in [shown, waits, late] {
         assert_eq!(answer.await.expect("asked"), no_answer());
     }
-    assert_eq!(questions.wait_for_url(&url_elicitation()).await, WaitOutcome::GivenUp);
-    assert_eq!(questions.request_project_approvals(Vec::new()).await, Vec::new());
+    assert_eq!(elicitor.wait_for_url(&url_elicitation()).await, WaitOutcome::GivenUp);
+    assert_eq!(elicitor.request_project_approvals(Vec::new()).await, Vec::new());
 }
 
 #[tokio::test]
 async fn a_page_that_cannot_be_opened_is_asked_about_again() {
-    let (questions, arrivals) = channel(context());
-    let mut screen = TestScreen::new(arrivals);
-    let answer = ask(&questions, url_elicitation());
+    let (elicitor, messages) = channel(context());
+    let mut screen = TestScreen::new(messages);
+    let answer = ask(&elicitor, url_elicitation());
     screen.receive_until(1).await;
     insta::assert_snapshot!("visit_80", screen.render());
     screen.advance_clock(INPUT_DELAY);
@@ -203,10 +203,10 @@ async fn a_page_that_cannot_be_opened_is_asked_about_again() {
 }
 
 #[tokio::test]
-async fn a_page_is_not_visited_by_a_thoughtless_key() {
-    let (questions, arrivals) = channel(context());
-    let mut screen = TestScreen::new(arrivals);
-    let answer = ask(&questions, url_elicitation());
+async fn enter_alone_does_not_open_a_url() {
+    let (elicitor, messages) = channel(context());
+    let mut screen = TestScreen::new(messages);
+    let answer = ask(&elicitor, url_elicitation());
     screen.receive_until(1).await;
     screen.render();
     screen.advance_clock(INPUT_DELAY);
@@ -215,16 +215,16 @@ async fn a_page_is_not_visited_by_a_thoughtless_key() {
 }
 
 #[tokio::test]
-async fn who_waits_lets_questions_pass() {
-    let (questions, arrivals) = channel(context());
-    let mut screen = TestScreen::new(arrivals);
+async fn questions_go_before_a_dialog_that_only_waits() {
+    let (elicitor, messages) = channel(context());
+    let mut screen = TestScreen::new(messages);
     let waiting = {
-        let questions = questions.clone();
-        tokio::spawn(async move { questions.wait_for_completion(&url_elicitation()).await })
+        let elicitor = elicitor.clone();
+        tokio::spawn(async move { elicitor.wait_for_completion(&url_elicitation()).await })
     };
     screen.receive_until(1).await;
     insta::assert_snapshot!("wait_80", screen.render());
-    let answer = ask(&questions, form_elicitation("s"));
+    let answer = ask(&elicitor, form_elicitation("s"));
     screen.receive_until(2).await;
     assert!(screen.render().contains("s asks"));
     screen.advance_clock(INPUT_DELAY);
@@ -238,11 +238,11 @@ async fn who_waits_lets_questions_pass() {
 }
 
 #[tokio::test]
-async fn a_file_that_would_change_is_compared_before_anybody_is_asked() {
+async fn a_file_that_would_change_is_compared_before_the_user_is_asked() {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("a.txt"), "old\n").expect("written");
     let of_folder = ElicitorContext { working_folder: folder.path().to_owned(), ..context() };
-    let (questions, _arrivals) = channel(of_folder);
+    let (elicitor, _arrivals) = channel(of_folder);
     let call = |path: &str| ProposedCall {
         caller: "chat".to_owned(),
         server: "s".to_owned(),
@@ -260,24 +260,24 @@ async fn a_file_that_would_change_is_compared_before_anybody_is_asked() {
         pin_change: None,
         rule_file: String::new(),
     };
-    let preview = questions.preview_edit(&call("a.txt")).await.expect("a preview");
+    let preview = elicitor.preview_edit(&call("a.txt")).await.expect("a preview");
     assert_eq!(preview.lines.len(), 2);
-    assert_eq!(questions.preview_edit(&call("b.txt")).await, None);
+    assert_eq!(elicitor.preview_edit(&call("b.txt")).await, None);
 }
 
 #[tokio::test]
-async fn a_servers_wish_for_the_model_is_shown_and_refused_unless_somebody_agrees() {
-    let (questions, arrivals) = channel(context());
-    let mut screen = TestScreen::new(arrivals);
+async fn a_sampling_request_is_shown_and_declined_unless_the_user_agrees() {
+    let (elicitor, messages) = channel(context());
+    let mut screen = TestScreen::new(messages);
     let params = json!({"systemPrompt": "Be brief.", "maxTokens": 100,
         "messages": [{"role": "user", "content": {"type": "text", "text": "Summarise:\nall of it"}}]});
-    let subject = ElicitationKind::Sampling(SamplingRequest::parse(&params));
+    let kind = ElicitationKind::Sampling(SamplingRequest::parse(&params));
     for (keys, expected) in [
         (&[KeyCode::Enter][..], ElicitResult::Decline(DENIED_BY_USER.to_owned())),
         (&[KeyCode::Left, KeyCode::Enter], ElicitResult::Accept(Map::new())),
     ] {
-        let elicitation = Elicitation { server: "s".to_owned(), kind: subject.clone() };
-        let answer = ask(&questions, elicitation);
+        let elicitation = Elicitation { server: "s".to_owned(), kind: kind.clone() };
+        let answer = ask(&elicitor, elicitation);
         screen.receive_until(1).await;
         insta::assert_snapshot!("sample_80", screen.render());
         screen.advance_clock(INPUT_DELAY);
@@ -289,19 +289,19 @@ async fn a_servers_wish_for_the_model_is_shown_and_refused_unless_somebody_agree
 }
 
 #[tokio::test]
-async fn signing_in_takes_what_is_pasted_and_says_why_it_is_not_taken() {
+async fn a_login_takes_pasted_text_and_shows_why_it_was_rejected() {
     use switchboard::auth::browser::browser_flow::LoginPrompt;
 
-    let (questions, arrivals) = channel(context());
-    let mut screen = TestScreen::new(arrivals);
+    let (elicitor, messages) = channel(context());
+    let mut screen = TestScreen::new(messages);
     let url = Url::parse("https://login.example.com/authorize?client_id=a&state=b").expect("a URL");
-    let (guide, _departure) = ScreenLoginGuide::new(&questions, "`github`");
+    let (guide, _departure) = ScreenLoginGuide::new(&elicitor, "`github`");
     let guide = Arc::new(guide);
-    let visit = || {
+    let url_request = || {
         let (guide, url) = (guide.clone(), url.clone());
         tokio::spawn(async move { guide.open_url(&url).await })
     };
-    let first = visit();
+    let first = url_request();
     screen.receive_until(1).await;
     insta::assert_snapshot!("login_80", screen.render());
     screen.advance_clock(INPUT_DELAY);
@@ -310,13 +310,13 @@ async fn signing_in_takes_what_is_pasted_and_says_why_it_is_not_taken() {
     screen.press(KeyCode::Enter);
     assert_eq!(first.await.expect("visited").as_deref(), Some("http://localhost/?code=1"));
     guide.callback_rejected("the state is another");
-    let second = visit();
+    let second = url_request();
     screen.receive_until(1).await;
     assert!(screen.render().contains("That is not taken: the state is another"));
-    // The browser came back after all.
+    // The browser came back.
     second.abort();
     screen.receive_until(0).await;
-    let third = visit();
+    let third = url_request();
     screen.receive_until(1).await;
     screen.render();
     screen.advance_clock(INPUT_DELAY);
@@ -330,9 +330,9 @@ async fn a_code_stays_on_the_screen_until_the_login_is_over() {
     use switchboard::auth::flow::DeviceAuthorization;
 
     let shown = ElicitorContext { browser_mode: BrowserMode::ShowUrl, ..context() };
-    let (questions, arrivals) = channel(shown);
-    let mut screen = TestScreen::new(arrivals);
-    let (guide, mut cancellation) = ScreenLoginGuide::new(&questions, "`github`");
+    let (elicitor, messages) = channel(shown);
+    let mut screen = TestScreen::new(messages);
+    let (guide, mut cancellation) = ScreenLoginGuide::new(&elicitor, "`github`");
     let instructions = DeviceAuthorization {
         verification_uri: Url::parse("https://example.com/device").expect("a URL"),
         verification_uri_complete: Url::parse("https://example.com/device?code=ABCD").ok(),
@@ -357,16 +357,16 @@ async fn a_code_stays_on_the_screen_until_the_login_is_over() {
 
 #[test]
 fn small_screens_do_no_harm() {
-    let ElicitationKind::Url(visit) = url_elicitation().kind else { panic!("a visit") };
+    let ElicitationKind::Url(url_request) = url_elicitation().kind else { panic!("a visit") };
     let (reply, _answer) = oneshot::channel();
     let mut dialogs: Vec<Box<dyn Dialog>> =
-        vec![DialogRequest::Url("s".to_owned(), visit.clone(), None, reply).into_dialog()];
+        vec![DialogRequest::Url("s".to_owned(), url_request.clone(), None, reply).into_dialog()];
     let (reply, _answer) = oneshot::channel();
-    dialogs.push(DialogRequest::UrlWait("s".to_owned(), visit.clone(), reply).into_dialog());
+    dialogs.push(DialogRequest::UrlWait("s".to_owned(), url_request.clone(), reply).into_dialog());
     let (reply, _answer) = oneshot::channel();
-    let way = crate::view::dialog::login::LoginGrant::UrlShown;
+    let method = crate::view::dialog::login::LoginGrant::UrlShown;
     let page =
-        LoginPage { server: "漢字".repeat(40), url: visit.url, method: way, rejection: None };
+        LoginPage { server: "漢字".repeat(40), url: url_request.url, method, rejection: None };
     dialogs.push(DialogRequest::Login(page, reply).into_dialog());
     for dialog in &mut dialogs {
         let overlay: &mut dyn Overlay = dialog.as_mut();

@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use switchboard_chat::model::language_model::LanguageModel;
 
-/// A model as the screen knows it.
+/// The model of the conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ActiveModel {
     /// Its name.
     pub name: String,
-    /// How many tokens it can look at.
+    /// Its context window, in tokens.
     pub context_window: Option<u64>,
 }
 
 impl ActiveModel {
-    /// What the screen knows of a model.
+    /// The displayed part of a model.
     pub fn from_model(model: &Arc<dyn LanguageModel>) -> ActiveModel {
         ActiveModel { name: model.name().to_owned(), context_window: model.context_window() }
     }

@@ -14,85 +14,85 @@ use crate::state::prompt_invocation::PromptInvocation;
 use crate::view::overlay::Overlay;
 use crate::view::pager::StartPosition;
 
-/// Something that the chat hears.
+/// An event.
 pub enum ScreenEvent {
-    /// A key.
+    /// A key press.
     Key(KeyEvent),
-    /// Text that was pasted.
+    /// Pasted text.
     Paste(String),
-    /// The window has another size, or has to be drawn for another reason.
+    /// The screen has to be drawn again, after a resize for example.
     Redraw,
-    /// Something happened in the conversation, or in a call of our own.
+    /// An event of the conversation, or of a call by the user.
     Conversation(ConversationEvent),
-    /// How servers are doing.
+    /// The state of the servers changed.
     Servers(Arc<Snapshot>),
-    /// Which tools there are.
+    /// The tools changed.
     Pool(Arc<Pool>),
-    /// What is configured.
+    /// The configuration changed.
     Configured(Arc<ConfiguredServers>),
-    /// A quarter of a second went by.
+    /// The tick for animations, four times a second.
     Tick,
-    /// Something to say.
+    /// A note to show.
     Note(String),
-    /// Something went wrong.
+    /// An error to show.
     Error(String),
-    /// A text of a command: a note where it is short, else a page of its own.
+    /// The text of a command: a note where it is short, else in a pager.
     Text {
-        /// What it is.
+        /// Its title.
         title: String,
         /// The text.
         text: String,
     },
-    /// A text on a page of its own.
+    /// A text in a pager.
     Page {
-        /// What it is.
+        /// Its title.
         title: String,
         /// The text.
         text: String,
-        /// Where it is looked at first.
+        /// The position it opens at.
         start: StartPosition,
     },
-    /// Something is being said to the model for the person.
+    /// A message was queued on behalf of the user.
     MessageQueued(String),
-    /// Something lies over the chat from now on.
+    /// An overlay to open.
     OpenOverlay(Box<dyn Overlay>),
-    /// A text that was written elsewhere.
+    /// The draft as it comes back from the editor.
     DraftReplaced(String),
-    /// Which model answers.
+    /// The model changed.
     Model(Option<ActiveModel>),
-    /// How many tokens the model looks at now.
+    /// The size of the context changed, in tokens.
     ContextTokens(u64),
-    /// What was said last and waits was taken back, or could not be.
+    /// The last queued message was withdrawn, or was not.
     MessageWithdrawn(Withdrawal),
-    /// A server's prompt wants arguments.
+    /// A server's prompt needs arguments.
     Prompt(PromptInvocation),
-    /// What a server says an argument could be; and the text that it was asked with.
+    /// Completions for an argument arrived.
     Completions {
         /// The text.
         typed: String,
-        /// What it could be.
+        /// The completions.
         values: Vec<String>,
     },
-    /// Somebody looks here, or elsewhere.
+    /// The terminal window gained or lost the focus.
     Focus(WindowFocus),
-    /// Somebody asks something, or wants to know no more.
+    /// A message of the elicitor.
     Elicitor(ElicitorMessage),
 }
 
-/// Where somebody looks.
+/// Whether the terminal window has the focus.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WindowFocus {
-    /// At this window, as far as we know.
+    /// It has, or the terminal does not report it.
     Focused,
-    /// At another one.
+    /// Another window has it.
     Unfocused,
 }
 
-/// Did something that was said come back?
+/// Whether a queued message was withdrawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Withdrawal {
-    /// Yes.
+    /// It was.
     Withdrawn,
-    /// No: it is part of the conversation already.
+    /// It is part of the conversation already.
     TooLate,
 }

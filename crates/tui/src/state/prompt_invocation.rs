@@ -2,22 +2,22 @@
 
 use std::collections::BTreeMap;
 
-/// A prompt, and what is known of its arguments.
+/// A prompt and the values of its arguments so far.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PromptInvocation {
-    /// Whose it is.
+    /// The server.
     pub server: String,
-    /// What its server calls it.
+    /// Its name at the server.
     pub prompt: String,
-    /// What it is typed as.
+    /// Its command name.
     pub command_name: String,
-    /// What it takes.
+    /// Its arguments.
     pub arguments: Vec<PromptArgument>,
-    /// What was answered.
+    /// The values so far, by argument.
     pub values: BTreeMap<String, String>,
-    /// Which argument is asked for.
+    /// The index of the argument that is asked for.
     pub current: usize,
-    /// Can the server say what arguments could be?
+    /// Does the server support completions?
     pub has_completions: bool,
 }
 
@@ -26,26 +26,26 @@ pub struct PromptInvocation {
 pub struct PromptArgument {
     /// Its name.
     pub name: String,
-    /// What it is.
+    /// Its description.
     pub description: String,
-    /// Must it be there?
+    /// Is it required?
     pub is_required: bool,
 }
 
 impl PromptInvocation {
-    /// The argument that is asked for; none where all are answered.
+    /// The argument that is asked for; `None` once all have been.
     pub fn current_argument(&self) -> Option<&PromptArgument> {
         self.arguments.get(self.current)
     }
 
-    /// A word as `name=value`, where the name is one of its arguments.
+    /// Parses `name=value` where the name is one of its arguments.
     pub fn parse_pair(&self, word: &str) -> Option<(String, String)> {
         let (key, value) = word.split_once('=')?;
         let is_ours = self.arguments.iter().any(|it| it.name == key);
         is_ours.then(|| (key.to_owned(), value.to_owned()))
     }
 
-    /// Goes to the next argument that has no answer.
+    /// Goes to the next argument without a value.
     pub(crate) fn skip_filled(&mut self) {
         while self.current_argument().is_some_and(|it| self.values.contains_key(&it.name)) {
             self.current += 1;

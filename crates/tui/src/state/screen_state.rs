@@ -21,72 +21,72 @@ use crate::view::dialog::queue::DialogQueue;
 use crate::view::overlay::Overlay;
 use crate::view::transcript::TranscriptView;
 
-/// How long the first of two keys that leave is remembered.
+/// How long the first Ctrl-C counts towards leaving.
 const QUIT_CONFIRM_WINDOW: Duration = Duration::from_secs(2);
 
 /// A search in the input history.
 #[derive(Debug, Default)]
 pub struct HistorySearch {
-    /// What is looked for.
+    /// The text to find.
     pub text: String,
-    /// How many that fit were passed over.
+    /// How many matches are skipped.
     pub skipped: usize,
 }
 
 /// The state of the screen.
 pub struct ScreenState {
-    /// What was said.
+    /// The conversation.
     pub transcript: TranscriptView,
-    /// What is being written.
+    /// The draft.
     pub composer: Composer,
-    /// What could stand at the cursor.
+    /// The completion menu, while it is open.
     pub completions: Option<CompletionMenu>,
-    /// What was sent before.
+    /// The input history.
     pub history: InputHistory,
-    /// The search in it, while there is one.
+    /// The search in it, while it is open.
     pub history_search: Option<HistorySearch>,
-    /// The prompt whose arguments are asked for.
+    /// The prompt whose arguments are being entered.
     pub prompt: Option<PromptInvocation>,
-    /// What lies over the chat, the topmost last.
+    /// The open overlays, the topmost last.
     pub overlays: Vec<Box<dyn Overlay>>,
-    /// What is asked. Over everything else.
+    /// The dialogs, which lie over everything else.
     pub dialogs: DialogQueue,
-    /// What was said and waits to be heard.
+    /// Messages that the conversation has not accepted yet.
     pub queued: VecDeque<String>,
-    /// Since when the model is at work.
+    /// When the running turn started.
     pub turn_started: Option<Instant>,
-    /// Who answers.
+    /// The model.
     pub model: Option<ActiveModel>,
-    /// What it cost.
+    /// The tokens used so far.
     pub usage: Usage,
-    /// How many tokens the model looks at.
+    /// The size of the context, in tokens.
     pub context_tokens: u64,
-    /// How much is asked.
+    /// The permission mode.
     pub mode: PermissionMode,
-    /// Where we are.
+    /// The working folder, as it is displayed.
     pub folder: String,
     /// The servers.
     pub snapshot: Arc<Snapshot>,
     /// The tools.
     pub pool: Arc<Pool>,
-    /// How it looks.
+    /// The theme.
     pub theme: ScreenTheme,
-    /// What the clock says.
+    /// The time of the last event.
     pub now: Instant,
-    /// Where somebody looks. Terminals that do not say are looked at.
+    /// Whether the terminal window has the focus.
     pub(crate) focus: WindowFocus,
-    /// When somebody began to leave.
+    /// When Ctrl-C was pressed for the first time.
     pub(crate) quit_requested: Option<Instant>,
-    /// Was the first of two keys typed?
+    /// Was the last key Ctrl-X?
     pub(crate) has_ctrl_x: bool,
-    /// Was the menu sent away?
+    /// Did the user close the completion menu?
     pub(crate) is_menu_dismissed: bool,
-    /// Calls of our own under way.
+    /// The number of the user's running calls.
     pub(crate) user_calls: usize,
 }
 
 impl ScreenState {
-    /// A chat in which nothing was said.
+    /// The state of an empty conversation.
     pub fn new(theme: ScreenTheme, folder: String, now: Instant) -> ScreenState {
         ScreenState {
             transcript: TranscriptView::new(now),
@@ -116,7 +116,7 @@ impl ScreenState {
         }
     }
 
-    /// Does anything move, so that it has to be drawn again and again?
+    /// Does anything have to be redrawn on every tick?
     pub fn is_animating(&self) -> bool {
         self.turn_started.is_some()
             || self.user_calls > 0
@@ -126,12 +126,12 @@ impl ScreenState {
             || self.is_quit_pending()
     }
 
-    /// Is the model at work, or a call of our own?
+    /// Is a turn or a call of the user running?
     pub fn is_busy(&self) -> bool {
         self.turn_started.is_some() || self.user_calls > 0
     }
 
-    /// Would the same key leave now?
+    /// Would Ctrl-C leave now?
     pub fn is_quit_pending(&self) -> bool {
         self.quit_requested
             .is_some_and(|it| self.now.saturating_duration_since(it) < QUIT_CONFIRM_WINDOW)

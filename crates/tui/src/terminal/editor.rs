@@ -15,7 +15,7 @@ const DEFAULT_EDITOR: &str = "vi";
 pub(crate) enum EditorError {
     #[error("EDITOR names no program")]
     NoProgram,
-    #[error("there is no place for the text to be edited")]
+    #[error("no temporary file can be created for the text")]
     NoFile(#[source] io::Error),
     #[error("the editor `{program}` cannot be started")]
     NotStarted {
@@ -25,7 +25,7 @@ pub(crate) enum EditorError {
     },
     #[error("the editor `{program}` failed, so the text is as it was")]
     Failed { program: String },
-    #[error("what was edited cannot be read")]
+    #[error("the edited text cannot be read")]
     Unreadable(#[source] io::Error),
 }
 

@@ -1,5 +1,5 @@
-//! The terminal while the screen has it: raw, on its other screen, with pastes in brackets. Given back whatever happens:
-//! at the end, on errors, on a panic, and while the program is stopped or an editor runs.
+//! The terminal in raw mode, on the alternate screen, with bracketed paste. It is restored in every case: at the end, on
+//! errors, on a panic, and while the process is suspended or an editor runs.
 
 use std::io::{self, BufWriter, Stdout, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,23 +19,23 @@ use ratatui::backend::CrosstermBackend;
 use ratatui::{Frame, Terminal};
 use switchboard::config::display::printable;
 
-/// Room for what one frame changes.
+/// The buffer for the changes of one frame, in bytes.
 const FRAME_BUFFER: usize = 64 * 1024;
 
-/// Does the screen have the terminal now?
+/// Is the terminal in raw mode now?
 static IS_RAW: AtomicBool = AtomicBool::new(false);
 static PANIC_HOOK: Once = Once::new();
-/// What is said once the terminal is given back, and how much of it.
+/// Panic messages to print once the terminal is restored, at most [`MAX_DEFERRED`].
 static DEFERRED_PANICS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 const MAX_DEFERRED: usize = 20;
 
-/// The terminal. Dropping it gives it back.
+/// The terminal. Dropping it restores it.
 pub struct RawTerminal {
     terminal: CrosstermTerminal,
 }
 
 impl RawTerminal {
-    /// Takes the terminal.
+    /// Enters raw mode.
     pub fn enter() -> io::Result<RawTerminal> {
         PANIC_HOOK.call_once(restore_on_panic);
         enter_raw_mode()?;
@@ -48,7 +48,7 @@ impl RawTerminal {
         }
     }
 
-    /// Draws a frame, all at once.
+    /// Draws a frame in one synchronized update.
     pub fn draw(&mut self, draw: impl FnOnce(&mut Frame<'_>)) -> io::Result<()> {
         queue!(self.terminal.backend_mut(), BeginSynchronizedUpdate)?;
         self.terminal.draw(draw)?;
@@ -56,21 +56,21 @@ impl RawTerminal {
         self.terminal.backend_mut().flush()
     }
 
-    /// Everything is to be drawn again. Asks the terminal nothing: not all of them answer.
+    /// Clears the screen, so that the next frame is drawn in full. Sends no query: some terminals do not answer.
     pub fn clear(&mut self) -> io::Result<()> {
         execute!(io::stdout(), Clear(ClearType::All))?;
         self.terminal = new_terminal()?;
         Ok(())
     }
 
-    /// Makes a sound.
+    /// Rings the bell.
     pub fn ring_bell(&mut self) -> io::Result<()> {
         let out = self.terminal.backend_mut();
         out.write_all(b"\x07")?;
         out.flush()
     }
 
-    /// Gives the terminal to somebody else for a while, and takes it back.
+    /// Restores the terminal while `work` runs.
     pub fn suspend_while<T>(&mut self, work: impl FnOnce() -> T) -> io::Result<T> {
         leave_raw_mode();
         let outcome = work();
@@ -88,7 +88,7 @@ impl Drop for RawTerminal {
 
 type CrosstermTerminal = Terminal<CrosstermBackend<BufWriter<Stdout>>>;
 
-/// A terminal on which nothing is drawn yet.
+/// A terminal with nothing drawn yet.
 fn new_terminal() -> io::Result<CrosstermTerminal> {
     Terminal::new(CrosstermBackend::new(BufWriter::with_capacity(FRAME_BUFFER, io::stdout())))
 }
@@ -102,7 +102,7 @@ fn enter_raw_mode() -> io::Result<()> {
         EnterAlternateScreen,
         EnableBracketedPaste,
         EnableFocusChange,
-        // Terminals that do not know it ignore it; the others can tell Shift-Enter from Enter.
+        // Unsupported terminals ignore it; the others distinguish Shift-Enter from Enter.
         PushKeyboardEnhancementFlags(flags),
     );
     if taken.is_err() {
@@ -111,7 +111,7 @@ fn enter_raw_mode() -> io::Result<()> {
     taken
 }
 
-/// Makes the terminal what it was. More than once does no harm.
+/// Restores the terminal. Does nothing where it is restored already.
 fn leave_raw_mode() {
     if !IS_RAW.swap(false, Ordering::SeqCst) {
         return;
@@ -133,8 +133,8 @@ fn leave_raw_mode() {
     }
 }
 
-/// A panic must be readable, and leave a terminal that works. One of a thread beside us ends that thread's work and not
-/// the screen: it is said when the terminal is given back.
+/// Installs a hook that restores the terminal before a panic is printed. A panic of another thread does not end the
+/// screen: it is printed when the terminal is restored.
 fn restore_on_panic() {
     let ours = std::thread::current().id();
     let before = std::panic::take_hook();
@@ -153,7 +153,7 @@ fn restore_on_panic() {
     }));
 }
 
-/// Stops this program as a shell's Ctrl-Z does; comes back when it goes on.
+/// Suspends the process as Ctrl-Z in a shell does; returns when it is resumed.
 #[cfg(unix)]
 pub fn suspend_process() {
     let _not_permitted =

@@ -1,4 +1,4 @@
-//! Texts that commands make for plain terminals, with our own few colours in them, as lines of the screen.
+//! The few SGR colours that our own commands write: painting text with them, and reading such text as lines.
 
 use std::fmt::Display;
 
@@ -8,7 +8,7 @@ use ratatui::text::{Line, Span};
 use crate::theme::{ScreenTheme, Tone};
 use switchboard::config::display::sanitize;
 
-/// The lines of such a text. What is none of our colours is cleaned away.
+/// The lines of a text with SGR colours. Other control sequences are removed.
 pub fn lines(text: &str, theme: &ScreenTheme) -> Vec<Line<'static>> {
     let mut tone = Tone::Text;
     let body = text.strip_suffix('\n').unwrap_or(text);

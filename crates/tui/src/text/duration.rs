@@ -1,8 +1,8 @@
-//! Durations as people read them.
+//! Durations for display.
 
 use std::time::Duration;
 
-/// A time as people read it.
+/// A duration in a unit that fits: `7 ms`, `2.5 s`, `1 min 15 s`.
 pub fn format_duration(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {

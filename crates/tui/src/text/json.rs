@@ -1,16 +1,16 @@
-//! JSON as people read it: indented, coloured, strings broken where their lines end. Every character of it is there.
+//! JSON for display: indented, coloured, long strings broken at their line ends. No character is left out.
 
 use serde_json::Value as Json;
 
 use crate::text::rich_text::{RichText, TonedText};
 use crate::theme::Tone;
 
-/// How far a level is moved in.
+/// The indentation per level.
 const INDENT: usize = 2;
 /// Deeper levels are written on one line.
 const MAX_DEPTH: usize = 40;
 
-/// Writes a value down.
+/// Appends a value.
 pub fn push_json(content: &mut RichText, value: &Json) {
     let mut writer = Writer { output: content, depth: 0, line: Vec::new() };
     writer.value(value);
@@ -78,11 +78,11 @@ impl Writer<'_> {
         self.push(Tone::Muted, close);
     }
 
-    /// A line of the text is a line here; the escape that ends it is still seen.
+    /// Breaks a string after each escaped line end, which stays visible.
     fn string(&mut self, text: &str) {
         let written = Json::from(text).to_string();
         let lines: Vec<&str> = written.split_inclusive("\\n").collect();
-        // An escaped backslash before an `n` ends no line.
+        // A backslash before the `n` may itself be escaped; then the line does not end.
         let is_plain = !written.contains("\\\\");
         if lines.len() < 2 || !is_plain {
             self.push(Tone::Success, written);

@@ -8,7 +8,7 @@ use switchboard_chat::model::language_model::{ModelError, ModelErrorKind};
 use crate::text::ansi::paint;
 use crate::theme::Tone;
 
-/// Why a model did not answer, and what helps.
+/// The error with its cause and a hint.
 pub fn model_error_text(error: &ModelError) -> String {
     let mut text = sanitize_line(&error.to_string());
     if let Some(cause) = error.source() {

@@ -1,5 +1,5 @@
-//! Text laid out for a screen: pieces with a tone, made printable, wrapped by the width that characters really have.
-//! Whatever dialogs and panels show goes through here, so nothing of a server's reaches the terminal as it came.
+//! Text in tones, sanitized and wrapped by display width. Everything that dialogs and panels show goes through it, so
+//! no text of a server reaches the terminal unescaped.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -10,15 +10,15 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::theme::{ScreenTheme, Tone};
 
-/// The most marks that one character keeps: more would climb into the lines around it.
+/// The most combining marks per character: more would overlap the lines around it.
 const MAX_COMBINING_MARKS: usize = 4;
-/// What a tabulator becomes.
+/// The replacement of a tab.
 const TAB: &str = "    ";
 
-/// A piece of text with a tone.
+/// A text with a tone.
 pub type TonedText = (Tone, String);
 
-/// Lines before they are laid out.
+/// Lines before layout.
 #[derive(Debug, Clone, Default)]
 pub struct RichText {
     rows: Vec<RichLine>,
@@ -27,17 +27,17 @@ pub struct RichText {
 #[derive(Debug, Clone)]
 struct RichLine {
     spans: Vec<TonedText>,
-    /// How far what does not fit is moved in.
+    /// The indentation of continuation lines.
     hanging_indent: usize,
 }
 
 impl RichText {
-    /// Text of any number of lines, in one tone.
+    /// Adds text of any number of lines, in one tone.
     pub fn push_text(&mut self, tone: Tone, text: &str) {
         self.push_indented(0, tone, text);
     }
 
-    /// The same, moved in by so many columns.
+    /// Adds text, indented by `indent` columns.
     pub fn push_indented(&mut self, indent: usize, tone: Tone, text: &str) {
         for line in text.split('\n') {
             let line = format!("{}{}", " ".repeat(indent), line.trim_end_matches('\r'));
@@ -45,18 +45,18 @@ impl RichText {
         }
     }
 
-    /// One line of several pieces; what does not fit is moved in by `hanging` columns.
+    /// Adds one line of several pieces; continuation lines are indented by `hanging` columns.
     pub fn push_line(&mut self, hanging: usize, pieces: Vec<TonedText>) {
         let pieces = pieces.into_iter().map(|(tone, text)| (tone, sanitize(&text))).collect();
         self.rows.push(RichLine { spans: pieces, hanging_indent: hanging });
     }
 
-    /// An empty line.
+    /// Adds an empty line.
     pub fn push_blank(&mut self) {
         self.rows.push(RichLine { spans: Vec::new(), hanging_indent: 0 });
     }
 
-    /// A label and what belongs to it, the values below each other.
+    /// Adds a label with its value; values are aligned.
     pub fn push_labelled(&mut self, label: &str, tone: Tone, value: &str) {
         const LABEL: usize = 14;
         let label = if label.is_empty() { String::new() } else { format!("{label}:") };
@@ -67,42 +67,42 @@ impl RichText {
         }
     }
 
-    /// Lays it out.
+    /// Wraps the lines to a width.
     pub fn layout(&self, width: u16, theme: &ScreenTheme) -> Vec<Line<'static>> {
         let width = usize::from(width.max(1));
         self.rows.iter().flat_map(|row| row.layout(width, theme)).collect()
     }
 }
 
-/// Text that moves no cursor, hides nothing and stays on its line.
+/// A text without control characters, tabs and stacked combining marks.
 pub fn sanitize(text: &str) -> String {
     let text = printable(&text.replace('\t', TAB));
     if text.is_ascii() {
         return text;
     }
-    let tame = |it: &str| it.chars().take(MAX_COMBINING_MARKS + 1).collect::<String>();
-    text.graphemes(true).map(tame).collect()
+    let limited = |it: &str| it.chars().take(MAX_COMBINING_MARKS + 1).collect::<String>();
+    text.graphemes(true).map(limited).collect()
 }
 
-/// The front of a text that fits, with a sign where something is missing.
+/// A sanitized text, shortened with an ellipsis where it does not fit.
 pub fn sanitize_and_truncate(text: &str, width: usize) -> String {
     let text = sanitize(text);
     if text.width() <= width {
         return text;
     }
-    let mut kept = String::new();
+    let mut shortened = String::new();
     let mut used = 0;
     for grapheme in text.graphemes(true) {
         if used + grapheme.width() + 1 > width {
             break;
         }
         used += grapheme.width();
-        kept.push_str(grapheme);
+        shortened.push_str(grapheme);
     }
     if width > 0 {
-        kept.push('…');
+        shortened.push('…');
     }
-    kept
+    shortened
 }
 
 struct Cell<'t> {
@@ -129,7 +129,7 @@ impl RichLine {
             let end = line_end(&cells, start, width.saturating_sub(indent).max(1));
             lines.push(build_line(&cells[start..end], indent, theme));
             start = end;
-            // A space that a line broke at is not the beginning of the next.
+            // The space at a line break is dropped.
             if start < cells.len() && cells[start].text == " " && start > 0 {
                 start += 1;
             }
@@ -140,7 +140,7 @@ impl RichLine {
     }
 }
 
-/// Where a line that begins at `start` ends: behind a word where that can be.
+/// The end of the line that begins at `start`: after a word where possible.
 fn line_end(cells: &[Cell<'_>], start: usize, width: usize) -> usize {
     let mut used = 0;
     let mut space = None;
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_cut_by_columns() {
+    fn text_is_shortened_by_columns() {
         assert_eq!(sanitize_and_truncate("abcdef", 4), "abc…");
         assert_eq!(sanitize_and_truncate("漢字漢", 4), "漢…");
         assert_eq!(sanitize_and_truncate("abc", 3), "abc");

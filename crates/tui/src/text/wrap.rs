@@ -1,39 +1,39 @@
-//! Lines of styled text, broken to fit a width: at spaces where there are any, inside long words else. Widths are those
-//! of the terminal's cells, letters are whole graphemes.
+//! Wraps styled text to a width: at spaces, or inside words that are too long. Counts terminal cells, and never splits a
+//! grapheme.
 
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
-/// What stands in front of lines.
+/// The text in front of lines.
 #[derive(Debug, Clone, Default)]
 pub struct Margin {
-    /// In front of the first.
+    /// In front of the first line.
     pub first: Vec<Span<'static>>,
     /// In front of the others.
     pub rest: Vec<Span<'static>>,
 }
 
 impl Margin {
-    /// Nothing.
+    /// No margin.
     pub fn none() -> Margin {
         Margin::default()
     }
 
-    /// A mark in front of the first line, as much room in front of the others.
+    /// A mark in front of the first line, spaces of the same width in front of the others.
     pub fn hanging(mark: Span<'static>) -> Margin {
         let room = " ".repeat(mark.content.width());
         Margin { first: vec![mark], rest: vec![Span::raw(room)] }
     }
 
-    /// The same in front of all.
+    /// The same mark in front of all lines.
     pub fn all(mark: Span<'static>) -> Margin {
         Margin { first: vec![mark.clone()], rest: vec![mark] }
     }
 }
 
-/// A letter as it is shown.
+/// A grapheme with its style.
 struct Grapheme<'a> {
     text: &'a str,
     width: usize,
@@ -43,15 +43,15 @@ struct Grapheme<'a> {
 
 /// Wraps one line of text.
 pub fn wrap(spans: &[Span<'_>], width: usize, margin: &Margin) -> Vec<Line<'static>> {
-    let letters: Vec<Grapheme<'_>> = spans.iter().flat_map(graphemes_of).collect();
+    let graphemes: Vec<Grapheme<'_>> = spans.iter().flat_map(graphemes_of).collect();
     let mut lines = Vec::new();
     let mut start = 0;
     loop {
         let front = if lines.is_empty() { &margin.first } else { &margin.rest };
         let taken: usize = front.iter().map(|it| it.content.width()).sum();
-        let (end, next) = break_line(&letters, start, width.saturating_sub(taken).max(1));
-        lines.push(build_line(front, &letters[start..end]));
-        if next >= letters.len() {
+        let (end, next) = break_line(&graphemes, start, width.saturating_sub(taken).max(1));
+        lines.push(build_line(front, &graphemes[start..end]));
+        if next >= graphemes.len() {
             return lines;
         }
         start = next;
@@ -71,25 +71,25 @@ pub fn wrap_text(text: &str, style: Style, width: usize, margin: &Margin) -> Vec
     lines
 }
 
-/// The text, or as much of it as fits with an ellipsis behind.
+/// The text, shortened with an ellipsis where it does not fit.
 pub fn truncate(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
     }
-    let mut kept = String::new();
+    let mut shortened = String::new();
     let mut used = 0;
     for grapheme in text.graphemes(true) {
-        let wide = grapheme.width();
-        if used + wide + 1 > width {
+        let width = grapheme.width();
+        if used + width + 1 > width {
             break;
         }
-        used += wide;
-        kept.push_str(grapheme);
+        used += width;
+        shortened.push_str(grapheme);
     }
     if width > 0 {
-        kept.push('…');
+        shortened.push('…');
     }
-    kept
+    shortened
 }
 
 fn graphemes_of<'s>(span: &'s Span<'_>) -> impl Iterator<Item = Grapheme<'s>> {
@@ -102,43 +102,43 @@ fn graphemes_of<'s>(span: &'s Span<'_>) -> impl Iterator<Item = Grapheme<'s>> {
     })
 }
 
-/// Where the line that begins at `start` ends, and where the next one begins.
-fn break_line(letters: &[Grapheme<'_>], start: usize, room: usize) -> (usize, usize) {
+/// The end of the line that begins at `start`, and the start of the next one.
+fn break_line(graphemes: &[Grapheme<'_>], start: usize, room: usize) -> (usize, usize) {
     let mut used = 0;
     let mut space = None;
-    for (at, letter) in letters.iter().enumerate().skip(start) {
-        if letter.is_space {
+    for (at, grapheme) in graphemes.iter().enumerate().skip(start) {
+        if grapheme.is_space {
             space = Some(at);
         }
-        if used + letter.width > room {
+        if used + grapheme.width > room {
             return match space {
-                // Room in front of a line is somebody's indentation, not a place to break.
-                Some(space) if letters[start..space].iter().any(|it| !it.is_space) => {
-                    (space, after_spaces(letters, space))
+                // Leading spaces are indentation, not a place to break.
+                Some(space) if graphemes[start..space].iter().any(|it| !it.is_space) => {
+                    (space, after_spaces(graphemes, space))
                 }
                 Some(_) | None => (at.max(start + 1), at.max(start + 1)),
             };
         }
-        used += letter.width;
+        used += grapheme.width;
     }
-    (letters.len(), letters.len())
+    (graphemes.len(), graphemes.len())
 }
 
-fn after_spaces(letters: &[Grapheme<'_>], from: usize) -> usize {
-    let skipped = letters[from..].iter().take_while(|it| it.is_space).count();
+fn after_spaces(graphemes: &[Grapheme<'_>], from: usize) -> usize {
+    let skipped = graphemes[from..].iter().take_while(|it| it.is_space).count();
     from + skipped
 }
 
-fn build_line(front: &[Span<'static>], letters: &[Grapheme<'_>]) -> Line<'static> {
+fn build_line(front: &[Span<'static>], graphemes: &[Grapheme<'_>]) -> Line<'static> {
     let mut spans: Vec<Span<'static>> = front.to_vec();
     let mut text = String::new();
     let mut style = Style::default();
-    for letter in letters {
-        if letter.style != style && !text.is_empty() {
+    for grapheme in graphemes {
+        if grapheme.style != style && !text.is_empty() {
             spans.push(Span::styled(std::mem::take(&mut text), style));
         }
-        style = letter.style;
-        text.push_str(letter.text);
+        style = grapheme.style;
+        text.push_str(grapheme.text);
     }
     if !text.is_empty() {
         spans.push(Span::styled(text, style));

@@ -1,4 +1,4 @@
-//! What happens in a conversation, as it is shown.
+//! Applies the events of the conversation to the transcript.
 
 use switchboard_chat::conversation::event::{ConversationEvent, TurnEnd};
 
@@ -13,8 +13,8 @@ use switchboard::config::display::sanitize_line;
 impl ScreenState {
     pub(crate) fn on_conversation_event(&mut self, event: ConversationEvent) {
         match event {
-            ConversationEvent::MessagesAccepted { count: sayings } => {
-                for _ in 0..sayings {
+            ConversationEvent::MessagesAccepted { count } => {
+                for _ in 0..count {
                     if let Some(text) = self.queued.pop_front() {
                         self.transcript.push_user(&text);
                     }
@@ -28,21 +28,21 @@ impl ScreenState {
                 self.user_calls += usize::from(call.id.starts_with(USER_CALL_PREFIX));
                 self.transcript.push_call(call, self.now);
             }
-            ConversationEvent::CallProgress { id, progress: done, total: of, message } => {
-                self.transcript.set_call_progress(&id, done, of, message);
+            ConversationEvent::CallProgress { id, progress, total, message } => {
+                self.transcript.set_call_progress(&id, progress, total, message);
             }
-            ConversationEvent::CallEnded { id, outcome: ended, text, duration: took } => {
+            ConversationEvent::CallEnded { id, outcome, text, duration } => {
                 if id.starts_with(USER_CALL_PREFIX) {
                     self.user_calls = self.user_calls.saturating_sub(1);
                 }
-                self.transcript.finish_call(&id, ended, &text, took);
+                self.transcript.finish_call(&id, outcome, &text, duration);
             }
-            ConversationEvent::Usage(used) => self.usage = used,
-            ConversationEvent::Retrying { attempt, after, reason: because } => {
+            ConversationEvent::Usage(usage) => self.usage = usage,
+            ConversationEvent::Retrying { attempt, after, reason } => {
                 self.transcript.discard_response();
-                let because = sanitize_line(&because);
+                let reason = sanitize_line(&reason);
                 let after = format_duration(after);
-                let text = format!("asked again in {after} (attempt {attempt}): {because}");
+                let text = format!("retrying in {after} (attempt {attempt}): {reason}");
                 self.transcript.push_note(&paint(Tone::Warning, text));
             }
             ConversationEvent::TurnEnded(end) => {

@@ -1,4 +1,4 @@
-//! What keys mean to the chat.
+//! What keys do: to dialogs and overlays first, then to the menu, the transcript and the composer.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use switchboard::config::permission::PermissionMode;
@@ -73,12 +73,12 @@ impl ScreenState {
             (KeyCode::Enter, NONE) => {
                 let typed = &self.composer.draft()[menu.range.clone()];
                 let choice = menu.candidate().filter(|it| it.value != typed);
-                let Some(then) = choice.map(|it| it.on_accept) else {
+                let Some(on_accept) = choice.map(|it| it.on_accept) else {
                     self.completions = None;
                     return None;
                 };
                 self.accept_candidate();
-                return Some(match (then, self.prompt.is_some()) {
+                return Some(match (on_accept, self.prompt.is_some()) {
                     (OnAccept::Submit, true) => self.submit_argument(),
                     (OnAccept::Submit, false) => self.send(),
                     (OnAccept::Continue, _) => Vec::new(),
@@ -99,7 +99,7 @@ impl ScreenState {
         self.draft_changed();
     }
 
-    /// Keys that move what is looked at.
+    /// Keys that scroll the transcript and select entries in it.
     fn on_scroll_key(&mut self, key: KeyEvent) -> Option<Vec<Effect>> {
         let page = self.transcript.page_size();
         match (key.code, key.modifiers) {
@@ -184,7 +184,7 @@ impl ScreenState {
         Vec::new()
     }
 
-    /// Something was typed: what could stand at the cursor is another list now.
+    /// Updates the completion menu after a change of the draft.
     pub(crate) fn draft_changed(&mut self) {
         self.is_menu_dismissed = false;
         self.refresh_completions();
@@ -202,7 +202,7 @@ impl ScreenState {
         let chosen =
             self.completions.take().and_then(|it| it.candidate().map(|it| it.value.clone()));
         self.completions = CompletionMenu::for_draft(draft, cursor, &self.pool, &self.snapshot);
-        // What changes elsewhere must not move the choice away from under somebody's finger.
+        // A change of servers or tools keeps the selected candidate.
         if let (Some(menu), Some(chosen)) = (&mut self.completions, chosen)
             && let Some(at) = menu.candidates.iter().position(|it| it.value == chosen)
         {
@@ -230,9 +230,9 @@ impl ScreenState {
                     self.show_command(&command, &text);
                     effects.push(Effect::RunCommand(command));
                 }
-                Err(why) => {
+                Err(message) => {
                     self.transcript.push_user(&text);
-                    self.transcript.push_error(&why);
+                    self.transcript.push_error(&message);
                 }
             }
             return effects;
@@ -258,7 +258,7 @@ impl ScreenState {
                 self.usage = Usage::default();
                 self.context_tokens = 0;
             }
-            // These show themselves.
+            // These have an output of their own.
             SlashCommand::Call { .. } | SlashCommand::Mcp(_) | SlashCommand::Quit => {}
             SlashCommand::Help
             | SlashCommand::Tools(_)
@@ -315,25 +315,25 @@ impl ScreenState {
     }
 
     fn on_search_key(&mut self, key: KeyEvent) -> Vec<Effect> {
-        let Some(mut searching) = self.history_search.take() else { return Vec::new() };
+        let Some(mut search) = self.history_search.take() else { return Vec::new() };
         match (key.code, key.modifiers) {
             (KeyCode::Char('r'), CONTROL) => {
-                let next = searching.skipped + 1;
-                if self.history.search(&searching.text, next).is_some() {
-                    searching.skipped = next;
+                let next = search.skipped + 1;
+                if self.history.search(&search.text, next).is_some() {
+                    search.skipped = next;
                 }
             }
             (KeyCode::Char(c), NONE | SHIFT) => {
-                searching.text.push(c);
-                searching.skipped = 0;
+                search.text.push(c);
+                search.skipped = 0;
             }
             (KeyCode::Backspace, _) => {
-                searching.text.pop();
-                searching.skipped = 0;
+                search.text.pop();
+                search.skipped = 0;
             }
             (KeyCode::Esc, _) | (KeyCode::Char('c' | 'g'), CONTROL) => return Vec::new(),
             (code, _) => {
-                let found = self.history.search(&searching.text, searching.skipped);
+                let found = self.history.search(&search.text, search.skipped);
                 if let Some(found) = found.map(str::to_owned) {
                     self.composer.replace(&found);
                     self.completions = None;
@@ -341,7 +341,7 @@ impl ScreenState {
                 return if code == KeyCode::Enter { self.send() } else { Vec::new() };
             }
         }
-        self.history_search = Some(searching);
+        self.history_search = Some(search);
         Vec::new()
     }
 }

@@ -1,4 +1,4 @@
-//! The arguments of a server's prompt, asked for one after the other where messages are written.
+//! Collects the arguments of a server's prompt in the composer, one after the other.
 
 use crate::effects::effect::Effect;
 use crate::state::prompt_invocation::PromptInvocation;
@@ -17,7 +17,7 @@ impl ScreenState {
         self.request_completions()
     }
 
-    /// Takes what was written as the answer.
+    /// Takes the draft as the value of the current argument.
     pub(crate) fn submit_argument(&mut self) -> Vec<Effect> {
         let Some(mut prompt) = self.prompt.take() else { return Vec::new() };
         let text = self.composer.take();
@@ -35,7 +35,7 @@ impl ScreenState {
         self.start_prompt(prompt)
     }
 
-    /// Asks the server what the argument could be.
+    /// Requests completions for the current argument.
     pub(crate) fn request_completions(&mut self) -> Vec<Effect> {
         match &self.prompt {
             Some(prompt) if prompt.has_completions => {
@@ -46,7 +46,7 @@ impl ScreenState {
         }
     }
 
-    /// What the server says fits only as long as nothing else was typed.
+    /// Shows completions, unless the draft has changed since the request.
     pub(crate) fn set_completions(&mut self, typed: &str, values: Vec<String>) {
         if self.prompt.is_some() && self.composer.draft() == typed {
             let values = values.into_iter().filter(|it| it != typed).collect();

@@ -1,4 +1,4 @@
-//! A conversation that is gone on with, as it is shown again.
+//! Shows the messages of a continued conversation.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use switchboard_chat::message::{ContentBlock, Message, Role};
 use crate::state::screen_state::ScreenState;
 
 impl ScreenState {
-    /// Shows what was said before.
+    /// Adds the messages of an earlier conversation to the transcript.
     pub fn restore(&mut self, history: &[Message]) {
         for message in history {
             for block in &message.content {

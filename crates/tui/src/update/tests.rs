@@ -1,4 +1,4 @@
-//! The chat played without a terminal: keys and happenings in, acts and screens out.
+//! Tests of the update without a terminal: keys and events in, effects and frames out.
 
 use std::time::{Duration, Instant};
 
@@ -62,7 +62,7 @@ impl TestScreen {
         self.press(KeyCode::Char(letter), KeyModifiers::CONTROL)
     }
 
-    /// Types a text; the acts of its last key. A line end is Enter.
+    /// Types a text and returns the effects of its last key. A line end is Enter.
     fn type_text(&mut self, text: &str) -> Vec<Effect> {
         let mut effects = Vec::new();
         for c in text.chars() {
@@ -83,7 +83,7 @@ impl TestScreen {
 }
 
 #[test]
-fn what_is_said_waits_until_it_is_taken_up() {
+fn a_message_is_queued_until_it_is_accepted() {
     let mut screen = TestScreen::with_model();
     let effects = screen.type_text("hello\n");
     assert_eq!(
@@ -100,7 +100,7 @@ fn what_is_said_waits_until_it_is_taken_up() {
 }
 
 #[test]
-fn what_waits_comes_back_only_if_it_was_not_heard() {
+fn a_queued_message_comes_back_only_if_it_was_not_accepted() {
     let mut screen = TestScreen::with_model();
     screen.type_text("first\n");
     assert_eq!(screen.press(KeyCode::Up, KeyModifiers::NONE), [Effect::WithdrawMessage]);
@@ -201,7 +201,7 @@ fn a_failed_attempt_takes_its_words_back() {
 }
 
 #[test]
-fn who_looks_further_up_stays_there_and_hears_of_new_lines() {
+fn a_scrolled_view_stays_and_counts_new_lines() {
     let mut screen = TestScreen::with_model();
     let lines =
         |from: u32, to: u32| (from..to).map(|it| format!("- line {it}\n")).collect::<String>();
@@ -254,7 +254,7 @@ fn one_card_unfolds_alone_when_it_is_chosen() {
 }
 
 #[test]
-fn whoever_looks_elsewhere_hears_that_it_is_done() {
+fn the_bell_rings_where_the_window_has_no_focus() {
     let mut screen = TestScreen::with_model();
     let ended = || ScreenEvent::Conversation(ConversationEvent::TurnEnded(TurnEnd::Finished));
     assert_eq!(screen.send(ended()), []);
@@ -290,6 +290,6 @@ fn a_long_transcript_is_drawn_as_fast_as_a_short_one() {
         screen.render();
     }
     let each = began.elapsed() / 100;
-    // Far more than it takes, far less than going through all of it.
+    // Far more than it needs, far less than laying out everything.
     assert!(each < Duration::from_millis(50), "{each:?}");
 }

@@ -1,5 +1,5 @@
-//! The place to write in: several lines, with the cursor, what was cut, what can be undone and what was pasted.
-//! Which key does what is decided in `composer::keys`, how it looks in `composer::layout`; sending is left to `chat`.
+//! The composer: a draft of several lines with its cursor, clipboard, undo steps and pastes. Keys are in
+//! `composer::keys`, rows in `composer::layout`; sending is left to `update`.
 
 pub(crate) mod completion;
 mod keys;
@@ -10,36 +10,36 @@ pub use layout::ComposerLayout;
 
 use unicode_segmentation::UnicodeSegmentation;
 
-/// Pastes that are longer than this are shown as one word.
+/// Pastes of more lines are shown as a label.
 const MAX_INLINE_PASTE_LINES: usize = 6;
-/// The same in characters.
+/// Pastes of more characters are shown as a label.
 const MAX_INLINE_PASTE_CHARS: usize = 1000;
-/// How many steps can be undone.
+/// The number of undo steps.
 const MAX_UNDO_STEPS: usize = 200;
-/// The first of the letters that stand for pastes: private to us, in the last plane.
+/// The first of the private-use characters that stand for pastes in the draft.
 const FIRST_PASTE_CHAR: u32 = 0x10_F000;
-/// How many pastes one text may hold.
+/// The maximum number of such pastes in a draft.
 const MAX_PASTES: u32 = 0x800;
 
-/// The text that is being written.
+/// The composer.
 #[derive(Debug, Default)]
 pub struct Composer {
-    /// The text. A letter of the last private plane stands for a paste.
+    /// The draft. A private-use character stands for a long paste.
     text: String,
-    /// Where the cursor is, in bytes.
+    /// The byte offset of the cursor.
     cursor: usize,
-    /// The column that the cursor wants to be in while it goes up and down.
+    /// The column that the cursor keeps while it moves over shorter lines.
     preferred_column: Option<usize>,
     pastes: Vec<String>,
-    /// What was cut last.
+    /// The text that was cut last.
     clipboard: String,
     undo: Vec<(String, usize)>,
     last_edit: UndoGroup,
-    /// How wide it was when it was drawn last.
+    /// The width at which it was drawn last.
     width: usize,
 }
 
-/// What was done last: more of the same is undone together.
+/// The kind of the last edit; consecutive edits of one kind are undone together.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum UndoGroup {
     #[default]
@@ -51,22 +51,22 @@ enum UndoGroup {
 }
 
 impl Composer {
-    /// Is nothing written?
+    /// Is the draft empty?
     pub fn is_empty(&self) -> bool {
         self.text.is_empty()
     }
 
-    /// What is written, as it is edited: letters stand for pastes.
+    /// The draft, with characters that stand for pastes.
     pub fn draft(&self) -> &str {
         &self.text
     }
 
-    /// Where the cursor is in the draft.
+    /// The byte offset of the cursor in the draft.
     pub fn cursor(&self) -> usize {
         self.cursor
     }
 
-    /// All that is written, pastes in full.
+    /// The draft with all pastes in full.
     pub fn text_with_pastes(&self) -> String {
         let mut whole = String::with_capacity(self.text.len());
         for c in self.text.chars() {
@@ -78,14 +78,14 @@ impl Composer {
         whole
     }
 
-    /// Takes everything away and gives it.
+    /// Empties the composer and returns its text, with all pastes in full.
     pub fn take(&mut self) -> String {
         let whole = self.text_with_pastes();
         self.clear();
         whole
     }
 
-    /// Empties it.
+    /// Empties the composer.
     pub fn clear(&mut self) {
         *self = Composer {
             clipboard: std::mem::take(&mut self.clipboard),
@@ -94,14 +94,14 @@ impl Composer {
         };
     }
 
-    /// Puts another text into it, as one step.
+    /// Replaces the draft as one undo step.
     pub fn replace(&mut self, text: &str) {
         self.save_undo_step(UndoGroup::Other);
         self.text = sanitize(text);
         self.cursor = self.text.len();
     }
 
-    /// Puts another text in the place of a part of the draft, and the cursor behind it.
+    /// Replaces a part of the draft, and puts the cursor after it.
     pub fn replace_range(&mut self, range: std::ops::Range<usize>, text: &str) {
         self.save_undo_step(UndoGroup::Other);
         let text = sanitize(text);
@@ -109,7 +109,7 @@ impl Composer {
         self.text.replace_range(range, &text);
     }
 
-    /// Types.
+    /// Inserts text at the cursor.
     pub fn insert(&mut self, text: &str) {
         let text = sanitize(text);
         let edit =
@@ -119,7 +119,7 @@ impl Composer {
         self.cursor += text.len();
     }
 
-    /// Pastes. What is long becomes one word that stands for it.
+    /// Pastes text at the cursor. A long paste becomes a label.
     pub fn paste(&mut self, text: &str) {
         let text = text.replace("\r\n", "\n").replace('\r', "\n");
         let is_long = text.lines().count() > MAX_INLINE_PASTE_LINES
@@ -152,7 +152,7 @@ impl Composer {
         self.preferred_column = None;
     }
 
-    /// How a letter is shown, where it stands for a paste.
+    /// The label of a character that stands for a paste.
     fn paste_label(&self, c: char) -> Option<String> {
         self.paste_of(c).map(|paste| match paste.lines().count() {
             0 | 1 => format!("[pasted {} characters]", paste.chars().count()),
@@ -165,7 +165,7 @@ impl Composer {
         self.pastes.get(usize::try_from(number).ok()?)
     }
 
-    /// Remembers what was, where something else begins.
+    /// Saves an undo step where another kind of edit begins.
     fn save_undo_step(&mut self, edit: UndoGroup) {
         let goes_on =
             edit == self.last_edit && matches!(edit, UndoGroup::Typed | UndoGroup::Deleted);
@@ -188,7 +188,7 @@ impl Composer {
         self.text.replace_range(range, "");
     }
 
-    /// Cuts; cuts in a row are pasted together.
+    /// Cuts a range; consecutive cuts are pasted together.
     fn cut(&mut self, range: std::ops::Range<usize>, side: CutDirection) {
         if range.is_empty() {
             return;
@@ -241,7 +241,7 @@ impl Composer {
         self.text.len() - left.len()
     }
 
-    /// Where the word before the cursor begins, seen by spaces.
+    /// The start of the word before the cursor, delimited by whitespace.
     fn whitespace_word_start(&self) -> usize {
         let front = self.text[..self.cursor].trim_end();
         front
@@ -250,7 +250,7 @@ impl Composer {
     }
 }
 
-/// On which side of the cursor something is cut.
+/// The side of the cursor that is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CutDirection {
     Backward,
@@ -261,7 +261,7 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// The text without letters that are ours, and without what only a terminal acts on.
+/// The text without paste characters and control characters.
 fn sanitize(text: &str) -> String {
     let is_ours = |c: char| {
         let number = u32::from(c);
@@ -277,7 +277,7 @@ mod tests {
 
     use super::*;
 
-    /// Types a script: `<C-a>` and `<M-b>` are keys, `|` in the outcome is the cursor.
+    /// Types a script: `<C-a>` and `<M-b>` are keys, `|` in the expected text is the cursor.
     #[track_caller]
     fn check(script: &str, expected: &str) {
         let mut composer = typed(script);
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_paste_is_text_and_nobody_can_type_our_signs() {
+    fn a_short_paste_is_text_and_paste_characters_cannot_be_typed() {
         let mut composer = Composer::default();
         composer.paste("a\r\nb\u{1b}[2J\u{10f000}");
         assert_eq!(composer.text_with_pastes(), "a\nb[2J");

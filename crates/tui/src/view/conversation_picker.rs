@@ -1,4 +1,4 @@
-//! Which conversation to go on with: a list of those of the project, before anything else begins.
+//! The list of the project's conversations, to continue one of them.
 
 use std::time::{Duration, SystemTime};
 
@@ -85,7 +85,7 @@ impl ConversationPicker {
     }
 }
 
-/// How long ago somebody last spoke in it.
+/// How long ago the last message was.
 fn age_text(summary: &TranscriptSummary, now: SystemTime) -> String {
     let since = now.duration_since(summary.modified).unwrap_or(Duration::ZERO).as_secs();
     let (count, one, many) = match since {

@@ -1,5 +1,5 @@
-//! A model's answer as lines of the screen. The answer may still be coming: blocks that are whole are laid out once, only
-//! the last one is laid out again when more of it comes.
+//! Markdown as lines, for responses that are still streaming: complete blocks are laid out once, only the last one is
+//! laid out again when more text arrives.
 
 mod code;
 mod layout;
@@ -16,40 +16,40 @@ use layout::BlockLayout;
 use crate::theme::ScreenTheme;
 use switchboard::config::display::sanitize;
 
-/// What of Markdown is understood beside the basics.
+/// The supported Markdown extensions.
 const OPTIONS: Options =
     Options::ENABLE_TABLES.union(Options::ENABLE_STRIKETHROUGH).union(Options::ENABLE_TASKLISTS);
 
-/// An answer, as far as it has come.
+/// A response as far as it has arrived.
 #[derive(Debug, Default)]
 pub struct StreamedMarkdown {
     source: String,
-    /// How much of it is laid out for good.
+    /// How many bytes of it are laid out for good.
     stable_bytes: usize,
-    /// The block of code that is still coming.
+    /// The code block that is still arriving.
     code: Option<StreamedCode>,
     is_dirty: bool,
 }
 
 impl StreamedMarkdown {
-    /// It goes on.
+    /// Appends text.
     pub fn push(&mut self, text: &str) {
         self.source.push_str(&sanitize(text));
         self.is_dirty = true;
     }
 
-    /// Came something that is not laid out yet?
+    /// Is there text that is not laid out yet?
     pub fn is_dirty(&self) -> bool {
         self.is_dirty
     }
 
-    /// Nothing is laid out.
+    /// Discards the layout.
     pub fn reset_layout(&mut self) {
         self.stable_bytes = 0;
         self.code = None;
     }
 
-    /// Lays out what is not settled, behind the lines that are. Says how many lines are settled now.
+    /// Appends the lines of everything that is not laid out for good, and returns how many lines are now.
     pub fn layout(
         &mut self,
         lines: &mut Vec<Line<'static>>,
@@ -87,8 +87,8 @@ fn append_block(lines: &mut Vec<Line<'static>>, is_first: bool, block: Vec<Line<
     lines.extend(block);
 }
 
-/// Where blocks of a text begin that nothing behind them can change any more: there is an empty line before them. What
-/// stands closer together is one block here; a table that is still coming looks like two.
+/// The starts of blocks that no later text can change: those after an empty line. Blocks without an empty line between
+/// them count as one, because an unfinished table looks like two.
 fn block_starts(text: &str) -> Vec<usize> {
     let mut starts = Vec::new();
     let mut depth = 0_usize;
@@ -121,7 +121,7 @@ fn block_starts(text: &str) -> Vec<usize> {
     starts
 }
 
-/// The start of the line of a block, where an empty line is before it. Indentation belongs to its block.
+/// The start of a block's first line where an empty line precedes it. Its indentation belongs to it.
 fn separate_block_start(text: &str, at: usize) -> Option<usize> {
     let start = text[..at].rfind('\n').map_or(0, |end| end + 1);
     let before = text[..start].strip_suffix('\n').unwrap_or_default();
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_comes_in_pieces_looks_like_one_that_came_whole() {
+    fn a_streamed_response_looks_like_a_whole_one() {
         for step in [1, 3, 7, 50] {
             let mut answer = StreamedMarkdown::default();
             let mut lines = Vec::new();
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unfinished_is_shown_as_far_as_it_goes() {
+    fn unfinished_blocks_are_shown_as_far_as_they_go() {
         assert_eq!(shown("```\nfn a", 20), "  fn a\n");
         assert_eq!(shown("**bold", 20), "**bold\n");
         assert_eq!(shown("| a |", 20), "| a |\n");

@@ -1,5 +1,5 @@
-//! What lies over the chat: panels and dialogs take the keys while they are there. They decide and draw; they do nothing
-//! themselves. What is to be done is a `Deed`, and `window` does it.
+//! The trait of everything that lies over the conversation: panels, pagers and dialogs. An overlay draws itself and
+//! handles keys; the [`ServerAction`]s it returns are run by `effects`.
 
 use std::sync::Arc;
 
@@ -12,112 +12,112 @@ use switchboard::pool::Pool;
 use crate::configured_servers::ConfiguredServers;
 use crate::theme::ScreenTheme;
 
-/// A panel or a dialog.
+/// A panel, a pager or a dialog.
 pub trait Overlay: Send {
-    /// Draws itself into an area that is its own.
+    /// Draws itself into an area.
     fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, theme: &ScreenTheme);
 
-    /// Takes a key.
+    /// Handles a key.
     fn on_key(&mut self, key: KeyEvent) -> OverlayOutcome;
 
-    /// Takes text that was pasted.
+    /// Handles pasted text.
     fn on_paste(&mut self, text: &str) -> OverlayOutcome {
         let _not_a_place_to_write = text;
         OverlayOutcome::Stay
     }
 
-    /// Hears what changed. Says whether it has to be drawn again.
+    /// Handles a change around it.
     fn on_notice(&mut self, notice: &Notice) -> Redraw {
         let _of_no_concern = notice;
         Redraw::No
     }
 
-    /// The keys that do something here, for the line at the bottom: key and what it does.
+    /// The keys that it handles and what they do, for the status line.
     fn key_hints(&self) -> Vec<(&'static str, &'static str)>;
 }
 
-/// A question on the screen. Dropping it answers no.
+/// A question to the user. Dropping it denies the request.
 pub trait Dialog: Overlay {
-    /// Does anybody still want to know?
+    /// Does the caller still wait for the answer?
     fn is_wanted(&self) -> bool;
 
-    /// Must somebody answer before anything else goes on?
+    /// Whether it goes before other dialogs.
     fn urgency(&self) -> Urgency {
         Urgency::NeedsAnswer
     }
 
-    /// How many rows it would like to have.
+    /// The number of rows it needs at a width.
     fn preferred_height(&mut self, width: u16, theme: &ScreenTheme) -> u16;
 }
 
-/// Does a dialog ask, or only wait?
+/// Whether a dialog asks, or only waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Urgency {
-    /// Something stands still until it is answered.
+    /// It blocks the caller until it is answered.
     NeedsAnswer,
-    /// Somebody is doing something elsewhere; questions go first.
+    /// The user is busy elsewhere, in a browser for example; questions go first.
     Waiting,
 }
 
-/// What became of a key.
+/// What a key led to.
 #[derive(Debug)]
 pub enum OverlayOutcome {
-    /// It stays, and is drawn again.
+    /// The overlay stays open.
     Stay,
-    /// It goes.
+    /// The overlay closes.
     Close,
-    /// It stays, and this is to be done.
+    /// The overlay stays open and asks for an action.
     Run(ServerAction),
 }
 
-/// Is something to be drawn again?
+/// Whether something has to be drawn again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Redraw {
-    /// Yes.
+    /// It has.
     Yes,
-    /// No.
+    /// It has not.
     No,
 }
 
-/// What changed.
+/// A change that overlays are told of.
 #[derive(Debug, Clone)]
 pub enum Notice {
-    /// How servers are doing.
+    /// The state of the servers.
     Servers(Arc<Snapshot>),
-    /// Which tools there are.
+    /// The tools.
     Pool(Arc<Pool>),
-    /// What is configured.
+    /// The configuration.
     Configured(Arc<ConfiguredServers>),
-    /// What came of a deed, in one line.
+    /// The outcome of an action, in one line.
     ActionDone(String),
-    /// A quarter of a second went by (only while somebody shows something that moves).
+    /// The tick for animations, four times a second while an overlay is open.
     Tick,
 }
 
-/// Something to be done for a person.
+/// An action on a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServerAction {
-    /// Connect to a server anew.
+    /// Reconnect it.
     Reconnect(String),
-    /// Switch a server on.
+    /// Enable it.
     Enable(String),
-    /// Switch a server off.
+    /// Disable it.
     Disable(String),
-    /// Sign in to a server.
+    /// Sign in to it.
     SignIn(String),
-    /// Forget the login of a server.
+    /// Delete its login.
     SignOut(String),
-    /// Decide on a project's server.
+    /// Approve a server of the project.
     Approve(String),
-    /// Decide on a project's server, as long as it is what was shown.
+    /// Approve a server of the project if it is still what the user saw.
     ApproveShown {
-        /// The server.
+        /// Its name.
         name: String,
-        /// The hash of what was shown.
+        /// The fingerprint of what the user saw.
         fingerprint: String,
     },
-    /// Decide against a project's server.
+    /// Reject a server of the project.
     Reject(String),
-    /// Show the log of a server.
+    /// Show its log.
     ShowLog(String),
 }

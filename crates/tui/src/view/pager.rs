@@ -1,4 +1,4 @@
-//! A long text over the chat, to scroll and to search in.
+//! A pager: a long text over the conversation, to scroll and search in.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::Frame;
@@ -10,7 +10,7 @@ use crate::text::wrap::{Margin, truncate, wrap};
 use crate::theme::{ScreenTheme, Tone};
 use crate::view::overlay::{Overlay, OverlayOutcome};
 
-/// The text.
+/// A pager.
 #[derive(Debug)]
 pub struct Pager {
     title: String,
@@ -18,7 +18,7 @@ pub struct Pager {
     layout: Option<(u16, Vec<Line<'static>>)>,
     top: usize,
     height: usize,
-    /// What is looked for, and whether it is still being typed.
+    /// The search text, and whether it is still being typed.
     search: Option<(String, SearchInput)>,
 }
 
@@ -28,19 +28,19 @@ enum SearchInput {
     Done,
 }
 
-/// Where a text is looked at first.
+/// The position at which a text opens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StartPosition {
-    /// At its beginning.
+    /// At its start.
     Top,
     /// At its end.
     Bottom,
 }
 
 impl Pager {
-    /// A text, which may hold our own colours.
-    pub fn new(title: &str, text: &str, begin: StartPosition) -> Pager {
-        let top = match begin {
+    /// A pager for a text, which may hold SGR colours.
+    pub fn new(title: &str, text: &str, start: StartPosition) -> Pager {
+        let top = match start {
             StartPosition::Top => 0,
             StartPosition::Bottom => usize::MAX,
         };
@@ -66,7 +66,7 @@ impl Pager {
         self.top = top.min(self.max_top());
     }
 
-    /// The next line that holds what is looked for, from one on and around the end.
+    /// The next line that contains the search text, starting at `from` and wrapping around.
     fn find(&self, from: usize, step: SearchDirection) -> Option<usize> {
         let (needle, _) = self.search.as_ref()?;
         let needle = needle.to_lowercase();
@@ -197,11 +197,13 @@ mod tests {
     use super::*;
     use crate::theme::{GlyphSet, Palette};
 
-    const LOOK: ScreenTheme = ScreenTheme { palette: Palette::Plain, glyphs: GlyphSet::Unicode };
+    const THEME: ScreenTheme = ScreenTheme { palette: Palette::Plain, glyphs: GlyphSet::Unicode };
 
     fn shown(page: &mut Pager) -> Vec<String> {
         let mut terminal = Terminal::new(TestBackend::new(30, 4)).expect("it needs no terminal");
-        terminal.draw(|frame| page.draw(frame, frame.area(), &LOOK)).expect("it needs no terminal");
+        terminal
+            .draw(|frame| page.draw(frame, frame.area(), &THEME))
+            .expect("it needs no terminal");
         let buffer = terminal.backend().buffer();
         let row = |y: u16| (0..30).map(|x| buffer[(x, y)].symbol()).collect::<String>();
         (0..4).map(|y| row(y).trim_end().to_owned()).collect()

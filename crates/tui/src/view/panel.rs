@@ -1,5 +1,5 @@
-//! The panel of servers: a table of all, a sheet of one, and keys that do something about them. It is told what
-//! changes; what is to be done leaves as a `Deed`.
+//! The server panel: a list of all servers, a page for one, and keys that act on them. It receives changes as notices
+//! and returns actions; running them is left to `effects`.
 
 pub mod memory_use;
 pub mod monitor;
@@ -31,7 +31,7 @@ use server_details::{ServerDetails, ServerHealth};
 use server_list::ServerList;
 use server_page::{PageContext, ServerPage, Tab};
 
-/// The panel. Looks at memory and logs while it is there.
+/// The server panel. Reads memory use and logs while it is open.
 #[derive(Debug)]
 pub struct ServerPanel {
     configured: Arc<ConfiguredServers>,
@@ -42,21 +42,21 @@ pub struct ServerPanel {
     servers: Vec<ServerDetails>,
     list: ServerList,
     page: Option<(ServerPage, ServerCatalogue)>,
-    /// What is said at the bottom.
+    /// The message at the bottom.
     message: Option<String>,
-    /// What the same key would do once more.
+    /// The action that pressing the same key again runs.
     confirmation: Option<(KeyCode, ServerAction)>,
 }
 
 impl ServerPanel {
-    /// Opens it. Must be called inside a runtime.
+    /// Opens the panel. Must be called inside a runtime.
     pub fn open(host: &Host, configured_servers: Arc<ConfiguredServers>) -> ServerPanel {
         let monitor = Monitor::start(host.stderr_log().clone());
         let pool = host.watch_pool().borrow().clone();
         ServerPanel::with_monitor(configured_servers, host.snapshot(), pool, monitor)
     }
 
-    /// Of what is known.
+    /// A panel with a given monitor.
     fn with_monitor(
         configured_servers: Arc<ConfiguredServers>,
         snapshot: Arc<Snapshot>,
@@ -81,7 +81,7 @@ impl ServerPanel {
         panel
     }
 
-    /// The same with a server's sheet open.
+    /// The panel with the page of a server open.
     pub fn opened_at(mut self, server: &str, tab: Tab) -> ServerPanel {
         self.list.select(server);
         self.open_page(server, tab);
@@ -102,7 +102,7 @@ impl ServerPanel {
         view.map(|it| ServerCatalogue::for_server(it, &self.pool)).unwrap_or_default()
     }
 
-    /// Writes the open sheet anew.
+    /// Rebuilds the open page.
     fn refresh_page(&mut self) {
         if let Some((page, catalogue)) = &mut self.page {
             match page_context(
@@ -111,8 +111,8 @@ impl ServerPanel {
                 &self.measurements,
                 (&page.name, catalogue),
             ) {
-                Some(known) => page.refresh(known),
-                // It is gone.
+                Some(context) => page.refresh(context),
+                // The server is gone.
                 None => self.page = None,
             }
         }
@@ -139,7 +139,7 @@ impl ServerPanel {
         self.update_monitor_targets();
     }
 
-    /// The server that keys are about.
+    /// The server that keys act on.
     fn selected_server(&self) -> Option<&ServerDetails> {
         match &self.page {
             Some((page, _)) => self.servers.iter().find(|it| it.name == page.name),
@@ -163,13 +163,13 @@ impl ServerPanel {
         OverlayOutcome::Stay
     }
 
-    /// Asks for the same key once more.
+    /// Asks the user to confirm by pressing the same key again.
     fn ask_again(&mut self, code: KeyCode, action: ServerAction, text: String) -> OverlayOutcome {
         self.confirmation = Some((code, action));
         self.show_message(text)
     }
 
-    /// The keys that do something about a server.
+    /// Handles the keys that act on a server.
     fn on_action_key(&mut self, key: KeyEvent) -> Option<OverlayOutcome> {
         let it = self.selected_server()?;
         let (name, eligibility, is_remote) = (it.name.clone(), it.eligibility, it.is_remote);
@@ -203,7 +203,7 @@ impl ServerPanel {
                 let text = format!("c once more forgets the login of `{name}`");
                 self.ask_again(key.code, ServerAction::SignOut(name), text)
             }
-            // Nothing is approved unseen: what it runs is on the first page of its sheet.
+            // The user must see what the server runs before approving: it is on its overview page.
             ('p' | 'x', true) if decides => {
                 self.list.select(&name);
                 self.open_page(&name, Tab::Overview);
@@ -225,16 +225,18 @@ impl ServerPanel {
     }
 
     fn draw_message(&self, frame: &mut Frame<'_>, area: Rect, theme: &ScreenTheme) -> Rect {
-        let Some(said) = self.message.as_ref().filter(|_| area.height > 2) else { return area };
+        let Some(message) = self.message.as_ref().filter(|_| area.height > 2) else { return area };
         let tone = if self.confirmation.is_some() { Tone::Warning } else { Tone::Text };
-        let text =
-            Span::styled(sanitize_and_truncate(said, usize::from(area.width)), theme.style(tone));
+        let text = Span::styled(
+            sanitize_and_truncate(message, usize::from(area.width)),
+            theme.style(tone),
+        );
         frame.buffer_mut().set_span(area.x, area.bottom() - 1, &text, area.width);
         Rect { height: area.height - 1, ..area }
     }
 }
 
-/// What is known of the server whose sheet is open.
+/// Everything the open page shows of its server.
 fn page_context<'k>(
     servers: &'k [ServerDetails],
     configured_servers: &'k ConfiguredServers,
@@ -260,10 +262,10 @@ impl Overlay for ServerPanel {
         match page {
             Some((page, catalogue)) => {
                 let name = page.name.clone();
-                if let Some(known) =
+                if let Some(context) =
                     page_context(servers, configured_servers, measurements, (&name, catalogue))
                 {
-                    page.draw(frame, inner, theme, known);
+                    page.draw(frame, inner, theme, context);
                 }
             }
             None => list.draw(frame, inner, theme, (servers, measurements)),
@@ -302,14 +304,14 @@ impl Overlay for ServerPanel {
         }
         if let Some((page, catalogue)) = &mut self.page {
             let name = page.name.clone();
-            let known = page_context(
+            let context = page_context(
                 &self.servers,
                 &self.configured,
                 &self.measurements,
                 (&name, catalogue),
             );
-            if let Some(known) = known {
-                page.on_key(key, known);
+            if let Some(context) = context {
+                page.on_key(key, context);
             }
             self.update_monitor_targets();
         }

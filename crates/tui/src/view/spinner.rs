@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::theme::{GlyphSet, ScreenTheme};
 
-/// How something that moves looks after so much time.
+/// The spinner's glyph after a time.
 pub fn spinner(theme: &ScreenTheme, spent: Duration) -> &'static str {
     const DRAWN: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
     const ASCII: [&str; 4] = ["|", "/", "-", "\\"];

@@ -1,4 +1,4 @@
-//! The line at the bottom: who answers, how servers are doing, what it cost, how much is asked, where we are.
+//! The status line: model, servers, tokens, permission mode and folder.
 
 use ratatui::text::{Line, Span};
 use switchboard::config::display::printable;
@@ -13,31 +13,31 @@ use crate::theme::{GlyphSet, ScreenTheme, Tone};
 /// How many failing servers are named.
 const MAX_NAMED: usize = 2;
 
-/// What the line says.
+/// The content of the status line.
 #[derive(Debug, Clone)]
 pub struct StatusLine<'s> {
     /// The model's name.
     pub model: Option<&'s str>,
-    /// How many tokens the model looks at, and how many it could.
+    /// The size of the context, and the model's context window, in tokens.
     pub context_tokens: (u64, Option<u64>),
-    /// What was used in all: read and written.
+    /// All input and output tokens used.
     pub total_tokens: (u64, u64),
     /// The servers.
     pub snapshot: &'s Snapshot,
-    /// How much is asked.
+    /// The permission mode.
     pub mode: PermissionMode,
-    /// Where we are.
+    /// The working folder, as it is displayed.
     pub folder: &'s str,
 }
 
 impl StatusLine<'_> {
-    /// The line for a width. What matters less is left out where there is no room.
+    /// The line for a width. The least important parts are left out where there is no room.
     pub fn line(&self, width: usize, theme: &ScreenTheme) -> Line<'static> {
         let dot = match theme.glyphs {
             GlyphSet::Unicode => " · ",
             GlyphSet::Ascii => " | ",
         };
-        // The pieces in the order in which they stand, each with its weight: the lightest goes first.
+        // The parts in their order, each with its weight: the lightest is left out first.
         let mut pieces: Vec<(u8, Span<'static>)> = vec![
             (4, self.model_piece(theme)),
             (5, self.servers_piece(theme)),
@@ -46,11 +46,11 @@ impl StatusLine<'_> {
             (1, Span::styled(truncate(self.folder, 30), theme.style(Tone::Muted))),
         ];
         pieces.retain(|(_, span)| !span.content.is_empty());
-        let wide = |pieces: &[(u8, Span<'static>)]| {
+        let width_of = |pieces: &[(u8, Span<'static>)]| {
             let text: usize = pieces.iter().map(|(_, it)| it.content.width()).sum();
             text + dot.width() * pieces.len().saturating_sub(1)
         };
-        while wide(&pieces) > width && pieces.len() > 1 {
+        while width_of(&pieces) > width && pieces.len() > 1 {
             let lightest = (0..pieces.len()).min_by_key(|at| pieces[*at].0).unwrap_or(0);
             pieces.remove(lightest);
         }
@@ -127,7 +127,7 @@ impl StatusLine<'_> {
     }
 }
 
-/// A number as people read it.
+/// A number shortened to thousands or millions.
 fn thousands(number: u64) -> String {
     match number {
         0..1_000 => number.to_string(),
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_matters_less_yields_first() {
+    fn the_least_important_parts_are_left_out_first() {
         check(
             100,
             "some-model · no servers · 61.2k tokens, 25 % of context · acceptEdits · ~/project",

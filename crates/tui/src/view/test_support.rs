@@ -1,4 +1,4 @@
-//! A stage for tests: draws overlays without a terminal and plays keys to them.
+//! Draws overlays without a terminal and presses keys, for tests.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::Frame;
@@ -9,15 +9,15 @@ use unicode_width::UnicodeWidthStr;
 use crate::theme::{GlyphSet, Palette, ScreenTheme};
 use crate::view::overlay::{Overlay, OverlayOutcome};
 
-/// The look that tests have.
+/// The theme of tests.
 pub const TEST_THEME: ScreenTheme =
     ScreenTheme { palette: Palette::Dark, glyphs: GlyphSet::Unicode };
 
-/// Sizes at which nothing may go wrong.
+/// Sizes at which drawing must not panic.
 pub const SMALL_SIZES: [(u16, u16); 9] =
     [(20, 5), (1, 1), (80, 1), (1, 40), (30, 9), (29, 8), (40, 3), (12, 2), (200, 60)];
 
-/// Texts that mean no good.
+/// Hostile texts: control sequences, bidirectional overrides, wide and combining characters.
 pub const HOSTILE_TEXTS: [&str; 5] = [
     "\x1b[2J\x1b]0;owned\x07",
     "a\u{202e}dessert\u{202c}",
@@ -26,7 +26,7 @@ pub const HOSTILE_TEXTS: [&str; 5] = [
     "one\r\ntwo\nthree\tfour",
 ];
 
-/// What a screen of this size shows.
+/// Draws on a screen of this size and returns its text.
 pub fn render(size: (u16, u16), mut draw: impl FnMut(&mut Frame<'_>)) -> String {
     let mut terminal = Terminal::new(TestBackend::new(size.0, size.1)).expect("a screen");
     terminal.draw(|frame| draw(frame)).expect("drawn");
@@ -50,7 +50,7 @@ pub fn render(size: (u16, u16), mut draw: impl FnMut(&mut Frame<'_>)) -> String 
     text
 }
 
-/// What an overlay shows on a screen of this size that is all its own.
+/// Draws an overlay on the whole of a screen of this size and returns its text.
 pub fn render_overlay(overlay: &mut dyn Overlay, size: (u16, u16)) -> String {
     render(size, |frame| {
         let area = frame.area();
@@ -58,12 +58,12 @@ pub fn render_overlay(overlay: &mut dyn Overlay, size: (u16, u16)) -> String {
     })
 }
 
-/// A key.
+/// A key press without modifiers.
 pub fn key(code: KeyCode) -> KeyEvent {
     KeyEvent::new(code, KeyModifiers::NONE)
 }
 
-/// Plays keys; comes back with what the last one did.
+/// Presses keys and returns the outcome of the last one.
 pub fn press(overlay: &mut dyn Overlay, codes: &[KeyCode]) -> OverlayOutcome {
     let mut outcome = OverlayOutcome::Stay;
     for code in codes {
@@ -79,7 +79,7 @@ pub fn type_text(overlay: &mut dyn Overlay, text: &str) {
     }
 }
 
-/// Draws it at sizes at which it has no room.
+/// Draws an overlay at every small size.
 pub fn render_at_small_sizes(overlay: &mut dyn Overlay) {
     for size in SMALL_SIZES {
         let text = render_overlay(overlay, size);

@@ -1,5 +1,5 @@
-//! What was said and done, from the top to the bottom, as lines of the screen. Lines are made once for a width and kept;
-//! what is not looked at is not made.
+//! The conversation as lines. The lines of an entry are laid out once per width and kept; entries outside the viewport
+//! are not laid out.
 
 pub mod detail;
 mod entry;
@@ -25,13 +25,13 @@ use entry::{Entry, EntryBody, EntryLayout};
 use entry_lines::lines_of;
 use viewport::{LinePosition, Viewport};
 
-/// All of it.
+/// The conversation on the screen.
 #[derive(Debug)]
 pub struct TranscriptView {
     entries: Vec<Entry>,
     viewport: Viewport,
     detail: Detail,
-    /// The card that was chosen.
+    /// The selected entry.
     selected: Option<usize>,
     width: usize,
     height: usize,
@@ -40,7 +40,7 @@ pub struct TranscriptView {
 }
 
 impl TranscriptView {
-    /// Nothing yet.
+    /// An empty transcript.
     pub fn new(now: Instant) -> TranscriptView {
         TranscriptView {
             entries: Vec::new(),
@@ -54,34 +54,34 @@ impl TranscriptView {
         }
     }
 
-    /// Is there anything?
+    /// Is it empty?
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Takes everything away.
+    /// Removes all entries.
     pub fn clear(&mut self) {
         self.entries.clear();
         self.viewport = Viewport::Bottom;
         self.selected = None;
     }
 
-    /// The person said something.
+    /// Adds a message of the user.
     pub fn push_user(&mut self, text: &str) {
         self.push(EntryBody::User(sanitize(text)));
     }
 
-    /// We say something; the text may hold our own colours.
+    /// Adds a note; the text may hold SGR colours.
     pub fn push_note(&mut self, text: &str) {
         self.push(EntryBody::Note(text.to_owned()));
     }
 
-    /// We say that something went wrong; the text may hold our own colours.
+    /// Adds an error; the text may hold SGR colours.
     pub fn push_error(&mut self, text: &str) {
         self.push(EntryBody::Error(text.to_owned()));
     }
 
-    /// The model goes on with its words.
+    /// Appends to the model's response.
     pub fn push_response(&mut self, text: &str) {
         if let Some(Entry { body: EntryBody::Response(answer), .. }) = self.entries.last_mut() {
             answer.push(text);
@@ -92,19 +92,19 @@ impl TranscriptView {
         self.push(EntryBody::Response(answer));
     }
 
-    /// The model goes on thinking.
+    /// Appends to the model's thinking.
     pub fn push_thinking(&mut self, text: &str) {
-        if let Some(Entry { body: EntryBody::Thinking(thought), layout: laid, .. }) =
+        if let Some(Entry { body: EntryBody::Thinking(thought), layout, .. }) =
             self.entries.last_mut()
         {
             thought.push_str(text);
-            *laid = None;
+            *layout = None;
             return;
         }
         self.push(EntryBody::Thinking(text.to_owned()));
     }
 
-    /// What the model said of this answer so far does not count.
+    /// Removes the unfinished response before a retry.
     pub fn discard_response(&mut self) {
         while let Some(Entry { body: EntryBody::Response(_) | EntryBody::Thinking(_), .. }) =
             self.entries.last()
@@ -114,12 +114,12 @@ impl TranscriptView {
         self.clamp_viewport();
     }
 
-    /// A call begins.
+    /// Adds a running call.
     pub fn push_call(&mut self, call: ToolCallView, now: Instant) {
         self.push(EntryBody::ToolCall(ToolCallCard::new(call, now)));
     }
 
-    /// A call says how far it is.
+    /// Updates the progress of a call.
     pub fn set_call_progress(
         &mut self,
         id: &str,
@@ -132,15 +132,15 @@ impl TranscriptView {
         }
     }
 
-    /// A call has ended.
-    pub fn finish_call(&mut self, id: &str, how: CallOutcome, text: &str, took: Duration) {
-        if let Some((card, laid)) = self.call_entry(id) {
-            card.finish(how, text, took);
-            *laid = None;
+    /// Completes a call.
+    pub fn finish_call(&mut self, id: &str, how: CallOutcome, text: &str, duration: Duration) {
+        if let Some((card, layout)) = self.call_entry(id) {
+            card.finish(how, text, duration);
+            *layout = None;
         }
     }
 
-    /// Does something in it move?
+    /// Is a recent call running?
     pub fn is_animating(&self) -> bool {
         let is_running =
             |it: &Entry| matches!(&it.body, EntryBody::ToolCall(card) if card.is_running());
@@ -163,7 +163,7 @@ impl TranscriptView {
         self.entries.push(Entry { body, detail: None, layout: None });
     }
 
-    /// Folds and unfolds: the card that was chosen, or everything.
+    /// Folds or unfolds the selected entry; without a selection, all entries.
     pub fn toggle_expanded(&mut self) {
         match self.selected.and_then(|at| self.entries.get_mut(at)) {
             Some(entry) => {
@@ -178,7 +178,7 @@ impl TranscriptView {
         }
     }
 
-    /// Chooses the card before the chosen one, or the last.
+    /// Selects the previous foldable entry; without a selection, the last one.
     pub fn select_previous(&mut self) {
         let end = self.selected.unwrap_or(self.entries.len());
         let found = self.entries[..end].iter().rposition(|it| it.body.is_foldable());
@@ -188,7 +188,7 @@ impl TranscriptView {
         }
     }
 
-    /// Chooses the card after the chosen one; after the last, none.
+    /// Selects the next foldable entry; after the last one, none.
     pub fn select_next(&mut self) {
         let Some(chosen) = self.selected else { return };
         let found = self.entries.iter().skip(chosen + 1).position(|it| it.body.is_foldable());
@@ -199,17 +199,17 @@ impl TranscriptView {
         }
     }
 
-    /// Is a card chosen?
+    /// Is an entry selected?
     pub fn has_selection(&self) -> bool {
         self.selected.is_some()
     }
 
-    /// Chooses nothing.
+    /// Clears the selection.
     pub fn clear_selection(&mut self) {
         self.selected = None;
     }
 
-    /// Draws what the eye is on.
+    /// Draws the visible entries.
     pub fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, theme: &ScreenTheme, now: Instant) {
         if (self.width, self.theme) != (usize::from(area.width), *theme) {
             self.width = usize::from(area.width);
@@ -244,19 +244,19 @@ impl TranscriptView {
         self.layout_entry(entry).lines.len()
     }
 
-    /// The lines of an entry, made anew where they are not what they should be.
+    /// The layout of an entry, rebuilt where it is out of date.
     fn layout_entry(&mut self, at: usize) -> &EntryLayout {
         let is_apart = at > 0 && self.entries[at].body.needs_gap_after(&self.entries[at - 1].body);
         let (width, theme, now) = (self.width, self.theme, self.now);
         let entry = &mut self.entries[at];
         let detail = entry.detail.unwrap_or(self.detail);
-        let edition = markdown::highlighter_version(theme.palette);
-        let is_kept = entry.layout.as_ref().is_some_and(|laid| {
-            let is_same = (laid.width, laid.detail) == (width, detail);
+        let version = markdown::highlighter_version(theme.palette);
+        let is_current = entry.layout.as_ref().is_some_and(|layout| {
+            let is_same = (layout.width, layout.detail) == (width, detail);
             is_same
                 && match &entry.body {
                     EntryBody::Response(answer) => {
-                        laid.highlighter_version == edition && !answer.is_dirty()
+                        layout.highlighter_version == version && !answer.is_dirty()
                     }
                     EntryBody::ToolCall(card) => !card.is_running(),
                     EntryBody::User(_)
@@ -265,11 +265,11 @@ impl TranscriptView {
                     | EntryBody::Error(_) => true,
                 }
         });
-        if !is_kept {
+        if !is_current {
             let before = entry
                 .layout
                 .take()
-                .filter(|it| it.width == width && it.highlighter_version == edition);
+                .filter(|it| it.width == width && it.highlighter_version == version);
             let gap = usize::from(is_apart);
             let (mut lines, settled) = match (&mut entry.body, before) {
                 (EntryBody::Response(answer), Some(mut before)) => {
@@ -293,7 +293,7 @@ impl TranscriptView {
             entry.layout = Some(EntryLayout {
                 width,
                 detail,
-                highlighter_version: edition,
+                highlighter_version: version,
                 lines,
                 stable_lines: settled,
             });

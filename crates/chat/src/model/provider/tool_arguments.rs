@@ -1,13 +1,13 @@
-//! Tool arguments as the text of JSON that model APIs carry them in.
+//! Tool arguments as JSON text, which is how model APIs carry them.
 
 use serde_json::{Map, Value as Json};
 
-/// Arguments travel as a text that holds JSON. What was none goes back as it came.
+/// Arguments as JSON text. A string is returned as it is: it is text that was not valid JSON.
 pub(crate) fn arguments_to_text(arguments: &Json) -> String {
     arguments.as_str().map_or_else(|| arguments.to_string(), str::to_owned)
 }
 
-/// Arguments of a text; an object where it is empty, and the text itself where it is no JSON.
+/// Parses arguments: an empty object for an empty text, a string for a text that is not JSON.
 pub(crate) fn arguments_from_text(text: &str) -> Json {
     match text.trim() {
         "" => Json::Object(Map::new()),

@@ -76,7 +76,7 @@ impl LineWriter {
             ConversationEvent::Retrying { attempt, after, reason } => {
                 let reason = sanitize_line(&reason);
                 let after = format_duration(after);
-                self.print(&format!("asked again in {after} (attempt {attempt}): {reason}\n"));
+                self.print(&format!("retrying in {after} (attempt {attempt}): {reason}\n"));
             }
             ConversationEvent::TurnEnded(end) => {
                 self.end_line();

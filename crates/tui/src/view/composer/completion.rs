@@ -1,5 +1,5 @@
-//! What could stand where the cursor is, in a list over the composer: commands, prompts, tools, servers, resources.
-//! Found by letters in order, not only by beginnings.
+//! The completion menu over the composer: commands, prompts, tools, servers and resources for the word at the cursor,
+//! matched fuzzily.
 
 use std::ops::Range;
 
@@ -14,44 +14,44 @@ use switchboard::pool::Pool;
 
 use crate::slash_command::{COMMANDS, prompt_command_name};
 
-/// The most that is listed.
+/// The maximum number of candidates.
 const MAX_CANDIDATES: usize = 50;
-/// How many rows are shown at once.
+/// How many rows are visible at once.
 pub const VISIBLE_ROWS: usize = 8;
 
-/// Something that could stand there.
+/// A candidate for the word at the cursor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
-    /// What to put there.
+    /// The text to insert.
     pub value: String,
-    /// What it is.
+    /// Its description.
     pub description: String,
-    /// What to do once it is there.
+    /// What follows when it is accepted.
     pub on_accept: OnAccept,
 }
 
-/// What follows a choice.
+/// What follows an accepted candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnAccept {
-    /// It is all there is to say: it can be sent.
+    /// The input is complete and can be sent.
     Submit,
-    /// More has to be typed behind it.
+    /// The user continues to type.
     Continue,
 }
 
-/// The list.
+/// The menu.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompletionMenu {
-    /// What could stand there, the best first.
+    /// The candidates, the best match first.
     pub candidates: Vec<Candidate>,
-    /// Which is chosen, where one is.
+    /// The selected candidate.
     pub selected: Option<usize>,
-    /// The part of the draft that would be replaced.
+    /// The part of the draft that a candidate replaces.
     pub range: Range<usize>,
 }
 
 impl CompletionMenu {
-    /// The list for a draft, where there is anything to choose.
+    /// The menu for a draft; `None` where there are no candidates.
     pub fn for_draft(
         draft: &str,
         cursor: usize,
@@ -61,14 +61,14 @@ impl CompletionMenu {
         let (range, all) = CompletionTarget::find(draft, cursor)?.candidates(pool, snapshot);
         let typed = &draft[range.start..cursor];
         let choices = best_matches(all, typed);
-        let is_said = matches!(&choices[..], [only] if only.value == draft[range.clone()]);
-        if choices.is_empty() || is_said {
+        let is_complete = matches!(&choices[..], [only] if only.value == draft[range.clone()]);
+        if choices.is_empty() || is_complete {
             return None;
         }
         Some(CompletionMenu { candidates: choices, selected: Some(0), range })
     }
 
-    /// A list of what somebody else found. Nothing in it is chosen yet: what is typed counts, too.
+    /// A menu of completions from a server. None is selected at first, so that Enter takes the typed text.
     pub fn from_values(values: Vec<String>, range: Range<usize>) -> Option<CompletionMenu> {
         let choice =
             |value| Candidate { value, description: String::new(), on_accept: OnAccept::Submit };
@@ -80,24 +80,24 @@ impl CompletionMenu {
         })
     }
 
-    /// The choice before; before the first comes the last.
+    /// Selects the previous candidate, wrapping around.
     pub fn select_previous(&mut self) {
         let before = self.selected.and_then(|it| it.checked_sub(1));
         self.selected = Some(before.unwrap_or(self.candidates.len() - 1));
     }
 
-    /// The choice after.
+    /// Selects the next candidate, wrapping around.
     pub fn select_next(&mut self) {
         self.selected = Some(self.selected.map_or(0, |it| (it + 1) % self.candidates.len()));
     }
 
-    /// What is chosen.
+    /// The selected candidate.
     pub fn candidate(&self) -> Option<&Candidate> {
         self.selected.and_then(|at| self.candidates.get(at))
     }
 }
 
-/// What is being typed.
+/// What the word at the cursor is.
 enum CompletionTarget<'d> {
     Command(Range<usize>),
     Tool(Range<usize>),
@@ -134,10 +134,11 @@ impl<'d> CompletionTarget<'d> {
                 let mut all: Vec<Candidate> = COMMANDS
                     .iter()
                     .map(|it| {
-                        // What may be left out need not be typed.
+                        // A command with optional arguments only can be sent at once.
                         let is_enough = it.usage.is_empty() || it.usage.starts_with('[');
-                        let then = if is_enough { OnAccept::Submit } else { OnAccept::Continue };
-                        choice(&format!("/{}", it.name), it.about, then)
+                        let on_accept =
+                            if is_enough { OnAccept::Submit } else { OnAccept::Continue };
+                        choice(&format!("/{}", it.name), it.about, on_accept)
                     })
                     .collect();
                 all.extend(snapshot.servers.values().flat_map(|view| prompt_candidates(view)));
@@ -183,11 +184,11 @@ impl<'d> CompletionTarget<'d> {
     }
 }
 
-fn choice(value: &str, about: &str, then: OnAccept) -> Candidate {
-    Candidate { value: value.to_owned(), description: printable(about), on_accept: then }
+fn choice(value: &str, about: &str, on_accept: OnAccept) -> Candidate {
+    Candidate { value: value.to_owned(), description: printable(about), on_accept }
 }
 
-/// The prompts of a server, by the names that they are typed with.
+/// The prompts of a server, by their command names.
 fn prompt_candidates(view: &ServerView) -> Vec<Candidate> {
     let items = view.catalogue.items(ListKind::Prompts).iter();
     items
@@ -196,13 +197,13 @@ fn prompt_candidates(view: &ServerView) -> Vec<Candidate> {
             let about = json["description"].as_str().or(json["title"].as_str());
             let about = about.and_then(|it| it.lines().next()).unwrap_or_default();
             let has_arguments = json["arguments"].as_array().is_some_and(|it| !it.is_empty());
-            let then = if has_arguments { OnAccept::Continue } else { OnAccept::Submit };
-            choice(&format!("/{}", prompt_command_name(view, &item.name)), about, then)
+            let on_accept = if has_arguments { OnAccept::Continue } else { OnAccept::Submit };
+            choice(&format!("/{}", prompt_command_name(view, &item.name)), about, on_accept)
         })
         .collect()
 }
 
-/// What can be read from a server, templates included.
+/// The resources and resource templates of a server.
 fn resource_uris(view: &ServerView) -> Vec<(String, String)> {
     let lists = [ListKind::Resources, ListKind::ResourceTemplates];
     let items = lists.into_iter().flat_map(|list| view.catalogue.items(list));
@@ -215,7 +216,7 @@ fn resource_uris(view: &ServerView) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Those that have the letters that were typed, the best first. What would do something to a terminal is left out.
+/// The candidates that match the typed text, the best first. Values with control characters are left out.
 fn best_matches(all: Vec<Candidate>, typed: &str) -> Vec<Candidate> {
     let mut matcher = Matcher::new(Config::DEFAULT.match_paths());
     let pattern = Pattern::new(typed, CaseMatching::Ignore, Normalization::Smart, AtomKind::Fuzzy);
@@ -230,7 +231,7 @@ fn best_matches(all: Vec<Candidate>, typed: &str) -> Vec<Candidate> {
             Some((score, at, it))
         })
         .collect();
-    // Of equals, the one that comes first by itself.
+    // Equal scores keep their order.
     found.sort_by_key(|(score, at, it)| {
         (std::cmp::Reverse(it.value.starts_with(typed)), std::cmp::Reverse(*score), *at)
     });
@@ -256,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_already_is_not_offered() {
+    fn a_complete_word_is_not_offered() {
         assert_eq!(menu("/help"), Vec::<String>::new());
         assert_eq!(menu("hello /he"), Vec::<String>::new());
     }

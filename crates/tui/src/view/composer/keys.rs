@@ -1,21 +1,21 @@
-//! Which key does what to the text that is being written.
+//! The keys of the composer.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::{Composer, CutDirection, UndoGroup};
 
-/// What became of a key.
+/// What a key led to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ComposerOutcome {
-    /// It was for the text.
+    /// The composer handled it.
     Handled,
-    /// The text is to be sent.
+    /// The draft is to be sent.
     Submit,
-    /// The cursor is in the first line and should go further up.
+    /// The cursor would leave the first row upwards.
     LeftTop,
-    /// The cursor is in the last line and should go further down.
+    /// The cursor would leave the last row downwards.
     LeftBottom,
-    /// It means nothing here.
+    /// The composer has no use for it.
     Ignored,
 }
 
@@ -25,7 +25,7 @@ const CONTROL: KeyModifiers = KeyModifiers::CONTROL;
 const ALT: KeyModifiers = KeyModifiers::ALT;
 
 impl Composer {
-    /// Takes a key.
+    /// Handles a key.
     pub fn on_key(&mut self, key: KeyEvent) -> ComposerOutcome {
         match (key.code, key.modifiers) {
             (KeyCode::Enter, ALT | SHIFT) | (KeyCode::Char('j'), CONTROL) => self.insert("\n"),
@@ -60,7 +60,7 @@ impl Composer {
                 self.cut(self.cursor..self.word_end(), CutDirection::Forward);
             }
             (KeyCode::Char('y'), CONTROL) => self.yank(),
-            // Terminals send the first, the second or the third for control and underscore.
+            // Terminals send any of the three for Ctrl-_.
             (KeyCode::Char('_' | '7' | '/'), CONTROL) => self.undo(),
             (KeyCode::Char('_'), modifiers) if modifiers == CONTROL | SHIFT => self.undo(),
             (_, _) => return self.move_key(key),
@@ -84,7 +84,7 @@ impl Composer {
         ComposerOutcome::Handled
     }
 
-    /// A backslash in front of the cursor makes a new line, for terminals that have no other way.
+    /// Sends the draft; after a backslash, starts a new line instead, for terminals without another key for that.
     fn enter(&mut self) -> ComposerOutcome {
         if !self.text[..self.cursor].ends_with('\\') {
             return ComposerOutcome::Submit;
@@ -94,7 +94,7 @@ impl Composer {
         ComposerOutcome::Handled
     }
 
-    /// To the end of the line; at its end, the line break itself.
+    /// Cuts to the end of the line; at its end, the line break.
     fn cut_to_end(&mut self) {
         let end = self.line_end();
         let end = if end == self.cursor { self.next_boundary() } else { end };

@@ -1,4 +1,4 @@
-//! How the text that is being written looks: which letters are in which row, and where the cursor is.
+//! The layout of the draft: its rows, and the position of the cursor.
 
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
@@ -6,28 +6,28 @@ use unicode_width::UnicodeWidthStr;
 use super::Composer;
 use switchboard::config::display::sanitize;
 
-/// The text in rows.
+/// The draft in rows.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ComposerLayout {
     /// The rows, from the top.
     pub rows: Vec<ComposerRow>,
-    /// The row that the cursor is in.
+    /// The row of the cursor.
     pub row: usize,
-    /// The column that the cursor is in.
+    /// The column of the cursor.
     pub column: usize,
 }
 
 /// A row.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct ComposerRow {
-    /// What is shown.
+    /// The displayed text.
     pub text: String,
-    /// Where each letter is: its column, and its place in the text. The end of the row is among them.
+    /// The column and the byte offset of each grapheme, and of the end of the row.
     offsets: Vec<(usize, usize)>,
 }
 
 impl ComposerLayout {
-    /// The place in the text that is nearest to a column of a row.
+    /// The byte offset nearest to a column of a row.
     pub(crate) fn offset_at(&self, row: usize, column: usize) -> usize {
         let paths = &self.rows[row].offsets;
         let found = paths.iter().rev().find(|(it, _)| *it <= column);
@@ -36,12 +36,12 @@ impl ComposerLayout {
 }
 
 impl Composer {
-    /// Says how wide it is drawn.
+    /// Sets the width at which it is drawn.
     pub fn set_width(&mut self, width: usize) {
         self.width = width;
     }
 
-    /// Lays the text out for a width. The cursor always has a cell.
+    /// Wraps the draft to a width. The cursor always has a cell.
     pub fn layout(&self, width: usize) -> ComposerLayout {
         let width = width.max(2);
         let mut layout = ComposerLayout { rows: Vec::new(), row: 0, column: 0 };

@@ -1,4 +1,4 @@
-//! A text and a few answers, for questions that need no more. What the answers mean is left to who asks.
+//! A dialog of a text and a few buttons. What each answer means is left to the caller.
 
 use crossterm::event::{KeyCode, KeyEvent};
 use ratatui::Frame;
@@ -13,28 +13,28 @@ use crate::view::widget::frame::{FRAME_SIZE, draw_frame, is_cancel_key, split_ro
 use crate::view::widget::input::{InputFocus, KeyHandled};
 use crate::view::widget::scroll_area::ScrollArea;
 
-/// What is asked.
+/// The content of a choice dialog.
 #[derive(Debug)]
 pub struct ChoiceOptions<T> {
-    /// The line above.
+    /// Its title.
     pub title: String,
-    /// What stays on the screen.
+    /// The text that stays visible.
     pub head: RichText,
-    /// What scrolls.
+    /// The text that scrolls.
     pub body: RichText,
-    /// The answers: what is shown, a letter that gives it at once where there is one, and what it means.
+    /// The answers: label, an optional shortcut key, and value.
     pub answers: Vec<(&'static str, Option<char>, T)>,
-    /// Which one is chosen to begin with.
+    /// The answer that is selected at first.
     pub selected: usize,
-    /// What Esc means.
+    /// The value of Esc.
     pub escape: T,
-    /// Does it ask, or only wait?
+    /// Whether it asks, or only waits.
     pub urgency: Urgency,
-    /// The keys, for the line at the bottom.
+    /// The keys for the status line.
     pub keys: Vec<(&'static str, &'static str)>,
 }
 
-/// The dialog.
+/// A choice dialog.
 #[derive(Debug)]
 pub struct ChoiceDialog<T> {
     title: String,
@@ -49,7 +49,7 @@ pub struct ChoiceDialog<T> {
 }
 
 impl<T: Clone + Send> ChoiceDialog<T> {
-    /// Asks.
+    /// A dialog whose answer goes to `reply`.
     pub fn new(choice: ChoiceOptions<T>, reply: oneshot::Sender<T>) -> ChoiceDialog<T> {
         let labels: Vec<&str> = choice.answers.iter().map(|it| it.0).collect();
         ChoiceDialog {
@@ -57,7 +57,7 @@ impl<T: Clone + Send> ChoiceDialog<T> {
             head: choice.head,
             body: ScrollArea::new(choice.body),
             answers: ButtonRow::new(&labels, choice.selected),
-            values: choice.answers.into_iter().map(|(_, letter, it)| (letter, it)).collect(),
+            values: choice.answers.into_iter().map(|(_, shortcut, it)| (shortcut, it)).collect(),
             escape: choice.escape,
             urgency: choice.urgency,
             keys: choice.keys,
@@ -65,9 +65,9 @@ impl<T: Clone + Send> ChoiceDialog<T> {
         }
     }
 
-    fn answer(&mut self, meaning: T) -> OverlayOutcome {
+    fn answer(&mut self, value: T) -> OverlayOutcome {
         if let Some(reply) = self.reply.take() {
-            let _nobody_waits = reply.send(meaning);
+            let _caller_gone = reply.send(value);
         }
         OverlayOutcome::Close
     }
@@ -88,15 +88,15 @@ impl<T: Clone + Send> Overlay for ChoiceDialog<T> {
         if is_cancel_key(key) {
             return self.answer(self.escape.clone());
         }
-        let at_once = self.values.iter().find(|(letter, _)| {
-            letter.is_some_and(|it| key.code == KeyCode::Char(it)) && key.modifiers.is_empty()
+        let at_once = self.values.iter().find(|(shortcut, _)| {
+            shortcut.is_some_and(|it| key.code == KeyCode::Char(it)) && key.modifiers.is_empty()
         });
-        if let Some((_, meaning)) = at_once {
-            return self.answer(meaning.clone());
+        if let Some((_, value)) = at_once {
+            return self.answer(value.clone());
         }
         if key.code == KeyCode::Enter {
-            let meaning = self.values.get(self.answers.selected).map(|it| it.1.clone());
-            return self.answer(meaning.unwrap_or_else(|| self.escape.clone()));
+            let value = self.values.get(self.answers.selected).map(|it| it.1.clone());
+            return self.answer(value.unwrap_or_else(|| self.escape.clone()));
         }
         if self.answers.on_key(key) == KeyHandled::No {
             self.body.on_key(key);

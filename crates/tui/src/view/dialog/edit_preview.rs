@@ -1,5 +1,5 @@
-//! What a call would change in a file, where its arguments look like an edit: found by the names that arguments have,
-//! shown as lines that go and lines that come. Reading the file is left to `questions`.
+//! The change that a call would make to a file, where its arguments look like an edit. Recognised by the names of the
+//! arguments and shown as a diff. Reading the file is left to `elicitor`.
 
 use std::time::Duration;
 
@@ -10,9 +10,9 @@ use switchboard::permission::tool_pins::LineChange;
 use crate::text::rich_text::RichText;
 use crate::theme::Tone;
 
-/// Names of the argument that says which file.
+/// Names of the argument for the path.
 const PATH_KEYS: [&str; 6] = ["path", "file_path", "filePath", "filename", "file", "target_file"];
-/// Names of arguments that hold what is there and what comes instead.
+/// Names of the arguments for the old and the new text.
 const REPLACE_KEYS: [(&str, &str); 5] = [
     ("old_string", "new_string"),
     ("old_str", "new_str"),
@@ -20,49 +20,49 @@ const REPLACE_KEYS: [(&str, &str); 5] = [
     ("oldText", "newText"),
     ("oldString", "newString"),
 ];
-/// Names of the argument that holds a list of such pairs.
+/// Names of the argument for a list of such pairs.
 const EDIT_LIST_KEYS: [&str; 2] = ["edits", "replacements"];
-/// Names of the argument that holds the whole file.
+/// Names of the argument for the whole content.
 const CONTENT_KEYS: [&str; 5] = ["content", "contents", "file_text", "text", "new_content"];
-/// How many lines that stay are shown around those that change.
+/// The number of unchanged lines around a change.
 const CONTEXT_LINES: usize = 3;
-/// The most lines; what has more is shown as arguments only.
+/// The most lines of a preview; longer edits are shown as arguments only.
 const MAX_LINES: usize = 5000;
-/// How long two texts may be compared.
+/// How long computing a diff may take.
 const DIFF_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// An edit that arguments ask for.
+/// An edit that arguments describe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileEdit {
-    /// The file, as it was written.
+    /// The path as it is in the arguments.
     pub path: String,
-    /// What happens to it.
+    /// The kind of edit.
     pub kind: EditKind,
-    /// The argument or arguments that say so.
+    /// The arguments that describe the edit.
     argument_names: Vec<String>,
 }
 
-/// What happens to a file.
+/// The kind of an edit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EditKind {
-    /// Parts of it are replaced: what is there, and what comes instead.
+    /// Replaces parts: pairs of old and new text.
     Replace(Vec<(String, String)>),
-    /// All of it is.
+    /// Replaces the whole content.
     Overwrite(String),
 }
 
-/// An edit as it is shown.
+/// An edit for display.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EditPreview {
-    /// The file.
+    /// The path.
     pub path: String,
-    /// The lines.
+    /// The lines of the diff.
     pub lines: Vec<(LineChange, String)>,
-    /// The arguments that need not be shown again.
+    /// The arguments that the diff stands for.
     pub argument_names: Vec<String>,
 }
 
-/// The edit that arguments ask for, where they look like one.
+/// The edit that arguments describe, if they look like one.
 pub fn detect_edit(arguments: &Json) -> Option<FileEdit> {
     let members = arguments.as_object()?;
     let text = |value: &Json, key: &str| value[key].as_str().map(str::to_owned);
@@ -83,7 +83,7 @@ pub fn detect_edit(arguments: &Json) -> Option<FileEdit> {
         let items = members.get(key).and_then(Json::as_array).filter(|it| !it.is_empty());
         let Some(items) = items else { continue };
         if let Some(pairs) = items.iter().map(pair).collect::<Option<Vec<_>>>() {
-            // What else an edit of a list says must still be seen.
+            // Further members of the listed edits must stay visible as arguments.
             let is_all = |it: &Json| it.as_object().is_some_and(|it| it.len() == 2);
             let members = if items.iter().all(is_all) { vec![key.to_owned()] } else { Vec::new() };
             return Some(FileEdit {
@@ -98,7 +98,7 @@ pub fn detect_edit(arguments: &Json) -> Option<FileEdit> {
 }
 
 impl FileEdit {
-    /// What it comes to. `existing` is the file as it is; a file that is not there has nothing to compare with.
+    /// The diff of the edit. `existing` is the file's content; an overwrite without one has no preview.
     pub fn preview(self, existing: Option<&str>) -> Option<EditPreview> {
         let mut lines = Vec::new();
         match (&self.kind, existing) {
@@ -145,7 +145,7 @@ fn push_diff(lines: &mut Vec<(LineChange, String)>, old: &str, new: &str, around
     }
 }
 
-/// Writes lines that went and came.
+/// Appends the lines of a diff.
 pub fn push_diff_lines(content: &mut RichText, lines: &[(LineChange, String)]) {
     for (change, line) in lines {
         let (sign, tone) = match change {
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_much_to_compare_is_left_to_the_arguments() {
+    fn an_edit_that_is_too_large_has_no_preview() {
         let new: String = (0..6000).map(|it| format!("{it}\n")).collect();
         check(json!({"path": "a", "old_string": "", "new_string": new}), None, None);
     }

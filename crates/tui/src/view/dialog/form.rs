@@ -1,5 +1,5 @@
-//! A form that a server wants filled in: every field at once, what is wrong said below it, three answers at the end.
-//! What is a valid answer is decided by `host::form`.
+//! The dialog of a form elicitation: all fields, errors below each, and the three answers. Which values are valid is
+//! decided by the host's `elicitation::form`.
 
 mod field;
 
@@ -24,37 +24,37 @@ use crate::view::widget::scroll::Scroll;
 
 use field::{ErrorVisibility, FieldEditor};
 
-/// The dialog.
+/// A form dialog.
 #[derive(Debug)]
 pub struct FormDialog {
     server: String,
     message: String,
     fields: Vec<FieldEditor>,
-    /// The field that the keys go to; the answers, where it is none of them.
+    /// The focused field; one past the last field, the buttons.
     focused: usize,
     answers: ButtonRow,
     error_visibility: ErrorVisibility,
     scroll: Scroll,
-    /// Is the field that the keys go to to be seen? Not while somebody reads elsewhere.
+    /// Is the focused field scrolled into view? Not after the user has scrolled.
     follows_focus: bool,
     reply: Option<oneshot::Sender<ElicitResult>>,
 }
 
-/// Everything that scrolls, laid out.
+/// The layout of the scrolling part.
 #[derive(Default)]
 struct FormLayout {
     lines: Vec<Line<'static>>,
-    /// Where each field is.
+    /// The lines of each field.
     fields: Vec<std::ops::Range<usize>>,
-    /// Where something is typed: the line, and whose it is.
+    /// The line of each text field, and the index of the field.
     text_fields: Vec<(usize, usize)>,
 }
 
-/// How far what is typed is moved in.
+/// The indentation of text fields.
 const INDENT: u16 = 4;
 
 impl FormDialog {
-    /// Asks for a form to be filled in.
+    /// A dialog whose answer goes to `reply`.
     pub fn new(server: &str, form: Form, reply: oneshot::Sender<ElicitResult>) -> FormDialog {
         FormDialog {
             server: server.to_owned(),
@@ -81,7 +81,7 @@ impl FormDialog {
 
     fn answer(&mut self, reply: ElicitResult) -> OverlayOutcome {
         if let Some(sender) = self.reply.take() {
-            let _nobody_waits = sender.send(reply);
+            let _caller_gone = sender.send(reply);
         }
         OverlayOutcome::Close
     }
@@ -104,61 +104,62 @@ impl FormDialog {
             return self.focus_field(at);
         }
         let mut answers = Map::new();
-        for blank in &self.fields {
-            if let Ok(Some(value)) = blank.value() {
-                answers.insert(blank.name().to_owned(), value);
+        for field in &self.fields {
+            if let Ok(Some(value)) = field.value() {
+                answers.insert(field.name().to_owned(), value);
             }
         }
         self.answer(ElicitResult::Accept(answers))
     }
 
     fn layout(&self, width: u16, theme: &ScreenTheme) -> FormLayout {
-        let mut laid = FormLayout::default();
+        let mut layout = FormLayout::default();
         let mut message = RichText::default();
         if !self.message.is_empty() {
             message.push_text(Tone::Text, &self.message);
             message.push_blank();
         }
-        laid.lines = message.layout(width, theme);
-        for (at, blank) in self.fields.iter().enumerate() {
-            let start = laid.lines.len();
+        layout.lines = message.layout(width, theme);
+        for (at, field) in self.fields.iter().enumerate() {
+            let start = layout.lines.len();
             let focus = self.focus(at);
-            laid.lines.extend(blank.label(focus, theme).layout(width, theme));
-            match blank.text_field() {
+            layout.lines.extend(field.label(focus, theme).layout(width, theme));
+            match field.text_field() {
                 Some(_) => {
-                    laid.text_fields.push((laid.lines.len(), at));
+                    layout.text_fields.push((layout.lines.len(), at));
                     let front = match theme.glyphs {
                         GlyphSet::Unicode => "  › ",
                         GlyphSet::Ascii => "  : ",
                     };
-                    laid.lines.push(Line::from(Span::styled(front, theme.style(Tone::Muted))));
+                    layout.lines.push(Line::from(Span::styled(front, theme.style(Tone::Muted))));
                 }
-                None => laid.lines.extend(blank.choices(focus, theme).layout(width, theme)),
+                None => layout.lines.extend(field.choices(focus, theme).layout(width, theme)),
             }
-            if let Some(complaint) = blank.error_message(self.error_visibility) {
+            if let Some(error) = field.error_message(self.error_visibility) {
                 let mut content = RichText::default();
-                content.push_indented(2, Tone::Error, &complaint);
-                laid.lines.extend(content.layout(width, theme));
+                content.push_indented(2, Tone::Error, &error);
+                layout.lines.extend(content.layout(width, theme));
             }
-            laid.fields.push(start..laid.lines.len());
+            layout.fields.push(start..layout.lines.len());
         }
-        laid
+        layout
     }
 
     fn draw_fields(&mut self, frame: &mut Frame<'_>, area: Rect, theme: &ScreenTheme) {
-        let laid = self.layout(area.width, theme);
-        let is_more = laid.lines.len() > usize::from(area.height) && area.height > 1;
+        let layout = self.layout(area.width, theme);
+        let is_more = layout.lines.len() > usize::from(area.height) && area.height > 1;
         let height = if is_more { area.height - 1 } else { area.height };
         if self.follows_focus
-            && let Some(lines) = laid.fields.get(self.focused)
+            && let Some(lines) = layout.fields.get(self.focused)
         {
             self.scroll.scroll_into_view(lines.clone(), height);
         }
-        let seen = self.scroll.visible(laid.lines.len(), height);
+        let visible = self.scroll.visible(layout.lines.len(), height);
         let room = Rect { height, ..area };
-        draw_lines(frame.buffer_mut(), room, &laid.lines[seen.clone()]);
-        for (line, at) in laid.text_fields.into_iter().filter(|(line, _)| seen.contains(line)) {
-            let row = u16::try_from(line - seen.start).unwrap_or(u16::MAX);
+        draw_lines(frame.buffer_mut(), room, &layout.lines[visible.clone()]);
+        for (line, at) in layout.text_fields.into_iter().filter(|(line, _)| visible.contains(line))
+        {
+            let row = u16::try_from(line - visible.start).unwrap_or(u16::MAX);
             let area = Rect {
                 x: area.x + INDENT.min(area.width),
                 y: area.y + row,
@@ -212,19 +213,19 @@ impl Overlay for FormDialog {
                 OverlayOutcome::Stay
             }
             (_, _) => {
-                let taken = match self.fields.get_mut(self.focused) {
-                    Some(blank) => blank.on_key(key),
+                let handled = match self.fields.get_mut(self.focused) {
+                    Some(field) => field.on_key(key),
                     None => self.answers.on_key(key),
                 };
-                self.follows_focus = self.follows_focus || taken == KeyHandled::Yes;
+                self.follows_focus = self.follows_focus || handled == KeyHandled::Yes;
                 OverlayOutcome::Stay
             }
         }
     }
 
     fn on_paste(&mut self, text: &str) -> OverlayOutcome {
-        if let Some(blank) = self.fields.get_mut(self.focused) {
-            blank.paste(text);
+        if let Some(field) = self.fields.get_mut(self.focused) {
+            field.paste(text);
             self.follows_focus = true;
         }
         OverlayOutcome::Stay
@@ -246,7 +247,7 @@ impl Dialog for FormDialog {
     fn preferred_height(&mut self, width: u16, theme: &ScreenTheme) -> u16 {
         let inside = width.saturating_sub(FRAME_SIZE.0);
         let rows = self.layout(inside, theme).lines.len()
-            // Room for what is wrong, so that nothing jumps.
+            // Room for error messages, so that the dialog does not grow.
             + self.fields.len()
             + self.answers.layout(inside, theme, InputFocus::Focused).len();
         u16::try_from(rows).unwrap_or(u16::MAX).saturating_add(FRAME_SIZE.1)

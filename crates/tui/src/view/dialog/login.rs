@@ -1,5 +1,5 @@
-//! Somebody signs in: where the page is, a place to paste what the browser ended on, or the code to type elsewhere.
-//! Leaves the screen by itself when the browser comes back.
+//! The dialog of a login: the URL, a field to paste the redirect into, or a device code. The queue closes it when the
+//! browser comes back.
 
 use std::time::Duration;
 
@@ -18,51 +18,51 @@ use crate::view::widget::input::InputFocus;
 use crate::view::widget::scroll_area::ScrollArea;
 use crate::view::widget::text_field::TextField;
 
-/// A page to sign in at.
+/// The content of a login dialog.
 #[derive(Debug, Clone)]
 pub struct LoginPage {
-    /// Whom they sign in to.
+    /// The server, as it is displayed.
     pub server: String,
-    /// Where.
+    /// The page to sign in at.
     pub url: Url,
-    /// How they get there.
+    /// How the user gets there.
     pub method: LoginGrant,
-    /// Why what was pasted last was not taken.
+    /// Why the last pasted text was rejected.
     pub rejection: Option<String>,
 }
 
-/// How somebody gets to a page.
+/// How the user gets to the login page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LoginGrant {
-    /// A browser was started.
+    /// A browser was opened.
     BrowserOpened,
-    /// No browser could be, and why.
+    /// No browser could be opened, for this reason.
     BrowserFailed(String),
-    /// They open it wherever they have a browser.
+    /// The user opens the URL.
     UrlShown,
-    /// On another device, with a code.
+    /// With a device code.
     DeviceCode {
         /// The code.
         code: String,
-        /// The address with the code in it, where there is such a one.
+        /// The URL that contains the code, if the server sent one.
         complete: Option<Url>,
-        /// How long the code is good.
+        /// How long the code is valid.
         expires_in: Duration,
     },
 }
 
-/// What came of it.
+/// The user's answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LoginInput {
-    /// This was pasted.
+    /// The pasted text.
     Text(String),
-    /// The browser is to be started.
+    /// Open a browser.
     OpenBrowser,
-    /// Nobody wants to sign in.
+    /// The user cancelled.
     Cancelled,
 }
 
-/// The dialog.
+/// A login dialog.
 #[derive(Debug)]
 pub struct LoginDialog {
     page: LoginPage,
@@ -72,7 +72,7 @@ pub struct LoginDialog {
     reply: Option<oneshot::Sender<LoginInput>>,
 }
 
-/// What stands before what is pasted.
+/// The prompt in front of the text field.
 const PROMPT: &str = "> ";
 
 impl LoginPage {
@@ -131,7 +131,7 @@ impl LoginPage {
 }
 
 impl LoginDialog {
-    /// Shows a page.
+    /// A dialog whose answer goes to `reply`.
     pub fn new(page: LoginPage, reply: oneshot::Sender<LoginInput>) -> LoginDialog {
         let (head, body) = (page.head(), ScrollArea::new(page.body()));
         LoginDialog { page, head, body, field: TextField::default(), reply: Some(reply) }
@@ -139,7 +139,7 @@ impl LoginDialog {
 
     fn answer(&mut self, pasted: LoginInput) -> OverlayOutcome {
         if let Some(reply) = self.reply.take() {
-            let _nobody_waits = reply.send(pasted);
+            let _caller_gone = reply.send(pasted);
         }
         OverlayOutcome::Close
     }

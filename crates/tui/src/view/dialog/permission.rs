@@ -1,5 +1,5 @@
-//! May a tool be called? Shows what it is, what is odd about it, its arguments or what they would change in a file,
-//! and the rule that an answer for good writes.
+//! The permission dialog for a tool call: the tool, its warnings, its arguments or the file change they describe, and
+//! the rule that a permanent grant writes.
 
 use crossterm::event::{KeyCode, KeyEvent};
 use ratatui::Frame;
@@ -23,50 +23,50 @@ use crate::view::widget::frame::{FRAME_SIZE, draw_frame, is_cancel_key, split_ro
 use crate::view::widget::input::{InputFocus, KeyHandled};
 use crate::view::widget::scroll_area::ScrollArea;
 
-/// A call that somebody may allow.
+/// A call that needs permission.
 #[derive(Debug, Clone)]
 pub struct ProposedCall {
-    /// Who wants it: `cli`, `chat` or the name of a client.
+    /// The caller: `cli`, `chat` or the name of a client.
     pub caller: String,
     /// The server.
     pub server: String,
-    /// The tool, by the server's own name.
+    /// The tool's name at the server.
     pub tool: String,
-    /// Its name for people.
+    /// The tool's title.
     pub title: Option<String>,
-    /// What its server says of its effects.
+    /// The tool's annotations.
     pub annotations: Annotations,
-    /// What is odd about it.
+    /// Warnings about the tool.
     pub warnings: Vec<String>,
     /// Its arguments.
     pub arguments: Json,
-    /// What they would change in a file, where they look like that.
+    /// The file change they describe, if they look like an edit.
     pub edit: Option<EditPreview>,
-    /// Why it is asked.
+    /// Why permission is needed.
     pub reason: String,
-    /// The rules that would answer next time, narrowest first.
+    /// The rules that would allow it next time, the narrowest first.
     pub suggestions: Vec<Suggestion>,
-    /// What changed about the tool since it was approved.
+    /// How the tool's definition changed since it was approved.
     pub pin_change: Option<DefinitionDiff>,
-    /// The file that an answer for good is written to, as people read it.
+    /// The file that a permanent grant is written to, as it is displayed.
     pub rule_file: String,
 }
 
 impl ProposedCall {
-    /// What is asked, without what a file would become.
-    pub fn from_request(ask: &PermissionRequest<'_>, rule_file: &str) -> ProposedCall {
+    /// The call of a permission request, without an edit preview.
+    pub fn from_request(request: &PermissionRequest<'_>, rule_file: &str) -> ProposedCall {
         ProposedCall {
-            caller: ask.caller.to_owned(),
-            server: ask.tool.server.clone(),
-            tool: ask.tool.name.clone(),
-            title: ask.tool.title.clone(),
-            annotations: ask.tool.annotations,
-            warnings: ask.tool.flags().iter().map(ToString::to_string).collect(),
-            arguments: ask.arguments.clone(),
+            caller: request.caller.to_owned(),
+            server: request.tool.server.clone(),
+            tool: request.tool.name.clone(),
+            title: request.tool.title.clone(),
+            annotations: request.tool.annotations,
+            warnings: request.tool.flags().iter().map(ToString::to_string).collect(),
+            arguments: request.arguments.clone(),
             edit: None,
-            reason: ask.because.clone(),
-            suggestions: ask.suggestions.clone(),
-            pin_change: ask.definition_diff.clone(),
+            reason: request.because.clone(),
+            suggestions: request.suggestions.clone(),
+            pin_change: request.definition_diff.clone(),
             rule_file: rule_file.to_owned(),
         }
     }
@@ -92,21 +92,21 @@ impl ProposedCall {
             content
                 .push_line(5, vec![(Tone::Error, "odd: ".to_owned()), (Tone::Text, flag.clone())]);
         }
-        let who = match self.caller.as_str() {
+        let caller = match self.caller.as_str() {
             "chat" => "the model".to_owned(),
             "cli" => "you".to_owned(),
-            caller => caller.to_owned(),
+            other => other.to_owned(),
         };
-        let text = format!("wanted by {who}; asked because {}", self.reason);
+        let text = format!("wanted by {caller}; asked because {}", self.reason);
         content.push_line(2, vec![(Tone::Muted, text)]);
         content
     }
 
     fn body(&self) -> RichText {
         let mut content = RichText::default();
-        if let Some(alteration) = &self.pin_change {
+        if let Some(diff) = &self.pin_change {
             content.push_text(Tone::Error, "It is not what it was when it was approved:");
-            edit_preview::push_diff_lines(&mut content, &alteration.lines);
+            edit_preview::push_diff_lines(&mut content, &diff.lines);
             content.push_blank();
         }
         if let Some(edit) = &self.edit {
@@ -129,14 +129,14 @@ impl ProposedCall {
         content
     }
 
-    /// The rule that holds for a session: the tool, not its whole server.
+    /// The rule of a session grant: for the tool rather than its whole server.
     fn session_rule(&self) -> Option<&Suggestion> {
-        let of_tool = self.suggestions.iter().find(|it| it.coverage == RuleCoverage::Tool);
-        of_tool.or(self.suggestions.first())
+        let for_tool = self.suggestions.iter().find(|it| it.coverage == RuleCoverage::Tool);
+        for_tool.or(self.suggestions.first())
     }
 }
 
-/// One of the answers.
+/// An answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PermissionAnswer {
     Once,
@@ -156,16 +156,16 @@ impl PermissionAnswer {
     }
 }
 
-/// What is being chosen.
+/// What the user is choosing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PermissionStep {
     /// The answer.
     Answer,
-    /// Which of several rules is written; this one so far.
+    /// Which of several rules to write; this one is selected.
     Rule(usize),
 }
 
-/// The dialog.
+/// A permission dialog.
 #[derive(Debug)]
 pub struct PermissionDialog {
     call: ProposedCall,
@@ -178,7 +178,7 @@ pub struct PermissionDialog {
 }
 
 impl PermissionDialog {
-    /// Asks about a call.
+    /// A dialog whose answer goes to `reply`.
     pub fn new(call: ProposedCall, reply: oneshot::Sender<PermissionDecision>) -> PermissionDialog {
         let choices = match call.suggestions.is_empty() {
             true => vec![PermissionAnswer::Once, PermissionAnswer::No],
@@ -190,7 +190,7 @@ impl PermissionDialog {
             ],
         };
         let labels: Vec<&str> = choices.iter().map(|it| it.label()).collect();
-        // Whoever approved something else has approved nothing of this.
+        // A changed tool is not the one the user approved, so "No" is selected.
         let at = if call.pin_change.is_some() { choices.len() - 1 } else { 0 };
         let buttons = ButtonRow::new(&labels, at);
         let (head, body) = (call.head(), ScrollArea::new(call.body()));
@@ -209,18 +209,15 @@ impl PermissionDialog {
         self.choices.get(self.buttons.selected).copied().unwrap_or(PermissionAnswer::No)
     }
 
-    fn answer(&mut self, consented: PermissionDecision) -> OverlayOutcome {
+    fn answer(&mut self, decision: PermissionDecision) -> OverlayOutcome {
         if let Some(reply) = self.reply.take() {
-            let _nobody_waits = reply.send(consented);
+            let _caller_gone = reply.send(decision);
         }
         OverlayOutcome::Close
     }
 
-    fn allow(&mut self, holds: GrantScope) -> OverlayOutcome {
-        self.answer(PermissionDecision::Allow {
-            decided_by: "you said yes".to_owned(),
-            scope: holds,
-        })
+    fn allow(&mut self, scope: GrantScope) -> OverlayOutcome {
+        self.answer(PermissionDecision::Allow { decided_by: "you said yes".to_owned(), scope })
     }
 
     fn confirm(&mut self) -> OverlayOutcome {
@@ -274,11 +271,11 @@ impl PermissionDialog {
         OverlayOutcome::Stay
     }
 
-    /// What stands below the answers.
+    /// The text below the buttons: what the selected answer does.
     fn consequence(&self) -> RichText {
         let mut content = RichText::default();
         let rule = |it: &Suggestion| (Tone::Code, format!("allow {}", it.rule.to_printable()));
-        let said = |text: &str| (Tone::Muted, text.to_owned());
+        let muted = |text: &str| (Tone::Muted, text.to_owned());
         match (self.step, self.selected(), self.call.session_rule()) {
             (PermissionStep::Rule(at), _, _) => {
                 let file = format!("Which rule is written to {}?", self.call.rule_file);
@@ -296,13 +293,13 @@ impl PermissionDialog {
                 }
             }
             (PermissionStep::Answer, PermissionAnswer::Session, Some(it)) => {
-                content.push_line(2, vec![said("until you leave: "), rule(it)]);
+                content.push_line(2, vec![muted("until you leave: "), rule(it)]);
             }
             (PermissionStep::Answer, PermissionAnswer::Always, Some(it)) => {
                 let several = self.call.suggestions.len() > 1;
                 let front = if several { "you choose the rule, usually: " } else { "writes " };
                 let place = format!(" to {}", self.call.rule_file);
-                content.push_line(2, vec![said(front), rule(it), said(&place)]);
+                content.push_line(2, vec![muted(front), rule(it), muted(&place)]);
             }
             (
                 PermissionStep::Answer,
@@ -371,7 +368,7 @@ impl Dialog for PermissionDialog {
         let rows = self.head.layout(inside, theme).len()
             + self.body.height(inside, theme)
             + self.buttons.layout(inside, theme, InputFocus::Focused).len()
-            // Room for the rules, so that nothing jumps.
+            // Room for the rules, so that the dialog does not grow.
             + 1 + self.call.suggestions.len().max(1);
         u16::try_from(rows).unwrap_or(u16::MAX).saturating_add(FRAME_SIZE.1)
     }

@@ -1,5 +1,5 @@
-//! A project brings servers that nobody decided on: what each would run or reach is shown, and nothing runs that
-//! somebody did not say yes to. Writing the answers down is left to `deeds`.
+//! The dialog about servers of the project that wait for approval: shows what each would run or reach. Writing the
+//! decisions is left to `effects`.
 
 use crossterm::event::{KeyCode, KeyEvent};
 use ratatui::Frame;
@@ -18,31 +18,31 @@ use crate::view::widget::frame::{
 use crate::view::widget::input::{InputFocus, KeyHandled};
 use crate::view::widget::scroll::Scroll;
 
-/// A server of a project that nobody decided on.
+/// A server of the project that waits for approval.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProjectServer {
     /// Its name.
     pub name: String,
-    /// Where it is defined, as people read it.
+    /// Where it is defined, as it is displayed.
     pub origin: String,
-    /// The hash of what is shown.
+    /// The fingerprint of what is shown.
     pub fingerprint: String,
-    /// What it would run or reach. Secrets are covered.
+    /// What it would run or reach, with secrets masked.
     pub entry: String,
-    /// Why it waits.
+    /// Why it needs approval.
     pub pending: PendingReason,
-    /// Does it ask that its tools run without asking?
+    /// Does its entry ask that its tools run without permission requests?
     pub wants_trust: bool,
 }
 
-/// What is to become of a server.
+/// The user's decision on a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ApprovalChoice {
-    /// It may run, as it is now.
+    /// It may run, as long as it is unchanged.
     Approve,
-    /// It may not.
+    /// It may not run.
     Reject,
-    /// It is asked again the next time.
+    /// The user is asked again next time.
     Later,
 }
 
@@ -81,7 +81,7 @@ impl ApprovalChoice {
 pub struct ProjectServersDialog {
     servers: Vec<ProjectServer>,
     choices: Vec<ApprovalChoice>,
-    /// The server that the keys go to; the answers, where it is none of them.
+    /// The focused server; one past the last server, the buttons.
     focused: usize,
     buttons: ButtonRow,
     scroll: Scroll,
@@ -90,7 +90,7 @@ pub struct ProjectServersDialog {
 }
 
 impl ProjectServersDialog {
-    /// Asks about servers.
+    /// A dialog whose decisions go to `reply`.
     pub fn new(
         servers: Vec<ProjectServer>,
         reply: oneshot::Sender<Vec<ApprovalChoice>>,
@@ -122,7 +122,7 @@ impl ProjectServersDialog {
 
     fn answer(&mut self, choices: Vec<ApprovalChoice>) -> OverlayOutcome {
         if let Some(reply) = self.reply.take() {
-            let _nobody_waits = reply.send(choices);
+            let _caller_gone = reply.send(choices);
         }
         OverlayOutcome::Close
     }
@@ -150,10 +150,10 @@ impl ProjectServersDialog {
             (Tone::Muted, format!("  {}  ", server.origin)),
         ];
         for it in [ApprovalChoice::Later, ApprovalChoice::Approve, ApprovalChoice::Reject] {
-            let is_it = it == choice;
+            let is_selected = it == choice;
             let text =
-                if is_it { format!("[{}]", it.label()) } else { format!(" {} ", it.label()) };
-            pieces.push((if is_it { it.tone() } else { Tone::Muted }, text));
+                if is_selected { format!("[{}]", it.label()) } else { format!(" {} ", it.label()) };
+            pieces.push((if is_selected { it.tone() } else { Tone::Muted }, text));
         }
         content.push_line(4, pieces);
         if server.pending == PendingReason::Changed {
@@ -174,13 +174,13 @@ impl ProjectServersDialog {
         width: u16,
         theme: &ScreenTheme,
     ) -> (Vec<Line<'static>>, Vec<std::ops::Range<usize>>) {
-        let (mut lines, mut paths) = (Vec::new(), Vec::new());
+        let (mut lines, mut ranges) = (Vec::new(), Vec::new());
         for at in 0..self.servers.len() {
             let start = lines.len();
             lines.extend(self.server_text(at, theme).layout(width, theme));
-            paths.push(start..lines.len());
+            ranges.push(start..lines.len());
         }
-        (lines, paths)
+        (lines, ranges)
     }
 
     fn head(&self) -> RichText {
@@ -206,16 +206,16 @@ impl Overlay for ProjectServersDialog {
         let [above, middle, bottom] = split_rows(inner, head.len(), answers.len());
         draw_lines(frame.buffer_mut(), above, &head);
         draw_lines(frame.buffer_mut(), bottom, &answers);
-        let (lines, paths) = self.layout(middle.width, theme);
+        let (lines, ranges) = self.layout(middle.width, theme);
         let is_more = lines.len() > usize::from(middle.height) && middle.height > 1;
         let height = if is_more { middle.height - 1 } else { middle.height };
         if self.follows_focus
-            && let Some(place) = paths.get(self.focused)
+            && let Some(range) = ranges.get(self.focused)
         {
-            self.scroll.scroll_into_view(place.clone(), height);
+            self.scroll.scroll_into_view(range.clone(), height);
         }
-        let seen = self.scroll.visible(lines.len(), height);
-        draw_lines(frame.buffer_mut(), Rect { height, ..middle }, &lines[seen]);
+        let visible = self.scroll.visible(lines.len(), height);
+        draw_lines(frame.buffer_mut(), Rect { height, ..middle }, &lines[visible]);
         if is_more {
             let text = hidden_lines_label(self.scroll.hidden_counts(), theme);
             let style = theme.style(Tone::Warning);

@@ -1,5 +1,5 @@
-//! Whose turn it is. One dialog at a time, in the order in which they came, those that only wait behind those that
-//! ask. What was typed before somebody could read a question does not answer it.
+//! The queue of dialogs. Shows one at a time, in order of arrival; those that only wait come after those that ask. Keys
+//! pressed before the user could read a dialog do not answer it.
 
 use std::time::{Duration, Instant};
 
@@ -13,17 +13,17 @@ use crate::theme::{ScreenTheme, Tone};
 use crate::view::dialog::request::DialogRequest;
 use crate::view::overlay::{Dialog, Notice, OverlayOutcome, Redraw, Urgency};
 
-/// How long a dialog that just appeared takes no keys. Somebody who types meanwhile has not read it yet, so the time
-/// begins anew with every key that comes too early.
+/// How long a new dialog ignores keys. Each key that comes too early starts the time again, since the user is still
+/// typing something else.
 pub const INPUT_DELAY: Duration = Duration::from_millis(300);
 
-/// Dialogs that wait for an answer. Dropping it answers no to all of them.
+/// The open dialogs. Dropping the queue denies all requests.
 #[derive(Default)]
 pub struct DialogQueue {
     dialogs: Vec<QueuedDialog>,
-    /// How many there have been.
+    /// The number of dialogs so far.
     count: u64,
-    /// Which one was drawn last, and until when it takes no keys.
+    /// The number of the dialog drawn last, and when it starts to accept keys.
     shown: Option<(u64, Instant)>,
 }
 
@@ -39,23 +39,23 @@ impl std::fmt::Debug for DialogQueue {
 }
 
 impl DialogQueue {
-    /// Is nothing asked?
+    /// Is no dialog open?
     pub fn is_empty(&self) -> bool {
         self.dialogs.is_empty()
     }
 
-    /// How many there are.
+    /// The number of open dialogs.
     pub fn len(&self) -> usize {
         self.dialogs.len()
     }
 
-    /// Takes a question, behind those that came before.
-    pub fn push(&mut self, question: Box<DialogRequest>) {
+    /// Adds a dialog at the end.
+    pub fn push(&mut self, request: Box<DialogRequest>) {
         self.count += 1;
-        self.dialogs.push(QueuedDialog { number: self.count, dialog: question.into_dialog() });
+        self.dialogs.push(QueuedDialog { number: self.count, dialog: request.into_dialog() });
     }
 
-    /// Lets go of dialogs whose answers nobody wants any more.
+    /// Removes dialogs whose callers no longer wait.
     pub fn remove_withdrawn(&mut self) -> Redraw {
         let before = self.dialogs.len();
         self.dialogs.retain(|it| it.dialog.is_wanted());
@@ -63,24 +63,24 @@ impl DialogQueue {
     }
 
     fn current(&self) -> Option<usize> {
-        let asks = self.dialogs.iter().position(|it| it.dialog.urgency() == Urgency::NeedsAnswer);
-        asks.or_else(|| (!self.dialogs.is_empty()).then_some(0))
+        let asking = self.dialogs.iter().position(|it| it.dialog.urgency() == Urgency::NeedsAnswer);
+        asking.or_else(|| (!self.dialogs.is_empty()).then_some(0))
     }
 
-    /// The part of an area that the dialog wants, at its bottom.
+    /// The part at the bottom of an area that the current dialog needs.
     pub fn area(&mut self, area: Rect, theme: &ScreenTheme) -> Rect {
         let Some(at) = self.current() else { return Rect { height: 0, ..area } };
         let height = self.dialogs[at].dialog.preferred_height(area.width, theme).min(area.height);
         Rect { y: area.bottom() - height, height, ..area }
     }
 
-    /// The number of the dialog that somebody can see, and from when on it takes keys.
+    /// The number of the visible dialog, and when it starts to accept keys.
     pub fn shown_dialog(&self) -> Option<(u64, Instant)> {
         let number = self.dialogs[self.current()?].number;
         self.shown.filter(|(shown, _)| *shown == number)
     }
 
-    /// Draws the dialog whose turn it is. From now on somebody can read it.
+    /// Draws the current dialog. From now on it counts as visible.
     pub fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, theme: &ScreenTheme, now: Instant) {
         self.remove_withdrawn();
         let Some(at) = self.current() else { return };
@@ -101,7 +101,7 @@ impl DialogQueue {
         }
     }
 
-    /// The dialog, where it is to hear what comes now.
+    /// The current dialog, if it accepts input now.
     fn ready_dialog(&mut self, now: Instant) -> Option<usize> {
         self.remove_withdrawn();
         let at = self.current()?;
@@ -114,7 +114,7 @@ impl DialogQueue {
                 *until = now + INPUT_DELAY;
                 None
             }
-            // Nobody has seen it yet.
+            // It has not been drawn yet.
             Some(_) | None => None,
         }
     }
@@ -129,7 +129,7 @@ impl DialogQueue {
         outcome
     }
 
-    /// Takes a key. What comes back is `Close` where the dialog went.
+    /// Handles a key. Returns `Close` where it closed the dialog.
     pub fn on_key(&mut self, key: KeyEvent, now: Instant) -> OverlayOutcome {
         if key.kind == KeyEventKind::Release {
             return OverlayOutcome::Stay;
@@ -143,7 +143,7 @@ impl DialogQueue {
         }
     }
 
-    /// Takes text that was pasted.
+    /// Handles pasted text.
     pub fn on_paste(&mut self, text: &str, now: Instant) -> OverlayOutcome {
         match self.ready_dialog(now) {
             Some(at) => {
@@ -154,16 +154,16 @@ impl DialogQueue {
         }
     }
 
-    /// Passes on what changed.
+    /// Passes a change on to the current dialog.
     pub fn on_notice(&mut self, notice: &Notice) -> Redraw {
-        let tidied = self.remove_withdrawn();
+        let removed = self.remove_withdrawn();
         match self.current() {
             Some(at) if self.dialogs[at].dialog.on_notice(notice) == Redraw::Yes => Redraw::Yes,
-            Some(_) | None => tidied,
+            Some(_) | None => removed,
         }
     }
 
-    /// The keys of the dialog whose turn it is.
+    /// The keys of the current dialog.
     pub fn key_hints(&self) -> Vec<(&'static str, &'static str)> {
         self.current().map(|at| self.dialogs[at].dialog.key_hints()).unwrap_or_default()
     }

@@ -15,41 +15,41 @@ use crate::view::dialog::url::UrlChoice;
 use crate::view::dialog::{sampling, url};
 use crate::view::overlay::Dialog;
 
-/// What is asked, with everything that is needed to ask it.
+/// A request for a dialog.
 #[derive(Debug)]
 pub enum DialogRequest {
-    /// May a tool be called?
+    /// Permission for a tool call.
     Permission(Box<ProposedCall>, oneshot::Sender<PermissionDecision>),
-    /// A server wants to know something.
+    /// A form elicitation of a server.
     Form(String, Form, oneshot::Sender<ElicitResult>),
-    /// A server wants somebody to go somewhere. Where that was tried, why it failed.
+    /// A URL elicitation of a server, and the error of the last attempt to open it.
     Url(String, UrlElicitation, Option<String>, oneshot::Sender<UrlChoice>),
-    /// Somebody went there, and waits.
+    /// Waits while the user is at the URL of an elicitation.
     UrlWait(String, UrlElicitation, oneshot::Sender<WaitOutcome>),
-    /// A server wants to use the model.
+    /// A sampling request of a server.
     Sampling(String, SamplingRequest, oneshot::Sender<ElicitResult>),
-    /// Somebody is to sign in.
+    /// A login.
     Login(LoginPage, oneshot::Sender<LoginInput>),
-    /// A project has servers that nobody decided on.
+    /// Servers of the project that wait for approval.
     ProjectServers(Vec<ProjectServer>, oneshot::Sender<Vec<ApprovalChoice>>),
 }
 
 impl DialogRequest {
-    /// The dialog that asks it.
+    /// The dialog for the request.
     pub fn into_dialog(self) -> Box<dyn Dialog> {
         match self {
             DialogRequest::Permission(call, reply) => Box::new(PermissionDialog::new(*call, reply)),
             DialogRequest::Form(server, form, reply) => {
                 Box::new(FormDialog::new(&server, form, reply))
             }
-            DialogRequest::Url(server, visit, open_error, reply) => {
-                Box::new(url::url_dialog(&server, &visit, open_error.as_deref(), reply))
+            DialogRequest::Url(server, elicitation, open_error, reply) => {
+                Box::new(url::url_dialog(&server, &elicitation, open_error.as_deref(), reply))
             }
-            DialogRequest::UrlWait(server, visit, reply) => {
-                Box::new(url::url_wait_dialog(&server, &visit, reply))
+            DialogRequest::UrlWait(server, elicitation, reply) => {
+                Box::new(url::url_wait_dialog(&server, &elicitation, reply))
             }
-            DialogRequest::Sampling(server, sample, reply) => {
-                Box::new(sampling::sampling_dialog(&server, &sample, reply))
+            DialogRequest::Sampling(server, request, reply) => {
+                Box::new(sampling::sampling_dialog(&server, &request, reply))
             }
             DialogRequest::Login(page, reply) => Box::new(LoginDialog::new(page, reply)),
             DialogRequest::ProjectServers(servers, reply) => {

@@ -1,4 +1,4 @@
-//! A server wants to ask the model: everything that it would say to it is shown first.
+//! The dialog of a sampling request: shows every message that the server would send to the user's model.
 
 use switchboard::elicitation::elicitor::{ElicitResult, SamplingRequest};
 use tokio::sync::oneshot;
@@ -12,21 +12,21 @@ use crate::view::overlay::Urgency;
 /// Asks whether a server may use the model.
 pub fn sampling_dialog(
     server: &str,
-    sample: &SamplingRequest,
+    request: &SamplingRequest,
     reply: oneshot::Sender<ElicitResult>,
 ) -> ChoiceDialog<ElicitResult> {
     let mut head = RichText::default();
-    let longest = match sample.max_tokens {
+    let limit = match request.max_tokens {
         Some(tokens) => format!(", for an answer of at most {tokens} tokens"),
         None => String::new(),
     };
-    head.push_text(Tone::Text, &format!("It wants to ask your model this{longest}:"));
+    head.push_text(Tone::Text, &format!("It wants to ask your model this{limit}:"));
     let mut body = RichText::default();
-    let system = sample.system_prompt.iter().map(|it| ("system", it.as_str()));
-    let messages = sample.messages.iter().map(|(role, said)| (role.as_str(), said.as_str()));
-    for (role, said) in system.chain(messages) {
+    let system = request.system_prompt.iter().map(|it| ("system", it.as_str()));
+    let messages = request.messages.iter().map(|(role, text)| (role.as_str(), text.as_str()));
+    for (role, text) in system.chain(messages) {
         body.push_line(2, vec![(Tone::Accent, format!("{role}:"))]);
-        body.push_indented(2, Tone::Text, said);
+        body.push_indented(2, Tone::Text, text);
     }
     let no = ElicitResult::Decline(DENIED_BY_USER.to_owned());
     let choice = ChoiceOptions {

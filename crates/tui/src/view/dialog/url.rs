@@ -1,5 +1,5 @@
-//! A server wants somebody to visit a page: where it leads is said before anything is opened. Afterwards somebody may
-//! wait until the server says that it is done. Opening it is left to `questions`.
+//! The dialogs of a URL elicitation: one shows where the URL leads before it is opened, one waits until the server reports
+//! completion. Opening it is left to `elicitor`.
 
 use switchboard::elicitation::elicitor::{UrlElicitation, WaitOutcome};
 use tokio::sync::oneshot;
@@ -9,20 +9,20 @@ use crate::theme::Tone;
 use crate::view::dialog::choice::{ChoiceDialog, ChoiceOptions};
 use crate::view::overlay::Urgency;
 
-/// What somebody says to a page that is to be visited.
+/// The user's answer to a URL elicitation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UrlChoice {
-    /// It is to be opened.
+    /// Open the URL.
     Open,
-    /// They go there themselves.
+    /// The user opens it.
     OpenManually,
-    /// No.
+    /// Decline.
     Decline,
 }
 
-fn heading(server: &str, visit: &UrlElicitation) -> RichText {
+fn heading(server: &str, elicitation: &UrlElicitation) -> RichText {
     let mut content = RichText::default();
-    let host = visit.url.host_str().unwrap_or_default();
+    let host = elicitation.url.host_str().unwrap_or_default();
     content.push_line(
         2,
         vec![
@@ -30,37 +30,37 @@ fn heading(server: &str, visit: &UrlElicitation) -> RichText {
             (Tone::Strong, host.to_owned()),
         ],
     );
-    if visit.url.scheme() != "https" {
+    if elicitation.url.scheme() != "https" {
         content.push_text(Tone::Warning, "The way there is not encrypted.");
     }
     content
 }
 
-fn address(visit: &UrlElicitation) -> RichText {
+fn address(elicitation: &UrlElicitation) -> RichText {
     let mut content = RichText::default();
-    if !visit.message.is_empty() {
-        content.push_text(Tone::Text, &visit.message);
+    if !elicitation.message.is_empty() {
+        content.push_text(Tone::Text, &elicitation.message);
         content.push_blank();
     }
-    content.push_text(Tone::Link, visit.url.as_str());
+    content.push_text(Tone::Link, elicitation.url.as_str());
     content
 }
 
-/// Asks whether a page is to be visited. `open_error` is why it could not be opened a moment ago.
+/// Asks whether to open a URL. `open_error` is the error of the last attempt.
 pub fn url_dialog(
     server: &str,
-    visit: &UrlElicitation,
+    elicitation: &UrlElicitation,
     open_error: Option<&str>,
     reply: oneshot::Sender<UrlChoice>,
 ) -> ChoiceDialog<UrlChoice> {
-    let mut head = heading(server, visit);
+    let mut head = heading(server, elicitation);
     if let Some(open_error) = open_error {
         head.push_text(Tone::Error, open_error);
     }
     let choice = ChoiceOptions {
         title: format!("{server} asks"),
         head,
-        body: address(visit),
+        body: address(elicitation),
         answers: vec![
             ("Open it in the browser", None, UrlChoice::Open),
             ("I go there myself", None, UrlChoice::OpenManually),
@@ -74,14 +74,14 @@ pub fn url_dialog(
     ChoiceDialog::new(choice, reply)
 }
 
-/// Waits with somebody who is there.
+/// Waits while the user is at the URL.
 pub fn url_wait_dialog(
     server: &str,
-    visit: &UrlElicitation,
+    elicitation: &UrlElicitation,
     reply: oneshot::Sender<WaitOutcome>,
 ) -> ChoiceDialog<WaitOutcome> {
     let mut head = RichText::default();
-    let host = visit.url.host_str().unwrap_or_default();
+    let host = elicitation.url.host_str().unwrap_or_default();
     head.push_line(
         2,
         vec![
@@ -92,7 +92,7 @@ pub fn url_wait_dialog(
     let choice = ChoiceOptions {
         title: format!("{server} waits for you"),
         head,
-        body: address(visit),
+        body: address(elicitation),
         answers: vec![
             ("Try again now (r)", Some('r'), WaitOutcome::Retry),
             ("Give up", None, WaitOutcome::GivenUp),

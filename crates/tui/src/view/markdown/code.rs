@@ -1,4 +1,4 @@
-//! Code in colours. The grammars are loaded on a thread when the first code is shown; until then it is plain.
+//! Syntax highlighting. The grammars are loaded on a thread when the first code block is shown; until then code is plain.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -15,16 +15,16 @@ use two_face::theme::EmbeddedThemeName;
 use crate::text::wrap::{Margin, wrap};
 use crate::theme::{Palette, ScreenTheme, Tone};
 
-/// The longest line that is coloured: grammars take long for longer ones.
+/// The longest highlighted line: grammars are slow on longer ones.
 const MAX_LINE_BYTES: usize = 1000;
-/// The most lines that are coloured.
+/// The most highlighted lines.
 const MAX_LINES: usize = 3000;
-/// What stands in front of code.
+/// The margin in front of code.
 const INDENT: &str = "  ";
 
 struct Highlighter {
     syntaxes: SyntaxSet,
-    /// Uses the sixteen colours of the terminal, so that it fits dark and light ones.
+    /// A theme of the terminal's sixteen colours, which fits dark and light terminals.
     theme: Theme,
 }
 
@@ -32,7 +32,7 @@ static HIGHLIGHTER: OnceLock<Highlighter> = OnceLock::new();
 static IS_LOADING: AtomicBool = AtomicBool::new(false);
 static LOADED: Notify = Notify::const_new();
 
-/// Which edition of the colours there is: what was laid out with an older one is laid out again.
+/// The version of the highlighter: a layout of an older version is out of date.
 pub fn highlighter_version(palette: Palette) -> u64 {
     match palette {
         Palette::Plain => 0,
@@ -40,7 +40,7 @@ pub fn highlighter_version(palette: Palette) -> u64 {
     }
 }
 
-/// Comes back when there are colours that were not there before.
+/// Returns when the highlighter has been loaded.
 pub async fn highlighter_loaded() {
     LOADED.notified().await;
 }
@@ -62,11 +62,11 @@ fn highlighter(palette: Palette) -> Option<&'static Highlighter> {
     found
 }
 
-/// A block of code that is laid out and may go on.
+/// A code block that is laid out and may still grow.
 pub struct StreamedCode {
     language: String,
     width: usize,
-    /// The lines that are laid out.
+    /// Its laid out lines.
     source: Vec<String>,
     lines: Vec<Line<'static>>,
     highlighter: Option<HighlightLines<'static>>,
@@ -114,7 +114,7 @@ impl StreamedCode {
     }
 }
 
-/// The lines of a block of code. What was laid out before and is still the same is kept in `before`.
+/// The lines of a code block. Lines in `before` that are unchanged are reused.
 pub fn lines(
     language: &str,
     text: &str,
@@ -125,7 +125,7 @@ pub fn lines(
         Some(code) if code.is_prefix_of(language, width, text) => code,
         Some(_) | None => StreamedCode::new(language, width, theme),
     };
-    // The last line may not be whole yet, so it is not remembered.
+    // The last line may be incomplete, so it is not reused.
     let whole =
         if text.ends_with('\n') { text.len() } else { text.rfind('\n').map_or(0, |it| it + 1) };
     let (whole, rest) = text.split_at(whole);
@@ -168,7 +168,7 @@ fn ratatui_style(style: syntect::highlighting::Style) -> Style {
     let mut shown = Style::default();
     let colour = style.foreground;
     shown = match colour.a {
-        // The theme's way to name one of the terminal's own colours, and its usual one.
+        // How the theme encodes a terminal colour, and the default colour.
         0 => shown.fg(Color::Indexed(colour.r)),
         1 => shown,
         _ => shown.fg(Color::Rgb(colour.r, colour.g, colour.b)),

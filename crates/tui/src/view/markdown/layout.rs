@@ -1,4 +1,4 @@
-//! One block of Markdown as lines: a walk over what the parser found.
+//! Lays out one block of Markdown as lines, from the parser's events.
 
 use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Parser, Tag, TagEnd};
 use ratatui::style::{Modifier, Style};
@@ -10,25 +10,25 @@ use super::table::{MarkdownTable, TableCell};
 use crate::text::wrap::{Margin, wrap};
 use crate::theme::{GlyphSet, ScreenTheme, Tone};
 
-/// How wide a rule is at most.
+/// The maximum width of a rule.
 const MAX_RULE_WIDTH: usize = 40;
-/// How deep things may lie in each other and still be indented.
+/// The deepest nesting that is indented.
 const MAX_DEPTH: usize = 12;
 
-/// What stands in front of the lines of a list's item or a quote.
+/// The indentation of a list item or a quote.
 struct Indent {
     first: Span<'static>,
     rest: Span<'static>,
     is_started: bool,
 }
 
-/// The walk.
+/// The layout in progress.
 pub struct BlockLayout<'l> {
     theme: &'l ScreenTheme,
     width: usize,
     lines: Vec<Line<'static>>,
     indents: Vec<Indent>,
-    /// The numbers of the next items of lists; nothing where they have none.
+    /// The next number of each open list; `None` for a bullet list.
     lists: Vec<Option<u64>>,
     styles: Vec<Style>,
     inline: Vec<Span<'static>>,
@@ -36,13 +36,13 @@ pub struct BlockLayout<'l> {
     code: Option<(String, String)>,
     table: Option<MarkdownTable>,
     row: Vec<TableCell>,
-    /// Does the next block stand apart from what was before?
+    /// Does the next block need an empty line before it?
     needs_gap: bool,
     in_progress: Option<&'l mut Option<StreamedCode>>,
 }
 
 impl<'l> BlockLayout<'l> {
-    /// A walk that has seen nothing.
+    /// An empty layout.
     pub fn new(theme: &'l ScreenTheme, width: usize) -> BlockLayout<'l> {
         BlockLayout {
             theme,
@@ -61,7 +61,7 @@ impl<'l> BlockLayout<'l> {
         }
     }
 
-    /// The same for a block that may be code which was laid out in part before.
+    /// An empty layout that may reuse the lines of a growing code block.
     pub fn with_streamed_code(self, before: &'l mut Option<StreamedCode>) -> BlockLayout<'l> {
         BlockLayout { in_progress: Some(before), ..self }
     }
@@ -260,8 +260,8 @@ impl<'l> BlockLayout<'l> {
         let mut nothing = None;
         let is_alone = self.indents.is_empty();
         let margin = self.margin();
-        let taken: usize = margin.rest.iter().map(Span::width).sum();
-        let room = (self.width.saturating_sub(taken).max(4), self.theme);
+        let used: usize = margin.rest.iter().map(Span::width).sum();
+        let room = (self.width.saturating_sub(used).max(4), self.theme);
         let lines = match &mut self.in_progress {
             Some(before) if is_alone => code::lines(&language, &text, room, before),
             Some(_) | None => code::lines(&language, &text, room, &mut nothing),
@@ -272,20 +272,20 @@ impl<'l> BlockLayout<'l> {
 
     fn end_table(&mut self) {
         let Some(table) = self.table.take() else { return };
-        let taken: usize = self.margin().rest.iter().map(Span::width).sum();
-        let lines = table.lines(self.width.saturating_sub(taken).max(1), self.theme);
+        let used: usize = self.margin().rest.iter().map(Span::width).sum();
+        let lines = table.lines(self.width.saturating_sub(used).max(1), self.theme);
         self.push_lines(lines);
         self.needs_gap = true;
     }
 
-    /// Where a link leads is shown, unless its text says so already.
+    /// Adds the target of a link, unless its text is the target.
     fn end_link(&mut self) {
         self.styles.pop();
         let Some((target, from)) = self.links.pop() else { return };
         let from = from.min(self.inline.len());
         let text: String = self.inline[from..].iter().map(|it| it.content.as_ref()).collect();
-        let is_said = text == target || target.strip_prefix("mailto:") == Some(&text);
-        if !is_said && !target.is_empty() {
+        let is_shown = text == target || target.strip_prefix("mailto:") == Some(&text);
+        if !is_shown && !target.is_empty() {
             self.push(&format!(" ({target})"), self.faint());
         }
     }
@@ -307,7 +307,7 @@ impl<'l> BlockLayout<'l> {
         self.mark_indents_started();
     }
 
-    /// Puts lines that are laid out already behind the insets.
+    /// Adds finished lines after the indentation.
     fn push_lines(&mut self, lines: Vec<Line<'static>>) {
         for line in lines {
             let mut spans = self.margin().first;
@@ -324,11 +324,11 @@ impl<'l> BlockLayout<'l> {
     }
 
     fn margin(&self) -> Margin {
-        // Where there is little room, the outermost yield.
+        // Where there is little room, the outermost indents are dropped.
         let mut shown: &[Indent] = &self.indents;
         while let Some((_, inner)) = shown.split_first() {
-            let wide: usize = shown.iter().map(|it| it.rest.width()).sum();
-            if wide <= self.width / 2 && shown.len() <= MAX_DEPTH {
+            let total: usize = shown.iter().map(|it| it.rest.width()).sum();
+            if total <= self.width / 2 && shown.len() <= MAX_DEPTH {
                 break;
             }
             shown = inner;
@@ -345,7 +345,7 @@ impl<'l> BlockLayout<'l> {
         self.indents.push(Indent { first, rest, is_started: false });
     }
 
-    /// Leaves an empty line, where something was before.
+    /// Adds an empty line between blocks.
     fn push_gap(&mut self) {
         self.flush();
         let is_first = self.indents.last().is_some_and(|it| !it.is_started);

@@ -1,4 +1,4 @@
-//! A table of Markdown, fitted to the width: cells are wrapped, and where even that does not help, rows become lists.
+//! A Markdown table fitted to a width: cells are wrapped; in very narrow areas rows become lists.
 
 use pulldown_cmark::Alignment;
 use ratatui::text::{Line, Span};
@@ -7,25 +7,25 @@ use unicode_width::UnicodeWidthStr;
 use crate::text::wrap::{Margin, wrap};
 use crate::theme::{GlyphSet, ScreenTheme, Tone};
 
-/// The narrowest column that can be read.
+/// The narrowest readable column.
 const MIN_COLUMN_WIDTH: usize = 4;
 
 /// A cell's text.
 pub type TableCell = Vec<Span<'static>>;
 
-/// A table as it is read.
+/// A parsed table.
 #[derive(Debug, Default)]
 pub struct MarkdownTable {
-    /// Where the text of each column stands.
+    /// The alignment of each column.
     pub alignments: Vec<Alignment>,
-    /// The titles of the columns.
+    /// The header cells.
     pub head: Vec<TableCell>,
     /// The rows.
     pub rows: Vec<Vec<TableCell>>,
 }
 
 impl MarkdownTable {
-    /// Its lines.
+    /// Its lines for a width.
     pub fn lines(&self, width: usize, theme: &ScreenTheme) -> Vec<Line<'static>> {
         let columns = self.alignments.len().max(1);
         let room = width.saturating_sub(3 * (columns - 1));
@@ -47,7 +47,7 @@ impl MarkdownTable {
         lines
     }
 
-    /// As wide as its widest cell; where that is too much, the widest columns yield.
+    /// The width of each column: its widest cell, with the widest columns reduced until all fit.
     fn column_widths(&self, columns: usize, room: usize) -> Vec<usize> {
         let mut widths = vec![1; columns];
         for row in std::iter::once(&self.head).chain(&self.rows) {

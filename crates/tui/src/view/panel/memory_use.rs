@@ -1,8 +1,8 @@
-//! How much memory servers' programs hold: the program, what it started, and what shares its group. Known on Linux.
+//! The memory use of servers: of the process, its descendants and its process group. Linux only.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A process, as far as it matters whose it is.
+/// A process and where it belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ProcessEntry {
     pid: u32,
@@ -10,7 +10,7 @@ struct ProcessEntry {
     process_group: u32,
 }
 
-/// Bytes in memory, by the number of the program that it all began with. Blocks a little.
+/// The resident bytes of each process tree, by its root process. Blocks briefly.
 pub fn resident_bytes(programs: &[u32]) -> BTreeMap<u32, u64> {
     if programs.is_empty() {
         return BTreeMap::new();
@@ -24,7 +24,7 @@ pub fn resident_bytes(programs: &[u32]) -> BTreeMap<u32, u64> {
     programs.iter().copied().filter_map(sum).collect()
 }
 
-/// A program, all that it started, and whoever is in its group.
+/// A process, its descendants and its process group.
 fn process_tree(all: &[ProcessEntry], program: u32) -> BTreeSet<u32> {
     let mut family = BTreeSet::from([program]);
     family.extend(all.iter().filter(|it| it.process_group == program).map(|it| it.pid));
@@ -39,7 +39,7 @@ fn process_tree(all: &[ProcessEntry], program: u32) -> BTreeSet<u32> {
     }
 }
 
-/// Reads a line of `/proc/…/stat`. The name in it may hold anything, also brackets.
+/// Parses `/proc/…/stat`. The name in it may contain anything, including brackets.
 fn parse_stat(text: &str) -> Option<ProcessEntry> {
     let (front, back) = text.rsplit_once(')')?;
     let number = front.split_once(' ')?.0.parse().ok()?;
@@ -49,7 +49,7 @@ fn parse_stat(text: &str) -> Option<ProcessEntry> {
     Some(ProcessEntry { pid: number, parent_pid: parent, process_group: group })
 }
 
-/// Reads the line about memory of `/proc/…/status`.
+/// Parses the memory line of `/proc/…/status`.
 fn parse_resident_bytes(text: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
@@ -79,7 +79,7 @@ fn held_by(_: u32) -> Option<u64> {
     None
 }
 
-/// Bytes as people read them.
+/// Bytes in a unit that fits.
 pub fn format_bytes(bytes: u64) -> String {
     const MEGABYTE: u64 = 1024 * 1024;
     match bytes {
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_answers_for_what_it_started() {
+    fn a_process_counts_its_descendants() {
         let process = |number, parent, group| ProcessEntry {
             pid: number,
             parent_pid: parent,
@@ -105,7 +105,7 @@ mod tests {
             process(10, 1, 10),
             process(11, 10, 11),
             process(12, 11, 12),
-            // Its parent ended, but it stayed in the group.
+            // Its parent exited, but it stayed in the group.
             process(13, 1, 10),
             process(20, 1, 20),
         ];

@@ -1,5 +1,5 @@
-//! Looks now and then at what nobody announces, while a panel is open: memory of programs, ends of logs. One task that
-//! ends with the panel; the panel reads what it found last.
+//! Polls memory use and log files while a panel is open, since neither is announced. One task, which ends with the panel;
+//! the panel reads its latest measurements.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -14,34 +14,34 @@ use tokio::task::JoinSet;
 
 use crate::view::panel::memory_use;
 
-/// How often a log is looked at.
+/// The polling interval.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
-/// Memory is looked at every so many looks.
+/// Memory use is measured on every n-th poll.
 const MEMORY_EVERY: u32 = 4;
-/// How much of the end of a log is read.
+/// How many bytes of the end of a log are read.
 const LOG_TAIL_BYTES: u64 = 64 * 1024;
-/// The most lines of it.
+/// The most lines of a log.
 const MAX_LOG_LINES: usize = 500;
 
-/// What is looked at.
+/// What is measured.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MonitorTargets {
-    /// Programs whose memory is wanted.
+    /// The processes whose memory use is measured.
     pub processes: Vec<u32>,
-    /// The server whose log is wanted.
+    /// The server whose log is read.
     pub log: Option<String>,
 }
 
-/// What was found.
+/// The latest measurements.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Measurements {
-    /// Bytes in memory, by program.
+    /// Resident bytes by process.
     pub memory: BTreeMap<u32, u64>,
-    /// Whose log, and its last lines.
+    /// The server of the log, and its last lines.
     pub log: Option<(String, Vec<String>)>,
 }
 
-/// Looks. Dropping it ends that.
+/// A running monitor. Dropping it stops it.
 #[derive(Debug)]
 pub struct Monitor {
     targets: watch::Sender<MonitorTargets>,
@@ -50,16 +50,16 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Begins to look. Must be called inside a runtime.
-    pub fn start(logbook: StderrLog) -> Monitor {
+    /// Starts it. Must be called inside a runtime.
+    pub fn start(stderr_log: StderrLog) -> Monitor {
         let (targets, target_changes) = watch::channel(MonitorTargets::default());
         let (found, measurements) = watch::channel(Arc::default());
         let mut task = JoinSet::new();
-        task.spawn(poll(logbook, target_changes, found));
+        task.spawn(poll(stderr_log, target_changes, found));
         Monitor { targets, measurements, _task: task }
     }
 
-    /// One that finds what it is told, for tests.
+    /// A monitor with fixed measurements, for tests.
     #[cfg(test)]
     pub fn fixed(measurements: Measurements) -> Monitor {
         let (targets, _) = watch::channel(MonitorTargets::default());
@@ -67,7 +67,7 @@ impl Monitor {
         Monitor { targets, measurements, _task: JoinSet::new() }
     }
 
-    /// Looks at something else from now on.
+    /// Changes what is measured.
     pub fn set_targets(&self, targets: MonitorTargets) {
         self.targets.send_if_modified(|before| {
             let is_new = *before != targets;
@@ -76,7 +76,7 @@ impl Monitor {
         });
     }
 
-    /// What was found last, where that is news.
+    /// The latest measurements, if they changed since the last call.
     pub fn changed(&mut self) -> Option<Arc<Measurements>> {
         match self.measurements.has_changed() {
             Ok(true) => Some(self.measurements.borrow_and_update().clone()),
@@ -84,14 +84,14 @@ impl Monitor {
         }
     }
 
-    /// What was found last.
+    /// The latest measurements.
     pub fn latest(&self) -> Arc<Measurements> {
         self.measurements.borrow().clone()
     }
 }
 
 async fn poll(
-    logbook: StderrLog,
+    stderr_log: StderrLog,
     mut target_changes: watch::Receiver<MonitorTargets>,
     found: watch::Sender<Arc<Measurements>>,
 ) {
@@ -100,11 +100,11 @@ async fn poll(
         let targets = target_changes.borrow_and_update().clone();
         let is_due = turn % MEMORY_EVERY == 0 || targets.processes != before.processes;
         let programs = if is_due { targets.processes.clone() } else { Vec::new() };
-        let (logbook, log) = (logbook.clone(), targets.log.clone());
+        let (stderr_log, log) = (stderr_log.clone(), targets.log.clone());
         let looking = tokio::task::spawn_blocking(move || {
             let memory = memory_use::resident_bytes(&programs);
             let log = log.map(|server| {
-                let lines = last_lines(&logbook.files(&server));
+                let lines = last_lines(&stderr_log.files(&server));
                 (server, lines)
             });
             (memory, log)
@@ -126,7 +126,7 @@ async fn poll(
     }
 }
 
-/// The last lines of a log; the older file helps out where the newer has just begun.
+/// The last lines of a log, including the rotated file where the current one is short.
 fn last_lines(files: &[std::path::PathBuf; 2]) -> Vec<String> {
     let mut text = read_tail(&files[1]);
     if u64::try_from(text.len()).unwrap_or(u64::MAX) < LOG_TAIL_BYTES / 4 {
@@ -144,13 +144,13 @@ fn read_tail(path: &Path) -> String {
         let mut bytes = Vec::new();
         file.take(LOG_TAIL_BYTES).read_to_end(&mut bytes)?;
         let text = String::from_utf8_lossy(&bytes).into_owned();
-        // The first line is likely to be half of one.
+        // The first line is probably incomplete.
         Ok::<_, std::io::Error>(match size > LOG_TAIL_BYTES {
             true => text.split_once('\n').map(|it| it.1.to_owned()).unwrap_or_default(),
             false => text,
         })
     };
-    // There is none before the server first starts.
+    // There is no log before the server first starts.
     read().unwrap_or_default()
 }
 
@@ -159,12 +159,12 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_log_and_memory_are_seen_while_they_are_wished_for() {
+    async fn logs_and_memory_are_read_while_they_are_targets() {
         let folder = tempfile::tempdir().expect("a folder");
-        let logbook = StderrLog::open(folder.path()).expect("a logbook");
-        logbook.note("s", "hello");
-        logbook.flush().await;
-        let mut monitor = Monitor::start(logbook);
+        let stderr_log = StderrLog::open(folder.path()).expect("a logbook");
+        stderr_log.note("s", "hello");
+        stderr_log.flush().await;
+        let mut monitor = Monitor::start(stderr_log);
         let own = std::process::id();
         monitor.set_targets(MonitorTargets { processes: vec![own], log: Some("s".to_owned()) });
         let is_there = |it: &Arc<Measurements>| {

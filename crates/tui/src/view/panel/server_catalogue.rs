@@ -1,20 +1,20 @@
-//! What one server has, in lines that people read: tools with what their server says of them and what they cost a
-//! model, resources, prompts.
+//! The tools, resources and prompts of one server for display: tools with their annotations and what they cost in
+//! tokens.
 
 use serde_json::Value as Json;
 use switchboard::catalogue::fetch::ListKind;
 use switchboard::connection::ServerView;
 use switchboard::pool::Pool;
 
-/// How many characters make a token, roughly.
+/// The approximate number of characters per token.
 const CHARS_PER_TOKEN: usize = 4;
 
-/// What one server has.
+/// The catalogue of one server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServerCatalogue {
     /// Its tools.
     pub tools: Vec<ToolEntry>,
-    /// Its resources, and its templates of such.
+    /// Its resources and resource templates.
     pub resources: Vec<CatalogueEntry>,
     /// Its prompts.
     pub prompts: Vec<CatalogueEntry>,
@@ -25,42 +25,42 @@ pub struct ServerCatalogue {
 pub struct ToolEntry {
     /// Its name.
     pub name: String,
-    /// Its name for people.
+    /// Its title.
     pub title: Option<String>,
-    /// What it does.
+    /// Its description.
     pub description: String,
-    /// What its server says of its effects, in few words.
+    /// Its annotations, in a few words.
     pub annotations: Vec<&'static str>,
-    /// About how many tokens its definition takes.
+    /// The approximate number of tokens of its definition.
     pub tokens: usize,
-    /// Is a model told of it?
+    /// Whether models see it.
     pub exposure: ToolExposure,
 }
 
-/// Is a model told of a tool?
+/// Whether models see a tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ToolExposure {
     /// Yes, under this name.
     ExposedAs(String),
-    /// No, and why.
+    /// No, for this reason.
     Hidden(String),
 }
 
 /// A resource or a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CatalogueEntry {
-    /// What it is asked for by.
+    /// Its URI or name.
     pub name: String,
-    /// Its name for people.
+    /// Its title.
     pub title: Option<String>,
-    /// What is said of it.
+    /// Its description.
     pub description: String,
-    /// What else: a type, arguments.
+    /// Its MIME type or arguments.
     pub details: String,
 }
 
 impl ServerCatalogue {
-    /// Of a server.
+    /// The catalogue of a server.
     pub fn for_server(view: &ServerView, pool: &Pool) -> ServerCatalogue {
         let items = |list: ListKind| {
             let items = view.catalogue.items(list).iter();
@@ -79,7 +79,7 @@ impl ServerCatalogue {
         }
     }
 
-    /// About how many tokens the tools that a model is told of take.
+    /// The approximate number of tokens of all tools that models see.
     pub fn tokens(&self) -> usize {
         let offered =
             self.tools.iter().filter(|it| matches!(it.exposure, ToolExposure::ExposedAs(_)));
@@ -103,18 +103,18 @@ fn text(raw: &Json, key: &str) -> Option<String> {
 }
 
 fn tool_entry(name: &str, raw: &Json, offer: ToolExposure) -> ToolEntry {
-    let said = |key: &str| raw["annotations"][key].as_bool();
+    let hint = |key: &str| raw["annotations"][key].as_bool();
     let mut annotations = Vec::new();
-    match (said("readOnlyHint"), said("destructiveHint")) {
+    match (hint("readOnlyHint"), hint("destructiveHint")) {
         (Some(true), _) => annotations.push("read-only"),
         (_, Some(true)) => annotations.push("destructive"),
         (_, Some(false)) => annotations.push("additive"),
         (_, None) => {}
     }
-    if said("idempotentHint") == Some(true) {
+    if hint("idempotentHint") == Some(true) {
         annotations.push("idempotent");
     }
-    match said("openWorldHint") {
+    match hint("openWorldHint") {
         Some(true) => annotations.push("open world"),
         Some(false) => annotations.push("closed world"),
         None => {}
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prompt_is_told_with_what_it_takes() {
+    fn a_prompt_is_listed_with_its_arguments() {
         let raw = json!({"name": "review", "arguments": [{"name": "file", "required": true}, {"name": "style"}]});
         assert_eq!(catalogue_entry("review", &raw).details, "takes file*, style");
         let raw = json!({"uri": "file:///a", "name": "a", "mimeType": "text/plain"});

@@ -1,4 +1,4 @@
-//! One server as the panel shows it: what is configured and how the connection is doing, put together.
+//! One server as the panel shows it: its configuration and the state of its connection combined.
 
 use std::time::Duration;
 
@@ -14,82 +14,82 @@ use switchboard::wire::protocol::capabilities::{
 use crate::configured_servers::{ConfiguredServer, ConfiguredServers, Eligibility};
 use crate::theme::{GlyphSet, ScreenTheme, Tone};
 
-/// One server.
+/// A server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerDetails {
     /// Its name.
     pub name: String,
-    /// The scope that it came from.
+    /// The scope it is defined in.
     pub scope: &'static str,
-    /// How it is reached.
+    /// Its transport.
     pub transport: &'static str,
-    /// How it is doing, in one word.
+    /// Its health.
     pub health: ServerHealth,
-    /// The same in a few.
+    /// Its state in a few words.
     pub state: String,
-    /// Why, where something is wrong.
+    /// Why it fails, if it does.
     pub failure: Option<FailureDetails>,
-    /// What the server said of itself.
+    /// What it reported at initialization.
     pub description: Option<NegotiatedServer>,
-    /// How many tools, resources and prompts it has, where it has such.
+    /// The numbers of its tools, resources and prompts, where it supports them.
     pub counts: [Option<usize>; 3],
-    /// How long it took.
+    /// How long connecting took.
     pub ready_after: Option<Duration>,
     /// Its process.
     pub process: Option<u32>,
-    /// What else is to be said of it.
+    /// Further notes.
     pub notes: Vec<String>,
-    /// What may become of it.
+    /// Whether it may run.
     pub eligibility: Eligibility,
-    /// Could somebody sign in there?
+    /// Is it reached by URL, so that it may need a login?
     pub is_remote: bool,
 }
 
-/// Why something is wrong.
+/// Why a server fails.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FailureDetails {
-    /// What.
+    /// The summary.
     pub summary: String,
-    /// What shows it: labels and texts.
+    /// The evidence, as labels and texts.
     pub evidence: Vec<(&'static str, String)>,
-    /// What to do.
+    /// What the user can do.
     pub remedy: Option<String>,
 }
 
-/// What a server said of itself.
+/// What a server reported at initialization.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NegotiatedServer {
-    /// The era.
+    /// The protocol era.
     pub era: &'static str,
-    /// The protocol's version.
+    /// The protocol version.
     pub protocol_version: String,
     /// Its name and version.
     pub title: String,
-    /// What it can do.
+    /// Its capabilities.
     pub capabilities: Vec<String>,
-    /// How to use it.
+    /// Its instructions.
     pub instructions: Option<String>,
 }
 
-/// How a server is doing.
+/// The health of a server, the worst first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ServerHealth {
-    /// It could not be connected to.
+    /// The connection failed.
     Failed,
-    /// Somebody has to sign in.
+    /// It needs a login.
     NeedsLogin,
-    /// Somebody has to approve it.
+    /// It needs approval.
     NeedsApproval,
-    /// It is being connected to.
+    /// It is connecting.
     Connecting,
     /// It is connected.
     Connected,
-    /// It is not to run.
+    /// It does not run.
     Inactive,
 }
 
 impl ServerHealth {
-    /// Its sign.
+    /// Its glyph.
     pub fn glyph(self, theme: &ScreenTheme) -> &'static str {
         match (self, theme.glyphs) {
             (ServerHealth::Failed, GlyphSet::Unicode) => "✗",
@@ -120,7 +120,7 @@ impl ServerHealth {
     }
 }
 
-/// Everybody, by name: those that are configured, and those that run without being so.
+/// All servers by name: the configured ones, and those that run without being configured.
 pub fn all_servers(
     configured_servers: &ConfiguredServers,
     snapshot: &Snapshot,
@@ -128,7 +128,7 @@ pub fn all_servers(
     let configured = configured_servers.servers.iter();
     let mut all: Vec<ServerDetails> = configured
         .map(|it| match snapshot.servers.get(&it.name) {
-            // Somebody who switched it off is not told that it still ends.
+            // A disabled server is shown as disabled even while its process still exits.
             Some(view) if it.eligibility == Eligibility::Runnable => {
                 ServerDetails::from_view(view, Some(it))
             }

@@ -1,5 +1,5 @@
-//! All servers in a table: one row each, the cause below where something is wrong. What does not fit is left out,
-//! name and state last.
+//! The table of all servers: one row each, with the cause of a failure below it. Columns that do not fit are left out;
+//! name and state stay longest.
 
 use crossterm::event::{KeyCode, KeyEvent};
 use ratatui::Frame;
@@ -17,17 +17,17 @@ use crate::view::widget::input::{InputFocus, KeyHandled};
 use crate::view::widget::scroll::Scroll;
 use crate::view::widget::text_field::TextField;
 
-/// The columns behind the name.
+/// The columns after the name.
 const COLUMN_TITLES: [&str; 7] = ["STATE", "ERA", "SCOPE", "TYPE", "T/R/P", "READY", "MEMORY"];
-/// Which of them go first where there is no room.
+/// The order in which columns are left out.
 const DROP_ORDER: [usize; 6] = [2, 3, 1, 5, 6, 4];
-/// The widest that a name may be while something else is shown.
+/// The maximum width of the name column.
 const MAX_NAME_WIDTH: usize = 32;
 
-/// The table's state.
+/// The state of the table.
 #[derive(Debug, Default)]
 pub struct ServerList {
-    /// The name that the keys go to.
+    /// The name of the selected server.
     selected: Option<String>,
     filter: TextField,
     /// Is the filter being typed?
@@ -36,7 +36,7 @@ pub struct ServerList {
     scroll: Scroll,
 }
 
-/// In which order servers are shown.
+/// The order of the rows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum SortOrder {
     #[default]
@@ -45,7 +45,7 @@ enum SortOrder {
 }
 
 impl ServerList {
-    /// Those that are shown, in their order.
+    /// The visible servers, in their order.
     fn visible<'p>(&self, all: &'p [ServerDetails]) -> Vec<&'p ServerDetails> {
         let wanted = self.filter.text().to_lowercase();
         let mut shown: Vec<&ServerDetails> = all
@@ -66,23 +66,23 @@ impl ServerList {
         shown.iter().position(|it| Some(it.name.as_str()) == chosen).unwrap_or(0)
     }
 
-    /// The server that the keys go to.
+    /// The selected server.
     pub fn selected<'p>(&self, all: &'p [ServerDetails]) -> Option<&'p ServerDetails> {
         let shown = self.visible(all);
         shown.get(self.selected_index(&shown)).copied()
     }
 
-    /// Is a filter being typed? Then letters are not keys.
+    /// Is the filter being typed? Then letters are no commands.
     pub fn is_filtering(&self) -> bool {
         self.is_filtering
     }
 
-    /// Goes to a server.
+    /// Selects a server.
     pub fn select(&mut self, name: &str) {
         self.selected = Some(name.to_owned());
     }
 
-    /// Takes the keys that move, filter and sort.
+    /// Handles the keys that move, filter and sort.
     pub fn on_key(&mut self, key: KeyEvent, all: &[ServerDetails]) -> KeyHandled {
         if self.is_filtering {
             return self.on_filter_key(key, all);
@@ -125,7 +125,7 @@ impl ServerList {
         KeyHandled::Yes
     }
 
-    /// Takes text that was pasted.
+    /// Inserts pasted text into the filter.
     pub fn on_paste(&mut self, text: &str) {
         if self.is_filtering {
             self.filter.insert(text);
@@ -139,7 +139,7 @@ impl ServerList {
         self.selected = shown.get(at).map(|it| it.name.clone());
     }
 
-    /// Draws it.
+    /// Draws the table.
     pub fn draw(
         &mut self,
         frame: &mut Frame<'_>,
@@ -207,7 +207,7 @@ fn failure_line(
     theme: &ScreenTheme,
     width: usize,
 ) -> Option<Line<'static>> {
-    // Who switched it off knows why it does not run.
+    // The user who disabled it knows why it does not run.
     let cause = details.failure.as_ref().filter(|_| details.health < ServerHealth::Connected)?;
     let front = match theme.glyphs {
         GlyphSet::Unicode => "   └ ",
@@ -221,7 +221,7 @@ fn failure_line(
     ]))
 }
 
-/// The cells, and which columns there is room for.
+/// The cells, and the columns that fit.
 struct Table {
     cells: Vec<[String; 7]>,
     widths: [usize; 7],

@@ -1,4 +1,4 @@
-//! One server in full, page by page: how it is doing, what it has, what it says.
+//! The page of one server, in tabs: overview, tools, resources, prompts and log.
 
 use crossterm::event::{KeyCode, KeyEvent};
 use ratatui::Frame;
@@ -17,21 +17,21 @@ use crate::view::panel::server_details::ServerDetails;
 use crate::view::widget::input::KeyHandled;
 use crate::view::widget::scroll_area::ScrollArea;
 
-/// How much of a description is shown unless all of it is wanted.
+/// The number of description lines in the short form.
 const BRIEF_WIDTH: usize = 160;
 
-/// A page.
+/// A tab of the page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tab {
-    /// How it is doing.
+    /// The state and the configuration.
     Overview,
-    /// Its tools.
+    /// The tools.
     Tools,
-    /// Its resources.
+    /// The resources.
     Resources,
-    /// Its prompts.
+    /// The prompts.
     Prompts,
-    /// What it says on standard error.
+    /// The log of its standard error.
     Log,
 }
 
@@ -53,40 +53,40 @@ impl Tab {
     }
 }
 
-/// How much is said of each thing.
+/// How much of each item is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum DescriptionLength {
     Brief,
     Full,
 }
 
-/// Everything that is known of the server.
+/// Everything the page shows.
 #[derive(Debug, Clone, Copy)]
 pub struct PageContext<'k> {
-    /// How it is doing.
+    /// Its configuration and connection.
     pub details: &'k ServerDetails,
-    /// How it is configured, where it is.
+    /// Its configuration, if it has one.
     pub configured: Option<&'k ConfiguredServer>,
-    /// What it has.
+    /// Its tools, resources and prompts.
     pub catalogue: &'k ServerCatalogue,
-    /// What was looked at.
+    /// The latest measurements.
     pub measurements: &'k Measurements,
 }
 
-/// The sheet.
+/// The page of a server.
 #[derive(Debug)]
 pub struct ServerPage {
-    /// Whose.
+    /// The server's name.
     pub name: String,
     tab: Tab,
     description_length: DescriptionLength,
     body: ScrollArea,
-    /// Does the log go on by itself? Not while somebody reads further up.
+    /// Does the log follow new lines? Not after the user has scrolled up.
     follows_log: bool,
 }
 
 impl ServerPage {
-    /// Of a server.
+    /// The page of a server, at a tab.
     pub fn new(name: &str, tab: Tab) -> ServerPage {
         let name = name.to_owned();
         ServerPage {
@@ -98,54 +98,54 @@ impl ServerPage {
         }
     }
 
-    /// The page that is open.
+    /// The open tab.
     pub fn tab(&self) -> Tab {
         self.tab
     }
 
-    /// Opens a page.
-    pub fn switch_to(&mut self, tab: Tab, known: PageContext<'_>) {
+    /// Opens a tab.
+    pub fn switch_to(&mut self, tab: Tab, context: PageContext<'_>) {
         self.tab = tab;
         self.body = ScrollArea::default();
         self.follows_log = true;
-        self.refresh(known);
+        self.refresh(context);
     }
 
-    /// Writes the page anew, since something changed. Where somebody reads stays in view.
-    pub fn refresh(&mut self, known: PageContext<'_>) {
+    /// Rebuilds the content after a change and keeps the scroll position.
+    pub fn refresh(&mut self, context: PageContext<'_>) {
         self.body.set_text(match self.tab {
-            Tab::Overview => overview_text(known),
-            Tab::Tools => tools_text(known.catalogue, self.description_length),
+            Tab::Overview => overview_text(context),
+            Tab::Tools => tools_text(context.catalogue, self.description_length),
             Tab::Resources => {
-                entries_text(&known.catalogue.resources, "resources", self.description_length)
+                entries_text(&context.catalogue.resources, "resources", self.description_length)
             }
             Tab::Prompts => {
-                entries_text(&known.catalogue.prompts, "prompts", self.description_length)
+                entries_text(&context.catalogue.prompts, "prompts", self.description_length)
             }
-            Tab::Log => log_text(known),
+            Tab::Log => log_text(context),
         });
     }
 
-    /// Takes the keys that turn pages and scroll.
-    pub fn on_key(&mut self, key: KeyEvent, known: PageContext<'_>) -> KeyHandled {
+    /// Handles the keys that change tabs and scroll.
+    pub fn on_key(&mut self, key: KeyEvent, context: PageContext<'_>) -> KeyHandled {
         let count = Tab::ALL.len();
         match (key.code, ()) {
             (KeyCode::Right | KeyCode::Tab, ()) => {
-                self.switch_to(Tab::ALL[(self.tab.index() + 1) % count], known);
+                self.switch_to(Tab::ALL[(self.tab.index() + 1) % count], context);
             }
             (KeyCode::Left | KeyCode::BackTab, ()) => {
-                self.switch_to(Tab::ALL[(self.tab.index() + count - 1) % count], known);
+                self.switch_to(Tab::ALL[(self.tab.index() + count - 1) % count], context);
             }
             (KeyCode::Char(c @ '1'..='5'), ()) => {
                 let at = usize::from(u8::try_from(c).unwrap_or(b'1') - b'1');
-                self.switch_to(Tab::ALL[at], known);
+                self.switch_to(Tab::ALL[at], context);
             }
             (KeyCode::Enter, ()) => {
                 self.description_length = match self.description_length {
                     DescriptionLength::Brief => DescriptionLength::Full,
                     DescriptionLength::Full => DescriptionLength::Brief,
                 };
-                self.refresh(known);
+                self.refresh(context);
             }
             (_, ()) => {
                 let taken = self.body.on_key(key);
@@ -156,25 +156,25 @@ impl ServerPage {
         KeyHandled::Yes
     }
 
-    /// Draws it.
+    /// Draws the page.
     pub fn draw(
         &mut self,
         frame: &mut Frame<'_>,
         area: Rect,
         theme: &ScreenTheme,
-        known: PageContext<'_>,
+        context: PageContext<'_>,
     ) {
         let [above, below] = split(area);
-        draw_lines(frame.buffer_mut(), above, &[self.tabs(known, theme, area.width)]);
+        draw_lines(frame.buffer_mut(), above, &[self.tabs(context, theme, area.width)]);
         if self.tab == Tab::Log && self.follows_log {
-            // As far down as it goes; drawing finds out how far that is.
+            // The end; drawing limits the position to it.
             self.body.scroll().top = usize::MAX / 2;
         }
         self.body.draw(frame, below, theme);
     }
 
-    fn tabs(&self, known: PageContext<'_>, theme: &ScreenTheme, width: u16) -> Line<'static> {
-        let [tools, resources, prompts] = known.details.counts;
+    fn tabs(&self, context: PageContext<'_>, theme: &ScreenTheme, width: u16) -> Line<'static> {
+        let [tools, resources, prompts] = context.details.counts;
         let mut spans = Vec::new();
         for (index, tab) in Tab::ALL.into_iter().enumerate() {
             let count = match tab {
@@ -205,8 +205,8 @@ fn split(area: Rect) -> [Rect; 2] {
     [Rect { height: above, ..area }, Rect { y: top, height, ..area }]
 }
 
-fn overview_text(known: PageContext<'_>) -> RichText {
-    let PageContext { details, configured: configured_server, measurements, .. } = known;
+fn overview_text(context: PageContext<'_>) -> RichText {
+    let PageContext { details, configured: configured_server, measurements, .. } = context;
     let mut content = RichText::default();
     content.push_labelled("State", details.health.tone(), &details.state);
     if let Some(cause) = &details.failure {
@@ -349,10 +349,10 @@ fn entries_text(things: &[CatalogueEntry], word: &str, detail: DescriptionLength
     content
 }
 
-fn log_text(known: PageContext<'_>) -> RichText {
+fn log_text(context: PageContext<'_>) -> RichText {
     let mut content = RichText::default();
-    match &known.measurements.log {
-        Some((server, lines)) if *server == known.details.name && !lines.is_empty() => {
+    match &context.measurements.log {
+        Some((server, lines)) if *server == context.details.name && !lines.is_empty() => {
             for line in lines {
                 content.push_text(Tone::Text, line);
             }

@@ -1,4 +1,4 @@
-//! Tests of the panel: what it shows, what keys do, and that nothing breaks it.
+//! Tests of the panel: what it shows, what keys do, and that hostile texts and small sizes do no harm.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -150,7 +150,7 @@ fn panel() -> ServerPanel {
     panel
 }
 
-/// A panel with a sheet open whose server has something.
+/// A panel with the page of a server that has a catalogue.
 fn page() -> ServerPanel {
     let mut panel = panel().opened_at("files", Tab::Overview);
     if let Some(page) = &mut panel.page {
@@ -189,7 +189,7 @@ fn a_server_is_shown_in_full() {
 }
 
 #[test]
-fn a_log_follows_until_somebody_reads_further_up() {
+fn a_log_follows_until_the_user_scrolls_up() {
     let mut panel = page();
     press(&mut panel, &[Char('5')]);
     assert!(render_overlay(&mut panel, (80, 24)).contains("line 49"));
@@ -267,7 +267,7 @@ fn servers_are_found_by_typing() {
     type_text(&mut panel, "wi");
     let text = render_overlay(&mut panel, (80, 24));
     assert!(text.contains("wiki") && !text.contains("tracker"), "{text}");
-    // Letters are letters here.
+    // While the filter is typed, letters are no commands.
     type_text(&mut panel, "r");
     assert!(render_overlay(&mut panel, (80, 24)).contains("none is like that"));
     press(&mut panel, &[Backspace, Enter]);

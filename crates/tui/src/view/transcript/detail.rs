@@ -1,9 +1,9 @@
 //! How much of an entry is shown.
 
-/// How much of something is shown.
+/// How much of an entry is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
-    /// The beginning.
+    /// Its first lines.
     Folded,
     /// All of it.
     Expanded,

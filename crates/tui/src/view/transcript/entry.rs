@@ -6,27 +6,27 @@ use crate::view::markdown::StreamedMarkdown;
 use crate::view::transcript::detail::Detail;
 use crate::view::transcript::tool_call::ToolCallCard;
 
-/// Something that was said or done.
+/// The content of an entry.
 #[derive(Debug)]
 pub(crate) enum EntryBody {
-    /// The person said it.
+    /// A message of the user.
     User(String),
-    /// The model said it.
+    /// A response of the model.
     Response(StreamedMarkdown),
-    /// The model thought it.
+    /// The model's thinking.
     Thinking(String),
-    /// A call.
+    /// A tool call.
     ToolCall(ToolCallCard),
-    /// We say it; with our own colours.
+    /// A note, with SGR colours.
     Note(String),
-    /// We say that something went wrong, and what helps.
+    /// An error with its hint.
     Error(String),
 }
 
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) body: EntryBody,
-    /// Where it differs from all others.
+    /// Its own level of detail, where it differs from the transcript's.
     pub(crate) detail: Option<Detail>,
     pub(crate) layout: Option<EntryLayout>,
 }
@@ -37,7 +37,7 @@ pub(crate) struct EntryLayout {
     pub(crate) detail: Detail,
     pub(crate) highlighter_version: u64,
     pub(crate) lines: Vec<Line<'static>>,
-    /// How many of the lines stay when the text goes on.
+    /// How many of the lines stay when more text arrives.
     pub(crate) stable_lines: usize,
 }
 

@@ -1,4 +1,4 @@
-//! How what was said and done looks, entry by entry. Answers lay themselves out.
+//! The lines of an entry. Responses are laid out by `markdown` instead.
 
 use std::time::Instant;
 

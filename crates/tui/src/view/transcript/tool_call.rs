@@ -1,4 +1,4 @@
-//! A tool call as it is shown: its title, its arguments on one line, how far it is, and the beginning of what it gave.
+//! A tool call in the transcript: title, arguments, progress, and the first lines of its result.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,17 +15,17 @@ use crate::view::spinner::spinner;
 use crate::view::transcript::detail::Detail;
 use switchboard::config::display::{sanitize, sanitize_line};
 
-/// How many lines of a result are shown while it is folded.
+/// How many lines of a result are shown while folded.
 const PREVIEW_LINES: usize = 3;
-/// How wide a bar of progress is.
+/// The width of the progress bar.
 const BAR_WIDTH: usize = 20;
-/// The most lines of a result that are kept for the screen.
+/// The most lines of a result that are kept.
 const MAX_LINES: usize = 5000;
 
-/// A call on the screen.
+/// A tool call.
 #[derive(Debug)]
 pub struct ToolCallCard {
-    /// Its name among the calls.
+    /// Its id in the conversation.
     pub id: Arc<str>,
     title: String,
     arguments: Json,
@@ -49,7 +49,7 @@ struct CallCompletion {
 }
 
 impl ToolCallCard {
-    /// A call that begins.
+    /// A running call.
     pub fn new(call: ToolCallView, now: Instant) -> ToolCallCard {
         ToolCallCard {
             id: call.id,
@@ -61,28 +61,28 @@ impl ToolCallCard {
         }
     }
 
-    /// It says how far it is.
-    pub fn set_progress(&mut self, done: f64, of: Option<f64>, message: Option<String>) {
+    /// Sets its progress.
+    pub fn set_progress(&mut self, progress: f64, total: Option<f64>, message: Option<String>) {
         let message = message.map(|it| sanitize_line(&it));
-        self.progress = Some(CallProgress { progress: done, total: of, message });
+        self.progress = Some(CallProgress { progress, total, message });
     }
 
-    /// It has ended.
-    pub fn finish(&mut self, how: CallOutcome, text: &str, took: Duration) {
+    /// Sets its result.
+    pub fn finish(&mut self, outcome: CallOutcome, text: &str, duration: Duration) {
         let mut text: String = sanitize(text.trim_end());
         if let Some((at, _)) = text.match_indices('\n').nth(MAX_LINES) {
             text.truncate(at);
             text.push_str("\n…");
         }
-        self.end = Some(CallCompletion { outcome: how, text, duration: took });
+        self.end = Some(CallCompletion { outcome, text, duration });
     }
 
-    /// Is it still under way?
+    /// Is it still running?
     pub fn is_running(&self) -> bool {
         self.end.is_none()
     }
 
-    /// Its lines.
+    /// Its lines for a width.
     pub fn lines(
         &self,
         width: usize,
@@ -94,7 +94,7 @@ impl ToolCallCard {
         lines.extend(self.argument_lines(width, detail, theme));
         match &self.end {
             None => lines.extend(self.progress_line(width, theme)),
-            Some(ended) => lines.extend(result_lines(ended, width, detail, theme)),
+            Some(completion) => lines.extend(result_lines(completion, width, detail, theme)),
         }
         lines
     }
@@ -102,13 +102,13 @@ impl ToolCallCard {
     fn title_line(&self, width: usize, theme: &ScreenTheme, now: Instant) -> Line<'static> {
         let (sign, tone, after) = match &self.end {
             None => {
-                let spent = now.saturating_duration_since(self.started);
-                (spinner(theme, spent), Tone::Accent, format_duration(spent))
+                let elapsed = now.saturating_duration_since(self.started);
+                (spinner(theme, elapsed), Tone::Accent, format_duration(elapsed))
             }
-            Some(ended) => {
-                let (sign, tone, word) = outcome_label(ended.outcome, theme.glyphs);
-                let took = format_duration(ended.duration);
-                (sign, tone, if word.is_empty() { took } else { format!("{word}, {took}") })
+            Some(completion) => {
+                let (sign, tone, word) = outcome_label(completion.outcome, theme.glyphs);
+                let duration = format_duration(completion.duration);
+                (sign, tone, if word.is_empty() { duration } else { format!("{word}, {duration}") })
             }
         };
         let room = width.saturating_sub(after.len() + 5);
@@ -144,13 +144,13 @@ impl ToolCallCard {
     }
 
     fn progress_line(&self, width: usize, theme: &ScreenTheme) -> Option<Line<'static>> {
-        let CallProgress { progress: done, total: of, message } = self.progress.as_ref()?;
-        let mut text = match of {
-            Some(of) if *of > 0.0 && done.is_finite() => {
-                let part = (done / of).clamp(0.0, 1.0);
+        let CallProgress { progress, total, message } = self.progress.as_ref()?;
+        let mut text = match total {
+            Some(total) if *total > 0.0 && progress.is_finite() => {
+                let part = (progress / total).clamp(0.0, 1.0);
                 format!("{} {:>3.0} %", progress_bar(part, theme.glyphs), part * 100.0)
             }
-            Some(_) | None => format!("{done}"),
+            Some(_) | None => format!("{progress}"),
         };
         if let Some(message) = message {
             text.push_str("  ");
@@ -161,7 +161,7 @@ impl ToolCallCard {
     }
 }
 
-fn progress_bar(part: f64, signs: GlyphSet) -> String {
+fn progress_bar(part: f64, glyphs: GlyphSet) -> String {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -169,39 +169,39 @@ fn progress_bar(part: f64, signs: GlyphSet) -> String {
         reason = "a part between nothing and one of twenty"
     )]
     let full = (part * BAR_WIDTH as f64) as usize;
-    let (on, off) = match signs {
+    let (on, off) = match glyphs {
         GlyphSet::Unicode => ("━", "─"),
         GlyphSet::Ascii => ("#", "."),
     };
     format!("{}{}", on.repeat(full), off.repeat(BAR_WIDTH - full))
 }
 
-fn outcome_label(how: CallOutcome, signs: GlyphSet) -> (&'static str, Tone, &'static str) {
-    let (drawn, ascii, tone, word) = match how {
+fn outcome_label(outcome: CallOutcome, glyphs: GlyphSet) -> (&'static str, Tone, &'static str) {
+    let (drawn, ascii, tone, word) = match outcome {
         CallOutcome::Done => ("●", "*", Tone::Success, ""),
         CallOutcome::ToolError => ("✗", "x", Tone::Error, "the tool failed"),
         CallOutcome::Failed => ("✗", "x", Tone::Error, "not made"),
         CallOutcome::Denied => ("⊘", "-", Tone::Warning, "not allowed"),
         CallOutcome::Interrupted => ("■", "-", Tone::Warning, "stopped"),
     };
-    match signs {
+    match glyphs {
         GlyphSet::Unicode => (drawn, tone, word),
         GlyphSet::Ascii => (ascii, tone, word),
     }
 }
 
 fn result_lines(
-    ended: &CallCompletion,
+    completion: &CallCompletion,
     width: usize,
     detail: Detail,
     theme: &ScreenTheme,
 ) -> Vec<Line<'static>> {
-    let tone = match ended.outcome {
+    let tone = match completion.outcome {
         CallOutcome::Done => Tone::Text,
         CallOutcome::ToolError | CallOutcome::Failed => Tone::Error,
         CallOutcome::Denied | CallOutcome::Interrupted => Tone::Warning,
     };
-    if ended.text.is_empty() {
+    if completion.text.is_empty() {
         return Vec::new();
     }
     let mark = match theme.glyphs {
@@ -211,10 +211,10 @@ fn result_lines(
     let margin = Margin::all(Span::styled(mark, theme.style(Tone::Muted)));
     let style = theme.style(tone);
     match detail {
-        Detail::Expanded => wrap_text(&ended.text, style, width, &margin),
+        Detail::Expanded => wrap_text(&completion.text, style, width, &margin),
         Detail::Folded => {
-            let all = ended.text.lines().count();
-            let first: Vec<&str> = ended.text.lines().take(PREVIEW_LINES).collect();
+            let all = completion.text.lines().count();
+            let first: Vec<&str> = completion.text.lines().take(PREVIEW_LINES).collect();
             let mut lines = wrap_text(&first.join("\n"), style, width, &margin);
             let cut = lines.len().saturating_sub(PREVIEW_LINES);
             lines.truncate(PREVIEW_LINES);
@@ -233,7 +233,7 @@ fn result_lines(
     }
 }
 
-/// Arguments as they are typed: `key=value`, where that is shorter than JSON.
+/// Arguments as `key=value` pairs on one line.
 fn arguments_on_one_line(arguments: &Json) -> String {
     let Some(members) = arguments.as_object() else { return sanitize_line(&arguments.to_string()) };
     let pair = |(key, value): (&String, &Json)| match value {
@@ -252,7 +252,7 @@ mod tests {
     use super::*;
     use crate::theme::Palette;
 
-    const LOOK: ScreenTheme = ScreenTheme { palette: Palette::Plain, glyphs: GlyphSet::Unicode };
+    const THEME: ScreenTheme = ScreenTheme { palette: Palette::Plain, glyphs: GlyphSet::Unicode };
 
     fn card(arguments: Json) -> (ToolCallCard, Instant) {
         let now = Instant::now();
@@ -274,7 +274,7 @@ mod tests {
         let (mut card, began) = card(json!({"path": "a b", "lines": 3}));
         card.set_progress(1.0, Some(4.0), Some("reading".to_owned()));
         let later = began + Duration::from_millis(2500);
-        insta::assert_snapshot!(text(&card.lines(60, Detail::Folded, &LOOK, later)), @r"
+        insta::assert_snapshot!(text(&card.lines(60, Detail::Folded, &THEME, later)), @r"
         ⠋ files: read  2.5 s
           path=a b  lines=3
           ━━━━━───────────────  25 %  reading
@@ -285,21 +285,21 @@ mod tests {
     fn a_long_result_is_folded_and_unfolds() {
         let (mut card, began) = card(json!({}));
         card.finish(CallOutcome::Done, "1\n2\n3\n4\n5\n", Duration::from_millis(7));
-        insta::assert_snapshot!(text(&card.lines(40, Detail::Folded, &LOOK, began)), @r"
+        insta::assert_snapshot!(text(&card.lines(40, Detail::Folded, &THEME, began)), @r"
         ● files: read  7 ms
           │ 1
           │ 2
           │ 3
           │ … 2 more lines (Ctrl-O)
         ");
-        assert_eq!(card.lines(40, Detail::Expanded, &LOOK, began).len(), 6);
+        assert_eq!(card.lines(40, Detail::Expanded, &THEME, began).len(), 6);
     }
 
     #[test]
     fn secrets_in_arguments_are_covered_and_escapes_do_nothing() {
         let (mut card, began) = card(json!({"apiKey": "canary", "text": "a\u{1b}[2Jb"}));
         card.finish(CallOutcome::Denied, "no\u{1b}[31m", Duration::from_secs(75));
-        insta::assert_snapshot!(text(&card.lines(60, Detail::Folded, &LOOK, began)), @r"
+        insta::assert_snapshot!(text(&card.lines(60, Detail::Folded, &THEME, began)), @r"
         ⊘ files: read  not allowed, 1 min 15 s
           apiKey=•••  text=ab
           │ no

@@ -1,4 +1,4 @@
-//! What of the transcript the eye is on: the end, whatever comes, or something further up.
+//! The visible part of the transcript: its end, or a position further up.
 
 use super::TranscriptView;
 
@@ -9,12 +9,12 @@ pub(crate) struct LinePosition {
     pub(crate) line: usize,
 }
 
-/// What the eye is on.
+/// The visible part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Viewport {
-    /// The end, whatever comes.
+    /// The end; it follows new lines.
     Bottom,
-    /// Something further up: the first line that is shown, and what was the end when the eye left it.
+    /// A position further up: the first visible line, and the end of the transcript when the user left it.
     Scrolled { top: LinePosition, end: LinePosition },
 }
 
@@ -33,7 +33,7 @@ impl TranscriptView {
         }
     }
 
-    /// Looks further up.
+    /// Scrolls up.
     pub fn scroll_up(&mut self, lines: usize) {
         let top = self.top();
         let top = self.backward(top, lines);
@@ -46,7 +46,7 @@ impl TranscriptView {
         }
     }
 
-    /// Looks further down.
+    /// Scrolls down.
     pub fn scroll_down(&mut self, lines: usize) {
         let Viewport::Scrolled { top, end } = self.viewport else { return };
         let top = self.forward(top, lines);
@@ -56,12 +56,12 @@ impl TranscriptView {
         };
     }
 
-    /// One page, with a line of the last one.
+    /// The lines of a page, less one.
     pub fn page_size(&self) -> usize {
         self.height.saturating_sub(1).max(1)
     }
 
-    /// Looks at the beginning.
+    /// Scrolls to the start.
     pub fn scroll_to_top(&mut self) {
         let end = self.last_line();
         let top = LinePosition { entry: 0, line: 0 };
@@ -70,12 +70,12 @@ impl TranscriptView {
         }
     }
 
-    /// Looks at the end.
+    /// Scrolls to the end.
     pub fn scroll_to_bottom(&mut self) {
         self.viewport = Viewport::Bottom;
     }
 
-    /// How many lines came since the eye left the end; none where it is there.
+    /// The number of lines added since the user scrolled up; `None` at the end.
     pub fn lines_below(&mut self) -> Option<usize> {
         let Viewport::Scrolled { end, .. } = self.viewport else { return None };
         let mut count = 0;
@@ -85,7 +85,7 @@ impl TranscriptView {
         Some(count.saturating_sub(end.line))
     }
 
-    /// A gaze at something that is gone goes to the end.
+    /// Returns to the end where the first visible line is gone.
     pub(crate) fn clamp_viewport(&mut self) {
         if let Viewport::Scrolled { top, .. } = self.viewport
             && (top.entry >= self.entries.len() || top >= self.top_at_bottom())
@@ -101,13 +101,13 @@ impl TranscriptView {
         }
     }
 
-    /// The first line that is shown while the eye is on the end.
+    /// The first visible line at the end of the transcript.
     fn top_at_bottom(&mut self) -> LinePosition {
         let end = self.end();
         self.backward(end, self.height)
     }
 
-    /// The place behind the last line, as a part of its entry: the entry may go on.
+    /// The position after the last line, inside its entry, which may still grow.
     fn last_line(&mut self) -> LinePosition {
         match self.entries.len().checked_sub(1) {
             Some(entry) => LinePosition { entry, line: self.entry_height(entry) },
@@ -115,7 +115,7 @@ impl TranscriptView {
         }
     }
 
-    /// The place behind the last line.
+    /// The position after the last entry.
     fn end(&self) -> LinePosition {
         LinePosition { entry: self.entries.len(), line: 0 }
     }

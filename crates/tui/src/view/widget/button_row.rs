@@ -8,21 +8,21 @@ use crate::text::rich_text::sanitize_and_truncate;
 use crate::theme::{GlyphSet, ScreenTheme, Tone};
 use crate::view::widget::input::{InputFocus, KeyHandled};
 
-/// Answers in a row, one of them chosen.
+/// A row of buttons, one of them selected.
 #[derive(Debug, Clone)]
 pub struct ButtonRow {
     labels: Vec<String>,
-    /// Which one.
+    /// The index of the selected button.
     pub selected: usize,
 }
 
 impl ButtonRow {
-    /// Answers in a row.
+    /// A row of buttons.
     pub fn new(labels: &[&str], selected: usize) -> ButtonRow {
         ButtonRow { labels: labels.iter().map(|it| (*it).to_owned()).collect(), selected }
     }
 
-    /// Takes the keys that choose.
+    /// Handles the keys that select a button.
     pub fn on_key(&mut self, key: KeyEvent) -> KeyHandled {
         let last = self.labels.len().saturating_sub(1);
         match (key.code, key.modifiers.contains(KeyModifiers::CONTROL)) {
@@ -42,7 +42,7 @@ impl ButtonRow {
         KeyHandled::Yes
     }
 
-    /// Lays them out. What is chosen is seen without colours too.
+    /// Lays the buttons out in lines. The selection is visible without colours, too.
     pub fn layout(&self, width: u16, theme: &ScreenTheme, focus: InputFocus) -> Vec<Line<'static>> {
         let mark = match theme.glyphs {
             GlyphSet::Unicode => "▸",

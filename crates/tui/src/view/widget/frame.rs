@@ -20,14 +20,14 @@ const ASCII_BORDER: border::Set<'static> = border::Set {
     horizontal_top: "-",
     horizontal_bottom: "-",
 };
-/// Below this there is no room for a frame.
+/// Smaller areas get no frame.
 const MIN_FRAMED_SIZE: (u16, u16) = (30, 8);
-/// From this height on there are empty rows between what belongs together and what does not.
+/// From this height on there are empty rows between the parts.
 const MIN_SPACED_HEIGHT: u16 = 8;
-/// What a frame and empty rows take of both directions.
+/// The columns and rows that a frame and its empty rows take.
 pub const FRAME_SIZE: (u16, u16) = (4, 4);
 
-/// Clears an area and frames it where there is room. Comes back with what is inside.
+/// Clears an area and draws a frame where there is room. Returns the area inside.
 pub fn draw_frame(frame: &mut Frame<'_>, area: Rect, theme: &ScreenTheme, title: &str) -> Rect {
     let area = area.intersection(frame.area());
     frame.render_widget(Clear, area);
@@ -44,7 +44,7 @@ pub fn draw_frame(frame: &mut Frame<'_>, area: Rect, theme: &ScreenTheme, title:
         GlyphSet::Unicode => border::ROUNDED,
         GlyphSet::Ascii => ASCII_BORDER,
     };
-    // The corner on the right is for whose turn it is.
+    // The right corner is for the number of waiting dialogs.
     let title = sanitize_and_truncate(title, usize::from(area.width).saturating_sub(20));
     let block = Block::bordered()
         .border_set(set)
@@ -55,7 +55,8 @@ pub fn draw_frame(frame: &mut Frame<'_>, area: Rect, theme: &ScreenTheme, title:
     Rect { x: inner.x + 1, width: inner.width.saturating_sub(2), ..inner }
 }
 
-/// Rows for what stays above, what scrolls and what stays below. Answers go first, then the beginning.
+/// Splits an area into the fixed rows above, the scrolling part and the fixed rows below. Where there is no room, the rows
+/// below come first.
 pub fn split_rows(area: Rect, above: usize, below: usize) -> [Rect; 3] {
     let rows = |count: usize| u16::try_from(count).unwrap_or(u16::MAX);
     let below = rows(below).min(area.height.saturating_sub(2).max(1)).min(area.height);
@@ -68,7 +69,7 @@ pub fn split_rows(area: Rect, above: usize, below: usize) -> [Rect; 3] {
     [at(area.y, above), at(area.y + above + over, middle), at(area.y + area.height - below, below)]
 }
 
-/// How much is not seen.
+/// The label for the lines hidden above and below.
 pub fn hidden_lines_label((above, below): (usize, usize), theme: &ScreenTheme) -> String {
     let (up, down) = match theme.glyphs {
         GlyphSet::Unicode => ("↑", "↓"),
@@ -82,7 +83,7 @@ pub fn hidden_lines_label((above, below): (usize, usize), theme: &ScreenTheme) -
     }
 }
 
-/// Is it the key that gives up?
+/// Is it Esc or Ctrl-C?
 pub fn is_cancel_key(key: KeyEvent) -> bool {
     let is_interrupt =
         key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);

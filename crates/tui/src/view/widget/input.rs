@@ -1,19 +1,19 @@
 //! What widgets say about keys: whether one was handled, and which widget receives them.
 
-/// Was a key meant for the text?
+/// Whether a widget handled a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyHandled {
-    /// Yes, and it may be another text now.
+    /// It did, and may have changed.
     Yes,
-    /// No.
+    /// It did not.
     No,
 }
 
-/// Do the keys go here?
+/// Whether a widget receives the keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InputFocus {
-    /// Yes.
+    /// It does.
     Focused,
-    /// No.
+    /// It does not.
     Unfocused,
 }

@@ -1,17 +1,17 @@
 //! A scroll position over a number of lines.
 
-/// How far something is scrolled.
+/// A scroll position.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Scroll {
-    /// The first line that is seen.
+    /// The first visible line.
     pub top: usize,
-    /// How many lines there were, and how many fitted, the last time.
+    /// The number of lines, and of visible lines, at the last drawing.
     total: usize,
     height: usize,
 }
 
 impl Scroll {
-    /// What is seen of so many lines in so much room.
+    /// The visible range of `total` lines in `height` rows.
     pub fn visible(&mut self, total: usize, height: u16) -> std::ops::Range<usize> {
         self.total = total;
         self.height = usize::from(height);
@@ -19,28 +19,28 @@ impl Scroll {
         self.top..(self.top + self.height).min(total)
     }
 
-    /// Moves down by so many lines; up where it is negative.
+    /// Scrolls down by `lines`; up where it is negative.
     pub fn scroll_by(&mut self, lines: isize) {
         let last = self.total.saturating_sub(self.height);
         self.top = self.top.saturating_add_signed(lines).min(last);
     }
 
-    /// A page, less a line.
+    /// The lines of a page, less one.
     pub fn page_size(&self) -> isize {
         isize::try_from(self.height.saturating_sub(1).max(1)).unwrap_or(1)
     }
 
-    /// To the end.
+    /// Scrolls to the end.
     pub fn scroll_to_end(&mut self) {
         self.top = self.total.saturating_sub(self.height);
     }
 
-    /// Is the last line seen?
+    /// Is the last line visible?
     pub fn is_at_end(&self) -> bool {
         self.top + self.height >= self.total
     }
 
-    /// Moves so that these lines are seen, the first of them in any case.
+    /// Scrolls so that these lines are visible, the first of them in any case.
     pub fn scroll_into_view(&mut self, lines: std::ops::Range<usize>, height: u16) {
         let height = usize::from(height);
         if lines.end > self.top + height {
@@ -49,7 +49,7 @@ impl Scroll {
         self.top = self.top.min(lines.start);
     }
 
-    /// How many lines are below what is seen, and above.
+    /// The number of hidden lines above and below.
     pub fn hidden_counts(&self) -> (usize, usize) {
         (self.top, self.total.saturating_sub(self.top + self.height))
     }

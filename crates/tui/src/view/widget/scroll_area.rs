@@ -11,28 +11,28 @@ use crate::view::widget::frame::hidden_lines_label;
 use crate::view::widget::input::KeyHandled;
 use crate::view::widget::scroll::Scroll;
 
-/// Text that scrolls.
+/// A text that scrolls.
 #[derive(Debug, Default)]
 pub struct ScrollArea {
     text: RichText,
-    /// What was laid out last, and for whom.
+    /// The last layout, with its width and theme.
     layout: Option<(u16, ScreenTheme, Vec<Line<'static>>)>,
     scroll: Scroll,
 }
 
 impl ScrollArea {
-    /// Text that scrolls.
+    /// A text that scrolls.
     pub fn new(text: RichText) -> ScrollArea {
         ScrollArea { text, ..ScrollArea::default() }
     }
 
-    /// The same place in another text.
+    /// Replaces the text and keeps the scroll position.
     pub fn set_text(&mut self, content: RichText) {
         self.text = content;
         self.layout = None;
     }
 
-    /// How many rows all of it has.
+    /// The number of rows of the whole text.
     pub fn height(&mut self, width: u16, theme: &ScreenTheme) -> usize {
         self.lines(width, theme).len()
     }
@@ -45,7 +45,7 @@ impl ScrollArea {
         self.layout.as_ref().map_or(&[], |it| &it.2)
     }
 
-    /// Takes the keys that scroll.
+    /// Handles the keys that scroll.
     pub fn on_key(&mut self, key: KeyEvent) -> KeyHandled {
         let page = self.scroll.page_size();
         match (key.code, key.modifiers.contains(KeyModifiers::CONTROL)) {
@@ -60,12 +60,12 @@ impl ScrollArea {
         KeyHandled::Yes
     }
 
-    /// Where it is scrolled to.
+    /// The scroll position.
     pub fn scroll(&mut self) -> &mut Scroll {
         &mut self.scroll
     }
 
-    /// Draws what is seen of it, and how much more there is.
+    /// Draws the visible part, and a label for the hidden lines.
     pub fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, theme: &ScreenTheme) {
         if area.height == 0 {
             return;

@@ -1,4 +1,4 @@
-//! One line that somebody types: a text, a cursor in it, and the part that fits into the room there is.
+//! A text field of one line, scrolled to its cursor.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::layout::Rect;
@@ -10,19 +10,19 @@ use crate::text::rich_text::sanitize;
 use crate::theme::{ScreenTheme, Tone};
 use crate::view::widget::input::{InputFocus, KeyHandled};
 
-/// The longest text, in bytes.
+/// The maximum length, in bytes.
 const MAX_BYTES: usize = 64 * 1024;
 
-/// A line that is being typed.
+/// A text field.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TextField {
     text: String,
-    /// Where the next character goes, in bytes.
+    /// The byte offset of the cursor.
     cursor: usize,
 }
 
 impl TextField {
-    /// A text to begin with, the cursor behind it.
+    /// A field with a text, and the cursor at its end.
     pub fn with_text(text: &str) -> TextField {
         let mut written = TextField::default();
         written.insert(text);
@@ -34,7 +34,7 @@ impl TextField {
         &self.text
     }
 
-    /// Puts text at the cursor. What would break the line becomes a space.
+    /// Inserts text at the cursor. Control characters become spaces.
     pub fn insert(&mut self, text: &str) {
         let plain = |c: char| if c.is_control() { ' ' } else { c };
         for c in text.trim_end_matches(['\r', '\n']).chars().filter(|c| *c != '\r').map(plain) {
@@ -52,7 +52,7 @@ impl TextField {
         self.cursor = 0;
     }
 
-    /// Takes a key, where it is one that writes or moves.
+    /// Handles the keys that edit or move the cursor.
     pub fn on_key(&mut self, key: KeyEvent) -> KeyHandled {
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         match (key.code, control) {
@@ -97,7 +97,7 @@ impl TextField {
         self.cursor = start;
     }
 
-    /// Draws what fits, around the cursor, and shows the cursor where the keys go here.
+    /// Draws the part around the cursor that fits, and the cursor where the field is focused.
     pub fn draw(&self, frame: &mut Frame<'_>, area: Rect, theme: &ScreenTheme, focus: InputFocus) {
         if area.width == 0 || area.height == 0 {
             return;
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_pasted_stays_on_its_line() {
+    fn pasted_text_stays_on_its_line() {
         assert_eq!(TextField::with_text("a\r\nb\x1b\n").text(), "a b ");
         assert_eq!(TextField::with_text(&"x".repeat(MAX_BYTES + 5)).text().len(), MAX_BYTES);
     }

@@ -1,4 +1,4 @@
-//! One field of a form while it is being filled in: what was typed or chosen so far, and whether that is an answer.
+//! The editor of one form field: its input so far, and whether that is valid.
 
 use std::collections::BTreeSet;
 
@@ -13,15 +13,15 @@ use crate::theme::{GlyphSet, ScreenTheme, Tone};
 use crate::view::widget::input::{InputFocus, KeyHandled};
 use crate::view::widget::text_field::TextField;
 
-/// How many of many choices are shown at once.
+/// How many choices are visible at once.
 const VISIBLE_CHOICES: usize = 9;
 
-/// A field and what is in it.
+/// A field and its input.
 #[derive(Debug)]
 pub struct FieldEditor {
     field: FormField,
     input: FieldInput,
-    /// Did somebody do something to it? Until then nobody is told that it is wrong.
+    /// Has the user changed it? Until then its error is not shown.
     is_touched: bool,
 }
 
@@ -34,7 +34,7 @@ enum FieldInput {
 }
 
 impl FieldEditor {
-    /// A field with its default in it.
+    /// A field filled with its default.
     pub fn new(field: FormField) -> FieldEditor {
         let index = |value: &Json| {
             field.kind.choices().iter().position(|it| Some(it.value.as_str()) == value.as_str())
@@ -58,18 +58,18 @@ impl FieldEditor {
         FieldEditor { field, input, is_touched: false }
     }
 
-    /// Its key in the answer.
+    /// Its name in the answer.
     pub fn name(&self) -> &str {
         &self.field.name
     }
 
-    /// What would be sent; nothing where it is left out.
+    /// Its value; `None` where an optional field is left out.
     pub fn value(&self) -> Result<Option<Json>, InvalidAnswer> {
         let is_required = self.field.requirement == FieldRequirement::Required;
         let absent = || if is_required { Err(InvalidAnswer::Missing) } else { Ok(None) };
         let value = match &self.input {
             FieldInput::Text(typed) if typed.text().trim().is_empty() => {
-                // A default that somebody took out is not to come back.
+                // A deleted default is sent as an empty text, so that the server does not apply it.
                 let empty = Json::from("");
                 let is_text = matches!(self.field.kind, FieldKind::Text { .. });
                 match is_text && self.field.default.is_some() && self.field.check(&empty).is_ok() {
@@ -98,28 +98,28 @@ impl FieldEditor {
         Ok(Some(value))
     }
 
-    /// What somebody should be told.
+    /// The error to show.
     pub fn error_message(&self, wants_all: ErrorVisibility) -> Option<String> {
-        let unfit = self.value().err()?;
+        let error = self.value().err()?;
         let is_due = self.is_touched || wants_all == ErrorVisibility::All;
-        is_due.then(|| unfit.to_string())
+        is_due.then(|| error.to_string())
     }
 
-    /// Takes a key that changes it.
+    /// Handles a key that changes its input.
     pub fn on_key(&mut self, key: KeyEvent) -> KeyHandled {
         let choices = self.field.kind.choices();
         let is_optional = self.field.requirement == FieldRequirement::Optional;
-        let taken = match &mut self.input {
+        let handled = match &mut self.input {
             FieldInput::Text(typed) => typed.on_key(key),
             FieldInput::Boolean(truth) => boolean_key(truth, key, is_optional),
             FieldInput::Single(at) => single_key(at, key, choices, is_optional),
             FieldInput::Multiple { chosen, at } => multiple_key(chosen, at, key, choices),
         };
-        self.is_touched = self.is_touched || taken == KeyHandled::Yes;
-        taken
+        self.is_touched = self.is_touched || handled == KeyHandled::Yes;
+        handled
     }
 
-    /// Takes text that was pasted.
+    /// Inserts pasted text.
     pub fn paste(&mut self, text: &str) {
         if let FieldInput::Text(typed) = &mut self.input {
             typed.insert(text);
@@ -127,7 +127,7 @@ impl FieldEditor {
         }
     }
 
-    /// The line that is typed, where it is one.
+    /// Its text field, if it has one.
     pub fn text_field(&self) -> Option<&TextField> {
         match &self.input {
             FieldInput::Text(typed) => Some(typed),
@@ -135,7 +135,7 @@ impl FieldEditor {
         }
     }
 
-    /// Its name and what is said of it.
+    /// Its label and description.
     pub fn label(&self, focus: InputFocus, theme: &ScreenTheme) -> RichText {
         let mut content = RichText::default();
         let mark = match (focus, theme.glyphs) {
@@ -149,17 +149,18 @@ impl FieldEditor {
         if self.field.requirement == FieldRequirement::Required {
             pieces.push((Tone::Warning, " *".to_owned()));
         }
-        let wanted = self.field.kind.expected_input();
-        let is_told = matches!(self.field.kind, FieldKind::Boolean | FieldKind::SingleSelect(_));
-        if !wanted.is_empty() && !is_told {
-            let wanted = match self.field.kind {
+        let expected = self.field.kind.expected_input();
+        let is_self_evident =
+            matches!(self.field.kind, FieldKind::Boolean | FieldKind::SingleSelect(_));
+        if !expected.is_empty() && !is_self_evident {
+            let expected = match self.field.kind {
                 FieldKind::MultiSelect { .. } => "some of these".to_owned(),
                 FieldKind::Text { .. }
                 | FieldKind::Number { .. }
                 | FieldKind::Boolean
-                | FieldKind::SingleSelect(_) => wanted,
+                | FieldKind::SingleSelect(_) => expected,
             };
-            pieces.push((Tone::Muted, format!("  ({wanted})")));
+            pieces.push((Tone::Muted, format!("  ({expected})")));
         }
         content.push_line(4, pieces);
         if let Some(about) = &self.field.description {
@@ -168,7 +169,7 @@ impl FieldEditor {
         content
     }
 
-    /// What can be chosen. Empty where it is typed.
+    /// Its choices; empty for a text field.
     pub fn choices(&self, focus: InputFocus, theme: &ScreenTheme) -> RichText {
         let mut content = RichText::default();
         let mut pieces: Vec<TonedText> = vec![(Tone::Text, "  ".to_owned())];
@@ -187,15 +188,19 @@ impl FieldEditor {
             FieldInput::Text(_) => return content,
             FieldInput::Boolean(truth) => {
                 for (value, title) in [(true, "yes"), (false, "no")] {
-                    let is_it = *truth == Some(value);
-                    put(is_it && is_here, if is_it { dot } else { ring }, title);
+                    let is_selected = *truth == Some(value);
+                    put(is_selected && is_here, if is_selected { dot } else { ring }, title);
                 }
                 (0, 0)
             }
             FieldInput::Single(at) => {
                 for (index, choice) in visible_choices(choices, at.unwrap_or(0)) {
-                    let is_it = *at == Some(index);
-                    put(is_it && is_here, if is_it { dot } else { ring }, &choice.title);
+                    let is_selected = *at == Some(index);
+                    put(
+                        is_selected && is_here,
+                        if is_selected { dot } else { ring },
+                        &choice.title,
+                    );
                 }
                 (at.map_or(0, |it| it + 1), choices.len())
             }
@@ -215,16 +220,16 @@ impl FieldEditor {
     }
 }
 
-/// Who is told that something is wrong?
+/// Which fields show their errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorVisibility {
-    /// Fields that somebody changed.
+    /// Fields that the user has changed.
     Touched,
     /// Every field.
     All,
 }
 
-/// The choices around one.
+/// The visible choices around one.
 fn visible_choices(choices: &[Choice], at: usize) -> impl Iterator<Item = (usize, &Choice)> {
     let first =
         at.saturating_sub(VISIBLE_CHOICES / 2).min(choices.len().saturating_sub(VISIBLE_CHOICES));
@@ -294,12 +299,12 @@ fn multiple_key(
     KeyHandled::Yes
 }
 
-/// The next choice that begins with a letter, round the end.
+/// The next choice whose title starts with a letter, wrapping around.
 fn beginning_with(choices: &[Choice], letter: char, after: Option<usize>) -> Option<usize> {
-    let wanted = letter.to_lowercase().next()?;
+    let expected = letter.to_lowercase().next()?;
     let begins = |at: &usize| {
         let first = choices[*at].title.chars().next();
-        first.and_then(|it| it.to_lowercase().next()) == Some(wanted)
+        first.and_then(|it| it.to_lowercase().next()) == Some(expected)
     };
     let start = after.map_or(0, |it| it + 1);
     (start..choices.len()).chain(0..start.min(choices.len())).find(begins)

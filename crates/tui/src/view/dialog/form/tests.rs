@@ -69,7 +69,7 @@ fn every_kind_of_field_is_filled_in_with_keys_alone() {
 }
 
 #[test]
-fn what_is_wrong_is_said_while_one_types() {
+fn errors_are_shown_while_the_user_types() {
     let (mut dialog, _answer) = dialog(every_kind());
     assert!(!render_overlay(&mut dialog, (80, 40)).contains("required"));
     type_text(&mut dialog, "x");
@@ -139,7 +139,7 @@ fn a_form_without_fields_is_a_plain_question() {
 }
 
 #[test]
-fn what_is_pasted_goes_into_the_field() {
+fn pasted_text_goes_into_the_field() {
     let (mut dialog, mut answer) = dialog(json!({"properties": {"a": {"type": "string"}}}));
     dialog.on_paste("one\ntwo\n");
     press(&mut dialog, &[Tab]);

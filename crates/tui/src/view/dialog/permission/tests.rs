@@ -105,7 +105,7 @@ fn changed() -> ProposedCall {
 }
 
 #[test]
-fn a_tool_that_changed_is_not_approved_by_a_thoughtless_key() {
+fn enter_alone_does_not_approve_a_changed_tool() {
     check(changed(), &[Enter], "no");
     check(changed(), &[KeyCode::Char('1'), Enter], "once");
 }
@@ -175,7 +175,7 @@ fn hostile_texts_and_small_screens_do_no_harm() {
 }
 
 #[test]
-fn a_question_that_nobody_waits_for_is_not_wanted() {
+fn a_dialog_without_a_caller_is_not_wanted() {
     let (dialog, answer) = dialog(call());
     assert!(dialog.is_wanted());
     drop(answer);

@@ -50,7 +50,7 @@ fn each_server_is_decided_on_by_itself_or_all_at_once() {
 }
 
 #[test]
-fn nothing_is_approved_by_looking_at_it() {
+fn nothing_is_approved_without_a_decision() {
     use ApprovalChoice::Later;
     check(&[Char('a'), Esc], [Later, Later]);
     check(&[Enter, Enter, Enter], [Later, Later]);

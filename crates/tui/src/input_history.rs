@@ -50,7 +50,7 @@ impl InputHistory {
     }
 
     /// The previous entry. `draft` is kept to return to.
-    pub fn previous(&mut self, draft: &str) -> Option<&str> {
+    pub fn previous_entry(&mut self, draft: &str) -> Option<&str> {
         let (at, draft) = match self.position.take() {
             Some((at, draft)) => (at.saturating_sub(1), draft),
             None => (self.entries.len().checked_sub(1)?, draft.to_owned()),
@@ -60,7 +60,7 @@ impl InputHistory {
     }
 
     /// The next entry; after the last one, the draft.
-    pub fn next(&mut self) -> Option<String> {
+    pub fn next_entry(&mut self) -> Option<String> {
         let (at, draft) = self.position.take()?;
         match self.entries.get(at + 1) {
             Some(entry) => {
@@ -159,12 +159,12 @@ mod tests {
         let mut history = InputHistory::default();
         history.add("one").expect("kept nowhere");
         history.add("two").expect("kept nowhere");
-        assert_eq!(history.previous("draft"), Some("two"));
-        assert_eq!(history.previous("two"), Some("one"));
-        assert_eq!(history.previous("one"), Some("one"));
-        assert_eq!(history.next().as_deref(), Some("two"));
-        assert_eq!(history.next().as_deref(), Some("draft"));
-        assert_eq!(history.next(), None);
+        assert_eq!(history.previous_entry("draft"), Some("two"));
+        assert_eq!(history.previous_entry("two"), Some("one"));
+        assert_eq!(history.previous_entry("one"), Some("one"));
+        assert_eq!(history.next_entry().as_deref(), Some("two"));
+        assert_eq!(history.next_entry().as_deref(), Some("draft"));
+        assert_eq!(history.next_entry(), None);
     }
 
     #[test]

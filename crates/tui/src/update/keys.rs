@@ -150,7 +150,7 @@ impl ScreenState {
             ComposerOutcome::Submit => return self.send(),
             ComposerOutcome::LeftTop => return self.leave_top(),
             ComposerOutcome::LeftBottom => {
-                if let Some(text) = self.history.next() {
+                if let Some(text) = self.history.next_entry() {
                     self.composer.replace(&text);
                 }
             }
@@ -177,7 +177,7 @@ impl ScreenState {
             return vec![Effect::WithdrawMessage];
         }
         let draft = self.composer.text_with_pastes();
-        if let Some(text) = self.history.previous(&draft) {
+        if let Some(text) = self.history.previous_entry(&draft) {
             let text = text.to_owned();
             self.composer.replace(&text);
         }

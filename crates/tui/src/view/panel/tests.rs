@@ -27,7 +27,7 @@ fn configured_server(
         origin: ".mcp.json:7".to_owned(),
         entry: "  Type:         stdio\n  Command:      npx -y server --root /srv\n  Environment:  TOKEN=•••\n".to_owned(),
         fingerprint: Some("sha256:0123456789abcdef".to_owned()),
-        eligibility: eligibility,
+        eligibility,
         state: (state.0, state.1.to_owned()),
         reason: None,
         problems: Vec::new(),

@@ -1,5 +1,6 @@
-//! A conversation between a person, a model and the pool's tools: the loop, the model clients and the transcript.
-//! Knows no terminal: a face says things through [`talk::Talk`] and hears [`happening::Happening`]s.
+//! A conversation between a user, a model and the pool's tools: the agent loop, the model clients and the transcripts.
+//! No terminal: a UI sends messages through a [`Conversation`](conversation::handle::Conversation) and receives
+//! [`ConversationEvent`](conversation::event::ConversationEvent)s.
 
 pub mod conversation;
 pub mod message;

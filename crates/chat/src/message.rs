@@ -1,39 +1,55 @@
-//! What was said in a conversation, as it is kept on disk and sent to models. Each model client has its own way to write it.
+//! The messages of a conversation, as they are stored on disk. Each provider writes them in its own format.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
-/// Who says something.
+/// The author of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// The person, and what tools answered on the person's machine.
+    /// The user; tool results count as the user's.
     User,
     /// The model.
     Assistant,
 }
 
-/// One side's turn.
+/// Text the agent loop adds as a user message where the user interrupted a response.
+const INTERRUPTED_MARKER: &str = "[the person stopped the answer here]";
+
+/// A message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Message {
-    /// Whose.
+    /// Its author.
     #[serde(rename = "speaker")]
     pub role: Role,
-    /// What, in order.
+    /// Its content, in order.
     #[serde(rename = "parts")]
     pub content: Vec<ContentBlock>,
 }
 
-/// A piece of what is said.
+impl Message {
+    /// The user message that marks the response before it as interrupted.
+    pub(crate) fn interrupted_marker() -> Message {
+        let text = INTERRUPTED_MARKER.to_owned();
+        Message { role: Role::User, content: vec![ContentBlock::Text { text }] }
+    }
+
+    /// Is this the message that [`Message::interrupted_marker`] makes?
+    pub(crate) fn is_interrupted_marker(&self) -> bool {
+        matches!(&self.content[..], [ContentBlock::Text { text }] if text == INTERRUPTED_MARKER)
+    }
+}
+
+/// A part of a message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ContentBlock {
-    /// Words.
+    /// Text.
     Text {
-        /// Them.
+        /// The text.
         text: String,
     },
-    /// A picture.
+    /// An image.
     #[serde(rename = "picture")]
     Image {
         /// Its MIME type.
@@ -41,27 +57,27 @@ pub enum ContentBlock {
         /// Its bytes as base64.
         base64: String,
     },
-    /// What the model thought before it spoke. Goes back to the model as it came.
+    /// The model's thinking. It is sent back unchanged.
     #[serde(rename = "thought")]
     Thinking {
-        /// What may be shown of it.
+        /// The part that may be shown.
         text: String,
-        /// What the model's provider wants back, untouched.
+        /// The block that the provider expects back, unchanged.
         #[serde(rename = "proof")]
         provider_block: Option<Json>,
     },
-    /// A call that the model wants made.
+    /// A tool call requested by the model.
     #[serde(rename = "call")]
     ToolUse(ToolUse),
-    /// What became of one.
+    /// The result of a tool call.
     #[serde(rename = "result")]
     ToolResult(ToolResult),
 }
 
-/// A call that a model wants made.
+/// A tool call requested by a model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolUse {
-    /// The model's name for it.
+    /// The id the model gave it.
     pub id: String,
     /// The tool's exposed name.
     pub tool: String,
@@ -69,14 +85,14 @@ pub struct ToolUse {
     pub arguments: Json,
 }
 
-/// What became of a call.
+/// The result of a tool call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolResult {
-    /// The model's name for the call.
+    /// The id of the call.
     pub id: String,
-    /// What the tool gave: words and pictures.
+    /// Text and images.
     #[serde(rename = "parts")]
     pub content: Vec<ContentBlock>,
-    /// Did it fail?
+    /// Did the call fail?
     pub is_error: bool,
 }

@@ -1,8 +1,8 @@
-//! What a model is told of its place, unless somebody says it otherwise.
+//! The default system prompt.
 
 use std::path::Path;
 
-/// The usual words.
+/// The system prompt for conversations whose user sets none.
 pub fn default_system_prompt(working_folder: &Path, today: &str) -> String {
     format!(
         "You are the assistant in Switchboard, a program in a terminal that connects a person's MCP servers with a \

@@ -1,5 +1,7 @@
-//! Conversations on disk: a file each, a line an utterance, added as it is said. Only the owner can read them. A line
-//! that was not finished costs that line alone, and a conversation that was cut off is mended when it is read.
+//! Conversations on disk: one file per conversation, one line per message, readable by the owner only. An incomplete
+//! line is skipped, and a conversation that was cut off is repaired when it is read.
+
+mod repair;
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
@@ -15,42 +17,41 @@ use switchboard::sources::paths::Paths;
 use switchboard::storage::stderr_log::utc_timestamp;
 use thiserror::Error;
 
-use crate::message::{ContentBlock, Message, Role, ToolResult};
+use crate::message::{ContentBlock, Message};
+use repair::repaired;
 
-/// How many conversations of one project are kept.
+/// How many transcripts of one project are kept.
 const MAX_TRANSCRIPTS: usize = 200;
-/// The largest record that is read.
+/// The largest file that is read, in bytes.
 const MAX_FILE_BYTES: u64 = 256 * 1024 * 1024;
-/// How much of the first words is listed, in characters.
+/// The length of a preview, in characters.
 const PREVIEW_CHARS: usize = 120;
 const EXTENSION: &str = "jsonl";
-/// What a model is told of a call whose result was never written down.
-const RESULT_LOST: &str = "the program ended before the result came";
 
-/// The conversations of one project.
+/// The transcripts of one project.
 #[derive(Debug, Clone)]
 pub struct TranscriptStore {
     folder: PathBuf,
     project: PathBuf,
 }
 
-/// A conversation that was had.
+/// A transcript in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TranscriptSummary {
-    /// What it is called.
+    /// Its id.
     pub id: String,
-    /// When something was last said.
+    /// When the last message was written.
     pub modified: SystemTime,
-    /// What the person said first.
+    /// The start of the user's first message.
     pub preview: String,
-    /// How many utterances it has.
+    /// The number of messages.
     pub messages: usize,
 }
 
-/// Why a conversation cannot be gone on with.
+/// Why a conversation cannot be continued.
 #[derive(Debug, Error)]
 pub enum TranscriptError {
-    /// There is none of that name.
+    /// There is none with this id.
     #[error("there is no conversation `{0}` in this project")]
     NotFound(String),
     /// There is none at all.
@@ -59,21 +60,21 @@ pub enum TranscriptError {
     /// It cannot be read.
     #[error("the conversation `{id}` cannot be read")]
     Unreadable {
-        /// Which.
+        /// Its id.
         id: String,
-        /// Why.
+        /// The error.
         #[source]
         error: io::Error,
     },
 }
 
 impl TranscriptStore {
-    /// Those of the project at `root`.
+    /// The transcripts of the project at `root`.
     pub fn for_project(paths: &Paths, root: &Path) -> TranscriptStore {
         TranscriptStore { folder: paths.conversations(root), project: root.to_owned() }
     }
 
-    /// All of them, the one that was last spoken in first. What cannot be read is left out.
+    /// All transcripts, the last used first. Unreadable ones are left out.
     pub fn list(&self) -> io::Result<Vec<TranscriptSummary>> {
         let mut all: Vec<TranscriptSummary> =
             self.files()?.into_iter().filter_map(summary).collect();
@@ -81,12 +82,12 @@ impl TranscriptStore {
         Ok(all)
     }
 
-    /// A new one. Its file is made when something is said.
+    /// A new transcript. Its file is created with the first message.
     pub fn create(&self) -> Transcript {
         Transcript { store: self.clone(), file: None }
     }
 
-    /// The one that was last spoken in, to go on with.
+    /// Opens the last used transcript and reads its messages.
     pub fn resume_last(&self) -> Result<(Transcript, Vec<Message>), TranscriptError> {
         let files = self.files().unwrap_or_default();
         let when = |path: &PathBuf| path.metadata().and_then(|it| it.modified()).ok();
@@ -95,7 +96,7 @@ impl TranscriptStore {
         self.resume(&id)
     }
 
-    /// One by its name, to go on with.
+    /// Opens the transcript of this id and reads its messages.
     pub fn resume(&self, id: &str) -> Result<(Transcript, Vec<Message>), TranscriptError> {
         let not_found = || TranscriptError::NotFound(id.chars().take(80).collect());
         if !is_id(id) {
@@ -127,7 +128,7 @@ impl TranscriptStore {
         Ok(paths.filter(|path| id_of(path).is_some()).collect())
     }
 
-    /// The oldest go when there are too many. Names begin with the time.
+    /// Deletes the oldest transcripts beyond the limit.
     fn prune(&self) {
         let mut files = self.files().unwrap_or_default();
         let when = |path: &PathBuf| path.metadata().and_then(|it| it.modified()).ok();
@@ -139,26 +140,26 @@ impl TranscriptStore {
     }
 }
 
-/// A conversation as it is written down.
+/// A transcript that messages are appended to.
 #[derive(Debug)]
 pub struct Transcript {
     store: TranscriptStore,
-    /// There once something was said.
+    /// Its id and file, once there is a message.
     file: Option<(String, File)>,
 }
 
 impl Transcript {
-    /// What it is called, once something was said.
+    /// Its id, once there is a message.
     pub fn id(&self) -> Option<&str> {
         self.file.as_ref().map(|(id, _)| id.as_str())
     }
 
-    /// Another one of the same project, in which nothing is said yet.
+    /// An empty transcript of the same project.
     pub fn restarted(self) -> Transcript {
         Transcript { file: None, ..self }
     }
 
-    /// Writes down what was said. Waits for the disk.
+    /// Appends a message. Blocks.
     pub fn append(&mut self, message: &Message) -> io::Result<()> {
         if self.file.is_none() {
             self.file = Some(self.create_file()?);
@@ -187,18 +188,18 @@ struct TranscriptLine {
     message: Message,
 }
 
-/// In one piece, so that two processes do not write into each other's lines.
+/// Writes a line with one call, so that lines of two processes do not mix.
 fn write_line(file: &mut File, line: &str) -> io::Result<()> {
     file.write_all(format!("{line}\n").as_bytes())
 }
 
-/// The time, and something that two processes of the same second do not share.
+/// A new id: the time, and a hash that differs between processes.
 fn new_id() -> String {
-    static MADE: AtomicU64 = AtomicU64::new(0);
+    static COUNTER: AtomicU64 = AtomicU64::new(0);
     let now = SystemTime::now();
     let when: String = utc_timestamp(now).chars().filter(|c| c.is_ascii_alphanumeric()).collect();
-    let made = MADE.fetch_add(1, Ordering::Relaxed);
-    let seed = format!("{now:?} {} {made}", std::process::id());
+    let count = COUNTER.fetch_add(1, Ordering::Relaxed);
+    let seed = format!("{now:?} {} {count}", std::process::id());
     format!("{when}-{}", &sha256(seed.as_bytes())[..8])
 }
 
@@ -212,7 +213,7 @@ fn id_of(path: &Path) -> Option<String> {
     (path.extension()? == EXTENSION && is_id(stem)).then(|| stem.to_owned())
 }
 
-/// Opens a record to add to it. What was not finished gets an end, so that the next line is one.
+/// Opens a file for appending. Ends an incomplete last line first.
 fn open_for_append(path: &Path) -> io::Result<File> {
     let mut reading = File::open(path)?;
     let length = reading.metadata()?.len();
@@ -235,7 +236,7 @@ fn read(path: &Path) -> io::Result<Vec<Message>> {
     }
     let mut messages = Vec::new();
     for line in BufReader::new(file.take(MAX_FILE_BYTES)).split(b'\n') {
-        // What was not finished, and what somebody else wrote, is no utterance.
+        // Incomplete and foreign lines are skipped.
         if let Ok(line) = serde_json::from_slice::<TranscriptLine>(&line?) {
             messages.push(line.message);
         }
@@ -262,7 +263,7 @@ fn summary(path: PathBuf) -> Option<TranscriptSummary> {
 }
 
 fn first_text(message: &Message) -> String {
-    let text = |part: &ContentBlock| match part {
+    let text = |block: &ContentBlock| match block {
         ContentBlock::Text { text } => Some(text.clone()),
         ContentBlock::Image { .. }
         | ContentBlock::Thinking { .. }
@@ -271,51 +272,4 @@ fn first_text(message: &Message) -> String {
     };
     let text = message.content.iter().find_map(text).unwrap_or_default();
     text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(PREVIEW_CHARS).collect()
-}
-
-/// Models refuse a conversation in which a call has no result, or a result no call.
-fn repaired(messages: Vec<Message>) -> Vec<Message> {
-    let mut repaired_messages: Vec<Message> = Vec::with_capacity(messages.len() + 1);
-    let mut open: Vec<String> = Vec::new();
-    for mut message in messages {
-        if message.role == Role::User {
-            message.content.retain(|part| match part {
-                ContentBlock::ToolResult(result) => {
-                    let position = open.iter().position(|id| *id == result.id);
-                    position.map(|at| open.remove(at)).is_some()
-                }
-                ContentBlock::Text { .. }
-                | ContentBlock::Image { .. }
-                | ContentBlock::Thinking { .. }
-                | ContentBlock::ToolUse(_) => true,
-            });
-            let lost = open.drain(..).map(missing_result);
-            message.content.splice(..0, lost);
-        } else {
-            if !open.is_empty() {
-                let parts = open.drain(..).map(missing_result).collect();
-                repaired_messages.push(Message { role: Role::User, content: parts });
-            }
-            open.extend(message.content.iter().filter_map(|part| match part {
-                ContentBlock::ToolUse(call) => Some(call.id.clone()),
-                ContentBlock::Text { .. }
-                | ContentBlock::Image { .. }
-                | ContentBlock::Thinking { .. }
-                | ContentBlock::ToolResult(_) => None,
-            }));
-        }
-        if !message.content.is_empty() {
-            repaired_messages.push(message);
-        }
-    }
-    if !open.is_empty() {
-        let parts = open.drain(..).map(missing_result).collect();
-        repaired_messages.push(Message { role: Role::User, content: parts });
-    }
-    repaired_messages
-}
-
-fn missing_result(id: String) -> ContentBlock {
-    let parts = vec![ContentBlock::Text { text: RESULT_LOST.to_owned() }];
-    ContentBlock::ToolResult(ToolResult { id, content: parts, is_error: true })
 }

@@ -17,7 +17,6 @@ pub mod prompt;
 pub mod reference;
 pub mod runtime;
 pub mod shell;
-pub mod tui;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

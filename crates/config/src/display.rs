@@ -67,6 +67,183 @@ pub fn masked_json(json: &Json) -> Json {
     }
 }
 
+/// Words that announce a secret, as they occur in flags, variables and headers.
+const SECRET_WORDS: [&str; 12] = [
+    "token",
+    "secret",
+    "password",
+    "passwd",
+    "passphrase",
+    "apikey",
+    "credential",
+    "authorization",
+    "cookie",
+    "bearer",
+    "privatekey",
+    "accesskey",
+];
+
+/// Names that hold such a word and announce no secret.
+const NON_SECRET_NAMES: [&str; 6] =
+    ["maxtokens", "tokenizer", "tokenizers", "oldpwd", "pwd", "stricthostkeychecking"];
+
+/// What such a name ends with when it speaks of a secret without holding it.
+const NON_SECRET_SUFFIXES: [&str; 10] =
+    ["file", "path", "dir", "type", "mode", "url", "uri", "endpoint", "ttl", "limit"];
+
+/// Does a flag's, variable's or header's name announce a secret?
+pub fn is_secret_name(name: &str) -> bool {
+    let plain: String = name
+        .chars()
+        .filter(|c| c.is_ascii_alphanumeric())
+        .map(|c| c.to_ascii_lowercase())
+        .collect();
+    let is_negation = name.trim_start_matches('-').starts_with("no-");
+    let words = split_words(name);
+    let is_about = words.last().is_some_and(|last| NON_SECRET_SUFFIXES.contains(&last.as_str()));
+    if NON_SECRET_NAMES.iter().any(|word| plain == *word) || is_negation || is_about {
+        return false;
+    }
+    SECRET_WORDS.iter().any(|word| plain.contains(word))
+        || words.iter().any(|word| {
+            matches!(word.as_str(), "key" | "pat" | "pwd" | "pass" | "pw" | "auth" | "jwt" | "sig")
+        })
+}
+
+/// The words of a name, split at marks and where a capital begins.
+fn split_words(name: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut after_small = false;
+    for c in name.chars() {
+        if !c.is_ascii_alphanumeric() || (c.is_ascii_uppercase() && after_small) {
+            words.push(String::new());
+        }
+        after_small = c.is_ascii_lowercase();
+        if let (Some(last), true) = (words.last_mut(), c.is_ascii_alphanumeric()) {
+            last.push(c.to_ascii_lowercase());
+        }
+    }
+    words
+}
+
+/// Prefixes that well-known services give their tokens.
+const TOKEN_PREFIXES: [&str; 36] = [
+    "sk-",
+    "sk_",
+    "pk-",
+    "pk_",
+    "rk-",
+    "rk_",
+    "ghp_",
+    "gho_",
+    "ghu_",
+    "ghs_",
+    "ghr_",
+    "github_pat_",
+    "glpat-",
+    "glsa_",
+    "glc_",
+    "xoxa-",
+    "xoxb-",
+    "xoxp-",
+    "xapp-",
+    "AKIA",
+    "ASIA",
+    "AIza",
+    "ya29.",
+    "eyJ",
+    "npm_",
+    "hf_",
+    "shpat_",
+    "shpss_",
+    "lin_api_",
+    "dop_v1_",
+    "SG.",
+    "pypi-",
+    "dckr_pat_",
+    "ntn_",
+    "secret_",
+    "whsec_",
+];
+
+/// Does a bare word have the shape of a token: a known prefix with digits behind, or long and random?
+/// A word that reads like a name is none, however it begins: people must see what they run.
+pub fn looks_like_token(word: &str) -> bool {
+    let digits = word.bytes().filter(u8::is_ascii_digit).count();
+    let letters = word.bytes().filter(u8::is_ascii_alphabetic).count();
+    let known = TOKEN_PREFIXES.iter().any(|prefix| word.starts_with(prefix));
+    let plain =
+        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'=' | b'+' | b'%');
+    (known && word.len() >= 12 && digits >= 2)
+        || (word.len() >= 32 && word.bytes().all(plain) && digits >= 4 && letters >= 4)
+}
+
+/// A count with its noun in the right number.
+pub fn pluralize(count: usize, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
+/// How much of a line is shown around the place that is meant.
+const EXCERPT_CONTEXT: usize = 48;
+
+/// The part of a line around a column (from 0) for an error message, and the column in that part.
+/// Only `known` keys and punctuation are shown; everything else is covered character by character, so
+/// that columns still fit. Looks at characters alone, since a file that does not parse cannot say which
+/// of its words are secret.
+pub fn masked_excerpt(line: &str, column: usize, known: impl Fn(&str) -> bool) -> (String, usize) {
+    let start = column.saturating_sub(EXCERPT_CONTEXT);
+    let part: String = line.chars().skip(start).take(2 * EXCERPT_CONTEXT).collect();
+    let more = line.chars().nth(start + 2 * EXCERPT_CONTEXT).is_some();
+    let mut shown = String::new();
+    let mut rest = part.as_str();
+    while let Some(c) = rest.chars().next() {
+        let token = match c {
+            '"' => string_token(rest),
+            c if is_punctuation(c) => &rest[..c.len_utf8()],
+            _ => bare_token(rest),
+        };
+        rest = &rest[token.len()..];
+        let key = token.strip_prefix('"').and_then(|it| it.strip_suffix('"'));
+        let is_known = key.is_some_and(&known) && rest.trim_start().starts_with(':');
+        if is_known || is_punctuation(c) {
+            shown.push_str(token);
+        } else {
+            shown.push_str(&mask_token(token));
+        }
+    }
+    let (before, after) = (if start > 0 { "…" } else { "" }, if more { "…" } else { "" });
+    let shown = format!("{before}{}{after}", shown.replace(char::is_whitespace, " "));
+    (printable(&shown), column - start + before.chars().count())
+}
+
+fn is_punctuation(c: char) -> bool {
+    c.is_whitespace() || matches!(c, '{' | '}' | '[' | ']' | ',' | ':')
+}
+
+fn string_token(text: &str) -> &str {
+    let mut escaped = false;
+    for (index, c) in text.char_indices().skip(1) {
+        match c {
+            '"' if !escaped => return &text[..=index],
+            '\\' => escaped = !escaped,
+            _ => escaped = false,
+        }
+    }
+    text
+}
+
+fn bare_token(text: &str) -> &str {
+    let end = text.find(|c| is_punctuation(c) || c == '"').unwrap_or(text.len());
+    &text[..end]
+}
+
+fn mask_token(token: &str) -> String {
+    match token {
+        "true" | "false" | "null" | "//" | "/*" | "*/" => token.to_owned(),
+        _ => token.chars().map(|c| if c == '"' { '"' } else { '•' }).collect(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,7 +1,7 @@
-//! The loop of a conversation: one task that owns what was said. A turn asks the model, makes the calls that it wants,
-//! and asks again until it has nothing more to call. Which tools it is shown is left to `offered_tools`.
+//! The agent loop: one task that owns the messages of a conversation. A turn asks the model, makes the tool calls it
+//! requests, and repeats until it requests none. Which tools are offered is left to `offered_tools`.
 
-mod channel;
+pub(crate) mod channel;
 mod model_request;
 mod tool_calls;
 
@@ -10,29 +10,27 @@ use std::time::Duration;
 
 use switchboard::call::pipeline::CallContext;
 use switchboard::host::Host;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::conversation::event::{ConversationEvent, TurnEnd};
-use crate::conversation::handle::{Command, ConversationSetup, ConversationStatus};
 use crate::conversation::offered_tools::OfferedTools;
+use crate::conversation::setup::{ConversationSetup, ConversationStatus};
 use crate::message::{ContentBlock, Message, Role, ToolUse};
 use crate::model::language_model::{LanguageModel, ModelError, ModelResponse, StopReason, Usage};
 use crate::transcript::Transcript;
 use channel::{LoopChannel, StopCause};
 use model_request::ModelOutcome;
 
-/// How long servers may take to come up before a model is asked for the first time.
+/// How long the first request to the model waits for servers to connect.
 const SERVER_START_TIMEOUT: Duration = Duration::from_secs(3);
-/// What a model is told of a call that was not made, or not finished, because the person had enough.
+/// The result of a call that the user interrupted.
 const CALL_STOPPED: &str = "the person stopped it";
-/// What a model is told of an answer that the person had enough of.
-pub(crate) const INTERRUPTED_MARKER: &str = "[the person stopped the answer here]";
-/// What a model is told of a call in an answer that was cut.
+/// The result of a call in a response that was cut short.
 const CALL_CUT_SHORT: &str =
     "the answer was cut short before the call was made; make it again, shorter";
 
-/// A conversation.
+/// The agent loop of a conversation.
 pub(crate) struct AgentLoop {
     host: Host,
     call_context: Arc<CallContext>,
@@ -41,50 +39,63 @@ pub(crate) struct AgentLoop {
     messages: Vec<Message>,
     offered_tools: OfferedTools,
     total_usage: Usage,
-    /// How many calls there were, to name those that the model did not name.
+    /// The number of calls so far, for ids of calls without one.
     call_count: u64,
     transcript: Option<Transcript>,
     status: watch::Sender<ConversationStatus>,
-    /// Have the servers had their time to come up?
+    /// Has the loop waited for servers to connect?
     has_waited_for_servers: bool,
 }
 
 impl AgentLoop {
-    pub(crate) fn prepare(
+    /// A loop over `setup`, and the model it starts with.
+    pub(crate) fn new(
         setup: ConversationSetup,
         transcript: Option<Transcript>,
         status: watch::Sender<ConversationStatus>,
-    ) -> AgentTask {
-        let ConversationSetup {
-            host,
-            call_context,
-            model,
-            system_prompt: system,
-            history,
-            max_rounds: rounds,
-        } = setup;
+    ) -> (AgentLoop, Option<Arc<dyn LanguageModel>>) {
+        let ConversationSetup { host, call_context, model, system_prompt, history, max_rounds } =
+            setup;
         let mut offered_tools = OfferedTools::default();
         offered_tools.restore(&history);
         let id = transcript.as_ref().and_then(|it| it.id()).map(Arc::from);
         status.send_modify(|it| it.id = id);
-        let (messages, total_usage, calls) = (history, Usage::default(), 0);
         let agent_loop = AgentLoop {
             host,
             call_context,
-            system_prompt: system,
-            max_rounds: rounds,
-            messages,
+            system_prompt,
+            max_rounds,
+            messages: history,
             offered_tools,
-            total_usage,
-            call_count: calls,
+            total_usage: Usage::default(),
+            call_count: 0,
             transcript,
             status,
             has_waited_for_servers: false,
         };
-        AgentTask { agent_loop, model }
+        (agent_loop, model)
     }
 
-    /// One turn: from what waits to be heard to the model's last word.
+    /// Runs turns until every [`Conversation`](crate::conversation::handle::Conversation) handle is dropped.
+    pub(crate) async fn run(mut self, mut channel: LoopChannel) {
+        loop {
+            match channel.stop_cause() {
+                Some(StopCause::Disconnected) => return,
+                Some(StopCause::Clear) => self.clear(),
+                // The turn it was meant for has ended already.
+                Some(StopCause::Interrupt) | None => {}
+            }
+            channel.clear_stop_cause();
+            if !channel.has_queued() {
+                channel.receive().await;
+                continue;
+            }
+            let end = self.turn(&mut channel).await;
+            channel.send(ConversationEvent::TurnEnded(end)).await;
+        }
+    }
+
+    /// Runs one turn: from the queued messages to the model's last response.
     async fn turn(&mut self, channel: &mut LoopChannel) -> TurnEnd {
         self.accept_queued(channel, Vec::new()).await;
         self.wait_for_servers(channel).await;
@@ -103,17 +114,17 @@ impl AgentLoop {
                     return TurnEnd::Interrupted;
                 }
             };
-            let ModelResponse { content: parts, stop_reason: stop, usage } = response;
+            let ModelResponse { content: blocks, stop_reason, usage } = response;
             self.add_usage(&usage);
-            let calls = tool_uses(&parts);
-            if !parts.is_empty() {
-                self.add(Message { role: Role::Assistant, content: parts }).await;
+            let calls = tool_uses(&blocks);
+            if !blocks.is_empty() {
+                self.add(Message { role: Role::Assistant, content: blocks }).await;
             }
             channel.send(ConversationEvent::ResponseEnded).await;
             channel.send(ConversationEvent::Usage(self.total_usage)).await;
-            if stop == StopReason::MaxTokens || stop == StopReason::Refusal {
+            if stop_reason == StopReason::MaxTokens || stop_reason == StopReason::Refusal {
                 self.skip_calls(&calls, CALL_CUT_SHORT).await;
-                return if stop == StopReason::MaxTokens {
+                return if stop_reason == StopReason::MaxTokens {
                     TurnEnd::CutShort
                 } else {
                     TurnEnd::Refused
@@ -136,8 +147,8 @@ impl AgentLoop {
         TurnEnd::TooManyRounds
     }
 
-    /// Who speaks as soon as the program is there should have the tools too. Once: a server that does not come up holds
-    /// nobody up a second time.
+    /// Waits until servers are connected, so that a message sent right after the start has their tools. Only once: a server
+    /// that does not connect delays a single turn.
     async fn wait_for_servers(&mut self, channel: &mut LoopChannel) {
         if std::mem::replace(&mut self.has_waited_for_servers, true) {
             return;
@@ -156,38 +167,36 @@ impl AgentLoop {
         }
     }
 
-    /// What waits becomes part of the conversation, behind the results of calls where there are some.
+    /// Adds the queued messages to the conversation, after the results of tool calls.
     async fn accept_queued(&mut self, channel: &mut LoopChannel, results: Vec<ContentBlock>) {
         let queued = channel.take_queued();
-        let (count, mut parts) = (queued.len(), results);
-        parts.extend(queued.into_iter().flatten());
-        if !parts.is_empty() {
-            self.add(Message { role: Role::User, content: parts }).await;
+        let (count, mut blocks) = (queued.len(), results);
+        blocks.extend(queued.into_iter().flatten());
+        if !blocks.is_empty() {
+            self.add(Message { role: Role::User, content: blocks }).await;
         }
         if count > 0 {
             channel.send(ConversationEvent::MessagesAccepted { count }).await;
         }
     }
 
-    /// An answer that was stopped stays as far as the person has seen it.
+    /// Keeps the part of an interrupted response that the user has seen.
     async fn keep_partial_response(&mut self, text: String) {
         if !text.trim().is_empty() {
-            let parts = vec![ContentBlock::Text { text }];
-            self.add(Message { role: Role::Assistant, content: parts }).await;
-            let text = INTERRUPTED_MARKER.to_owned();
-            self.add(Message { role: Role::User, content: vec![ContentBlock::Text { text }] })
-                .await;
+            let blocks = vec![ContentBlock::Text { text }];
+            self.add(Message { role: Role::Assistant, content: blocks }).await;
+            self.add(Message::interrupted_marker()).await;
         }
     }
 
-    /// A conversation in which a call has no result is one that models refuse.
+    /// Adds an error result for each call: models reject a conversation in which a call has no result.
     async fn skip_calls(&mut self, calls: &[ToolUse], why: &str) {
         if !calls.is_empty() {
-            let parts = calls
+            let blocks = calls
                 .iter()
                 .map(|it| ContentBlock::ToolResult(tool_calls::skipped_result(it, why)));
-            let parts = parts.collect();
-            self.add(Message { role: Role::User, content: parts }).await;
+            let blocks = blocks.collect();
+            self.add(Message { role: Role::User, content: blocks }).await;
         }
     }
 
@@ -198,7 +207,7 @@ impl AgentLoop {
             let written = transcript.append(&message);
             (transcript, written)
         };
-        // A disk may take its time; nothing else waits for it.
+        // Disks may be slow, so the write runs on a blocking thread.
         let Ok((transcript, written)) = tokio::task::spawn_blocking(write).await else { return };
         let id = transcript.id().map(Arc::from);
         match written {
@@ -206,7 +215,7 @@ impl AgentLoop {
                 self.transcript = Some(transcript);
                 self.status.send_modify(|it| it.id = id);
             }
-            // A record with a hole would be worse than one that ends here.
+            // A transcript with a gap would be worse than one that ends here.
             Err(error) => {
                 let why: Arc<str> = error.to_string().into();
                 self.status.send_modify(|it| it.write_error = Some(why));
@@ -223,7 +232,7 @@ impl AgentLoop {
         self.status.send_modify(|it| it.context_tokens = context);
     }
 
-    /// Calls that have no name of their own get one: their results must find them.
+    /// Gives calls without a unique id one, so that results can be matched.
     fn with_call_ids(&mut self, mut response: ModelResponse) -> ModelResponse {
         let mut seen: Vec<String> = Vec::new();
         for part in &mut response.content {
@@ -247,7 +256,7 @@ impl AgentLoop {
     }
 }
 
-fn tool_uses(parts: &[ContentBlock]) -> Vec<ToolUse> {
+fn tool_uses(blocks: &[ContentBlock]) -> Vec<ToolUse> {
     let call = |part: &ContentBlock| match part {
         ContentBlock::ToolUse(call) => Some(call.clone()),
         ContentBlock::Text { .. }
@@ -255,43 +264,10 @@ fn tool_uses(parts: &[ContentBlock]) -> Vec<ToolUse> {
         | ContentBlock::Thinking { .. }
         | ContentBlock::ToolResult(_) => None,
     };
-    parts.iter().filter_map(call).collect()
+    blocks.iter().filter_map(call).collect()
 }
 
 fn model_not_configured() -> ModelError {
     let kind = crate::model::language_model::ModelErrorKind::NotConfigured;
     ModelError { model: "the model".to_owned(), kind }
-}
-
-/// A conversation that has not begun to listen yet.
-pub(crate) struct AgentTask {
-    agent_loop: AgentLoop,
-    model: Option<Arc<dyn LanguageModel>>,
-}
-
-impl AgentTask {
-    /// Listens until nobody is there any more.
-    pub(crate) async fn run(
-        self,
-        commands: mpsc::Receiver<Command>,
-        events: mpsc::Sender<ConversationEvent>,
-    ) {
-        let AgentTask { mut agent_loop, model } = self;
-        let mut channel = LoopChannel::new(commands, events, model);
-        loop {
-            match channel.stop_cause() {
-                Some(StopCause::Disconnected) => return,
-                Some(StopCause::Clear) => agent_loop.clear(),
-                // What is to be stopped has ended by itself.
-                Some(StopCause::Interrupt) | None => {}
-            }
-            channel.clear_stop_cause();
-            if !channel.has_queued() {
-                channel.receive().await;
-                continue;
-            }
-            let ended = agent_loop.turn(&mut channel).await;
-            channel.send(ConversationEvent::TurnEnded(ended)).await;
-        }
-    }
 }

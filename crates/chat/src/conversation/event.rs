@@ -1,107 +1,120 @@
-//! What a face hears of a conversation, in order. Everything in it that came from a server or a model is untrusted text:
-//! whoever shows it makes it printable.
+//! The events of a conversation, in order. Text in them that comes from a server or a model is untrusted: the UI
+//! sanitizes it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value as Json;
+use switchboard::pool::Pool;
 
 use crate::model::language_model::{ModelError, Usage};
 
-/// Something that happened.
+/// An event of a conversation.
 #[derive(Debug)]
 pub enum ConversationEvent {
-    /// What a person said has been taken up; a turn begins. Said once for everything that was taken up together.
+    /// Queued messages became part of the conversation. Sent once for all that were accepted together.
     MessagesAccepted {
-        /// How many sayings that waited are now part of the conversation.
+        /// The number of messages.
         count: usize,
     },
-    /// The model goes on with its words.
+    /// More text of the response.
     Text(String),
-    /// The model goes on thinking.
+    /// More of the model's thinking.
     Thinking(String),
-    /// The model has ended one answer: what follows is another one (after calls, usually).
+    /// The model finished a response; usually its tool calls follow.
     ResponseEnded,
-    /// A call begins (it may still need somebody's leave).
+    /// A call started. It may still need permission.
     CallStarted(ToolCallView),
-    /// A call says how far it is.
+    /// A call reported its progress.
     CallProgress {
-        /// Which.
+        /// The id of the call.
         id: Arc<str>,
-        /// How far.
+        /// The progress so far.
         progress: f64,
-        /// Of how much.
+        /// The total, if the server states it.
         total: Option<f64>,
-        /// What it is doing.
+        /// The server's message.
         message: Option<String>,
     },
-    /// A call has ended.
+    /// A call ended.
     CallEnded {
-        /// Which.
+        /// The id of the call.
         id: Arc<str>,
-        /// How.
+        /// How it ended.
         outcome: CallOutcome,
-        /// What it gave, as text; pictures and files are named in it.
+        /// Its result as text; images and files are named in it.
         text: String,
-        /// How long it took, people's time included.
+        /// How long it took, including the time the user took to decide.
         duration: Duration,
     },
-    /// What the conversation costs so far.
+    /// The tokens used by the conversation so far.
     Usage(Usage),
-    /// The model did not answer, and is asked again.
+    /// A model request failed and is retried.
     Retrying {
-        /// How often it has been tried.
+        /// The number of attempts so far.
         attempt: u32,
-        /// How long it waits.
+        /// The backoff before the next attempt.
         after: Duration,
-        /// Why.
+        /// Why the attempt failed.
         reason: String,
     },
-    /// The turn is over; the person may speak (or what waits is taken up next).
+    /// The turn ended. Queued messages start the next one.
     TurnEnded(TurnEnd),
 }
 
-/// A call as a face shows it.
+/// A tool call for display.
 #[derive(Debug, Clone)]
 pub struct ToolCallView {
-    /// Its name among the calls of the conversation.
+    /// Its id in the conversation.
     pub id: Arc<str>,
     /// The tool's exposed name.
     pub tool: Arc<str>,
-    /// The name a person reads: the server's and the tool's.
+    /// Its title: the server's and the tool's name.
     pub title: String,
     /// The arguments.
     pub arguments: Json,
 }
 
+impl ToolCallView {
+    /// A call of the tool with this exposed name, titled by the server and the tool that `pool` knows it as.
+    pub fn new(pool: &Pool, id: &str, tool: &str, arguments: Json) -> ToolCallView {
+        let title = match pool.find(tool) {
+            Some(found) if found.server.is_empty() => found.display_name().to_owned(),
+            Some(found) => format!("{}: {}", found.server, found.display_name()),
+            None => tool.to_owned(),
+        };
+        ToolCallView { id: id.into(), tool: tool.into(), title, arguments }
+    }
+}
+
 /// How a call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallOutcome {
-    /// Well.
+    /// Successfully.
     Done,
-    /// The tool says that it failed.
+    /// The tool reported an error.
     ToolError,
-    /// It was never made: no tool, bad arguments, a server that is gone.
+    /// It was not made: unknown tool, invalid arguments, no connection.
     Failed,
-    /// Nobody allowed it.
+    /// Permission was denied.
     Denied,
-    /// The person stopped it.
+    /// The user interrupted it.
     Interrupted,
 }
 
 /// How a turn ended.
 #[derive(Debug)]
 pub enum TurnEnd {
-    /// The model has said what it had to say.
+    /// The model finished.
     Finished,
-    /// The model stopped because its answer may not be longer.
+    /// The response reached its maximum length.
     CutShort,
-    /// The model would not answer.
+    /// The model refused to answer.
     Refused,
-    /// The person stopped it.
+    /// The user interrupted it.
     Interrupted,
-    /// Too many rounds of calls in one turn.
+    /// The turn reached the maximum number of rounds.
     TooManyRounds,
-    /// The model could not be asked. What was said is kept.
+    /// The model request failed. The messages are kept.
     Failed(ModelError),
 }

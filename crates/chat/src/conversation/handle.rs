@@ -1,79 +1,42 @@
-//! A conversation as a face holds it: what can be said to it. The loop behind it is one task, and lives in `agent_task`.
+//! The handle of a conversation that a UI holds. The task behind it is in `agent_loop`.
 
 use std::sync::Arc;
 
 use switchboard::call::pipeline::CallContext;
-use switchboard::host::Host;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
 use crate::conversation::agent_loop::AgentLoop;
+use crate::conversation::agent_loop::channel::LoopChannel;
+use crate::conversation::command::Command;
 use crate::conversation::event::ConversationEvent;
-use crate::message::{ContentBlock, Message};
+use crate::conversation::setup::{ConversationSetup, ConversationStatus};
+use crate::message::ContentBlock;
 use crate::model::language_model::LanguageModel;
 use crate::transcript::Transcript;
 
-/// How often a model may call tools and go on in one turn, unless told otherwise.
-pub const DEFAULT_MAX_ROUNDS: usize = 50;
-/// How many orders may wait. The loop takes them whatever else it does.
+/// How many commands may wait. The loop receives them at all times.
 const COMMAND_BUFFER: usize = 16;
-/// How much may have happened that nobody has looked at yet; then the conversation waits.
+/// How many events may wait for the UI; then the conversation waits.
 const EVENT_BUFFER: usize = 256;
 
-/// What a conversation is made of.
-pub struct ConversationSetup {
-    /// Where tools are called.
-    pub host: Host,
-    /// Under which rules, and who is asked.
-    pub call_context: Arc<CallContext>,
-    /// Who answers. Without one, everything that is said fails with a hint.
-    pub model: Option<Arc<dyn LanguageModel>>,
-    /// What the model should know of its place. What servers say of themselves is added by the loop.
-    pub system_prompt: Arc<str>,
-    /// What was said before, where a conversation is gone on with.
-    pub history: Vec<Message>,
-    /// How often a model may call tools and go on, in one turn.
-    pub max_rounds: usize,
-}
-
-/// How a conversation stands.
-#[derive(Debug, Clone, Default)]
-pub struct ConversationStatus {
-    /// What its record on disk is called, where it is kept and something was said.
-    pub id: Option<Arc<str>>,
-    /// How many tokens the model last looked at and wrote: what the next answer begins with.
-    pub context_tokens: u64,
-    /// Why it is not kept on disk any more, where that failed.
-    pub write_error: Option<Arc<str>>,
-}
-
-/// A conversation. Clones are the same one; it ends when all are gone.
+/// A handle of a conversation. Clones share it; it ends when all are dropped.
 #[derive(Debug, Clone)]
 pub struct Conversation {
     commands: mpsc::Sender<Command>,
     status: watch::Receiver<ConversationStatus>,
 }
 
-/// What a face may want.
-pub(crate) enum Command {
-    Send(Vec<ContentBlock>),
-    Interrupt,
-    Clear,
-    SetModel(Option<Arc<dyn LanguageModel>>),
-    SetCallContext(Arc<CallContext>),
-    WithdrawLast(oneshot::Sender<bool>),
-}
-
 impl Conversation {
-    /// Begins one that nobody keeps. What happens in it comes out of the receiver; the task ends after the last `Talk`
-    /// is gone, and what is under way then is stopped.
+    /// Starts a conversation without a transcript. Its events come out of the receiver. Its task ends after the last handle
+    /// is dropped, and stops a running turn.
     pub fn start(
         setup: ConversationSetup,
     ) -> (Conversation, mpsc::Receiver<ConversationEvent>, JoinHandle<()>) {
         Conversation::spawn(setup, None)
     }
 
-    /// The same, kept on disk as it goes.
+    /// Starts a conversation that is written to a transcript.
     pub fn start_recorded(
         setup: ConversationSetup,
         transcript: Transcript,
@@ -88,45 +51,45 @@ impl Conversation {
         let (commands, command_receiver) = mpsc::channel(COMMAND_BUFFER);
         let (event_sender, events) = mpsc::channel(EVENT_BUFFER);
         let (status_sender, status) = watch::channel(ConversationStatus::default());
-        let agent_task = AgentLoop::prepare(setup, transcript, status_sender);
-        let task = tokio::spawn(agent_task.run(command_receiver, event_sender));
+        let (agent_loop, model) = AgentLoop::new(setup, transcript, status_sender);
+        let channel = LoopChannel::new(command_receiver, event_sender, model);
+        let task = tokio::spawn(agent_loop.run(channel));
         (Conversation { commands, status }, events, task)
     }
 
-    /// Says something. While a turn is under way it waits, and is taken up as soon as the model can hear it: after the
-    /// calls of this round, else in a turn of its own.
-    pub async fn send(&self, parts: Vec<ContentBlock>) {
-        let _ended = self.commands.send(Command::Send(parts)).await;
+    /// Sends a message. During a turn it is queued, and accepted after the calls of the current round or in the next turn.
+    pub async fn send(&self, blocks: Vec<ContentBlock>) {
+        let _ended = self.commands.send(Command::Send(blocks)).await;
     }
 
-    /// Stops the turn under way, its calls included. What was said stays.
+    /// Interrupts the running turn and its calls. The messages stay.
     pub async fn interrupt(&self) {
         let _ended = self.commands.send(Command::Interrupt).await;
     }
 
-    /// Forgets everything that was said, and what waits. A turn under way is stopped.
+    /// Removes all messages, including queued ones. A running turn is interrupted.
     pub async fn clear(&self) {
         let _ended = self.commands.send(Command::Clear).await;
     }
 
-    /// Goes on with another model, from the next answer on.
+    /// Changes the model, from the next request on.
     pub async fn set_model(&self, model: Option<Arc<dyn LanguageModel>>) {
         let _ended = self.commands.send(Command::SetModel(model)).await;
     }
 
-    /// Goes on at another desk, from the next round on: other rules, or more or less to be asked.
+    /// Changes the call context (rules, permission mode), from the next round on.
     pub async fn set_call_context(&self, call_context: Arc<CallContext>) {
         let _ended = self.commands.send(Command::SetCallContext(call_context)).await;
     }
 
-    /// Takes back what was said last. Says whether it still waited: what was taken up stays said.
+    /// Withdraws the last queued message. Returns false where none was queued any more.
     pub async fn withdraw_last(&self) -> bool {
         let (reply, withdrawn) = oneshot::channel();
         let _ended = self.commands.send(Command::WithdrawLast(reply)).await;
         withdrawn.await.unwrap_or(false)
     }
 
-    /// How the conversation stands.
+    /// The status of the conversation.
     pub fn status(&self) -> ConversationStatus {
         self.status.borrow().clone()
     }

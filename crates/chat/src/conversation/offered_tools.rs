@@ -1,6 +1,6 @@
-//! Which tools a model is shown: those of the pool that are not deferred, those that it found or used, and one of our
-//! own that finds. What was once shown stays shown while it is there, and new ones come last, so that what a provider
-//! remembers of the list holds as long as it can.
+//! The tools that a model is offered: the pool's tools that are not deferred, deferred ones that it found or used, and
+//! `search_tools`. An offered tool stays in the list, and new ones are appended, so that the provider's prompt cache
+//! stays valid.
 
 use std::sync::Arc;
 
@@ -11,27 +11,27 @@ use switchboard::pool::tool::Tool;
 use crate::message::{ContentBlock, Message};
 use crate::model::language_model::ToolDefinition;
 
-/// What the tool that finds others is called. Servers' tools have names with a prefix, so none of theirs is called so.
+/// The name of the tool that finds others. Exposed names of servers' tools have a prefix, so none is equal to it.
 pub const SEARCH_TOOL: &str = "search_tools";
-/// How many tools a search finds, unless told otherwise, and at most.
+/// The number of tools that a search finds by default; at most [`MAX_RESULTS`].
 const DEFAULT_RESULTS: usize = 8;
 const MAX_RESULTS: usize = 20;
-/// The most tools that a model is shown because it found or used them; the oldest are left out.
+/// The most deferred tools that are offered; the oldest are dropped.
 const MAX_DISCOVERED: usize = 64;
 
-/// The tools that a model is shown.
+/// The tools that a model is offered.
 #[derive(Debug, Default)]
 pub(crate) struct OfferedTools {
-    /// Names of deferred tools that were found or used, in that order.
+    /// The deferred tools that the model found or used, in that order.
     discovered: Vec<String>,
-    /// What was last offered, of which revision of the pool, with how much learnt.
+    /// The last definitions, and the pool revision they are of.
     cached: Option<(u64, Arc<[ToolDefinition]>)>,
 }
 
 impl OfferedTools {
-    /// Tools that were used in a conversation that is gone on with.
+    /// Adds the tools used in the conversation that is continued.
     pub(crate) fn restore(&mut self, messages: &[Message]) {
-        let name = |part: &ContentBlock| match part {
+        let name = |block: &ContentBlock| match block {
             ContentBlock::ToolUse(call) => Some(call.tool.clone()),
             ContentBlock::Text { .. }
             | ContentBlock::Image { .. }
@@ -43,7 +43,7 @@ impl OfferedTools {
         );
     }
 
-    /// These are shown from now on.
+    /// Adds tools to the offered ones.
     pub(crate) fn add_discovered(&mut self, names: Vec<String>) {
         for name in names {
             if name != SEARCH_TOOL && !self.discovered.contains(&name) {
@@ -55,7 +55,7 @@ impl OfferedTools {
         self.discovered.drain(..surplus);
     }
 
-    /// What the model is shown of this pool.
+    /// The definitions of the tools that are offered from this pool.
     pub(crate) fn definitions(&mut self, pool: &Pool) -> Arc<[ToolDefinition]> {
         if let Some((revision, definitions)) = &self.cached
             && *revision == pool.revision()
@@ -99,7 +99,7 @@ fn search_tool_definition(hidden: usize) -> ToolDefinition {
     }
 }
 
-/// Finds tools: what is said of them, and their names.
+/// Searches the pool. Returns a text for the model, and the names found.
 pub(crate) fn search_tools(pool: &Pool, arguments: &Json) -> (String, Vec<String>) {
     let query = arguments["query"].as_str().unwrap_or_default();
     let limit = arguments["limit"].as_u64().and_then(|it| usize::try_from(it).ok());

@@ -1,4 +1,4 @@
-//! What a call gave, in words and pictures: for the model, and in one text for a person.
+//! The outcome of a tool call as content for the model, and as text for the user.
 
 use std::error::Error;
 
@@ -8,21 +8,21 @@ use switchboard::tool_result::ToolOutput;
 
 use crate::message::ContentBlock;
 
-/// What a call gave.
+/// The outcome of a tool call.
 #[derive(Debug)]
 pub(crate) struct ResultContent {
     /// For the model.
     pub(crate) content: Vec<ContentBlock>,
-    /// For a person.
+    /// For the user.
     pub(crate) text: String,
-    /// Did it fail?
+    /// Did the call fail?
     pub(crate) is_error: bool,
 }
 
-/// What is said where a tool says nothing: models take an empty result for a mistake.
+/// The text of an empty result: models take an empty one for a mistake.
 const EMPTY_RESULT: &str = "(the tool gave nothing back)";
 
-/// A result of words alone.
+/// The outcome of a call that returns text only.
 pub(crate) fn from_text(text: String) -> ResultContent {
     ResultContent {
         content: vec![ContentBlock::Text { text: text.clone() }],
@@ -31,26 +31,26 @@ pub(crate) fn from_text(text: String) -> ResultContent {
     }
 }
 
-/// A result as it was bounded by the host.
+/// The outcome of a call from the host's bounded output.
 pub(crate) fn from_output(output: ToolOutput) -> ResultContent {
     let notes = output.notes.iter().map(|it| format!("[note: {it}]"));
     let notes: Vec<ContentBlock> = notes.map(|text| ContentBlock::Text { text }).collect();
     let is_error = output.is_error;
-    let mut parts: Vec<ContentBlock> = output.blocks.into_iter().map(content_block).collect();
-    parts.retain(|part| !matches!(part, ContentBlock::Text { text } if text.is_empty()));
-    parts.extend(notes);
-    if parts.is_empty() {
-        parts.push(ContentBlock::Text { text: EMPTY_RESULT.to_owned() });
+    let mut blocks: Vec<ContentBlock> = output.blocks.into_iter().map(content_block).collect();
+    blocks.retain(|block| !matches!(block, ContentBlock::Text { text } if text.is_empty()));
+    blocks.extend(notes);
+    if blocks.is_empty() {
+        blocks.push(ContentBlock::Text { text: EMPTY_RESULT.to_owned() });
     }
-    let text = parts.iter().filter_map(display_text).collect::<Vec<_>>().join("\n");
-    ResultContent { content: parts, text, is_error }
+    let text = blocks.iter().filter_map(display_text).collect::<Vec<_>>().join("\n");
+    ResultContent { content: blocks, text, is_error }
 }
 
-fn content_block(part: tool_result::ContentBlock) -> ContentBlock {
+fn content_block(block: tool_result::ContentBlock) -> ContentBlock {
     use tool_result::ContentBlock as From;
     let mime = |mime: Option<String>| mime.unwrap_or_else(|| "data".to_owned());
     let of = |uri: Option<String>| uri.map(|uri| format!(" of {uri}")).unwrap_or_default();
-    let text = match part {
+    let text = match block {
         From::Image { mime, base64, .. } => {
             return ContentBlock::Image { mime: mime.to_owned(), base64 };
         }
@@ -71,8 +71,8 @@ fn content_block(part: tool_result::ContentBlock) -> ContentBlock {
     ContentBlock::Text { text }
 }
 
-fn display_text(part: &ContentBlock) -> Option<String> {
-    match part {
+fn display_text(block: &ContentBlock) -> Option<String> {
+    match block {
         ContentBlock::Text { text } => Some(text.clone()),
         ContentBlock::Image { mime, base64 } => {
             Some(format!("[{mime}, {} KB]", base64.len() * 3 / 4 / 1024))
@@ -83,7 +83,7 @@ fn display_text(part: &ContentBlock) -> Option<String> {
     }
 }
 
-/// Why there is no result, so that a model can make something of it.
+/// The outcome of a failed call, with all causes, so that the model can react to it.
 pub(crate) fn from_failure(failure: &ToolCallError) -> ResultContent {
     let mut text = failure.to_string();
     let mut cause = failure.source();

@@ -1,4 +1,4 @@
-//! What went wrong with one attempt at an answer, in words that can be printed, and whether another one may help.
+//! The error of one failed attempt, with a printable message and whether to retry.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use switchboard::config::display::printable;
 
 use crate::model::language_model::ModelErrorKind;
 
-/// The longest message of a service that is passed on, in characters.
+/// The longest message of a service that is shown, in characters.
 const MAX_MESSAGE_CHARS: usize = 500;
-/// The longest that a service may make us wait.
+/// The longest accepted `Retry-After`.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
 
 /// A failed attempt.
@@ -21,14 +21,14 @@ pub(crate) struct AttemptError {
     pub(crate) retry: RetryAdvice,
 }
 
-/// May another attempt help?
+/// Whether to retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RetryAdvice {
-    /// No.
+    /// Do not retry.
     Never,
-    /// Yes, after a while.
+    /// Retry after the policy's backoff.
     WithBackoff,
-    /// Yes, after this while.
+    /// Retry after this time.
     After(Duration),
 }
 
@@ -47,10 +47,10 @@ impl AttemptError {
         }
     }
 
-    /// What a service says in the middle of a stream, by the word that it has for it.
-    pub(crate) fn from_error_event(word: &str, message: &str) -> AttemptError {
-        let message = printable_message(&format!("{message} ({word})"));
-        match word {
+    /// An error event inside a stream, by its code.
+    pub(crate) fn from_error_event(code: &str, message: &str) -> AttemptError {
+        let message = printable_message(&format!("{message} ({code})"));
+        match code {
             "overloaded_error" | "rate_limit_error" | "rate_limit_exceeded" => AttemptError {
                 kind: ModelErrorKind::Overloaded(message),
                 retry: RetryAdvice::WithBackoff,
@@ -70,7 +70,7 @@ impl AttemptError {
                 let kind = ModelErrorKind::Rejected { status: 200, message };
                 AttemptError { kind, retry: RetryAdvice::Never }
             }
-            // A server's own error, a time that was over, and what nobody knows yet.
+            // Internal errors, timeouts and unknown codes.
             _ => AttemptError {
                 kind: ModelErrorKind::StreamInterrupted(message),
                 retry: RetryAdvice::WithBackoff,
@@ -78,7 +78,7 @@ impl AttemptError {
         }
     }
 
-    /// What a service says instead of an answer.
+    /// A response with an error status.
     pub(crate) fn from_status(
         status: StatusCode,
         headers: &HeaderMap,
@@ -99,7 +99,7 @@ impl AttemptError {
             413 => ModelErrorKind::ContextTooLong(message),
             400 if error_body.is_too_long() => ModelErrorKind::ContextTooLong(message),
             300..=399 => {
-                let message = "it sends us elsewhere, and we follow nobody there".to_owned();
+                let message = "it redirects, and redirects are not followed".to_owned();
                 ModelErrorKind::Rejected { status: status.as_u16(), message }
             }
             429 | 503 | 529 => ModelErrorKind::Overloaded(message),
@@ -118,7 +118,7 @@ impl AttemptError {
         AttemptError { kind, retry }
     }
 
-    /// Which part of the request a refusal is about, where it says so.
+    /// The request parameter that an error is about, if it names one.
     pub(crate) fn rejected_parameter(body: &[u8]) -> Option<String> {
         let body: Json = serde_json::from_slice(body).ok()?;
         body["error"]["param"].as_str().map(str::to_owned)
@@ -129,7 +129,7 @@ fn is_transient(status: StatusCode) -> bool {
     matches!(status.as_u16(), 408 | 409 | 425 | 429 | 500..=599)
 }
 
-/// How long a service wants us to wait, as far as we are willing to.
+/// The time to wait that a service asks for, limited to [`MAX_RETRY_AFTER`].
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<f64>().ok();
     let seconds = match number("retry-after-ms") {
@@ -140,7 +140,7 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     Some(wait.min(MAX_RETRY_AFTER))
 }
 
-/// What is in the body of a refusal.
+/// The body of an error response.
 struct ErrorBody {
     message: String,
     code: String,
@@ -151,12 +151,12 @@ impl ErrorBody {
         let text = |json: &Json| json.as_str().unwrap_or_default().to_owned();
         let Ok(json) = serde_json::from_slice::<Json>(body) else {
             let text = String::from_utf8_lossy(body);
-            // A page for browsers says nothing in its first lines.
+            // The start of an HTML page says nothing.
             let message =
                 if text.trim_start().starts_with('<') { "a web page" } else { text.trim() };
             return ErrorBody { message: printable_message(message), code: String::new() };
         };
-        // Three shapes: an object with a message, a text, and the message alone.
+        // Services send an error object with a message, an error string, or a message alone.
         let error = &json["error"];
         let message = [&error["message"], error, &json["message"], &json["detail"]];
         let message = message.into_iter().map(text).find(|it| !it.is_empty()).unwrap_or_default();
@@ -169,13 +169,13 @@ impl ErrorBody {
         ErrorBody { message: printable_message(&message), code }
     }
 
-    /// One service has a word for it, the other only says so.
+    /// Is the context too long? One service has a code for it, the other only a message.
     fn is_too_long(&self) -> bool {
         self.code == "context_length_exceeded" || self.message.starts_with("prompt is too long")
     }
 }
 
-/// A service's words, cut and harmless.
+/// A service's message, shortened and printable.
 pub(crate) fn printable_message(text: &str) -> String {
     let text: String = text.chars().take(MAX_MESSAGE_CHARS).collect();
     printable(text.trim())
@@ -198,7 +198,7 @@ mod tests {
         check("retry-after", "7", RetryAdvice::After(Duration::from_secs(7)));
         check("retry-after", "86400", RetryAdvice::After(Duration::from_secs(60)));
         check("retry-after-ms", "1500", RetryAdvice::After(Duration::from_millis(1500)));
-        // A date is not read: the usual wait is as good.
+        // A date is not parsed: the policy's backoff is used.
         check("retry-after", "Wed, 21 Oct 2026 07:28:00 GMT", RetryAdvice::WithBackoff);
         check("retry-after", "-1", RetryAdvice::WithBackoff);
         check("retry-after", "NaN", RetryAdvice::WithBackoff);

@@ -1,5 +1,5 @@
-//! A model at a URL: sends what a provider's language makes of a conversation, reads the stream that comes back, and
-//! asks again where that may help. What is said, and what it means, is left to each language.
+//! The HTTP client of a model: sends a request, reads the response stream, and retries. The format of both is left to
+//! `provider`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +9,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Response, StatusCode};
-use serde_json::Value as Json;
 use switchboard::config::display::printable;
 use switchboard::config::secret::Secret;
 use switchboard::config::settings::model::ModelProvider;
@@ -24,52 +23,18 @@ use crate::model::language_model::{
     LanguageModel, ModelError, ModelErrorKind, ModelRequest, ModelResponse, ResponseDelta,
     ResponseFuture,
 };
-use crate::model::provider::anthropic;
-use crate::model::provider::openai_chat;
-use crate::model::provider::openai_responses;
+use crate::model::provider::{
+    RequestSettings, ResponseParser, anthropic, openai_chat, openai_responses,
+};
 use crate::model::retry::RetryPolicy;
 use crate::model::sse_stream::{SseStream, root_cause};
 
-/// The most of a refusal that is read.
+/// The most bytes of an error body that are read.
 const MAX_ERROR_BODY_BYTES: usize = 64 * 1024;
-/// How long a refusal may take.
+/// How long reading an error body may take.
 const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What a request is written with, besides what was said.
-#[derive(Debug)]
-pub(crate) struct RequestSettings {
-    pub(crate) model: String,
-    pub(crate) max_tokens: Option<u64>,
-    pub(crate) thinking_budget: Option<u64>,
-    /// Who may take back what was thought: the same model in the same language.
-    pub(crate) model_id: String,
-    /// Does it give away its thoughts in a form that can be given back? Asked until it says no.
-    pub(crate) returns_encrypted_reasoning: AtomicBool,
-}
-
-impl RequestSettings {
-    /// The longest answer, in tokens, whoever is the stricter.
-    pub(crate) fn max_output_tokens(&self, request: &ModelRequest) -> Option<u64> {
-        match (self.max_tokens, request.max_tokens) {
-            (Some(ours), Some(theirs)) => Some(ours.min(theirs)),
-            (ours, theirs) => ours.or(theirs),
-        }
-    }
-}
-
-/// Takes the events of one answer.
-pub(crate) trait ResponseParser: Send {
-    /// Takes one, and says what may be passed on at once.
-    fn push_event(&mut self, event: &Json) -> Result<Vec<ResponseDelta>, AttemptError>;
-
-    /// Is it all there? Some streams go on after their last word.
-    fn is_complete(&self) -> bool;
-
-    /// The whole answer, where it is one.
-    fn finish(self: Box<Self>) -> Result<ModelResponse, AttemptError>;
-}
-
-/// A model at a URL.
+/// A model behind an HTTP API.
 pub struct ModelClient {
     client: Client,
     endpoint: Url,
@@ -89,7 +54,7 @@ impl fmt::Debug for ModelClient {
 }
 
 impl ModelClient {
-    /// A client for the model that was chosen. It follows no redirects.
+    /// A client for a resolved model. It follows no redirects.
     pub fn new(
         config: &ModelConfig,
         network: &HttpClient,
@@ -145,7 +110,7 @@ impl ModelClient {
         }
     }
 
-    /// Asks as often as may help.
+    /// Sends the request, and retries as the policy allows.
     async fn respond_with_retries(
         &self,
         request: &ModelRequest,
@@ -163,7 +128,7 @@ impl ModelClient {
                 return Err(ModelError { model, kind: error.kind });
             };
             let reason = error.kind.to_string();
-            let _nobody_listens =
+            let _receiver_dropped =
                 deltas.send(ResponseDelta::Retrying { attempt, after, reason }).await;
             tokio::time::sleep(after).await;
             attempt += 1;
@@ -181,7 +146,7 @@ impl ModelClient {
         while !parser.is_complete() {
             let Some(event) = events.next().await? else { break };
             for delta in parser.push_event(&event)? {
-                let _nobody_listens = deltas.send(delta).await;
+                let _receiver_dropped = deltas.send(delta).await;
             }
         }
         parser.finish()
@@ -227,7 +192,7 @@ impl ModelClient {
         AttemptError { kind: ModelErrorKind::Unreachable(why), retry: RetryAdvice::WithBackoff }
     }
 
-    /// A service that quotes what it was shown is not quoted with it.
+    /// Removes the API key from an error that quotes it.
     fn without_key(&self, error: AttemptError) -> AttemptError {
         let Some(key) = self.key.as_ref().map(Secret::reveal).filter(|it| !it.is_empty()) else {
             return error;
@@ -269,7 +234,7 @@ impl LanguageModel for ModelClient {
     }
 }
 
-/// As much of a refusal as is worth reading.
+/// The start of an error body.
 async fn error_body(mut response: Response) -> Vec<u8> {
     let mut body = Vec::new();
     let read = async {
@@ -281,11 +246,11 @@ async fn error_body(mut response: Response) -> Vec<u8> {
             }
         }
     };
-    let _what_came_is_enough = timeout(ERROR_BODY_TIMEOUT, read).await;
+    let _timed_out = timeout(ERROR_BODY_TIMEOUT, read).await;
     body
 }
 
-/// Where requests go. People write the base with and without the version.
+/// The endpoint of requests. Base URLs may contain the API version or not.
 fn endpoint_url(provider: ModelProvider, base: &Url) -> Url {
     let (version, path) = match provider {
         ModelProvider::Anthropic => ("v1", "messages"),
@@ -317,7 +282,7 @@ fn request_headers(provider: ModelProvider, key: Option<&Secret>) -> HeaderMap {
             (AUTHORIZATION, key.map(|it| format!("Bearer {}", it.reveal())))
         }
     };
-    // A key that cannot stand in a header is none; the service says that one is missing.
+    // A key that is not a valid header value is left out; the service then reports a missing key.
     if let Some(mut value) = value.and_then(|it| HeaderValue::from_str(it.trim()).ok()) {
         value.set_sensitive(true);
         headers.insert(name, value);

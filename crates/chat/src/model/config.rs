@@ -1,5 +1,5 @@
-//! Which model answers: what a person said on the command line, in settings and in the environment, made into one choice.
-//! A key and the address that it is shown to always come from the same place.
+//! Resolves the model from the command line, the settings and the environment. An API key and its base URL always come
+//! from the same source.
 
 use std::fmt;
 
@@ -9,12 +9,12 @@ use switchboard::config::template::Template;
 use thiserror::Error;
 use url::Url;
 
-/// What a provider is known by.
+/// The defaults of a provider.
 struct ProviderDefaults {
     provider: ModelProvider,
     base_url: &'static str,
     default_model: &'static str,
-    /// How its models' names begin.
+    /// The prefixes of its models' names.
     model_prefixes: &'static [&'static str],
 }
 
@@ -39,7 +39,7 @@ const PROVIDERS: &[ProviderDefaults] = &[
     },
 ];
 
-/// How much models can look at, by how their names begin; the first that fits.
+/// Context windows by prefix of the model's name; the first match counts.
 const CONTEXT_WINDOWS: &[(&str, u64)] = &[
     ("claude", 200_000),
     ("gpt-5", 400_000),
@@ -53,67 +53,67 @@ fn provider_defaults(provider: ModelProvider) -> &'static ProviderDefaults {
     PROVIDERS.iter().find(|it| it.provider == provider).expect("every provider is in the table")
 }
 
-/// A key and where it is shown, as one place says.
+/// An API key and a base URL from one source.
 #[derive(Debug, Clone, Default)]
 pub struct ApiAccess {
     /// The key.
     pub key: Option<Secret>,
-    /// The address.
+    /// The base URL.
     pub base_url: Option<String>,
 }
 
-/// What a person said besides the settings.
+/// What overrides or completes the settings.
 #[derive(Debug, Clone, Default)]
 pub struct ModelOverrides {
     /// `provider/name` or a name: from the command line, else from the environment.
     pub model: Option<String>,
-    /// For Anthropic's messages.
+    /// Access to the Anthropic API.
     pub anthropic: ApiAccess,
-    /// For OpenAI's ways.
+    /// Access to the OpenAI APIs.
     pub openai: ApiAccess,
 }
 
-/// A model that was chosen.
+/// A resolved model.
 #[derive(Debug, Clone)]
 pub struct ModelConfig {
-    /// How it is spoken to.
+    /// Its API.
     pub provider: ModelProvider,
-    /// What it is called there.
+    /// Its name at the provider.
     pub name: String,
-    /// Where it is.
+    /// The base URL.
     pub base_url: Url,
-    /// What to show there.
+    /// The API key.
     pub key: Option<Secret>,
-    /// The longest answer, in tokens.
+    /// The maximum length of a response, in tokens.
     pub max_tokens: Option<u64>,
-    /// How much it can look at, in tokens.
+    /// The context window, in tokens.
     pub context_window: Option<u64>,
-    /// How many tokens it may think with.
+    /// The thinking budget, in tokens.
     pub thinking_budget: Option<u64>,
 }
 
-/// As people write it.
+/// Writes `provider/name`.
 impl fmt::Display for ModelConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.provider.id(), self.name)
     }
 }
 
-/// Why no choice can be made of it.
+/// Why no model can be resolved.
 #[derive(Debug, Error)]
 pub enum ModelConfigError {
-    /// A model of a provider that there is no key for.
+    /// There is no API key for the provider.
     #[error("there is no key for a model of `{}`", .0.id())]
     MissingKey(ModelProvider),
-    /// The key cannot be had.
+    /// The API key cannot be read.
     #[error("the key of the model cannot be used: {0}")]
     UnusableKey(String),
-    /// An address that is none.
+    /// The base URL is invalid.
     #[error("the model's base URL is no http or https address")]
     InvalidBaseUrl,
 }
 
-/// Makes the choice; none where nothing says which. `reveal` puts variables and secrets into a key.
+/// Resolves the model; `None` where nothing names one. `reveal` expands variables and secrets in a key.
 pub fn resolve_model(
     settings: Option<&ModelSettings>,
     overrides: &ModelOverrides,
@@ -159,7 +159,7 @@ pub fn resolve_model(
     let base_url = base_url.filter(|it| matches!(it.scheme(), "http" | "https") && it.has_host());
     let name = wanted_name.or(settings.and_then(|it| it.name.as_deref()));
     let name = name.unwrap_or(known.default_model).to_owned();
-    // A window that was written down belongs to the model that was.
+    // A configured context window belongs to the configured model only.
     let is_written = settings.is_some_and(|it| it.name.as_ref().is_none_or(|it| *it == name));
     let window = settings.filter(|_| is_written).and_then(|it| it.context_window);
     let default_window =
@@ -188,7 +188,7 @@ impl ModelOverrides {
         access.key.is_some() || access.base_url.is_some()
     }
 
-    /// Whose key is there. An address alone is enough for who says which model: those on this machine want no key.
+    /// The provider that there is a key for. A base URL alone is enough where the model is named: local models need no key.
     fn default_provider(&self, name: Option<&str>) -> Option<ModelProvider> {
         let both = [ModelProvider::Anthropic, ModelProvider::OpenAi];
         let has_key = |it: &ModelProvider| self.access(*it).key.is_some();
@@ -197,19 +197,19 @@ impl ModelOverrides {
     }
 }
 
-/// `provider/name`, `provider` or a name. Names have slashes, too.
-fn split_provider(wanted: &str) -> (Option<ModelProvider>, Option<&str>) {
-    let wanted = wanted.trim();
-    if wanted.is_empty() {
+/// Parses `provider/name`, `provider` or a name, which may contain slashes.
+fn split_provider(requested: &str) -> (Option<ModelProvider>, Option<&str>) {
+    let requested = requested.trim();
+    if requested.is_empty() {
         return (None, None);
     }
-    let (first, rest) = match wanted.split_once('/') {
+    let (first, rest) = match requested.split_once('/') {
         Some((first, rest)) => (first, Some(rest).filter(|it| !it.is_empty())),
-        None => (wanted, None),
+        None => (requested, None),
     };
     match ModelProvider::parse(first) {
         Some(provider) => (Some(provider), rest),
-        None => (None, Some(wanted)),
+        None => (None, Some(requested)),
     }
 }
 
@@ -279,9 +279,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wanted_chooses_provider_and_name() {
+    fn the_requested_model_chooses_provider_and_name() {
         let both = [("akey", "A"), ("okey", "O")];
-        let with = |wanted| [both[0], both[1], ("wanted", wanted)];
+        let with = |requested| [both[0], both[1], ("wanted", requested)];
         check("null", &with("gpt-4o"), "openai/gpt-4o https://api.openai.com/v1 O 128000");
         check("null", &with("claude-x"), "anthropic/claude-x https://api.anthropic.com/ A 200000");
         check(
@@ -309,9 +309,9 @@ mod tests {
         let ours = r#"{"provider": "openai", "name": "m", "baseUrl": "https://ours.example/v1", "apiKey": "S", "window": 9}"#;
         let variables = [("okey", "O"), ("obase", "https://theirs.example/v1")];
         check(ours, &variables, "openai/m https://ours.example/v1 S 9");
-        // Another model has another window.
-        let wanted = [("wanted", "n")];
-        check(ours, &wanted, "openai/n https://ours.example/v1 S 0");
+        // Another model has another context window.
+        let requested = [("wanted", "n")];
+        check(ours, &requested, "openai/n https://ours.example/v1 S 0");
         let key_only = r#"{"provider": "openai", "apiKey": "S"}"#;
         check(key_only, &variables, "openai/gpt-5 https://api.openai.com/v1 S 400000");
         let address_only = r#"{"provider": "openai", "baseUrl": "https://ours.example"}"#;
@@ -319,7 +319,7 @@ mod tests {
         let neither = r#"{"provider": "openai", "name": "m"}"#;
         check(neither, &variables, "openai/m https://theirs.example/v1 O 0");
         check(neither, &[], "there is no key for a model of `openai`");
-        // What belongs to one provider is nothing to another.
+        // Settings of one provider do not apply to another.
         check(
             ours,
             &[("wanted", "anthropic/claude-x"), ("akey", "A")],

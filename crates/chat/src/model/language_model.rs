@@ -1,5 +1,5 @@
-//! The port to a model that answers conversations: what it is asked, what it says on the way and how it fails.
-//! Clients of real services and scripted ones stand behind it.
+//! The trait of a language model, with its requests, responses and errors. Implemented by the HTTP client and the
+//! scripted model.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,15 +12,16 @@ use tokio::sync::mpsc;
 
 use crate::message::{ContentBlock, Message};
 
-/// A model.
+/// A language model.
 pub trait LanguageModel: Send + Sync {
-    /// What it is called, for people.
+    /// Its name for display.
     fn name(&self) -> &str;
 
-    /// How many tokens it can look at, where that is known.
+    /// Its context window in tokens, if known.
     fn context_window(&self) -> Option<u64>;
 
-    /// Answers a conversation. Says what it says piece by piece, and gives the whole in the end. Dropping it stops it.
+    /// Responds to a conversation. Sends deltas while it streams, and returns the whole response. Dropping the future stops
+    /// it.
     fn respond<'a>(
         &'a self,
         request: ModelRequest,
@@ -28,128 +29,128 @@ pub trait LanguageModel: Send + Sync {
     ) -> ResponseFuture<'a>;
 }
 
-/// An answer under way.
+/// The future of a response.
 pub type ResponseFuture<'a> =
     Pin<Box<dyn Future<Output = Result<ModelResponse, ModelError>> + Send + 'a>>;
 
-/// What a model is asked.
+/// A request to a model.
 #[derive(Debug, Clone)]
 pub struct ModelRequest {
-    /// What it should know of its place.
+    /// The system prompt.
     pub system_prompt: Arc<str>,
-    /// What was said so far.
+    /// The messages so far.
     pub messages: Arc<[Message]>,
-    /// What it may call.
+    /// The tools that it may call.
     pub tools: Arc<[ToolDefinition]>,
-    /// The longest answer, in tokens, where that matters to who asks.
+    /// The maximum length of the response in tokens, if the caller limits it.
     pub max_tokens: Option<u64>,
 }
 
-/// A tool as a model sees it.
+/// A tool as the model sees it.
 #[derive(Debug, Clone)]
 pub struct ToolDefinition {
     /// Its exposed name.
     pub name: String,
-    /// What it does.
+    /// Its description.
     pub description: String,
-    /// What its arguments look like.
+    /// The JSON schema of its arguments.
     pub input_schema: Json,
 }
 
-/// A piece of an answer.
+/// A part of a streaming response.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ResponseDelta {
-    /// More words.
+    /// More text.
     Text(String),
-    /// More thought.
+    /// More thinking.
     Thinking(String),
-    /// It asks again after a failure; what it said of this answer so far does not count.
+    /// The request failed and is retried; earlier deltas of the response are void.
     Retrying {
-        /// How often it has been tried.
+        /// The number of attempts so far.
         attempt: u32,
-        /// How long it waits.
+        /// The backoff before the next attempt.
         after: Duration,
-        /// Why.
+        /// Why the attempt failed.
         reason: String,
     },
 }
 
-/// A whole answer.
+/// A whole response.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelResponse {
-    /// What the model said, thought and wants called.
+    /// Text, thinking and tool calls.
     pub content: Vec<ContentBlock>,
-    /// Why it stopped.
+    /// Why the model stopped.
     pub stop_reason: StopReason,
-    /// What it cost.
+    /// The tokens used.
     pub usage: Usage,
 }
 
 /// Why a model stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopReason {
-    /// It was done.
+    /// It finished.
     EndTurn,
-    /// It wants calls made.
+    /// It requests tool calls.
     ToolUse,
-    /// Its answer may not be longer.
+    /// The response reached its maximum length.
     MaxTokens,
-    /// It would not answer.
+    /// It refused to answer.
     Refusal,
 }
 
-/// What was used, in tokens.
+/// Used tokens.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Read by the model, what it remembered included.
+    /// Input tokens, cached ones included.
     pub input: u64,
-    /// Of that, what it remembered.
+    /// Cached input tokens.
     pub cached: u64,
-    /// Written by the model.
+    /// Output tokens.
     pub output: u64,
 }
 
-/// Why a model did not answer.
+/// A failed model request.
 #[derive(Debug, Error)]
 #[error("{model} did not answer")]
 pub struct ModelError {
-    /// Which model, and where.
+    /// The model and its host.
     pub model: String,
-    /// Why.
+    /// The cause.
     #[source]
     pub kind: ModelErrorKind,
 }
 
-/// Why.
+/// The cause of a [`ModelError`].
 #[derive(Debug, Error)]
 pub enum ModelErrorKind {
     /// No model is set.
     #[error("no model is set up")]
     NotConfigured,
-    /// It cannot be reached.
+    /// The service cannot be reached.
     #[error("it cannot be reached: {0}")]
     Unreachable(String),
-    /// The key is wrong or missing.
+    /// The API key is wrong or missing.
     #[error("it does not accept the key: {0}")]
     KeyRejected(String),
-    /// Too much was asked of it, for longer than we were willing to wait.
-    #[error("it is asked too much: {0}")]
+    /// The service is overloaded or limits the rate, after all retries.
+    #[error("it is overloaded: {0}")]
     Overloaded(String),
-    /// The conversation is longer than it can look at.
+    /// The conversation exceeds the context window.
     #[error("the conversation is too long for it: {0}")]
     ContextTooLong(String),
-    /// It says that the request is wrong.
+    /// The service rejected the request.
     #[error("it refused the request ({status}): {message}")]
     Rejected {
         /// The HTTP status.
         status: u16,
-        /// What it says.
+        /// The service's message.
         message: String,
     },
-    /// It answered something that is no answer.
-    #[error("it answered nonsense: {0}")]
+    /// The response is malformed.
+    #[error("its response is invalid: {0}")]
     InvalidResponse(String),
-    /// It began and did not end.
+    /// The response stream broke off.
     #[error("its answer broke off: {0}")]
     StreamInterrupted(String),
 }

@@ -1,22 +1,22 @@
-//! How often a model is asked again, and how long is waited in between. Decides, and does not wait.
+//! The retry policy of model requests. Computes delays; waiting is left to `client`.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 use crate::model::attempt_error::RetryAdvice;
 
-/// How patient a client is.
+/// Limits on retries and waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// How often it asks in all.
+    /// The maximum number of attempts.
     pub max_attempts: u32,
-    /// How long it waits before the second attempt; each further wait is twice as long.
+    /// The backoff before the second attempt; it doubles with each further one.
     pub initial_backoff: Duration,
-    /// How long it waits at most, where the service does not say.
+    /// The longest backoff, unless the service asks for more.
     pub max_backoff: Duration,
-    /// How long the service may take to begin.
+    /// How long the service may take to start its response.
     pub response_timeout: Duration,
-    /// How long a stream may be silent.
+    /// The longest time between two parts of a stream.
     pub idle_timeout: Duration,
 }
 
@@ -33,7 +33,7 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// How long to wait after so many attempts; none where it is enough.
+    /// The delay after an attempt; `None` where there is no further one.
     pub(crate) fn backoff(&self, attempt: u32, advice: RetryAdvice) -> Option<Duration> {
         if attempt >= self.max_attempts {
             return None;
@@ -44,7 +44,7 @@ impl RetryPolicy {
             RetryAdvice::WithBackoff => {
                 let factor = 2u32.saturating_pow(attempt.saturating_sub(1));
                 let most = self.initial_backoff.saturating_mul(factor).min(self.max_backoff);
-                // From half of it to all of it, so that many who failed together do not come back together.
+                // Jitter from half to full, so that clients that failed together do not retry together.
                 let spread = RandomState::new().hash_one(attempt) % 1000;
                 let share = 500 + u32::try_from(spread / 2).unwrap_or_default();
                 Some(most.saturating_mul(share) / 1000)

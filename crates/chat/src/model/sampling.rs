@@ -1,5 +1,5 @@
-//! Lets servers ask the person's model: their way to ask is made into ours, and the answer into theirs. Whether they may
-//! is decided before it comes here.
+//! Answers servers' sampling requests with the user's model: converts the request and the response. Permission is decided
+//! before.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -11,18 +11,18 @@ use tokio::sync::mpsc;
 use crate::message::{ContentBlock, Message, Role};
 use crate::model::language_model::{LanguageModel, ModelRequest, ResponseDelta, StopReason};
 
-/// The most messages that a server may send along.
+/// The most messages in a sampling request.
 const MAX_MESSAGES: usize = 500;
-/// The longest answer that a server may ask for, in tokens.
+/// The longest response that a server may request, in tokens.
 const MAX_OUTPUT_TOKENS: u64 = 32_000;
-/// How many pieces of an answer may wait to be thrown away.
+/// The buffer for deltas, which are discarded.
 const DELTA_BUFFER: usize = 16;
 
-/// A model that servers may ask.
+/// Answers sampling requests with a model.
 pub struct Sampler(Arc<dyn LanguageModel>);
 
 impl Sampler {
-    /// Servers ask this one.
+    /// A sampler for this model.
     pub fn new(model: Arc<dyn LanguageModel>) -> Sampler {
         Sampler(model)
     }
@@ -31,7 +31,7 @@ impl Sampler {
         let request = parse_request(params)?;
         let (deltas_in, mut deltas) = mpsc::channel::<ResponseDelta>(DELTA_BUFFER);
         let responding = self.0.respond(request, deltas_in);
-        // Nobody reads along.
+        // Sampling has no streaming.
         let discard = async { while deltas.recv().await.is_some() {} };
         let (response, ()) = tokio::join!(responding, discard);
         let response = response.map_err(|error| match error.source() {
@@ -43,7 +43,7 @@ impl Sampler {
             StopReason::MaxTokens => "maxTokens",
             StopReason::Refusal => "refusal",
         };
-        let text = |part: &ContentBlock| match part {
+        let text = |block: &ContentBlock| match block {
             ContentBlock::Text { text } => Some(text.as_str().to_owned()),
             ContentBlock::Image { .. }
             | ContentBlock::Thinking { .. }
@@ -90,11 +90,11 @@ fn parse_message(message: &Json) -> Message {
         Some(_) | None => Role::User,
     };
     let content = &message["content"];
-    let parts = match content.as_array() {
+    let blocks = match content.as_array() {
         Some(list) => list.iter().map(parse_content).collect(),
         None => vec![parse_content(content)],
     };
-    Message { role, content: parts }
+    Message { role, content: blocks }
 }
 
 fn parse_content(content: &Json) -> ContentBlock {

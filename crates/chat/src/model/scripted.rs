@@ -1,5 +1,5 @@
-//! A model that follows a script: no network, no key, the same every time. For demonstrations and tests. Where it is
-//! in the script follows from the conversation alone, so a person may interrupt it and go on.
+//! A model that follows a script, for the demo and for tests: no network, no key. Its position in the script follows from
+//! the messages alone, so a user may interrupt it and continue.
 
 use std::time::Duration;
 
@@ -13,17 +13,17 @@ use crate::model::language_model::{
     LanguageModel, ModelRequest, ModelResponse, ResponseDelta, ResponseFuture, StopReason, Usage,
 };
 
-/// The script of the demonstration.
+/// The script of `swb demo`.
 const DEMO_SCRIPT: &str = include_str!("scripted/demo.json");
-/// What is said behind the end of the script.
+/// The response after the end of the script.
 const END_OF_SCRIPT: &str =
     "That was all I have rehearsed. Set up a model, and we can really talk.";
-/// The longest result that is quoted, in characters.
+/// The longest quoted result, in characters.
 const MAX_QUOTE_CHARS: usize = 2000;
 
-/// A script that is none.
+/// A script that cannot be parsed.
 #[derive(Debug, Error)]
-#[error("the script makes no sense")]
+#[error("the script cannot be parsed")]
 pub struct ScriptError(#[from] serde_json::Error);
 
 #[derive(Debug, Deserialize)]
@@ -33,7 +33,7 @@ struct Script {
     turns: Vec<ScriptedTurn>,
 }
 
-/// What a person says, and what is answered to it: the next of the answers after each round of calls.
+/// A message of the user, and the responses to it: the next one after each round of calls.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ScriptedTurn {
@@ -46,10 +46,11 @@ struct ScriptedTurn {
 struct ScriptedResponse {
     #[serde(default)]
     think: String,
-    /// `{result:1}` stands for the text of the first call before it, `{rows:1}` for its lines as rows of a table.
+    /// `{result:1}` is replaced by the result of the first call before it, `{line:1}` by its first line, `{rows:1}` by its
+    /// lines as table rows.
     #[serde(default)]
     say: String,
-    /// Said instead where a call before it failed.
+    /// Replaces `say` where a call before it failed.
     #[serde(default)]
     otherwise: Option<String>,
     #[serde(default)]
@@ -76,17 +77,17 @@ pub struct ScriptedModel {
 }
 
 impl ScriptedModel {
-    /// Follows this script, with such a pause before every word.
+    /// A model for a script, with a delay before every word.
     pub fn new(script: &str, delay_per_word: Duration) -> Result<ScriptedModel, ScriptError> {
         Ok(ScriptedModel { script: serde_json::from_str(script)?, delay_per_word })
     }
 
-    /// Follows the demonstration's script, which uses the demonstration's server under the name `demo`.
+    /// The model of `swb demo`, whose script uses the demo server under the name `demo`.
     pub fn demo(delay_per_word: Duration) -> ScriptedModel {
         ScriptedModel::new(DEMO_SCRIPT, delay_per_word).expect("a test reads it")
     }
 
-    /// What the person says in the script, turn by turn.
+    /// The user's messages in the script, in order.
     pub fn user_messages(&self) -> impl Iterator<Item = &str> {
         self.script.turns.iter().map(|it| it.person.as_str())
     }
@@ -109,14 +110,15 @@ impl ScriptedModel {
         let failed = results.iter().any(|it| it.is_error);
         let words = answer.otherwise.as_ref().filter(|_| failed).unwrap_or(&answer.say);
         let words = fill_placeholders(words, &results);
-        let mut parts = Vec::new();
+        let mut blocks = Vec::new();
         if !answer.think.is_empty() {
             self.stream_words(&answer.think, deltas, ResponseDelta::Thinking).await;
-            parts.push(ContentBlock::Thinking { text: answer.think.clone(), provider_block: None });
+            blocks
+                .push(ContentBlock::Thinking { text: answer.think.clone(), provider_block: None });
         }
         if !words.is_empty() {
             self.stream_words(&words, deltas, ResponseDelta::Text).await;
-            parts.push(text(&words));
+            blocks.push(text(&words));
         }
         let call = |(number, it): (usize, &ScriptedCall)| {
             let id = format!("rehearsed_{turn}_{at}_{number}");
@@ -126,11 +128,11 @@ impl ScriptedModel {
                 arguments: it.arguments.clone(),
             })
         };
-        parts.extend(answer.calls.iter().enumerate().map(call));
-        model_response(parts, messages)
+        blocks.extend(answer.calls.iter().enumerate().map(call));
+        model_response(blocks, messages)
     }
 
-    /// Word by word, as models speak.
+    /// Streams a text word by word.
     async fn stream_words(
         &self,
         words: &str,
@@ -141,7 +143,7 @@ impl ScriptedModel {
             if !self.delay_per_word.is_zero() {
                 tokio::time::sleep(self.delay_per_word).await;
             }
-            let _nobody_listens = deltas.send(delta(word.to_owned())).await;
+            let _receiver_dropped = deltas.send(delta(word.to_owned())).await;
         }
     }
 }
@@ -168,20 +170,20 @@ fn text(text: &str) -> ContentBlock {
     ContentBlock::Text { text: text.to_owned() }
 }
 
-fn model_response(parts: Vec<ContentBlock>, messages: &[Message]) -> ModelResponse {
-    let calls = parts.iter().any(|it| matches!(it, ContentBlock::ToolUse(_)));
+fn model_response(blocks: Vec<ContentBlock>, messages: &[Message]) -> ModelResponse {
+    let calls = blocks.iter().any(|it| matches!(it, ContentBlock::ToolUse(_)));
     let stop = if calls { StopReason::ToolUse } else { StopReason::EndTurn };
-    // Four characters make about one token.
-    let size = |parts: &[ContentBlock]| -> usize { parts.iter().map(content_size).sum() };
+    // About four characters per token.
+    let size = |blocks: &[ContentBlock]| -> usize { blocks.iter().map(content_size).sum() };
     let input = messages.iter().map(|it| size(&it.content)).sum::<usize>() / 4 + 1000;
-    let output = size(&parts) / 4 + 1;
+    let output = size(&blocks) / 4 + 1;
     let number = |it: usize| u64::try_from(it).unwrap_or(u64::MAX);
     let usage = Usage { input: number(input), cached: 1000, output: number(output) };
-    ModelResponse { content: parts, stop_reason: stop, usage }
+    ModelResponse { content: blocks, stop_reason: stop, usage }
 }
 
-fn content_size(part: &ContentBlock) -> usize {
-    match part {
+fn content_size(block: &ContentBlock) -> usize {
+    match block {
         ContentBlock::Text { text } | ContentBlock::Thinking { text, .. } => text.len(),
         ContentBlock::Image { base64, .. } => base64.len() / 100,
         ContentBlock::ToolUse(call) => call.tool.len() + call.arguments.to_string().len(),
@@ -189,16 +191,15 @@ fn content_size(part: &ContentBlock) -> usize {
     }
 }
 
-/// Which turn it is, and how many answers of it were given. A turn begins with words of the person alone.
+/// The current turn, and the number of its responses so far. A turn starts with a user message without tool results.
 fn script_position(messages: &[Message]) -> Option<(usize, usize)> {
     let starts_turn = |it: &&Message| {
         it.role == Role::User
-            && it
-                .content
-                .iter()
-                .any(|part| matches!(part, ContentBlock::Text { .. } | ContentBlock::Image { .. }))
-            && !it.content.iter().any(|part| matches!(part, ContentBlock::ToolResult(_)))
-            && !is_interrupted_marker(it)
+            && it.content.iter().any(|block| {
+                matches!(block, ContentBlock::Text { .. } | ContentBlock::Image { .. })
+            })
+            && !it.content.iter().any(|block| matches!(block, ContentBlock::ToolResult(_)))
+            && !it.is_interrupted_marker()
     };
     let turn = messages.iter().filter(starts_turn).count().checked_sub(1)?;
     let last = messages.iter().rposition(|it| starts_turn(&it))?;
@@ -206,14 +207,9 @@ fn script_position(messages: &[Message]) -> Option<(usize, usize)> {
     Some((turn, answers))
 }
 
-/// Is it what the loop itself adds where an answer was stopped?
-fn is_interrupted_marker(message: &Message) -> bool {
-    matches!(&message.content[..], [ContentBlock::Text { text }] if text == crate::conversation::agent_loop::INTERRUPTED_MARKER)
-}
-
-/// The results that came last.
+/// The tool results in the last message.
 fn last_results(messages: &[Message]) -> Vec<&ToolResult> {
-    let result: fn(&ContentBlock) -> Option<&ToolResult> = |part| match part {
+    let result: fn(&ContentBlock) -> Option<&ToolResult> = |block| match block {
         ContentBlock::ToolResult(result) => Some(result),
         ContentBlock::Text { .. }
         | ContentBlock::Image { .. }
@@ -226,7 +222,7 @@ fn last_results(messages: &[Message]) -> Vec<&ToolResult> {
 fn fill_placeholders(words: &str, results: &[&ToolResult]) -> String {
     let mut words = words.to_owned();
     for (number, result) in (1..).zip(results) {
-        let result_text = result.content.iter().filter_map(|part| match part {
+        let result_text = result.content.iter().filter_map(|block| match block {
             ContentBlock::Text { text } => Some(text.as_str()),
             ContentBlock::Image { .. }
             | ContentBlock::Thinking { .. }

@@ -1,4 +1,4 @@
-//! The stream of events that a model's answer comes as: bounded in size, and not silent for longer than is agreed.
+//! The event stream of a response, with limits on its size and on the time between events.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use tokio::time::timeout;
 
 use crate::model::attempt_error::AttemptError;
 
-/// The largest event.
+/// The largest event, in bytes.
 const MAX_EVENT_BYTES: usize = 16 * 1024 * 1024;
-/// The most bytes of one answer.
+/// The largest response, in bytes.
 const MAX_RESPONSE_BYTES: usize = 64 * 1024 * 1024;
-/// What ends the streams of some services.
+/// The data that ends the streams of some services.
 const DONE: &[u8] = b"[DONE]";
 
-/// A stream of events.
+/// An event stream.
 pub(crate) struct SseStream {
     response: Response,
     decoder: SseDecoder,
@@ -34,7 +34,7 @@ impl SseStream {
         }
     }
 
-    /// The next event's data. None where the stream ends.
+    /// The data of the next event; `None` at the end of the stream.
     pub(crate) async fn next(&mut self) -> Result<Option<Json>, AttemptError> {
         loop {
             match self.decoder.next() {
@@ -44,15 +44,15 @@ impl SseStream {
                     let json = serde_json::from_slice(&event.data);
                     return json
                         .map(Some)
-                        .map_err(|_| AttemptError::invalid_response("an event that is no JSON"));
+                        .map_err(|_| AttemptError::invalid_response("an event that is not JSON"));
                 }
                 Some(Err(EventTooLarge)) => {
-                    return Err(AttemptError::invalid_response("an event without end"));
+                    return Err(AttemptError::invalid_response("an event that is too large"));
                 }
                 None => {}
             }
-            let piece = match timeout(self.idle_timeout, self.response.chunk()).await {
-                Ok(Ok(piece)) => piece,
+            let chunk = match timeout(self.idle_timeout, self.response.chunk()).await {
+                Ok(Ok(chunk)) => chunk,
                 Ok(Err(error)) => {
                     return Err(AttemptError::stream_interrupted(&root_cause(&error)));
                 }
@@ -63,17 +63,17 @@ impl SseStream {
                     )));
                 }
             };
-            let Some(piece) = piece else { return Ok(None) };
-            self.bytes_read = self.bytes_read.saturating_add(piece.len());
+            let Some(chunk) = chunk else { return Ok(None) };
+            self.bytes_read = self.bytes_read.saturating_add(chunk.len());
             if self.bytes_read > MAX_RESPONSE_BYTES {
-                return Err(AttemptError::invalid_response("an answer without end"));
+                return Err(AttemptError::invalid_response("a response that is too large"));
             }
-            self.decoder.feed(piece);
+            self.decoder.feed(chunk);
         }
     }
 }
 
-/// The innermost cause: the outer ones only say that a request failed, and where.
+/// The innermost cause; the outer ones only say that the request failed.
 pub(crate) fn root_cause(error: &reqwest::Error) -> String {
     let mut inner: &dyn std::error::Error = error;
     while let Some(source) = inner.source() {

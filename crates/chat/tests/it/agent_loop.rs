@@ -11,7 +11,8 @@ use switchboard_builtin::kit::handler_error::HandlerError;
 use switchboard_builtin::kit::server::Server;
 use switchboard_builtin::kit::tool::Tool;
 use switchboard_builtin::kit::tool_output::ToolOutput;
-use switchboard_chat::conversation::handle::{Conversation, ConversationSetup};
+use switchboard_chat::conversation::handle::Conversation;
+use switchboard_chat::conversation::setup::ConversationSetup;
 use switchboard_chat::message::ContentBlock;
 use tokio::sync::{Barrier, Notify};
 
@@ -173,7 +174,7 @@ async fn an_interrupt_stops_calls_and_leaves_a_conversation_that_can_go_on() {
 }
 
 #[tokio::test]
-async fn an_interrupt_drops_the_answer_and_keeps_what_was_seen_of_it() {
+async fn an_interrupt_keeps_the_part_of_the_response_that_was_shown() {
     let harness = Harness::new(server()).await;
     let model = StepModel::new([Step::Hang("I was about to"), Step::Say("ok")]);
     let mut conversation = harness.start(&model);
@@ -193,7 +194,7 @@ async fn an_interrupt_drops_the_answer_and_keeps_what_was_seen_of_it() {
 }
 
 #[tokio::test]
-async fn what_is_said_during_calls_is_heard_with_their_results_and_else_in_a_turn_of_its_own() {
+async fn messages_during_calls_are_sent_with_the_results_and_others_in_a_turn_of_their_own() {
     let go = Arc::new(Notify::new());
     let (gate, began) = (go.clone(), Arc::new(Notify::new()));
     let begin = began.clone();
@@ -227,15 +228,15 @@ async fn what_is_said_during_calls_is_heard_with_their_results_and_else_in_a_tur
 }
 
 #[tokio::test]
-async fn what_goes_wrong_with_a_call_is_something_that_the_model_reads() {
+async fn the_model_reads_why_a_call_failed() {
     let harness = Harness::new(server().tool(Tool::new(
         "fail",
         "Fails.",
         async |_: HandlerContext, _: Nothing| Err::<ToolOutput, _>(HandlerError::failed("no luck")),
     )))
     .await;
-    // Nobody trusts the server, and nobody is asked.
-    let call_context = CallContext::new(harness.host.watch_pool(), &harness.paths()).expect("a call context");
+    // The server is not trusted, and there is no prompt.
+    let call_context = CallContext::new(&harness.host, &harness.paths()).expect("a desk");
     let calls = vec![
         call("denied", "x"),
         ("none", "mcp__s__ech", json!({})),
@@ -290,7 +291,7 @@ async fn a_turn_ends_after_so_many_rounds_and_a_cut_answer_makes_no_calls() {
     );
     assert_eq!(conversation.ask("on").await.last().map(String::as_str), Some("ended CutShort"));
     let failed = conversation.ask("on").await;
-    assert_eq!(failed, ["taken up 1", "ended failed: it is asked too much: try later"]);
+    assert_eq!(failed, ["taken up 1", "ended failed: it is overloaded: try later"]);
     assert_eq!(conversation.ask("on").await.last().map(String::as_str), Some("ended Finished"));
     let said = lines(&model.last_messages());
     assert!(said[7].starts_with("User: <result b! [\"the answer was cut short"), "{said:?}");
@@ -316,7 +317,7 @@ async fn without_a_model_words_fail_and_one_that_is_set_later_answers() {
 }
 
 #[tokio::test]
-async fn calls_without_names_get_some_and_a_search_shows_what_was_hidden() {
+async fn calls_without_ids_get_some_and_a_search_offers_deferred_tools() {
     let many = (0..50).fold(server(), |server, at| {
         let count = async |_: HandlerContext, _: Nothing| Ok(ToolOutput::text("counted"));
         server.tool(Tool::new(&format!("count_{at}"), "Counts sheep.", count).read_only())

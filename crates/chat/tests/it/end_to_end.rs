@@ -5,7 +5,8 @@ use std::sync::Arc;
 use serde_json::json;
 use switchboard::config::settings::model::ModelProvider;
 use switchboard_builtin::demo;
-use switchboard_chat::conversation::handle::{Conversation, ConversationSetup};
+use switchboard_chat::conversation::handle::Conversation;
+use switchboard_chat::conversation::setup::ConversationSetup;
 use testkit::ModelService;
 use testkit::model_service::{Reply, ReplyPart};
 
@@ -41,7 +42,7 @@ async fn a_conversation_with_calls_pictures_and_a_retry_works_with_every_client(
             seen.iter().filter(|it| !it.starts_with("call 2")).collect::<Vec<_>>(),
             [
                 "taken up 1",
-                "again 1: it is asked too much: Overloaded (529)",
+                "again 1: it is overloaded: Overloaded (529)",
                 "text I add.",
                 "answer ended",
                 "used 100 30 7",
@@ -65,7 +66,7 @@ async fn a_conversation_with_calls_pictures_and_a_retry_works_with_every_client(
 }
 
 #[tokio::test]
-async fn an_interrupt_during_an_answer_leaves_what_every_service_takes() {
+async fn an_interrupted_response_leaves_messages_that_every_service_accepts() {
     for provider in ModelProvider::ALL {
         let (_folder, harness) = demonstration().await;
         let replies = [

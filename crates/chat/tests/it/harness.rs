@@ -13,7 +13,8 @@ use switchboard::sources::loader;
 use switchboard::sources::paths::Paths;
 use switchboard_builtin::kit::server::Server;
 use switchboard_chat::conversation::event::{ConversationEvent, TurnEnd};
-use switchboard_chat::conversation::handle::{Conversation, ConversationSetup};
+use switchboard_chat::conversation::handle::Conversation;
+use switchboard_chat::conversation::setup::ConversationSetup;
 use switchboard_chat::message::{ContentBlock, Message, ToolUse};
 use switchboard_chat::model::language_model::{
     LanguageModel, ModelError, ModelErrorKind, ModelRequest, ModelResponse, ResponseDelta,

@@ -134,7 +134,7 @@ fn words(deltas: &[ResponseDelta]) -> String {
 }
 
 #[tokio::test]
-async fn words_come_as_they_are_said_and_what_they_cost_is_counted() {
+async fn text_is_streamed_and_usage_is_counted() {
     let reply = Reply::message([
         ReplyPart::text("He"),
         ReplyPart::text("llo, "),
@@ -210,7 +210,7 @@ async fn an_answer_that_is_cut_or_refused_says_so_and_half_a_call_is_none() {
 }
 
 #[tokio::test]
-async fn what_was_thought_goes_back_to_who_thought_it_and_to_nobody_else() {
+async fn thinking_goes_back_to_the_same_model_only() {
     let think = Reply::message([
         ReplyPart::thinking("hmm, tea"),
         ReplyPart::tool_call("a", "look", &json!({})),
@@ -341,7 +341,7 @@ async fn a_conversation_with_everything_in_it_is_one_that_each_service_takes() {
 }
 
 #[tokio::test]
-async fn what_passes_is_tried_again_and_the_person_hears_of_it() {
+async fn transient_errors_are_retried_and_reported() {
     for status in [408, 409, 425, 429, 500, 502, 503, 529] {
         let replies = [Reply::error(status, "api_error", "not now"), Reply::text("ok")];
         for (provider, answer, deltas, service) in collect_from_all(&replies).await {
@@ -371,9 +371,9 @@ async fn a_services_word_on_when_to_come_back_counts() {
 #[tokio::test]
 async fn it_is_not_tried_for_ever_and_not_where_that_cannot_help() {
     let busy = vec![Reply::error(529, "overloaded_error", "Overloaded"); 9];
-    check_failure(&busy, 5, "it is asked too much: Overloaded (529)").await;
+    check_failure(&busy, 5, "it is overloaded: Overloaded (529)").await;
     let quota = [Reply::error(429, "insufficient_quota", "no money")];
-    check_failure(&quota, 1, "it is asked too much: no money (429)").await;
+    check_failure(&quota, 1, "it is overloaded: no money (429)").await;
     let never = [Reply::error(500, "api_error", "never").with_header("x-should-retry", "false")];
     check_failure(&never, 1, "it refused the request (500): never").await;
     let missing = [Reply::error(404, "not_found_error", "model: scripted")];
@@ -396,11 +396,11 @@ async fn it_is_not_tried_for_ever_and_not_where_that_cannot_help() {
         headers: vec![("location", "http://127.0.0.1:1/".to_owned())],
         body: String::new(),
     };
-    check_failure(&[elsewhere], 1, "it sends us elsewhere, and we follow nobody there").await;
+    check_failure(&[elsewhere], 1, "it redirects, and redirects are not followed").await;
 }
 
 #[tokio::test]
-async fn a_wrong_key_is_said_to_be_one_and_never_shown() {
+async fn a_wrong_key_is_reported_and_never_shown() {
     for provider in ModelProvider::ALL {
         let service = ModelService::start([]).expect("it starts");
         let base_url = format!("{}/v1", service.origin());
@@ -426,20 +426,21 @@ async fn a_wrong_key_is_said_to_be_one_and_never_shown() {
 }
 
 #[tokio::test]
-async fn what_is_no_answer_is_called_nonsense() {
+async fn malformed_responses_are_reported() {
     let page =
         Reply::Error { status: 200, headers: Vec::new(), body: "<html>sign in</html>".to_owned() };
-    check_failure(&[page], 1, "it answered nonsense: text/html instead of a stream").await;
+    check_failure(&[page], 1, "its response is invalid: text/html instead of a stream").await;
     let page =
         Reply::Error { status: 400, headers: Vec::new(), body: "<html>bad</html>".to_owned() };
     check_failure(&[page], 1, "it refused the request (400): a web page (400)").await;
-    check_failure(&[Reply::Raw("data: {oops\n\n".to_owned())], 1, "an event that is no JSON").await;
+    check_failure(&[Reply::Raw("data: {oops\n\n".to_owned())], 1, "an event that is not JSON")
+        .await;
     let endless = format!("data: {}", "x".repeat(17 * 1024 * 1024));
-    check_failure(&[Reply::Raw(endless)], 1, "an event without end").await;
+    check_failure(&[Reply::Raw(endless)], 1, "an event that is too large").await;
 }
 
 #[tokio::test]
-async fn a_stream_that_breaks_after_words_were_said_is_asked_for_again() {
+async fn a_stream_that_breaks_off_is_retried() {
     for broken in [
         Reply::message([ReplyPart::text("I was"), ReplyPart::Disconnect]),
         Reply::Message(vec![ReplyPart::text("I was")], ReplyEnd::Missing),

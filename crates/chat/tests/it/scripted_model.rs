@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use switchboard::call::pipeline::CallContext;
 use switchboard_builtin::demo;
-use switchboard_chat::conversation::handle::{Conversation, ConversationSetup};
+use switchboard_chat::conversation::handle::Conversation;
+use switchboard_chat::conversation::setup::ConversationSetup;
 use switchboard_chat::model::language_model::LanguageModel;
 use switchboard_chat::model::scripted::ScriptedModel;
 

@@ -42,7 +42,7 @@ fn written(transcripts: &TranscriptStore, messages: &[Message]) -> Transcript {
 }
 
 #[test]
-fn what_was_said_is_read_again_and_listed() {
+fn messages_are_read_again_and_listed() {
     let (_folder, transcripts, folder_path) = transcripts();
     assert!(matches!(transcripts.resume_last(), Err(TranscriptError::Empty)));
     let one = written(&transcripts, &[user("first\nwords"), user("more")]);
@@ -124,7 +124,7 @@ async fn a_conversation_writes_itself_down_and_goes_on_where_it_was() {
     conversation.ask("go on").await;
     assert_eq!(model.last_messages().len(), 5);
     assert_eq!(conversation.handle.status().id, Some(id));
-    // Begun anew, it is another conversation.
+    // After a restart it is another conversation.
     conversation.handle.clear().await;
     conversation.ask("anew").await;
     conversation.end().await;

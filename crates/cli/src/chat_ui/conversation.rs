@@ -1,4 +1,4 @@
-//! What both faces begin with: the desk, the model and the conversation, a new one or one that is gone on with.
+//! Starts a conversation for both modes: call context, model, and a transcript that is new or continued.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,83 +6,53 @@ use std::time::Duration;
 use switchboard::call::pipeline::{CallContext, PermissionPrompt};
 use switchboard::host::Host;
 use switchboard::sources::loader::Configuration;
-use switchboard_chat::conversation::event::ConversationEvent;
-use switchboard_chat::conversation::handle::{
-    Conversation, ConversationSetup, ConversationStatus, DEFAULT_MAX_ROUNDS,
+use switchboard_chat::conversation::handle::Conversation;
+use switchboard_chat::conversation::setup::{
+    ConversationSetup, ConversationStatus, DEFAULT_MAX_ROUNDS,
 };
-use switchboard_chat::message::Message;
-use switchboard_chat::model::language_model::LanguageModel;
-use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
+use switchboard_tui::backend::{PendingModel, SharedModel, StartedConversation};
+use switchboard_tui::state::active_model::ActiveModel;
 
+use crate::chat_ui::screen_backend;
 use crate::commands::print::ConversationArgs;
 use crate::invocation::Invocation;
 use crate::outcome::Failure;
 use crate::runtime::call_context;
 use crate::runtime::language_model;
-use crate::tui::state::screen_state::ActiveModel;
 
-/// A conversation that has begun.
-pub struct StartedConversation {
-    /// What calls depend on.
-    pub call_context: Arc<CallContext>,
-    /// The conversation.
-    pub conversation: Conversation,
-    /// What happens in it.
-    pub events: mpsc::Receiver<ConversationEvent>,
-    /// The task behind it. It ends with the last `Talk`.
-    pub task: JoinHandle<()>,
-    /// Who answers.
-    pub model: Option<ActiveModel>,
-    /// Who will answer, where that is not known yet.
-    pub pending_model: Option<PendingModel>,
-    /// What was said before.
-    pub history: Vec<Message>,
-    /// What somebody should know; nothing, mostly.
-    pub warning: String,
-    /// Why nobody answers, where a model was wanted.
-    pub model_failure: Option<Failure>,
-}
-
-/// How a conversation begins.
+/// How a conversation starts.
 #[derive(Clone)]
 pub struct StartOptions<'a> {
-    /// What somebody said on the command line.
+    /// The flags of the command line.
     pub flags: &'a ConversationArgs,
-    /// How long a model may take to be set up.
+    /// How long to wait for the model.
     pub model_wait: ModelWait,
-    /// Who answers, where nobody is to choose.
+    /// The model, where it is not the configured one.
     pub model: Option<SharedModel>,
 }
 
-/// How long a model may take to be set up before anything else begins.
+/// How long to wait for the model before the conversation starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ModelWait {
-    /// As long as it takes.
+    /// Until it is set up.
     UntilReady,
-    /// A moment; then it comes later.
+    /// [`MODEL_WAIT`]; a model that takes longer is set later.
     Briefly,
 }
 
-/// How long a moment is.
 const MODEL_WAIT: Duration = Duration::from_millis(300);
 
-/// A model, ready to be asked.
-pub type SharedModel = Arc<dyn LanguageModel>;
-/// A model that is being set up: a key may come from a command that takes its time.
-pub type PendingModel = JoinHandle<Result<Option<SharedModel>, Failure>>;
-
-/// Begins a conversation as the flags say.
+/// Starts a conversation as the flags say. `prompt` asks the user for permissions.
 pub async fn start(
     session: &Invocation,
     host: &Host,
-    (configuration, start_options): (&Configuration, StartOptions<'_>),
-    consent: Arc<dyn PermissionPrompt>,
+    (configuration, options): (&Configuration, StartOptions<'_>),
+    prompt: Arc<dyn PermissionPrompt>,
 ) -> Result<StartedConversation, Failure> {
-    let StartOptions { flags, model_wait, model: preset_model } = start_options;
+    let StartOptions { flags, model_wait, model: preset_model } = options;
     let (call_context, warning) =
         call_context::call_context_with_warning(session, configuration, host, None)?;
-    let call_context = Arc::new(CallContext { prompt: consent, ..call_context });
+    let call_context = Arc::new(CallContext { prompt, ..call_context });
     let (transcript, history) = flags.open_conversation(session)?;
     let mut pending_model = match &preset_model {
         Some(_) => None,
@@ -92,20 +62,20 @@ pub async fn start(
         ModelWait::UntilReady => Duration::MAX,
         ModelWait::Briefly => MODEL_WAIT,
     };
-    let made = match &mut pending_model {
-        Some(making) => tokio::time::timeout(limit, making).await.ok(),
+    let loaded = match &mut pending_model {
+        Some(loading) => tokio::time::timeout(limit, loading).await.ok(),
         None => None,
     };
-    if made.is_some() {
+    if loaded.is_some() {
         pending_model = None;
     }
-    let (model, model_failure) = match made {
+    let (model, model_failure) = match loaded {
         Some(Ok(Ok(model))) => (model, None),
-        Some(Ok(Err(failure))) => (None, Some(failure)),
+        Some(Ok(Err(error))) => (None, Some(error)),
         Some(Err(_)) | None => (preset_model, None),
     };
-    let seen = model.as_ref().map(ActiveModel::from_model);
-    let setting = ConversationSetup {
+    let active_model = model.as_ref().map(ActiveModel::from_model);
+    let setup = ConversationSetup {
         host: host.clone(),
         call_context: call_context.clone(),
         model,
@@ -113,28 +83,28 @@ pub async fn start(
         history: history.clone(),
         max_rounds: DEFAULT_MAX_ROUNDS,
     };
-    let (conversation, conversation_events, task) =
-        Conversation::start_recorded(setting, transcript);
+    let (conversation, events, task) = Conversation::start_recorded(setup, transcript);
     Ok(StartedConversation {
         call_context,
         conversation,
-        events: conversation_events,
+        events,
         task,
-        model: seen,
+        model: active_model,
         pending_model,
         history,
-        model_failure,
         warning,
+        model_failure,
     })
 }
 
-/// Sets a model up beside everything else.
-pub fn load_model(session: &Invocation, wanted: Option<String>) -> PendingModel {
+/// Sets a model up in a blocking task.
+fn load_model(session: &Invocation, name: Option<String>) -> PendingModel {
     let session = session.clone();
-    tokio::task::spawn_blocking(move || language_model::open(&session, wanted.as_deref()))
+    let load = move || language_model::open(&session, name.as_deref());
+    tokio::task::spawn_blocking(move || load().map_err(screen_backend::error_text))
 }
 
-/// What is said when somebody leaves.
+/// The text printed when the user leaves: how to continue, or why that is impossible.
 pub fn exit_message(status: &ConversationStatus) -> String {
     match (&status.id, &status.write_error) {
         (Some(id), None) => format!("To go on with this conversation: swb --resume {id}\n"),

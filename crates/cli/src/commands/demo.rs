@@ -10,9 +10,12 @@ use serde_json::json;
 use switchboard::config::merge::ServerState;
 use switchboard::config::settings::Theme;
 use switchboard::sources::paths::Paths;
+use switchboard_tui::demo::script::{DemoScript, Speed};
 use tempfile::TempDir;
 
 use crate::chat_ui::launch;
+use crate::chat_ui::launch::InputSource;
+use crate::chat_ui::plain;
 use crate::commands::print::ConversationArgs;
 use crate::env::ProcessEnv;
 use crate::exit::Exit;
@@ -20,7 +23,6 @@ use crate::invocation::Invocation;
 use crate::invocation::demo_server;
 use crate::invocation::options::GlobalOptions;
 use crate::outcome::{CommandOutput, Failure};
-use crate::tui::demo::script::{DemoScript, InputSource, Speed};
 
 /// Variables that the demo needs: terminal, locale and programs.
 const PASSED_VARIABLES: [&str; 12] = [
@@ -67,8 +69,8 @@ pub fn run(arguments: &DemoArgs, invocation: &Invocation) -> Result<CommandOutpu
     match has_screen && !arguments.plain {
         true => play_on_screen(&invocation, &flags, speed)?,
         false => {
-            let (script, model) = DemoScript::demo(speed, Duration::ZERO);
-            launch::run_demo(&invocation, &flags, script, Arc::new(model))?;
+            let (performance, model) = DemoScript::demo(speed, Duration::ZERO);
+            plain::run_demo(&session, &flags, performance, Arc::new(model))?;
         }
     }
     Ok(CommandOutput::text(CLOSING_TEXT))
@@ -80,8 +82,8 @@ fn play_on_screen(
     speed: Speed,
 ) -> Result<(), Failure> {
     let word = DemoScript::word_delay(speed);
-    let (script, model) = DemoScript::demo(speed, word);
-    launch::play(invocation, flags, InputSource::Script(script, Arc::new(model)))?;
+    let (performance, model) = DemoScript::demo(speed, word);
+    launch::run_screen(session, flags, InputSource::Script(performance, Arc::new(model)))?;
     Ok(())
 }
 

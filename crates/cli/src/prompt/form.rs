@@ -5,7 +5,7 @@ use std::fmt::Write;
 use serde_json::{Map, Value as Json};
 use switchboard::config::display::printable;
 use switchboard::elicitation::elicitor::ElicitResult;
-use switchboard::elicitation::form::{FieldKind, FieldRequirement, Form, FormField, NumberKind};
+use switchboard::elicitation::form::{FieldRequirement, Form, FormField};
 
 use crate::output::report;
 use crate::output::style::{TextStyle, paint};
@@ -95,42 +95,15 @@ fn field_intro(field: &FormField) -> String {
 
 fn field_prompt(field: &FormField) -> String {
     let star = if field.requirement == FieldRequirement::Required { "*" } else { "" };
-    let expected = expected_input(&field.kind);
-    let expected = if expected.is_empty() { expected } else { format!(" ({expected})") };
+    let wanted = field.kind.expected_input();
+    let wanted = if wanted.is_empty() { wanted } else { format!(" ({wanted})") };
     let default =
         field.default.as_ref().map(|it| format!(" [{}]", printable(&display_value(it, field))));
     let label = printable(field.label());
     format!("  {}{star}{expected}{}: ", paint(TextStyle::Bold, label), default.unwrap_or_default())
 }
 
-/// The kind of input that a field expects.
-pub fn expected_input(kind: &FieldKind) -> String {
-    let range = |least: Option<String>, most: Option<String>| match (least, most) {
-        (Some(least), Some(most)) => format!(" {least} to {most}"),
-        (Some(least), None) => format!(" from {least}"),
-        (None, Some(most)) => format!(" up to {most}"),
-        (None, None) => String::new(),
-    };
-    let text = |it: Option<f64>| it.map(|it| it.to_string());
-    match kind {
-        FieldKind::Text { format: Some(format), .. } => format.to_string(),
-        FieldKind::Text { min_length: shortest, max_length: longest, format: None } => {
-            let length = range(shortest.map(|it| it.to_string()), longest.map(|it| it.to_string()));
-            if length.is_empty() { length } else { format!("{} characters", length.trim()) }
-        }
-        FieldKind::Number { number_kind: NumberKind::Integer, least, most } => {
-            format!("a whole number{}", range(text(*least), text(*most)))
-        }
-        FieldKind::Number { number_kind: NumberKind::Any, least, most } => {
-            format!("a number{}", range(text(*least), text(*most)))
-        }
-        FieldKind::Boolean => "yes or no".to_owned(),
-        FieldKind::SingleSelect(_) => "one of these".to_owned(),
-        FieldKind::MultiSelect { .. } => "some of these, separated by commas".to_owned(),
-    }
-}
-
-/// A value as the user would type it.
+/// A value as it would be typed.
 fn display_value(value: &Json, field: &FormField) -> String {
     let title = |value: &str| {
         let choice = field.kind.choices().iter().find(|it| it.value == value);

@@ -171,6 +171,35 @@ impl fmt::Display for TextFormat {
     }
 }
 
+impl FieldKind {
+    /// What the user is to enter, for a prompt: "a whole number 1 to 5". Empty for text of any length.
+    pub fn expected_input(&self) -> String {
+        let range = |least: Option<String>, most: Option<String>| match (least, most) {
+            (Some(least), Some(most)) => format!(" {least} to {most}"),
+            (Some(least), None) => format!(" from {least}"),
+            (None, Some(most)) => format!(" up to {most}"),
+            (None, None) => String::new(),
+        };
+        let text = |it: Option<f64>| it.map(|it| it.to_string());
+        match self {
+            FieldKind::Text { format: Some(format), .. } => format.to_string(),
+            FieldKind::Text { min_length: shortest, max_length: longest, format: None } => {
+                let length = range(shortest.map(|it| it.to_string()), longest.map(|it| it.to_string()));
+                if length.is_empty() { length } else { format!("{} characters", length.trim()) }
+            }
+            FieldKind::Number { number_kind: NumberKind::Integer, least, most } => {
+                format!("a whole number{}", range(text(*least), text(*most)))
+            }
+            FieldKind::Number { number_kind: NumberKind::Any, least, most } => {
+                format!("a number{}", range(text(*least), text(*most)))
+            }
+            FieldKind::Boolean => "yes or no".to_owned(),
+            FieldKind::SingleSelect(_) => "one of these".to_owned(),
+            FieldKind::MultiSelect { .. } => "some of these, with commas".to_owned(),
+        }
+    }
+}
+
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct SchemaProperty {

@@ -27,10 +27,11 @@ const MAY_USE: &[Crate] = &[
         package: "switchboard-gateway",
         may_use: &["host", "wire", "auth", "config"],
     },
+    Crate { folder: "tui", package: "switchboard-tui", may_use: &["chat", "host", "config"] },
     Crate {
         folder: "cli",
         package: "swb",
-        may_use: &["wire", "config", "auth", "host", "builtin", "chat", "gateway"],
+        may_use: &["wire", "config", "auth", "host", "builtin", "chat", "gateway", "tui"],
     },
     Crate { folder: TESTKIT, package: "testkit", may_use: &["wire"] },
 ];

@@ -1,24 +1,24 @@
-//! What passes between the loop and its face: orders in, happenings out. While it waits to be heard it goes on
-//! listening, so that a face which is busy saying something never waits for a loop that waits for it.
+//! The channel between the agent loop and the UI: commands in, events out. It receives commands while it waits to send
+//! an event, so that loop and UI cannot deadlock on each other.
 
 use std::sync::Arc;
 
 use switchboard::call::pipeline::CallContext;
 use tokio::sync::mpsc;
 
+use crate::conversation::command::Command;
 use crate::conversation::event::ConversationEvent;
-use crate::conversation::handle::Command;
 use crate::message::ContentBlock;
 use crate::model::language_model::LanguageModel;
 
-/// Why what is under way should stop.
+/// Why the running turn should stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum StopCause {
-    /// The person wants to speak.
+    /// The user interrupted it.
     Interrupt,
-    /// The person wants to begin anew.
+    /// The user cleared the conversation.
     Clear,
-    /// Nobody is there any more.
+    /// Every handle is dropped.
     Disconnected,
 }
 
@@ -26,9 +26,9 @@ pub(crate) struct LoopChannel {
     commands: mpsc::Receiver<Command>,
     events: mpsc::Sender<ConversationEvent>,
     model: Option<Arc<dyn LanguageModel>>,
-    /// What was said and not taken up yet. Bounded by what a person types during one round.
+    /// Messages that are not accepted yet. Bounded by what a user types during one round.
     queued: Vec<Vec<ContentBlock>>,
-    /// The desk to go on at, where it is another one.
+    /// A new call context, until the loop takes it.
     call_context: Option<Arc<CallContext>>,
     stop_cause: Option<StopCause>,
 }
@@ -61,7 +61,7 @@ impl LoopChannel {
         self.stop_cause
     }
 
-    /// What was to be stopped has stopped.
+    /// Notes that the turn has stopped.
     pub(crate) fn clear_stop_cause(&mut self) {
         self.stop_cause = self.stop_cause.filter(|it| *it == StopCause::Disconnected);
     }
@@ -74,10 +74,10 @@ impl LoopChannel {
         std::mem::take(&mut self.queued)
     }
 
-    /// Takes the next order.
+    /// Receives the next command.
     pub(crate) async fn receive(&mut self) {
         match self.stop_cause {
-            // Who is gone says nothing more, and that at once.
+            // A closed channel would return at once, again and again.
             Some(StopCause::Disconnected) => std::future::pending().await,
             Some(StopCause::Interrupt | StopCause::Clear) | None => {
                 let command = self.commands.recv().await;
@@ -87,8 +87,8 @@ impl LoopChannel {
     }
 
     fn apply(&mut self, command: Option<Command>) {
-        let halt = match command {
-            Some(Command::Send(parts)) => return self.queued.push(parts),
+        let cause = match command {
+            Some(Command::Send(blocks)) => return self.queued.push(blocks),
             Some(Command::SetModel(model)) => {
                 self.model = model;
                 return;
@@ -98,7 +98,7 @@ impl LoopChannel {
                 return;
             }
             Some(Command::WithdrawLast(reply)) => {
-                let _nobody_waits = reply.send(self.queued.pop().is_some());
+                let _caller_gone = reply.send(self.queued.pop().is_some());
                 return;
             }
             Some(Command::Interrupt) => StopCause::Interrupt,
@@ -108,10 +108,10 @@ impl LoopChannel {
             }
             None => StopCause::Disconnected,
         };
-        self.stop_cause = self.stop_cause.max(Some(halt));
+        self.stop_cause = self.stop_cause.max(Some(cause));
     }
 
-    /// Says what happened, once there is room for it.
+    /// Sends an event once there is room for it.
     pub(crate) async fn send(&mut self, event: ConversationEvent) {
         while self.stop_cause != Some(StopCause::Disconnected) {
             let command = tokio::select! {

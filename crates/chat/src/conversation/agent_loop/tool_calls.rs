@@ -1,5 +1,5 @@
-//! Makes the calls that a model wants, under the desk's rules. Those that only read run side by side, the others one
-//! after the other in the model's order; each has a result in the end, whatever became of it.
+//! Makes the tool calls that a model requests. Consecutive read-only calls run in parallel, all others one after the
+//! other in the model's order. Every call gets a result, even if it is denied or interrupted.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -21,29 +21,29 @@ use crate::conversation::offered_tools::SEARCH_TOOL;
 use crate::conversation::result_content;
 use crate::message::{ContentBlock, ToolResult, ToolUse};
 
-/// How many calls run side by side.
+/// How many calls run in parallel.
 const MAX_PARALLEL_CALLS: usize = 8;
-/// The most calls of one answer.
+/// The most calls per response.
 const MAX_CALLS: usize = 64;
-/// How many signs of progress of one call may wait to be passed on.
+/// How many progress notifications of one call may wait.
 const PROGRESS_BUFFER: usize = 16;
-/// Who calls, in records and questions.
+/// The caller named in the audit log and in permission requests.
 const CALLER: &str = "chat";
 
-/// A call that has ended.
+/// A finished call.
 struct FinishedCall {
     index: usize,
     outcome: CallOutcome,
     result: ToolResult,
-    /// What a person is shown of it.
+    /// Its result for the user.
     text: String,
-    /// Tools that the model knows of from now on.
+    /// Tools to offer from now on.
     discovered: Vec<String>,
     duration: Duration,
 }
 
 impl AgentLoop {
-    /// Makes all of them, as far as nobody has enough.
+    /// Makes the calls until all are done or the turn is stopped.
     pub(crate) async fn run_calls(
         &mut self,
         calls: &[ToolUse],
@@ -58,9 +58,9 @@ impl AgentLoop {
             }
             self.run_group(allowed, group, &mut results, channel).await;
         }
-        let of_made = allowed.iter().zip(results);
-        let stopped = of_made
-            .map(|(call, result)| result.unwrap_or_else(|| skipped_result(call, CALL_STOPPED)));
+        let made = allowed.iter().zip(results);
+        let stopped =
+            made.map(|(call, result)| result.unwrap_or_else(|| skipped_result(call, CALL_STOPPED)));
         let too_many = format!("at most {MAX_CALLS} calls are made at once");
         let rest = calls[allowed.len()..].iter().map(|call| skipped_result(call, &too_many));
         stopped.chain(rest).collect()
@@ -80,9 +80,11 @@ impl AgentLoop {
         let mut start_times: Vec<Instant> = Vec::new();
         while channel.stop_cause().is_none() {
             if running.len() < MAX_PARALLEL_CALLS && started < group.end {
-                let seen = call_view(&call_context.pool.borrow(), &calls[started]);
-                let id = seen.id.clone();
-                channel.send(ConversationEvent::CallStarted(seen)).await;
+                let ToolUse { id, tool, arguments } = &calls[started];
+                let arguments = arguments.clone();
+                let view = ToolCallView::new(&call_context.pool.borrow(), id, tool, arguments);
+                let id = view.id.clone();
+                channel.send(ConversationEvent::CallStarted(view)).await;
                 running.push(run_call(
                     &host,
                     &call_context,
@@ -111,7 +113,7 @@ impl AgentLoop {
                 () = channel.receive() => {}
             }
         }
-        // Whoever drops a call has its server told.
+        // Dropping a call notifies its server.
         drop(running);
         for (at, started_at) in (group.start..started).zip(start_times) {
             if results[at].is_none() {
@@ -126,13 +128,13 @@ impl AgentLoop {
     }
 }
 
-/// What is told of a call that is not made.
+/// The error result of a call that is not made.
 pub(crate) fn skipped_result(call: &ToolUse, why: &str) -> ToolResult {
-    let parts = vec![ContentBlock::Text { text: why.to_owned() }];
-    ToolResult { id: call.id.clone(), content: parts, is_error: true }
+    let content = vec![ContentBlock::Text { text: why.to_owned() }];
+    ToolResult { id: call.id.clone(), content, is_error: true }
 }
 
-/// Neighbours that only read belong together; everything else stands alone.
+/// Groups consecutive read-only calls; every other call is a group of its own.
 fn parallel_groups(pool: &Pool, calls: &[ToolUse]) -> Vec<Range<usize>> {
     let only_reads = |call: &ToolUse| {
         call.tool == SEARCH_TOOL || pool.find(&call.tool).is_some_and(|it| it.annotations.read_only)
@@ -147,20 +149,6 @@ fn parallel_groups(pool: &Pool, calls: &[ToolUse]) -> Vec<Range<usize>> {
         }
     }
     groups
-}
-
-fn call_view(pool: &Pool, call: &ToolUse) -> ToolCallView {
-    let title = match pool.find(&call.tool) {
-        Some(tool) if tool.server.is_empty() => tool.display_name().to_owned(),
-        Some(tool) => format!("{}: {}", tool.server, tool.display_name()),
-        None => call.tool.clone(),
-    };
-    ToolCallView {
-        id: call.id.as_str().into(),
-        tool: call.tool.as_str().into(),
-        title,
-        arguments: call.arguments.clone(),
-    }
 }
 
 async fn run_call(
@@ -191,12 +179,13 @@ async fn run_call(
             (end, result_content::from_failure(&failure))
         }
     };
-    let result_content::ResultContent { content: parts, text, is_error } = result_content;
-    let result = ToolResult { id: call.id.clone(), content: parts, is_error };
+    let result_content::ResultContent { content, text, is_error } = result_content;
+    let result = ToolResult { id: call.id.clone(), content, is_error };
     FinishedCall { index: at, outcome: end, result, text, discovered, duration: began.elapsed() }
 }
 
-/// The call, with its progress passed on. What nobody takes is left out: the next sign says more.
+/// Makes a call and forwards its progress. Notifications that do not fit in the buffer are dropped: later ones supersede
+/// them.
 async fn call_with_progress(
     host: &Host,
     call_context: &CallContext,
@@ -219,7 +208,7 @@ async fn call_with_progress(
             outcome = &mut calling => break outcome,
         }
     };
-    // What came with the answer belongs before it.
+    // Progress that arrived with the result comes before it.
     while let Ok(update) = updates.try_recv() {
         forward(update);
     }

@@ -1,24 +1,25 @@
-//! The messages of Anthropic: how a conversation is written, and how the events of an answer are read.
+//! The Messages API of Anthropic: writes requests, parses the events of a response.
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value as Json, json};
+use serde_json::{Value as Json, json};
 
 use crate::message::{ContentBlock, Message, Role, ToolUse};
 use crate::model::attempt_error::AttemptError;
-use crate::model::client::{RequestSettings, ResponseParser};
 use crate::model::language_model::{ModelRequest, ModelResponse, ResponseDelta, StopReason, Usage};
+use crate::model::provider::tool_arguments::arguments_from_text;
+use crate::model::provider::{RequestSettings, ResponseParser};
 
-/// The longest answer, unless told otherwise; the service wants to be told.
+/// The default of `max_tokens`, which the API requires.
 const DEFAULT_MAX_TOKENS: u64 = 16_000;
-/// The most pieces of one answer.
+/// The most content blocks per response.
 const MAX_BLOCKS: u64 = 10_000;
 
-/// A request.
+/// The body of a request.
 pub(crate) fn body(request: &ModelRequest, settings: &RequestSettings) -> Json {
     let thinking = settings.thinking_budget.map(|it| it.max(1024));
     let length = settings.max_output_tokens(request).unwrap_or(DEFAULT_MAX_TOKENS);
-    // What is thought counts as part of the answer.
+    // Thinking counts towards `max_tokens`.
     let length = length.saturating_add(thinking.unwrap_or_default());
     let mut body = json!({
         "model": settings.model,
@@ -41,10 +42,10 @@ pub(crate) fn body(request: &ModelRequest, settings: &RequestSettings) -> Json {
     body
 }
 
-/// Marks the last of a list as the end of something that is worth remembering.
+/// Marks the last item of a list as the end of a cacheable prefix.
 fn mark_cacheable(list: &mut Json) {
     if let Some(last) = list.as_array_mut().and_then(|it| it.last_mut()) {
-        // What was thought cannot be marked.
+        // Thinking blocks cannot be marked.
         let is_thought = matches!(last["type"].as_str(), Some("thinking" | "redacted_thinking"));
         if !is_thought {
             last["cache_control"] = json!({"type": "ephemeral"});
@@ -55,7 +56,7 @@ fn mark_cacheable(list: &mut Json) {
 fn messages(history: &[Message], settings: &RequestSettings) -> Json {
     let mut messages: Vec<(Role, Vec<Json>)> = Vec::new();
     for message in history {
-        let content = message.content.iter().filter_map(|part| content(part, settings));
+        let content = message.content.iter().filter_map(|block| content(block, settings));
         match messages.last_mut() {
             Some((role, blocks)) if *role == message.role => blocks.extend(content),
             Some(_) | None => messages.push((message.role, content.collect())),
@@ -76,9 +77,9 @@ fn messages(history: &[Message], settings: &RequestSettings) -> Json {
     Json::Array(messages)
 }
 
-fn content(part: &ContentBlock, settings: &RequestSettings) -> Option<Json> {
-    Some(match part {
-        // The service refuses empty texts.
+fn content(block: &ContentBlock, settings: &RequestSettings) -> Option<Json> {
+    Some(match block {
+        // The API rejects empty texts.
         ContentBlock::Text { text } if text.trim().is_empty() => return None,
         ContentBlock::Text { text } => json!({"type": "text", "text": text}),
         ContentBlock::Image { mime, base64 } => {
@@ -93,7 +94,7 @@ fn content(part: &ContentBlock, settings: &RequestSettings) -> Option<Json> {
         ContentBlock::ToolUse(call) => {
             let input = match call.arguments.is_object() {
                 true => call.arguments.clone(),
-                // What was no object cannot be said again as it was.
+                // The API accepts objects only.
                 false => json!({"arguments": call.arguments}),
             };
             json!({"type": "tool_use", "id": safe_id(&call.id), "name": call.tool, "input": input})
@@ -109,13 +110,13 @@ fn content(part: &ContentBlock, settings: &RequestSettings) -> Option<Json> {
     })
 }
 
-/// Names of calls that another model gave may have other characters in them.
+/// An id with the allowed characters only; ids of other providers may contain others.
 fn safe_id(id: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' };
     id.chars().map(plain).collect()
 }
 
-/// What was heard of an answer so far.
+/// The response so far.
 pub(crate) struct MessagesParser {
     model_id: String,
     blocks: BTreeMap<u64, PartialBlock>,
@@ -124,7 +125,7 @@ pub(crate) struct MessagesParser {
     is_complete: bool,
 }
 
-/// A piece of an answer as it grows.
+/// A content block so far.
 enum PartialBlock {
     Text(String),
     Thinking { text: String, signature: String },
@@ -141,7 +142,7 @@ impl MessagesParser {
 
     fn start_block(&mut self, at: u64, block: &Json) -> Result<Vec<ResponseDelta>, AttemptError> {
         if at > MAX_BLOCKS {
-            return Err(AttemptError::invalid_response("an answer of too many pieces"));
+            return Err(AttemptError::invalid_response("a response with too many parts"));
         }
         let text = |name: &str| block[name].as_str().unwrap_or_default().to_owned();
         let mut deltas = Vec::new();
@@ -187,7 +188,7 @@ impl MessagesParser {
                 arguments.push_str(piece("partial_json"));
                 Vec::new()
             }
-            // What we do not know yet.
+            // Unknown deltas.
             (_, _) => Vec::new(),
         }
     }
@@ -224,7 +225,7 @@ impl ResponseParser for MessagesParser {
                 let text = |name: &str| error[name].as_str().unwrap_or_default();
                 return Err(AttemptError::from_error_event(text("type"), text("message")));
             }
-            // A sign of life, the end of a piece, or something new.
+            // Pings, ends of blocks and unknown events.
             Some(_) | None => {}
         }
         Ok(Vec::new())
@@ -239,9 +240,9 @@ impl ResponseParser for MessagesParser {
             return Err(AttemptError::stream_interrupted("the stream ended before the answer did"));
         };
         let model_id = self.model_id;
-        let part = |block: PartialBlock| content_block(block, &model_id, stop);
-        let parts = self.blocks.into_values().filter_map(part).collect();
-        Ok(ModelResponse { content: parts, stop_reason: stop, usage: self.usage })
+        let block = |block: PartialBlock| content_block(block, &model_id, stop);
+        let blocks = self.blocks.into_values().filter_map(block).collect();
+        Ok(ModelResponse { content: blocks, stop_reason: stop, usage: self.usage })
     }
 }
 
@@ -261,8 +262,12 @@ fn content_block(block: PartialBlock, model_id: &str, stop: StopReason) -> Optio
             ContentBlock::Thinking { text: String::new(), provider_block }
         }
         PartialBlock::ToolUse { id, name, input, arguments } => {
-            let arguments = parse_arguments(input, &arguments);
-            // An answer that was cut may end in the middle of a call.
+            // Arguments come in deltas, or with the block, or not at all.
+            let arguments = match arguments.trim().is_empty() && input.is_object() {
+                true => input,
+                false => arguments_from_text(&arguments),
+            };
+            // A response that was cut short may end inside a call.
             if stop == StopReason::MaxTokens && !arguments.is_object() {
                 return None;
             }
@@ -270,15 +275,6 @@ fn content_block(block: PartialBlock, model_id: &str, stop: StopReason) -> Optio
         }
         PartialBlock::Other => return None,
     })
-}
-
-/// Arguments come in pieces, or at once, or not at all where there are none.
-fn parse_arguments(input: Json, pieces: &str) -> Json {
-    match pieces.trim() {
-        "" if input.is_object() => input,
-        "" => Json::Object(Map::new()),
-        text => serde_json::from_str(text).unwrap_or_else(|_| Json::String(text.to_owned())),
-    }
 }
 
 fn stop_reason(reason: &str) -> StopReason {

@@ -1,19 +1,20 @@
-//! Chat completions as OpenAI has them and many others speak them: how a conversation is written, and how the chunks of
-//! an answer are read. Others are not always exact, so what can be understood is.
+//! The Chat Completions API of OpenAI and compatible services: writes requests, parses the chunks of a response. Tolerates
+//! deviations of compatible services.
 
-use serde_json::{Map, Value as Json, json};
+use serde_json::{Value as Json, json};
 
 use crate::message::{ContentBlock, Message, Role, ToolResult, ToolUse};
 use crate::model::attempt_error::AttemptError;
-use crate::model::client::{RequestSettings, ResponseParser};
 use crate::model::language_model::{
     ModelRequest, ModelResponse, ResponseDelta, StopReason, ToolDefinition, Usage,
 };
+use crate::model::provider::tool_arguments::{arguments_from_text, arguments_to_text};
+use crate::model::provider::{RequestSettings, ResponseParser};
 
-/// The most calls of one answer that are taken.
+/// The most tool calls per response.
 const MAX_CALLS: usize = 256;
 
-/// A request.
+/// The body of a request.
 pub(crate) fn body(request: &ModelRequest, settings: &RequestSettings) -> Json {
     let mut messages = Vec::new();
     if !request.system_prompt.trim().is_empty() {
@@ -42,7 +43,7 @@ pub(crate) fn body(request: &ModelRequest, settings: &RequestSettings) -> Json {
 
 fn tool(definition: &ToolDefinition) -> Json {
     let ToolDefinition { name, description, input_schema: schema } = definition;
-    // The service wants to see that nothing is taken.
+    // The API requires `properties`, even without any.
     let mut schema = schema.clone();
     if schema["properties"].is_null() {
         schema["properties"] = json!({});
@@ -50,11 +51,11 @@ fn tool(definition: &ToolDefinition) -> Json {
     json!({"type": "function", "function": {"name": name, "description": description, "parameters": schema}})
 }
 
-/// Results first, right behind the calls. They are texts; their pictures follow as the person's.
+/// Adds tool results first, directly after the calls. Results are text only; their images follow in a user message.
 fn push_user_messages(source_message: &Message, messages: &mut Vec<Json>) {
     let mut content = Vec::new();
-    for part in &source_message.content {
-        match part {
+    for block in &source_message.content {
+        match block {
             ContentBlock::ToolResult(result) => messages.push(tool_message(result)),
             ContentBlock::Text { text } => content.push(json!({"type": "text", "text": text})),
             ContentBlock::Image { mime, base64 } => content.push(image_part(mime, base64)),
@@ -70,14 +71,14 @@ fn push_user_messages(source_message: &Message, messages: &mut Vec<Json>) {
     let is_text = |it: &Json| it["type"] == "text";
     match content.as_slice() {
         [] => {}
-        // One text is sent as a text: not everybody takes lists.
+        // A single text is sent as a string: some services accept no lists.
         [only] if is_text(only) => messages.push(json!({"role": "user", "content": only["text"]})),
         _ => messages.push(json!({"role": "user", "content": content})),
     }
 }
 
 fn tool_message(result: &ToolResult) -> Json {
-    let text = |part: &ContentBlock| match part {
+    let text = |block: &ContentBlock| match block {
         ContentBlock::Text { text } => Some(text.clone()),
         ContentBlock::Image { mime, .. } => Some(format!("[a picture, {mime}, shown below]")),
         ContentBlock::Thinking { .. } | ContentBlock::ToolUse(_) | ContentBlock::ToolResult(_) => {
@@ -89,9 +90,9 @@ fn tool_message(result: &ToolResult) -> Json {
     json!({"role": "tool", "tool_call_id": result.id, "content": text})
 }
 
-fn result_images(part: &ContentBlock) -> Vec<Json> {
-    let ContentBlock::ToolResult(result) = part else { return Vec::new() };
-    let shown = |part: &ContentBlock| match part {
+fn result_images(block: &ContentBlock) -> Vec<Json> {
+    let ContentBlock::ToolResult(result) = block else { return Vec::new() };
+    let shown = |block: &ContentBlock| match block {
         ContentBlock::Image { mime, base64 } => Some(image_part(mime, base64)),
         ContentBlock::Text { .. }
         | ContentBlock::Thinking { .. }
@@ -107,8 +108,8 @@ fn image_part(mime: &str, base64: &str) -> Json {
 
 fn assistant_message(source_message: &Message) -> Option<Json> {
     let (mut text, mut calls) = (String::new(), Vec::new());
-    for part in &source_message.content {
-        match part {
+    for block in &source_message.content {
+        match block {
             ContentBlock::Text { text: more } => text.push_str(more),
             ContentBlock::ToolUse(call) => calls.push(json!({
                 "id": call.id, "type": "function",
@@ -130,20 +131,7 @@ fn assistant_message(source_message: &Message) -> Option<Json> {
     Some(message)
 }
 
-/// Arguments travel as a text that holds JSON. What was none goes back as it came.
-pub(crate) fn arguments_to_text(arguments: &Json) -> String {
-    arguments.as_str().map_or_else(|| arguments.to_string(), str::to_owned)
-}
-
-/// Arguments of a text; an object where it is empty, and the text itself where it is no JSON.
-pub(crate) fn arguments_from_text(text: &str) -> Json {
-    match text.trim() {
-        "" => Json::Object(Map::new()),
-        text => serde_json::from_str(text).unwrap_or_else(|_| Json::String(text.to_owned())),
-    }
-}
-
-/// What was heard of an answer so far.
+/// The response so far.
 #[derive(Default)]
 pub(crate) struct ChatCompletionsParser {
     text: String,
@@ -154,7 +142,7 @@ pub(crate) struct ChatCompletionsParser {
     usage: Usage,
 }
 
-/// A call as it grows.
+/// A tool call so far.
 struct PartialToolUse {
     index: u64,
     id: String,
@@ -168,7 +156,7 @@ impl ChatCompletionsParser {
         let position = u64::try_from(position).unwrap_or(u64::MAX);
         let index = piece["index"].as_u64().unwrap_or(position);
         let (id, name) = (text(&piece["id"]), text(&piece["function"]["name"]));
-        // Some give every call the same number; a second id begins a second call.
+        // Some services give every call the same index; a new id starts a new call.
         let is_full = self.calls.len() >= MAX_CALLS;
         let existing = self.calls.iter_mut().rev().find(|it| it.index == index);
         let existing = existing.filter(|it| id.is_empty() || it.id.is_empty() || it.id == id);
@@ -186,7 +174,7 @@ impl ChatCompletionsParser {
                 partial.arguments.push_str(&arguments);
             }
             None if is_full => {
-                return Err(AttemptError::invalid_response("an answer of too many calls"));
+                return Err(AttemptError::invalid_response("a response with too many tool calls"));
             }
             None => self.calls.push(PartialToolUse { index, id, name, arguments }),
         }
@@ -238,7 +226,7 @@ impl ResponseParser for ChatCompletionsParser {
         Ok(deltas)
     }
 
-    /// What was used comes behind the last word, if it comes.
+    /// Never: the usage comes after the last text, if at all.
     fn is_complete(&self) -> bool {
         false
     }
@@ -255,20 +243,20 @@ impl ResponseParser for ChatCompletionsParser {
             | StopReason::MaxTokens
             | StopReason::Refusal => stop,
         };
-        let mut parts = Vec::new();
+        let mut blocks = Vec::new();
         if !self.thinking.is_empty() {
-            parts.push(ContentBlock::Thinking { text: self.thinking, provider_block: None });
+            blocks.push(ContentBlock::Thinking { text: self.thinking, provider_block: None });
         }
         if !self.text.is_empty() {
-            parts.push(ContentBlock::Text { text: self.text });
+            blocks.push(ContentBlock::Text { text: self.text });
         }
         for PartialToolUse { id, name, arguments, .. } in self.calls {
             let arguments = arguments_from_text(&arguments);
-            // An answer that was cut may end in the middle of a call.
+            // A response that was cut short may end inside a call.
             if stop != StopReason::MaxTokens || arguments.is_object() {
-                parts.push(ContentBlock::ToolUse(ToolUse { id, tool: name, arguments }));
+                blocks.push(ContentBlock::ToolUse(ToolUse { id, tool: name, arguments }));
             }
         }
-        Ok(ModelResponse { content: parts, stop_reason: stop, usage: self.usage })
+        Ok(ModelResponse { content: blocks, stop_reason: stop, usage: self.usage })
     }
 }

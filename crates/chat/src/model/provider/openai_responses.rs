@@ -1,5 +1,5 @@
-//! The responses of OpenAI: how a conversation is written as items, and how the events of an answer are read. Nothing is
-//! left with the service: what it thought travels with us, sealed.
+//! The Responses API of OpenAI: writes a conversation as items, parses the events of a response. Nothing is stored at the
+//! service: its encrypted reasoning is sent back with each request.
 
 use std::sync::atomic::Ordering;
 
@@ -7,16 +7,16 @@ use serde_json::{Value as Json, json};
 
 use crate::message::{ContentBlock, Message, Role, ToolResult, ToolUse};
 use crate::model::attempt_error::AttemptError;
-use crate::model::client::{RequestSettings, ResponseParser};
 use crate::model::language_model::{
     ModelRequest, ModelResponse, ResponseDelta, StopReason, ToolDefinition, Usage,
 };
-use crate::model::provider::openai_chat::{arguments_from_text, arguments_to_text};
+use crate::model::provider::tool_arguments::{arguments_from_text, arguments_to_text};
+use crate::model::provider::{RequestSettings, ResponseParser};
 
-/// The most items of one answer.
+/// The most items per response.
 const MAX_ITEMS: usize = 10_000;
 
-/// A request.
+/// The body of a request.
 pub(crate) fn body(request: &ModelRequest, settings: &RequestSettings) -> Json {
     let input: Vec<Json> = request.messages.iter().flat_map(|it| items(it, settings)).collect();
     let mut body = json!({
@@ -52,8 +52,8 @@ pub(crate) fn body(request: &ModelRequest, settings: &RequestSettings) -> Json {
 
 fn items(source_message: &Message, settings: &RequestSettings) -> Vec<Json> {
     let mut items: Vec<Json> = Vec::new();
-    for part in &source_message.content {
-        let content = match part {
+    for block in &source_message.content {
+        let content = match block {
             ContentBlock::Text { text } => match source_message.role {
                 Role::User => json!({"type": "input_text", "text": text}),
                 Role::Assistant => json!({"type": "output_text", "text": text}),
@@ -99,12 +99,12 @@ fn image_part(mime: &str, base64: &str) -> Json {
     json!({"type": "input_image", "image_url": format!("data:{mime};base64,{base64}")})
 }
 
-/// A text where it is words alone, which everybody takes.
+/// The output of a call: a string where it is text only, which every compatible service accepts.
 fn function_output(result: &ToolResult) -> Json {
     let failed = if result.is_error { "error: " } else { "" };
     let (mut text, mut content) = (failed.to_owned(), Vec::new());
-    for part in &result.content {
-        match part {
+    for block in &result.content {
+        match block {
             ContentBlock::Text { text: more } => {
                 if text.len() > failed.len() {
                     text.push('\n');
@@ -126,7 +126,7 @@ fn function_output(result: &ToolResult) -> Json {
     Json::Array(content)
 }
 
-/// What was heard of an answer so far.
+/// The response so far.
 pub(crate) struct ResponsesParser {
     model_id: String,
     items: Vec<Json>,
@@ -134,7 +134,7 @@ pub(crate) struct ResponsesParser {
     usage: Usage,
 }
 
-/// How the answer ended.
+/// How the response ended.
 #[derive(Clone, Copy)]
 enum ResponseEnd {
     Completed,
@@ -180,7 +180,7 @@ impl ResponseParser for ResponsesParser {
             }
             Some("response.output_item.done") => {
                 if self.items.len() >= MAX_ITEMS {
-                    return Err(AttemptError::invalid_response("an answer of too many pieces"));
+                    return Err(AttemptError::invalid_response("a response with too many parts"));
                 }
                 self.items.push(event["item"].clone());
             }
@@ -198,7 +198,7 @@ impl ResponseParser for ResponsesParser {
                 return Err(service_error(&event["error"]));
             }
             Some("error") => return Err(service_error(event)),
-            // Beginnings, ends and pieces of what comes whole later.
+            // Events about items that come complete later.
             Some(_) | None => {}
         }
         Ok(Vec::new())
@@ -212,24 +212,24 @@ impl ResponseParser for ResponsesParser {
         let Some(end) = self.end else {
             return Err(AttemptError::stream_interrupted("the stream ended before the answer did"));
         };
-        let (mut parts, mut is_refusal) = (Vec::new(), false);
+        let (mut blocks, mut is_refusal) = (Vec::new(), false);
         for item in &self.items {
             match item["type"].as_str() {
-                Some("message") => is_refusal |= push_message_text(item, &mut parts),
+                Some("message") => is_refusal |= push_message_text(item, &mut blocks),
                 Some("function_call") => {
                     let text = |name: &str| item[name].as_str().unwrap_or_default();
                     let arguments = arguments_from_text(text("arguments"));
                     let is_whole = item["status"] != "incomplete";
                     if is_whole || arguments.is_object() {
                         let (id, tool) = (text("call_id").to_owned(), text("name").to_owned());
-                        parts.push(ContentBlock::ToolUse(ToolUse { id, tool, arguments }));
+                        blocks.push(ContentBlock::ToolUse(ToolUse { id, tool, arguments }));
                     }
                 }
-                Some("reasoning") => parts.push(thinking_block(item, &self.model_id)),
+                Some("reasoning") => blocks.push(thinking_block(item, &self.model_id)),
                 Some(_) | None => {}
             }
         }
-        let has_tool_use = parts.iter().any(|it| matches!(it, ContentBlock::ToolUse(_)));
+        let has_tool_use = blocks.iter().any(|it| matches!(it, ContentBlock::ToolUse(_)));
         let stop = match end {
             ResponseEnd::CutShort => StopReason::MaxTokens,
             ResponseEnd::Filtered => StopReason::Refusal,
@@ -237,18 +237,18 @@ impl ResponseParser for ResponsesParser {
             ResponseEnd::Completed if has_tool_use => StopReason::ToolUse,
             ResponseEnd::Completed => StopReason::EndTurn,
         };
-        Ok(ModelResponse { content: parts, stop_reason: stop, usage: self.usage })
+        Ok(ModelResponse { content: blocks, stop_reason: stop, usage: self.usage })
     }
 }
 
-/// The words of a message. Is there a refusal among them?
-fn push_message_text(item: &Json, parts: &mut Vec<ContentBlock>) -> bool {
+/// Adds the text of a message. Returns whether it is a refusal.
+fn push_message_text(item: &Json, blocks: &mut Vec<ContentBlock>) -> bool {
     let mut is_refusal = false;
     for content in item["content"].as_array().into_iter().flatten() {
         is_refusal |= content["type"] == "refusal";
         let text = content["text"].as_str().or(content["refusal"].as_str()).unwrap_or_default();
         if !text.is_empty() {
-            parts.push(ContentBlock::Text { text: text.to_owned() });
+            blocks.push(ContentBlock::Text { text: text.to_owned() });
         }
     }
     is_refusal
@@ -257,9 +257,9 @@ fn push_message_text(item: &Json, parts: &mut Vec<ContentBlock>) -> bool {
 fn thinking_block(item: &Json, model_id: &str) -> ContentBlock {
     let pieces = item["summary"].as_array().into_iter().flatten();
     let texts: Vec<&str> = pieces.filter_map(|it| it["text"].as_str()).collect();
-    // What is not sealed lies with the service, which forgets it: it cannot be given back.
-    let is_sealed = item["encrypted_content"].is_string();
-    let provider_block = is_sealed.then(|| {
+    // Reasoning without encrypted content is not stored anywhere, so it cannot be sent back.
+    let is_encrypted = item["encrypted_content"].is_string();
+    let provider_block = is_encrypted.then(|| {
         let mut block = item.clone();
         if let Some(members) = block.as_object_mut() {
             members.retain(|name, _| name != "status");

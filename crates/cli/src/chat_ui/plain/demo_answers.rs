@@ -1,4 +1,4 @@
-//! Answers questions in a conversation that plays itself in plain lines: what is asked is said, and what is answered too.
+//! Answers the questions of the demo in plain mode, and prints each question with its answer.
 
 use std::fmt::Write;
 
@@ -15,14 +15,14 @@ use switchboard::elicitation::form::{Form, FormField};
 use crate::output::report;
 use crate::prompt::permission::ProposedCall;
 
-/// Whoever answers.
+/// The answers of the demo.
 #[derive(Debug)]
 pub struct DemoAnswers {
     form_values: Vec<(&'static str, String)>,
 }
 
 impl DemoAnswers {
-    /// Writes these into fields of these names.
+    /// Answers that fill form fields by name.
     pub fn new(form_values: Vec<(&'static str, String)>) -> DemoAnswers {
         DemoAnswers { form_values }
     }
@@ -49,10 +49,13 @@ impl DemoAnswers {
 }
 
 impl PermissionPrompt for DemoAnswers {
-    fn decide<'a>(&'a self, ask: &'a PermissionRequest<'a>) -> DecisionFuture<'a> {
-        report::print_stdout(&format!("{}? y\n", ProposedCall::from_request(ask).question_text()));
-        let who = "the script of the demonstration says yes".to_owned();
-        Box::pin(async { PermissionDecision::Allow { decided_by: who, scope: GrantScope::Once } })
+    fn decide<'a>(&'a self, request: &'a PermissionRequest<'a>) -> DecisionFuture<'a> {
+        report::print_stdout(&format!(
+            "{}? y\n",
+            ProposedCall::from_request(request).question_text()
+        ));
+        let decided_by = "the script of the demonstration says yes".to_owned();
+        Box::pin(async { PermissionDecision::Allow { decided_by, scope: GrantScope::Once } })
     }
 
     fn warn(&self, text: &str) {
@@ -71,7 +74,7 @@ impl Elicitor for DemoAnswers {
         Box::pin(async { reply })
     }
 
-    fn wait_for_completion<'a>(&'a self, _inquiry: &'a Elicitation) -> WaitFuture<'a> {
+    fn wait_for_completion<'a>(&'a self, _elicitation: &'a Elicitation) -> WaitFuture<'a> {
         Box::pin(async { WaitOutcome::GivenUp })
     }
 }

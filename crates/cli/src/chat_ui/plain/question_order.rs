@@ -1,5 +1,5 @@
-//! Keeps the order of words in plain lines: a question is asked only when all that came before it has been said.
-//! Whoever says things answers `Requests`; whoever asks goes through `InTurn`.
+//! Keeps output and questions in order in plain mode: a question is asked once all earlier output is printed.
+//! The printer answers [`QuestionTurns`]; prompts are wrapped in [`OrderedPrompts`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,54 +9,54 @@ use switchboard::elicitation::elicitor::{ElicitFuture, Elicitation, Elicitor, Wa
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
-/// How many questions may wait to be asked.
+/// How many questions may wait.
 const TURN_BUFFER: usize = 16;
-/// How long a question waits. Where nothing is under way nobody says that all has been said.
+/// How long a question waits at most: between turns the printer does not answer.
 const MAX_WAIT: Duration = Duration::from_secs(1);
 
-/// Those who wait until all has been said.
+/// The questions that wait until all output is printed.
 pub type QuestionTurns = mpsc::Receiver<oneshot::Sender<()>>;
 
-/// Asks when all has been said.
+/// Lets questions wait until all output is printed.
 #[derive(Debug, Clone)]
 pub struct QuestionOrder {
     turns: mpsc::Sender<oneshot::Sender<()>>,
 }
 
 impl QuestionOrder {
-    /// An order of words, and the end of whoever says them.
+    /// An order, and the printer's end of it.
     pub fn new() -> (QuestionOrder, QuestionTurns) {
-        let (requests, waiting) = mpsc::channel(TURN_BUFFER);
-        (QuestionOrder { turns: requests }, waiting)
+        let (turns, waiting) = mpsc::channel(TURN_BUFFER);
+        (QuestionOrder { turns }, waiting)
     }
 
-    /// Somebody who asks in turn.
-    pub fn ordered<Who: ?Sized>(&self, inner: Arc<Who>) -> OrderedPrompts<Who> {
+    /// A prompt that waits its turn.
+    pub fn ordered<P: ?Sized>(&self, inner: Arc<P>) -> OrderedPrompts<P> {
         OrderedPrompts { order: self.clone(), inner }
     }
 
     async fn wait_for_output(&self) {
-        let (tell, told) = oneshot::channel();
+        let (sender, receiver) = oneshot::channel();
         let wait = async {
-            if self.turns.send(tell).await.is_ok() {
-                let _nobody_speaks_any_more = told.await;
+            if self.turns.send(sender).await.is_ok() {
+                let _printer_gone = receiver.await;
             }
         };
-        let _asked_all_the_same = timeout(MAX_WAIT, wait).await;
+        let _timed_out = timeout(MAX_WAIT, wait).await;
     }
 }
 
-/// Somebody who asks in turn.
-pub struct OrderedPrompts<Who: ?Sized> {
+/// A prompt that waits its turn.
+pub struct OrderedPrompts<P: ?Sized> {
     order: QuestionOrder,
-    inner: Arc<Who>,
+    inner: Arc<P>,
 }
 
-impl<Who: PermissionPrompt + ?Sized> PermissionPrompt for OrderedPrompts<Who> {
-    fn decide<'a>(&'a self, ask: &'a PermissionRequest<'a>) -> DecisionFuture<'a> {
+impl<P: PermissionPrompt + ?Sized> PermissionPrompt for OrderedPrompts<P> {
+    fn decide<'a>(&'a self, request: &'a PermissionRequest<'a>) -> DecisionFuture<'a> {
         Box::pin(async {
             self.order.wait_for_output().await;
-            self.inner.decide(ask).await
+            self.inner.decide(request).await
         })
     }
 
@@ -65,7 +65,7 @@ impl<Who: PermissionPrompt + ?Sized> PermissionPrompt for OrderedPrompts<Who> {
     }
 }
 
-impl<Who: Elicitor + ?Sized> Elicitor for OrderedPrompts<Who> {
+impl<P: Elicitor + ?Sized> Elicitor for OrderedPrompts<P> {
     fn elicit<'a>(&'a self, elicitation: &'a Elicitation) -> ElicitFuture<'a> {
         Box::pin(async {
             self.order.wait_for_output().await;
@@ -86,7 +86,7 @@ mod tests {
     struct RecordingElicitor(mpsc::Sender<&'static str>);
 
     impl Elicitor for RecordingElicitor {
-        fn elicit<'a>(&'a self, _inquiry: &'a Elicitation) -> ElicitFuture<'a> {
+        fn elicit<'a>(&'a self, _elicitation: &'a Elicitation) -> ElicitFuture<'a> {
             Box::pin(async {
                 self.0.send("asked").await.expect("the test listens");
                 ElicitResult::Decline("no".to_owned())
@@ -101,29 +101,29 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_question_waits_until_all_has_been_said() {
-        let (order, mut requests) = QuestionOrder::new();
+    async fn a_question_waits_until_all_output_is_printed() {
+        let (order, mut turns) = QuestionOrder::new();
         let (log, mut lines) = mpsc::channel(4);
-        let asker = order.ordered(Arc::new(RecordingElicitor(log.clone())));
-        let task = tokio::spawn(async move { asker.elicit(&elicitation()).await });
+        let prompt = order.ordered(Arc::new(RecordingElicitor(log.clone())));
+        let task = tokio::spawn(async move { prompt.elicit(&elicitation()).await });
 
-        let waits = requests.recv().await.expect("it waits");
-        log.send("said").await.expect("the test listens");
-        waits.send(()).expect("it still waits");
+        let turn = turns.recv().await.expect("it waits");
+        log.send("printed").await.expect("the test listens");
+        turn.send(()).expect("it still waits");
         task.await.expect("it is asked");
 
-        assert_eq!((lines.recv().await, lines.recv().await), (Some("said"), Some("asked")));
+        assert_eq!((lines.recv().await, lines.recv().await), (Some("printed"), Some("asked")));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn where_nobody_speaks_a_question_is_asked_all_the_same() {
-        let (order, requests) = QuestionOrder::new();
+    async fn without_a_printer_a_question_is_asked_after_a_timeout() {
+        let (order, turns) = QuestionOrder::new();
         let (log, mut lines) = mpsc::channel(4);
-        let asker = order.ordered(Arc::new(RecordingElicitor(log)));
+        let prompt = order.ordered(Arc::new(RecordingElicitor(log)));
 
-        asker.elicit(&elicitation()).await;
-        drop(requests);
-        asker.elicit(&elicitation()).await;
+        prompt.elicit(&elicitation()).await;
+        drop(turns);
+        prompt.elicit(&elicitation()).await;
 
         assert_eq!((lines.recv().await, lines.recv().await), (Some("asked"), Some("asked")));
     }

@@ -1,4 +1,0 @@
-//! TODO facade
-
-pub(crate) mod key_player;
-pub mod script;

@@ -1,3 +1,0 @@
-//! TODO facade
-
-pub(crate) mod screen_state;

@@ -1,4 +1,0 @@
-//! TODO facade
-
-pub(crate) mod editor;
-pub(crate) mod raw_terminal;

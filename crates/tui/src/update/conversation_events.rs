@@ -1,0 +1,69 @@
+//! Applies the events of the conversation to the transcript.
+
+use switchboard_chat::conversation::event::{ConversationEvent, TurnEnd};
+
+use crate::effects::tool_calls::USER_CALL_PREFIX;
+use crate::state::screen_state::ScreenState;
+use crate::text::ansi::paint;
+use crate::text::duration::format_duration;
+use crate::text::model_error::model_error_text;
+use crate::theme::Tone;
+use switchboard::config::display::sanitize_line;
+
+impl ScreenState {
+    pub(crate) fn on_conversation_event(&mut self, event: ConversationEvent) {
+        match event {
+            ConversationEvent::MessagesAccepted { count } => {
+                for _ in 0..count {
+                    if let Some(text) = self.queued.pop_front() {
+                        self.transcript.push_user(&text);
+                    }
+                }
+                self.turn_started.get_or_insert(self.now);
+            }
+            ConversationEvent::Text(text) => self.transcript.push_response(&text),
+            ConversationEvent::Thinking(text) => self.transcript.push_thinking(&text),
+            ConversationEvent::ResponseEnded => {}
+            ConversationEvent::CallStarted(call) => {
+                self.user_calls += usize::from(call.id.starts_with(USER_CALL_PREFIX));
+                self.transcript.push_call(call, self.now);
+            }
+            ConversationEvent::CallProgress { id, progress, total, message } => {
+                self.transcript.set_call_progress(&id, progress, total, message);
+            }
+            ConversationEvent::CallEnded { id, outcome, text, duration } => {
+                if id.starts_with(USER_CALL_PREFIX) {
+                    self.user_calls = self.user_calls.saturating_sub(1);
+                }
+                self.transcript.finish_call(&id, outcome, &text, duration);
+            }
+            ConversationEvent::Usage(usage) => self.usage = usage,
+            ConversationEvent::Retrying { attempt, after, reason } => {
+                self.transcript.discard_response();
+                let reason = sanitize_line(&reason);
+                let after = format_duration(after);
+                let text = format!("retrying in {after} (attempt {attempt}): {reason}");
+                self.transcript.push_note(&paint(Tone::Warning, text));
+            }
+            ConversationEvent::TurnEnded(end) => {
+                self.turn_started = None;
+                self.on_turn_ended(end);
+            }
+        }
+    }
+
+    fn on_turn_ended(&mut self, end: TurnEnd) {
+        match end {
+            TurnEnd::Finished => {}
+            TurnEnd::CutShort => {
+                self.transcript.push_note("The answer was as long as it may be; say “go on”.");
+            }
+            TurnEnd::Refused => self.transcript.push_note("The model would not answer."),
+            TurnEnd::Interrupted => self.transcript.push_note("Stopped."),
+            TurnEnd::TooManyRounds => {
+                self.transcript.push_note("Too many rounds of calls; say “go on” to let it go on.");
+            }
+            TurnEnd::Failed(error) => self.transcript.push_error(&model_error_text(&error)),
+        }
+    }
+}

@@ -110,9 +110,7 @@ impl Failure {
     /// Tells the person.
     pub fn print(&self) {
         eprintln!("error: {self}");
-        if let Failure::Failed { stderr, .. } | Failure::NotCounted { stderr, .. } =
-            self
-        {
+        if let Failure::Failed { stderr, .. } | Failure::NotCounted { stderr, .. } = self {
             eprint!("{stderr}");
         }
         let mut cause = self.source();

@@ -109,13 +109,7 @@ async fn run_with_faults(
     options: RunOptions,
     history: &mut History,
 ) -> Result<(), Failure> {
-    let RunSetup {
-        sandbox: place,
-        network,
-        authorization_server,
-        servers,
-        entries,
-    } = setup;
+    let RunSetup { sandbox: place, network, authorization_server, servers, entries } = setup;
     let swb_process = SwbProcess::start(place)?;
     let call_log = CallLog::new(&swb_process.address);
     wait_until_all_answer(&call_log, servers).await?;

@@ -211,7 +211,9 @@ fn rows(pool: &Pool, servers: &[Server]) -> Vec<Row> {
     }
     let tool = pool.find("mcp__server42__read_file_0").expect("it was made above");
     let arguments = json!({"fileId": "a", "limit": 5, "labels": ["x", "y"]});
-    rows.push(Row::measure("first check of a tool's arguments", 1, || tool.check_arguments(&arguments)));
+    rows.push(Row::measure("first check of a tool's arguments", 1, || {
+        tool.check_arguments(&arguments)
+    }));
     rows.push(Row::measure("every further check", 10_001, || tool.check_arguments(&arguments)));
     rows
 }

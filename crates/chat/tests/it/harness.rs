@@ -140,8 +140,9 @@ impl Harness {
         let servers = json!({"mcpServers": {name: {"type": "sdk", "name": name}}});
         host.apply(&loader::from_program("test", &servers.to_string())).await;
         host.settled().await;
-        let call_context =
-            CallContext::new(host.watch_pool(), &paths).expect("a call context").with_trusted_server(name);
+        let call_context = CallContext::new(host.watch_pool(), &paths)
+            .expect("a call context")
+            .with_trusted_server(name);
         Harness { folder, host, call_context, task }
     }
 

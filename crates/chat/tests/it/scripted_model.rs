@@ -58,7 +58,8 @@ async fn the_demonstration_plays_from_beginning_to_end() {
 #[tokio::test]
 async fn where_nothing_is_allowed_it_says_so_and_goes_on() {
     let (_folder, harness) = harness().await;
-    let call_context = CallContext::new(harness.host.watch_pool(), &harness.paths()).expect("a call context");
+    let call_context =
+        CallContext::new(harness.host.watch_pool(), &harness.paths()).expect("a call context");
     let model = Arc::new(ScriptedModel::demo(Duration::ZERO));
     let people: Vec<String> = model.user_messages().map(str::to_owned).collect();
     let setup =

@@ -18,10 +18,7 @@ fn what_a_server_said_is_kept_and_shown_without_its_control_characters() {
     let shown = scene.swb(&["logs", "loud"]);
     let text = shown.expect_success();
     assert!(text.starts_with("one\n") && text.contains("[2Jtwo\n"), "{text}");
-    assert!(
-        !text.contains('\u{1b}') && text.contains("the program exited with code 1"),
-        "{text}"
-    );
+    assert!(!text.contains('\u{1b}') && text.contains("the program exited with code 1"), "{text}");
     scene.swb(&["ping", "lines"]).expect_success();
     let all = scene.swb(&["logs", "lines", "-n", "0"]);
     assert!(all.expect_success().lines().count() > 500, "{}", all.stdout.lines().count());

@@ -30,14 +30,12 @@ impl Relay {
         self.send_log_level_for(request, server).await;
         let span = self.tracer.start_upstream(&request.upstream_attributes(server, None));
         let outcome = with_progress(request, |progress| async {
-            let server_request = ServerRequest {
-                params: Some(forwarded.to_payload()),
-                progress,
-                ..ServerRequest::idempotent(request.method.to_name(), REQUEST_TIMEOUT)
-            };
-            let on_behalf_of = self.on_behalf_of(request, server, &span);
-            let server_request = server_request.on_behalf_of(on_behalf_of);
-            let response = self.host.request_on_behalf(server, server_request).await;
+            let server_request =
+                ServerRequest::idempotent(request.method.to_name(), REQUEST_TIMEOUT)
+                    .params(forwarded.to_payload())
+                    .progress(progress)
+                    .on_behalf_of(self.on_behalf_of(request, server, &span));
+            let response = self.host.request(server, server_request).await;
             response.map_err(|it| error_for_client(&it))
         });
         let outcome = outcome.await;

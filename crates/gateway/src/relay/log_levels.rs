@@ -94,7 +94,7 @@ impl Relay {
         let span = self.tracer.start_upstream(&request.upstream_attributes(server, None));
         let server_request =
             set_level_request(lowest).on_behalf_of(self.on_behalf_of(request, server, &span));
-        let _best_effort = self.host.request_on_behalf(server, server_request).await;
+        let _best_effort = self.host.request(server, server_request).await;
     }
 }
 

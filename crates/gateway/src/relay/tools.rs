@@ -102,9 +102,11 @@ impl Relay {
             tool,
             arguments: arguments.cloned(),
             other_params: other_params.into_members(),
-            timeout: REQUEST_TIMEOUT,
-            progress,
-            on_behalf_of: self.on_behalf_of(request, server, &span),
+            options: RequestOptions {
+                timeout: REQUEST_TIMEOUT,
+                progress,
+                on_behalf_of: Some(self.on_behalf_of(request, server, &span)),
+            },
             prompt: &prompt,
             origin: request.origin(),
         };

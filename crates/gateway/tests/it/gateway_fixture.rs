@@ -102,7 +102,8 @@ impl GatewayFixture {
             true => host.apply(&loader::from_program("test", &servers_json(servers))).await,
             false => host.apply(&effective(servers)).await,
         };
-        let mut call_context = CallContext::new(host.watch_pool(), &places).expect("a thread can be started");
+        let mut call_context =
+            CallContext::new(host.watch_pool(), &places).expect("a thread can be started");
         call_context.mode = PermissionMode::Bypass;
         call_context.rules = ActiveRules::new(fixture_options.rules);
         let (gateway, gateway_task) = Gateway::open(&host, call_context, fixture_options.expose);

@@ -86,8 +86,9 @@ impl TelemetryFixture {
         let source = Source::file(Scope::User, "settings.json");
         let layer = Layer::read(&source, &text, Naming::Plain, FileShape::Wrapped);
         host.apply(&resolve(MergeInputs { layers: vec![layer], ..MergeInputs::default() })).await;
-        let call_context =
-            CallContext::new(host.watch_pool(), &places).expect("a call context").with_trusted_server("s");
+        let call_context = CallContext::new(host.watch_pool(), &places)
+            .expect("a call context")
+            .with_trusted_server("s");
         let (gateway, gateway_task) = Gateway::open_with_tracer(
             &host,
             call_context.clone(),

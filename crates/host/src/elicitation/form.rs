@@ -184,7 +184,8 @@ impl FieldKind {
         match self {
             FieldKind::Text { format: Some(format), .. } => format.to_string(),
             FieldKind::Text { min_length: shortest, max_length: longest, format: None } => {
-                let length = range(shortest.map(|it| it.to_string()), longest.map(|it| it.to_string()));
+                let length =
+                    range(shortest.map(|it| it.to_string()), longest.map(|it| it.to_string()));
                 if length.is_empty() { length } else { format!("{} characters", length.trim()) }
             }
             FieldKind::Number { number_kind: NumberKind::Integer, least, most } => {

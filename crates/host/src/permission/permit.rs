@@ -64,7 +64,7 @@ pub(crate) async fn obtain_permit(
     match tool.kind {
         ToolKind::BuiltIn => {
             // It only reads what the rules let servers say, and hides what the rules hide.
-            return Ok(Permit { because: "a built-in tool that only reads".to_owned() });
+            return Ok(Permit { because: "a read-only built-in tool".to_owned() });
         }
         ToolKind::LoginPlaceholder => return permit_login(&rules, tool),
         ToolKind::Server => {}

@@ -52,6 +52,12 @@ impl RawObject {
         }
     }
 
+    /// Returns a copy without the members of these names.
+    pub fn without(&self, names: &[&str]) -> RawObject {
+        let members = self.0.iter().filter(|it| !names.contains(&it.0.as_str()));
+        RawObject(members.cloned().collect())
+    }
+
     /// All members in their order.
     pub fn into_members(self) -> Vec<(String, Payload)> {
         self.0

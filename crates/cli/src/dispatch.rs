@@ -1,6 +1,8 @@
 //! Maps a parsed command to the function that runs it. `args` and `commands` do not know this module.
 
 use crate::args::CommandArgs;
+use crate::chat_ui::{launch, plain};
+use crate::commands::demo::DemoPlayers;
 use crate::commands::{
     add, add_json, approvals, approve, audit, auth, call, complete, completions, config, demo,
     disable, doctor, enable, get, idp, import, list, login, logout, logs, man, paths, permissions,
@@ -11,10 +13,16 @@ use crate::help;
 use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
 
+const DEMO_PLAYERS: DemoPlayers = DemoPlayers {
+    is_plain_terminal: launch::is_plain_terminal,
+    screen: launch::run_demo,
+    plain: plain::run_demo,
+};
+
 /// Runs a command.
 pub fn run(command: CommandArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
     match command {
-        CommandArgs::Demo(it) => demo::run(&it, invocation),
+        CommandArgs::Demo(it) => demo::run(&it, invocation, DEMO_PLAYERS),
         CommandArgs::List(it) => list::run(&it, invocation),
         CommandArgs::Status(it) => status::run(&it, invocation),
         CommandArgs::Doctor(it) => doctor::run(&it, invocation),

@@ -7,7 +7,6 @@ pub mod diagnosis;
 pub mod entry_text;
 pub mod json;
 pub mod login_text;
-pub mod plural;
 pub mod report;
 pub mod rule_table;
 pub mod server_json;

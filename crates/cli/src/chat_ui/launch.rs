@@ -23,6 +23,7 @@ use crate::exit::Exit;
 use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
 use crate::runtime::host;
+use crate::runtime::servers;
 
 /// Who presses the keys.
 pub enum InputSource {
@@ -44,6 +45,16 @@ pub fn run(session: &Invocation, flags: &ConversationArgs) -> Result<CommandOutp
 pub fn is_plain_terminal(session: &Invocation) -> bool {
     let value = |name: &str| session.env.variables.get(name).filter(|it| !it.is_empty());
     value("TERM").is_none_or(|it| it == "dumb") || value("SWB_PLAIN").is_some()
+}
+
+/// Plays a script on the screen.
+pub fn run_demo(
+    session: &Invocation,
+    flags: &ConversationArgs,
+    script: DemoScript,
+    model: SharedModel,
+) -> Result<(), Failure> {
+    run_screen(session, flags, InputSource::Script(script, model)).map(drop)
 }
 
 /// Runs the screen until the user leaves.
@@ -81,7 +92,7 @@ pub fn run_screen(
         RetryPolicy::RetryWithBackoff,
         customize,
         async |host, interrupts| {
-            host::apply_configuration(host, &configuration, &[]).await;
+            servers::apply_configuration(host, &configuration, &[]).await;
             let watcher = ConfigWatcher::start(session.load_options(), &configuration).ok();
             let prompt = Arc::new(screen_elicitor.clone());
             let options = StartOptions { flags, model_wait: ModelWait::Briefly, model };

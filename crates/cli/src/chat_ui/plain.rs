@@ -36,7 +36,8 @@ use crate::outcome::{CommandOutput, Failure};
 use crate::output::connection_text;
 use crate::output::report;
 use crate::runtime::host;
-use crate::runtime::host::Interrupts;
+use crate::runtime::interrupts::Interrupts;
+use crate::runtime::servers;
 
 /// How many outcomes of effects may wait.
 const EVENT_BUFFER: usize = 64;
@@ -83,7 +84,7 @@ pub fn run_demo(
                 StartOptions { flags, model_wait: ModelWait::UntilReady, model: Some(model) };
             let mut chat =
                 PlainChat::open(session, host, start_options, (demo_answers, turns)).await?;
-            host::wait_until_settled(session, host, None, Snapshot::is_settled).await;
+            servers::wait_until_settled(session, host, None, Snapshot::is_settled).await;
             host.settled_pool().await;
             for step in steps {
                 chat.lines.print(&format!("\n> {}\n", step.input));
@@ -132,7 +133,7 @@ impl PlainChat {
         let configuration = session.load()?;
         let started =
             conversation::start(session, host, (&configuration, start_options), prompt).await?;
-        host::apply_configuration(host, &configuration, &[]).await;
+        servers::apply_configuration(host, &configuration, &[]).await;
         // The receiver is dropped: in this mode the terminal prompt asks, not the screen's dialogs.
         let (elicitor, _messages) = elicitor::channel(elicitor_context(session, &configuration));
         let (events, effect_events) = mpsc::channel(EVENT_BUFFER);

@@ -26,26 +26,30 @@ use switchboard_tui::elicitor::ElicitorContext;
 use switchboard_tui::theme::Tone;
 use switchboard_tui::view::dialog::project_servers::ProjectServer;
 
-use crate::args::CommandArgs;
 use crate::call_args;
-use crate::commands;
-use crate::commands::approve::ApproveArgs;
-use crate::commands::disable::DisableArgs;
-use crate::commands::enable::EnableArgs;
-use crate::commands::logs::LogsArgs;
-use crate::commands::reject::RejectArgs;
-use crate::commands::{call, doctor, get, login, logs, permissions, prompt, resources, tools};
+use crate::commands::approve::{self, ApproveArgs};
+use crate::commands::disable::{self, DisableArgs};
+use crate::commands::enable::{self, EnableArgs};
+use crate::commands::reject::{self, RejectArgs};
 use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
 use crate::output::catalogue_table;
+use crate::output::diagnosis::Diagnosis;
+use crate::output::entry_text::entry_text;
 use crate::output::login_text;
 use crate::output::report;
+use crate::output::rule_table;
 use crate::output::server_text;
 use crate::output::style::TextStyle;
+use crate::output::tool_output;
+use crate::output::tool_table;
 use crate::prompt::browser;
 use crate::prompt::login_prompt::BrowserMode;
-use crate::runtime::host;
 use crate::runtime::language_model;
+use crate::runtime::login;
+use crate::runtime::server_log;
+use crate::runtime::servers;
+use crate::runtime::variables;
 
 /// The backend of one run.
 #[derive(Debug)]
@@ -80,11 +84,11 @@ impl ScreenBackend {
             scope: server.scope().id(),
             transport,
             origin: self.session.display_origin(&server.origin),
-            entry: server.entry.as_ref().map(get::entry_text).unwrap_or_default(),
+            entry: server.entry.as_ref().map(entry_text).unwrap_or_default(),
             fingerprint: server.fingerprint.as_ref().map(|it| it.as_str().to_owned()),
             eligibility: Eligibility::of(&server.state),
             state: (tone, server_text::state_text(&server.state)),
-            reason: server_text::state_reason(&self.session, server),
+            reason: server_text::state_reason(&self.session.env, server),
             problems: server.problems.iter().map(|it| it.kind.to_string()).collect(),
             is_trusted: server.is_trusted(),
             is_remote: server.spec.as_ref().is_some_and(|it| it.transport.url().is_some()),
@@ -94,19 +98,21 @@ impl ScreenBackend {
 
 impl Backend for ScreenBackend {
     fn change_server(&self, change: ServerChange) -> Result<String, ErrorText> {
-        let command = match change {
-            ServerChange::Enable(name) => CommandArgs::Enable(EnableArgs { name }),
-            ServerChange::Disable(name) => CommandArgs::Disable(DisableArgs { name, scope: None }),
-            ServerChange::Approve { name, fingerprint } => CommandArgs::Approve(ApproveArgs {
-                names: vec![name],
-                all: false,
-                hash: fingerprint,
-            }),
+        let session = &self.session;
+        let output = match change {
+            ServerChange::Enable(name) => enable::run(&EnableArgs { name }, session),
+            ServerChange::Disable(name) => {
+                disable::run(&DisableArgs { name, scope: None }, session)
+            }
+            ServerChange::Approve { name, fingerprint } => {
+                let arguments = ApproveArgs { names: vec![name], all: false, hash: fingerprint };
+                approve::run(&arguments, session)
+            }
             ServerChange::Reject(name) => {
-                CommandArgs::Reject(RejectArgs { names: vec![name], all: false })
+                reject::run(&RejectArgs { names: vec![name], all: false }, session)
             }
         };
-        commands::run(command, &self.session).map(output_text).map_err(error_text)
+        output.map(output_text).map_err(error_text)
     }
 
     fn page(&self, page: CommandPage, input: PageInput<'_>) -> Result<String, ErrorText> {
@@ -117,37 +123,39 @@ impl Backend for ScreenBackend {
                 let is_shown = |tool: &&Tool| server.as_ref().is_none_or(|it| tool.server == *it);
                 let shown: Vec<&Tool> =
                     pool.tools().iter().map(AsRef::as_ref).filter(is_shown).collect();
-                CommandOutput::text(tools::as_text(&session, &shown))
-                    .note(tools::quarantined(&pool))
+                CommandOutput::text(tool_table::as_text(&session.env, &shown))
+                    .note(tool_table::quarantined(&pool))
             }
             CommandPage::Resources(server) => {
                 let mut snapshot = (*input.host.snapshot()).clone();
                 if let Some(server) = server {
                     snapshot.servers.retain(|name, _| *name == server);
                 }
-                let layouts = &resources::LAYOUTS;
-                CommandOutput::text(catalogue_table::as_text(&session, &snapshot, layouts))
+                let layouts = &catalogue_table::RESOURCES;
+                CommandOutput::text(catalogue_table::as_text(&session.env, &snapshot, layouts))
             }
             CommandPage::Permissions => {
-                permissions::list(&session, &input.call_context.rules.current())
+                let rules = input.call_context.rules.current();
+                CommandOutput::text(rule_table::as_text(&session.env, &rules))
             }
             CommandPage::Doctor(name) => {
                 let names: Vec<String> = name.into_iter().collect();
-                let servers = host::active_servers(&session, input.configuration, &names);
+                let servers = servers::active_servers(&session, input.configuration, &names);
                 let servers = servers.map_err(error_text)?;
                 let snapshot = input.host.snapshot();
-                doctor::diagnose(&session, input.configuration, &servers, &snapshot)
+                Diagnosis::new(&session.env, &servers, &snapshot)
+                    .to_text(&session.env, input.configuration)
             }
         };
         Ok(output_text(output))
     }
 
     fn log(&self, server: String, max_lines: usize) -> Result<LogText, ErrorText> {
-        let arguments = LogsArgs { name: server, follow: false, lines: max_lines };
-        let output = logs::run(&arguments, &self.session).map_err(error_text)?;
-        Ok(match output.text.is_empty() {
-            true => LogText::Empty(output.notes),
-            false => LogText::Lines(output.text),
+        let log = server_log::read(&self.session, &server, max_lines).map_err(error_text)?;
+        Ok(match (log.text.is_empty(), log.exists) {
+            (true, true) => LogText::Empty(String::new()),
+            (true, false) => LogText::Empty(server_log::empty_note(&server)),
+            (false, _) => LogText::Lines(server_log::escaped(&log.text)),
         })
     }
 
@@ -160,16 +168,16 @@ impl Backend for ScreenBackend {
     }
 
     fn tool_timeout(&self) -> Result<Duration, ErrorText> {
-        host::duration_variable(&self.session, "MCP_TOOL_TIMEOUT", ToolCall::DEFAULT_TIMEOUT)
+        variables::duration_variable(&self.session, "MCP_TOOL_TIMEOUT", ToolCall::DEFAULT_TIMEOUT)
             .map_err(error_text)
     }
 
-    fn render_output(&self, output: &ToolOutput, width: usize) -> String {
-        output_text(call::tool_output(&self.session_with_width(width), output))
+    fn render_output(&self, output: &ToolOutput, _width: usize) -> String {
+        output_text(tool_output::text(output))
     }
 
     fn render_request_error(&self, error: &RequestError) -> ErrorText {
-        error_text(prompt::request_failure(error))
+        error_text(tool_output::request_failure(error))
     }
 
     fn render_call_failure<'a>(
@@ -179,8 +187,8 @@ impl Backend for ScreenBackend {
         tool: &'a str,
     ) -> BackendFuture<'a, ErrorText> {
         Box::pin(async move {
-            let failure = call::call_failure(failure, &host.snapshot());
-            error_text(call::with_scope_hint(failure, host, tool).await)
+            let failure = tool_output::call_failure(failure, &host.snapshot());
+            error_text(login::with_scope_hint(failure, host, tool).await)
         })
     }
 
@@ -215,7 +223,7 @@ impl Backend for ScreenBackend {
     ) -> BackendFuture<'a, Result<String, ErrorText>> {
         Box::pin(async move {
             let label = server_label(server);
-            let desired = host::desired_servers(configuration, &[server.to_owned()]);
+            let desired = servers::desired_servers(configuration, &[server.to_owned()]);
             let Some(desired) = desired.into_iter().next() else {
                 return Err(ErrorText(format!("there is no server {label}")));
             };
@@ -234,7 +242,7 @@ impl Backend for ScreenBackend {
         host: &'a Host,
         configuration: &'a Configuration,
     ) -> BackendFuture<'a, ()> {
-        Box::pin(host::apply_configuration(host, configuration, &[]))
+        Box::pin(servers::apply_configuration(host, configuration, &[]))
     }
 
     fn configured_servers(&self, configuration: &Configuration) -> ConfiguredServers {
@@ -252,7 +260,7 @@ impl Backend for ScreenBackend {
                 name: server.name.clone(),
                 origin: self.session.display_origin(&server.origin),
                 fingerprint: server.fingerprint.as_ref()?.as_str().to_owned(),
-                entry: get::entry_text(entry),
+                entry: entry_text(entry),
                 pending,
                 wants_trust: entry.common.trust,
             })

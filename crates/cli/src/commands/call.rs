@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
+use switchboard::request::send::RequestOptions;
 use switchboard::audit::log::AuditLog;
 use switchboard::call::pipeline::ToolCall;
 use switchboard::config::display::printable;
@@ -76,7 +77,7 @@ pub fn run(arguments: &CallArgs, invocation: &Invocation) -> Result<CommandOutpu
             let outcome = {
                 let mut bar =
                     ProgressBar::new(invocation.progress_width(), invocation.prompt.clone());
-                let calling = host.call(&context, call);
+                let calling = host.call_with(&context, call);
                 tokio::pin!(calling);
                 loop {
                     tokio::select! {

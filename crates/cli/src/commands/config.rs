@@ -13,13 +13,13 @@ use crate::exit::Exit;
 use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
 use crate::output::json::json_output;
-use crate::output::plural::pluralize;
 use crate::output::report;
 use crate::output::server_json;
 use crate::output::server_text;
 use crate::output::style::paint;
 use crate::output::table;
 use crate::output::table::{Cell, Truncate};
+use switchboard::config::display::pluralize;
 
 /// Arguments of `swb config`.
 #[derive(Debug, Args)]

@@ -10,12 +10,10 @@ use serde_json::json;
 use switchboard::config::merge::ServerState;
 use switchboard::config::settings::Theme;
 use switchboard::sources::paths::Paths;
+use switchboard_tui::backend::SharedModel;
 use switchboard_tui::demo::script::{DemoScript, Speed};
 use tempfile::TempDir;
 
-use crate::chat_ui::launch;
-use crate::chat_ui::launch::InputSource;
-use crate::chat_ui::plain;
 use crate::commands::print::ConversationArgs;
 use crate::env::ProcessEnv;
 use crate::exit::Exit;
@@ -57,9 +55,28 @@ pub struct DemoArgs {
     plain: bool,
 }
 
+/// Plays a script in a conversation with its model.
+pub type PlayScript =
+    fn(&Invocation, &ConversationArgs, DemoScript, SharedModel) -> Result<(), Failure>;
+
+/// The two ways to play the demo. The dispatcher provides them, because the UI depends on the commands.
+#[derive(Debug, Clone, Copy)]
+pub struct DemoPlayers {
+    /// Whether the terminal lacks what the screen needs.
+    pub is_plain_terminal: fn(&Invocation) -> bool,
+    /// Plays on the screen.
+    pub screen: PlayScript,
+    /// Plays in plain lines.
+    pub plain: PlayScript,
+}
+
 /// Runs the command.
-pub fn run(arguments: &DemoArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
-    let has_screen = invocation.can_use_screen() && !launch::is_plain_terminal(invocation);
+pub fn run(
+    arguments: &DemoArgs,
+    invocation: &Invocation,
+    players: DemoPlayers,
+) -> Result<CommandOutput, Failure> {
+    let has_screen = invocation.can_use_screen() && !(players.is_plain_terminal)(invocation);
     let speed = Speed(arguments.speed);
     // The folder is removed when it is dropped.
     let folder = tempfile::Builder::new().prefix("swb-demo-").tempdir().map_err(no_folder)?;
@@ -67,24 +84,16 @@ pub fn run(arguments: &DemoArgs, invocation: &Invocation) -> Result<CommandOutpu
     let flags = ConversationArgs::default();
     expect_allowed(&invocation)?;
     match has_screen && !arguments.plain {
-        true => play_on_screen(&invocation, &flags, speed)?,
+        true => {
+            let (script, model) = DemoScript::demo(speed, DemoScript::word_delay(speed));
+            (players.screen)(&invocation, &flags, script, Arc::new(model))?;
+        }
         false => {
-            let (performance, model) = DemoScript::demo(speed, Duration::ZERO);
-            plain::run_demo(&session, &flags, performance, Arc::new(model))?;
+            let (script, model) = DemoScript::demo(speed, Duration::ZERO);
+            (players.plain)(&invocation, &flags, script, Arc::new(model))?;
         }
     }
     Ok(CommandOutput::text(CLOSING_TEXT))
-}
-
-fn play_on_screen(
-    invocation: &Invocation,
-    flags: &ConversationArgs,
-    speed: Speed,
-) -> Result<(), Failure> {
-    let word = DemoScript::word_delay(speed);
-    let (performance, model) = DemoScript::demo(speed, word);
-    launch::run_screen(session, flags, InputSource::Script(performance, Arc::new(model)))?;
-    Ok(())
 }
 
 fn no_folder(error: std::io::Error) -> Failure {

@@ -26,8 +26,8 @@ use crate::invocation::Invocation;
 use crate::invocation::scope::WritableScope;
 use crate::outcome::{CommandOutput, Failure};
 use crate::output::json::json_output;
-use crate::output::plural::pluralize;
 use crate::output::server_text;
+use switchboard::config::display::pluralize;
 
 use plan::{ImportAction, ImportItem, ImportPlan, PlannedFile};
 

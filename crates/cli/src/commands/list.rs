@@ -15,12 +15,12 @@ use crate::invocation::demo_server;
 use crate::invocation::lookup;
 use crate::outcome::{CommandOutput, Failure};
 use crate::output::json::json_output;
-use crate::output::plural::pluralize;
 use crate::output::report;
 use crate::output::server_json;
 use crate::output::server_text;
 use crate::output::table;
 use crate::output::table::{Cell, Truncate};
+use switchboard::config::display::pluralize;
 
 /// Arguments of `swb list`.
 #[derive(Debug, Args)]

@@ -23,11 +23,11 @@ use crate::outcome::{CommandOutput, Failure};
 use crate::output::connection_text;
 use crate::output::json::json_output;
 use crate::output::login_text;
-use crate::output::plural::pluralize;
 use crate::prompt::login_prompt::{BrowserMode, TerminalLoginPrompt};
 use crate::runtime::host;
 use crate::runtime::login;
 use crate::runtime::servers;
+use switchboard::config::display::pluralize;
 
 /// How long the first connection with the new login may take.
 const RECONNECT_TIMEOUT: Duration = Duration::from_secs(60);

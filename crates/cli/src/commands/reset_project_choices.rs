@@ -10,7 +10,7 @@ use switchboard::sources::project_approvals;
 use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
 use crate::output::json::json_output;
-use crate::output::plural::pluralize;
+use switchboard::config::display::pluralize;
 
 /// Arguments of `swb reset-project-choices`: none.
 #[derive(Debug, Args)]

@@ -22,13 +22,13 @@ use crate::outcome::{CommandOutput, Failure};
 use crate::output::connection_text;
 use crate::output::json::json_line;
 use crate::output::json::json_output;
-use crate::output::plural::pluralize;
 use crate::output::report;
 use crate::output::report::StdoutState;
 use crate::output::server_text;
 use crate::runtime::control;
 use crate::runtime::host;
 use crate::runtime::servers;
+use switchboard::config::display::pluralize;
 
 /// Arguments of `swb status`.
 #[derive(Debug, Args)]

@@ -16,10 +16,10 @@ use crate::exit::Exit;
 use crate::outcome::CommandOutput;
 use crate::output::connection_text;
 use crate::output::json::json_output;
-use crate::output::plural::pluralize;
 use crate::output::report;
 use crate::output::server_text;
 use crate::output::style::{TextStyle, paint};
+use switchboard::config::display::pluralize;
 
 /// The diagnosis of several servers.
 #[derive(Debug)]

@@ -95,15 +95,15 @@ fn field_intro(field: &FormField) -> String {
 
 fn field_prompt(field: &FormField) -> String {
     let star = if field.requirement == FieldRequirement::Required { "*" } else { "" };
-    let wanted = field.kind.expected_input();
-    let wanted = if wanted.is_empty() { wanted } else { format!(" ({wanted})") };
+    let expected = field.kind.expected_input();
+    let expected = if expected.is_empty() { expected } else { format!(" ({expected})") };
     let default =
         field.default.as_ref().map(|it| format!(" [{}]", printable(&display_value(it, field))));
     let label = printable(field.label());
     format!("  {}{star}{expected}{}: ", paint(TextStyle::Bold, label), default.unwrap_or_default())
 }
 
-/// A value as it would be typed.
+/// A value as the user would type it.
 fn display_value(value: &Json, field: &FormField) -> String {
     let title = |value: &str| {
         let choice = field.kind.choices().iter().find(|it| it.value == value);

@@ -154,7 +154,7 @@ impl GatewayClient<'_> {
     #[track_caller]
     pub fn request(self, method: &str, params: Json) -> Json {
         match self {
-            GatewayClient::Modern { gateway: gateway, token } => {
+            GatewayClient::Modern { gateway, token } => {
                 response_json(&gateway.request(token, method, params))
             }
             GatewayClient::Legacy(session) => session.request(method, params),

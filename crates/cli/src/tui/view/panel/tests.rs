@@ -139,7 +139,7 @@ fn panel() -> ServerPanel {
         "tracker",
         ServerHealth::NeedsLogin,
         "needs login",
-        "the server wants a login",
+        "the server needs a login",
     ));
     panel.servers.push(in_trouble(
         "wiki",

@@ -75,10 +75,12 @@ pub fn run(managed: PathBuf) -> ExitCode {
 
 /// Help is rendered from the table with groups and examples, which parsing does not build.
 fn with_help(error: clap::Error) -> clap::Error {
-    match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            help::command().try_get_matches_from(std::env::args_os()).err().unwrap_or(error)
-        }
-        _ => error,
+    let is_help = matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+    );
+    match is_help {
+        true => help::command().try_get_matches_from(std::env::args_os()).err().unwrap_or(error),
+        false => error,
     }
 }

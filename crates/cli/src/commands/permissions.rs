@@ -40,7 +40,7 @@ pub enum PermissionsAction {
     Add(change::AddRulesArgs),
     /// Remove a rule from a settings file
     Remove(change::RemoveRuleArgs),
-    /// Replay the audit log against the current or other rules: which calls would be decided differently?
+    /// Replay the audit log and show which calls other rules would decide differently
     Simulate(simulate::SimulateArgs),
 }
 

@@ -199,7 +199,7 @@ fn who_watches_is_asked_about_one_call_after_the_other() {
     wait_for_calls(&scene, 2);
     let mut terminal = Terminal::start(&scene.command(&scene.project(), &["approvals", "--watch"]));
     terminal
-        .wait_for_output("wants s to run echo")
+        .wait_for_output("Allow s to run echo, requested by")
         .wait_for_output("\"text\": \"one\"")
         .wait_for_output("? ")
         .send_keys("y\n");

@@ -23,7 +23,9 @@ fn every_login_is_shown_with_all_but_its_token() {
     assert_eq!(status["kept"]["folder"], "[ROOT]/person/.local/share/switchboard/logins");
     let text = scene.swb(&["auth", "status"]);
     let text = text.expect_success();
-    for part in ["web: good\n", "scopes: read\n", "renewed by itself\n", "Kept in ~/.local/share"] {
+    for part in
+        ["web: good\n", "scopes: read\n", "renewed automatically\n", "Stored in ~/.local/share"]
+    {
         assert!(text.contains(part), "{text}");
     }
 }

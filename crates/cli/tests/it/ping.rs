@@ -18,7 +18,7 @@ fn a_server_answers_in_some_time_in_either_era() {
     }
     let text = scene.swb(&["mcp", "ping", "old"]);
     assert!(
-        text.expect_success().contains("legacy era, version 2025-11-25; ready after"),
+        text.expect_success().contains("protocol version 2025-11-25; ready after"),
         "{}",
         text.to_snapshot()
     );

@@ -403,8 +403,8 @@ fn a_question_of_permission_and_what_changed_is_safe() {
     let start = || Terminal::start(&scene.command(&scene.project(), &words));
     let mut terminal = start();
     terminal
-        .wait_for_output("wants to run")
-        .wait_for_output("odd:")
+        .wait_for_output("to run")
+        .wait_for_output("warning:")
         .wait_for_output("? ")
         .send_keys("v\r")
         .wait_for_output("? ");

@@ -178,7 +178,7 @@ mod tests {
             scope: GrantScope::Session(rule.clone()),
         };
         let request = decision_request(&waiting, &yes).expect("it was suggested");
-        let Some(PermissionDecision::Allow { scope: scope, .. }) =
+        let Some(PermissionDecision::Allow { scope, .. }) =
             parse_decision(&waiting, "allow", &request)
         else {
             panic!("{request}")

@@ -65,17 +65,15 @@ impl Method {
 
     /// The name, as requests carry it.
     pub(crate) fn as_str(&self) -> &str {
-        match self {
-            Method::Other(name) => name,
-            known => known.static_name(),
-        }
+        if let Method::Other(name) = self { name } else { self.static_name() }
     }
 
     /// The name, for a request to a server.
     pub(crate) fn to_name(&self) -> Cow<'static, str> {
-        match self {
-            Method::Other(name) => name.clone(),
-            known => Cow::Borrowed(known.static_name()),
+        if let Method::Other(name) = self {
+            name.clone()
+        } else {
+            Cow::Borrowed(self.static_name())
         }
     }
 

@@ -179,24 +179,20 @@ impl ClientConnection {
             };
             return Some((request, Err(error)));
         };
-        let uri =
-            || params.0.get_string("uri").ok_or_else(|| server::invalid_params("`uri` is missing"));
-        match method {
-            Method::ResourcesSubscribe => {
-                let outcome = match uri() {
-                    Ok(uri) => {
-                        self.subscriptions.subscribe(&self.gateway.relay, &client, &uri).await
-                    }
-                    Err(error) => Err(error),
-                };
-                Some((request, outcome.map(|()| empty_object())))
-            }
-            Method::ResourcesUnsubscribe => {
-                let outcome = uri().map(|uri| self.subscriptions.unsubscribe(&uri));
-                Some((request, outcome.map(|()| empty_object())))
-            }
-            method => self.start_legacy(request, method, params, client),
+        if !matches!(method, Method::ResourcesSubscribe | Method::ResourcesUnsubscribe) {
+            return self.start_legacy(request, method, params, client);
         }
+        let outcome = match params.0.get_string("uri") {
+            None => Err(server::invalid_params("`uri` is missing")),
+            Some(uri) if method == Method::ResourcesSubscribe => {
+                self.subscriptions.subscribe(&self.gateway.relay, &client, &uri).await
+            }
+            Some(uri) => {
+                self.subscriptions.unsubscribe(&uri);
+                Ok(())
+            }
+        };
+        Some((request, outcome.map(|()| empty_object())))
     }
 
     async fn initialize(&mut self, params: &RawObject) -> Outcome {
@@ -256,29 +252,27 @@ impl ClientConnection {
             return Some((request, Err(error)));
         }
         let client = modern_request::client_from_meta(self.principal.clone(), &meta);
-        let (id, notifier) = (request.id.clone(), request.notifier());
         let gateway = &self.gateway;
-        match method {
-            Method::Discover => {
-                let result = gateway.relay.discover(&client.principal);
-                return Some((request, Ok(result)));
-            }
-            Method::SubscriptionsListen => {
-                let relay = gateway.relay.clone();
-                self.start(request, async move {
-                    listen(&relay, &client, (&id, &params), &notifier).await
-                });
-            }
-            method => {
-                let (channel, inbox) = pending::channel();
-                let context = Arc::new(RequestContext::new(client, channel));
-                let inbound = InboundRequest::new(id, method, (params, meta), context);
-                let multi_round_trip = gateway.multi_round_trip.clone();
-                self.start(request, async move {
-                    run_modern(&multi_round_trip, inbound, inbox, &notifier).await
-                });
-            }
+        if method == Method::Discover {
+            let result = gateway.relay.discover(&client.principal);
+            return Some((request, Ok(result)));
         }
+        let (id, notifier) = (request.id.clone(), request.notifier());
+        if method == Method::SubscriptionsListen {
+            let relay = gateway.relay.clone();
+            self.start(
+                request,
+                async move { listen(&relay, &client, (&id, &params), &notifier).await },
+            );
+            return None;
+        }
+        let (channel, inbox) = pending::channel();
+        let context = Arc::new(RequestContext::new(client, channel));
+        let inbound = InboundRequest::new(id, method, (params, meta), context);
+        let multi_round_trip = gateway.multi_round_trip.clone();
+        self.start(request, async move {
+            run_modern(&multi_round_trip, inbound, inbox, &notifier).await
+        });
         None
     }
 

@@ -78,13 +78,10 @@ impl InboundRequest {
 
     /// The attributes of the request's span.
     pub(crate) fn span_attributes(&self) -> RequestAttributes<'_> {
-        let target = match &self.method {
-            Method::ToolsCall | Method::PromptsGet => self.params.get_string("name"),
-            _ => None,
-        };
+        let has_target = matches!(self.method, Method::ToolsCall | Method::PromptsGet);
         RequestAttributes {
             method: &self.method,
-            target,
+            target: if has_target { self.params.get_string("name") } else { None },
             id: self.id_text(),
             session: self.client().session_digest(),
             parent: self.parent,

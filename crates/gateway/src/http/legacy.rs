@@ -132,25 +132,23 @@ pub(crate) async fn respond_from_session(
     method: &Method,
     params: &RawObject,
 ) -> Option<Outcome> {
-    let uri = || params.get_string("uri").ok_or_else(|| server::invalid_params("`uri` is missing"));
-    match method {
-        Method::Ping => Some(Ok(empty_object())),
-        Method::Initialize => {
-            Some(Err(server::invalid_params("the session is initialized already")))
-        }
-        Method::ResourcesSubscribe => Some(match uri() {
-            Ok(uri) => session.subscribe(uri).await.map(|()| empty_object()),
-            Err(error) => Err(error),
-        }),
-        Method::ResourcesUnsubscribe => Some(match uri() {
-            Ok(uri) => {
-                session.unsubscribe(uri).await;
-                Ok(empty_object())
-            }
-            Err(error) => Err(error),
-        }),
-        _ => None,
+    if *method == Method::Ping {
+        return Some(Ok(empty_object()));
     }
+    if *method == Method::Initialize {
+        return Some(Err(server::invalid_params("the session is initialized already")));
+    }
+    if !matches!(method, Method::ResourcesSubscribe | Method::ResourcesUnsubscribe) {
+        return None;
+    }
+    let Some(uri) = params.get_string("uri") else {
+        return Some(Err(server::invalid_params("`uri` is missing")));
+    };
+    if *method == Method::ResourcesSubscribe {
+        return Some(session.subscribe(uri).await.map(|()| empty_object()));
+    }
+    session.unsubscribe(uri).await;
+    Some(Ok(empty_object()))
 }
 
 /// Runs a request. The response is JSON if the result comes soon and without messages before it, else an event stream.

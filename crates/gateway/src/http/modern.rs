@@ -45,21 +45,19 @@ pub(crate) async fn respond(
         return rpc_error(Some(id), error, StatusCode::BAD_REQUEST);
     }
     let client = modern_request::client_from_meta(principal, &meta);
-    match method {
-        Method::Discover => {
-            let result = state.gateway.relay.discover(&client.principal);
-            modern_response(id, Ok(result))
-        }
-        Method::SubscriptionsListen => listen(state, &client, id, &params).await,
-        method => {
-            let (channel, inbox) = pending::channel();
-            let context = Arc::new(RequestContext::new(client, channel));
-            let request = InboundRequest::new(id.clone(), method, (params, meta), context);
-            match state.gateway.multi_round_trip.start_or_resume(request, inbox).await {
-                Ok(pending) => run(state, pending, id).await,
-                Err(error) => modern_response(id, Err(error)),
-            }
-        }
+    if method == Method::Discover {
+        let result = state.gateway.relay.discover(&client.principal);
+        return modern_response(id, Ok(result));
+    }
+    if method == Method::SubscriptionsListen {
+        return listen(state, &client, id, &params).await;
+    }
+    let (channel, inbox) = pending::channel();
+    let context = Arc::new(RequestContext::new(client, channel));
+    let request = InboundRequest::new(id.clone(), method, (params, meta), context);
+    match state.gateway.multi_round_trip.start_or_resume(request, inbox).await {
+        Ok(pending) => run(state, pending, id).await,
+        Err(error) => modern_response(id, Err(error)),
     }
 }
 

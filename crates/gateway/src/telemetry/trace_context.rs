@@ -61,7 +61,7 @@ impl TraceContext {
     }
 
     /// Formats a `traceparent`.
-    pub(crate) fn to_traceparent(&self) -> String {
+    pub(crate) fn to_traceparent(self) -> String {
         let flags = u8::from(self.is_sampled);
         format!("00-{}-{}-{flags:02x}", hex(&self.trace), hex(&self.span))
     }

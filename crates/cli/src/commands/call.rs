@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use switchboard::request::send::RequestOptions;
 use switchboard::audit::log::AuditLog;
 use switchboard::call::pipeline::ToolCall;
 use switchboard::config::display::printable;
 use switchboard::config::permission::PermissionMode;
 use switchboard::connection::state::RetryPolicy;
 use switchboard::host::{Host, Snapshot};
+use switchboard::request::send::RequestOptions;
 use tokio::sync::mpsc;
 
 use crate::call_args;

@@ -48,7 +48,7 @@ impl PermissionPrompt for BookingPolicy {
         Box::pin(async move {
             match request.tool.name == "book_table" {
                 true => PermissionDecision::Allow {
-                    decided_by: "the secretary".to_owned(),
+                    decided_by: "the booking policy".to_owned(),
                     scope: GrantScope::Once,
                 },
                 false => PermissionDecision::Deny("only tables are booked here".to_owned()),
@@ -69,7 +69,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     options.in_process.insert("demo".to_owned(), in_process);
     let (host, task) = Host::start(options)?;
     let servers = r#"{"mcpServers": {"inn": {"type": "sdk", "name": "demo"}}}"#;
-    host.apply(&loader::from_program("own_ask_port", servers)).await;
+    host.apply(&loader::from_program("custom_elicitor", servers)).await;
     host.settled().await;
 
     let context = CallContext::new(&host, &paths)?.with_prompt(BookingPolicy);

@@ -48,7 +48,7 @@ fn an_example_watches_the_catalogue_change() {
 
 #[test]
 fn an_example_answers_elicitations_and_permits_calls_itself() {
-    let output = run("own_ask_port", &[]);
+    let output = run("custom_elicitor", &[]);
     assert!(output.starts_with("inn asks: "), "{output}");
     assert!(output.contains("Ada") && output.contains('4'), "{output}");
     assert!(output.ends_with("not permitted: only tables are booked here\n"), "{output}");

@@ -43,7 +43,7 @@ impl PermissionPrompt for BookingPolicy {
         Box::pin(async move {
             match request.tool.name == "book_table" {
                 true => PermissionDecision::Allow {
-                    decided_by: "the secretary".to_owned(),
+                    decided_by: "the booking policy".to_owned(),
                     scope: GrantScope::Once,
                 },
                 false => PermissionDecision::Deny("only tables are booked here".to_owned()),

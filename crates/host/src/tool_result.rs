@@ -169,7 +169,7 @@ pub fn from_tool_call(
     limits: &OutputLimits,
     spill: &SpillStore,
 ) -> ToolOutput {
-    OutputBuilder::new(response, server, limits, spill).from_tool_call()
+    OutputBuilder::new(response, server, limits, spill).tool_call_output()
 }
 
 /// Converts the result of `resources/read`.
@@ -179,5 +179,5 @@ pub fn from_resource_read(
     limits: &OutputLimits,
     spill: &SpillStore,
 ) -> ToolOutput {
-    OutputBuilder::new(response, server, limits, spill).from_resource_read()
+    OutputBuilder::new(response, server, limits, spill).resource_read_output()
 }

@@ -65,14 +65,14 @@ impl<'a> OutputBuilder<'a> {
         }
     }
 
-    pub(crate) fn from_tool_call(self) -> ToolOutput {
+    pub(crate) fn tool_call_output(self) -> ToolOutput {
         let Some(result) = members::<RawResult<'a>>(self.response) else {
             return self.unrecognised();
         };
         match (result.content, result.structured) {
             (Some(content), structured) => match RawItems::of(content, self.limits.blocks) {
                 Ok(items) if items.kept.is_empty() => match structured {
-                    Some(structured) => self.from_structured(structured, &result),
+                    Some(structured) => self.structured_output(structured, &result),
                     None => self.finish(Vec::new(), 0, &result),
                 },
                 Ok(items) => {
@@ -81,12 +81,12 @@ impl<'a> OutputBuilder<'a> {
                 }
                 Err(_) => self.unrecognised_with(&result),
             },
-            (None, Some(structured)) => self.from_structured(structured, &result),
+            (None, Some(structured)) => self.structured_output(structured, &result),
             (None, None) => self.unrecognised_with(&result),
         }
     }
 
-    pub(crate) fn from_resource_read(self) -> ToolOutput {
+    pub(crate) fn resource_read_output(self) -> ToolOutput {
         let Some(result) = members::<RawResult<'a>>(self.response) else {
             return self.unrecognised();
         };
@@ -101,7 +101,7 @@ impl<'a> OutputBuilder<'a> {
     }
 
     /// Servers should repeat the structured content as text. If they do not, the model gets the JSON.
-    fn from_structured(mut self, structured: &'a RawValue, result: &RawResult<'a>) -> ToolOutput {
+    fn structured_output(mut self, structured: &'a RawValue, result: &RawResult<'a>) -> ToolOutput {
         self.notes.push(Note::FromStructured);
         let text = JsonStr::verbatim(structured.get());
         self.finish(vec![Block::Text { text, uri: None }], 0, result)

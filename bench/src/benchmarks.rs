@@ -1,4 +1,4 @@
-//! TODO facade
+//! The benchmarks, one module each.
 
 pub(crate) mod all;
 pub(crate) mod call_pipeline;

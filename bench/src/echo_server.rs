@@ -10,10 +10,10 @@ use std::time::Duration;
 use memchr::memchr;
 use memchr::memmem::find;
 
-use super::benchmarks::calls::baseline;
 use crate::failure::Failure;
 
 mod over_http;
+pub mod raw_bytes;
 
 /// The word that makes this program the server.
 pub const SUBCOMMAND: &str = "__echo";
@@ -28,8 +28,8 @@ pub fn run(kind: &str) -> Result<(), Failure> {
         "mute" => without_responses(),
         "http" => over_http::serve(),
         "pipe" => streams()
-            .and_then(|(mut input, mut output)| baseline::serve_bytes(&mut input, &mut output)),
-        "tcp" => baseline::serve_tcp(),
+            .and_then(|(mut input, mut output)| raw_bytes::serve_bytes(&mut input, &mut output)),
+        "tcp" => raw_bytes::serve_tcp(),
         _ => return Err(Failure::UnknownArgument(kind.to_owned())),
     };
     result.map_err(|error| Failure::client("echo", error))

@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
-use crate::sandbox::ConfigCounts;
+use crate::config_counts::ConfigCounts;
 
 /// Why nothing could be measured.
 #[derive(Debug)]

@@ -3,7 +3,8 @@
 
 pub mod benchmarks;
 pub mod child_server;
-pub mod echo_server;
+pub mod config_counts;
+mod echo_server;
 mod effort;
 mod failure;
 mod machine;

@@ -1,4 +1,4 @@
-//! TODO facade
+//! How results are shown: tables, pages and pictures.
 
 pub(crate) mod plot;
 pub(crate) mod report;

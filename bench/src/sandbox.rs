@@ -5,7 +5,6 @@ pub mod few;
 pub mod many;
 
 use std::ffi::OsString;
-use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,6 +12,7 @@ use std::process::Command;
 use serde_json::{Map, Value as Json, json};
 use tempfile::TempDir;
 
+use crate::config_counts::ConfigCounts;
 use crate::failure::{self, Failure};
 
 /// A home to run programs in. Dropping it deletes the files.
@@ -22,24 +22,6 @@ pub struct Sandbox {
     working_folder: PathBuf,
     search_path: OsString,
     _files: TempDir,
-}
-
-/// How much configuration there is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ConfigCounts {
-    /// Definitions of servers, whatever became of them.
-    pub servers: usize,
-    /// Files that hold any.
-    pub files: usize,
-    /// What is wrong with them.
-    pub problems: usize,
-}
-
-impl fmt::Display for ConfigCounts {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ConfigCounts { servers, files, problems } = self;
-        write!(out, "{servers} servers in {files} files with {problems} problems")
-    }
 }
 
 impl Sandbox {

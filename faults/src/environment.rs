@@ -1,4 +1,4 @@
-//! TODO facade
+//! What the program runs on during the run: namespaces, disks, links and processes, which faults change.
 
 pub(crate) mod audit_log;
 pub(crate) mod relay;

@@ -1,4 +1,4 @@
-//! TODO facade
+//! Judges a run: what became of every call, and whether each fault was recovered from in time.
 
 pub(crate) mod checker;
 pub(crate) mod failure_cause;

@@ -1,4 +1,4 @@
-//! TODO facade
+//! The chores of `cargo xtask`, one module each.
 
 pub(crate) mod conformance;
 pub(crate) mod faults;

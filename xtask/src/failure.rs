@@ -4,10 +4,6 @@ use std::error::Error;
 use std::fmt;
 use std::process::ExitCode;
 
-use crate::chores::conformance::SuiteError;
-use crate::chores::fuzz::FuzzError;
-use crate::chores::tidy::TreeError;
-use crate::chores::walk::WalkError;
 use crate::install::tools::ToolError;
 use crate::steps::StepError;
 use crate::workspace::WorkspaceError;
@@ -26,18 +22,14 @@ pub enum Failure {
     Tool(ToolError),
     /// A step ended badly.
     Step(StepError),
-    /// The repository could not be read.
-    Tree(TreeError),
     /// This many violations were printed.
     Violations(usize),
-    /// The conformance suite could not be run.
-    Suite(SuiteError),
     /// This many scenarios were printed that are not as they should be.
     Conformance(usize),
-    /// An input was found for which something does not hold, or none could be looked for.
-    Fuzz(FuzzError),
-    /// A newcomer's walk was stopped.
-    Walk(WalkError),
+    /// A chore failed with an error of its own.
+    Chore(Box<dyn Error>),
+    /// A chore was called with wrong arguments.
+    Usage(Box<dyn Error>),
 }
 
 impl Failure {
@@ -59,18 +51,13 @@ impl Failure {
     /// The code of the step that failed, where there is one.
     pub fn exit_code(&self) -> ExitCode {
         match self {
-            Failure::UnknownChore(_)
-            | Failure::Fuzz(FuzzError::UnknownTarget { .. } | FuzzError::Seconds)
-            | Failure::Walk(WalkError::UnknownOption(_)) => ExitCode::from(USAGE),
+            Failure::UnknownChore(_) | Failure::Usage(_) => ExitCode::from(USAGE),
             Failure::Step(step) => ExitCode::from(step.code()),
             Failure::Workspace(_)
             | Failure::Tool(_)
-            | Failure::Tree(_)
             | Failure::Violations(_)
-            | Failure::Suite(_)
             | Failure::Conformance(_)
-            | Failure::Fuzz(_)
-            | Failure::Walk(_) => ExitCode::FAILURE,
+            | Failure::Chore(_) => ExitCode::FAILURE,
         }
     }
 }
@@ -84,14 +71,11 @@ impl fmt::Display for Failure {
             Failure::Workspace(error) => error.fmt(out),
             Failure::Tool(error) => error.fmt(out),
             Failure::Step(error) => error.fmt(out),
-            Failure::Tree(error) => error.fmt(out),
-            Failure::Violations(count) => write!(out, "{count} places break a wall"),
-            Failure::Suite(error) => error.fmt(out),
-            Failure::Fuzz(error) => error.fmt(out),
+            Failure::Violations(count) => write!(out, "{count} places break a rule"),
             Failure::Conformance(count) => {
                 write!(out, "{count} scenarios of the conformance suite are not as they should be")
             }
-            Failure::Walk(error) => error.fmt(out),
+            Failure::Chore(error) | Failure::Usage(error) => error.fmt(out),
         }
     }
 }
@@ -100,13 +84,10 @@ impl Error for Failure {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Failure::UnknownChore(_) | Failure::Violations(_) | Failure::Conformance(_) => None,
-            Failure::Suite(error) => error.source(),
-            Failure::Fuzz(error) => error.source(),
             Failure::Workspace(error) => error.source(),
             Failure::Tool(error) => error.source(),
             Failure::Step(error) => error.source(),
-            Failure::Tree(error) => error.source(),
-            Failure::Walk(error) => error.source(),
+            Failure::Chore(error) | Failure::Usage(error) => error.source(),
         }
     }
 }
@@ -126,29 +107,5 @@ impl From<ToolError> for Failure {
 impl From<StepError> for Failure {
     fn from(error: StepError) -> Self {
         Failure::Step(error)
-    }
-}
-
-impl From<SuiteError> for Failure {
-    fn from(error: SuiteError) -> Self {
-        Failure::Suite(error)
-    }
-}
-
-impl From<FuzzError> for Failure {
-    fn from(error: FuzzError) -> Self {
-        Failure::Fuzz(error)
-    }
-}
-
-impl From<TreeError> for Failure {
-    fn from(error: TreeError) -> Self {
-        Failure::Tree(error)
-    }
-}
-
-impl From<WalkError> for Failure {
-    fn from(error: WalkError) -> Self {
-        Failure::Walk(error)
     }
 }

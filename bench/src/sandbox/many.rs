@@ -7,7 +7,9 @@ use std::path::Path;
 
 use serde_json::{Map, Value as Json, json};
 
-use super::{ConfigCounts, Sandbox, path_from, verify_config, write};
+use crate::config_counts::ConfigCounts;
+
+use super::{Sandbox, path_from, verify_config, write};
 use crate::failure::Failure;
 
 const PROJECTS: usize = 24;

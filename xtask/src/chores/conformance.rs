@@ -131,3 +131,9 @@ fn check_scores<'a>(scores: impl Iterator<Item = &'a Score>) -> Result<(), Failu
 fn io_error(path: &Path, error: io::Error) -> SuiteError {
     SuiteError::Io(path.to_owned(), error)
 }
+
+impl From<SuiteError> for Failure {
+    fn from(error: SuiteError) -> Self {
+        Failure::Chore(Box::new(error))
+    }
+}

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use crate::failure::Failure;
 use crate::install::servers;
-use crate::install::servers::SystemPackage;
+use crate::install::system::SystemPackage;
 use crate::install::tools::ToolError;
 use crate::steps;
 use crate::steps::{Step, StepSummary};

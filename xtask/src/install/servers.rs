@@ -4,9 +4,11 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use crate::install::node::Node;
+use crate::install::system::{SystemPackage, create_venv};
+
+pub use crate::install::system::servers_dir;
 use crate::install::tools::{Attempts, ToolError};
 use crate::workspace::Workspace;
 
@@ -22,16 +24,6 @@ const PYTHON_PINS: &[&str] = &["requirements.txt", "constraints.txt"];
 /// Fails where Python is too old for the servers, or comes without what makes a venv.
 const PYTHON_CHECK: &str =
     "import ensurepip, sys, venv; sys.exit(1 if sys.version_info < (3, 10) else 0)";
-
-/// A program that servers run on, and the packages of the system that hold it.
-pub struct SystemPackage {
-    /// What it is, in words.
-    pub description: &'static str,
-    /// Ends well where the program is there and new enough.
-    pub check: &'static [&'static str],
-    /// What the system's package manager calls it.
-    pub packages: &'static [&'static str],
-}
 
 const PYTHON: SystemPackage = SystemPackage {
     description: "python3 3.10 or newer, with venv",
@@ -63,11 +55,6 @@ pub fn prepare(workspace: &Workspace) -> Result<PathBuf, ToolError> {
     let python = Pinned { name: "python", folder: PINS_DIR, files: PYTHON_PINS };
     python.install(workspace, &folder, install_python_packages)?;
     Ok(folder)
-}
-
-/// Where the servers are.
-pub fn servers_dir(workspace: &Workspace) -> PathBuf {
-    workspace.target.join("tools").join("servers")
 }
 
 /// Files that say what to install.
@@ -137,67 +124,10 @@ fn install_python_packages(workspace: &Workspace, folder: &Path) -> Result<(), T
     }
 }
 
-/// Makes a Python of its own in a folder anew, and says where the program is.
-pub fn create_venv(workspace: &Workspace, venv: &Path, attempts: &mut Attempts) -> Option<PathBuf> {
-    let mut make_venv = workspace.program("python3");
-    make_venv.args(["-m", "venv", "--clear"]).arg(venv);
-    attempts.run(make_venv).then(|| venv.join("bin").join("python"))
-}
-
-impl SystemPackage {
-    /// Asks the system's package manager for what is missing.
-    pub fn ensure_installed(&self, workspace: &Workspace) -> Result<(), ToolError> {
-        if self.is_installed(workspace) {
-            return Ok(());
-        }
-        let mut attempts = Attempts::default();
-        let install = || {
-            let mut install = as_root(workspace, "apt-get");
-            install.args(["install", "-y", "--no-install-recommends"]).args(self.packages);
-            install
-        };
-        let installed = attempts.run(install()) || {
-            // A fresh machine knows no packages until it has asked which there are.
-            let mut update = as_root(workspace, "apt-get");
-            update.arg("update");
-            attempts.run(update) && attempts.run(install())
-        };
-        match installed && self.is_installed(workspace) {
-            true => Ok(()),
-            false => Err(attempts.into_error(self.description)),
-        }
-    }
-
-    fn is_installed(&self, workspace: &Workspace) -> bool {
-        let Some((program, arguments)) = self.check.split_first() else { return true };
-        let mut command = workspace.program(program);
-        command.args(arguments);
-        succeeds(command)
-    }
-}
-
-/// A command with the rights to install, where they can be had without asking a person.
-fn as_root(workspace: &Workspace, program: &str) -> Command {
-    let mut sudo = workspace.program("sudo");
-    sudo.args(["-n", "true"]);
-    let is_root = workspace.program("id").arg("-u").output().is_ok_and(|it| it.stdout == b"0\n");
-    if is_root || !succeeds(sudo) {
-        return workspace.program(program);
-    }
-    let mut command = workspace.program("sudo");
-    command.args(["-n", program]);
-    command
-}
-
-/// Whether a command ends well. What it says is thrown away.
-pub fn succeeds(mut command: Command) -> bool {
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    command.status().is_ok_and(|status| status.success())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::install::system::succeeds;
 
     fn pinned(workspace: &Workspace, text: &str) -> Result<(), ToolError> {
         fs::create_dir_all(workspace.root.join(PINS_DIR)).unwrap();
@@ -243,6 +173,15 @@ mod tests {
     }
 
     #[test]
+    fn pins_that_are_not_there_are_an_error() {
+        let root = tempfile::tempdir().unwrap();
+
+        let error = prepare(&Workspace::for_test(root.path())).unwrap_err();
+
+        assert_eq!(error.to_string(), "`the pinned servers` could not be prepared");
+    }
+
+    #[test]
     fn what_this_machine_has_is_not_asked_of_the_package_manager() {
         let workspace = Workspace::for_test(Path::new("."));
         assert!(PYTHON.is_installed(&workspace), "{} is there", PYTHON.description);
@@ -252,14 +191,5 @@ mod tests {
         let mut too_new = workspace.program("python3");
         too_new.args(["-c", &PYTHON_CHECK.replace("3, 10", "9999, 0")]);
         assert!(!succeeds(too_new), "python3 is not as new as 9999");
-    }
-
-    #[test]
-    fn pins_that_are_not_there_are_an_error() {
-        let root = tempfile::tempdir().unwrap();
-
-        let error = prepare(&Workspace::for_test(root.path())).unwrap_err();
-
-        assert_eq!(error.to_string(), "`the pinned servers` could not be prepared");
     }
 }

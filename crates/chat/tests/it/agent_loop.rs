@@ -236,7 +236,8 @@ async fn the_model_reads_why_a_call_failed() {
     )))
     .await;
     // The server is not trusted, and there is no prompt.
-    let call_context = CallContext::new(harness.host.watch_pool(), &harness.paths()).expect("a call context");
+    let call_context =
+        CallContext::new(harness.host.watch_pool(), &harness.paths()).expect("a call context");
     let calls = vec![
         call("denied", "x"),
         ("none", "mcp__s__ech", json!({})),

@@ -9,7 +9,8 @@ use super::scenarios::ScenarioRun;
 use super::score::{self, Score};
 use super::{SuiteError, io_error};
 use crate::failure::Failure;
-use crate::install::servers::{NODE_PINS, Pinned, install_node_packages, succeeds};
+use crate::install::servers::{NODE_PINS, Pinned, install_node_packages};
+use crate::install::system::succeeds;
 use crate::workspace::Workspace;
 
 /// Where the suite's version is written.

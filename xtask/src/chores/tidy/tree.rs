@@ -1,5 +1,6 @@
 //! Reads the repository once, for all walls: its text files, and its Rust files taken apart.
 
+use crate::failure::Failure;
 use std::error::Error;
 use std::fmt;
 use std::fs;
@@ -169,6 +170,12 @@ impl fmt::Display for TreeError {
 impl Error for TreeError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         Some(&self.error)
+    }
+}
+
+impl From<TreeError> for Failure {
+    fn from(error: TreeError) -> Self {
+        Failure::Chore(Box::new(error))
     }
 }
 

@@ -12,7 +12,7 @@ pub enum HiddenText {
     Tags,
     /// Control characters other than line breaks and tabs.
     Control,
-    /// A word that mixes Latin letters with look-alikes from other scripts.
+    /// A word that mixes Latin letters with similar letters from other scripts.
     Confusable,
 }
 

@@ -159,12 +159,12 @@ fn highlight_line(
         return vec![Span::raw(line.to_owned())];
     };
     let span = |(style, text): (syntect::highlighting::Style, &str)| {
-        Span::styled(text.trim_end_matches('\n').to_owned(), ratatui_style(style))
+        Span::styled(text.trim_end_matches('\n').to_owned(), to_span_style(style))
     };
     pieces.into_iter().map(span).filter(|it| !it.content.is_empty()).collect()
 }
 
-fn ratatui_style(style: syntect::highlighting::Style) -> Style {
+fn to_span_style(style: syntect::highlighting::Style) -> Style {
     let mut shown = Style::default();
     let colour = style.foreground;
     shown = match colour.a {

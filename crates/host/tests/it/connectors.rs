@@ -77,7 +77,7 @@ async fn connectors_are_listed_in_pages_and_cached_for_offline_starts() {
     let again = test_host.host.connectors().await.expect("what is remembered");
     assert_eq!(names(&again), expected);
     assert!(again.age().as_secs() < 60 && again.listed_at == listing.listed_at);
-    assert!(again.stale_reason.as_deref().is_some_and(|it| it.contains("could not be asked")));
+    assert!(again.stale_reason.as_deref().is_some_and(|it| it.contains("could not be reached")));
     let paths = Paths::in_dir(&folder.path().canonicalize().expect("it is there"));
     assert!(cached_connectors(&paths, &account(&url, None)).is_some());
     // A configuration load alone sees them too.

@@ -164,7 +164,7 @@ fn what_makes_no_sense_is_refused_before_anything_is_written() {
     let scene = scene();
     for (arguments, code, said) in [
         (&["add", "bad name", "x"][..], 2, "`bad name` cannot be a server's name"),
-        (&["add", "a__b", "x"], 2, "`__` in a server's name is reserved"),
+        (&["add", "a__b", "x"], 2, "`__` is not allowed in a server name"),
         (&["add", "browser", "x"], 2, "the name is reserved for a built-in server"),
         (&["add", "s"], 2, "there is neither a command nor a URL"),
         (&["add", "-t", "stdio", "s"], 2, "there is no command to start"),

@@ -118,7 +118,7 @@ fn a_call_waits_until_it_is_allowed_and_secrets_are_not_shown() {
     let response = call.join().expect("it answers");
     assert!(response.contains(r#""text":"hello""#), "{response}");
     insta::assert_snapshot!(scene.swb(&["approvals", "allow", "1"]).expect_failure(5), @r"
-    error: no call 1 waits
+    error: no call 1 is waiting
 
     hint: `swb approvals` lists the waiting calls
     ");
@@ -127,7 +127,7 @@ fn a_call_waits_until_it_is_allowed_and_secrets_are_not_shown() {
     wait_for_calls(&scene, 1);
     scene.swb(&["approvals", "deny", "2", "--reason", "not today"]).expect_success();
     let response = again.join().expect("it answers");
-    assert!(response.contains("whoever runs the gateway says: not today"), "{response}");
+    assert!(response.contains("the gateway's operator says: not today"), "{response}");
     let said = gateway.end();
     assert!(said.contains("`swb approvals allow 1`"), "{said}");
     assert!(!said.contains("canary"), "{said}");
@@ -188,7 +188,7 @@ fn who_watches_is_asked_about_one_call_after_the_other() {
     let scene = scene();
     let refused = scene.swb(&["approvals", "--watch"]);
     assert!(
-        refused.expect_failure(2).contains("nobody is here to be asked"),
+        refused.expect_failure(2).contains("--watch needs a terminal"),
         "{}",
         refused.to_snapshot()
     );
@@ -206,7 +206,7 @@ fn who_watches_is_asked_about_one_call_after_the_other() {
     assert!(first.join().expect("it answers").contains(r#""text":"one""#));
     terminal.wait_for_output("\"text\": \"two\"").wait_for_output("? ").send_keys("n\n");
     let denied = second.join().expect("it answers");
-    assert!(denied.contains("whoever runs the gateway said no"), "{denied}");
+    assert!(denied.contains("the gateway's operator denied it"), "{denied}");
     let stream = gateway.send("three");
     terminal.wait_for_output("\"text\": \"three\"").wait_for_output("? ");
     drop(stream);

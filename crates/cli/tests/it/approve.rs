@@ -146,7 +146,12 @@ fn trust_that_a_project_asks_for_is_seen_before_and_at_the_approval() {
             .expect_success()
             .contains("Trust:        requested: once approved, its tools run without asking")
     );
-    assert!(scene.swb(&["approve", "s"]).expect_success().contains("It asked for trust"));
+    assert!(
+        scene
+            .swb(&["approve", "s"])
+            .expect_success()
+            .contains("It is trusted, so its tools run without asking")
+    );
 }
 
 #[test]

@@ -63,8 +63,8 @@ fn the_keychain_is_asked_through_the_platforms_tool() {
     exit: 3
     --- stdout
     1 server in 1 place: 0 errors, 0 warnings
-    `a`: ${keychain:github} is there
-    `a`: ${keychain:other} is not: the command ended with exit status: 1
+    `a`: ${keychain:github} is available
+    `a`: ${keychain:other} is not available: the command ended with exit status: 1
     ");
 }
 

@@ -44,7 +44,7 @@ fn it_plays_itself_to_the_end_and_leaves_nothing_behind() {
     let scene = with_temporary_folder();
     let before = files(&scene);
     let mut terminal = demo(&scene, Size::LARGE);
-    terminal.wait_for_output("Allow demo to run add_note?").wait_for_output("demo asks");
+    terminal.wait_for_output("demo wants to run add_note").wait_for_output("demo asks");
     let (code, shown) = terminal.wait_for_exit();
     assert_eq!(code, 0, "{shown}");
     assert!(shown.contains("\x1b[?1049l") && shown.contains("swb add NAME"), "{shown}");

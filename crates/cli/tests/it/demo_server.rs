@@ -22,7 +22,7 @@ fn every_command_works_on_it_at_once() {
     assert!(scene.swb(&["tools"]).expect_success().contains("mcp__demo__echo"));
     assert!(scene.swb(&["search", "picture"]).expect_success().contains("mcp__demo__draw_clock"));
     assert!(scene.swb(&["ping", "demo"]).expect_success().contains("demo"));
-    assert!(scene.swb(&["doctor"]).expect_success().contains("all well"));
+    assert!(scene.swb(&["doctor"]).expect_success().contains("1 server, no problems."));
     assert!(scene.swb(&["get", "demo"]).expect_success().contains("built into swb"));
     assert!(scene.swb(&["prompts"]).expect_success().contains("write_about"));
     let said = scene.swb(&["prompt", "demo", "write_about", "topic=tea", "tone=funny"]);

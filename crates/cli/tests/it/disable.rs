@@ -26,7 +26,7 @@ fn a_projects_or_plugins_server_is_switched_off_for_this_person_only() {
     scene.swb(&["disable", "a"]).expect_success();
     scene.swb(&["disable", "plugin:p:s", "--scope", "user"]).expect_success();
     assert_eq!(scene.read(".mcp.json"), before);
-    assert_eq!(states(&scene, &[]), ["a project disabled", "plugin:p:s managed disabled"]);
+    assert_eq!(states(&scene, &[]), ["a project disabled", "plugin:p:s plugin disabled"]);
     let local = std::fs::read_to_string(local_settings(&scene)).expect("it was written");
     assert!(local.contains("\"disabledMcpServers\": [\"a\"]"), "{local}");
     assert!(scene.read(USER).contains("\"disabledMcpServers\": [\"plugin:p:s\"]"));

@@ -76,7 +76,7 @@ fn what_is_well_is_said_to_be_well_and_a_detour_is_told() {
     let text = scene.swb(&["doctor"]);
     let shown = text.expect_success();
     assert!(shown.contains("it refused streamable HTTP"), "{shown}");
-    assert!(shown.contains("started again; that is remembered"), "{shown}");
+    assert!(shown.contains("was restarted; this is remembered"), "{shown}");
     assert!(shown.ends_with("\n2 servers, no problems.\n"), "{shown}");
     let again = json_of(&scene, &["doctor", "shy", "--json"]);
     assert_eq!(again["servers"][0]["detour"], json!(null), "it is remembered");

@@ -178,15 +178,15 @@ fn a_hundred_fields_can_be_filled_in_and_defaults_that_do_not_fit_are_not_offere
         .wait_for_output(": ")
         .send_keys("\r");
     terminal
-        .wait_for_output("is wanted")
+        .wait_for_output("expected one of red, green")
         .send_keys("2\r")
         .wait_for_output("count*")
         .wait_for_output(": ")
         .send_keys("\r");
     terminal
-        .wait_for_output("is wanted")
+        .wait_for_output("expected a whole number")
         .send_keys("many\r")
-        .wait_for_output("is wanted")
+        .wait_for_output("expected a whole number")
         .send_keys("4\r");
     terminal
         .wait_for_output("mail")
@@ -246,7 +246,7 @@ fn pins_that_are_damaged_or_cannot_be_written_are_said_and_calls_go_on() {
     let ran = scene.swb(&call);
     assert_eq!(ran.expect_success(), "hello\n");
     assert!(
-        ran.stderr.contains("changes to them are not noticed: ~/.local"),
+        ran.stderr.contains("changes to them are not detected: ~/.local"),
         "{}",
         ran.to_snapshot()
     );
@@ -416,7 +416,7 @@ fn a_result_may_be_anything_at_all() {
     let deep = format!("{{\"content\":[],\"structuredContent\":{deep}}}");
     scene.write("result.json", &deep);
     let ran = scene.swb(&["call", "mcp__s__say", "result:=@result.json"]);
-    assert!(ran.expect_failure(2).contains("no JSON"), "{}", ran.to_snapshot());
+    assert!(ran.expect_failure(2).contains("is not valid JSON"), "{}", ran.to_snapshot());
     // Everything that was kept is below the data folder, and only its owner may read it.
     let kept = scene.path("~/.local/share/switchboard");
     let mode = kept.metadata().expect("something was kept").permissions().mode();

@@ -52,7 +52,7 @@ fn one_login_there_opens_both_entries_silently() {
     // The client and its secret, as they are shown.
     assert_eq!(authority.sites_that_received("YXBwOnNoaA=="), [Site::Issuer]);
     assert!(scene.swb(&["idp", "logout"]).expect_success().starts_with("Signed out of "));
-    assert!(scene.swb(&["idp", "status"]).expect_failure(8).contains("nobody is signed in"));
+    assert!(scene.swb(&["idp", "status"]).expect_failure(8).contains("not signed in at "));
 }
 
 #[test]

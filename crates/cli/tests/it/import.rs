@@ -97,7 +97,7 @@ fn another_server_of_the_same_name_is_kept_until_told_otherwise() {
     scene.write_servers(USER, r#""api": {"command": "mine"}"#);
     let ran = scene.swb(&["import", "cursor", "--yes"]);
     assert!(
-        ran.expect_success().contains("= api: the user scope has another one of that name"),
+        ran.expect_success().contains("= api: the user scope has a different server of that name"),
         "{}",
         ran.to_snapshot()
     );

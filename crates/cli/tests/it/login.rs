@@ -21,7 +21,7 @@ fn one_command_signs_in_and_the_next_ones_stay_signed_in() {
     let ran = scene.swb(&["login", "web"]);
     let text = ran.expect_success();
     assert!(text.starts_with("Signed in to `web`.\n"), "{}", ran.to_snapshot());
-    assert!(text.contains(&authority.issuer()) && text.contains("renewed by itself"), "{text}");
+    assert!(text.contains(&authority.issuer()) && text.contains("renewed automatically"), "{text}");
     assert!(text.contains("tool"), "{text}");
     assert_eq!(browser_arguments(&scene).lines().next(), Some("1"), "the address is one argument");
     assert!(
@@ -120,10 +120,8 @@ fn over_ssh_the_pasted_address_signs_in() {
     let mut terminal = at_terminal(&scene, &["login", "web"]);
     let back = open_in_other_browser(&mut terminal, &authority);
     assert!(back.starts_with("http://127.0.0.1:"), "{back}");
-    terminal
-        .wait_for_output("paste that page's address")
-        .send_keys("nonsense that is no address\n");
-    terminal.wait_for_output("not taken").wait_for_output("> ").send_keys(&format!("{back}\n"));
+    terminal.wait_for_output("paste that page's URL").send_keys("nonsense that is no address\n");
+    terminal.wait_for_output("Not accepted").wait_for_output("> ").send_keys(&format!("{back}\n"));
     terminal.wait_for_output("Signed in to `web`");
     let (code, shown) = terminal.wait_for_exit();
     assert_eq!(code, 0, "{shown}");
@@ -142,7 +140,7 @@ fn over_ssh_the_pasted_code_signs_in() {
     let back = open_in_other_browser(&mut terminal, &authority);
     let query = back.split_once('?').expect("a query").1;
     let code = query.split('&').find_map(|it| it.strip_prefix("code=")).expect("a code");
-    terminal.wait_for_output("q gives up").send_keys(&format!("{code}\n"));
+    terminal.wait_for_output("q cancels").send_keys(&format!("{code}\n"));
     terminal.wait_for_output("Signed in to `web`");
     let (exit, shown) = terminal.wait_for_exit();
     assert_eq!((exit, authority.counters().logins), (0, 1), "{shown}");
@@ -152,9 +150,9 @@ fn over_ssh_the_pasted_code_signs_in() {
 fn whoever_gives_up_is_let_go() {
     let (_authority, scene) = setup(AuthorizationConfig::compliant());
     let mut terminal = at_terminal(&scene, &["login", "web", "--no-browser"]);
-    terminal.wait_for_output("q gives up").send_keys("q\n");
+    terminal.wait_for_output("q cancels").send_keys("q\n");
     let (code, shown) = terminal.wait_for_exit();
-    assert!(code == 8 && shown.contains("given up"), "{shown}");
+    assert!(code == 8 && shown.contains("the login was cancelled"), "{shown}");
 }
 
 #[test]
@@ -173,7 +171,7 @@ fn a_code_on_another_device_signs_in_without_a_browser_here() {
     let (_none, scene) = setup_with(charter, r#"{"clientId": "tv"}"#);
     let ran = scene.swb(&["login", "web", "--device"]);
     assert!(
-        ran.expect_failure(8).contains("no way to sign in on another device"),
+        ran.expect_failure(8).contains("does not support signing in on another device"),
         "{}",
         ran.to_snapshot()
     );

@@ -113,7 +113,7 @@ fn an_answer_with_a_state_of_somebody_else_is_not_taken() {
         let (authority, scene) =
             setup(AuthorizationConfig { consent, ..AuthorizationConfig::compliant() });
         let shown = login_until_page(&scene, &["login", "web"]);
-        assert!(shown.contains("not the answer"), "{shown}");
+        assert!(shown.contains("not the response"), "{shown}");
         assert_eq!(authority.counters().requests.get(&Endpoint::Token), None);
     }
 }
@@ -166,7 +166,7 @@ fn what_came_back_once_is_worth_nothing_the_second_time() {
     let mut replayed = url::Url::parse(&redirect).expect("an address");
     replayed.set_query(old.query());
     let shown = curl(&[replayed.as_str()]);
-    assert!(shown.contains("not the answer"), "{shown}");
+    assert!(shown.contains("not the response"), "{shown}");
     let tally = authority.counters();
     assert_eq!((tally.logins, tally.codes_reused), (1, 0), "no code is shown twice");
     second.kill().expect("it waits");

@@ -8,10 +8,10 @@ use crate::support::json;
 #[test]
 fn a_logout_gives_the_login_back_and_forgets_it() {
     let (authority, scene) = setup(AuthorizationConfig::compliant());
-    assert!(scene.swb(&["logout", "web"]).expect_success().starts_with("Nobody was signed in"));
+    assert!(scene.swb(&["logout", "web"]).expect_success().starts_with("Not signed in"));
     log_in(&scene);
     let ran = scene.swb(&["logout", "web"]);
-    assert!(ran.expect_success().contains("given back and forgotten"), "{}", ran.to_snapshot());
+    assert!(ran.expect_success().contains("revoked and deleted"), "{}", ran.to_snapshot());
     assert!(authority.counters().revocations > 0);
     assert_eq!(state(&scene), "needs-auth");
     assert_eq!(json(&scene, &["auth", "status", "--json"])["logins"], serde_json::json!([]));
@@ -26,7 +26,7 @@ fn a_login_that_cannot_be_given_back_is_forgotten_and_that_is_said() {
     let ran = scene.swb(&["logout", "web", "--json"]);
     assert!(ran.expect_success().contains("\"forgotten\""), "{}", ran.to_snapshot());
     assert!(
-        ran.stderr.contains("503") && ran.stderr.contains("stays good"),
+        ran.stderr.contains("503") && ran.stderr.contains("stays valid"),
         "{}",
         ran.to_snapshot()
     );

@@ -82,7 +82,7 @@ fn rules_are_added_to_a_list_of_a_file_and_comments_stay() {
     let text = std::fs::read_to_string(&local).expect("it was made");
     assert!(text.contains(r#""deny": ["mcp__files__drop", "mcp__files__wipe"]"#), "{text}");
     let again = scene.swb(&["permissions", "add", "deny", "mcp__files__drop"]);
-    assert!(again.expect_success().contains("already stands in"), "{}", again.to_snapshot());
+    assert!(again.expect_success().contains("is already in"), "{}", again.to_snapshot());
     assert_eq!(std::fs::read_to_string(&local).expect("it is there"), text);
     let explained = json(&scene, &["permissions", "explain", "mcp__files__drop", "--json"]);
     assert_eq!(explained["decision"], "deny");
@@ -120,7 +120,7 @@ fn a_rule_that_decides_nothing_is_warned_of() {
     insta::assert_snapshot!("broader", noted(&["permissions", "add", "ask", "mcp__files__read"]));
     assert_eq!(noted(&["permissions", "add", "deny", "mcp__files__read"]), "");
     let unknown = noted(&["permissions", "add", "deny", "mcp__nobody"]);
-    assert!(unknown.contains("names no server"), "{unknown}");
+    assert!(unknown.contains("names no configured server"), "{unknown}");
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn a_project_may_deny_but_not_allow() {
     );
     let asked = scene.swb(&["permissions", "explain", "mcp__files__read", "--json"]);
     assert!(asked.expect_success().contains(r#""decision": "ask""#), "{}", asked.to_snapshot());
-    assert!(asked.stderr.contains("does not count in a project's file"), "{}", asked.to_snapshot());
+    assert!(asked.stderr.contains("has no effect in a project's file"), "{}", asked.to_snapshot());
 }
 
 #[test]

@@ -67,9 +67,8 @@ fn a_bad_deny_entry_is_shown_and_the_others_hold() {
     assert_eq!(states(&scene, &[]), ["a user ready", "b user refused"]);
     let ran = scene.swb(&["list"]);
     assert!(
-        ran.stderr.contains(
-            "as it is, it denies nothing\n  --> /etc/switchboard/managed-settings.json:3:6"
-        ),
+        ran.stderr
+            .contains("; it denies nothing\n  --> /etc/switchboard/managed-settings.json:3:6"),
         "{}",
         ran.to_snapshot()
     );

@@ -193,13 +193,21 @@ fn what_is_piped_in_is_added_and_what_makes_no_sense_is_said() {
     assert_eq!(piped(&scene, &["-p"], b"only this").expect_success(), "b\n");
     assert_eq!(service.request_body(1)["messages"][0]["content"][0]["text"], "only this");
     assert!(
-        piped(&scene, &["-p", "x"], b"\xff\xfe").expect_failure(2).contains("no text in UTF-8")
+        piped(&scene, &["-p", "x"], b"\xff\xfe").expect_failure(2).contains("is not valid UTF-8")
     );
-    assert!(scene.swb(&["-p"]).expect_failure(2).contains("there is nothing to ask"));
+    assert!(scene.swb(&["-p"]).expect_failure(2).contains("the prompt is empty"));
     assert!(
-        scene.swb(&["-p", "x", "--allowed-tools", "???"]).expect_failure(2).contains("is no rule")
+        scene
+            .swb(&["-p", "x", "--allowed-tools", "???"])
+            .expect_failure(2)
+            .contains("is not a valid rule")
     );
-    assert!(scene.swb(&["--model", "x", "list"]).expect_failure(2).contains("go with no command"));
+    assert!(
+        scene
+            .swb(&["--model", "x", "list"])
+            .expect_failure(2)
+            .contains("cannot be combined with a command")
+    );
     assert_eq!(service.requests().len(), 2);
 }
 
@@ -254,7 +262,7 @@ fn a_model_that_fails_has_a_code_of_its_own() {
     let cut = service([Reply::Message(vec![ReplyPart::text("I was")], ReplyEnd::MaxTokens)]);
     let ran = with_model(&cut).swb(&["-p", "hi"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (12, "I was\n"), "{}", ran.to_snapshot());
-    assert!(ran.stderr.contains("the answer is cut"), "{}", ran.to_snapshot());
+    assert!(ran.stderr.contains("the answer was truncated"), "{}", ran.to_snapshot());
     let endless = service((0..9).map(|_| Reply::message([echo("1", "x")])));
     let arguments =
         ["-p", "hi", "--max-turns", "2", "--allowed-tools", "mcp__s", "--output-format", "json"];
@@ -289,7 +297,7 @@ fn a_server_may_ask_the_model_where_the_person_says_yes() {
     let call = ["call", "mcp__s__ask", "kind=sampling", "--mode", "bypass"];
     let declined = scene.swb(&call);
     assert!(
-        declined.to_snapshot().contains("no user is present to answer"),
+        declined.to_snapshot().contains("there is no user to ask"),
         "{}",
         declined.to_snapshot()
     );

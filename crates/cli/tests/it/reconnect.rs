@@ -14,7 +14,7 @@ fn a_running_program_connects_anew_when_it_is_told_to() {
     );
     let watch = Watch::start(&scene);
     let first = watch.wait_for("it is connected", |line| line["state"] == "connected");
-    insta::assert_snapshot!(scene.swb(&["reconnect", "s"]).expect_success(), @"`s` is being connected to anew.");
+    insta::assert_snapshot!(scene.swb(&["reconnect", "s"]).expect_success(), @"`s` is reconnecting.");
     let again = watch.wait_for("it is connected again", |line| {
         line["state"] == "connected" && line["process"] != first["process"]
     });

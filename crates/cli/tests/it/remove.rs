@@ -27,7 +27,7 @@ fn in_several_scopes_the_person_is_asked_which() {
     let ran = scene.swb(&["remove", "s", "--scope", "project"]);
     assert_eq!(
         ran.stderr,
-        "note: `s` of the user scope (~/.config/switchboard/settings.json:2) counts now\n"
+        "note: `s` of the user scope (~/.config/switchboard/settings.json:2) is used now\n"
     );
     assert_eq!(states(&scene, &[]), ["s user ready"]);
     insta::assert_snapshot!(scene.swb(&["remove", "s", "--scope", "local"]).expect_failure(5), @r"

@@ -170,7 +170,7 @@ fn its_end_is_clean_and_takes_everything_along() {
             // Who waits is told, if that still leaves in time; nothing else is said.
             End::Terminate => {
                 assert_eq!(code, Some(0), "{rest}");
-                let is_told = |line: &str| line.contains("dropped without an answer");
+                let is_told = |line: &str| line.contains("dropped without a response");
                 assert!(rest.lines().count() <= 1 && rest.lines().all(is_told), "{rest}");
             }
             End::Kill => assert_eq!(code, None),

@@ -288,7 +288,7 @@ fn nobody_is_let_in_by_omission() {
         assert_eq!(ran.code, 2, "{}", ran.to_snapshot());
         ran.stderr
     };
-    assert!(open(&["--http", "127.0.0.1:0"]).contains("who may come in"));
+    assert!(open(&["--http", "127.0.0.1:0"]).contains("needs an authentication option"));
     for everywhere in ["0.0.0.0:0", "[::]:0", "192.0.2.1:0"] {
         let said = open(&["--http", everywhere, "--no-auth"]);
         assert!(said.contains("everyone who can reach"), "{said}");

@@ -223,7 +223,7 @@ fn where_nobody_is_there_the_server_and_the_person_learn_why_it_was_declined() {
         let scene = scene_with_server(&script, json!({"permissions": {"allow": ["mcp__s"]}}));
         let ran = scene.swb(&["call", "mcp__s__ask", "kind=elicitation"]);
         let expected = json!({"action": "decline",
-            "_meta": {"switchboard/reason": "no user is present to answer"}});
+            "_meta": {"switchboard/reason": "there is no user to ask"}});
         assert_eq!(answer(&ran.stdout, "elicitation"), expected);
         assert!(
             ran.stderr.contains("s asked “What is your name?” and was declined"),

@@ -90,8 +90,7 @@ pub(super) async fn run(call: BuiltinCall<'_>) -> Payload {
 }
 
 async fn start_login(engine: &EngineHandle, server: &str, wait: Duration) -> Payload {
-    let Some(LoginProgress { mut stage, previous_failure: previous_failure }) =
-        engine.begin_login(server).await
+    let Some(LoginProgress { mut stage, previous_failure }) = engine.begin_login(server).await
     else {
         return logins_closed();
     };

@@ -9,7 +9,6 @@ use crate::child_server;
 use crate::echo_server::raw_bytes::{MESSAGE_BYTES, SIZE_DIGITS};
 use crate::failure::Failure;
 
-/// As long as a small call; the first bytes say how many are wanted back.
 /// Over the standard streams of a server that is started for it.
 pub fn over_pipe(question: &LoadRequest) -> Result<CallCost, Failure> {
     let mut server = child_server::StdioServer::start(&question.target)?;

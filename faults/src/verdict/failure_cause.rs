@@ -24,7 +24,7 @@ const PHRASES: [(&str, FailureCause); 6] = [
     ("broke before the answer came", FailureCause::BrokenOff),
     ("is not connected: ", FailureCause::NotConnected),
     ("did not answer within", FailureCause::TooSlow),
-    ("has not said yet which tools", FailureCause::ToolsUnknown),
+    ("has not listed its tools yet", FailureCause::ToolsUnknown),
     ("there is no tool", FailureCause::NoSuchTool),
     ("there is no server", FailureCause::NoSuchTool),
 ];

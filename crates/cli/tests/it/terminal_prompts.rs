@@ -107,7 +107,7 @@ fn a_tool_that_changed_since_it_was_approved_asks_and_shows_how() {
     assert_eq!(strict.code, 4);
     let mut terminal = at_terminal(&scene, &ECHO);
     terminal
-        .wait_for_output("It is not what it was")
+        .wait_for_output("It changed since it was approved")
         .wait_for_output("- ")
         .wait_for_output("Returns its text.")
         .wait_for_output("+ ");

@@ -432,7 +432,7 @@ fn a_question_of_permission_and_what_changed_is_safe() {
     scene.write(place, &pins.to_string());
     let mut terminal = start();
     terminal
-        .wait_for_output("It is not what it was")
+        .wait_for_output("It changed since it was approved")
         .wait_for_output("eturned")
         .wait_for_output("eturns")
         .wait_for_output("? ")
@@ -449,7 +449,7 @@ fn a_watch_of_servers_with_hostile_causes_is_safe() {
     let scene = hostile_scene(&taint, allow_all_settings());
     let mut terminal =
         Terminal::start(&scene.command(&scene.project(), &["status", "--watch", "crashing"]));
-    terminal.wait_for_output("crashing").wait_for_output("exit code 3").send_keys("\u{3}");
+    terminal.wait_for_output("crashing").wait_for_output("exited with code 3").send_keys("\u{3}");
     let (_, shown) = terminal.wait_for_exit();
     let movements: String =
         (1..20).fold(shown, |text, lines| text.replace(&format!("\u{1b}[{lines}A"), ""));

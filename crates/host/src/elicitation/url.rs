@@ -53,7 +53,7 @@ pub(crate) async fn complete_url_elicitations(
         };
         match timeout(MAX_WAIT, over).await {
             Ok(WaitOutcome::Retry) | Err(_) => {}
-            Ok(WaitOutcome::GivenUp) => return Err("somebody gave up waiting".to_owned()),
+            Ok(WaitOutcome::GivenUp) => return Err("the user gave up waiting".to_owned()),
         }
     }
     Ok(())

@@ -8,7 +8,7 @@ use super::spill::{ResultId, SpillError};
 /// The name of the built-in tool that reads the rest of a result.
 pub const READ_RESULT: &str = "ReadMcpResult";
 
-/// Something that was done to an answer, or was odd about it.
+/// A note about a change to a result or something unusual in it.
 #[derive(Debug)]
 pub enum Note {
     /// Text was truncated.
@@ -68,9 +68,9 @@ impl fmt::Display for Note {
                 let ((w, h), (width, height)) = (from, to);
                 write!(f, "an image was resized from {w}x{h} to {width}x{height} pixels")
             }
-            Note::AnimationFlattened => f.write_str("a moving picture is shown by its first frame"),
+            Note::AnimationFlattened => f.write_str("an animation is shown as its first frame"),
             Note::MimeMismatch { actual } => {
-                write!(f, "a picture is {actual} and not what the server says")
+                write!(f, "an image is {actual}, not the type that the server claims")
             }
             Note::ImageNotShown(rejection) => {
                 write!(f, "an image was saved and not shown: {rejection}")

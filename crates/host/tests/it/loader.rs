@@ -89,8 +89,8 @@ fn an_embedding_program_brings_connectors_plugins_and_servers_of_its_own() {
             "claude.ai Vendor connectors same as vendor",
             "db user ready",
             "ide dynamic ready",
-            "plugin:bundle:db managed same as db",
-            "plugin:bundle:own managed ready",
+            "plugin:bundle:db plugin same as db",
+            "plugin:bundle:own plugin ready",
             "vendor user ready",
         ]
     );
@@ -159,9 +159,9 @@ fn a_plugin_without_a_server_file_may_name_its_servers_in_its_manifest() {
     assert_eq!(
         states(&configuration),
         [
-            "plugin:one:s managed ready",
-            "plugin:three:own managed ready",
-            "plugin:two:s managed ready"
+            "plugin:one:s plugin ready",
+            "plugin:three:own plugin ready",
+            "plugin:two:s plugin ready"
         ]
     );
     assert!(configuration.effective.problems.is_empty(), "{:?}", configuration.effective.problems);

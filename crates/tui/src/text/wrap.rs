@@ -79,11 +79,11 @@ pub fn truncate(text: &str, width: usize) -> String {
     let mut shortened = String::new();
     let mut used = 0;
     for grapheme in text.graphemes(true) {
-        let width = grapheme.width();
-        if used + width + 1 > width {
+        let grapheme_width = grapheme.width();
+        if used + grapheme_width + 1 > width {
             break;
         }
-        used += width;
+        used += grapheme_width;
         shortened.push_str(grapheme);
     }
     if width > 0 {

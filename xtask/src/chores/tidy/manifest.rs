@@ -175,7 +175,7 @@ mod tests {
              [target.'cfg(target_os = \"linux\")'.dependencies]\nb = \"1\"\n\
              [target.x86_64-unknown-linux-gnu.dev-dependencies.c]\npath = \"c\"\n\
              [build-dependencies]\nd = \"1\"\n[workspace.dependencies]\ne = \"1\"\n",
-            &["1 Build a = ay", "5 Build b", "6 Dev c", "9 Build d", "11 Offer e"],
+            &["1 Build a = ay", "5 Build b", "6 Dev c", "9 Build d", "11 WorkspaceOnly e"],
         );
     }
 

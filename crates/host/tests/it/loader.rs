@@ -158,11 +158,7 @@ fn a_plugin_without_a_server_file_may_name_its_servers_in_its_manifest() {
     let configuration = load(&options);
     assert_eq!(
         states(&configuration),
-        [
-            "plugin:one:s plugin ready",
-            "plugin:three:own plugin ready",
-            "plugin:two:s plugin ready"
-        ]
+        ["plugin:one:s plugin ready", "plugin:three:own plugin ready", "plugin:two:s plugin ready"]
     );
     assert!(configuration.effective.problems.is_empty(), "{:?}", configuration.effective.problems);
     assert!(configuration.effective.servers.iter().all(|server| server.problems.is_empty()));

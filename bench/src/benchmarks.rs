@@ -7,6 +7,7 @@ pub(crate) mod fleet;
 pub(crate) mod gateway;
 pub(crate) mod hot_paths;
 pub(crate) mod instructions;
+pub(crate) mod limits;
 pub(crate) mod list;
 pub(crate) mod pool;
 pub(crate) mod start;

@@ -2,14 +2,14 @@
 
 use std::fmt;
 
-/// How much configuration there is.
+/// The size of a configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConfigCounts {
-    /// Definitions of servers, whatever became of them.
+    /// Definitions of servers in any state.
     pub servers: usize,
-    /// Files that hold any.
+    /// Files that define servers.
     pub files: usize,
-    /// What is wrong with them.
+    /// Problems in these files.
     pub problems: usize,
 }
 

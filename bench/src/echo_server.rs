@@ -15,7 +15,7 @@ use crate::failure::Failure;
 mod over_http;
 pub mod raw_bytes;
 
-/// The word that makes this program the server.
+/// The argument that makes this program the server.
 pub const SUBCOMMAND: &str = "__echo";
 
 const READ_SIZE: usize = 64 * 1024;
@@ -42,12 +42,12 @@ fn streams() -> io::Result<(File, File)> {
     Ok((File::from(input), File::from(output)))
 }
 
-/// Says ten times a second that there are other tools.
+/// Sends `notifications/tools/list_changed` ten times a second.
 fn over_stdio_with_changes() -> io::Result<()> {
     const OTHERS: &[u8] =
         b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n";
     let (_, mut output) = streams()?;
-    // Ends with the process, or when nobody reads any more.
+    // Ends with the process, or when the reader closes the pipe.
     thread::spawn(move || {
         loop {
             thread::sleep(Duration::from_millis(100));
@@ -59,7 +59,7 @@ fn over_stdio_with_changes() -> io::Result<()> {
     over_stdio()
 }
 
-/// Reads, and never says a word.
+/// Reads, and never responds.
 fn without_responses() -> io::Result<()> {
     let (mut input, _) = streams()?;
     io::copy(&mut input, &mut io::sink()).map(drop)
@@ -79,7 +79,7 @@ fn over_stdio() -> io::Result<()> {
         pending.extend_from_slice(&buffer[..count]);
         let mut done = 0;
         while let Some(length) = memchr(b'\n', &pending[done..]) {
-            if text.respond(&pending[done..done + length], &mut answers) == Responded::Yes {
+            if text.respond(&pending[done..done + length], &mut answers) == MessageKind::Request {
                 answers.push(b'\n');
             }
             done += length + 1;
@@ -94,17 +94,17 @@ fn over_stdio() -> io::Result<()> {
 #[derive(Default)]
 struct ResponseText(Vec<u8>);
 
-/// Whether a message wants an answer.
+/// The kind of a message: a request needs a response.
 #[derive(PartialEq, Eq)]
-enum Responded {
-    Yes,
-    No,
+enum MessageKind {
+    Request,
+    Notification,
 }
 
 impl ResponseText {
-    /// Appends the answer to a message.
-    fn respond(&mut self, message: &[u8], out: &mut Vec<u8>) -> Responded {
-        let Some(id) = value(message, b"\"id\":") else { return Responded::No };
+    /// Appends the response to a message.
+    fn respond(&mut self, message: &[u8], out: &mut Vec<u8>) -> MessageKind {
+        let Some(id) = value(message, b"\"id\":") else { return MessageKind::Notification };
         out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
         out.extend_from_slice(id);
         if find(message, b"\"tools/call\"").is_some() {
@@ -126,7 +126,7 @@ impl ResponseText {
         } else {
             out.extend_from_slice(b",\"error\":{\"code\":-32601,\"message\":\"unknown method\"}}");
         }
-        Responded::Yes
+        MessageKind::Request
     }
 
     /// So many bytes of what may stand between quotes, with a line break in every 64.
@@ -164,8 +164,8 @@ mod tests {
     fn answer(message: &str) -> Option<Json> {
         let mut out = Vec::new();
         match ResponseText::default().respond(message.as_bytes(), &mut out) {
-            Responded::Yes => Some(serde_json::from_slice(&out).unwrap()),
-            Responded::No => None,
+            MessageKind::Request => Some(serde_json::from_slice(&out).unwrap()),
+            MessageKind::Notification => None,
         }
     }
 

@@ -1,32 +1,32 @@
-//! How much trouble a run takes: everything that a figure needs to be believed, or only enough to see that it works.
-//! Said once, when the program begins.
+//! The effort of a run: all repetitions for reliable figures, or only enough to see that everything works. Chosen
+//! once, at the start of the program.
 
 use std::sync::OnceLock;
 
 static CHOSEN: OnceLock<Effort> = OnceLock::new();
 
-/// How much trouble a run takes.
+/// The effort of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effort {
     /// All repetitions; pages are written.
     Full,
-    /// One repetition of little; pages are printed and not kept.
+    /// One repetition of a small load; pages are printed and not stored.
     Quick,
 }
 
 impl Effort {
-    /// Says so, for the rest of the run.
+    /// Sets the effort for the rest of the run.
     pub fn choose(self) {
         let _said_before = CHOSEN.set(self);
     }
 
-    /// What was said.
+    /// The chosen effort.
     pub fn chosen() -> Effort {
         CHOSEN.get().copied().unwrap_or(Effort::Full)
     }
 }
 
-/// How often something is repeated that is repeated so often where it counts.
+/// The number of repetitions, given that of a full run.
 pub fn repetitions(full: usize) -> usize {
     match Effort::chosen() {
         Effort::Full => full,
@@ -34,7 +34,7 @@ pub fn repetitions(full: usize) -> usize {
     }
 }
 
-/// How many there are of something of which there are so many where it counts.
+/// The size of a load, given that of a full run.
 pub fn scaled(full: usize) -> usize {
     match Effort::chosen() {
         Effort::Full => full,

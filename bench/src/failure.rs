@@ -1,4 +1,4 @@
-//! What can stop a benchmark, and how it is printed.
+//! The failures of a benchmark, and how they are printed.
 
 use std::error::Error;
 use std::fmt;
@@ -8,83 +8,83 @@ use std::process::{Command, ExitStatus};
 
 use crate::config_counts::ConfigCounts;
 
-/// Why nothing could be measured.
+/// Why a benchmark could not measure.
 #[derive(Debug)]
 pub enum Failure {
     /// No benchmark has this name.
     UnknownArgument(String),
-    /// Nobody said where the repository is.
+    /// The environment variables of cargo, which name the repository, are missing.
     NotStartedByCargo,
-    /// Cargo built something, and did not say where.
+    /// The output of cargo names no executable.
     NoExecutable,
     /// A file could not be read or written.
     File {
-        /// Which.
+        /// The path of the file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         error: io::Error,
     },
     /// A program could not be started.
     NotStarted {
-        /// Which.
+        /// The path of the program.
         program: PathBuf,
-        /// Why.
+        /// The cause.
         error: io::Error,
     },
-    /// A program reported failure.
+    /// A program exited with a failure.
     Failed {
-        /// Which.
+        /// The path of the program.
         program: PathBuf,
-        /// How it ended.
+        /// The exit status.
         status: ExitStatus,
-        /// What it wrote to the error stream.
+        /// Its standard error.
         stderr: String,
     },
-    /// An answer is not the JSON that was expected.
+    /// A response is not the expected JSON.
     InvalidJson(serde_json::Error),
-    /// A client or a server of ours broke off.
+    /// A client or server of the benchmark failed.
     ClientFailed {
-        /// Which.
+        /// The name of the client or server.
         name: &'static str,
-        /// Why.
+        /// The cause.
         error: Box<dyn Error + Send + Sync>,
     },
-    /// A client was asked something else than `stdio|http SIZE CALLS IN-FLIGHT COMMAND…|URL`, or answered so.
+    /// The arguments of a client are not `stdio|http SIZE CALLS IN-FLIGHT COMMAND…|URL`, or its output is invalid.
     InvalidRequest,
-    /// Servers were not connected in time.
+    /// Not all servers were connected before the timeout.
     NotConnected {
-        /// How many were.
+        /// The number of connected servers.
         connected: usize,
-        /// How many should be.
+        /// The number of configured servers.
         of: usize,
     },
-    /// The inner program was called with something else than `N -- COMMAND`.
+    /// The arguments of the inner program are not `N -- COMMAND`.
     InvalidArguments,
-    /// A hot path was asked for otherwise than as `NAME TIMES`, or there is none of that name.
+    /// The arguments of a hot path are not `NAME TIMES`, or no hot path has this name.
     InvalidHotPath,
-    /// Valgrind did not say what it counted.
+    /// The output of valgrind has no count.
     NotCounted {
         /// The hot path.
         name: &'static str,
-        /// What it said instead.
+        /// The standard error of valgrind.
         stderr: String,
     },
-    /// So many hot paths cost more than the record allows, or do not cost the same twice.
+    /// The number of hot paths that cost more than the record allows, or whose counts differ between runs.
     InstructionsChanged(usize),
-    /// The record of instructions does not fit the hot paths that there are.
+    /// The record of instructions does not match the existing hot paths.
     RecordMismatch {
-        /// The hot paths that it lacks, or has and should not.
+        /// The hot paths that are missing from the record, or recorded but absent.
         names: String,
     },
-    /// These benchmarks came to no end.
+    /// The benchmarks that failed.
     BenchmarksFailed(String),
-    /// The system does not say what its processes used.
+    /// The system does not report the resource usage of processes.
     Usage(nix::Error),
-    /// The program under test does not see the configuration that was built for it.
+    /// The program under test reports another configuration than the benchmark wrote.
     ConfigMismatch {
-        /// What was built.
+        /// The configuration that was written.
         expected: ConfigCounts,
-        /// What the program sees.
+        /// The configuration that the program reports.
         actual: ConfigCounts,
     },
     /// A program's list lacks a server that was configured for it.
@@ -97,17 +97,17 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// A failure of this file.
+    /// A failure with this file.
     pub fn file(path: &Path, error: io::Error) -> Failure {
         Failure::File { path: path.to_owned(), error }
     }
 
-    /// A failure of a client or a server of ours.
+    /// A failure of a client or server of the benchmark.
     pub fn client(name: &'static str, error: impl Into<Box<dyn Error + Send + Sync>>) -> Failure {
         Failure::ClientFailed { name, error: error.into() }
     }
 
-    /// Tells the person.
+    /// Prints the failure to standard error.
     pub fn print(&self) {
         eprintln!("error: {self}");
         if let Failure::Failed { stderr, .. } | Failure::NotCounted { stderr, .. } = self {
@@ -195,7 +195,7 @@ impl Error for Failure {
     }
 }
 
-/// What a command that ends well writes to its output stream.
+/// The standard output of a command that must succeed.
 pub fn output(command: &mut Command) -> Result<String, Failure> {
     let program = PathBuf::from(command.get_program());
     let output = command

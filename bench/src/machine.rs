@@ -1,4 +1,4 @@
-//! What a reader of a report must know of the machine that it was made on.
+//! The description of the machine in a report.
 
 use std::fs;
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::thread;
 
 use crate::failure;
 
-/// The machine in one line, and how busy it was by the time somebody asks. What the system does not tell is left out.
+/// The machine in one line, and its current load. Values that the system does not report are left out.
 pub fn describe() -> String {
     let cores = thread::available_parallelism().ok().map(|it| format!("{it} cores"));
     let kernel = output("uname", &["-sr"]);
@@ -15,7 +15,7 @@ pub fn describe() -> String {
     facts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// What the processor calls itself.
+/// The model name of the processor.
 fn cpu_model() -> Option<String> {
     let table = fs::read_to_string("/proc/cpuinfo").ok()?;
     let line = table.lines().find_map(|line| line.strip_prefix("model name"))?;
@@ -29,7 +29,7 @@ fn memory() -> Option<String> {
     Some(format!("{:.0} GB of memory", kilobytes * 1024.0 / 1e9))
 }
 
-/// How many wanted a core in the last minute and in the last five, the measured programs among them.
+/// The load averages of the last minute and the last five, including the measured programs.
 fn load_average() -> Option<String> {
     let load = fs::read_to_string("/proc/loadavg").ok()?;
     let mut averages = load.split_whitespace();

@@ -27,32 +27,32 @@ use workspace::Workspace;
 const HELP: &str = "\
 Measures Switchboard next to its peers
 
-Usage: cargo xtask bench [--quick] [WHAT]
+Usage: cargo xtask bench [--quick] [NAME]
 
-Without WHAT everything is measured in turn, and docs/benchmarks/README.md says which budgets are met.
-With --quick everything is done once and little of it, to see that it works: figures mean nothing, and no page is kept.
+Without a NAME, all benchmarks run in turn, and docs/benchmarks/README.md lists which budgets are met.
+With --quick, each benchmark runs briefly, to check that it works: its figures mean nothing, and no page is written.
 
-What:
-  list           `swb list` against its budgets, and next to other programs' lists;
+Names:
+  list           the cost of `swb list`, next to its budgets and to other programs;
                  SWB_BIN names a program to measure instead of building one
   calls [stdio|http]
-                 what one call costs through our own peer, next to the official SDKs' clients;
-                 installs those into bench/.peers; one transport alone is printed and not kept
-  face           what a person at the terminal feels: from a key to the screen, the first frame, and what the
-                 screen costs while nothing happens; SWB_BIN as above
-  fleet          fifty servers at once, and what `swb` needs while ten are connected and nothing happens;
-                 SWB_BIN as above
+                 the cost of a call through our client, next to the clients of the official SDKs;
+                 installs those into bench/.peers; one transport alone is printed and not written to the page
+  ui             the terminal UI: latency from key to screen, the first frame, and the cost while idle; SWB_BIN as above
+  fleet          fifty servers at once, and the resources of `swb` with ten idle servers; SWB_BIN as above
   gateway [http|stdio|memory]
-                 what passing calls on costs, next to a bare proxy and to other gateways; installs those into
-                 bench/.peers; SWB_BIN as above; one part alone is printed and not kept
-  pool           what a pool of 10,000 tools costs, and what a call costs on its way through the host
-  start          from nothing to the first answer, next to the same
-  wire           what one call costs through our own peer, inside one process
+                 the cost of relayed calls, next to a bare proxy and to other gateways; installs those into
+                 bench/.peers; SWB_BIN as above; one part alone is printed and not written to the page
+  limits         the latency of fifty clients of the gateway beside an abusive one; SWB_BIN as above
+  pool           the cost of a pool of 10,000 tools, and of a call through the host
+  start          the time from start to the first response, next to the clients of the official SDKs
+  wire           the cost of a call through our client, inside one process
   instructions [--bless | PART...]
-                 instructions of the hot paths, or of those whose names hold a PART, next to the record, which fails where they grew; --bless writes the
-                 record; `cargo xtask instructions` builds this program as the record wants it
+                 count the instructions of the hot paths, or of those whose names contain a PART, and fail if a count
+                 exceeds the record; --bless updates the record; `cargo xtask instructions` builds this program with
+                 the settings of the record
   install-peers  install the other programs into bench/.peers, with npm
-  help           this text";
+  help           print this text";
 
 fn main() -> ExitCode {
     let (options, arguments): (Vec<OsString>, Vec<OsString>) =
@@ -85,6 +85,7 @@ fn run(arguments: &[OsString]) -> Result<(), Failure> {
             [] | [_, _, ..] => Err(Failure::InvalidArguments),
         },
         benchmarks::gateway::LOAD_SUBCOMMAND => benchmarks::gateway::load_only(rest),
+        benchmarks::limits::attack::SUBCOMMAND => benchmarks::limits::attack::run(rest),
         benchmarks::gateway::bare_proxy::SUBCOMMAND => benchmarks::gateway::bare_proxy::run(rest),
         "help" | "--help" | "-h" => {
             println!("{HELP}");
@@ -102,13 +103,13 @@ fn run(arguments: &[OsString]) -> Result<(), Failure> {
 /// A benchmark that has a page.
 struct Benchmark {
     name: &'static str,
-    /// What its page is about.
+    /// The subject of its page.
     about: &'static str,
     run: fn(&Workspace, &[OsString]) -> Result<Report, Failure>,
 }
 
-/// All of them, in the order in which they are run: what happens in this process comes last, because the memory that it
-/// takes would count as the peak of every program that is started after it.
+/// All benchmarks in the order of a run. Those that run in this process come last, because their memory would count as
+/// the peak of every program that is started after them.
 const BENCHMARKS: &[Benchmark] = &[
     Benchmark {
         name: "calls",
@@ -117,7 +118,7 @@ const BENCHMARKS: &[Benchmark] = &[
     },
     Benchmark {
         name: "start",
-        about: "from nothing to the first answer, and to many servers",
+        about: "from start to the first response, and to many servers",
         run: |it, _| benchmarks::start::run(it),
     },
     Benchmark {
@@ -127,17 +128,22 @@ const BENCHMARKS: &[Benchmark] = &[
     },
     Benchmark {
         name: "fleet",
-        about: "fifty servers at once, and what idle ones hold",
+        about: "fifty servers at once, and the cost of idle ones",
         run: |it, _| benchmarks::fleet::run(it),
     },
     Benchmark {
         name: "gateway",
-        about: "passing calls on, next to a bare proxy and other gateways, by the number of clients",
+        about: "relayed calls, next to a bare proxy and other gateways, by the number of clients",
         run: benchmarks::gateway::run,
     },
     Benchmark {
-        name: "face",
-        about: "what a person at the terminal feels",
+        name: "limits",
+        about: "fifty clients of the gateway beside an abusive one",
+        run: |it, _| benchmarks::limits::run(it),
+    },
+    Benchmark {
+        name: "ui",
+        about: "the terminal UI: latency of keys, first frame, idle cost",
         run: |it, _| benchmarks::ui::run(it),
     },
     Benchmark {
@@ -147,7 +153,7 @@ const BENCHMARKS: &[Benchmark] = &[
     },
     Benchmark {
         name: "pool",
-        about: "catalogue, search and the way of a call through the host, by their sizes",
+        about: "catalogue, search and a call through the host, by their sizes",
         run: |it, _| benchmarks::pool::run(it),
     },
 ];

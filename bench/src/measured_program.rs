@@ -151,7 +151,7 @@ fn version(program: &Path) -> Option<String> {
     version.map(str::to_owned)
 }
 
-/// Installs the peers where [`Workplace::find`] looks for them.
+/// Installs the peers where `Workspace::find` looks for them.
 pub fn install_other_hosts(workspace: &Workspace) -> Result<(), Failure> {
     let mut packages: Vec<&str> = OTHER_HOSTS.iter().map(|host| host.package).collect();
     packages.dedup();

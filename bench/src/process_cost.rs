@@ -115,7 +115,7 @@ pub fn measure_runs(
     Ok(Measurement::from_json(&json))
 }
 
-/// The other side of [`take`]: `N -- COMMAND…`, with the measurement as JSON on the output stream.
+/// The other side of `take`: `N -- COMMAND…`, with the measurement as JSON on the output stream.
 pub fn run_as_parent(arguments: &[OsString]) -> Result<(), Failure> {
     let [runs, dashes, program, rest @ ..] = arguments else {
         return Err(Failure::InvalidArguments);
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_measurement_survives_the_way_between_two_processes() {
+    fn a_measurement_survives_serialization() {
         let sent = Measurement {
             wall: vec![Duration::from_nanos(7)],
             cpu: vec![Duration::from_nanos(5)],

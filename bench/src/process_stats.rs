@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn processor_time_is_found_behind_whatever_a_program_is_called() {
+    fn cpu_time_is_parsed_after_any_program_name() {
         let stat = "7 (a) 1 (b) S 1 7 7 0 -1 4194560 1 2 3 4 250 30 0 0 20 0 3 0 9";
         assert_eq!(ticks(stat), Some(280));
         assert_eq!(ticks("7 (a) S 1"), None);

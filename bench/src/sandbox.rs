@@ -5,7 +5,8 @@ pub mod few;
 pub mod many;
 
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -51,6 +52,14 @@ impl Sandbox {
         write(&path_from(&paths, "userSettings"), &settings)?;
         verify_config(&sandbox.query_json(swb, &["list", "--all"])?, expected)?;
         Ok(sandbox)
+    }
+
+    /// Writes a file into the working folder that only its owner may read.
+    pub fn write_private(&self, name: &str, text: &str) -> Result<(), Failure> {
+        let path = self.working_folder.join(name);
+        write(&path, text)?;
+        let permissions = Permissions::from_mode(0o600);
+        fs::set_permissions(&path, permissions).map_err(|error| Failure::file(&path, error))
     }
 
     /// A command that starts in the working folder and knows nothing but this home.

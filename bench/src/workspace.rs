@@ -21,6 +21,8 @@ pub struct Workspace {
     pub target: PathBuf,
     /// The search path for programs.
     pub search_path: OsString,
+    /// The folder that published servers are installed into, by `cargo xtask bench`.
+    pub published_servers: PathBuf,
     cargo: OsString,
     swb_override: Option<PathBuf>,
 }
@@ -32,8 +34,10 @@ impl Workspace {
         let package = package.ok_or(Failure::NotStartedByCargo)?;
         let root = package.parent().ok_or(Failure::NotStartedByCargo)?.to_owned();
         let target_dir = env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+        let target = target_dir.unwrap_or_else(|| root.join("target"));
         Ok(Workspace {
-            target: target_dir.unwrap_or_else(|| root.join("target")),
+            published_servers: target.join("tools").join("servers"),
+            target,
             root,
             install_dir: package.join(".peers"),
             search_path: env::var_os("PATH").unwrap_or_default(),
@@ -42,12 +46,12 @@ impl Workspace {
         })
     }
 
-    /// The program to measure: the one given, else a fresh release build.
+    /// The program to measure: the one given, else a fresh build as packages are made.
     pub fn swb(&self) -> Result<PathBuf, Failure> {
         if let Some(swb_override) = &self.swb_override {
             return swb_override.canonicalize().map_err(|error| Failure::file(swb_override, error));
         }
-        self.build(&["--release", "--package", "swb", "--bin", "swb"])
+        self.build(&["--profile", "dist", "--package", "swb", "--bin", "swb"])
     }
 
     /// The server that plays scripts. It mostly waits, so it is built as tests build it.

@@ -1,4 +1,4 @@
-//! What the program runs on during the run: namespaces, disks, links and processes, which faults change.
+//! The environment of a run, which faults change: namespaces, disks, links and processes.
 
 pub(crate) mod audit_log;
 pub(crate) mod relay;

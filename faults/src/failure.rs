@@ -1,4 +1,4 @@
-//! What stops a run before it can judge anything, and how it is printed. What a judge finds is a complaint instead.
+//! Errors that stop a run before it has a verdict, and how they are printed. The checker reports violations instead.
 
 use std::error::Error;
 use std::fmt;
@@ -12,17 +12,17 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Something of ours could not be done.
+    /// An operation of the test program failed.
     pub fn from_io(message: impl Into<String>, error: io::Error) -> Failure {
         Failure { message: message.into(), error: Some(error) }
     }
 
-    /// Something is not as it must be.
+    /// A precondition is not met.
     pub fn new(message: impl Into<String>) -> Failure {
         Failure { message: message.into(), error: None }
     }
 
-    /// Tells the person.
+    /// Prints the error to standard error.
     pub fn print(&self) {
         eprintln!("error: {self}");
         if let Some(error) = &self.error {

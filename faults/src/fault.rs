@@ -1,48 +1,48 @@
-//! The kinds of faults, what each may excuse, and the plan of a run: which fault comes when and hits whom. Pure.
+//! The kinds of faults, which failures each excuses, and the plan of a run: the order, times and targets of faults. Pure.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::random::SeededRandom;
 
-/// What goes wrong.
+/// The kind of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FaultKind {
     /// A server's program is killed.
     KillProgram,
-    /// A server's program is stopped for a while.
+    /// A server's program is stopped for a while (SIGSTOP).
     StopProgram,
-    /// A server on the other side of the link is killed, and is away for a while.
+    /// A remote server is killed, and restarted later.
     KillRemote,
-    /// A server on the other side of the link is stopped for a while.
+    /// A remote server is stopped for a while (SIGSTOP).
     StopRemote,
-    /// The other end of the link is down: nothing comes back, and nobody says why.
+    /// The remote end of the link is down: packets are lost without an error.
     SilentLink,
-    /// Our end of the link is down: the system says at once that there is no way.
+    /// The local end of the link is down: the system reports at once that there is no route.
     NoLink,
-    /// Everything on the link comes late and little by little.
+    /// The link is slow: data arrives late and in small chunks.
     SlowLink,
-    /// There is no room left for state, logs and records.
+    /// The disk for state, logs and audit records is full.
     FullDisk,
-    /// The clock jumps ahead, and back to the truth.
+    /// The clock jumps ahead, and later back to the actual time.
     ClockAhead,
-    /// The clock jumps back, and ahead to the truth.
+    /// The clock jumps back, and later ahead to the actual time.
     ClockBack,
-    /// A server is added to the configuration, and later taken out.
+    /// A server is added to the configuration, and later removed.
     NewServer,
     /// A server's entry changes.
     ChangedServer,
-    /// The configuration cannot be read for a while.
+    /// The configuration is unreadable for a while.
     BrokenFile,
-    /// Every token that was given out is worthless from now on.
+    /// All issued tokens are revoked.
     DeadTokens,
-    /// The same, and nobody gives out new ones for a while.
+    /// All issued tokens are revoked, and no new ones are issued for a while.
     NoTokens,
 }
 
-/// Those that hit programs that `swb` starts.
+/// Faults of programs that `swb` starts.
 pub const PROGRAM_FAULTS: [FaultKind; 2] = [FaultKind::KillProgram, FaultKind::StopProgram];
-/// Those that hit what is around.
+/// Faults of the environment.
 pub const ENVIRONMENT_FAULTS: [FaultKind; 13] = [
     FaultKind::KillRemote,
     FaultKind::StopRemote,
@@ -59,17 +59,17 @@ pub const ENVIRONMENT_FAULTS: [FaultKind; 13] = [
     FaultKind::NoTokens,
 ];
 
-/// May calls to whoever is hit fail?
+/// Whether calls to affected servers may fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallFailures {
-    /// Yes, as long as they say why.
+    /// Yes, with a reason.
     Allowed,
-    /// No: they may take longer, and that is all.
+    /// No: they may only take longer.
     NotAllowed,
 }
 
 impl FaultKind {
-    /// May calls to whoever is hit fail?
+    /// Whether calls to affected servers may fail.
     pub fn call_failures(self) -> CallFailures {
         match self {
             FaultKind::KillProgram
@@ -90,7 +90,7 @@ impl FaultKind {
         }
     }
 
-    /// How long it lasts, from the shortest to the longest, in milliseconds. None where it is done as soon as it is begun.
+    /// The minimum and maximum duration, in milliseconds. `None` for faults without a duration.
     fn duration_range(self) -> Option<(u64, u64)> {
         match self {
             FaultKind::KillProgram
@@ -133,20 +133,20 @@ impl fmt::Display for FaultKind {
     }
 }
 
-/// One fault as it is planned.
+/// A planned fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlannedFault {
-    /// What goes wrong.
+    /// The kind of fault.
     pub kind: FaultKind,
-    /// A number that chooses whom it hits.
+    /// A random number that selects the affected server.
     pub target: u64,
-    /// How long it lasts.
+    /// Its duration.
     pub duration: Duration,
-    /// How long nothing happens before it.
+    /// The pause before it.
     pub pause: Duration,
 }
 
-/// Faults of one lane, one after the other, without an end: every kind once before any comes again.
+/// An endless sequence of faults: every kind occurs once before any repeats.
 #[derive(Debug)]
 pub struct FaultPlan {
     kinds: Vec<FaultKind>,
@@ -160,7 +160,7 @@ impl FaultPlan {
         FaultPlan { kinds: kinds.to_vec(), dice, left: Vec::new() }
     }
 
-    /// What comes next.
+    /// The next fault.
     pub fn next(&mut self) -> PlannedFault {
         if self.left.is_empty() {
             self.left = self.kinds.clone();
@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_comes_once_before_any_comes_again() {
+    fn every_fault_kind_occurs_once_before_any_repeats() {
         let mut plan = FaultPlan::new(&ENVIRONMENT_FAULTS, SeededRandom::new(3, 1));
         for _ in 0..3 {
             let mut round: Vec<FaultKind> =
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_gives_the_same_plan_again() {
+    fn a_seed_reproduces_its_plan() {
         let plan = |seed| {
             let mut plan = FaultPlan::new(&ENVIRONMENT_FAULTS, SeededRandom::new(seed, 1));
             (0..30).map(|_| plan.next()).collect::<Vec<_>>()

@@ -1,5 +1,5 @@
-//! One request to the gateway over HTTP/1.1, written by hand: everything that comes until the gateway hangs up is read,
-//! so that a second answer would be seen.
+//! Sends one request to the gateway over HTTP/1.1, without a library: reads until the gateway closes the connection,
+//! so that a second response is noticed.
 
 use std::io;
 use std::time::Instant;
@@ -11,14 +11,14 @@ use tokio::net::TcpStream;
 const MODERN: &str = "2026-07-28";
 const LEGACY: &str = "2025-06-18";
 
-/// What came back.
+/// An HTTP response.
 #[derive(Debug)]
 pub struct Response {
     /// The status.
     pub status: u16,
-    /// The lines before the body.
+    /// The header lines.
     pub head: String,
-    /// The body, put together where it came in pieces.
+    /// The body, with chunks joined.
     pub body: String,
 }
 
@@ -31,7 +31,7 @@ impl Response {
         })
     }
 
-    /// Every message in it, whether it came as JSON or as events.
+    /// Every message in the body, which is JSON or server-sent events.
     pub fn messages(&self) -> Vec<Json> {
         if let Ok(message) = serde_json::from_str(&self.body) {
             return vec![message];
@@ -41,16 +41,16 @@ impl Response {
     }
 }
 
-/// A client's way of speaking.
+/// The era of a client.
 #[derive(Debug, Clone)]
 pub enum ClientEra {
-    /// Every question stands for itself.
+    /// Modern: each request is self-contained.
     Modern,
-    /// In this session.
+    /// Legacy, in this session.
     Legacy(String),
 }
 
-/// The lines and the body of a question.
+/// The headers and the body of a request.
 pub fn build_request(era: &ClientEra, id: u64, method: &str, mut params: Json) -> (String, String) {
     let lines = match era {
         ClientEra::Legacy(session) => {
@@ -70,7 +70,7 @@ pub fn build_request(era: &ClientEra, id: u64, method: &str, mut params: Json) -
     (lines, body.to_string())
 }
 
-/// Begins a session.
+/// Starts a session.
 pub async fn open_session(address: &str) -> io::Result<String> {
     let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
         "protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {"name": "load", "version": "1"},
@@ -90,7 +90,7 @@ pub async fn close_session(address: &str, session: &str) -> io::Result<()> {
     send(address, "DELETE /mcp", &lines, "").await.map(drop)
 }
 
-/// Asks for the stream of a session.
+/// Opens the GET stream of a session.
 pub async fn open_get_stream(address: &str, session: &str) -> io::Result<TcpStream> {
     let mut stream = TcpStream::connect(address).await?;
     let request = format!(
@@ -101,7 +101,7 @@ pub async fn open_get_stream(address: &str, session: &str) -> io::Result<TcpStre
     Ok(stream)
 }
 
-/// Sends one request, and reads until the gateway hangs up.
+/// Sends one request and reads until the gateway closes the connection.
 pub async fn send(
     address: &str,
     request_line: &str,
@@ -129,7 +129,7 @@ pub async fn send(
     })
 }
 
-/// A whole response; none where it was cut off.
+/// A complete response; `None` if it was truncated.
 fn parse_response(bytes: &[u8]) -> Option<Response> {
     let end = bytes.windows(4).position(|it| it == b"\r\n\r\n")? + 4;
     let head = String::from_utf8_lossy(&bytes[..end]).into_owned();
@@ -145,7 +145,7 @@ fn parse_response(bytes: &[u8]) -> Option<Response> {
     Some(response)
 }
 
-/// A body that came in pieces; none where the last piece is missing.
+/// A chunked body; `None` if the last chunk is missing.
 fn decode_chunked(mut rest: &[u8]) -> Option<Vec<u8>> {
     let mut body = Vec::new();
     loop {
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_body_in_pieces_is_put_together_and_one_that_is_cut_off_is_none() {
+    fn a_chunked_body_is_joined_and_a_truncated_one_rejected() {
         let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
         let whole = format!("{head}9\r\ndata: {{\"i\r\n8\r\nd\":1}}\n\nx\r\n0\r\n\r\n");
         let response = parse_response(whole.as_bytes()).unwrap();

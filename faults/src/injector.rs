@@ -1,5 +1,5 @@
-//! Does what the plan says: begins a fault, ends it, and waits until whoever was hit answers again.
-//! `fault` says what comes next, `judge` what to think of it.
+//! Executes the plan: begins a fault, ends it, and waits until the affected servers respond again.
+//! `fault` plans the faults, `checker` judges the result.
 
 use std::time::Duration;
 
@@ -26,17 +26,17 @@ use crate::verdict::failure_cause;
 use crate::verdict::failure_cause::FailureCause;
 use crate::verdict::history::{Expectation, InjectedFault, Outcome};
 
-/// After so long a server is not waited for any more.
+/// The timeout for the recovery of a server.
 const RECOVERY_TIMEOUT: Duration = Duration::from_secs(90);
-/// How long something else may take that has to come.
+/// The timeout for other expected changes.
 const TIMEOUT: Duration = Duration::from_secs(30);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// How far the clock jumps, in seconds.
+/// The offset of a clock jump, in seconds.
 const CLOCK_JUMPS: [i64; 4] = [40, 400, 4_000, 90_000];
-/// How long the program may take to see another time: the clock library looks once a second.
+/// How long the program may take to see a new time: the faketime library reads it once a second.
 const CLOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What faults are done to.
+/// The targets of faults.
 #[derive(Debug)]
 pub struct FaultInjector<'a> {
     /// The folders.
@@ -47,16 +47,16 @@ pub struct FaultInjector<'a> {
     pub authorization_server: &'a AuthorizationServer,
     /// The audit log.
     pub audit_log: &'a AuditLog,
-    /// Where calls go.
+    /// The log of calls.
     pub call_log: &'a CallLog,
     /// The servers.
     pub servers: &'a [TestServer],
-    /// Their entries.
+    /// Their configuration entries.
     pub entries: Map<String, Json>,
 }
 
 impl FaultInjector<'_> {
-    /// Hits programs until the time is over.
+    /// Injects faults into programs until the time is over.
     pub async fn inject_program_faults(
         &self,
         mut plan: FaultPlan,
@@ -73,14 +73,14 @@ impl FaultInjector<'_> {
             }
             let target = targets[planned.target as usize % targets.len()];
             let Some(process) = self.server_pid(target) else {
-                // It is being started; the next fault finds it.
+                // The program is being restarted; the next fault will find it.
                 continue;
             };
             let mut hit = self.start_fault(planned.kind, &[target]);
             if planned.kind == FaultKind::StopProgram {
                 system::send_signal(process, Signal::STOP)?;
                 sleep(planned.duration).await;
-                // Its entry may have been changed meanwhile, which ends it.
+                // Its entry may have changed meanwhile, which ends the program.
                 system::send_signal(process, Signal::CONT)?;
             } else {
                 system::send_signal(process, Signal::KILL)?;
@@ -90,7 +90,7 @@ impl FaultInjector<'_> {
         }
     }
 
-    /// Hits everything else until the time is over.
+    /// Injects all other faults until the time is over.
     pub async fn inject_environment_faults(
         &mut self,
         network: &mut RemoteNetwork,
@@ -171,7 +171,7 @@ impl FaultInjector<'_> {
         let before = self.audit_log.fingerprint();
         self.sandbox.free_disk()?;
         self.finish_fault(&mut hit, &all_servers).await;
-        // Whatever could not be written meanwhile, what comes from now on is.
+        // Records may be lost while the disk is full, but not afterwards.
         let grows = async {
             while self.audit_log.fingerprint() == before {
                 sleep(POLL_INTERVAL).await;
@@ -204,7 +204,7 @@ impl FaultInjector<'_> {
         Ok(hit)
     }
 
-    /// Are calls recorded with a time that is so far from ours?
+    /// Whether calls are recorded with this offset from the actual time.
     async fn records_offset(&self, offset: i64) -> bool {
         const NEAR: i64 = 15;
         let seen = async {
@@ -242,7 +242,9 @@ impl FaultInjector<'_> {
 
     async fn change_server(&mut self, planned: &PlannedFault) -> Result<InjectedFault, Failure> {
         let member = self.reliable_servers(|_| true).into_iter().find(|it| it.name == CHANGING);
-        let member = member.ok_or_else(|| Failure::new("nobody changes"))?.clone();
+        let member = member
+            .ok_or_else(|| Failure::new("the server whose entry changes is not configured"))?
+            .clone();
         let entry = servers::config_entry(&member, "", &planned.target.to_string());
         self.entries.insert(CHANGING.to_owned(), entry);
         let before = self.server_pid(&member);
@@ -258,7 +260,7 @@ impl FaultInjector<'_> {
         }
         let lifted = hit.began;
         self.finish_fault(&mut hit, &[&member]).await;
-        // What counts is from the edit on.
+        // Recovery is measured from the edit on.
         hit.ended = lifted;
         Ok(hit)
     }
@@ -289,7 +291,7 @@ impl FaultInjector<'_> {
         Ok(hit)
     }
 
-    /// The servers of which every call is expected to be answered, at some stages.
+    /// The servers of which every call is expected to succeed, at certain stages.
     fn reliable_servers(&self, fits: impl Fn(Placement) -> bool) -> Vec<&TestServer> {
         let good = self
             .servers
@@ -326,7 +328,7 @@ impl FaultInjector<'_> {
         }
     }
 
-    /// The fault is over; waits until everybody that was hit answers again.
+    /// Ends the fault and waits until all affected servers respond again.
     async fn finish_fault(&self, hit: &mut InjectedFault, hit_servers: &[&TestServer]) {
         hit.ended = self.call_log.now();
         let mut probes = JoinSet::new();

@@ -1,4 +1,4 @@
-//! Clients that call tools without a pause, and write down what became of every call.
+//! Clients that call tools continuously and log the outcome of every call.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,20 +18,20 @@ use crate::servers;
 use crate::servers::TestServer;
 use crate::verdict::history::{Call, Outcome};
 
-/// How many clients there are; every other one has a session.
+/// The number of clients; every other one has a session.
 pub const CLIENTS: u64 = 24;
 /// The longest pause between two calls of a client, in milliseconds.
 const MAX_PAUSE_MS: u64 = 60;
-/// A call that has no answer by then has none: it may wait for a connection, and be asked three times.
+/// The timeout of a call: it may wait for a connection, and be retried three times.
 const CALL_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// What every canary begins with.
+/// The prefix of every canary.
 const CANARY: &str = "canary-";
 
-/// Where calls are written down. Clones share it.
+/// The log of calls. Clones share it.
 #[derive(Debug, Clone)]
 pub struct CallLog {
-    /// When the run began.
+    /// When the run started.
     pub start: Instant,
     address: String,
     calls: Arc<Mutex<Vec<Call>>>,
@@ -39,32 +39,32 @@ pub struct CallLog {
 }
 
 impl CallLog {
-    /// An empty one, for calls to this address.
+    /// An empty log, for calls to this address.
     pub fn new(address: &str) -> CallLog {
         let (calls, number) = (Arc::default(), Arc::default());
         CallLog { start: Instant::now(), address: address.to_owned(), calls, number }
     }
 
-    /// Where calls go.
+    /// The gateway's address.
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// How long the run has lasted.
+    /// The time since the start of the run.
     pub fn now(&self) -> Duration {
         self.start.elapsed()
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Call>> {
-        self.calls.lock().expect("nobody panics with it")
+        self.calls.lock().expect("no thread panics while it holds the lock")
     }
 
-    /// Everything so far.
+    /// All calls so far.
     pub fn calls(&self) -> Vec<Call> {
         self.lock().clone()
     }
 
-    /// Makes one call, writes down what became of it, and says whether it went well.
+    /// Makes one call, logs its outcome, and returns whether it succeeded.
     pub async fn call(
         &self,
         test_server: &TestServer,
@@ -90,7 +90,7 @@ impl CallLog {
         outcome
     }
 
-    /// Counts answers that came where none belongs: on the standing stream of a session.
+    /// Counts stray responses: those on the GET stream of a session.
     fn count_stray_answers(&self, text: &str) {
         let stray_canaries = find_canaries(text);
         if stray_canaries.is_empty() {
@@ -102,14 +102,14 @@ impl CallLog {
     }
 }
 
-/// Every canary in a text. One look at it: there are many calls, and clients wait meanwhile.
+/// Every canary in a text, in one pass: there are many calls, and clients wait meanwhile.
 fn find_canaries(text: &str) -> HashSet<&str> {
     let begins = text.match_indices(CANARY).map(|(at, _)| &text[at..]);
     let is_part = |it: char| it.is_ascii_alphanumeric() || it == '-';
     begins.map(|it| it.split(|it| !is_part(it)).next().unwrap_or(it)).collect()
 }
 
-/// How a call ended, and how many answers it has.
+/// The outcome of a call, and its number of responses.
 fn classify_response(response: &Response, number: u64, canary: &str) -> (Outcome, usize) {
     let messages = response.messages();
     let is_answer = |it: &&Json| {
@@ -134,7 +134,7 @@ fn classify_response(response: &Response, number: u64, canary: &str) -> (Outcome
     (outcome, answers.len())
 }
 
-/// A load that goes on until it is ended.
+/// A load that continues until it is stopped.
 #[derive(Debug)]
 pub struct Load {
     stop: Arc<AtomicBool>,
@@ -142,7 +142,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// Sends everybody off.
+    /// Starts all clients.
     pub fn begin(call_log: &CallLog, servers: &[TestServer], seed: u64) -> Load {
         let stop = Arc::new(AtomicBool::new(false));
         let mut clients = JoinSet::new();
@@ -160,11 +160,11 @@ impl Load {
         Load { stop, clients }
     }
 
-    /// Lets every client finish its call. An error is a client that could not begin or end a session.
+    /// Lets every client finish its call. Fails if a client could not start or end a session.
     pub async fn end(mut self) -> Result<(), Failure> {
         self.stop.store(true, Ordering::Relaxed);
         while let Some(ended) = self.clients.join_next().await {
-            ended.map_err(|error| Failure::new(format!("a client broke: {error}")))??;
+            ended.map_err(|error| Failure::new(format!("a client failed: {error}")))??;
         }
         Ok(())
     }
@@ -191,7 +191,7 @@ async fn with_session(
 ) -> Result<(), Failure> {
     let address = &call_log.address;
     let session = gateway_client::open_session(address).await;
-    let session = session.map_err(|error| Failure::from_io("no session could be begun", error))?;
+    let session = session.map_err(|error| Failure::from_io("could not start a session", error))?;
     let stream = gateway_client::open_get_stream(address, &session).await;
     let mut stream = stream.map_err(|error| Failure::from_io("a session has no stream", error))?;
     let mut bytes = Vec::new();
@@ -206,7 +206,7 @@ async fn with_session(
             }
         }
     }
-    // Only news is heard here. An answer would have its call's canary in it.
+    // This stream carries only notifications. A stray response would contain its call's canary.
     call_log.count_stray_answers(&String::from_utf8_lossy(&bytes));
     let ended = gateway_client::close_session(address, &session).await;
     ended.map_err(|error| Failure::from_io("a session could not be ended", error))

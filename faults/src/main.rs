@@ -1,5 +1,5 @@
-//! `swb-faults`: breaks what Switchboard stands on while it works, and judges what became of every call.
-//! This file reads the arguments; `run` does it, `judge` decides.
+//! `swb-faults`: injects faults while Switchboard runs, and checks the outcome of every call.
+//! This file reads the arguments; `run` executes the run, `verdict` judges it.
 
 pub mod environment;
 mod failure;
@@ -21,9 +21,9 @@ use failure::Failure;
 use run::RunOptions;
 
 const USAGE: &str = "usage: cargo xtask faults [--seconds N] [--seed N]";
-/// As long as it runs unless somebody says otherwise.
+/// The default duration, in seconds.
 const DEFAULT_SECONDS: u64 = 120;
-/// A shorter run does not get through every kind of fault.
+/// The minimum duration: shorter runs do not inject every kind of fault.
 const MIN_SECONDS: u64 = 10;
 
 fn main() -> ExitCode {
@@ -55,8 +55,9 @@ fn parse_options(words: &[&str]) -> Result<RunOptions, Failure> {
             ("--seconds", Some(seconds @ MIN_SECONDS..)) => wish.seconds = seconds,
             ("--seed", Some(seed)) => wish.seed = seed,
             _ => {
-                let what =
-                    format!("`{word}` is not understood; at least {MIN_SECONDS} seconds\n{USAGE}");
+                let what = format!(
+                    "`{word}` is not a valid argument; the minimum is {MIN_SECONDS} seconds\n{USAGE}"
+                );
                 return Err(Failure::new(what));
             }
         }
@@ -73,7 +74,7 @@ fn run_inside(wish: RunOptions) -> Result<ExitCode, Failure> {
     println!("\n{}", verdict::report::render(&history));
     let violations = verdict::checker::find_violations(&history);
     if violations.is_empty() {
-        println!("nothing is wrong: every call was answered once or failed with a reason");
+        println!("no violations: every call was answered once or failed with a reason");
         return Ok(ExitCode::SUCCESS);
     }
     println!("what `swb` said:\n{}", history.stderr);
@@ -87,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_is_as_long_as_it_is_told_and_begins_with_the_seed_it_is_told() {
+    fn duration_and_seed_are_read_from_the_arguments() {
         let said = parse_options(&["--seed", "7", "--seconds", "600"]).unwrap();
         assert_eq!(said, RunOptions { seconds: 600, seed: 7 });
         assert_eq!(parse_options(&[]).unwrap().seconds, DEFAULT_SECONDS);

@@ -1,11 +1,11 @@
-//! Numbers that look like chance and come from a seed, so that a run can be had again.
+//! Pseudorandom numbers from a seed, so that a run can be repeated.
 
-/// One source of them.
+/// A pseudorandom number generator.
 #[derive(Debug, Clone)]
 pub struct SeededRandom(u64);
 
 impl SeededRandom {
-    /// From a seed. Other `stream`s of the same seed roll other numbers.
+    /// A generator from a seed. Each `stream` of the same seed has different numbers.
     pub fn new(seed: u64, stream: u64) -> SeededRandom {
         let mut dice = SeededRandom(seed ^ stream.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         dice.next();
@@ -26,7 +26,7 @@ impl SeededRandom {
         self.next() % limit.max(1)
     }
 
-    /// The same things in another order.
+    /// The elements in random order.
     pub fn shuffle<T>(&mut self, all: &mut [T]) {
         for last in (1..all.len()).rev() {
             all.swap(last, self.below(last as u64 + 1) as usize);
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_gives_the_same_numbers_again_and_each_lane_its_own() {
+    fn a_seed_reproduces_its_numbers_and_streams_differ() {
         let rolls = |seed, stream| {
             let mut dice = SeededRandom::new(seed, stream);
             (0..20).map(|_| dice.below(1000)).collect::<Vec<_>>()
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn shuffling_loses_nothing() {
+    fn shuffling_keeps_every_element() {
         let mut all: Vec<u32> = (0..50).collect();
         SeededRandom::new(7, 0).shuffle(&mut all);
         assert_ne!(all, (0..50).collect::<Vec<_>>());

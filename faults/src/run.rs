@@ -1,4 +1,4 @@
-//! One run from beginning to end: everything is set up, faults and calls go on side by side, and a history is left.
+//! One complete run: sets everything up, injects faults while clients make calls, and returns the history.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -25,24 +25,24 @@ use crate::servers::{FORGETFUL, Placement, SIGNED_IN, TRANSIENT, TestServer};
 use crate::swb_process::SwbProcess;
 use crate::verdict::history::{Expectation, History, Outcome, Shutdown};
 
-/// How long a token lives. Some die by themselves while a run lasts.
+/// The lifetime of a token. Some expire during a run.
 const TOKEN_LIFETIME_SECONDS: u64 = 40;
-/// Calls that are made before anything is measured.
+/// The number of calls before measurements start.
 const WARM_UP: Duration = Duration::from_secs(8);
-/// How long every server may take to be there at the beginning.
+/// The timeout until every server responds at the start.
 const START_TIMEOUT: Duration = Duration::from_secs(180);
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What is wanted of a run.
+/// The parameters of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RunOptions {
-    /// How long faults and calls go on, in seconds.
+    /// The duration of faults and calls, in seconds.
     pub seconds: u64,
-    /// What chance begins with.
+    /// The seed of the random numbers.
     pub seed: u64,
 }
 
-/// Everything that a run needs beside the program.
+/// Everything that a run needs besides the program.
 struct RunSetup {
     sandbox: Sandbox,
     network: RemoteNetwork,
@@ -84,12 +84,12 @@ impl RunSetup {
     }
 }
 
-/// A run. What it finds is in the history; an error is what kept it from being one.
+/// Executes a run. The history has its findings; an error means that the run could not be completed.
 pub async fn run(options: RunOptions) -> Result<History, Failure> {
     let mut setup = RunSetup::build()?;
     let mut manners: BTreeMap<String, Expectation> =
         setup.servers.iter().map(|it| (it.name.to_owned(), it.expectation)).collect();
-    // It is called before it is there and after it is gone.
+    // This server is also called before it is added and after it is removed.
     manners.insert(TRANSIENT.to_owned(), Expectation::Unreliable);
     let mut history = History { expectations: manners, ..History::default() };
     let outcome = run_with_faults(&mut setup, options, &mut history).await;
@@ -103,7 +103,7 @@ pub async fn run(options: RunOptions) -> Result<History, Failure> {
     Ok(history)
 }
 
-/// The run with the faults, to an orderly end.
+/// The run with faults, up to an orderly exit.
 async fn run_with_faults(
     setup: &mut RunSetup,
     options: RunOptions,
@@ -157,7 +157,7 @@ async fn run_with_faults(
     Ok(())
 }
 
-/// Waits until every server was tried, and every good one has answered once.
+/// Waits until every server was called, and every good one has responded once.
 async fn wait_until_all_answer(call_log: &CallLog, servers: &[TestServer]) -> Result<(), Failure> {
     let ready = async {
         loop {
@@ -191,7 +191,7 @@ async fn wait_until_all_answer(call_log: &CallLog, servers: &[TestServer]) -> Re
     Ok(())
 }
 
-/// The good servers that do not answer in the end, when nothing hits them any more.
+/// The good servers that do not respond at the end, after all faults.
 async fn unresponsive_servers(call_log: &CallLog, servers: &[TestServer]) -> Vec<String> {
     let mut dice = SeededRandom::new(0, 1);
     let mut missing = Vec::new();
@@ -204,8 +204,8 @@ async fn unresponsive_servers(call_log: &CallLog, servers: &[TestServer]) -> Vec
     missing
 }
 
-/// How often servers heard each canary. Not those of other people, who keep no journal, nor one that forgets sessions: it
-/// hears calls that it then turns away unread, and these may be repeated.
+/// How often servers received each canary. Without third-party servers, which keep no journal, and without the one that
+/// loses sessions: it receives calls that it then rejects unread, and these may be repeated.
 fn count_executions(setup: &RunSetup) -> Result<BTreeMap<String, usize>, Failure> {
     let mut counts = BTreeMap::new();
     let keeps_journal =
@@ -226,7 +226,7 @@ fn count_executions(setup: &RunSetup) -> Result<BTreeMap<String, usize>, Failure
     Ok(counts)
 }
 
-/// A second, short run that ends without a warning.
+/// A second, short run that ends with SIGKILL.
 async fn run_and_kill(setup: &RunSetup) -> Result<Shutdown, Failure> {
     let swb_process = SwbProcess::start(&setup.sandbox)?;
     let call_log = CallLog::new(&swb_process.address);

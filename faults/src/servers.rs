@@ -1,4 +1,4 @@
-//! The servers of a run, good and bad: what each is, where it runs, how it is configured, and how it is called.
+//! The servers of a run, good and bad: their behaviour, location, configuration and calls.
 
 use std::path::Path;
 
@@ -11,32 +11,32 @@ use crate::random::SeededRandom;
 use crate::verdict::checker::ATTEMPT_TIMEOUT;
 use crate::verdict::history::Expectation;
 
-/// What a call that has to end in vain may take, in milliseconds.
+/// The timeout of calls that are expected to fail, in milliseconds.
 const FAILING_CALL_TIMEOUT_MS: u64 = 4_000;
-/// What a server that is slow to start may take on a busy machine, in milliseconds.
+/// The timeout for servers that start slowly, on a busy machine, in milliseconds.
 const SLOW_START_TIMEOUT_MS: u64 = 60_000;
-/// The method whose answers go wrong.
+/// The method with faulty responses.
 const CALL_METHOD: &str = "tools/call";
-/// The server that comes and goes.
+/// The server that is added and removed.
 pub const TRANSIENT: &str = "guest";
 /// The server whose entry changes.
 pub const CHANGING: &str = "delta";
-/// The server that wants a login.
+/// The server that requires a login.
 pub const SIGNED_IN: &str = "signed";
 
-/// The server that forgets its sessions, with calls under way in them.
+/// The server that loses its sessions while calls are in flight.
 pub const FORGETFUL: &str = "forgetful";
 
 /// Where a server runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placement {
-    /// As a program that `swb` starts.
+    /// A program that `swb` starts.
     LocalProgram,
-    /// On the other side of the link, over a transport that the scripted server calls so.
+    /// On the remote network, with this transport of the scripted server.
     Remote(&'static str),
-    /// In our process, behind a login.
+    /// In this process, with a login.
     BehindLogin,
-    /// As a program of other people that `swb` starts.
+    /// A third-party program that `swb` starts.
     RealProgram,
 }
 
@@ -45,13 +45,13 @@ pub enum Placement {
 pub struct TestServer {
     /// Its name.
     pub name: &'static str,
-    /// What is expected of it.
+    /// Its expected behaviour.
     pub expectation: Expectation,
     /// Where it runs.
     pub placement: Placement,
-    /// What it does.
+    /// The script of the server.
     pub script: Script,
-    /// How often it is called, next to the others.
+    /// How often it is called, relative to the others.
     weight: u64,
 }
 
@@ -86,7 +86,7 @@ impl TestServer {
     }
 }
 
-/// All of them, with journals in a folder.
+/// All servers, with their journals in this folder.
 pub fn all_servers(journals: &Path) -> Vec<TestServer> {
     let (program, http) = (Placement::LocalProgram, Placement::Remote("--http"));
     let hard_to_stop = Script::both()
@@ -126,12 +126,12 @@ pub fn all_servers(journals: &Path) -> Vec<TestServer> {
     all
 }
 
-/// The server that comes and goes.
+/// The server that is added and removed.
 pub fn transient_server() -> TestServer {
     TestServer::new(TRANSIENT, Placement::LocalProgram, Script::legacy())
 }
 
-/// One of them, by weight.
+/// A random server, by weight.
 pub fn pick<'a>(members: &'a [TestServer], dice: &mut SeededRandom) -> &'a TestServer {
     let mut left = dice.below(members.iter().map(|it| it.weight).sum());
     let found = members.iter().find(|it| {
@@ -142,7 +142,7 @@ pub fn pick<'a>(members: &'a [TestServer], dice: &mut SeededRandom) -> &'a TestS
     found.unwrap_or(&members[0])
 }
 
-/// A server's entry; `url` is where it is, for those that are somewhere.
+/// A server's entry; `url` is its address, for remote servers.
 pub fn config_entry(member: &TestServer, url: &str, edition: &str) -> Json {
     let timeout = match (member.placement, member.name) {
         (_, "mute" | "liar") => FAILING_CALL_TIMEOUT_MS,
@@ -151,22 +151,24 @@ pub fn config_entry(member: &TestServer, url: &str, edition: &str) -> Json {
             ATTEMPT_TIMEOUT.as_millis() as u64
         }
     };
-    // Programs have a clock of their own: only ours is set.
+    // Servers use the actual clock: only that of `swb` is changed.
     let env = json!({"LD_PRELOAD": "", "SWB_FAULTS_EDITION": edition});
     match member.placement {
         Placement::LocalProgram => {
             let program = testkit::scripted::program();
-            json!({"command": program, "args": [member.script.to_json()], "env": env, "timeout": timeout})
+            json!({"command": program, "args": [member.script.to_json()], "env": env, "timeout": timeout, "connectTimeout": timeout})
         }
         Placement::RealProgram => {
             let server = real_servers::everything(ServerTransport::Stdio);
             let args: Vec<_> = server.args.iter().map(|it| it.to_string_lossy()).collect();
-            json!({"command": server.command.to_string_lossy(), "args": args, "env": env, "timeout": timeout})
+            json!({"command": server.command.to_string_lossy(), "args": args, "env": env, "timeout": timeout, "connectTimeout": timeout})
         }
         Placement::Remote(how) => {
-            json!({"type": how.trim_start_matches('-'), "url": url, "timeout": timeout})
+            json!({"type": how.trim_start_matches('-'), "url": url, "timeout": timeout, "connectTimeout": timeout})
         }
-        Placement::BehindLogin => json!({"type": "http", "url": url, "timeout": timeout}),
+        Placement::BehindLogin => {
+            json!({"type": "http", "url": url, "timeout": timeout, "connectTimeout": timeout})
+        }
     }
 }
 
@@ -180,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_server_is_called_sooner_or_later() {
+    fn every_server_is_called_eventually() {
         let members = all_servers(Path::new("journals"));
         let mut dice = SeededRandom::new(1, 1);
         for member in &members {

@@ -1,4 +1,4 @@
-//! The program under test: started as people start it, looked at from outside, ended well or badly.
+//! The program under test: started as users start it, observed from outside, ended with SIGTERM or SIGKILL.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -17,11 +17,11 @@ use crate::verdict::checker;
 use crate::verdict::checker::EXTRA_THREADS;
 use crate::verdict::history::{ResourceUsage, Shutdown};
 
-/// How long it may take to end after it was told to: ten seconds for calls, then every server.
+/// The timeout for an orderly exit: ten seconds for calls, then every server.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(20);
-/// How long what it started may live on after it was killed.
+/// How long its child processes may live after it was killed.
 const ORPHAN_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long what was needed for the load may take to be given back. Connections wait a minute for another use.
+/// How long it may take to release resources after the load. Idle connections are kept for a minute.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(90);
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -29,9 +29,9 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub struct SwbProcess {
     child: Child,
-    /// Was it told to end?
+    /// Whether it was told to exit.
     was_signalled: bool,
-    /// Where it listens.
+    /// The address where it listens.
     pub address: String,
 }
 
@@ -39,10 +39,13 @@ impl SwbProcess {
     /// Starts it.
     pub fn start(place: &Sandbox) -> Result<SwbProcess, Failure> {
         let words = File::options().create(true).append(true).open(place.stderr_path());
-        let words = words.map_err(|error| Failure::from_io("no file for its words", error))?;
+        let words = words.map_err(|error| {
+            Failure::from_io("could not create the file for standard error", error)
+        })?;
         let mut command = place.swb_with_clock();
         command
             .args(["serve", "--pool", "--http", "127.0.0.1:0", "--no-auth", "--mode", "bypass"])
+            .args(["--max-requests-per-second", "0"])
             .stdout(Stdio::piped())
             .stderr(words);
         let child = command.spawn();
@@ -51,22 +54,22 @@ impl SwbProcess {
         let mut line = String::new();
         let mut output = BufReader::new(child.stdout.take().expect("it is piped"));
         let read = output.read_line(&mut line);
-        read.map_err(|error| Failure::from_io("`swb` does not say where it is", error))?;
+        read.map_err(|error| Failure::from_io("`swb` did not print its address", error))?;
         let address = line.trim().strip_prefix("listening on http://");
         let address = address.and_then(|it| it.strip_suffix("/mcp")).map(str::to_owned);
         let address = address.ok_or_else(|| {
             let said = fs::read_to_string(place.stderr_path()).unwrap_or_default();
-            Failure::new(format!("`swb` does not say where it is: {line}{said}"))
+            Failure::new(format!("`swb` did not print its address: {line}{said}"))
         })?;
         Ok(SwbProcess { child, was_signalled: false, address })
     }
 
-    /// Its number.
+    /// Its process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// The process of a server that it started, by words that only that one was started with.
+    /// The process of a server that it started, by a unique part of its command line.
     pub fn child_pid(&self, words: &str) -> Option<u32> {
         let all = system::processes();
         let found =
@@ -74,7 +77,7 @@ impl SwbProcess {
         found.map(|it| it.pid)
     }
 
-    /// What it holds now.
+    /// Its current resources.
     pub async fn resource_usage(&self, known: &[u32]) -> Result<ResourceUsage, Failure> {
         let number = self.pid();
         let count = |what: &str| {
@@ -111,7 +114,7 @@ impl SwbProcess {
         })
     }
 
-    /// What it holds when it has given back what it did not need any more, or has had time enough to.
+    /// Its resources once it has released those of the load, or after a timeout.
     pub async fn settled_usage(
         &self,
         known: &[u32],
@@ -131,7 +134,7 @@ impl SwbProcess {
         }
     }
 
-    /// Ends it in some way, and looks at what is left.
+    /// Ends it with a signal and lists remaining processes.
     pub async fn stop(mut self, signal: Signal, known: &[u32]) -> Result<Shutdown, Failure> {
         system::send_signal(self.pid(), signal)?;
         self.was_signalled = true;
@@ -166,7 +169,7 @@ impl SwbProcess {
 impl Drop for SwbProcess {
     fn drop(&mut self) {
         if let (false, Ok(Some(status))) = (self.was_signalled, self.child.try_wait()) {
-            eprintln!("`swb` has ended by itself: {status}");
+            eprintln!("`swb` ended unexpectedly: {status}");
         }
         let _has_ended = self.child.kill();
         let _has_ended = self.child.wait();
@@ -191,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_metric_is_summed_over_its_labels_and_not_over_its_namesakes() {
+    fn a_metric_is_summed_over_its_labels_only() {
         let page =
             "# TYPE m gauge\nm{server=\"a\"} 2\nm{server=\"b}\"} 1\nm_more{x=\"y\"} 9\nn 4\n";
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Judges a run: what became of every call, and whether each fault was recovered from in time.
+//! Judges a run: the outcome of every call, and whether each fault was recovered from in time.
 
 pub(crate) mod checker;
 pub(crate) mod failure_cause;

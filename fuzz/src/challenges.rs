@@ -1,12 +1,12 @@
-//! `WWW-Authenticate`: what `auth::challenge` makes of a server's refusal. Every line of the input is one header.
+//! `WWW-Authenticate`: parsing by `auth::challenge`. Every line of the input is one header.
 
 use std::fmt::Write;
 
 use switchboard_auth::challenge::{AuthChallenge, DpopRequirement, RawChallenge, parse};
 
-/// - There are at most so many challenges and parameters; names are tokens in lower case.
-/// - Written as the standard wants it, they read back as the same.
-/// - What a demand says stands in a challenge of one of our two schemes.
+/// - The number of challenges and parameters is bounded; names are tokens in lower case.
+/// - Formatted as the standard requires, they parse to the same value.
+/// - Every parameter of an auth requirement comes from a challenge of a supported scheme.
 pub fn check(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let challenges = parse(text.lines());

@@ -1,15 +1,15 @@
-//! Cuts a stream into pieces as a network might, each time the same for the same bytes.
+//! Splits a stream into chunks, as a network might; the same bytes always give the same chunks.
 
 use bytes::Bytes;
 
-/// Ways in which bytes may come.
+/// Ways to split a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chunking {
-    /// All at once.
+    /// One chunk.
     Whole,
-    /// One after the other.
+    /// One byte per chunk.
     SingleBytes,
-    /// In pieces of sizes that nobody chose, some of them empty.
+    /// Chunks of pseudo-random sizes, some of them empty.
     Random,
 }
 
@@ -17,7 +17,7 @@ impl Chunking {
     /// Every way.
     pub const ALL: [Chunking; 3] = [Chunking::Whole, Chunking::SingleBytes, Chunking::Random];
 
-    /// The bytes in pieces.
+    /// Splits the bytes.
     pub fn apply(self, bytes: &[u8]) -> Vec<Bytes> {
         match self {
             Chunking::Whole => vec![Bytes::copy_from_slice(bytes)],
@@ -32,7 +32,7 @@ fn random_chunks(bytes: &[u8]) -> Vec<Bytes> {
     let mut rest = bytes;
     let mut chunks = Vec::new();
     while !rest.is_empty() {
-        // Small pieces are the ones that cut something in two.
+        // Small chunks are those that split a token.
         state = mix(state);
         let size = match state >> 61 {
             0 => 0,
@@ -47,7 +47,7 @@ fn random_chunks(bytes: &[u8]) -> Vec<Bytes> {
     chunks
 }
 
-/// A number that depends on all of the bytes and on nothing else (FNV-1a).
+/// A hash of the bytes (FNV-1a).
 pub fn seed(bytes: &[u8]) -> u64 {
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     mix(bytes.iter().fold(0xcbf2_9ce4_8422_2325, step))

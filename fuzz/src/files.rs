@@ -1,5 +1,5 @@
-//! Configuration files of every kind that is read: our own, and those of other hosts in JSON with comments and in
-//! TOML. What a change makes of a text is checked by `edits`.
+//! Configuration files of every supported kind: our own, and those of other hosts in JSON with comments and in TOML.
+//! Edits are checked by `edits`.
 
 mod edits;
 
@@ -16,11 +16,10 @@ use switchboard_config::scope::Scope;
 use switchboard_config::settings::Settings;
 use switchboard_config::source::Source;
 
-/// - Whatever cannot be read is told, with a place in the text, and nothing in the telling acts on a terminal or
-///   shows a value.
-/// - Settings that cannot be made out let nothing run.
-/// - What is imported can be written to a file of ours and read again, and what is told of it shows no value.
-/// - A change does what it says and nothing else: see `edits`.
+/// - Every parse error is reported with a position, and the message contains neither control characters nor values.
+/// - Settings that cannot be parsed allow nothing.
+/// - Imported servers can be written to our settings and read again, and the import notes contain no value.
+/// - An edit changes what it names and nothing else: see `edits`.
 pub fn check(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let values = SecretValues::of(text);
@@ -87,13 +86,13 @@ fn is_safe_to_show(text: &str, values: &SecretValues, problem: &Problem) {
     }
 }
 
-/// Values that no message may hold.
+/// Values that no message may contain.
 struct SecretValues {
     secrets: Vec<String>,
 }
 
 impl SecretValues {
-    /// Texts that are long enough not to be there by chance, and that name nothing.
+    /// Strings that are long enough not to occur by chance, and that are not names.
     fn of(text: &str) -> SecretValues {
         let (mut texts, mut names) = (Vec::new(), Vec::new());
         if let Ok(Document { root: Some(root), .. }) = Document::parse(strip_bom(text)) {
@@ -127,7 +126,7 @@ fn collect(node: &Node, texts: &mut Vec<String>, names: &mut Vec<String>) {
     }
 }
 
-/// A text that is no settings file may have been one that forbids.
+/// A file that is not valid settings may have contained deny rules.
 fn fails_closed(text: &str) {
     let lines = LineIndex::new(strip_bom(text));
     assert_eq!(lines.position(0).line, 1);
@@ -163,11 +162,11 @@ fn round_trips(found: &ImportOutcome) {
     }
 }
 
-/// Names and keys are in notes as they came; whoever prints them escapes them.
+/// Notes contain names and keys unescaped; the code that prints them escapes them.
 fn notes_show_no_value(found: &ImportOutcome, values: &SecretValues) {
     for note in found.notes.iter().chain(found.servers.iter().flat_map(|it| &it.notes)) {
         match note {
-            // These name what a value refers to.
+            // These name the target of a reference.
             ImportNote::Rewritten { .. }
             | ImportNote::VariableRequired { .. }
             | ImportNote::InputBecameVariable { .. }
@@ -176,6 +175,7 @@ fn notes_show_no_value(found: &ImportOutcome, values: &SecretValues) {
             | ImportNote::KeyNotRead { .. }
             | ImportNote::DollarEscaped { .. }
             | ImportNote::ReferenceNotTranslated { .. }
+            | ImportNote::ContainerKept
             | ImportNote::TrustDropped
             | ImportNote::TransportAssumed { .. }
             | ImportNote::DisabledBy { .. }

@@ -1,4 +1,4 @@
-//! Messages one per line, as programs send them: parsed by `wire::jsonrpc::message`, split by `wire::transport::stdio`.
+//! Newline-delimited messages: parsed by `wire::jsonrpc::message`, split by `wire::transport::stdio`.
 
 use std::collections::VecDeque;
 use std::io;
@@ -10,17 +10,17 @@ use serde_json::Value as Json;
 use switchboard_wire::jsonrpc::message;
 use switchboard_wire::jsonrpc::message::{Message, Messages, Payload, RequestId};
 use switchboard_wire::transport::stdio::StdioTransport;
-use switchboard_wire::transport::{CloseReason, Transport, TransportEvent};
+use switchboard_wire::transport::{CloseReason, MalformedInput, Transport, TransportEvent};
 use tokio::io::{AsyncRead, ReadBuf, Sink};
 
 use crate::chunking::Chunking;
 
-/// More than the front of a message that is too large, which is where its id is looked for.
+/// More than the prefix of an oversized message in which its id is searched.
 const LIMIT: usize = 4200;
 
-/// - What arrives does not depend on how the stream is cut, nor whether a reader had to wait.
-/// - A line is what [`message::parse`] makes of it by itself.
-/// - A message that is written is one line, reads back as the same, and says what its JSON says.
+/// - The messages do not depend on how the stream is split, nor on whether a read was pending.
+/// - A line gives the same message as [`message::parse`] alone.
+/// - A written message is one line, parses to the same message, and is equal to its JSON.
 pub fn check(bytes: &[u8]) {
     let [whole, others @ ..] = Chunking::ALL.map(|chunking| read_all(chunking.apply(bytes)));
     for other in others {
@@ -36,7 +36,7 @@ pub fn check(bytes: &[u8]) {
             TransportEvent::Message(message) => round_trips(message),
             TransportEvent::RelatedMessage { .. } => panic!("nothing was asked"),
             TransportEvent::DeliveryFailed { id, .. } => {
-                assert!(id.is_some(), "nobody is told what was lost")
+                assert!(id.is_some(), "an oversized message is reported without its id")
             }
             TransportEvent::Malformed(_) => {}
         }
@@ -59,7 +59,7 @@ pub fn check(bytes: &[u8]) {
     }
 }
 
-/// What one line holds by itself; nothing where it is no whole line that we take.
+/// The message of one line; None where the line is not a complete message that is accepted.
 fn parse_line(line: &[u8]) -> Option<Vec<TransportEvent>> {
     let whole = line.strip_suffix(b"\n");
     if whole.unwrap_or(line).len() > LIMIT {
@@ -70,12 +70,12 @@ fn parse_line(line: &[u8]) -> Option<Vec<TransportEvent>> {
     };
     let one = |part| match part {
         Ok(message) => TransportEvent::Message(message),
-        Err(malformed) => TransportEvent::Malformed(malformed),
+        Err(error) => TransportEvent::Malformed(MalformedInput::from(error)),
     };
     Some(match message::parse(&Bytes::copy_from_slice(line)) {
         Ok(Messages::One(message)) => vec![TransportEvent::Message(message)],
         Ok(Messages::Batch(parts)) => parts.into_iter().map(one).collect(),
-        Err(malformed) => vec![TransportEvent::Malformed(malformed)],
+        Err(error) => vec![TransportEvent::Malformed(MalformedInput::new(error, line))],
     })
 }
 
@@ -95,7 +95,7 @@ fn round_trips(message: &Message) {
     );
 }
 
-/// Line breaks between the tokens of a payload are no part of what it says.
+/// Line breaks between the tokens of a payload have no meaning.
 fn without_line_breaks(message: Message) -> Message {
     let blank = |byte: &u8| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte };
     let bytes = |bytes: &Bytes| bytes.iter().map(blank).collect::<Bytes>();
@@ -121,7 +121,7 @@ fn without_line_breaks(message: Message) -> Message {
     }
 }
 
-/// Compares with a parser that reads everything.
+/// Compares with a full JSON parser.
 fn agrees_with_json(json: &Json, message: &Message) {
     assert!(json.is_object(), "{json} is taken for a message");
     let params_in = json.get("params").filter(|it| !it.is_null()).cloned();
@@ -160,7 +160,7 @@ fn read_all(pieces: Vec<Bytes>) -> (Vec<TransportEvent>, CloseReason) {
     }
 }
 
-/// Asks until there is an answer; each time anew, as a peer that has something else to do meanwhile would.
+/// Polls with a new future each time until there is a message, as a peer does that waits for several things.
 fn poll_until_ready(link: &mut impl Transport) -> Result<TransportEvent, CloseReason> {
     loop {
         let mut context = Context::from_waker(Waker::noop());
@@ -170,7 +170,7 @@ fn poll_until_ready(link: &mut impl Transport) -> Result<TransportEvent, CloseRe
     }
 }
 
-/// A reader that has to be asked twice for every piece.
+/// A reader that returns `Pending` before every chunk.
 struct ChunkReader {
     pieces: VecDeque<Bytes>,
     was_pending: bool,
@@ -186,7 +186,7 @@ impl AsyncRead for ChunkReader {
         if self.was_pending {
             return Poll::Pending;
         }
-        // Nothing read is the end, so an empty piece is none.
+        // A read of zero bytes is the end, so empty chunks are skipped.
         while let Some(mut piece) = self.pieces.pop_front() {
             if piece.is_empty() {
                 continue;

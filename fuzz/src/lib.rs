@@ -1,8 +1,8 @@
-//! What must hold for any bytes at all: one pure function a kind of input, which panics where it does not hold.
-//! Who makes up the bytes is left to `main`, which libFuzzer drives, and to the test that replays the corpus.
+//! Properties that hold for any input: one pure function per kind of input, which panics where a property is
+//! violated. The inputs come from `main`, which libFuzzer drives, and from the test that replays the corpus.
 //!
-//! Every file of `corpus/<target>/` is an input as it is, so that people can read and write them. What else a target
-//! has to choose, such as where a stream is cut into pieces, it takes from the input's [`pieces::seed`].
+//! Every file in `corpus/<target>/` is an input without any encoding, so that it can be read and edited. Further
+//! choices of a target, such as where a stream is split, derive from a hash of the input (`chunking::seed`).
 
 pub mod challenges;
 pub mod chunking;
@@ -13,16 +13,16 @@ pub mod rules;
 pub mod schemas;
 pub mod sse;
 
-/// A kind of input, and what must hold for it.
+/// A kind of input, and the check of its properties.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// What it is called, and the folder of its corpus.
+    /// Its name, which is also the folder of its corpus.
     pub name: &'static str,
-    /// Panics where something does not hold.
+    /// Panics where a property is violated.
     pub check: fn(&[u8]),
 }
 
-/// Every target there is.
+/// All targets.
 pub const TARGETS: &[Target] = &[
     Target { name: "frames", check: frames::check },
     Target { name: "sse", check: sse::check },
@@ -33,7 +33,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "challenges", check: challenges::check },
 ];
 
-/// The target of this name.
+/// The target with this name.
 pub fn target(name: &str) -> Option<&'static Target> {
     TARGETS.iter().find(|target| target.name == name)
 }

@@ -1,23 +1,23 @@
-//! The program behind `cargo xtask fuzz`: libFuzzer's, when it is built for that, with the target's name in a variable.
-//! Built like everything else it puts files through a target once, which is how a find is looked at.
+//! The program of `cargo xtask fuzz`: a libFuzzer binary if it is built for that, with the target's name in an
+//! environment variable. In an ordinary build it runs files through a target once, to reproduce a finding.
 
 #![cfg_attr(fuzzing, no_main)]
 
 #[cfg(fuzzing)]
 mod driven {
-    //! libFuzzer calls, we check.
+    //! Entry points that libFuzzer calls.
 
     use std::sync::OnceLock;
 
     use swb_fuzz::Target;
 
-    /// What says which target is meant. The command line is libFuzzer's.
+    /// The environment variable that names the target. The command line belongs to libFuzzer.
     const VARIABLE: &str = "SWB_FUZZ_TARGET";
 
     static CHOSEN: OnceLock<&'static Target> = OnceLock::new();
 
     fn choose() {
-        // libFuzzer's own hook ends the program at every panic; some of them are caught, as they should be.
+        // libFuzzer's own panic hook aborts at every panic, including those that are caught.
         drop(std::panic::take_hook());
         let name = std::env::var(VARIABLE).unwrap_or_default();
         let Some(target) = swb_fuzz::target(&name) else {

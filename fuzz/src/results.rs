@@ -1,5 +1,6 @@
-//! Results of tools and contents of resources, cut to what a caller takes, and texts of others on their way to a
-//! terminal: `host::yielded` and `config::shown`. The input is an answer's JSON; any other text is only shown.
+//! Tool results and resource contents, truncated to the limits of a caller, and untrusted text on its way to a
+//! terminal: `host::tool_result` and `config::display`. The input is the JSON of a result; any other text is only
+//! displayed.
 
 use std::collections::HashSet;
 use std::fs;
@@ -12,10 +13,9 @@ use bytes::Bytes;
 use serde_json::Value as Json;
 use serde_json::value::RawValue;
 use switchboard::tool_result;
-use switchboard::tool_result::image_fit::ImageLimits;
-use switchboard::tool_result::note::Note;
-use switchboard::tool_result::spill::SpillStore;
-use switchboard::tool_result::{ContentBlock, LineRange, OutputLimits, ToolOutput};
+use switchboard::tool_result::{
+    ContentBlock, ImageLimits, LineRange, Note, OutputLimits, SpillStore, ToolOutput,
+};
 use switchboard_config::display::{is_unprintable, printable, sanitize, sanitize_line};
 use switchboard_config::document::{Document, Node, Value};
 use switchboard_wire::jsonrpc::message::Payload;
@@ -26,10 +26,10 @@ const SPILL_BYTES: u64 = 64 * 1024;
 const SPILL_FILES: usize = 4;
 const LONGEST_SIDE: u32 = 64;
 
-/// - There are no more characters, parts, pixels and files than the caller takes, and what is there is the beginning
-///   of what the server said, cut between characters. What was cut is told and can be read page by page.
-/// - Whether the tool failed, and what it says in structure, is passed on as it came.
-/// - Nothing that is shown moves a cursor, changes a colour, reorders or hides.
+/// - There are no more characters, parts, pixels and files than the limits allow. The output is a prefix of the
+///   server's text, cut between characters. Truncation is reported, and the whole can be read page by page.
+/// - The error flag and the structured content are passed on unchanged.
+/// - Displayed text moves no cursor, changes no colour, and neither reorders nor hides text.
 pub fn check(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     is_safe_to_show(&text);
@@ -50,7 +50,7 @@ pub fn check(bytes: &[u8]) {
     }
     let output = tool_result::from_tool_call(&payload, "server", &limits(), &folder.spill());
     is_safe_to_show(&output.text());
-    // Of a member that is there twice nobody knows which is meant, and it is passed on as it came.
+    // Which of two duplicate members counts is undefined, so the result is passed on unchanged.
     let is_plain =
         Document::parse(&text).is_ok_and(|it| !it.root.is_some_and(|it| has_duplicate_keys(&it)));
     if is_plain && let Ok(json) = serde_json::from_slice::<Json>(bytes) {
@@ -112,7 +112,7 @@ fn respects_limits(output: &ToolOutput) {
     assert!(characters <= CHARACTERS, "{characters} characters");
 }
 
-/// What was cut, and what can be read of the whole.
+/// What was truncated, and which pages of the whole can be read.
 fn spill_can_be_paged(output: &ToolOutput, keep: &SpillStore) {
     let cut = output.notes.iter().find_map(|remark| match remark {
         Note::Truncated { shown, of, id } => Some((*shown, *of, id.clone())),
@@ -145,7 +145,7 @@ fn spill_can_be_paged(output: &ToolOutput, keep: &SpillStore) {
     assert_eq!(paged, whole, "the pages are not the whole");
     let has_all = !output.notes.iter().any(|it| matches!(it, Note::PartsOmitted { .. }));
     if has_all {
-        // A part without text that follows one that was cut still begins a line.
+        // A part without text after a truncated one still starts a new line.
         let shown = output.text();
         let shown = shown.trim_end_matches('\n');
         assert!(whole.starts_with(shown), "what is shown is not how the whole begins");
@@ -171,7 +171,7 @@ fn has_duplicate_keys(node: &Node) -> bool {
     }
 }
 
-/// Compares with a parser that reads everything.
+/// Compares with a full JSON parser.
 fn agrees_with_json(json: &Json, output: &ToolOutput) {
     assert_eq!(output.is_error, json["isError"] == true, "whether it failed");
     let value = |payload: &Option<Payload>| payload.as_ref().and_then(|it| it.decode().ok());
@@ -201,7 +201,7 @@ fn agrees_with_json(json: &Json, output: &ToolOutput) {
     assert_eq!(shown, expected, "what is shown is not what the server said");
 }
 
-/// A folder for one answer, which goes with it. It is made by who writes to it, which is seldom.
+/// A folder for one result, deleted with it. Only the writer creates it, which is rare.
 struct SpillFolder {
     spill: SpillStore,
 }

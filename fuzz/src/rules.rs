@@ -1,6 +1,6 @@
 //! Permission rules: `config::permission`. The input's first line is a call, `server tool {"arguments": …}`; every
-//! other line is a rule behind the list it stands in, `deny mcp__files__write`. An `!` in front makes it an
-//! administrator's.
+//! other line is a rule after the name of its list, `deny mcp__files__write`. An `!` in front makes it a managed
+//! rule.
 
 use serde_json::{Map, Value as Json, json};
 use switchboard_config::display::is_unprintable;
@@ -15,12 +15,12 @@ use switchboard_config::scope::Scope;
 use switchboard_config::settings::Settings;
 use switchboard_config::source::Source;
 
-/// - A rule that is read is written as a text that reads as the same rule, and shown without anything that a
-///   terminal acts on. What is no rule is refused at a place in it.
-/// - A deny that fits wins in every mode; a deny or ask that nobody understands lets nothing through.
-/// - More denies and asks never loosen, more allows never tighten, and the order of rules never matters.
-/// - What is allowed for sure fits broadly too. What hides a tool denies every call of it.
-/// - What is suggested allows the call, where nothing else is said.
+/// - A parsed rule is formatted as a text that parses to the same rule, and displayed without control characters. A
+///   text that is not a rule is rejected with a position.
+/// - A matching deny rule wins in every mode; a deny or ask rule that cannot be parsed allows nothing.
+/// - More deny and ask rules never loosen, more allow rules never tighten, and the order of rules never matters.
+/// - A call that is allowed by a strict match also matches loosely. A rule that hides a tool denies every call of it.
+/// - A suggested rule allows the call, unless another rule applies.
 pub fn check(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let mut lines = text.lines();
@@ -43,7 +43,7 @@ pub fn check(bytes: &[u8]) {
 struct RuleSets {
     all: PermissionRules,
     backwards: PermissionRules,
-    /// All but the line of that number.
+    /// All rules except that of one line.
     without: Vec<PermissionRules>,
 }
 
@@ -65,7 +65,7 @@ const fn hints(read_only: HintValue, destructive: HintValue, open_world: HintVal
     ToolHints { read_only, destructive, open_world }
 }
 
-/// What a server may say of its tool, and a person of the server.
+/// The annotations of a tool, and the trust of its server.
 const HINT_CASES: [(ToolHints, Trust); 3] = [
     (
         hints(HintValue::Unspecified, HintValue::Unspecified, HintValue::Unspecified),
@@ -123,7 +123,7 @@ impl<'t> Line<'t> {
     }
 }
 
-/// The lines as the settings files that they might stand in.
+/// The lines as settings files.
 fn rules<'t>(lines: impl Iterator<Item = &'t Line<'t>> + Clone) -> PermissionRules {
     let read = |authority, scope, name: &str| {
         let mut lists = Map::new();
@@ -205,7 +205,7 @@ fn decision_is_sound(
         assert_ne!(
             verdict,
             PermissionEffect::Allow,
-            "a rule that nobody understands may have forbidden it"
+            "a rule that cannot be parsed may have denied it"
         );
     }
     if tool_hidden_by(all, request.server, request.tool).is_some() {

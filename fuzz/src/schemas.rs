@@ -1,27 +1,32 @@
-//! Input schemas of tools, and arguments checked by them: `host::pool`. The input's first line is a schema, its
-//! second the arguments of a call; both JSON.
+//! Input schemas of tools, and arguments validated against them: `host::pool`. The input's first line is a schema,
+//! its second line the arguments of a call; both are JSON.
 
 use bytes::Bytes;
 use serde_json::Value as Json;
 use serde_json::value::RawValue;
-use switchboard::catalogue::fetch::ListItem;
+use switchboard::catalogue::ListItem;
 use switchboard::config::entry::server::ToolFilter;
 use switchboard::pool::naming::NameOrigin;
-use switchboard::pool::schema::MAX_BYTES;
-use switchboard::pool::tool::{MAX_DESCRIPTION_CHARS, Tool, ToolKind};
-use switchboard::pool::{Pool, PoolRules, ServerTools};
+use switchboard::pool::{
+    ArgumentFault, ArgumentFaultKind, MAX_BYTES, MAX_DESCRIPTION_CHARS, Pool, PoolRules,
+    ServerTools, Tool, ToolKind,
+};
 use switchboard_wire::jsonrpc::message::Payload;
 
-/// The most faults that are told at once.
+/// The maximum number of faults that are reported at once.
 const MAX_ERRORS: usize = 20;
-/// Combinations that model APIs refuse at the root.
+/// The minimum product of the sizes of a schema and of arguments that may exceed the work limit.
+const MIN_REFUSED_SIZE: usize = 20_000;
+/// Combinators that model APIs reject at the root.
 const REFUSED_KEYWORDS: [&str; 4] = ["anyOf", "oneOf", "allOf", "not"];
 
-/// - A tool is shown or kept apart with a reason, never both and never neither.
-/// - What is shown has an object at its root, is no larger than the bound, refers to nothing outside, and reads as
-///   itself when it is shown again.
-/// - Checking arguments ends, says the same twice, says no more than so much, and tells no value.
-/// - Arguments that are repeated in headers are found there again.
+/// - A tool is either exposed or excluded with a reason.
+/// - An exposed schema has an object at its root, is within the size limit, has no external references, and is
+///   unchanged when it is normalized again.
+/// - A check of arguments terminates, is deterministic, has bounded output, and reports no value.
+/// - The work of a check is bounded by the product of the sizes of schema and arguments: a check exceeds the limit
+///   only if both are large together.
+/// - Arguments that are repeated in headers have the same value there.
 pub fn check(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let (schema, arguments) = text.split_once('\n').unwrap_or((text, "{}"));
@@ -84,16 +89,21 @@ fn check_is_sound(tool: &Tool, schema: &str, arguments: &Json) {
     let other = pool_of(schema);
     assert_eq!(other.tools()[0].check_arguments(arguments), checked, "it depends");
     let Err(faults) = checked else { return };
+    let is_refused = |it: &ArgumentFault| matches!(it.kind, ArgumentFaultKind::TooMuchWork { .. });
+    if faults.iter().any(is_refused) {
+        let size = schema.len() * arguments.to_string().len();
+        assert!(size > MIN_REFUSED_SIZE, "too much work for a size of {size}");
+    }
     assert!((1..=MAX_ERRORS).contains(&faults.len()), "{} faults", faults.len());
     let (mut secrets, mut names) = (Vec::new(), Vec::new());
     collect_secrets(arguments, &mut secrets, &mut names);
-    // What the schema says may be told, in whatever way it was written.
+    // Text of the schema may be reported, in any of its spellings.
     let said: Json = serde_json::from_str(schema).unwrap_or_default();
     collect_texts(&said, &mut names);
     secrets.retain(|secret| !names.iter().any(|name| name.contains(secret.as_str())));
     for fault in faults {
         let message = fault.to_string();
-        // In a place that is told there are only names, of which each is told up to a length.
+        // A reported path contains only names, each truncated to a maximum length.
         assert!(message.chars().count() < 2000 * (1 + fault.at.matches('.').count()), "{message}");
         let secret = secrets.iter().find(|secret| message.contains(secret.as_str()));
         assert_eq!(secret, None, "{message} tells a value");
@@ -114,7 +124,7 @@ fn collect_texts(value: &Json, texts: &mut Vec<String>) {
     }
 }
 
-/// Texts that may be secret, and what names something.
+/// Strings that may be secret, and names.
 fn collect_secrets(value: &Json, secrets: &mut Vec<String>, names: &mut Vec<String>) {
     match value {
         Json::String(text) if is_secret(text) => secrets.push(text.clone()),
@@ -129,7 +139,8 @@ fn collect_secrets(value: &Json, secrets: &mut Vec<String>, names: &mut Vec<Stri
     }
 }
 
-/// Longer than any word of ours. A phrase may be one of ours: libFuzzer sees what is looked for, and tries it.
+/// Longer than any word in our messages. A phrase may be one of ours: libFuzzer sees comparisons, and tries their
+/// operands.
 fn is_secret(text: &str) -> bool {
     let letters = text.chars().filter(char::is_ascii_alphabetic).count();
     letters >= 6 && text.len() >= 14 && !text.contains(|c: char| c.is_whitespace() || c == '`')

@@ -7,46 +7,54 @@ use switchboard_wire::http::sse_decoder::{EventTooLarge, SseDecoder, SseEvent};
 
 use crate::chunking::Chunking;
 
-/// The longest id that is kept.
+/// The maximum length of an id that is kept.
 const LONGEST_ID: usize = 4 * 1024;
 const LARGE_LIMIT: usize = 1 << 20;
 const SMALL_LIMIT: usize = 40;
 
-/// Everything that can be known of a stream.
+/// The observable results of decoding a stream.
 #[derive(Debug, PartialEq, Eq)]
-struct Decoded {
+struct DecodeResult {
     events: Vec<Result<SseEvent, EventTooLarge>>,
     last_id: Option<Vec<u8>>,
     retry: Option<Duration>,
 }
 
-/// - What is read does not depend on how the stream is cut, be there room or not.
-/// - It is what a plain reading of the standard gives, where there is room.
-/// - No event holds more than there is room for, and nothing follows one that did.
-/// - An id can go back to the server in a header.
+/// - For any size limit, the result does not depend on how the stream is split.
+/// - It is the result of a literal implementation of the standard, within the size limit.
+/// - No event exceeds the size limit, and no event follows one that did.
+/// - An event id is a valid header value.
 pub fn check(bytes: &[u8]) {
     for limit in [LARGE_LIMIT, SMALL_LIMIT] {
         let [whole, others @ ..] = Chunking::ALL.map(|chunking| decode(chunking, bytes, limit));
         for other in others {
-            assert_eq!(other, whole, "what is read depends on how the stream is cut");
+            assert_eq!(other, whole, "the result depends on how the stream is split");
         }
         for (index, event) in whole.events.iter().enumerate() {
             match event {
                 Ok(event) => assert!(event.data.len() <= limit, "an event is too large"),
                 Err(EventTooLarge) => {
-                    assert_eq!(index + 1, whole.events.len(), "something follows")
+                    assert_eq!(
+                        index + 1,
+                        whole.events.len(),
+                        "an event follows one that is too large"
+                    )
                 }
             }
         }
         let id = whole.last_id.as_deref().unwrap_or_default();
         assert!(id.len() <= LONGEST_ID && !id.iter().any(|byte| matches!(byte, 0 | b'\n' | b'\r')));
         if limit == LARGE_LIMIT {
-            assert_eq!(whole, decode_by_specification(bytes), "the standard reads it otherwise");
+            assert_eq!(
+                whole,
+                decode_by_specification(bytes),
+                "the result differs from the standard"
+            );
         }
     }
 }
 
-fn decode(chunking: Chunking, bytes: &[u8], limit: usize) -> Decoded {
+fn decode(chunking: Chunking, bytes: &[u8], limit: usize) -> DecodeResult {
     let mut decoder = SseDecoder::new(limit);
     let mut events = Vec::new();
     for piece in chunking.apply(bytes) {
@@ -56,15 +64,15 @@ fn decode(chunking: Chunking, bytes: &[u8], limit: usize) -> Decoded {
         }
     }
     let last_id = decoder.last_id().map(<[u8]>::to_vec);
-    Decoded { events, last_id, retry: decoder.retry() }
+    DecodeResult { events, last_id, retry: decoder.retry() }
 }
 
-/// Section 9.2.6 of the HTML standard, word by word, without regard to speed or size.
-fn decode_by_specification(bytes: &[u8]) -> Decoded {
+/// Section 9.2.6 of the HTML standard, implemented literally, without regard to speed or size.
+fn decode_by_specification(bytes: &[u8]) -> DecodeResult {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let (mut name, mut id) = (Vec::new(), Vec::new());
     let mut data: Option<Vec<u8>> = None;
-    let mut read = Decoded { events: Vec::new(), last_id: None, retry: None };
+    let mut read = DecodeResult { events: Vec::new(), last_id: None, retry: None };
     for line in lines(bytes) {
         if line.is_empty() {
             read.last_id = Some(id.clone()).filter(|id| !id.is_empty());
@@ -99,7 +107,7 @@ fn decode_by_specification(bytes: &[u8]) -> Decoded {
     read
 }
 
-/// Every line that has an end. What has none does not count.
+/// Every terminated line. An unterminated one does not count.
 fn lines(mut rest: &[u8]) -> Vec<&[u8]> {
     let mut lines = Vec::new();
     while let Some(end) = rest.iter().position(|byte| matches!(byte, b'\r' | b'\n')) {

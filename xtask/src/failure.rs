@@ -1,4 +1,4 @@
-//! What can stop a chore: how it is printed, and which exit code it leaves.
+//! Errors that stop a command: how each is printed, and the exit code it sets.
 
 use std::error::Error;
 use std::fmt;
@@ -8,32 +8,32 @@ use crate::install::tools::ToolError;
 use crate::steps::StepError;
 use crate::workspace::WorkspaceError;
 
-/// The exit code of a chore that was asked for wrongly, as shells and clap have it.
+/// The exit code for wrong arguments, the same as in shells and clap.
 const USAGE: u8 = 2;
 
-/// Why a chore stopped.
+/// Why a command stopped.
 #[derive(Debug)]
 pub enum Failure {
-    /// No chore has this name.
-    UnknownChore(String),
+    /// No command has this name.
+    UnknownCommand(String),
     /// The repository could not be found.
     Workspace(WorkspaceError),
     /// A tool is missing and could not be installed.
     Tool(ToolError),
-    /// A step ended badly.
+    /// A step failed.
     Step(StepError),
     /// This many violations were printed.
     Violations(usize),
-    /// This many scenarios were printed that are not as they should be.
+    /// This many scenarios with unexpected results were printed.
     Conformance(usize),
-    /// A chore failed with an error of its own.
-    Chore(Box<dyn Error>),
-    /// A chore was called with wrong arguments.
+    /// A command failed with an error of its own.
+    Command(Box<dyn Error>),
+    /// A command was called with wrong arguments.
     Usage(Box<dyn Error>),
 }
 
 impl Failure {
-    /// Tells the person, unless the step that failed has just done so itself.
+    /// Prints the error and its causes to standard error, unless the failed step has already reported it.
     pub fn print(&self) {
         if let Failure::Step(step) = self
             && step.is_reported()
@@ -48,16 +48,16 @@ impl Failure {
         }
     }
 
-    /// The code of the step that failed, where there is one.
+    /// The exit code of the failed step if there is one, otherwise a general failure code.
     pub fn exit_code(&self) -> ExitCode {
         match self {
-            Failure::UnknownChore(_) | Failure::Usage(_) => ExitCode::from(USAGE),
+            Failure::UnknownCommand(_) | Failure::Usage(_) => ExitCode::from(USAGE),
             Failure::Step(step) => ExitCode::from(step.code()),
             Failure::Workspace(_)
             | Failure::Tool(_)
             | Failure::Violations(_)
             | Failure::Conformance(_)
-            | Failure::Chore(_) => ExitCode::FAILURE,
+            | Failure::Command(_) => ExitCode::FAILURE,
         }
     }
 }
@@ -65,17 +65,17 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::UnknownChore(name) => {
-                write!(out, "no chore is called `{name}`; `cargo xtask help` lists them")
+            Failure::UnknownCommand(name) => {
+                write!(out, "unknown command `{name}`; `cargo xtask help` lists the commands")
             }
             Failure::Workspace(error) => error.fmt(out),
             Failure::Tool(error) => error.fmt(out),
             Failure::Step(error) => error.fmt(out),
-            Failure::Violations(count) => write!(out, "{count} places break a rule"),
+            Failure::Violations(count) => write!(out, "{count} violations of repository rules"),
             Failure::Conformance(count) => {
-                write!(out, "{count} scenarios of the conformance suite are not as they should be")
+                write!(out, "{count} scenarios of the conformance suite have unexpected results")
             }
-            Failure::Chore(error) | Failure::Usage(error) => error.fmt(out),
+            Failure::Command(error) | Failure::Usage(error) => error.fmt(out),
         }
     }
 }
@@ -83,11 +83,11 @@ impl fmt::Display for Failure {
 impl Error for Failure {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            Failure::UnknownChore(_) | Failure::Violations(_) | Failure::Conformance(_) => None,
+            Failure::UnknownCommand(_) | Failure::Violations(_) | Failure::Conformance(_) => None,
             Failure::Workspace(error) => error.source(),
             Failure::Tool(error) => error.source(),
             Failure::Step(error) => error.source(),
-            Failure::Chore(error) | Failure::Usage(error) => error.source(),
+            Failure::Command(error) | Failure::Usage(error) => error.source(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Installs what the chores need: tools, node, system packages and the servers that tests talk to.
+//! Installs what the commands need: tools, node, system packages and the third-party MCP servers used by the tests.
 
 pub(crate) mod node;
 pub(crate) mod servers;

@@ -1,7 +1,7 @@
-//! `cargo xtask`: the project's own chores, one word each.
-//! This file only picks the chore; the chores live in the files it names.
+//! `cargo xtask`: the project's development commands.
+//! This file selects the command; each command is a module of its own.
 
-pub mod chores;
+pub mod commands;
 mod failure;
 pub mod install;
 mod steps;
@@ -11,46 +11,48 @@ use std::env;
 use std::process::ExitCode;
 
 use failure::Failure;
+use install::servers;
 use steps::{Step, StepSummary};
 use workspace::Workspace;
 
 const HELP: &str = "\
-Switchboard's own chores
+Development commands of Switchboard
 
-Usage: cargo xtask <CHORE> [ARGUMENTS...]
+Usage: cargo xtask <COMMAND> [ARGUMENTS...]
 
-Chores:
-  test [FILTER...]  format, lints, spelling, licences, two minutes of faults, then every test; FILTER goes to nextest,
-                    and leaves the faults out
-  check             the same
-  tidy              only the walls: who may use what, and where
-  servers           install the servers of other people that tests talk to
+Commands:
+  test [FILTER...]  check format, lints, spelling, licences and documentation, run the examples in the documentation,
+                    fuzz, count instructions, inject faults for two minutes, then run every test; FILTER goes to nextest
+                    and skips the fuzz, instruction and fault steps
+  check             the same as test
+  tidy              check only the repository rules: which code may use what, and where
+  servers           install the third-party MCP servers used by the tests
   conformance [client] [WORD...]
-                    install and run the official client suite; only scenarios that hold a WORD, where there are any
+                    install and run the official client suite; with WORDs, only scenarios whose names contain one
   conformance server [--upstream-only | --url URL] [--subject PART] [WORD...]
-                    the same for the server suite: against the gateway, against what stands behind it, or elsewhere;
-                    only servers whose title in the table holds PART
+                    run the server suite against the gateway, its upstream servers alone, or a URL; with --subject,
+                    only servers whose title in the table contains PART
   faults [--seconds N] [--seed N]
-                    break what `swb` stands on while it works, and judge what became of every call; needs Linux
-                    and root, or leave to make namespaces
-  docs              write the reference pages and the outputs shown in docs again
-  pictures          take the pictures of the screen in docs again
+                    inject faults while `swb` runs and check the outcome of every call; needs Linux, and root or
+                    permission to create namespaces
+  docs              regenerate the reference pages and the command output shown in the docs
+  pictures          regenerate the screenshots in the docs
   fuzz [TARGET...] [--seconds N]
-                    made-up inputs for every target in `fuzz`, or for these, 10 seconds each or N
-  bench [WHAT...]   measure; WHAT goes to the bench program
+                    run every fuzz target, or the named ones, for 10 or N seconds each
+  bench [NAME...]   run benchmarks; the arguments go to the bench program
   instructions [--bless | PART...]
-                    count what the hot paths take, and fail where it is more than was recorded; --bless records;
-                    only those whose names hold a PART, where there are any
+                    count the instructions of the hot paths and fail if a count exceeds the record; --bless updates
+                    the record; with PARTs, only paths whose names contain one
   walk [--again] [--keep] [--quick]
-                    what a newcomer does, in a bare Debian root: the README's commands and the first steps; needs root;
-                    --quick leaves the tests out, --keep keeps the root, --again goes on in one that was kept
-  help              this text
+                    run the commands of the README and the first steps in a minimal Debian root; needs root;
+                    --quick skips the tests, --keep keeps the root, --again reuses a kept root
+  help              print this text
 
-Missing tools are installed by `test`.";
+`test` installs missing tools.";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
-    match chore(&arguments) {
+    match run_command(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             failure.print();
@@ -59,32 +61,32 @@ fn main() -> ExitCode {
     }
 }
 
-fn chore(arguments: &[String]) -> Result<(), Failure> {
+fn run_command(arguments: &[String]) -> Result<(), Failure> {
     let (name, rest) = match arguments.split_first() {
         Some((name, rest)) => (name.as_str(), rest),
         None => ("help", arguments),
     };
     match name {
-        "test" | "check" => chores::test::run(&Workspace::from_environment()?, rest),
-        "tidy" => chores::tidy::run(&Workspace::from_environment()?.root),
+        "test" | "check" => commands::test::run(&Workspace::from_environment()?, rest),
+        "tidy" => commands::tidy::run(&Workspace::from_environment()?.root),
         "servers" => {
             let folder = install::servers::prepare(&Workspace::from_environment()?)?;
             println!("servers: {}", folder.display());
             Ok(())
         }
-        "conformance" => chores::conformance::run(&Workspace::from_environment()?, rest),
-        "faults" => chores::faults::run(&Workspace::from_environment()?, rest),
+        "conformance" => commands::conformance::run(&Workspace::from_environment()?, rest),
+        "faults" => commands::faults::run(&Workspace::from_environment()?, rest),
         "docs" => docs(&Workspace::from_environment()?, rest),
         "pictures" => pictures(&Workspace::from_environment()?, rest),
-        "fuzz" => chores::fuzz::run(&Workspace::from_environment()?, rest),
+        "fuzz" => commands::fuzz::run(&Workspace::from_environment()?, rest),
         "bench" => bench(&Workspace::from_environment()?, rest),
-        "instructions" => chores::instructions::run(&Workspace::from_environment()?, rest),
-        "walk" => Ok(chores::walk::run(&Workspace::from_environment()?, rest)?),
+        "instructions" => commands::instructions::run(&Workspace::from_environment()?, rest),
+        "walk" => Ok(commands::walk::run(&Workspace::from_environment()?, rest)?),
         "help" | "--help" | "-h" => {
             println!("{HELP}");
             Ok(())
         }
-        unknown => Err(Failure::UnknownChore(unknown.to_owned())),
+        unknown => Err(Failure::UnknownCommand(unknown.to_owned())),
     }
 }
 
@@ -103,7 +105,8 @@ fn pictures(workspace: &Workspace, rest: &[String]) -> Result<(), Failure> {
 }
 
 fn bench(workspace: &Workspace, rest: &[String]) -> Result<(), Failure> {
-    let mut bench = workspace.cargo("run --release --package swb-bench --locked --");
+    servers::prepare(workspace)?;
+    let mut bench = workspace.cargo("run --profile dist --package swb-bench --locked --");
     bench.args(rest);
     steps::run_all(vec![Step::new("bench", bench, StepSummary::PrintsOwn)])?;
     Ok(())

@@ -1,5 +1,5 @@
-//! Runs commands one after the other, says how long each took, and stops at the first that fails.
-//! Everything goes to the error stream, where cargo and nextest write, so that lines stay in order.
+//! Runs commands in order, prints how long each took, and stops at the first failure.
+//! Output goes to standard error, as with cargo and nextest, so that lines stay in order.
 
 use std::error::Error;
 use std::fmt;
@@ -16,12 +16,12 @@ pub struct Step {
     summary: StepSummary,
 }
 
-/// Who has the last word when a step ends.
+/// What is printed last when a step ends.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum StepSummary {
-    /// We print how long it took, and name the step if it failed.
+    /// The duration, and the step's name if it failed.
     PrintsTime,
-    /// The command ends with a summary of its own, which should stay the last thing on screen.
+    /// The command's own summary.
     PrintsOwn,
 }
 
@@ -31,7 +31,7 @@ impl Step {
         Step { title, command, summary }
     }
 
-    /// The command as a person would type it.
+    /// The command as typed in a shell.
     pub fn command_line(&self) -> String {
         line(&self.command)
     }
@@ -56,12 +56,12 @@ impl Step {
     }
 }
 
-/// Runs the steps in order; what follows a failure is not started.
+/// Runs the steps in order and stops at the first failure.
 pub fn run_all(steps: Vec<Step>) -> Result<(), StepError> {
     steps.into_iter().try_for_each(Step::run)
 }
 
-/// A command as a person would type it, without the folder of its program.
+/// The command as typed in a shell, without the folder of its program.
 pub fn line(command: &Command) -> String {
     let program = Path::new(command.get_program());
     let mut words = vec![program.file_name().unwrap_or(program.as_os_str()).to_string_lossy()];
@@ -69,7 +69,7 @@ pub fn line(command: &Command) -> String {
     words.join(" ")
 }
 
-/// A step that ended badly.
+/// A step that failed.
 #[derive(Debug)]
 pub struct StepError {
     title: &'static str,
@@ -78,7 +78,7 @@ pub struct StepError {
     kind: StepErrorKind,
 }
 
-/// How it ended.
+/// How a step failed.
 #[derive(Debug)]
 pub enum StepErrorKind {
     /// The program could not be started.
@@ -88,7 +88,7 @@ pub enum StepErrorKind {
 }
 
 impl StepError {
-    /// The code to leave with: the failed command's own, 1 where it has none.
+    /// The exit code to return: that of the failed command, or 1 if it has none.
     pub fn code(&self) -> u8 {
         match &self.kind {
             StepErrorKind::NotStarted(_) => 1,
@@ -98,7 +98,7 @@ impl StepError {
         }
     }
 
-    /// Whether the command has already told the person what went wrong.
+    /// Whether the command has already printed its own error.
     pub fn is_reported(&self) -> bool {
         match &self.kind {
             StepErrorKind::NotStarted(_) => false,
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_not_there_is_named_with_its_cause() {
+    fn a_missing_program_is_named_with_its_cause() {
         let missing = Step::new("gone", Command::new("no-such-program"), StepSummary::PrintsOwn);
 
         let error = run_all(vec![missing]).unwrap_err();

@@ -1,4 +1,4 @@
-//! Where a run takes place: the repository, the cargo to call, the folder builds go to.
+//! Paths of one run: the repository, cargo, the build folder.
 //! The only file here that reads the environment.
 
 use std::env;
@@ -8,29 +8,29 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The surroundings of one run.
+/// The paths and programs of one run.
 #[derive(Debug)]
 pub struct Workspace {
     /// The repository's top folder.
     pub root: PathBuf,
-    /// Where cargo builds, and where tools of our own are kept.
+    /// The build folder, which also holds installed tools.
     pub target: PathBuf,
-    /// Where `cargo install` puts programs.
+    /// The folder in which `cargo install` puts programs.
     pub cargo_bin: PathBuf,
     cargo: OsString,
     target_override: Option<PathBuf>,
 }
 
-/// What this machine knows of the way to its registries.
+/// This machine's settings for reaching package registries.
 #[derive(Debug)]
 pub struct NetworkSettings {
-    /// Where files with such settings are.
+    /// Folders that contain such settings.
     pub home: PathBuf,
-    /// Variables: proxies, certificates, indexes.
+    /// Environment variables for proxies, certificates and indexes.
     pub variables: Vec<(OsString, OsString)>,
 }
 
-/// How names of such variables begin, in capitals.
+/// Prefixes of the names of such variables, in upper case.
 const NETWORK_VARIABLES: &[&str] = &[
     "HTTP_PROXY",
     "HTTPS_PROXY",
@@ -51,7 +51,7 @@ const NETWORK_VARIABLES: &[&str] = &[
     "CARGO_SOURCE_",
 ];
 
-/// The program was not started by cargo, so nobody said where the repository is.
+/// This program was not started by cargo, so the path of the repository is unknown.
 #[derive(Debug)]
 pub struct WorkspaceError;
 
@@ -64,14 +64,14 @@ impl fmt::Display for WorkspaceError {
 impl Error for WorkspaceError {}
 
 impl Workspace {
-    /// Reads what cargo tells the programs it runs.
+    /// Reads the variables that cargo sets for programs it runs.
     ///
-    /// The repository is asked for at run time: a build folder shared by several clones would
-    /// otherwise remember the clone that compiled this program.
+    /// The path is read at run time: with a build folder shared by several clones, a path compiled in
+    /// would be that of the clone that compiled this program.
     pub fn from_environment() -> Result<Self, WorkspaceError> {
         let package = env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
         let root = package.as_deref().and_then(Path::parent).ok_or(WorkspaceError)?.to_owned();
-        // Cargo reads a relative folder from where it stands, and steps stand in the root.
+        // Cargo resolves a relative folder against its own working directory; steps run in the root.
         let chosen_target = env::var_os("CARGO_TARGET_DIR")
             .and_then(|target_dir| std::path::absolute(target_dir).ok());
         let home = env::var_os("CARGO_HOME").map(PathBuf::from).or_else(|| {
@@ -104,7 +104,7 @@ impl Workspace {
         command
     }
 
-    /// What another machine would have to know to reach the registries that this one reaches.
+    /// The settings that another machine needs to reach the same registries.
     pub fn network_settings(&self) -> NetworkSettings {
         let is_network = |name: &OsString| {
             let name = name.to_string_lossy().to_uppercase();
@@ -116,7 +116,7 @@ impl Workspace {
         }
     }
 
-    /// A workshop for tests.
+    /// A workspace for tests.
     #[cfg(test)]
     pub fn for_test(root: &Path) -> Self {
         Workspace {

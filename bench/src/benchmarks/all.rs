@@ -1,4 +1,4 @@
-//! Everything in turn, and the page that leads to the others: which budgets were met in this run, and on what machine.
+//! Runs all benchmarks in turn, and writes the index page: which budgets this run met, and on which machine.
 
 use std::fs;
 
@@ -10,10 +10,10 @@ use crate::output::table;
 use crate::workspace::Workspace;
 use crate::{BENCHMARKS, Benchmark};
 
-/// What came of one benchmark.
+/// A benchmark and its report.
 type Outcome = (&'static Benchmark, Result<Report, Failure>);
 
-/// Runs all of them. What fails is told, in the page too, and stops none of the others.
+/// Runs all benchmarks. A failure is printed and listed on the page, and the others still run.
 pub fn run(workspace: &Workspace) -> Result<(), Failure> {
     let mut outcomes: Vec<Outcome> = Vec::new();
     for benchmark in BENCHMARKS {
@@ -46,11 +46,11 @@ fn page(outcomes: &[Outcome]) -> String {
     let pages: Vec<Vec<String>> = outcomes
         .iter()
         .map(|(benchmark, report)| {
-            let trouble = match report {
+            let problem = match report {
                 Ok(_) => String::new(),
                 Err(failure) => format!("**could not be measured**: {failure}"),
             };
-            vec![link(benchmark), benchmark.about.to_owned(), trouble]
+            vec![link(benchmark), benchmark.about.to_owned(), problem]
         })
         .collect();
     let budgets: Vec<Vec<String>> = outcomes
@@ -66,11 +66,11 @@ fn page(outcomes: &[Outcome]) -> String {
         "\
 # Benchmarks
 
-Written by `cargo xtask bench`, which measures everything in turn. Machine: {}.
+Written by `cargo xtask bench`, which runs all benchmarks in turn. Machine: {}.
 
 {}
-How much each hot path takes in instructions is guarded by `cargo xtask instructions`, whose record is `bench/instructions.json`;
-what was learned is in [performance](../development/performance.md).
+`cargo xtask instructions` compares the instructions of each hot path with `bench/instructions.json`;
+[performance](../development/performance.md) explains the results.
 
 ## Budgets
 

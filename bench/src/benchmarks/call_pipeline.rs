@@ -1,5 +1,5 @@
-//! What a call costs on its way through the host: resolved, checked, permitted, bounded and recorded, next to the
-//! same call over a client alone. The server is in this process, so that nothing else takes time.
+//! The cost of a call through the host (resolve, validate, permit, truncate, record), next to the same call over a
+//! client alone. The server is in this process, so that nothing else takes time.
 
 use std::io;
 use std::path::Path;
@@ -7,22 +7,18 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
-use switchboard::call::pipeline::{CallContext, ToolCall};
 use switchboard::config::permission::{PermissionEffect, PermissionRules, ToolRule};
-use switchboard::connection::in_process::InProcessServer;
-use switchboard::connection::resolve::HostEnv;
-use switchboard::connection::state::RetryPolicy;
-use switchboard::host::{Host, HostOptions};
-use switchboard::permission::active_rules::ActiveRules;
-use switchboard::request::server_request::RequestOptions;
-use switchboard::sources::loader;
-use switchboard::sources::paths::Paths;
+use switchboard::connection::{InProcessServer, RetryPolicy};
+use switchboard::permission::ActiveRules;
+use switchboard::request::RequestOptions;
+use switchboard::sources::{Paths, loader};
 use switchboard::wire::client::Client;
 use switchboard::wire::client::handshake::EraHint;
 use switchboard::wire::connect;
 use switchboard::wire::connect::{Address, ConnectOptions, Connection};
 use switchboard::wire::process::child::ProcessOptions;
 use switchboard::wire::protocol::capabilities::ClientDescription;
+use switchboard::{CallContext, Host, HostEnv, HostOptions, ToolCall};
 use switchboard_wire::jsonrpc::message::{Payload, RpcError};
 use switchboard_wire::peer::{Peer, PeerEvent, SpawnedPeer};
 use switchboard_wire::transport::in_memory::InMemoryTransport;
@@ -39,23 +35,23 @@ use crate::workspace::Workspace;
 const REPETITIONS: usize = 7;
 const CALLS: u32 = 20_000;
 const BUDGET: Duration = Duration::from_micros(5);
-/// How long anything may take.
+/// The timeout of every wait.
 pub const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// With how many rules the way of a call is measured.
+/// The numbers of rules with which a call is measured.
 const RULE_COUNTS: [usize; 4] = [2, 10, 100, 1_000];
 
-/// What the way of a call cost.
+/// The cost of a call through the host.
 pub struct PipelineCost {
-    /// It in Markdown.
+    /// The section of the report, in Markdown.
     pub text: String,
-    /// How it grows with the number of rules.
+    /// The plot of the cost by number of rules.
     pub picture: Picture,
-    /// Its budget.
+    /// The row of the budget.
     pub budget: Vec<String>,
 }
 
-/// Measures.
+/// Runs the benchmark.
 pub fn measure(workspace: &Workspace) -> Result<PipelineCost, Failure> {
     let failed = |error: io::Error| Failure::file(&workspace.report_path("pool.md"), error);
     let folder = tempfile::tempdir().map_err(failed)?;
@@ -75,7 +71,7 @@ pub fn measure(workspace: &Workspace) -> Result<PipelineCost, Failure> {
     Ok(report(median(raw), median(through), &growth))
 }
 
-/// How long a call takes with so many rules, in the order of [`RULES`]. All take turns.
+/// The time of a call for each of `RULE_COUNTS`. All take turns.
 async fn times_by_rule_count() -> io::Result<Vec<Duration>> {
     let mut hosts = Vec::new();
     for count in RULE_COUNTS {
@@ -95,17 +91,17 @@ async fn times_by_rule_count() -> io::Result<Vec<Duration>> {
     Ok(medians)
 }
 
-/// A host with a server in this process.
+/// A host with an in-process server.
 pub struct InProcessHost {
     /// The host.
     pub host: Host,
-    /// The desk that its calls go over.
+    /// The context of its calls.
     pub context: CallContext,
     task: JoinHandle<()>,
 }
 
 impl InProcessHost {
-    /// A host in this folder with so many rules.
+    /// A host in this folder with this number of rules.
     pub async fn open(folder: &Path, count: usize) -> io::Result<InProcessHost> {
         let (host, task) = Host::start(options(folder))?;
         let places = Paths::in_dir(folder);
@@ -117,7 +113,7 @@ impl InProcessHost {
         Ok(InProcessHost { host, context, task })
     }
 
-    /// One call, all the way.
+    /// Makes one call through the whole pipeline.
     pub async fn call(&self) {
         let call = ToolCall {
             caller: "bench".to_owned(),
@@ -129,7 +125,7 @@ impl InProcessHost {
         assert_eq!(output.blocks.len(), 1);
     }
 
-    /// Ends everything.
+    /// Shuts the host down.
     pub async fn close(self) {
         self.host.shutdown().await;
         drop(self.host);
@@ -137,7 +133,7 @@ impl InProcessHost {
     }
 }
 
-/// A server in this process that has one tool.
+/// An in-process server with one tool.
 async fn serve_in_memory(link: InMemoryTransport) {
     serve(Peer::spawn(link)).await;
 }
@@ -194,7 +190,7 @@ async fn connect(host: &Host) {
     assert!(pool.find("mcp__linked__echo").is_some(), "{:?}", host.snapshot());
 }
 
-/// So many rules, the last of which allows the server. The others are about other servers: names and patterns.
+/// This number of rules, the last of which allows the server. The others match other servers by name and pattern.
 pub fn rules(count: usize) -> PermissionRules {
     let mut rules = PermissionRules::default();
     let mut add = |effect, rule: &str| {
@@ -212,7 +208,7 @@ pub fn rules(count: usize) -> PermissionRules {
     rules
 }
 
-/// The same server over a client alone.
+/// A client of the same server, without a host.
 async fn connect_client() -> Connection {
     let client_info = ClientDescription {
         name: "swb-bench".to_owned(),
@@ -236,7 +232,7 @@ async fn connect_client() -> Connection {
     .expect("it is in this process")
 }
 
-/// What the server is asked with.
+/// The arguments of every call.
 pub fn arguments() -> Json {
     json!({"text": "x".repeat(60)})
 }
@@ -266,7 +262,7 @@ fn median(mut times: Vec<Duration>) -> Duration {
 }
 
 fn picture(raw: Duration, growth: &[Duration]) -> Picture {
-    let title = "The way of a call through the host, by the number of rules";
+    let title = "A call through the host, by the number of rules";
     let micros = |time: &Duration| Some(time.as_secs_f64() * 1e6);
     let series = vec![
         Series::new("Host::call", Role::Ours, growth.iter().map(micros).collect()),
@@ -286,7 +282,7 @@ fn report(raw: Duration, through: Duration, growth: &[Duration]) -> PipelineCost
     let rows = [
         vec!["a client alone".to_owned(), micros(raw)],
         vec!["`Host::call`".to_owned(), micros(through)],
-        vec!["what the way costs".to_owned(), micros(more)],
+        vec!["cost of the host".to_owned(), micros(more)],
     ];
     let verdict = if more <= BUDGET { "met" } else { "**missed**" };
     let picture = picture(raw, growth);
@@ -294,17 +290,17 @@ fn report(raw: Duration, through: Duration, growth: &[Duration]) -> PipelineCost
     let by_rules: Vec<_> =
         by_rules.map(|(rules, time)| vec![rules.to_string(), micros(*time)]).collect();
     let text = format!(
-        "## The way of a call\n\n\
+        "## A call through the host\n\n\
          Medians of {REPETITIONS} interleaved repetitions of {CALLS} calls, one after the other, with 100 bytes of\n\
          parameters, to a server in the same process: resolved, checked, permitted by a rule, sent, bounded, recorded.\n\n{}\n\
          Budget: at most 5 µs more than the client alone: {verdict}.\n\n\
-         With more rules, of which the last one is about this server:\n\n{}\n{}",
+         With more rules; only the last one matches this server:\n\n{}\n{}",
         table::markdown(&["", "µs a call"], &[], &rows),
         table::markdown(&["rules", "µs a call"], &[], &by_rules),
         picture.link(),
     );
     let budget = vec![
-        "the way of a call through the host, over a client alone".to_owned(),
+        "a call through the host, over a client alone".to_owned(),
         format!("≤ {} µs", BUDGET.as_micros()),
         format!("{} µs", micros(more)),
         verdict.to_owned(),

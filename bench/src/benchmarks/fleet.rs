@@ -1,6 +1,7 @@
 //! Many servers at once: how long until fifty are connected, and what `swb` needs while ten are and nothing happens.
 //! Writes the report page and prints it.
 
+mod real_servers;
 mod status_watch;
 
 use std::ffi::OsString;
@@ -20,6 +21,7 @@ use crate::output::table;
 use crate::output::table::{megabytes, milliseconds};
 use crate::sandbox::Sandbox;
 use crate::workspace::Workspace;
+use real_servers::RealServers;
 use status_watch::{ProcessUsage, StatusWatch};
 
 /// The variable that says how many programs are started at once.
@@ -81,10 +83,13 @@ pub fn run(workspace: &Workspace) -> Result<Report, Failure> {
         eprintln!("measuring memory with {servers} servers");
         growth.push(tools.memory_with(servers)?);
     }
+    eprintln!("measuring published servers");
+    let real_servers = real_servers::measure(&tools, &workspace.published_servers)?;
     let pictures = vec![picture_of_times(&connect_times), picture_of_memory(&growth)];
-    let text = page(&connect_times, &idle, &pictures);
+    let text = page(&connect_times, &real_servers, &idle, &pictures);
     let rows =
         connect_times.iter().flat_map(ConnectTimes::rows).chain(idle.iter().flat_map(Idle::rows));
+    let rows = rows.chain(real_servers.rows());
     // Some rows are only told.
     let budgets = rows.filter(|row| !row[3].is_empty()).collect();
     Ok(Report { name: "fleet", text, pictures, budgets, extent: Extent::Whole })
@@ -97,7 +102,8 @@ struct MemoryPoint {
 }
 
 fn picture_of_times(connect_times: &[ConnectTimes]) -> Picture {
-    let title = format!("{SERVERS} servers that take {} ms each", SERVER_DELAY.as_millis());
+    let title =
+        format!("{SERVERS} servers with a startup delay of {} ms each", SERVER_DELAY.as_millis());
     let groups = connect_times.iter().map(|it| format!("{} at a time", it.batch_size)).collect();
     let figures = |part: fn(&ConnectTimes) -> Duration| {
         connect_times.iter().map(|it| Some(part(it).as_secs_f64() * 1e3)).collect()
@@ -105,7 +111,7 @@ fn picture_of_times(connect_times: &[ConnectTimes]) -> Picture {
     let series = vec![
         Series::new("until all are connected", Role::Ours, figures(|it| it.connected)),
         Series::new("all of swb status", Role::Other, figures(|it| it.status_run)),
-        Series::new("beside a mute one", Role::Other, figures(|it| it.with_mute_server)),
+        Series::new("next to a mute server", Role::Other, figures(|it| it.with_mute_server)),
         Series::new("limit", Role::Baseline, figures(|it| limit(it.batch_size))),
     ];
     let bars = Bars { title: &title, x_axis: "milliseconds", groups, series };
@@ -231,7 +237,12 @@ fn limit(batch_size: usize) -> Duration {
     (SERVER_DELAY * rounds).mul_f64(ALLOWANCE)
 }
 
-fn page(connect_times: &[ConnectTimes], idle: &[Idle], pictures: &[Picture]) -> String {
+fn page(
+    connect_times: &[ConnectTimes],
+    real_servers: &RealServers,
+    idle: &[Idle],
+    pictures: &[Picture],
+) -> String {
     let at_once: Vec<_> = connect_times.iter().flat_map(ConnectTimes::rows).collect();
     let memory: Vec<_> = idle.iter().flat_map(Idle::rows).collect();
     let header = ["what", "limit", "measured", ""];
@@ -241,21 +252,26 @@ fn page(connect_times: &[ConnectTimes], idle: &[Idle], pictures: &[Picture]) -> 
 
 Written by `cargo xtask bench fleet`. Machine: {machine}.
 
-## {SERVERS} servers that take {delay} ms each
+## {SERVERS} servers with a startup delay of {delay} ms each
 
-Programs that sleep for {delay} ms before they read anything. The limit is what they take if so many are started at a time and nothing
-else costs anything, times {ALLOWANCE}. Starting {SERVERS} programs costs processor time too, more of it at once the more are started at a
-time; that, the handshake and listing their tools are in the figures. Medians of {REPETITIONS} runs, each with a home in which nothing
-is remembered. `swb status` also ends all of them before it ends. The mute server takes questions and never answers.
+Each server sleeps for {delay} ms before it reads anything. The limit is the sum of these delays for the given number of concurrent
+starts, times {ALLOWANCE}. The figures also include the processor time of starting {SERVERS} programs, the handshakes and the lists of tools.
+Medians of {REPETITIONS} runs, each with a new home folder, so that nothing is cached. `swb status` also stops all servers before it exits. The mute
+server accepts requests and never responds.
 
 {at_once}
 {times}
-## {IDLE_SERVERS} servers with {TOOLS_PER_SERVER} tools each, and nothing to do
+## Published servers with the default settings
 
-`swb status --watch`, {settling} s after all were connected; idle are the {idling} s after that. The servers' own needs are
-not counted, nor is what a thread used that has ended. HTTP is without TLS.
-`swb` watches the folders above the one it runs in for configuration, the system's temporary folder among them here: what others do
-there is in the time while idle.
+`swb status` with {published}; nothing is remembered from an earlier run. All of them share the machine's cores while they start.
+
+{real}
+## {IDLE_SERVERS} idle servers with {TOOLS_PER_SERVER} tools each
+
+`swb status --watch`, {settling} s after all were connected; the idle time is the {idling} s after that. The servers' own resources and
+the time of threads that have ended are not counted. HTTP is without TLS.
+`swb` watches the parents of its working folder for configuration, here including the system's temporary folder, so changes by other
+programs there add to the idle time.
 
 {memory}
 {growth}",
@@ -265,6 +281,8 @@ there is in the time while idle.
         idling = IDLE_TIME.as_secs(),
         at_once = table::markdown(&header, &[3], &at_once),
         memory = table::markdown(&header, &[3], &memory),
+        published = real_servers.description(),
+        real = table::markdown(&header, &[3], &real_servers.rows()),
         times = pictures[0].link(),
         growth = pictures[1].link(),
     )
@@ -283,8 +301,8 @@ impl ConnectTimes {
         };
         [
             row("until all are connected", self.connected),
-            row("the whole of `swb status`", self.status_run),
-            row("until all are connected, beside a mute one", self.with_mute_server),
+            row("the whole run of `swb status`", self.status_run),
+            row("until all are connected, next to a mute server", self.with_mute_server),
         ]
     }
 }
@@ -305,9 +323,9 @@ impl Idle {
         let time = |time| format!("{} ms", milliseconds(time));
         [
             judged("memory in use", self.usage.resident),
-            judged("most memory ever in use", self.usage.peak),
+            judged("peak memory", self.usage.peak),
             told("threads", self.usage.threads.to_string()),
-            told("processor time until then", time(self.usage.cpu_time())),
+            told("processor time until idle", time(self.usage.cpu_time())),
             told("processor time while idle", time(self.processor)),
         ]
     }
@@ -328,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_takes_its_time_is_seen() {
+    fn a_slow_server_is_reported() {
         let time = Duration::from_millis(780);
         let late = time + Duration::from_millis(1);
         let connect_times = ConnectTimes {

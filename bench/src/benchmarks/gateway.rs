@@ -1,10 +1,11 @@
-//! What it costs to pass calls on: ours next to no gateway, to a proxy that only passes bytes, and to other people's.
-//! This file decides who is asked what, and keeps what they cost; who they are is `contender`'s, asking is `load`'s.
+//! The cost of relaying calls: Switchboard next to no gateway, a proxy that only forwards bytes, and third-party
+//! gateways. This file selects the requests and collects the costs; `contender` starts the gateways and `load` sends
+//! the calls.
 
 pub mod bare_proxy;
 
 mod contender;
-mod load;
+pub(crate) mod load;
 mod memory;
 mod page;
 mod third_party;
@@ -130,8 +131,8 @@ pub fn run(workspace: &Workspace, words: &[OsString]) -> Result<Report, Failure>
     Ok(page::draw(&parts, &memory, extent))
 }
 
-/// Has so many clients make calls of a gateway that runs already, for whoever looks at it meanwhile:
-/// `URL PROCESS CLIENTS SECONDS`.
+/// Has this number of clients make calls to a running gateway, for profiling it meanwhile: `URL PROCESS CLIENTS
+/// SECONDS`.
 pub fn load_only(words: &[OsString]) -> Result<(), Failure> {
     let words: Vec<_> = words.iter().map(|it| it.to_string_lossy()).collect();
     let [address, process, clients, seconds] = words.as_slice() else {

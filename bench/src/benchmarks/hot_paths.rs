@@ -42,6 +42,7 @@ pub const ALL: &[HotPath] = &[
     path("event-read-10KB", 3_000, messages::events_large),
     path("peer-call-handed-over", 1_000, peer_calls::in_memory),
     path("peer-call-as-bytes", 1_000, peer_calls::as_bytes),
+    path("client-call-http", 1_000, peer_calls::over_http),
     path("permission-100-rules", 1_000, call_checks::hundred_rules),
     path("permission-1000-rules", 200, call_checks::thousand_rules),
     path("arguments-checked", 5_000, call_checks::arguments),

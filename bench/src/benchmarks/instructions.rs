@@ -1,5 +1,5 @@
-//! How many instructions each hot path takes, next to what was recorded: a guard that no noise on the machine disturbs.
-//! This file compares; counting is `counting`'s, what was recorded is `record`'s, and the paths themselves are in `hot`.
+//! Compares the instructions of each hot path with the record, independently of the load of the machine.
+//! `counting` counts, `record` reads and writes the record, and `hot_paths` has the paths.
 
 mod counting;
 mod record;
@@ -17,8 +17,11 @@ use record::{Record, Toolchain};
 
 /// How much more a path may take than was recorded, and how much less before that is worth recording.
 const ALLOWANCE: f64 = 0.05;
-/// How far two counts of the same may lie apart.
+/// How far the two least counts of a path may lie apart.
 const SPREAD: f64 = 0.01;
+/// The most rounds for a path whose counts differ. Threads that wake each other add instructions at random, so the
+/// least counts are the ones that repeat.
+const MAX_ROUNDS: usize = 5;
 
 /// What a count is next to the record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,8 +58,7 @@ pub fn run(workspace: &Workspace, words: &[OsString]) -> Result<(), Failure> {
             (None, _) | (_, None) => true,
         };
     let doubtful: Vec<&HotPath> = all.into_iter().filter(is_doubtful).collect();
-    let second_counts = counting::count_all(workspace, &doubtful)?;
-    let counts: Vec<Count> = counts.into_iter().map(|it| it.with_repeats(&second_counts)).collect();
+    let counts = count_until_steady(workspace, doubtful, counts)?;
     let unsteady = counts.iter().filter(|it| it.spread() >= SPREAD).count();
     let Some(recorded_counts) = recorded_counts else {
         print!("{}", counts_table(&counts, None));
@@ -89,6 +91,23 @@ pub fn run(workspace: &Workspace, words: &[OsString]) -> Result<(), Failure> {
             Err(Failure::InstructionsChanged(count))
         }
     }
+}
+
+/// Counts some paths again, at least once and until their counts repeat or there were too many rounds.
+fn count_until_steady(
+    workspace: &Workspace,
+    mut paths: Vec<&HotPath>,
+    mut counts: Vec<Count>,
+) -> Result<Vec<Count>, Failure> {
+    for _ in 1..MAX_ROUNDS {
+        let repeats = counting::count_all(workspace, &paths)?;
+        counts = counts.into_iter().map(|it| it.with_repeats(&repeats)).collect();
+        paths.retain(|path| counts.iter().any(|it| it.name == path.name && it.spread() >= SPREAD));
+        if paths.is_empty() {
+            break;
+        }
+    }
+    Ok(counts)
 }
 
 /// The paths whose names hold one of these parts; all where there are none.
@@ -158,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn five_in_a_hundred_more_are_allowed_and_no_more_than_that() {
+    fn counts_may_grow_by_five_percent_at_most() {
         check(&[1_050.0, 1_050.0], Verdict::AsRecorded);
         check(&[1_051.0, 1_051.0], Verdict::More);
         check(&[950.0, 950.0], Verdict::AsRecorded);
@@ -166,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_a_name_chooses_and_one_that_chooses_nothing_is_refused() {
+    fn name_parts_select_paths_and_unmatched_parts_are_an_error() {
         let names = |part: &str| {
             let part = OsString::from(part);
             let chosen = select_paths(&[&part]).ok()?;
@@ -178,10 +197,11 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_repeat_is_not_believed() {
+    fn counts_that_differ_between_rounds_are_rejected() {
         check(&[1_000.0, 1_009.0], Verdict::AsRecorded);
         check(&[1_000.0, 1_010.0], Verdict::Unsteady);
         check(&[900.0, 1_000.0], Verdict::Unsteady);
+        check(&[1_000.0, 1_100.0, 1_009.0], Verdict::AsRecorded);
     }
 
     #[test]

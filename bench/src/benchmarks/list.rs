@@ -114,9 +114,9 @@ fn page(states: &str, many: &Rows, few: &Rows, pictures: &[Picture]) -> String {
 Written by `cargo xtask bench list`; `cargo xtask bench install-peers` installs the other programs.
 Machine: {machine}.
 
-Programs take turns, with nothing but `PATH`, `HOME` and `LANG` in the environment and their output thrown away.
-Wall is from start to end of the process, CPU the median of user and system time together, peak the largest resident set of
-any one process in any run. The ratios hold; the absolute numbers depend on what else the machine does.
+The programs run in turn, with only `PATH`, `HOME` and `LANG` in the environment; their output is discarded.
+Wall is the time from start to exit of the process, CPU the median of user plus system time, and peak the largest resident set
+of any process in any run. The ratios are comparable; the absolute numbers depend on the other load of the machine.
 
 ## Budgets
 
@@ -125,12 +125,12 @@ any one process in any run. The ratios hold; the absolute numbers depend on what
 
 A project 24 folders deep with a file in each, local settings, user settings with 20 allow and 20 deny entries, four plugins;
 every entry has variables in its arguments and environment, or in its URL and headers.
-The definitions end as: {states}.
+The states of the definitions: {states}.
 
 {many_table}
-## 10 servers in the person's own settings
+## 10 servers in the user's settings
 
-The same ten in each program's own file. Their programs do not exist.
+The same ten servers in each program's own file. Their commands do not exist.
 
 {few_table}
 {picture}",

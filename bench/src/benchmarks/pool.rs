@@ -8,12 +8,11 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use switchboard::builtin_tools;
-use switchboard::catalogue::fetch::ListItem;
+use switchboard::builtin_tool_definitions;
+use switchboard::catalogue::ListItem;
 use switchboard::config::entry::server::ToolFilter;
 use switchboard::pool::naming::NameOrigin;
-use switchboard::pool::tool::ToolKind;
-use switchboard::pool::{Pool, PoolRules, ServerTools};
+use switchboard::pool::{Pool, PoolRules, ServerTools, ToolKind};
 use switchboard_wire::jsonrpc::message::Payload;
 
 use crate::benchmarks::call_pipeline;
@@ -42,7 +41,7 @@ pub fn run(workspace: &Workspace) -> Result<Report, Failure> {
     let (memory, servers) = measure_growth(|| servers(SERVERS));
     let (more, pool) = measure_growth(|| assemble_pool(&Pool::default(), &servers));
     let (index, ready) =
-        measure_growth(|| Row::measure("search made ready", 1, || pool.search("x", 1)));
+        measure_growth(|| Row::measure("search index built", 1, || pool.search("x", 1)));
     let mut rows = rows(&pool, &servers);
     rows.insert(3, ready);
     let growth = SIZES.map(PoolCost::measure).into_iter().collect::<Result<Vec<_>, _>>()?;
@@ -109,7 +108,7 @@ pub fn assemble_pool(before: &Pool, servers: &[Server]) -> Pool {
     });
     before.next_revision(
         sources,
-        &PoolRules { hidden: &|_, _| false, built_in: builtin_tools::definitions() },
+        &PoolRules { hidden: &|_, _| false, built_in: builtin_tool_definitions() },
     )
 }
 
@@ -235,8 +234,8 @@ fn resident_bytes() -> u64 {
 
 fn report(rows: &[Row], held: [u64; 3], pictures: &[Picture], pipeline: &str) -> String {
     let cells: Vec<Vec<String>> = rows.iter().map(Row::cells).collect();
-    let names = ["the catalogues alone", "with the pool", "with the pool and what search needs"]
-        .into_iter();
+    let names =
+        ["the catalogues alone", "with the pool", "with the pool and the search index"].into_iter();
     let megabytes = |bytes: u64| format!("{:.1}", bytes as f64 / 1e6);
     let memory: Vec<_> =
         names.zip(held).map(|(name, bytes)| vec![name.to_owned(), megabytes(bytes)]).collect();
@@ -245,10 +244,10 @@ fn report(rows: &[Row], held: [u64; 3], pictures: &[Picture], pipeline: &str) ->
         "# Ten thousand tools\n\n\
          Written by `cargo xtask bench pool`. Machine: {}.\n\
          {SERVERS} servers with {TOOLS} tools each, about 690 bytes a definition.\n\n{}\n\
-         What the process grew by, in MB:\n\n{}\n\
+         Growth of the process, in MB:\n\n{}\n\
          Budget: catalogues and pool in at most 40 MB: {verdict}.\n\n\
          ## More and fewer tools\n\n\
-         Each size in a process of its own.\n\n{}\n{pipeline}",
+         Each size is measured in a process of its own.\n\n{}\n{pipeline}",
         machine::describe(),
         table::markdown(&["", "median", "least", "p99", "budget"], &[4], &cells),
         table::markdown(&["", "MB"], &[], &memory),

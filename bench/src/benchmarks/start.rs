@@ -1,5 +1,5 @@
-//! From nothing to the first answer: a client starts, starts the echo server, shakes hands and makes one call.
-//! How that grows with the number of servers is `crowd`'s.
+//! From start to the first response: a client starts the echo server, performs the handshake and makes one call.
+//! `many_servers` measures how this grows with the number of servers.
 
 mod many_servers;
 
@@ -40,12 +40,12 @@ pub fn run(workspace: &Workspace) -> Result<Report, Failure> {
     let picture = picture(&subjects, &measurements);
     let text = format!(
         "\
-# From nothing to the first answer
+# From start to the first response
 
 Written by `cargo xtask bench start`. Machine: {}.
 
-A client starts, starts the echo server, shakes hands, makes one call of 100 B over standard streams, stops the server and ends.
-Clients take turns. CPU and peak count the server too, which is the same small one for all.
+A client starts, starts the echo server, performs the handshake, makes one call of 100 B over standard input and output, stops the
+server and exits. The clients run in turn. CPU and peak include the server, which is the same small program for all.
 
 {}
 {}
@@ -59,7 +59,7 @@ Clients take turns. CPU and peak count the server too, which is the same small o
 }
 
 fn picture(subjects: &[MeasuredProgram], measurements: &[Option<Measurement>]) -> Picture {
-    let title = "From nothing to the first answer";
+    let title = "From start to the first response";
     let groups = subjects.iter().map(|it| it.label.to_owned()).collect();
     let figures = |figure: fn(&Measurement) -> f64| {
         measurements.iter().map(|it| it.as_ref().map(figure)).collect::<Vec<_>>()

@@ -62,16 +62,16 @@ pub fn run(workspace: &Workspace) -> Result<Report, Failure> {
         cells.extend([50, 90, 99, 100].map(|percent| milliseconds(percentile(times, percent))));
         cells
     };
-    let header = ["from a key to the screen, ms", "p50", "p90", "p99", "longest"];
+    let header = ["latency from key to screen, ms", "p50", "p90", "p99", "longest"];
     let rows = [
-        keys(&format!("{IDLE_SERVERS} servers that rest, a new transcript"), &idle_times),
+        keys(&format!("{IDLE_SERVERS} idle servers, an empty transcript"), &idle_times),
         keys(
-            &format!("{CHANGING_SERVERS} servers that change, {TRANSCRIPT_LINES} lines"),
+            &format!("{CHANGING_SERVERS} changing servers, {TRANSCRIPT_LINES} lines"),
             &busy_times,
         ),
     ];
     let first = ["the first frame, ms", "p50", "p90", "longest"];
-    let mut frames = vec![format!("{CONFIGURED_SERVERS} servers configured, none of them ready")];
+    let mut frames = vec![format!("{CONFIGURED_SERVERS} servers configured, none connected")];
     frames.extend([50, 90, 100].map(|percent| milliseconds(percentile(&starts, percent))));
     let pictures = vec![picture(&idle_times, &busy_times)];
     let budgets = budgets(&busy_times, &starts, idle);
@@ -79,19 +79,20 @@ pub fn run(workspace: &Workspace) -> Result<Report, Failure> {
         "\
 # The screen
 
-Written by `cargo xtask bench face`. Machine: {}.
+Written by `cargo xtask bench ui`. Machine: {}.
 
-The program runs at a pseudo-terminal of 120 × 40. A key is on the screen when the bytes that draw its sign have been written. {KEYS} keys are
-typed and taken back, {} ms between one stroke and the next. A server that changes says ten times a second that its tools are others, and is asked for them.
+The program runs in a pseudo-terminal of 120 × 40. The latency of a key ends when the bytes that draw its character have been written.
+{KEYS} keys are typed and deleted again, {} ms apart. A changing server announces ten times per second that its tools have changed, and the
+program fetches the list each time.
 
 {}
-Limit: 16 ms at p99 with {CHANGING_SERVERS} servers that change and {TRANSCRIPT_LINES} lines: {}.
+Limit: 16 ms at p99 with {CHANGING_SERVERS} changing servers and {TRANSCRIPT_LINES} lines: {}.
 
 {}
 {}
 Limit: 50 ms: {}.
 
-While nothing happens, with {IDLE_SERVERS} servers connected, for {} s: {:.2} % of one processor (limit 0.5 %: {}).
+Idle, with {IDLE_SERVERS} servers connected, for {} s: {:.2} % of one processor (limit 0.5 %: {}).
 ",
         machine::describe(),
         BETWEEN_KEYS.as_millis(),
@@ -104,23 +105,23 @@ While nothing happens, with {IDLE_SERVERS} servers connected, for {} s: {:.2} % 
         idle * 100.0,
         verdict(idle < IDLE_CPU_BUDGET),
     );
-    Ok(Report { name: "face", text, pictures, budgets, extent: Extent::Whole })
+    Ok(Report { name: "ui", text, pictures, budgets, extent: Extent::Whole })
 }
 
 fn picture(idle_times: &[Duration], busy_times: &[Duration]) -> Picture {
-    let title = "From a key to the screen";
+    let title = "Latency from key to screen";
     let parts = [50, 90, 99, 100];
     let groups = ["p50", "p90", "p99", "longest"].map(str::to_owned).to_vec();
     let figures = |times: &[Duration]| {
         parts.map(|percent| Some(percentile(times, percent).as_secs_f64() * 1e3)).to_vec()
     };
-    let rest = format!("{IDLE_SERVERS} servers that rest, a new transcript");
-    let stir = format!("{CHANGING_SERVERS} servers that change, {TRANSCRIPT_LINES} lines");
+    let rest = format!("{IDLE_SERVERS} idle servers, an empty transcript");
+    let stir = format!("{CHANGING_SERVERS} changing servers, {TRANSCRIPT_LINES} lines");
     let series = vec![
         Series::new(&rest, Role::Other, figures(idle_times)),
         Series::new(&stir, Role::Ours, figures(busy_times)),
     ];
-    Picture::new("face", title, Bars { title, x_axis: "milliseconds", groups, series }.draw())
+    Picture::new("ui", title, Bars { title, x_axis: "milliseconds", groups, series }.draw())
 }
 
 fn budgets(busy_times: &[Duration], starts: &[Duration], idle: f64) -> Vec<Vec<String>> {
@@ -133,10 +134,10 @@ fn budgets(busy_times: &[Duration], starts: &[Duration], idle: f64) -> Vec<Vec<S
         ]
     };
     vec![
-        time("a key on the screen, p99", KEY_BUDGET, percentile(busy_times, 99)),
+        time("latency from key to screen, p99", KEY_BUDGET, percentile(busy_times, 99)),
         time("the first frame", FRAME_BUDGET, percentile(starts, 50)),
         vec![
-            "the screen while nothing happens, of one processor".to_owned(),
+            "idle screen, share of one processor".to_owned(),
             format!("< {} %", IDLE_CPU_BUDGET * 100.0),
             format!("{:.2} %", idle * 100.0),
             verdict(idle < IDLE_CPU_BUDGET).to_owned(),
@@ -197,7 +198,7 @@ impl UiBench {
             terminal.write(format!("\x1b[200~{text}\x1b[201~").as_bytes())?;
             thread::sleep(Duration::from_secs(1));
             terminal.write(b"\r")?;
-            // What was sent is in the transcript, and below it why nobody answers.
+            // The sent message is in the transcript, followed by the error that no model is configured.
             terminal.wait_for_text(b"model", TIMEOUT)?;
         }
         terminal.drain_for(Duration::from_millis(500));
@@ -249,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_percentile_is_the_time_that_so_many_are_not_longer_than() {
+    fn a_percentile_bounds_that_share_of_the_times() {
         let times: Vec<Duration> = (1..=200).rev().map(Duration::from_millis).collect();
         let at = |percent| percentile(&times, percent).as_millis();
         assert_eq!([at(50), at(90), at(99), at(100)], [100, 180, 198, 200]);

@@ -160,8 +160,11 @@ fn median(mut costs: Vec<RoundTripCost>) -> RoundTripCost {
     }
 }
 
-const NAMES: [&str; 3] =
-    ["floor: two bare channels", "two peers, messages handed over", "two peers, messages as bytes"];
+const NAMES: [&str; 3] = [
+    "floor: two bare channels",
+    "two peers, messages passed as values",
+    "two peers, messages as bytes",
+];
 
 fn report(costs: [RoundTripCost; 3]) -> Report {
     let [floor, in_memory, _] = &costs;
@@ -181,7 +184,7 @@ fn report(costs: [RoundTripCost; 3]) -> Report {
         "# A call inside one process\n\n\
          Written by `cargo xtask bench wire`. Machine: {}.\n\
          Medians of {REPETITIONS} interleaved repetitions of {CALLS} calls with 100 bytes of parameters, on one thread; the\n\
-         other peer answers with what it was asked.\n\n{}\n{}\n\
+         other peer returns its parameters.\n\n{}\n{}\n\
          Budget: a call in one process, payload raw, in at most 1.5 µs: {verdict}.\n",
         machine::describe(),
         table::markdown(&header, &[], &rows),

@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Builder;
 
-use super::{Responded, ResponseText, number};
+use super::{MessageKind, ResponseText, number};
 
 /// Serves until it is killed; prints its address first.
 pub fn serve() -> io::Result<()> {
@@ -34,7 +34,8 @@ async fn serve_connection(mut stream: TcpStream) -> io::Result<()> {
         while let Some(request) = Request::parse(&buffer) {
             let message = &buffer[request.body_start..request.end];
             body.clear();
-            let is_answered = request.is_post && text.respond(message, &mut body) == Responded::Yes;
+            let is_answered =
+                request.is_post && text.respond(message, &mut body) == MessageKind::Request;
             let status: &[u8] = match (request.is_post, is_answered) {
                 (true, true) => b"200 OK\r\nContent-Type: application/json",
                 (true, false) => b"202 Accepted",

@@ -12,14 +12,14 @@ mod golden;
 pub use bars::Bars;
 pub use lines::{Lines, Tick};
 
-/// What a line or a bar stands for, which decides how it is drawn.
+/// The role of a series, which decides how it is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Ours: the thickest, and always in the same colour.
+    /// Switchboard: the thickest line, and always the same colour.
     Ours,
-    /// What cannot be beaten, or what was promised: broken, and grey.
+    /// A lower bound or a budget: dashed and grey.
     Baseline,
-    /// Somebody else's, or a further one of ours.
+    /// A third-party program, or a further series of Switchboard.
     Other,
 }
 

@@ -1,5 +1,5 @@
-//! What a benchmark leaves behind: a page, its pictures, and which budgets were met.
-//! This file prints and keeps them; a run that only tries whether everything works keeps nothing.
+//! The results of a benchmark: a page, its plots, and which budgets were met. This file prints and stores them; a
+//! quick run stores nothing.
 
 use std::fs;
 
@@ -7,31 +7,31 @@ use crate::effort::Effort;
 use crate::failure::Failure;
 use crate::workspace::Workspace;
 
-/// What was found.
+/// The report of a benchmark.
 #[derive(Debug)]
 pub struct Report {
-    /// What it is called: the word on the command line, and the page's file.
+    /// The name: the word on the command line, and the file name of the page.
     pub name: &'static str,
     /// The page.
     pub text: String,
-    /// The pictures that the page shows.
+    /// The plots of the page.
     pub pictures: Vec<Picture>,
-    /// Every budget: what, limit, what was measured, and whether that meets it.
+    /// Every budget: subject, limit, measured value, and whether it was met.
     pub budgets: Vec<Vec<String>>,
-    /// How much of it was measured.
+    /// How much was measured.
     pub extent: Extent,
 }
 
 /// How much was measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
-    /// All that is on the page.
+    /// The whole page.
     Whole,
-    /// A part, which is no page.
+    /// A part, which is not stored as a page.
     Part,
 }
 
-/// A picture beside a page.
+/// A plot beside a page.
 #[derive(Debug)]
 pub struct Picture {
     name: String,
@@ -40,19 +40,19 @@ pub struct Picture {
 }
 
 impl Picture {
-    /// A picture with a file of this name, without its ending.
+    /// A plot with this file name, without its extension.
     pub fn new(name: &str, alternative: &str, svg: String) -> Picture {
         Picture { name: name.to_owned(), alt_text: alternative.to_owned(), svg }
     }
 
-    /// How a page shows it.
+    /// The Markdown that shows the plot.
     pub fn link(&self) -> String {
         format!("![{}]({}.svg)\n", self.alt_text, self.name)
     }
 }
 
 impl Report {
-    /// Prints it, and keeps it where that is due.
+    /// Prints the report, and stores it if the run is a full one.
     pub fn save(&self, workspace: &Workspace) -> Result<(), Failure> {
         print!("{}", self.text);
         match (self.extent, Effort::chosen()) {

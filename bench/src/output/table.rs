@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn thousands_are_set_apart() {
+    fn thousands_are_separated() {
         assert_eq!(
             [7.0, 123.0, 1234.5, 1_234_567.0].map(thousands),
             ["7", "123", "1,234", "1,234,567"]
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_not_installed_is_a_row_that_says_so() {
+    fn a_missing_program_gets_a_row_with_the_reason() {
         let missing = MeasuredProgram {
             program: "other",
             label: "`other list`",

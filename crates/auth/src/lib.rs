@@ -9,6 +9,15 @@
 //!
 //! [`resource_server`] is the server side: it authenticates requests that clients send to us. Secrets are held
 //! in [`secret::Secret`], which never prints.
+//!
+//! ```
+//! use switchboard_auth::challenge::{AuthChallenge, ChallengeErrorCode};
+//!
+//! let header = r#"Bearer error="insufficient_scope", scope="files:write", resource_metadata="https://host/m""#;
+//! let challenge = AuthChallenge::from_headers([header]);
+//! assert_eq!(challenge.error, Some(ChallengeErrorCode::InsufficientScope));
+//! assert!(challenge.scopes.is_some_and(|it| it.iter().eq(["files:write"])));
+//! ```
 
 pub mod browser;
 pub mod challenge;

@@ -4,6 +4,7 @@
 mod choice;
 mod client;
 mod dynamic;
+mod metadata_document;
 
 pub use choice::{ClientChoice, choose_client};
 pub use client::{
@@ -13,3 +14,5 @@ pub use client::{
 pub use dynamic::{
     RegistrationError, RegistrationRequest, parse_registration, registration_request,
 };
+pub(crate) use metadata_document::CALLBACK_PATH;
+pub use metadata_document::client_metadata_document;

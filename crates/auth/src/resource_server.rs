@@ -3,6 +3,7 @@
 
 mod auth_error;
 mod authenticator;
+mod credential;
 mod credentials;
 mod dpop_verifier;
 mod jwks;
@@ -17,6 +18,7 @@ mod verified_token_cache;
 
 pub use auth_error::{AccessTokenError, AuthError};
 pub use authenticator::Authenticator;
+pub use credential::{Credential, ValidityChanges};
 pub use credentials::RequestHead;
 pub use dpop_verifier::DpopProofError;
 pub use jwks::IssuerError;

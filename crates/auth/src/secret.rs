@@ -1,5 +1,5 @@
 //! A string that must never be printed: a token, a client secret, an authorization code, a PKCE verifier.
-//! `token_store` decides field by field, with [`revealed`], which secrets are written to disk.
+//! `token_store` decides field by field, with `revealed`, which secrets are written to disk.
 
 use std::fmt;
 

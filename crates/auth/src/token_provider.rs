@@ -17,6 +17,7 @@ use switchboard_wire::http::client::{
     Authorize, HeadersFuture, OutboundRequest, ResponseHead, RetryDecision, RetryFuture,
 };
 use tokio::time::Instant;
+use tracing::{debug, info, warn};
 
 use crate::challenge::{AuthChallenge, ChallengeErrorCode};
 use crate::crypto::dpop::ProofTarget;
@@ -102,7 +103,7 @@ impl TokenProvider {
         self
     }
 
-    /// What the user has to do since the last refused request.
+    /// The required user action after the last refused request.
     pub fn required_action(&self) -> Option<RequiredAction> {
         self.state().required_action.clone()
     }
@@ -152,6 +153,7 @@ impl TokenProvider {
                 return None;
             }
             Err(error) => {
+                warn!("the stored login could not be read");
                 self.record_failure(TokenFailure::Store(error));
                 return None;
             }
@@ -264,6 +266,7 @@ impl TokenProvider {
     async fn on_rejection(&self, response: ResponseHead<'_>) -> RetryDecision {
         let challenge = challenge_from_headers(response.headers);
         let has_new_nonce = self.store_nonce(response.headers);
+        debug!(status = response.status, error = ?challenge.error, "credentials rejected");
         match response.status {
             401 if challenge.error == Some(ChallengeErrorCode::UseDpopNonce) && has_new_nonce => {
                 RetryDecision::Retry
@@ -297,6 +300,10 @@ impl TokenProvider {
             return RetryDecision::Retry;
         }
         let current = self.current();
+        // The response to another request may have led to a refresh while the store was read.
+        if current.as_ref().is_some_and(|current| !current.matches_header(header)) {
+            return RetryDecision::Retry;
+        }
         if let Some(current) = current.as_ref().filter(|current| !current.is_unproven()) {
             match self.refresh(current, RefreshReason::Rejected).await {
                 RefreshOutcome::Refreshed(refreshed) if !refreshed.matches_header(header) => {
@@ -331,14 +338,17 @@ impl TokenProvider {
         let Some(plan) = plan.await else { return false };
         match self.sign_in_exclusively(plan, &NonInteractive).await {
             Ok(record) => {
+                info!("login without a user completed");
                 self.set_current(record, Acceptance::Unproven);
                 true
             }
             Err(LoginError::Store(error)) => {
+                warn!("login without a user not stored");
                 self.record_failure(TokenFailure::Store(error));
                 false
             }
             Err(LoginError::SignIn(error)) => {
+                warn!("login without a user failed; `swb doctor` shows the cause");
                 self.record_failure(TokenFailure::SignIn(error));
                 false
             }

@@ -33,7 +33,7 @@ pub fn server(file: PathBuf) -> Arc<Server> {
     let note_store = Arc::new(NoteStore::new(file, changes.clone()));
     let server = Server::new("switchboard-demo", env!("CARGO_PKG_VERSION"))
         .title("Switchboard's demonstration")
-        .instructions("A clock, notes and a few odd jobs, to try a host with.")
+        .instructions("A clock, notes and a few other tools for trying out a host.")
         .resources(Arc::new(notes::NoteResources::new(&note_store)), &changes)
         .tool(now_tool::now_tool())
         .tool(echo())

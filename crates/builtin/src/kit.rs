@@ -8,7 +8,6 @@ mod dispatch;
 pub mod elicitation;
 pub mod handler_error;
 mod input_schema;
-mod log_level;
 pub mod prompt;
 mod request_state;
 pub mod resource;
@@ -18,7 +17,7 @@ pub mod tool_output;
 
 pub use context::HandlerContext;
 pub use handler_error::HandlerError;
-pub use log_level::LogLevel;
 pub use server::Server;
+pub use switchboard_wire::protocol::log_level::LogLevel;
 pub use tool::Tool;
 pub use tool_output::ToolOutput;

@@ -64,18 +64,18 @@ pub enum ClientRoots {
 
 /// Serves one client until its transport ends, then ends its commands. Dropping the future also ends them,
 /// without waiting.
-pub async fn serve(settings: WorkspaceSettings, link: impl Transport) {
-    serve_until(settings, link, std::future::pending()).await;
+pub async fn serve(settings: WorkspaceSettings, transport: impl Transport) {
+    serve_until(settings, transport, std::future::pending()).await;
 }
 
 /// The same, until `stop` completes.
 pub async fn serve_until(
     settings: WorkspaceSettings,
-    link: impl Transport,
+    transport: impl Transport,
     stop: impl Future<Output = ()>,
 ) {
     let session = WorkspaceSession::new(settings);
-    server(&session).serve_until(link, stop).await;
+    server(&session).serve_until(transport, stop).await;
     session.shut_down().await;
 }
 

@@ -14,7 +14,7 @@ pub enum Role {
 }
 
 /// Text the agent loop adds as a user message where the user interrupted a response.
-const INTERRUPTED_MARKER: &str = "[the person stopped the answer here]";
+const INTERRUPTED_MARKER: &str = "[the user interrupted this response]";
 
 /// A message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -12,9 +12,8 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use switchboard::config::entry::server::sha256;
-use switchboard::sources::atomic_file;
-use switchboard::sources::paths::Paths;
-use switchboard::storage::stderr_log::utc_timestamp;
+use switchboard::sources::{Paths, atomic_file};
+use switchboard::utc_timestamp;
 use thiserror::Error;
 
 use crate::message::{ContentBlock, Message};

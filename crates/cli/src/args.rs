@@ -5,9 +5,9 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     add, add_json, approvals, approve, audit, auth, call, complete, completions, config, demo,
-    disable, doctor, enable, get, idp, import, list, login, logout, logs, man, paths, permissions,
-    ping, policy, print, prompt, prompts, read, reconnect, reject, remove, reset_project_choices,
-    resources, result, search, serve, status, subscribe, tools,
+    describe, disable, doctor, enable, get, idp, import, list, login, logout, logs, man, paths,
+    permissions, ping, policy, print, prompt, prompts, read, reconnect, reject, remove,
+    reset_project_choices, resources, result, search, serve, status, subscribe, tools, version,
 };
 use crate::invocation::options::GlobalOptions;
 
@@ -56,6 +56,7 @@ pub enum CommandArgs {
     Import(import::ImportArgs),
 
     /// List configured servers without connecting to them
+    #[command(alias = "ls")]
     List(list::ListArgs),
     /// Show one server: its definitions, origin and state
     Get(get::GetArgs),
@@ -68,6 +69,7 @@ pub enum CommandArgs {
     /// Connect to a server and measure its response time
     Ping(ping::PingArgs),
     /// Make other running swb processes reconnect to a server
+    #[command(alias = "restart")]
     Reconnect(reconnect::ReconnectArgs),
     /// Add a server from its JSON entry
     AddJson(add_json::AddJsonArgs),
@@ -82,6 +84,8 @@ pub enum CommandArgs {
     Tools(tools::ToolsArgs),
     /// Find tools by name and description
     Search(search::SearchArgs),
+    /// Show one tool: its description and its arguments
+    Describe(describe::DescribeArgs),
     /// Call a tool
     Call(call::CallArgs),
     /// Show a stored result that was too long to print
@@ -134,4 +138,6 @@ pub enum CommandArgs {
     Completions(completions::CompletionsArgs),
     /// Print a manual page
     Man(man::ManArgs),
+    /// Print the version
+    Version(version::VersionArgs),
 }

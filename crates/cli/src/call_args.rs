@@ -1,9 +1,13 @@
 //! Parses the arguments of a call: `key=value`, `key:=json`, `key=@file`, one JSON object, or `-` for standard input.
+//! The texts of `key=value` get their type from the tool's schema, once the tool is known.
+
+mod schema_types;
 
 use std::io::Read;
 use std::path::Path;
 
 use serde_json::{Map, Value as Json};
+use switchboard::pool::Tool;
 
 use crate::exit::Exit;
 use crate::outcome::Failure;
@@ -14,30 +18,113 @@ const MAX_BYTES: u64 = 16 * 1024 * 1024;
 /// The most parts of a dotted key. JSON parsers stop at about that depth.
 const MAX_KEY_DEPTH: usize = 100;
 
-/// Parses arguments. Relative files are read from `folder`.
-pub fn parse(words: &[String], folder: &Path) -> Result<Json, Failure> {
-    match words {
-        [] => Ok(Json::Object(Map::new())),
-        [only] if only == "-" => {
-            parse_object(&read_text(std::io::stdin().lock(), "standard input")?, "standard input")
+pub use schema_types::UnknownArgument;
+
+/// The arguments of a call. Texts have no type yet.
+#[derive(Debug, Default)]
+pub struct CallArguments {
+    members: Map<String, Json>,
+    /// Where the values are that were written as plain text.
+    texts: Vec<Vec<String>>,
+}
+
+impl CallArguments {
+    /// The arguments with every text as a string.
+    pub fn into_json(self) -> Json {
+        Json::Object(self.members)
+    }
+
+    /// The arguments of a call of this tool: every text has the type that the tool's input schema names.
+    pub fn typed_for(self, tool: &Tool) -> Json {
+        self.typed_by(&input_schema(tool))
+    }
+
+    /// The arguments that the tool's input schema does not name.
+    pub fn unknown_to(&self, tool: &Tool) -> Vec<UnknownArgument> {
+        schema_types::unknown_arguments(&input_schema(tool), &self.members)
+    }
+
+    fn typed_by(mut self, schema: &Json) -> Json {
+        for path in &self.texts {
+            if let Some(value) = value_at(&mut self.members, path)
+                && let Json::String(text) = value
+                && let Some(typed) = schema_types::typed_value(schema, path, text)
+            {
+                *value = typed;
+            }
         }
-        [only] if only.trim_start().starts_with('{') => parse_object(only, "the argument"),
+        Json::Object(self.members)
+    }
+}
+
+/// The input schema as the server wrote it.
+fn input_schema(tool: &Tool) -> Json {
+    let mut definition: Json = tool.raw.decode().unwrap_or_default();
+    match definition.get_mut("inputSchema") {
+        Some(schema) => schema.take(),
+        None => tool.input_schema.decode().unwrap_or_default(),
+    }
+}
+
+/// Parses arguments. Relative files are read from `folder`.
+pub fn parse(words: &[String], folder: &Path) -> Result<CallArguments, Failure> {
+    let whole = |json: Map<String, Json>| CallArguments { members: json, texts: Vec::new() };
+    match words {
+        [] => Ok(CallArguments::default()),
+        [only] if only == "-" => {
+            let text = read_text(std::io::stdin().lock(), "standard input")?;
+            parse_object(&text, "standard input").map(whole)
+        }
+        [only] if only.trim_start().starts_with('{') => {
+            parse_object(only, "the argument").map(whole)
+        }
         words => {
-            let mut members = Map::new();
+            let mut arguments = CallArguments::default();
             for word in words {
                 let (path, value) = parse_pair(word, folder)?;
-                insert_at(&mut members, &path, value).map_err(|taken| {
+                let value = match value {
+                    PairValue::Json(json) => json,
+                    PairValue::Text(text) => {
+                        arguments.texts.push(path.clone());
+                        Json::String(text)
+                    }
+                };
+                insert_at(&mut arguments.members, &path, value).map_err(|taken| {
                     Failure::new(Exit::Usage, &format!("`{taken}` has two values"))
                 })?;
             }
-            Ok(Json::Object(members))
+            Ok(arguments)
         }
     }
 }
 
-fn parse_object(text: &str, source: &str) -> Result<Json, Failure> {
+/// Parses the JSON object in a file, and arguments that add to it or replace what it says.
+pub fn parse_with_file(
+    file: &Path,
+    words: &[String],
+    folder: &Path,
+) -> Result<CallArguments, Failure> {
+    let name = file.display().to_string();
+    let mut members = parse_object(&read_file(file, folder)?, &name)?;
+    let CallArguments { members: replacing, texts } = parse(words, folder)?;
+    merge(&mut members, replacing);
+    Ok(CallArguments { members, texts })
+}
+
+fn merge(members: &mut Map<String, Json>, replacing: Map<String, Json>) {
+    for (key, value) in replacing {
+        match (members.get_mut(&key), value) {
+            (Some(Json::Object(inner)), Json::Object(value)) => merge(inner, value),
+            (_, value) => {
+                members.insert(key, value);
+            }
+        }
+    }
+}
+
+fn parse_object(text: &str, source: &str) -> Result<Map<String, Json>, Failure> {
     match serde_json::from_str::<Json>(text) {
-        Ok(json @ Json::Object(_)) => Ok(json),
+        Ok(Json::Object(members)) => Ok(members),
         Ok(_) => Err(Failure::new(Exit::Usage, &format!("{source} is not a JSON object"))),
         Err(error) => {
             Err(Failure::new(Exit::Usage, &format!("{source} is not valid JSON")).caused_by(error))
@@ -45,7 +132,13 @@ fn parse_object(text: &str, source: &str) -> Result<Json, Failure> {
     }
 }
 
-fn parse_pair(word: &str, folder: &Path) -> Result<(Vec<String>, Json), Failure> {
+/// The value of one argument as it was written.
+enum PairValue {
+    Text(String),
+    Json(Json),
+}
+
+fn parse_pair(word: &str, folder: &Path) -> Result<(Vec<String>, PairValue), Failure> {
     let invalid = || {
         Failure::new(Exit::Usage, &format!("`{word}` is not an argument"))
             .hint("write key=value, key:=json, key=@file, one JSON object, or - for standard input")
@@ -64,25 +157,29 @@ fn parse_pair(word: &str, folder: &Path) -> Result<(Vec<String>, Json), Failure>
         return Err(Failure::new(Exit::Usage, &message));
     }
     let text = match value.strip_prefix('@') {
-        Some(file) => {
-            let path = folder.join(file);
-            let opened = std::fs::File::open(&path).map_err(|error| {
-                let message = format!("{} cannot be read", path.display());
-                Failure::new(Exit::Usage, &message).caused_by(error)
-            })?;
-            read_text(opened, file)?
-        }
+        Some(file) => read_file(Path::new(file), folder)?,
         None => value.to_owned(),
     };
     match is_json {
-        false => Ok((path, Json::String(text))),
-        true => serde_json::from_str(&text).map(|json| (path, json)).map_err(|error| {
-            let message = format!("the value of `{key}` is not valid JSON");
-            Failure::new(Exit::Usage, &message)
-                .caused_by(error)
-                .hint(&format!("for plain text write {key}=…"))
-        }),
+        false => Ok((path, PairValue::Text(text))),
+        true => {
+            serde_json::from_str(&text).map(|it| (path, PairValue::Json(it))).map_err(|error| {
+                let message = format!("the value of `{key}` is not valid JSON");
+                Failure::new(Exit::Usage, &message)
+                    .caused_by(error)
+                    .hint(&format!("for plain text write {key}=…"))
+            })
+        }
     }
+}
+
+fn read_file(file: &Path, folder: &Path) -> Result<String, Failure> {
+    let path = folder.join(file);
+    let opened = std::fs::File::open(&path).map_err(|error| {
+        let message = format!("{} cannot be read", path.display());
+        Failure::new(Exit::Usage, &message).caused_by(error)
+    })?;
+    read_text(opened, &file.display().to_string())
 }
 
 fn read_text(from: impl Read, name: &str) -> Result<String, Failure> {
@@ -115,6 +212,16 @@ fn insert_at(members: &mut Map<String, Json>, path: &[String], value: Json) -> R
     }
 }
 
+/// The value at a path of [`insert_at`].
+fn value_at<'m>(members: &'m mut Map<String, Json>, path: &[String]) -> Option<&'m mut Json> {
+    let (first, rest) = path.split_first()?;
+    let value = members.get_mut(first)?;
+    match rest.is_empty() {
+        true => Some(value),
+        false => value_at(value.as_object_mut()?, rest),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -126,7 +233,40 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temp folder");
         std::fs::write(folder.path().join("note.txt"), "hello\n").expect("written");
         std::fs::write(folder.path().join("n.json"), "[1]").expect("written");
-        parse(&words, folder.path()).map_err(|failure| failure.message)
+        parse(&words, folder.path())
+            .map(CallArguments::into_json)
+            .map_err(|failure| failure.message)
+    }
+
+    #[test]
+    fn texts_get_the_type_of_the_schema_and_json_keeps_its_own() {
+        let words: Vec<String> =
+            ["n=3", "s=3", "a.n=4", "j:=\"3\""].iter().map(|it| (*it).to_owned()).collect();
+        let number = json!({"type": "integer"});
+        let schema = json!({"properties": {
+            "n": number, "s": {"type": "string"}, "j": number, "a": {"properties": {"n": number}},
+        }});
+        let arguments = parse(&words, Path::new(".")).expect("valid arguments");
+        assert_eq!(arguments.typed_by(&schema), json!({"n": 3, "s": "3", "a": {"n": 4}, "j": "3"}));
+    }
+
+    #[test]
+    fn arguments_add_to_those_of_a_file_and_replace_them() {
+        let folder = tempfile::tempdir().expect("a temp folder");
+        let file = folder.path().join("a.json");
+        std::fs::write(&file, r#"{"a": 1, "b": {"c": 2, "d": 3}}"#).expect("written");
+        let words = ["a=x".to_owned(), "b.c:=9".to_owned()];
+        let arguments = parse_with_file(Path::new("a.json"), &words, folder.path());
+        assert_eq!(
+            arguments.map(CallArguments::into_json).map_err(|it| it.message),
+            Ok(json!({"a": "x", "b": {"c": 9, "d": 3}}))
+        );
+        std::fs::write(&file, "[1]").expect("written");
+        let refused = parse_with_file(Path::new("a.json"), &[], folder.path());
+        assert_eq!(
+            refused.map_err(|it| it.message).err().as_deref(),
+            Some("a.json is not a JSON object")
+        );
     }
 
     #[test]

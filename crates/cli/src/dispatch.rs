@@ -5,9 +5,9 @@ use crate::chat_ui::{launch, plain};
 use crate::commands::demo::DemoPlayers;
 use crate::commands::{
     add, add_json, approvals, approve, audit, auth, call, complete, completions, config, demo,
-    disable, doctor, enable, get, idp, import, list, login, logout, logs, man, paths, permissions,
-    ping, policy, prompt, prompts, read, reconnect, reject, remove, reset_project_choices,
-    resources, result, search, serve, status, subscribe, tools,
+    describe, disable, doctor, enable, get, idp, import, list, login, logout, logs, man, paths,
+    permissions, ping, policy, prompt, prompts, read, reconnect, reject, remove,
+    reset_project_choices, resources, result, search, serve, status, subscribe, tools, version,
 };
 use crate::help;
 use crate::invocation::Invocation;
@@ -35,6 +35,7 @@ pub fn run(command: CommandArgs, invocation: &Invocation) -> Result<CommandOutpu
         CommandArgs::Reconnect(it) => reconnect::run(&it, invocation),
         CommandArgs::Tools(it) => tools::run(&it, invocation),
         CommandArgs::Search(it) => search::run(&it, invocation),
+        CommandArgs::Describe(it) => describe::run(&it, invocation),
         CommandArgs::Call(it) => call::run(&it, invocation),
         CommandArgs::Read(it) => read::run(&it, invocation),
         CommandArgs::Result(it) => result::run(&it, invocation),
@@ -62,5 +63,6 @@ pub fn run(command: CommandArgs, invocation: &Invocation) -> Result<CommandOutpu
         CommandArgs::Paths(it) => paths::run(&it, invocation),
         CommandArgs::Completions(it) => completions::run(&it, help::reference_command()),
         CommandArgs::Man(it) => man::run(&it, help::reference_command()),
+        CommandArgs::Version(it) => version::run(&it, invocation),
     }
 }

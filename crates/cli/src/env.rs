@@ -9,7 +9,7 @@ use switchboard::config::display::printable;
 use switchboard::config::import::Platform;
 use switchboard::config::source::{Origin, Source, SourceKind};
 use switchboard::config::template::Environment;
-use switchboard::sources::paths::Paths;
+use switchboard::sources::Paths;
 
 use crate::exit::Exit;
 use crate::outcome::Failure;

@@ -72,11 +72,33 @@ impl Exit {
         }
     }
 
+    /// The word for programs: `error.code` of a failure in JSON.
+    pub fn id(self) -> &'static str {
+        match self {
+            Exit::Success => "success",
+            Exit::Failure => "failure",
+            Exit::Usage => "usage",
+            Exit::Configuration => "configuration",
+            Exit::Policy => "policy",
+            Exit::NotFound => "not-found",
+            Exit::Conflict => "conflict",
+            Exit::NotReady => "not-ready",
+            Exit::LoginRequired => "login-required",
+            Exit::StartFailed => "start-failed",
+            Exit::Connection => "connection",
+            Exit::ToolFailed => "tool-failed",
+            Exit::ModelFailed => "model-failed",
+            Exit::Interrupted => "interrupted",
+        }
+    }
+
     /// The meaning, for the reference page.
     pub fn description(self) -> &'static str {
         match self {
             Exit::Success => "success",
-            Exit::Failure => "a system error: disk, permission or lock",
+            Exit::Failure => {
+                "a system error: disk, permission or lock; `swb doctor`: something needs attention"
+            }
             Exit::Usage => "the command line is invalid",
             Exit::Configuration => {
                 "the configuration is invalid: a file, an entry or a secret reference"

@@ -31,6 +31,7 @@ pub const GROUPS: [(&str, &[&str]); 7] = [
         &[
             "tools",
             "search",
+            "describe",
             "call",
             "result",
             "resources",
@@ -55,7 +56,7 @@ pub const GROUPS: [(&str, &[&str]); 7] = [
     ),
     ("Login", &["login", "logout", "auth", "idp"]),
     ("Serve", &["serve"]),
-    ("Maintenance", &["config", "paths", "completions", "man"]),
+    ("Maintenance", &["config", "paths", "completions", "man", "version"]),
 ];
 
 /// Examples of each command, by its words after `swb`. Each line is one command.
@@ -91,6 +92,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("disable", "swb disable github\nswb disable github --scope user"),
     ("tools", "swb tools\nswb tools github --json"),
     ("search", "swb search 'create issue'\nswb search -n 3 picture"),
+    ("describe", "swb describe mcp__github__create_issue\nswb describe github/create_issue --json"),
     (
         "call",
         "swb call mcp__github__search_issues query='is:open label:bug'\n\
@@ -108,12 +110,12 @@ const EXAMPLES: &[(&str, &str)] = &[
         "swb complete demo --prompt write_about tone f\n\
          swb complete demo --template 'note://{id}' id",
     ),
-    ("permissions", "swb permissions list\nswb permissions explain mcp__github__create_issue"),
+    ("permissions", "swb permissions\nswb permissions explain mcp__github__create_issue"),
     ("permissions list", "swb permissions list\nswb permissions list --json"),
     (
         "permissions explain",
         "swb permissions explain mcp__github__create_issue\n\
-         swb permissions explain mcp__files__read_file path=/etc/passwd --mode plan",
+         swb permissions explain mcp__files__read_file path=/etc/passwd --permission-mode plan",
     ),
     (
         "permissions add",
@@ -121,6 +123,7 @@ const EXAMPLES: &[(&str, &str)] = &[
          swb permissions add deny 'mcp__files__write_file(path=/etc/*)' --scope user",
     ),
     ("permissions remove", "swb permissions remove mcp__github__search_issues"),
+    ("permissions accept", "swb permissions accept mcp__github__create_issue"),
     (
         "permissions simulate",
         "swb permissions simulate --since 7d\nswb permissions simulate --rules stricter.json",
@@ -131,7 +134,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("approve", "swb approve github\nswb approve --all\nswb approve github --hash 3f9a2b1c"),
     ("reject", "swb reject github\nswb reject --all"),
     ("reset-project-choices", "swb reset-project-choices"),
-    ("policy", "swb policy why github"),
+    ("policy", "swb policy\nswb policy why github"),
     ("policy why", "swb policy why github\nswb policy why github --json"),
     ("audit", "swb audit\nswb audit --server github --outcome denied\nswb audit -n 0 --json"),
     (
@@ -139,8 +142,12 @@ const EXAMPLES: &[(&str, &str)] = &[
         "swb login github\nswb login github --no-browser\nswb login github --scopes repo,read:org",
     ),
     ("logout", "swb logout github"),
-    ("auth", "swb auth status"),
+    ("auth", "swb auth\nswb auth status\nswb auth client-metadata"),
     ("auth status", "swb auth status\nswb auth status --json"),
+    (
+        "auth client-metadata",
+        "swb auth client-metadata\nswb auth client-metadata https://example.com/switchboard.json > switchboard.json",
+    ),
     ("idp", "swb idp login\nswb idp status"),
     ("idp login", "swb idp login\nswb idp login --device"),
     ("idp status", "swb idp status"),
@@ -157,6 +164,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("paths", "swb paths\nswb paths --json"),
     ("completions", "swb completions bash > ~/.local/share/bash-completion/completions/swb"),
     ("man", "swb man | man -l -\nswb man call > swb-call.1"),
+    ("version", "swb version\nswb version --json"),
 ];
 
 /// The command table with groups and examples.

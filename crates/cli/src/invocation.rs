@@ -13,6 +13,7 @@ use switchboard::config::problem::Severity;
 use switchboard::config::scope::Scope;
 use switchboard::config::settings::connector_account::ConnectorAccount;
 use switchboard::config::settings::identity_provider::IdentityProvider;
+use switchboard::config::settings::login_defaults::LoginDefaults;
 use switchboard::config::settings::model::ModelSettings;
 use switchboard::config::source::{Origin, Source};
 use switchboard::sources::loader;
@@ -23,6 +24,7 @@ use crate::exit::Exit;
 use crate::invocation::options::GlobalOptions;
 use crate::outcome::Failure;
 use crate::output::report;
+use crate::output::unusable_files;
 use crate::prompt::terminal_prompt::TerminalPrompt;
 
 /// One run of the program.
@@ -36,6 +38,8 @@ pub struct Invocation {
     pub prompt: TerminalPrompt,
     /// What the first configuration that was read says about providers.
     providers: Arc<OnceLock<ConfiguredProviders>>,
+    /// Set when the files that cannot be used were reported, so that a run reports them once.
+    unusable_files_reported: Arc<OnceLock<()>>,
 }
 
 /// The providers that a configuration names.
@@ -43,17 +47,27 @@ pub struct Invocation {
 pub struct ConfiguredProviders {
     /// The identity provider for enterprise logins.
     pub identity_provider: Option<IdentityProvider>,
+    /// Defaults for logins at every server.
+    pub login_defaults: LoginDefaults,
     /// The account whose connectors are used.
     pub account: Option<ConnectorAccount>,
     /// The language model to use.
     pub model: Option<ModelSettings>,
 }
 
+/// What is done about files that cannot be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum UnusableFiles {
+    Report,
+    LeaveToCaller,
+}
+
 impl ConfiguredProviders {
     fn from_configuration(configuration: &Configuration) -> ConfiguredProviders {
-        let Configuration { identity_provider, account, model, .. } = configuration;
+        let Configuration { identity_provider, login_defaults, account, model, .. } = configuration;
         ConfiguredProviders {
             identity_provider: identity_provider.clone(),
+            login_defaults: login_defaults.clone(),
             account: account.clone(),
             model: model.clone(),
         }
@@ -64,7 +78,13 @@ impl Invocation {
     /// A run that has not read any configuration yet.
     pub fn new(env: ProcessEnv, global: GlobalOptions) -> Invocation {
         let prompt = TerminalPrompt::new(&env);
-        Invocation { env, global, prompt, providers: Arc::default() }
+        Invocation {
+            env,
+            global,
+            prompt,
+            providers: Arc::default(),
+            unusable_files_reported: Arc::default(),
+        }
     }
 
     /// The providers of the configuration. Loads the configuration if no caller has done so yet.
@@ -96,17 +116,27 @@ impl Invocation {
     }
 
     /// Loads the configuration; where no server is configured, it holds only the demo server. A `--mcp-config` that
-    /// cannot be read is an error.
+    /// cannot be read is an error; other files that cannot be used are reported on standard error.
     pub fn load(&self) -> Result<Configuration, Failure> {
-        self.load_from(&self.load_options())
+        self.load_from(&self.load_options(), UnusableFiles::Report)
+    }
+
+    /// Loads the configuration like [`Invocation::load`], for callers that show its problems themselves.
+    pub fn load_with_problems(&self) -> Result<Configuration, Failure> {
+        self.load_from(&self.load_options(), UnusableFiles::LeaveToCaller)
     }
 
     /// Loads the configuration without the demo server, for commands that change it.
     pub fn load_without_demo(&self) -> Result<Configuration, Failure> {
-        self.load_from(&LoadOptions { fallback: None, ..self.load_options() })
+        let options = LoadOptions { fallback: None, ..self.load_options() };
+        self.load_from(&options, UnusableFiles::Report)
     }
 
-    fn load_from(&self, surroundings: &LoadOptions) -> Result<Configuration, Failure> {
+    fn load_from(
+        &self,
+        surroundings: &LoadOptions,
+        unusable_files: UnusableFiles,
+    ) -> Result<Configuration, Failure> {
         let configuration = loader::load(surroundings);
         let _known_already =
             self.providers.set(ConfiguredProviders::from_configuration(&configuration));
@@ -120,6 +150,13 @@ impl Invocation {
             return Err(
                 Failure::new(Exit::Configuration, "--mcp-config cannot be used").detail(detail)
             );
+        }
+        let is_first = self.unusable_files_reported.set(()).is_ok();
+        match unusable_files {
+            UnusableFiles::Report if is_first => {
+                report::print_stderr(&unusable_files::as_text(&self.env, &configuration));
+            }
+            UnusableFiles::Report | UnusableFiles::LeaveToCaller => {}
         }
         Ok(configuration)
     }

@@ -11,6 +11,7 @@ pub mod env;
 pub mod exit;
 pub mod help;
 pub mod invocation;
+pub mod log;
 pub mod outcome;
 pub mod output;
 pub mod prompt;
@@ -18,22 +19,32 @@ pub mod reference;
 pub mod runtime;
 pub mod shell;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 
-use crate::args::{Cli, TopLevelCommand};
+use crate::args::{Cli, CommandArgs, TopLevelCommand};
+use crate::commands::print::ConversationArgs;
 use crate::env::ProcessEnv;
 use crate::invocation::Invocation;
 use crate::invocation::options::ColorMode;
+use crate::log::LogContext;
+use crate::outcome::Failure;
+use crate::output::json::json_line;
+use crate::output::report;
+use crate::output::report::FailureFormat;
 
 /// Runs the program. `managed` is the folder of the administrator's files.
 pub fn run(managed: PathBuf) -> ExitCode {
     if let Some(owner) = runtime::subprocess::watchdog_owner() {
-        switchboard::wire::process::child::run_watchdog(std::io::stdin().lock(), &owner);
+        switchboard::wire::process::child::run_watchdog(std::io::stdin(), &owner);
         return ExitCode::SUCCESS;
+    }
+    if let Some(command) = runtime::subprocess::supervised_command() {
+        return ExitCode::from(switchboard::wire::process::run_supervisor(&command));
     }
     if runtime::subprocess::is_pdf_reader() {
         return runtime::subprocess::read_pdf();
@@ -45,6 +56,10 @@ pub fn run(managed: PathBuf) -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             let error = with_help(error);
+            if error.use_stderr() && wants_json(std::env::args_os()) {
+                let failure = usage_failure(&error);
+                report::print_stdout(&json_line(&report::failure_json(&failure)));
+            }
             let _reader_left = error.print();
             return ExitCode::from(if error.use_stderr() { exit::Exit::Usage.code() } else { 0 });
         }
@@ -54,11 +69,20 @@ pub fn run(managed: PathBuf) -> ExitCode {
         ColorMode::Always => anstream::ColorChoice::Always.write_global(),
         ColorMode::Never => anstream::ColorChoice::Never.write_global(),
     }
+    let format = match cli.global.json || cli.conversation.prints_json() {
+        true => FailureFormat::Json,
+        false => FailureFormat::Text,
+    };
     let env = match ProcessEnv::from_process(managed) {
         Ok(env) => env,
-        Err(failure) => return ExitCode::from(output::report::print_outcome(Err(failure)).code()),
+        Err(failure) => return ExitCode::from(report::print_outcome(Err(failure), format).code()),
     };
     let invocation = Invocation::new(env, cli.global);
+    let context = log_context(cli.command.as_ref(), &cli.conversation, &invocation);
+    let log = match log::start(&invocation, context) {
+        Ok(log) => log,
+        Err(failure) => return ExitCode::from(report::print_outcome(Err(failure), format).code()),
+    };
     let outcome = match cli.command {
         None if cli.conversation.print.is_some() => {
             commands::print::run(&cli.conversation, &invocation)
@@ -70,7 +94,54 @@ pub fn run(managed: PathBuf) -> ExitCode {
             dispatch::run(command, &invocation)
         }
     };
-    ExitCode::from(output::report::print_outcome(outcome).code())
+    log.finish();
+    ExitCode::from(report::print_outcome(outcome, format).code())
+}
+
+/// Does a command line that cannot be parsed ask for JSON?
+fn wants_json(words: impl Iterator<Item = OsString>) -> bool {
+    let words: Vec<String> = words.map(|it| it.to_string_lossy().into_owned()).collect();
+    let is_format = |it: &str| it == "json" || it == "stream-json";
+    let follows = words.windows(2).any(|it| it[0] == "--output-format" && is_format(&it[1]));
+    let is_json =
+        |it: &String| it == "--json" || it.strip_prefix("--output-format=").is_some_and(is_format);
+    follows || words.iter().any(is_json)
+}
+
+/// An invalid command line as a failure: its first line, without the word "error".
+fn usage_failure(error: &clap::Error) -> Failure {
+    let text = error.render().to_string();
+    let line = text.lines().next().unwrap_or_default();
+    let message = line.strip_prefix("error: ").unwrap_or(line);
+    Failure::new(exit::Exit::Usage, message).hint("`swb --help` lists commands and options")
+}
+
+/// How the run uses the terminal.
+fn log_context(
+    command: Option<&TopLevelCommand>,
+    conversation: &ConversationArgs,
+    invocation: &Invocation,
+) -> LogContext {
+    let has_screen =
+        || invocation.can_use_screen() && !chat_ui::launch::is_plain_terminal(invocation);
+    match command {
+        None if conversation.print.is_none() && !conversation.plain && has_screen() => {
+            LogContext::Screen
+        }
+        None => LogContext::Command,
+        Some(TopLevelCommand::Plain(command) | TopLevelCommand::Mcp { command }) => {
+            if let CommandArgs::Demo(demo) = command
+                && !demo.is_plain()
+                && has_screen()
+            {
+                LogContext::Screen
+            } else if let CommandArgs::Serve(_) = command {
+                LogContext::Serve
+            } else {
+                LogContext::Command
+            }
+        }
+    }
 }
 
 /// Help is rendered from the table with groups and examples, which parsing does not build.

@@ -1,5 +1,6 @@
 //! The outcome of a command. `output::report` prints it; commands do not print.
 
+use serde_json::Value as Json;
 use switchboard::config::display::printable;
 use switchboard::sources::atomic_file::FileChangeError;
 
@@ -10,10 +11,14 @@ use crate::exit::Exit;
 pub struct CommandOutput {
     /// For standard output.
     pub text: String,
+    /// For standard output, in place of the text: JSON for programs.
+    pub json: Option<Json>,
     /// For standard error: notes for the user.
     pub notes: String,
     /// The exit code, if it is not 0.
     pub exit: Option<Exit>,
+    /// What failed, for programs: `error` in the JSON. Without it, the meaning of the exit code is used.
+    pub failure: Option<Failure>,
 }
 
 impl CommandOutput {
@@ -25,6 +30,13 @@ impl CommandOutput {
     /// Adds a note for standard error.
     pub fn note(mut self, note: impl AsRef<str>) -> CommandOutput {
         self.notes.push_str(note.as_ref());
+        self
+    }
+
+    /// Marks the output as that of a command that failed. Its text and notes say what failed.
+    pub fn failed(mut self, failure: Failure) -> CommandOutput {
+        self.exit = Some(failure.exit);
+        self.failure = Some(failure);
         self
     }
 }

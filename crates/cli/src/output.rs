@@ -2,10 +2,13 @@
 //! widths, and nothing above it.
 
 pub mod catalogue_table;
+pub mod connection_json;
 pub mod connection_text;
+pub mod definition_diff;
 pub mod diagnosis;
 pub mod entry_text;
 pub mod json;
+pub mod json_schema;
 pub mod login_text;
 pub mod report;
 pub mod rule_table;
@@ -13,5 +16,7 @@ pub mod server_json;
 pub mod server_text;
 pub mod style;
 pub mod table;
+pub mod tool_details;
 pub mod tool_output;
 pub mod tool_table;
+pub mod unusable_files;

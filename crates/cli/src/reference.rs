@@ -5,15 +5,19 @@ use switchboard::config::file::entry_decoder;
 use switchboard::config::file::entry_decoder::EntryKey;
 use switchboard::config::permission;
 use switchboard::config::scope::Scope;
+use switchboard::config::settings::audit;
 use switchboard::config::settings::connector_account;
+use switchboard::config::settings::gateway_limits;
 use switchboard::config::settings::hooks;
 use switchboard::config::settings::identity_provider;
+use switchboard::config::settings::login_defaults;
 use switchboard::config::settings::model;
 use switchboard::config::settings::principals;
 use switchboard::config::settings::{self, SettingsKey};
 
 use crate::exit::Exit;
 use crate::help;
+use crate::output::json_schema;
 
 /// Every reference page: file name and text.
 pub fn pages() -> Vec<(&'static str, String)> {
@@ -21,6 +25,7 @@ pub fn pages() -> Vec<(&'static str, String)> {
         ("commands.md", commands()),
         ("configuration-keys.md", keys()),
         ("exit-codes.md", exit_codes()),
+        ("json.md", json_output()),
     ]
 }
 
@@ -33,6 +38,24 @@ fn exit_codes() -> String {
         text.push_str(&format!("| {} | {} |\n", exit.code(), exit.description()));
     }
     text
+}
+
+fn json_output() -> String {
+    let server = json_schema::server();
+    let failure = json_schema::failure();
+    format!(
+        "{HEADER}# JSON output\n\n\
+         With `--json` a command prints one JSON object on standard output, also if it fails; notes for people go to\n\
+         standard error.\n\n\
+         ## A server\n\n\
+         `swb list`, `swb status` and `swb doctor` print `{{\"servers\": [server, …]}}`, `swb get NAME` prints\n\
+         `{{\"name\": …, \"definitions\": [server, …]}}`, and `swb status --watch` prints one server on each line.\n\n\
+         ```json\n{server:#}\n```\n\n\
+         ## A failure\n\n\
+         A command that fails prints `error`. Where it has other output, such as the servers of `swb status --require`,\n\
+         `error` is a member beside it.\n\n\
+         ```json\n{failure:#}\n```\n"
+    )
 }
 
 fn keys() -> String {
@@ -59,10 +82,16 @@ fn keys() -> String {
     text.push_str(&settings_table(hooks::HOOKS_KEYS));
     text.push_str("\n### `identityProvider`\n\n");
     text.push_str(&settings_table(identity_provider::IDENTITY_PROVIDER_KEYS));
+    text.push_str("\n### `oauth` in settings\n\n");
+    text.push_str(&settings_table(login_defaults::LOGIN_DEFAULTS_KEYS));
     text.push_str("\n### `connectorAccount`\n\n");
     text.push_str(&settings_table(connector_account::CONNECTOR_ACCOUNT_KEYS));
     text.push_str("\n### `model`\n\nNever read from a project's files.\n\n");
     text.push_str(&settings_table(model::MODEL_KEYS));
+    text.push_str("\n### `audit`\n\nRead when a program starts.\n\n");
+    text.push_str(&settings_table(audit::AUDIT_KEYS));
+    text.push_str("\n### `gatewayLimits`\n\nRead when a gateway starts.\n\n");
+    text.push_str(&settings_table(gateway_limits::GATEWAY_LIMITS_KEYS));
     text.push_str("\n## Scopes, highest first\n\n");
     for scope in Scope::ALL {
         text.push_str(&format!("- `{scope}`\n"));
@@ -157,7 +186,7 @@ fn option(arg: &Arg) -> String {
     if let Some(short) = arg.get_short() {
         names.push(format!("`-{short}`"));
     }
-    if let Some(long) = arg.get_long() {
+    for long in arg.get_long_and_visible_aliases().into_iter().flatten() {
         names.push(format!("`--{long}`"));
     }
     let values: Vec<String> =

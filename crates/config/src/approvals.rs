@@ -11,9 +11,18 @@ use crate::entry::Fingerprint;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ApprovalDecision {
     /// The user approved exactly this definition.
-    Approved(Fingerprint),
+    Approved(ApprovedServer),
     /// The user rejected the server, whatever its definition becomes.
     Rejected,
+}
+
+/// The fingerprint that the user approved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApprovedServer {
+    /// The hash of the definition.
+    pub fingerprint: Fingerprint,
+    /// The file that its command ran then; `None` for a remote server, and for a command that was not installed.
+    pub program: Option<String>,
 }
 
 /// The approval status of a server with its current definition.
@@ -25,6 +34,8 @@ pub enum ApprovalStatus {
     New,
     /// A previous definition was approved, but it has changed.
     Changed,
+    /// The definition is approved, but its command ran another file then.
+    ProgramChanged,
     /// The server is rejected.
     Rejected,
 }
@@ -40,11 +51,14 @@ pub struct CorruptApprovals;
 
 impl Approvals {
     /// Returns the status of a server that `file` defines.
-    pub fn status(&self, file: &str, server: &str, now: &Fingerprint) -> ApprovalStatus {
+    pub fn status(&self, file: &str, server: &str, now: &ApprovedServer) -> ApprovalStatus {
         match self.0.get(file).and_then(|servers| servers.get(server)) {
             None => ApprovalStatus::New,
             Some(ApprovalDecision::Rejected) => ApprovalStatus::Rejected,
             Some(ApprovalDecision::Approved(then)) if then == now => ApprovalStatus::Approved,
+            Some(ApprovalDecision::Approved(then)) if then.fingerprint == now.fingerprint => {
+                ApprovalStatus::ProgramChanged
+            }
             Some(ApprovalDecision::Approved(_)) => ApprovalStatus::Changed,
         }
     }
@@ -75,7 +89,9 @@ impl Approvals {
     /// Returns the text of the approvals file.
     pub fn to_text(&self) -> String {
         let decision = |decision: &ApprovalDecision| match decision {
-            ApprovalDecision::Approved(fingerprint) => json!({"approved": fingerprint.as_str()}),
+            ApprovalDecision::Approved(ApprovedServer { fingerprint, program }) => {
+                json!({"approved": fingerprint.as_str(), "program": program})
+            }
             ApprovalDecision::Rejected => json!("rejected"),
         };
         let mut files = Map::new();
@@ -93,17 +109,26 @@ fn parse_decision(json: &Json) -> Result<ApprovalDecision, CorruptApprovals> {
         return Ok(ApprovalDecision::Rejected);
     }
     let approved = json.get("approved").and_then(Json::as_str).ok_or(CorruptApprovals)?;
-    Ok(ApprovalDecision::Approved(Fingerprint::from_stored(approved)))
+    let program = match json.get("program") {
+        None | Some(Json::Null) => None,
+        Some(program) => Some(program.as_str().ok_or(CorruptApprovals)?.to_owned()),
+    };
+    let fingerprint = Fingerprint::from_stored(approved);
+    Ok(ApprovalDecision::Approved(ApprovedServer { fingerprint, program }))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn approved(fingerprint: &str, program: &str) -> ApprovedServer {
+        let program = Some(program.to_owned());
+        ApprovedServer { fingerprint: Fingerprint::from_stored(fingerprint), program }
+    }
+
     #[test]
     fn an_approval_applies_to_one_definition_and_a_rejection_to_all() {
-        let (one, other) =
-            (Fingerprint::from_stored("sha256:1"), Fingerprint::from_stored("sha256:2"));
+        let (one, other) = (approved("sha256:1", "/bin/x"), approved("sha256:2", "/bin/x"));
         let mut approvals = Approvals::default();
         assert_eq!(approvals.status("f", "s", &one), ApprovalStatus::New);
         approvals.record("f", "s", ApprovalDecision::Approved(one.clone()));
@@ -117,12 +142,28 @@ mod tests {
     }
 
     #[test]
+    fn an_approval_applies_to_one_program() {
+        let text = |program: &str| {
+            format!(r#"{{"projects": {{"f": {{"s": {{"approved": "sha256:1"{program}}}}}}}}}"#)
+        };
+        let check = |stored: &str, expected| {
+            let approvals = Approvals::parse(&text(stored)).expect("it is valid");
+            assert_eq!(approvals.status("f", "s", &approved("sha256:1", "/bin/x")), expected);
+        };
+        check(r#", "program": "/bin/x""#, ApprovalStatus::Approved);
+        check(r#", "program": "/opt/x""#, ApprovalStatus::ProgramChanged);
+        check(r#", "program": null"#, ApprovalStatus::ProgramChanged);
+        // An approval from before programs were recorded.
+        check("", ApprovalStatus::ProgramChanged);
+    }
+
+    #[test]
     fn the_text_of_approvals_parses_as_the_same_approvals() {
         let mut approvals = Approvals::default();
         approvals.record(
             "/p/.mcp.json",
             "a",
-            ApprovalDecision::Approved(Fingerprint::from_stored("sha256:1")),
+            ApprovalDecision::Approved(approved("sha256:1", "/bin/x")),
         );
         approvals.record("/p/.mcp.json", "b", ApprovalDecision::Rejected);
         assert_eq!(Approvals::parse(&approvals.to_text()), Ok(approvals));

@@ -2,6 +2,7 @@
 //! Everything that `cli` prints of a configuration goes through this module.
 
 mod excerpt;
+mod loading_variables;
 mod mask_arguments;
 mod mask_url;
 mod sanitize;
@@ -9,12 +10,12 @@ mod secret_names;
 
 use serde_json::Value as Json;
 
-pub use crate::template::{masked_arguments, masked_template, masked_url_template};
-pub use excerpt::masked_excerpt;
-pub(crate) use mask_arguments::mask_arguments;
+pub(crate) use excerpt::{ExcerptSubject, masked_excerpt};
+pub use loading_variables::changes_loading;
+pub(crate) use mask_arguments::{is_plain_value, mask_arguments};
 pub use mask_url::masked_url;
 pub use sanitize::{sanitize, sanitize_line};
-pub use secret_names::{is_secret_name, looks_like_token};
+pub use secret_names::{has_token_prefix, is_secret_name, looks_like_token};
 
 /// Replaces a masked value.
 pub const MASK: &str = "•••";

@@ -108,7 +108,7 @@ impl SyntaxError {
         self.0.range().into()
     }
 
-    /// What is wrong there.
+    /// The error at this position.
     pub fn kind(&self) -> &ParseErrorKind {
         self.0.kind()
     }

@@ -9,9 +9,11 @@ mod transport;
 
 pub use fingerprint::{Fingerprint, sha256};
 pub use name::{NameError, RESERVED, ReservedNames, ServerName};
-pub use server::{CommonOptions, RawEntry, ServerEntry, ServerSpec, ToolFilter};
+pub use server::{
+    CommonOptions, ProgramBinding, RawEntry, ServerEntry, ServerSpec, StartFolder, ToolFilter,
+};
 pub use signature::{Signature, all_proxied_urls, argv, proxied_url};
 pub use transport::{
     IdeConfig, OAuthConfig, OAuthGrant, RemoteConfig, StdioConfig, TlsConfig, TransportConfig,
-    TransportKind, is_https_url, is_valid_url,
+    TransportKind, is_client_metadata_url, is_https_url, is_valid_url,
 };

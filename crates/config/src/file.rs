@@ -2,8 +2,11 @@
 //! Settings files are read by `settings`, which uses this module for the servers in them.
 
 pub mod entry_decoder;
+mod entry_permissions;
 mod fields;
 pub mod layer;
+mod listed_rule;
+pub(crate) mod permission_section;
 
 pub use layer::{FileShape, Layer, Naming, ServerDefinition};
 pub(crate) use layer::{read_servers, read_top_level, report_unknown_keys};

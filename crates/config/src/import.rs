@@ -2,6 +2,7 @@
 //! Pure: the caller finds and reads the files, checks the names, and writes the entries.
 
 mod apps;
+mod command_line;
 mod editor_variables;
 mod entry_builder;
 mod error;

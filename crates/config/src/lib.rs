@@ -33,6 +33,7 @@ pub mod pattern;
 pub mod permission;
 pub mod policy;
 pub mod problem;
+pub mod program;
 pub mod schema;
 pub mod scope;
 pub mod secret;

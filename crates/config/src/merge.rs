@@ -7,11 +7,13 @@ mod expansion;
 mod resolver;
 
 use std::borrow::Cow;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::approvals::Approvals;
 use crate::file::Layer;
 use crate::policy::Policy;
+use crate::program::ProgramFinder;
 use crate::settings::DisabledServer;
 use crate::source::Source;
 use crate::template::Environment;
@@ -33,6 +35,10 @@ pub struct MergeInputs {
     pub approvals: Approvals,
     /// The variables that entries may use.
     pub environment: Environment,
+    /// Finds the programs of commands; without it, no command has one.
+    pub programs: Option<Arc<dyn ProgramFinder>>,
+    /// The project that local settings belong to, where their relative paths start.
+    pub project_root: Option<PathBuf>,
     /// The managed server file, if it exists: then it is the only source.
     pub exclusive_source: Option<Arc<Source>>,
     /// Which scopes count.
@@ -57,11 +63,21 @@ pub fn resolve(inputs: MergeInputs) -> EffectiveConfig {
         disabled,
         approvals,
         environment,
+        programs,
+        project_root,
         exclusive_source,
         scope_filter,
     } = inputs;
-    let resolver =
-        Resolver { policy, disabled, approvals, environment, exclusive_source, scope_filter };
+    let resolver = Resolver {
+        policy,
+        disabled,
+        approvals,
+        environment,
+        programs,
+        project_root,
+        exclusive_source,
+        scope_filter,
+    };
     let mut problems = Vec::new();
     let mut servers = Vec::new();
     for layer in layers {
@@ -82,12 +98,14 @@ pub fn resolve(inputs: MergeInputs) -> EffectiveConfig {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
+    use std::path::{Path, PathBuf};
 
     use super::*;
-    use crate::approvals::ApprovalDecision;
-    use crate::entry::Fingerprint;
+    use crate::approvals::{ApprovalDecision, ApprovedServer};
+    use crate::entry::{ProgramBinding, StartFolder};
     use crate::file::{FileShape, Naming};
+    use crate::permission::RuleEntry;
+    use crate::program::ProgramQuery;
     use crate::scope::Scope;
     use crate::settings::Settings;
     use crate::source::Authority;
@@ -102,7 +120,9 @@ mod tests {
         fn with(mut self, place: &str, servers: &str) -> Scenario {
             let (scope, file) = place.split_once(':').unwrap_or((place, place));
             let scope = Scope::parse(scope).expect("a scope");
-            let naming = if scope == Scope::Plugin { Naming::Plugin(file) } else { Naming::Plain };
+            let plugin = if file.contains('/') { "a" } else { file };
+            let naming =
+                if scope == Scope::Plugin { Naming::Plugin(plugin) } else { Naming::Plain };
             let text = format!("{{\"mcpServers\": {{{servers}}}}}");
             let source = Source::file(scope, file);
             if scope == Scope::Enterprise {
@@ -123,21 +143,16 @@ mod tests {
         /// Approves the current definition in the project file `file`.
         fn approve(mut self, file: &str, name: &str) -> Scenario {
             let source = Source::file(Scope::Project, file).to_string();
-            let decision = self.fingerprint(file, name).map(ApprovalDecision::Approved);
-            self.inputs.approvals.record(&source, name, decision.expect("it is defined"));
+            let approved = self.approvable(file, name).expect("it is defined");
+            self.inputs.approvals.record(&source, name, ApprovalDecision::Approved(approved));
             self
         }
 
-        fn fingerprint(&self, file: &str, name: &str) -> Option<Fingerprint> {
-            let layer = self.inputs.layers.iter().find(|it| it.source.to_string() == file)?;
-            let definition = layer.definitions.iter().find(|it| it.name == name)?;
-            let server_name = definition.server_name.clone().ok()?;
-            let entry = definition.entry.as_ref()?;
-            Some(
-                entry
-                    .expand(server_name, &self.inputs.environment, &mut BTreeSet::new())
-                    .fingerprint(),
-            )
+        fn approvable(&self, file: &str, name: &str) -> Option<ApprovedServer> {
+            let servers = resolve(self.inputs.clone()).servers;
+            let is_meant =
+                |it: &&ResolvedServer| it.name == name && it.origin.source.to_string() == file;
+            servers.iter().find(is_meant)?.approvable()
         }
 
         fn set(mut self, name: &str, value: &str) -> Scenario {
@@ -221,8 +236,151 @@ mod tests {
                 "corp enterprise ready",
                 "own dynamic excluded by the managed file",
                 "s user excluded by the managed file",
-                "tool dynamic ready",
+                "tool dynamic excluded by the managed file",
             ]);
+        let mut embedded = Scenario::default().with("enterprise", r#""corp": {"command": "c"}"#);
+        let program = Source::program(Scope::Dynamic, "editor");
+        let text = r#"{"mcpServers": {"tool": {"type": "sdk"}, "own": {"command": "x"}}}"#;
+        let layer = Layer::read(&program, text, Naming::Plain, FileShape::Wrapped);
+        embedded.inputs.layers.push(layer);
+        embedded.check(&[
+            "corp enterprise ready",
+            "own editor excluded by the managed file",
+            "tool editor ready",
+        ]);
+    }
+
+    #[test]
+    fn an_approval_ends_when_the_command_runs_another_program() {
+        #[derive(Debug)]
+        struct Program(&'static str);
+        impl ProgramFinder for Program {
+            fn find(&self, query: &ProgramQuery<'_>) -> Option<PathBuf> {
+                let folder = query.base_folder.unwrap_or(Path::new("/working-folder"));
+                Some(folder.join(self.0))
+            }
+        }
+        let mut scenario = Scenario::default().with("project:/p/.mcp.json", X).with("user", X);
+        scenario.inputs.programs = Some(Arc::new(Program("bin/x")));
+        let mut scenario = scenario.approve("/p/.mcp.json", "s");
+        let server = &resolve(scenario.inputs.clone()).servers[0];
+        assert!(server.is_ready());
+        assert_eq!(server.program.as_deref(), Some(Path::new("/p/bin/x")));
+        let spec = server.spec.as_ref().expect("it is valid");
+        assert_eq!(spec.base_folder.as_deref(), Some(Path::new("/p")));
+        assert_eq!(spec.program, ProgramBinding::File("/p/bin/x".into()));
+        scenario.inputs.programs = Some(Arc::new(Program("evil/x")));
+        scenario
+            .check(&["s /p/.mcp.json pending ProgramChanged", "s user shadowed by /p/.mcp.json"]);
+    }
+
+    /// Finds nothing.
+    #[derive(Debug)]
+    struct NoPrograms;
+
+    impl ProgramFinder for NoPrograms {
+        fn find(&self, _query: &ProgramQuery<'_>) -> Option<PathBuf> {
+            None
+        }
+    }
+
+    #[test]
+    fn an_approval_of_a_program_that_is_not_installed_approves_no_program() {
+        let mut scenario = Scenario::default().with("project:/p/.mcp.json", X);
+        scenario.inputs.programs = Some(Arc::new(NoPrograms));
+        let scenario = scenario.approve("/p/.mcp.json", "s");
+        let server = &resolve(scenario.inputs).servers[0];
+        assert!(server.is_ready());
+        let spec = server.spec.as_ref().expect("it is valid");
+        assert_eq!(spec.program, ProgramBinding::NotFound);
+    }
+
+    #[test]
+    fn a_rule_for_a_command_applies_to_the_program_that_it_was_compared_with_in_every_scope() {
+        let program_of = |place: &str, settings: &str| {
+            let mut scenario = Scenario::default().with(place, X).settings(settings);
+            scenario.inputs.programs = Some(Arc::new(NoPrograms));
+            let server = resolve(scenario.inputs).servers.remove(0);
+            server.spec.expect("it is valid").program
+        };
+        let allow = r#"{"allowedMcpServers": [{"serverCommand": ["x"]}]}"#;
+        let deny = r#"{"deniedMcpServers": [{"serverCommand": ["y"]}]}"#;
+        for place in ["dynamic", "local", "user", "plugin:a", "project:p"] {
+            for settings in [allow, deny] {
+                assert_eq!(program_of(place, settings), ProgramBinding::NotFound, "{place}");
+            }
+        }
+        // Nothing depends on the program.
+        assert_eq!(program_of("user", "{}"), ProgramBinding::Unbound);
+        let by_name = r#"{"allowedMcpServers": [{"serverName": "s"}]}"#;
+        assert_eq!(program_of("user", by_name), ProgramBinding::Unbound);
+        assert_eq!(program_of("enterprise", allow), ProgramBinding::Unbound);
+    }
+
+    #[test]
+    fn relative_paths_start_at_the_folder_of_the_file_or_of_the_project() {
+        let check = |place: &str, folder: Option<&str>, start: StartFolder| {
+            let mut scenario = Scenario::default().with(place, X);
+            scenario.inputs.project_root = Some("/srv/app".into());
+            let spec = resolve(scenario.inputs).servers.remove(0).spec.expect("it is valid");
+            assert_eq!(spec.base_folder.as_deref(), folder.map(Path::new), "{place}");
+            assert_eq!(spec.start_folder, start, "{place}");
+        };
+        use StartFolder::{BaseFolder, WorkingFolder};
+        check("project:/srv/app/sub/.mcp.json", Some("/srv/app/sub"), BaseFolder);
+        check("local:/c/projects/1/settings.json", Some("/srv/app"), BaseFolder);
+        check("user:/c/settings.json", Some("/c"), WorkingFolder);
+        check("dynamic:/d/servers.json", Some("/d"), WorkingFolder);
+        check("dynamic:/dev/fd/63", None, WorkingFolder);
+        check("enterprise:/etc/swb/managed-mcp.json", Some("/etc/swb"), WorkingFolder);
+        check("plugin:/l/p/.mcp.json", Some("/l/p"), WorkingFolder);
+        check("plugin:/l/p/.claude-plugin/plugin.json", Some("/l/p"), WorkingFolder);
+    }
+
+    #[test]
+    fn rules_in_an_entry_hold_for_its_server_and_allow_only_where_the_user_wrote_them() {
+        let entry = r#""s": {"command": "x", "permissions": {"allow": ["read_*"], "deny": ["write(path=/etc/*)", "mcp__s__rm"]}}"#;
+        let rules = |place: &str| {
+            let effective = resolve(Scenario::default().with(place, entry).inputs);
+            let entries = effective.entry_rules().entries().to_vec();
+            let text = |it: &RuleEntry| format!("{} {}", it.effect, it.rule);
+            entries.iter().map(text).collect::<Vec<_>>()
+        };
+        let deny = ["deny mcp__s__write(path=/etc/*)", "deny mcp__s__rm"];
+        for place in ["user", "local", "dynamic", "enterprise"] {
+            assert_eq!(rules(place), [&["allow mcp__s__read_*"], &deny[..]].concat(), "{place}");
+        }
+        assert_eq!(rules("project:p"), deny);
+        let in_plugin = r#""s": {"command": "x", "permissions": {"deny": ["rm"]}}"#;
+        let effective = resolve(Scenario::default().with("plugin:a", in_plugin).inputs);
+        assert_eq!(effective.entry_rules().entries()[0].rule.to_string(), "mcp__plugin_a_s__rm");
+    }
+
+    #[test]
+    fn an_invalid_rule_in_an_entry_is_an_error_with_its_line_and_leaves_the_server_out() {
+        for (rules, message) in [
+            (
+                r#"{"deny": ["wri te"]}"#,
+                "is not a valid rule: names may contain only letters, digits, `-` and `_`; until it is fixed, the server is left out",
+            ),
+            (
+                r#"{"deny": ["mcp__other__x"]}"#,
+                "is not a valid rule: a rule in a server's entry must name this server; until it is fixed, the server is left out",
+            ),
+            (
+                r#"{"deny": ["a"], "deny": []}"#,
+                "duplicate key; until one is removed, the server is left out",
+            ),
+            (r#"{"deny": "a"}"#, "expected an array of rules, found a string"),
+        ] {
+            let entry = format!("\n\"s\": {{\"command\": \"x\",\n\"permissions\": {rules}}}");
+            let effective = resolve(Scenario::default().with("user", &entry).inputs);
+            let server = &effective.servers[0];
+            assert!(matches!(server.state, ServerState::Invalid), "{rules}");
+            let problem = &server.problems[0];
+            assert_eq!(problem.kind.to_string(), message);
+            assert_eq!(problem.origin.position.map(|it| it.line), Some(3), "{rules}");
+        }
     }
 
     #[test]
@@ -303,7 +461,7 @@ mod tests {
             .with("project:p", X)
             .approve("p", "s")
             .with("project:q", r#""t": {"command": "x"}"#);
-        let stolen = scenario.fingerprint("p", "s").expect("it is there");
+        let stolen = scenario.approvable("p", "s").expect("it is there");
         scenario.inputs.approvals.record("p", "t", ApprovalDecision::Approved(stolen));
         scenario.check(&["s p ready", "t q pending New"]);
     }

@@ -1,6 +1,8 @@
 //! Which calls may be made: rules of settings and session, modes and trust, decided by a pure function.
 //! Reading rules from files is left to `settings`, asking a user to `host`.
 
+mod approver;
+mod approver_selection;
 mod call;
 mod decision;
 mod effect;
@@ -19,8 +21,12 @@ mod tests;
 
 pub use crate::pattern::Glob;
 pub use crate::schema::PERMISSIONS_KEYS;
+pub use approver::Approver;
+pub use approver_selection::approver;
 pub use call::{CallRequest, HintValue, ToolHints, Trust};
-pub use decision::{DecisionReason, RuleDecision, decide, server_hidden_by, tool_hidden_by};
+pub use decision::{
+    DecisionReason, RuleDecision, decide, for_changed_definition, server_hidden_by, tool_hidden_by,
+};
 pub use effect::PermissionEffect;
 pub use explanation::{ConsideredRule, Explanation, explain};
 pub use mode::PermissionMode;
@@ -28,7 +34,7 @@ pub use possible_decisions::{CallWithoutArguments, possible_decisions};
 pub use predicate::{Comparison, Predicate, PredicateMismatch};
 pub(crate) use principals::ANY_PRINCIPAL;
 pub use principals::Principals;
-pub use rule::{AffectedServers, MatchResult, ToolRule};
+pub use rule::{AffectedServers, MatchResult, ToolRule, rule_name};
 pub use rule_error::{RuleError, RuleErrorKind};
 pub use rules::{InvalidRule, PermissionRules, RuleEntry};
 pub use suggestion::{RuleCoverage, Suggestion, suggestions};

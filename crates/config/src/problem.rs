@@ -32,7 +32,7 @@ pub struct Problem {
     pub server: Option<String>,
     /// The dotted key that it belongs to: `oauth.callbackPort`, `args[2]`.
     pub key: Option<String>,
-    /// What is wrong.
+    /// The kind of problem.
     pub kind: ProblemKind,
     /// The line with its values masked, and the columns that are marked.
     pub excerpt: Option<Excerpt>,
@@ -59,15 +59,19 @@ impl Problem {
             | ProblemKind::UrlWithoutType
             | ProblemKind::UnknownTransport { .. }
             | ProblemKind::RuntimeOnlyTransport(_)
+            | ProblemKind::DuplicateManagedKey
             | ProblemKind::InvalidServerName(_)
             | ProblemKind::OutOfRange { .. }
             | ProblemKind::InvalidUrl { .. }
+            | ProblemKind::InvalidClientMetadataUrl
             | ProblemKind::InvalidName { .. }
             | ProblemKind::ControlCharacter
             | ProblemKind::SecretNotAllowed(_)
             | ProblemKind::SecretInCommand
             | ProblemKind::CorruptApprovals(_)
             | ProblemKind::InvalidPermissionRule { .. }
+            | ProblemKind::InvalidEntryRule(_)
+            | ProblemKind::AmbiguousRules
             | ProblemKind::UnknownMode { .. }
             | ProblemKind::InvalidPolicyEntry(PolicyList::Denied) => Severity::Error,
         }

@@ -2,15 +2,15 @@
 //! What a value means is left to the reader of its section in `file` and `settings`.
 
 mod entry_keys;
-mod known_keys;
+mod known_words;
 mod settings_keys;
 
 pub use entry_keys::{ENTRY_KEYS, EntryKey, OAUTH_KEYS, TLS_KEYS, TOOLS_KEYS};
-pub(crate) use known_keys::is_known_key;
+pub(crate) use known_words::{is_known_key, is_like_known_word};
 pub(crate) use settings_keys::ELICITATION;
 pub use settings_keys::{
-    CONNECTOR_ACCOUNT_KEYS, HOOKS_KEYS, IDENTITY_PROVIDER_KEYS, MODEL_KEYS, PERMISSIONS_KEYS,
-    PRINCIPAL_KEYS, SETTINGS_KEYS, SettingsKey,
+    AUDIT_KEYS, CONNECTOR_ACCOUNT_KEYS, GATEWAY_LIMITS_KEYS, HOOKS_KEYS, IDENTITY_PROVIDER_KEYS,
+    LOGIN_DEFAULTS_KEYS, MODEL_KEYS, PERMISSIONS_KEYS, PRINCIPAL_KEYS, SETTINGS_KEYS, SettingsKey,
 };
 
 /// Returns the known word that is most similar, if it is similar enough.

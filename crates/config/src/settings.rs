@@ -1,27 +1,35 @@
 //! Reads a settings file: servers, policy lists, permission rules and the other sections.
 //! Each section has its own reader; `merge` and `permission` decide with what they return.
 
+pub mod audit;
 pub mod connector_account;
+pub mod gateway_limits;
 pub mod hooks;
 pub mod identity_provider;
+pub mod login_defaults;
 pub mod model;
-mod permissions;
 mod policy_lists;
 pub mod principals;
 mod section;
+#[cfg(test)]
+mod test_reader;
 
 use std::sync::Arc;
 
 use crate::document::{LineIndex, Member, Span, Value, find_member, strip_bom};
+use crate::file::permission_section as permissions;
 use crate::file::{Layer, Naming, read_servers, read_top_level, report_unknown_keys};
 use crate::permission::{PermissionRules, Principals};
 use crate::policy::Policy;
 use crate::problem::{ProblemKind, ProblemSubject, Reporter};
 pub use crate::schema::{SETTINGS_KEYS, SettingsKey};
 use crate::source::{Authority, Origin, Source};
+use audit::AuditSettings;
 use connector_account::ConnectorAccount;
+use gateway_limits::GatewayLimits;
 use hooks::ElicitationHook;
 use identity_provider::IdentityProvider;
+use login_defaults::LoginDefaults;
 use model::ModelSettings;
 use policy_lists::{POLICY_LIST_KEYS, is_list_unreadable};
 
@@ -42,10 +50,16 @@ pub struct Settings {
     pub hooks: Vec<ElicitationHook>,
     /// The identity provider of the enterprise.
     pub identity_provider: Option<IdentityProvider>,
+    /// Defaults for logins at every server.
+    pub login_defaults: LoginDefaults,
     /// The account whose connectors are used.
     pub connector_account: Option<ConnectorAccount>,
     /// The language model to use.
     pub model: Option<ModelSettings>,
+    /// How the audit log is kept.
+    pub audit: AuditSettings,
+    /// How much of a gateway clients may use.
+    pub gateway_limits: GatewayLimits,
     /// The colours of the screen.
     pub theme: Option<Theme>,
 }
@@ -79,8 +93,11 @@ impl Settings {
             principals: Principals::default(),
             hooks: Vec::new(),
             identity_provider: None,
+            login_defaults: LoginDefaults::default(),
             connector_account: None,
             model: None,
+            audit: AuditSettings::default(),
+            gateway_limits: GatewayLimits::default(),
             theme: None,
         }
     }
@@ -137,8 +154,11 @@ impl Settings {
             settings.principals = principals::read(members, authority, reporter);
             settings.hooks = hooks::read(members, reporter);
             settings.identity_provider = identity_provider::read(members, reporter);
+            settings.login_defaults = login_defaults::read(members, reporter);
             settings.connector_account = connector_account::read(members, reporter);
             settings.model = model::read(members, reporter);
+            settings.audit = audit::read(members, reporter);
+            settings.gateway_limits = gateway_limits::read(members, reporter);
             if authority == Authority::User {
                 settings.disabled = policy_lists::read_disabled(members, authority, reporter);
                 settings.theme = read_theme(members, reporter);

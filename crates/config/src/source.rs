@@ -1,4 +1,4 @@
-//! Where a value comes from: its source, and the line and column in it.
+//! The origin of a value: its source, and the line and column in it.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -111,7 +111,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Who wrote a list or rule.
+/// The author of a list or rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Authority {
     /// An administrator: managed settings.

@@ -12,7 +12,10 @@ use std::fmt;
 
 pub use environment::Environment;
 pub use expanded_text::{ExpandedText, TextSegment};
-pub use masked::{masked_arguments, masked_template, masked_url_template};
+pub use masked::{
+    LiteralText, ShownText, masked_arguments, masked_template, masked_url_template, shown_command,
+    shown_text, shown_url, shown_value,
+};
 pub(crate) use parser::closing_braces;
 pub use secret_reference::SecretReference;
 
@@ -103,11 +106,18 @@ impl Template {
                 TemplatePart::Secret(reference) => text.push_secret(reference.clone()),
                 TemplatePart::Variable { name, default, written } => {
                     match (environment.get(name), default) {
+                        (Some(value), _) if environment.is_of_user(name) => {
+                            text.push_variable(name, value);
+                        }
                         (Some(value), _) => text.push(value),
                         (None, Some(default)) => default.expand_into(environment, missing, text),
                         (None, None) => {
-                            missing.insert(variable_label(name, written));
-                            text.push(written);
+                            let label = variable_label(name, written);
+                            match label.as_str() {
+                                "" => text.push(written),
+                                label => text.push_variable(label, written),
+                            }
+                            missing.insert(label);
                         }
                     }
                 }

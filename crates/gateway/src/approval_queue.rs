@@ -7,15 +7,16 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use serde_json::Value as Json;
-use switchboard::call::pipeline::{
+use switchboard::permission::DefinitionDiff;
+use switchboard::permission::{
     DecisionFuture, PermissionDecision, PermissionPrompt, PermissionRequest,
 };
-use switchboard::permission::tool_pins::DefinitionDiff;
 use switchboard_config::display;
 use switchboard_config::permission::Suggestion;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
+use tracing::{info, warn};
 
 /// The largest number of pending calls, of all callers and of one.
 const MAX_PENDING: usize = 256;
@@ -198,15 +199,23 @@ impl QueueTask {
             tokio::select! {
                 command = commands.recv() => match command {
                     Some(Command::Submit { approval, reply }) => {
+                        let (caller, server, tool) =
+                            (&*approval.caller, &*approval.server, &*approval.tool);
                         if let Some(full) = self.over_limit(&approval) {
+                            warn!(caller, server, tool, "call denied: too many wait for approval");
                             let _client_gone = reply.send(full);
                             continue;
                         }
                         last += 1;
+                        info!(id = last, caller, server, tool, "call waits for approval");
                         self.insert(PendingApproval { id: last, ..*approval }, reply);
                     }
                     Some(Command::Decide { id, decision, decided }) => {
                         let found = self.pending.remove(&id);
+                        if found.is_some() {
+                            let is_allowed = matches!(decision, PermissionDecision::Allow { .. });
+                            info!(id, is_allowed, "waiting call decided");
+                        }
                         let answered = found.and_then(|(approval, answer)| {
                             answer.send(decision).is_ok().then_some(approval)
                         });
@@ -236,7 +245,7 @@ impl QueueTask {
         let id = approval.id;
         let (answer, answered) = oneshot::channel();
         let seconds = self.timeout.as_secs_f64();
-        let timed_out = format!("{}, and nobody answered within {seconds} s", approval.reason);
+        let timed_out = format!("{}, and no answer came within {seconds} s", approval.reason);
         let deadline = Instant::now() + self.timeout;
         self.pending.insert(id, (Arc::new(approval), answer));
         self.tasks.spawn(async move {
@@ -279,7 +288,7 @@ async fn wait_for_decision(
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use switchboard::call::pipeline::GrantScope;
+    use switchboard::permission::GrantScope;
 
     use super::*;
 
@@ -342,7 +351,7 @@ mod tests {
     async fn a_call_without_a_decision_is_denied_after_the_timeout() {
         let queue = open(Duration::from_secs(2));
         let answer = submit_and_wait(&queue, "ada").await;
-        let timed_out = "a rule asks, and nobody answered within 2 s".to_owned();
+        let timed_out = "a rule asks, and no answer came within 2 s".to_owned();
         assert_eq!(answer.await, Ok(PermissionDecision::Deny(timed_out)));
         queue.watch().wait_for(|it| it.is_empty()).await.expect("it is kept");
     }

@@ -3,8 +3,10 @@
 
 pub(crate) mod capabilities;
 pub(crate) mod catalogue;
+pub(crate) mod first_lists;
 pub(crate) mod options;
 pub(crate) mod pages;
 pub(crate) mod search;
 pub(crate) mod server;
 pub(crate) mod sharing;
+mod titles;

@@ -4,19 +4,23 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use switchboard::call::pipeline::CallContext;
-use switchboard::host::Host;
+use switchboard::permission::ReasonDetail;
+use switchboard::{CallContext, Host};
 use switchboard_config::permission::PermissionRules;
 use switchboard_config::settings::principals::Principals;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 
+use crate::downstream::leases::ConnectionLeases;
 use crate::exposed::catalogue::ExposedCatalogue;
 use crate::exposed::options::ExposeOptions;
 use crate::multi_round_trip::modern_request::MultiRoundTrip;
 use crate::multi_round_trip::suspended::SuspendedRequests;
-use crate::relay::{LogLevels, REQUEST_STATE_TTL, Relay, VERSION, propagate_log_levels};
+use crate::readiness::MissingServer;
+use crate::relay::{
+    LogLevels, REQUEST_STATE_TTL, Relay, VERSION, close_abandoned, propagate_log_levels,
+};
 use crate::telemetry::prometheus;
 use crate::telemetry::prometheus::{Format, Scrape};
 use crate::telemetry::spans::Tracer;
@@ -46,15 +50,21 @@ impl Gateway {
         options: ExposeOptions,
         tracer: Tracer,
     ) -> (Gateway, JoinHandle<()>) {
-        let (published, catalogue) = watch::channel(Arc::new(ExposedCatalogue::default()));
+        // Clients are not told where the operator's files are.
+        let context = CallContext { reason_detail: ReasonDetail::WithoutPaths, ..context };
+        let first = ExposedCatalogue::before_first_snapshot();
+        let (published, catalogue) = watch::channel(Arc::new(first));
         let (log_levels, log_levels_task) = LogLevels::new();
-        let relay = Arc::new(Relay::new(host.clone(), context, catalogue, tracer, log_levels));
+        let (leases, abandoned) = ConnectionLeases::new();
+        let relay =
+            Arc::new(Relay::new(host.clone(), context, catalogue, tracer, (log_levels, leases)));
         let (suspended, suspended_task) = SuspendedRequests::new(REQUEST_STATE_TTL);
         let mut tasks = JoinSet::new();
         tasks.spawn(refresh_catalogue(host.clone(), options, published));
         tasks.spawn(suspended_task);
         tasks.spawn(log_levels_task);
         tasks.spawn(propagate_log_levels(Arc::downgrade(&relay)));
+        tasks.spawn(close_abandoned(Arc::downgrade(&relay), abandoned));
         let task = tokio::spawn(async move { while tasks.join_next().await.is_some() {} });
         let multi_round_trip = MultiRoundTrip::new(relay.clone(), suspended);
         (Gateway { relay, multi_round_trip }, task)
@@ -63,6 +73,16 @@ impl Gateway {
     /// Replaces the permission rules. Grants for a session stay.
     pub fn set_rules(&self, rules: &PermissionRules, principals: &Principals) {
         self.relay.set_rules(rules, principals);
+    }
+
+    /// Sets the configured servers that are left out of the pool, for [`Gateway::missing_servers`].
+    pub fn set_left_out(&self, servers: Vec<MissingServer>) {
+        self.relay.left_out.set(servers);
+    }
+
+    /// The configured servers that clients cannot use now, and why.
+    pub fn missing_servers(&self) -> Vec<MissingServer> {
+        self.relay.left_out.missing(&self.relay.host.snapshot())
     }
 
     /// Waits until every server has connected or failed and the catalogue shows it, but no longer than `max_wait`.
@@ -88,6 +108,7 @@ impl Gateway {
             snapshot: &self.relay.host.snapshot(),
             suspended_requests: self.multi_round_trip.suspended_count(),
             dropped_spans: self.relay.tracer.dropped(),
+            audit: &self.relay.audit.status(),
         };
         prometheus::page(format, &scrape)
     }

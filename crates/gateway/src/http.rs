@@ -3,13 +3,16 @@
 
 mod batch;
 mod body;
+mod event_queue;
 pub mod host_origin_check;
 mod legacy;
+pub(crate) mod limits;
 mod modern;
 mod negotiation;
 pub(crate) mod options;
 mod post;
 mod response;
+mod revocation;
 pub(crate) mod server;
 mod server_state;
 mod session;
@@ -17,3 +20,4 @@ mod session_table;
 mod shutdown;
 mod stream_delay;
 mod workers;
+mod write_timeout;

@@ -107,6 +107,35 @@ impl Method {
         }
     }
 
+    /// Does the method change nothing on a server?
+    pub(crate) fn is_read_only(&self) -> bool {
+        match self {
+            Method::Initialize
+            | Method::Ping
+            | Method::Discover
+            | Method::ToolsList
+            | Method::ResourcesRead
+            | Method::ResourcesList
+            | Method::ResourceTemplatesList
+            | Method::ResourceDirectoryRead
+            | Method::ResourcesSubscribe
+            | Method::ResourcesUnsubscribe
+            | Method::SubscriptionsListen
+            | Method::PromptsGet
+            | Method::PromptsList
+            | Method::Complete
+            | Method::SetLogLevel
+            | Method::SkillsList
+            | Method::SkillsGet
+            | Method::TasksGet
+            | Method::TasksResult
+            | Method::TasksList => true,
+            Method::ToolsCall | Method::TasksUpdate | Method::TasksCancel | Method::Other(_) => {
+                false
+            }
+        }
+    }
+
     /// Does the modern era require cache members (`ttlMs`, `cacheScope`) in the result?
     pub(crate) fn is_cacheable(&self) -> bool {
         *self == Method::ResourcesRead || self.as_str().ends_with("/list")

@@ -15,28 +15,35 @@ mod request_state;
 mod router;
 mod set_level;
 mod tools;
+mod used_states;
 mod visibility;
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use switchboard::call::pipeline::{CallContext, ToolCall};
-use switchboard::host::Host;
+use switchboard::audit::log::AuditLog;
+use switchboard::{CallContext, Host, ToolCall};
 use switchboard_config::permission::PermissionRules;
 use switchboard_config::settings::principals::Principals;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
+use tracing::info;
 
 use crate::downstream::client::Client;
+use crate::downstream::leases::{AbandonedConnection, ConnectionLeases};
 use crate::exposed::catalogue::ExposedCatalogue;
+use crate::exposed::first_lists::FirstLists;
+use crate::readiness::LeftOutServers;
 use crate::sealed_state::StateSealer;
 use crate::task_owners::TaskOwners;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::spans::Tracer;
 
 use call_contexts::CallContexts;
+
 pub(crate) use errors::invalid_request_state;
 pub(crate) use log_levels::{LogLevels, propagate_log_levels};
 pub(crate) use request_state::{REQUEST_STATE_TTL, RequestState, request_digest};
+use used_states::UsedStates;
 
 /// The timeout of a request to a server.
 const REQUEST_TIMEOUT: Duration = ToolCall::DEFAULT_TIMEOUT;
@@ -52,9 +59,14 @@ pub(crate) struct Relay {
     pub(crate) sealer: StateSealer,
     pub(crate) metrics: Metrics,
     pub(crate) tracer: Tracer,
+    pub(crate) audit: AuditLog,
     task_owners: TaskOwners,
     log_levels: LogLevels,
     call_contexts: CallContexts,
+    used_states: UsedStates,
+    leases: ConnectionLeases,
+    pub(crate) first_lists: FirstLists,
+    pub(crate) left_out: LeftOutServers,
 }
 
 impl Relay {
@@ -63,17 +75,22 @@ impl Relay {
         base_context: CallContext,
         catalogues: watch::Receiver<Arc<ExposedCatalogue>>,
         tracer: Tracer,
-        log_levels: LogLevels,
+        (log_levels, leases): (LogLevels, ConnectionLeases),
     ) -> Relay {
         Relay {
+            first_lists: FirstLists::new(host.clone(), catalogues.clone()),
             host,
             catalogues,
             sealer: StateSealer::new(),
             metrics: Metrics::default(),
             tracer,
+            audit: base_context.audit.clone(),
             task_owners: TaskOwners::default(),
             log_levels,
             call_contexts: CallContexts::new(base_context),
+            used_states: UsedStates::new(REQUEST_STATE_TTL),
+            leases,
+            left_out: LeftOutServers::default(),
         }
     }
 
@@ -84,11 +101,13 @@ impl Relay {
 
     /// Replaces the permission rules of all principals. Grants for a session stay.
     pub(crate) fn set_rules(&self, rules: &PermissionRules, principals: &Principals) {
+        info!(rules = rules.entries().len(), "permission rules of clients replaced");
         self.call_contexts.set_rules(rules, principals);
     }
 
     /// Removes the state of a client that has disconnected, and closes its own connections.
     pub(crate) async fn client_disconnected(&self, client: &Client) {
+        self.call_contexts.remove_session(&client.principal, client.session);
         if client.log_level().is_some() {
             self.log_levels.remove(client.id).await;
         }
@@ -96,5 +115,17 @@ impl Relay {
         if let Some(key) = own_connection {
             self.host.close_dedicated(&key).await;
         }
+    }
+}
+
+/// Closes the connections whose requests were cancelled, because their servers may still work on them. Ends with the
+/// relay.
+pub(crate) async fn close_abandoned(
+    relay: Weak<Relay>,
+    mut abandoned: mpsc::UnboundedReceiver<AbandonedConnection>,
+) {
+    while let Some(connection) = abandoned.recv().await {
+        let Some(host) = relay.upgrade().map(|it| it.host.clone()) else { return };
+        host.close_dedicated(&connection.connection_key).await;
     }
 }

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use switchboard_wire::jsonrpc::message::{Message, Payload, RequestId, RpcError};
 use switchboard_wire::peer::{
@@ -18,6 +19,8 @@ use switchboard_wire::server::ServerSession;
 use switchboard_wire::transport::Transport;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tracing::{info, warn};
 
 use crate::downstream::channel::{ClientChannel, ClientResponse, NotifyOutcome};
 use crate::downstream::client::Client;
@@ -37,6 +40,8 @@ use crate::subscriptions::{
 
 /// The largest number of requests of one client that run at the same time.
 const MAX_CONCURRENT_REQUESTS: usize = 1024;
+/// How long the end of a client's transport may take.
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(200);
 /// The capacity of the queue of notifications of one request.
 const NOTIFICATION_CAPACITY: usize = 256;
 
@@ -53,7 +58,9 @@ impl Gateway {
         stop: impl Future<Output = ()>,
     ) {
         self.serve_client(transport, (principal, Exclusivity::Exclusive), stop).await;
-        self.relay.host.set_default_handler(None).await;
+        // A server that does not read delays nothing.
+        let reset = self.relay.host.set_default_handler(None);
+        let _server_is_slow = timeout(CLOSE_TIMEOUT, reset).await;
     }
 
     /// Serves one of several clients, until its transport closes or `stop` completes.
@@ -73,11 +80,13 @@ impl Gateway {
         stop: impl Future<Output = ()>,
     ) {
         let mut stop = pin!(stop);
+        info!(principal, "client connected");
         let SpawnedPeer { peer, mut events, task } = Peer::spawn(transport);
         let mut connection = ClientConnection {
             gateway: self.clone(),
             peer,
             principal: principal.into(),
+            session: Client::new_session(),
             client: None,
             exclusivity,
             session_context: None,
@@ -110,8 +119,14 @@ impl Gateway {
             connection.gateway.relay.client_disconnected(client).await;
         }
         connection.peer.close();
+        info!(principal, "client disconnected");
         drop(connection);
-        let _statistics = task.await;
+        let mut task = task;
+        // The client may not read the last responses.
+        if timeout(CLOSE_TIMEOUT, &mut task).await.is_err() {
+            task.abort();
+            let _cancelled = task.await;
+        }
     }
 }
 
@@ -126,6 +141,8 @@ struct ClientConnection {
     gateway: Gateway,
     peer: Peer,
     principal: Arc<str>,
+    /// The session of all modern requests on the transport.
+    session: u64,
     /// The legacy client, after `initialize`.
     client: Option<Arc<Client>>,
     exclusivity: Exclusivity,
@@ -251,7 +268,9 @@ impl ClientConnection {
         if let Some(error) = self.over_limit(&request) {
             return Some((request, Err(error)));
         }
-        let client = modern_request::client_from_meta(self.principal.clone(), &meta);
+        let session = Some(self.session);
+        let sender = (self.principal.clone(), self.principal.clone());
+        let client = modern_request::client_from_meta(sender, &meta, session);
         let gateway = &self.gateway;
         if method == Method::Discover {
             let result = gateway.relay.discover(&client.principal);
@@ -302,6 +321,10 @@ impl ClientConnection {
     fn over_limit(&self, request: &IncomingRequest) -> Option<RpcError> {
         let is_over_limit = self.cancel_by_id.len() >= MAX_CONCURRENT_REQUESTS
             || self.cancel_by_id.contains_key(&request.id);
+        if is_over_limit {
+            let limit = MAX_CONCURRENT_REQUESTS;
+            warn!(limit, "request refused: too many at once, or its id is in use");
+        }
         is_over_limit
             .then(|| server::internal_error("too many concurrent requests, or a duplicate id"))
     }

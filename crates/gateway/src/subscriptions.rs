@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Map, Value as Json, json};
-use switchboard::catalogue::fetch::ListKind;
-use switchboard::resources::subscription::{ResourceEvent, SubscribeError, Subscription};
+use switchboard::catalogue::ListKind;
+use switchboard::{ResourceEvent, SubscribeError, Subscription};
 use switchboard_wire::jsonrpc::message::{Message, RequestId, RpcError};
 use switchboard_wire::protocol::request_meta::RawObject;
 use switchboard_wire::server;
@@ -17,6 +17,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use crate::downstream::client::Client;
 use crate::downstream::request::Outcome;
 use crate::exposed::catalogue::ExposedCatalogue;
+use crate::exposed::first_lists::FirstLists;
 use crate::json::payload;
 use crate::relay::Relay;
 
@@ -65,17 +66,25 @@ impl ListChange {
 pub(crate) struct ListChanges {
     catalogues: watch::Receiver<Arc<ExposedCatalogue>>,
     seen: BTreeMap<ListKind, u64>,
+    /// The lists before which no change is announced, until they are there.
+    first_lists: Option<FirstLists>,
 }
 
 impl ListChanges {
     pub(crate) fn new(relay: &Relay) -> ListChanges {
         let mut catalogues = relay.catalogues.clone();
         let seen = revisions(&catalogues.borrow_and_update());
-        ListChanges { catalogues, seen }
+        let first_lists = Some(&relay.first_lists).filter(|it| !it.is_over()).cloned();
+        ListChanges { catalogues, seen, first_lists }
     }
 
     /// The next lists that changed; None when the gateway has ended. Cancel-safe.
     pub(crate) async fn next(&mut self) -> Option<Vec<ListChange>> {
+        if let Some(first_lists) = &self.first_lists {
+            first_lists.wait().await;
+            self.first_lists = None;
+            self.seen = revisions(&self.catalogues.borrow_and_update());
+        }
         loop {
             self.catalogues.changed().await.ok()?;
             let now = revisions(&self.catalogues.borrow_and_update());
@@ -146,7 +155,7 @@ impl ResourceSubscriptions {
         let server = catalogue.server_for_uri(uri).cloned();
         let server = server.filter(|it| relay.shows_server(&client.principal, it));
         let server = server.ok_or_else(|| server::invalid_params("the resource does not exist"))?;
-        let dedicated = catalogue.dedicated_connection(client, &server);
+        let dedicated = catalogue.dedicated_connection(client, &server, None);
         let subscription = relay.host.subscribe_dedicated(&server, uri, dedicated.as_ref()).await;
         let subscription = subscription.map_err(|it| subscribe_error(&it))?;
         self.spawn(uri, subscription);

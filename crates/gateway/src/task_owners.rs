@@ -6,8 +6,7 @@ use std::sync::Arc;
 use memchr::memmem::Finder;
 use serde::Deserialize;
 use switchboard_wire::jsonrpc::message::{LazyFinder, Payload};
-
-use crate::shared::Shared;
+use switchboard_wire::shared::Shared;
 
 /// The largest number of tasks.
 const MAX_TASKS: usize = 100_000;

@@ -4,13 +4,10 @@
 use std::error::Error;
 
 use serde_json::{Map, json};
-use switchboard::elicitation::elicitor::{
-    ElicitFuture, ElicitResult, Elicitation, ElicitationKind, Elicitor,
+use switchboard::{
+    DecisionFuture, ElicitFuture, ElicitResult, Elicitation, ElicitationKind, Elicitor, GrantScope,
+    Host, InProcessServer, Paths, PermissionDecision, PermissionPrompt, PermissionRequest,
 };
-use switchboard::permission::prompt::{
-    DecisionFuture, GrantScope, PermissionDecision, PermissionPrompt, PermissionRequest,
-};
-use switchboard::{Host, InProcessServer, Paths};
 use switchboard_builtin::demo;
 
 /// Fills in forms, and declines everything else.
@@ -59,7 +56,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let host = Host::builder(Paths::in_dir(folder.path()))
         .server("inn", InProcessServer::new(move |transport| server.clone().serve(transport)))
         .elicitor(BookingPolicy)
-        .permission_prompt(BookingPolicy)
+        .permission(BookingPolicy)
         .start()
         .await?;
     let booked = host.call("mcp__inn__book_table", json!({})).await?;

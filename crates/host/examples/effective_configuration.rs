@@ -7,8 +7,8 @@ use std::path::PathBuf;
 
 use switchboard::config::merge::ScopeFilter;
 use switchboard::config::template::Environment;
+use switchboard::sources::Paths;
 use switchboard::sources::loader::{LoadOptions, load};
-use switchboard::sources::paths::Paths;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args_os().skip(1).map(PathBuf::from);

@@ -3,26 +3,25 @@
 use std::error::Error;
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 use switchboard::{Host, InProcessServer, Paths};
-use switchboard_builtin::kit::context::HandlerContext;
-use switchboard_builtin::kit::server::Server;
-use switchboard_builtin::kit::tool::Tool;
-use switchboard_builtin::kit::tool_output::ToolOutput;
+use switchboard_builtin::kit::{HandlerContext, Server, Tool, ToolOutput};
 
-#[derive(Deserialize)]
+/// The arguments of the tool; its input schema is made from them.
+#[derive(Deserialize, JsonSchema)]
 struct Greet {
+    /// The name of the person.
     name: String,
 }
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let greet = Tool::new("greet", "Greets a person.", async |_: HandlerContext, it: Greet| {
+    let greet = Tool::typed("greet", "Greets a person.", async |_: HandlerContext, it: Greet| {
         Ok(ToolOutput::text(format!("Hello, {}!", it.name)))
     });
-    let greet = greet.input_schema(json!({"name": {"type": "string"}}), &["name"]).read_only();
-    let server = Arc::new(Server::new("greeter", "1.0.0").tool(greet));
+    let server = Arc::new(Server::new("greeter", "1.0.0").tool(greet.read_only()));
 
     let folder = tempfile::tempdir()?;
     let host = Host::builder(Paths::in_dir(folder.path()))

@@ -5,7 +5,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use serde_json::json;
-use switchboard::catalogue::lists::ListKind;
+use switchboard::catalogue::ListKind;
 use switchboard::{Host, InProcessServer, Paths, Status};
 use switchboard_builtin::demo;
 use tokio::time::timeout;

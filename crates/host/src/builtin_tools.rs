@@ -24,7 +24,7 @@ use crate::resources::cache::ResourceReader;
 use crate::tool_result::OutputLimits;
 use crate::tool_result::spill::SpillStore;
 
-pub use crate::tool_result::note::READ_RESULT;
+use crate::tool_result::note::READ_RESULT;
 pub(crate) use authenticate::placeholder_item;
 
 /// The maximum length of a built-in tool's result in characters, whatever the caller accepts.
@@ -58,7 +58,7 @@ pub(crate) async fn run(call: BuiltinCall<'_>) -> Result<Payload, RequestError> 
     }
 }
 
-/// Every tool of ours.
+/// All built-in tools.
 pub fn definitions() -> &'static [Arc<Tool>] {
     static ALL: OnceLock<Vec<Arc<Tool>>> = OnceLock::new();
     ALL.get_or_init(|| {
@@ -68,7 +68,7 @@ pub fn definitions() -> &'static [Arc<Tool>] {
     })
 }
 
-/// A tool of ours, from its name, what it does and what it takes.
+/// A built-in tool from its name, description and input schema.
 fn builtin_tool(name: &str, description: &str, schema: &Json) -> Tool {
     let payload = |json: &Json| Payload::from_json(json.to_string().into());
     let raw = json!({"name": name, "description": description, "inputSchema": schema});
@@ -82,13 +82,20 @@ fn text_result(texts: &[&str]) -> Payload {
     Payload::from_json(json!({"content": content}).to_string().into())
 }
 
+/// A result with structured content, and a text that says the same.
+fn structured_result(structured: &Json, text: &str) -> Payload {
+    let content = json!([{"type": "text", "text": text}]);
+    let result = json!({"content": content, "structuredContent": structured});
+    Payload::from_json(result.to_string().into())
+}
+
 /// A result that tells the model about an error.
 fn error_result(message: &str) -> Payload {
     let content = json!([{"type": "text", "text": message}]);
     Payload::from_json(json!({"content": content, "isError": true}).to_string().into())
 }
 
-/// Does a rule deny the whole server? Then nobody sees what it has.
+/// Does a rule deny the whole server? Then its contents are not listed.
 fn is_hidden(rules: &PermissionRules, snapshot: &Snapshot, server: &str) -> bool {
     let view = snapshot.servers.get(server);
     let origin = view.map_or(NameOrigin::Configured, |view| NameOrigin::of(view.scope));
@@ -109,7 +116,7 @@ fn not_connected(view: &ServerView) -> Payload {
 
 /// The reason why a server is not connected, in few words.
 fn status_reason(view: &ServerView) -> String {
-    view.status.cause().map_or_else(|| view.status.id().to_owned(), ToString::to_string)
+    view.status.cause().map_or_else(|| view.status.label(), ToString::to_string)
 }
 
 fn str_argument<'a>(arguments: &'a Json, name: &str) -> &'a str {

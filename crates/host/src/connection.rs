@@ -2,25 +2,32 @@
 //! Readers see it through a [`ServerView`]; callers use its client directly. Which servers there are is left to `engine`.
 
 pub(crate) mod actor;
-mod backoff;
 mod catalogue_sync;
 mod change_stream;
 pub(crate) mod context;
 mod credentials;
-pub mod dedicated;
+pub(crate) mod dedicated;
 pub(crate) mod handle;
-pub mod in_process;
+pub(crate) mod in_process;
 mod incoming_requests;
+mod liveness;
 mod open;
+mod open_connection;
 mod optional_wait;
-pub mod resolve;
+pub(crate) mod resolve;
 pub(crate) mod resource_revision;
 pub(crate) mod resource_subscriptions;
 pub(crate) mod retry_class;
-pub mod server_requests;
-pub mod state;
-pub mod status;
+pub(crate) mod server_requests;
+mod start_window;
+pub(crate) mod state;
+pub(crate) mod status;
 mod suspend_detector;
 
-pub use crate::sources::desired_server::DesiredServer;
+pub use context::ServerWatch;
+pub use dedicated::DedicatedConnection;
+pub use in_process::InProcessServer;
+pub use resolve::server_address;
+pub use server_requests::{REASON_META_KEY, SamplingFuture, SamplingModel};
+pub use state::{MAX_ATTEMPTS, RememberedLists, RetryPolicy};
 pub use status::{ServerView, Status};

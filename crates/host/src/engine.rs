@@ -2,7 +2,7 @@
 //! Each connection has an actor of its own in `connection`; the pool of tools follows the snapshots in `pool`.
 
 pub(crate) mod actor;
-pub mod changes;
+pub(crate) mod changes;
 pub(crate) mod handle;
-pub mod options;
-pub mod snapshot;
+pub(crate) mod options;
+pub(crate) mod snapshot;

@@ -7,7 +7,7 @@ use switchboard_wire::client::handshake::{HandshakeError, HandshakeErrorKind};
 use switchboard_wire::connect::{ConnectError, ConnectErrorKind};
 use switchboard_wire::peer::CallError;
 use switchboard_wire::transport::CloseReason;
-use switchboard_wire::transport_error::{TransportError, UnreachableReason};
+use switchboard_wire::transport_error::{TlsProblem, TransportError, UnreachableReason};
 
 /// How much stderr output is shown as evidence.
 const MAX_STDERR_BYTES: usize = 4096;
@@ -17,7 +17,7 @@ const MAX_STDERR_BYTES: usize = 4096;
 pub struct ConnectionFailure {
     /// The kind of failure.
     pub kind: FailureKind,
-    /// Details that show it.
+    /// Evidence of the failure.
     pub evidence: Vec<Evidence>,
 }
 
@@ -56,6 +56,11 @@ pub enum FailureKind {
     LoginNotRefreshed,
     /// The server requires a login.
     AuthRequired,
+    /// The server refuses the headers of the entry (HTTP 401), and no login is possible beside them.
+    HeaderRefused {
+        /// The names of the headers.
+        headers: Vec<String>,
+    },
     /// The server denies access (HTTP 403).
     Forbidden,
     /// The URL does not exist (HTTP 404).
@@ -103,6 +108,8 @@ pub enum FailureKind {
 pub enum Evidence {
     /// The end of the program's stderr output.
     Stderr(String),
+    /// The start of the first output of the server that is not a message.
+    NotAMessage(String),
     /// The folders that were searched for the program.
     SearchedPath(String),
     /// The beginning of the response body.
@@ -115,8 +122,9 @@ pub enum Evidence {
     Detail(String),
 }
 
-/// What a failure means for retries.
+/// The class of a failure, which decides on retries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum FailureClass {
     /// May pass by itself.
     Transient,
@@ -146,12 +154,47 @@ impl ConnectionFailure {
         self
     }
 
-    /// What the failure means for retries.
+    /// The failure for a client of a gateway: without the operator's commands and folders.
+    pub fn without_paths(&self) -> String {
+        match &self.kind {
+            FailureKind::CommandNotFound { .. } => "its program was not found".to_owned(),
+            FailureKind::CommandNotRunnable { why, .. } => {
+                format!("its program could not be run: {why}")
+            }
+            FailureKind::FolderNotFound { .. } => "its working folder does not exist".to_owned(),
+            FailureKind::CrossOriginRedirect(_) => {
+                "the server redirects to another origin".to_owned()
+            }
+            FailureKind::Exited { .. }
+            | FailureKind::Timeout(_)
+            | FailureKind::Unreachable(_)
+            | FailureKind::LoginNotRefreshed
+            | FailureKind::AuthRequired
+            | FailureKind::HeaderRefused { .. }
+            | FailureKind::Forbidden
+            | FailureKind::NotFound
+            | FailureKind::Overloaded
+            | FailureKind::ServerError(_)
+            | FailureKind::HttpStatus(_)
+            | FailureKind::NotMcp
+            | FailureKind::NoCommonVersion { .. }
+            | FailureKind::ErrorResponse { .. }
+            | FailureKind::InvalidResponse
+            | FailureKind::Closed
+            | FailureKind::SessionExpired
+            | FailureKind::MessageTooLarge(_)
+            | FailureKind::SecretUnavailable
+            | FailureKind::InvalidConfig
+            | FailureKind::NotRegistered => self.to_string(),
+        }
+    }
+
+    /// The class of the failure, which decides on retries.
     pub fn class(&self) -> FailureClass {
         match &self.kind {
             FailureKind::AuthRequired => FailureClass::AuthRequired,
             FailureKind::Unreachable(why) => match why {
-                UnreachableReason::Tls => FailureClass::Permanent,
+                UnreachableReason::Tls(_) => FailureClass::Permanent,
                 UnreachableReason::NameResolution
                 | UnreachableReason::Refused
                 | UnreachableReason::Reset
@@ -164,12 +207,14 @@ impl ConnectionFailure {
             | FailureKind::Closed
             | FailureKind::SessionExpired
             | FailureKind::LoginNotRefreshed
+            // A loaded machine or network may have been the cause.
+            | FailureKind::Timeout(_)
             | FailureKind::MessageTooLarge(_) => FailureClass::Transient,
             FailureKind::CommandNotFound { .. }
             | FailureKind::CommandNotRunnable { .. }
             | FailureKind::FolderNotFound { .. }
             | FailureKind::Exited { .. }
-            | FailureKind::Timeout(_)
+            | FailureKind::HeaderRefused { .. }
             | FailureKind::Forbidden
             | FailureKind::NotFound
             | FailureKind::HttpStatus(_)
@@ -197,11 +242,19 @@ impl ConnectionFailure {
                 UnreachableReason::Refused => "refused",
                 UnreachableReason::Reset => "reset",
                 UnreachableReason::Timeout => "timeout",
-                UnreachableReason::Tls => "tls",
+                UnreachableReason::Tls(problem) => match problem {
+                    TlsProblem::UntrustedCertificate => "certificate-untrusted",
+                    TlsProblem::ExpiredCertificate => "certificate-expired",
+                    TlsProblem::CertificateNotYetValid => "certificate-not-yet-valid",
+                    TlsProblem::WrongHost => "certificate-wrong-host",
+                    TlsProblem::NotTls => "not-tls",
+                    TlsProblem::Other => "tls",
+                },
                 UnreachableReason::Proxy => "proxy",
                 UnreachableReason::Other => "unreachable",
             },
             FailureKind::AuthRequired => "needs-auth",
+            FailureKind::HeaderRefused { .. } => "header-refused",
             FailureKind::Forbidden => "forbidden",
             FailureKind::NotFound => "not-found",
             FailureKind::Overloaded => "overloaded",
@@ -222,7 +275,7 @@ impl ConnectionFailure {
         }
     }
 
-    /// What the user can do about it; `name` is the server's name.
+    /// A remedy for the user; `name` is the server's name.
     pub fn remedy(&self, name: &str) -> String {
         match &self.kind {
             FailureKind::CommandNotFound { command } => {
@@ -240,7 +293,7 @@ impl ConnectionFailure {
                 format!("`swb logs {name}` shows its output")
             }
             FailureKind::Timeout(_) => format!(
-                "`swb logs {name}` shows its output; raise `\"timeout\"` in its entry or MCP_TIMEOUT"
+                "`swb logs {name}` shows its output; raise `\"connectTimeout\"` in its entry or MCP_TIMEOUT"
             ),
             FailureKind::Unreachable(why) => match why {
                 UnreachableReason::NameResolution => {
@@ -249,10 +302,7 @@ impl ConnectionFailure {
                 UnreachableReason::Refused => {
                     "start the server, or correct the port in the URL".to_owned()
                 }
-                UnreachableReason::Tls => {
-                    "check the certificates; `tls` in its entry sets a CA and a client certificate"
-                        .to_owned()
-                }
+                UnreachableReason::Tls(problem) => tls_remedy(*problem, name),
                 UnreachableReason::Proxy => "check HTTPS_PROXY and NO_PROXY".to_owned(),
                 UnreachableReason::Reset
                 | UnreachableReason::Timeout
@@ -261,6 +311,9 @@ impl ConnectionFailure {
                 }
             },
             FailureKind::AuthRequired => format!("`swb login {name}`"),
+            FailureKind::HeaderRefused { .. } => format!(
+                "correct the value in `headers`, or remove it and use `swb login {name}`: `swb get {name}` shows the entry"
+            ),
             FailureKind::Forbidden => {
                 "the token lacks permissions; ask the server's operator".to_owned()
             }
@@ -293,11 +346,37 @@ impl ConnectionFailure {
     }
 }
 
+fn tls_remedy(problem: TlsProblem, name: &str) -> String {
+    match problem {
+        TlsProblem::UntrustedCertificate => {
+            "if you trust the server, name its certificate or its CA in `tls.caFile` of its entry"
+                .to_owned()
+        }
+        TlsProblem::ExpiredCertificate => {
+            "the server's operator must renew it; check also the clock of this machine".to_owned()
+        }
+        TlsProblem::CertificateNotYetValid => {
+            "check the clock of this machine, or ask the server's operator".to_owned()
+        }
+        TlsProblem::WrongHost => {
+            format!("use the host name that the certificate is for: `swb get {name}` shows the URL")
+        }
+        TlsProblem::NotTls => {
+            format!("use `http://` in the URL, or correct the port: `swb get {name}` shows it")
+        }
+        TlsProblem::Other => {
+            "check the certificates; `tls` in its entry sets a CA and a client certificate"
+                .to_owned()
+        }
+    }
+}
+
 impl Evidence {
     /// Its text.
     pub fn text(&self) -> &str {
         match self {
             Evidence::Stderr(text)
+            | Evidence::NotAMessage(text)
             | Evidence::SearchedPath(text)
             | Evidence::Body(text)
             | Evidence::Challenge(text)
@@ -310,6 +389,7 @@ impl Evidence {
     pub fn label(&self) -> &'static str {
         match self {
             Evidence::Stderr(_) => "stderr",
+            Evidence::NotAMessage(_) => "not-a-message",
             Evidence::SearchedPath(_) => "searched",
             Evidence::Body(_) => "body",
             Evidence::Challenge(_) => "challenge",
@@ -341,9 +421,18 @@ impl fmt::Display for ConnectionFailure {
             }
             FailureKind::Unreachable(why) => write!(f, "{why}"),
             FailureKind::AuthRequired => f.write_str("the server needs a login"),
-            FailureKind::Forbidden => f.write_str("the server does not let us in (HTTP 403)"),
-            FailureKind::NotFound => f.write_str("nothing is at this URL (HTTP 404)"),
-            FailureKind::Overloaded => f.write_str("the server has too much to do (HTTP 429)"),
+            FailureKind::HeaderRefused { headers } => {
+                let names: Vec<String> = headers.iter().map(|name| format!("`{name}`")).collect();
+                let noun = if names.len() == 1 { "header" } else { "headers" };
+                write!(
+                    f,
+                    "the server refused the {noun} {} of its entry (HTTP 401)",
+                    names.join(", ")
+                )
+            }
+            FailureKind::Forbidden => f.write_str("the server denied access (HTTP 403)"),
+            FailureKind::NotFound => f.write_str("the URL does not exist on the server (HTTP 404)"),
+            FailureKind::Overloaded => f.write_str("the server is overloaded (HTTP 429)"),
             FailureKind::ServerError(status) => write!(f, "the server failed (HTTP {status})"),
             FailureKind::HttpStatus(status) => write!(f, "the server responded with HTTP {status}"),
             FailureKind::CrossOriginRedirect(to) => write!(f, "the server redirects to {to}"),
@@ -409,7 +498,10 @@ impl From<&ConnectError> for ConnectionFailure {
             (Some(status), FailureKind::Closed) => ConnectionFailure::new(exit_failure(status)),
             (Some(_) | None, _) => failure,
         };
-        failure.with_evidence(stderr_evidence(&error.stderr))
+        let malformed = error.malformed.clone().unwrap_or_default();
+        failure
+            .with_evidence(stderr_evidence(&error.stderr))
+            .with_evidence(Evidence::NotAMessage(malformed))
     }
 }
 

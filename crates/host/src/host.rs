@@ -8,7 +8,9 @@ mod logins;
 mod pool;
 mod requests;
 mod resources;
+mod server_source;
 mod servers;
+mod typed_requests;
 
 use std::io;
 use std::sync::{Arc, OnceLock};
@@ -28,12 +30,20 @@ use crate::request::send::RequestSender;
 use crate::resources::cache;
 use crate::resources::cache::ResourceReader;
 
-pub use crate::engine::changes::Changes;
-pub use crate::engine::options::HostOptions;
-pub use crate::engine::snapshot::Snapshot;
-pub use crate::sources::desired_server::desired_servers;
-pub use builder::{HostBuilder, Http, ServerSource, StartError, Stdio};
+use crate::engine::options::HostOptions;
+use crate::engine::snapshot::Snapshot;
+pub use builder::{HostBuilder, StartError};
 pub use calls::ToolCallBuilder;
+pub use pool::pool_from_catalogues;
+pub use server_source::{Http, OAuth, ServerSource, Sse, Stdio, WebSocket};
+
+/// The tools that do not come from servers.
+fn built_in_tools() -> BuiltinTools {
+    BuiltinTools {
+        definitions: builtin_tools::definitions(),
+        placeholder: builtin_tools::placeholder_item,
+    }
+}
 
 /// A running host. Clones share it. Call [`Host::shutdown`] at the end: dropping the last clone kills the servers.
 #[derive(Debug, Clone)]
@@ -49,11 +59,8 @@ impl Host {
     pub fn start(options: HostOptions) -> io::Result<(Host, JoinHandle<()>)> {
         let context = Arc::new(options.into_context()?);
         let (handle, engine) = actor::new(context.clone());
-        let builtin = BuiltinTools {
-            definitions: builtin_tools::definitions(),
-            placeholder: builtin_tools::placeholder_item,
-        };
-        let (pools, pool_updater) = updater::new(handle.watch(), context.retry_policy, builtin);
+        let (pools, pool_updater) =
+            updater::new(handle.watch(), context.retry_policy, built_in_tools());
         let (resource_cache, cache_task) = cache::new(handle.watch());
         let mut workers = JoinSet::new();
         workers.spawn(pool_updater);
@@ -86,9 +93,13 @@ impl Host {
         snapshot
     }
 
-    /// Stops all servers in order. Returns when their processes have ended.
+    /// Stops all servers in order, and closes the audit log of [`Host::call`]. Returns when their processes have ended
+    /// and the records are written.
     pub async fn shutdown(&self) {
         self.engine().shutdown().await;
+        if let Some(context) = self.default_context.get() {
+            context.audit.close().await;
+        }
     }
 
     fn engine(&self) -> &EngineHandle {

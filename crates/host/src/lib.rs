@@ -28,44 +28,68 @@
 //! # }
 //! ```
 //!
+//! Beside [`Host::call`], [`Host::get_prompt`], [`Host::read_resource`], [`Host::complete`] and the lists
+//! ([`Host::tools`], [`Host::prompts`], [`Host::resources`]) return decoded results; [`Host::request`] sends any method
+//! and returns the bytes. [`Host::tool_call`] sets a timeout and a receiver of progress. The library emits `tracing`
+//! events, and the program chooses the subscriber.
+//!
 //! A program that reads configuration files uses [`sources::loader::load`], [`Host::start`] and [`Host::apply`], and
 //! makes its own [`CallContext`] for [`Host::call_with`]. [`sources::atomic_file::change`] edits a configuration file.
 //! The library reads no environment variables and knows no home folder: the caller passes [`Paths`] and [`HostEnv`].
 //! The folder `examples` has whole programs.
 
 pub mod audit;
-pub mod builtin_tools;
-pub mod call;
+mod builtin_tools;
+mod call;
 pub mod catalogue;
 pub mod connection;
 pub mod elicitation;
-pub mod engine;
-pub mod failure;
-pub mod host;
+mod engine;
+mod failure;
+mod host;
 pub mod login;
 pub mod permission;
 pub mod pool;
 pub mod request;
-pub mod resources;
+mod resources;
 pub mod sources;
-pub mod storage;
+mod storage;
 pub mod tool_result;
 
+pub use builtin_tools::definitions as builtin_tool_definitions;
 pub use call::context::CallContext;
+pub use call::relay::RelayedCall;
 pub use call::tool_call::{ToolCall, ToolCallError};
 pub use connection::in_process::InProcessServer;
+pub use connection::state::RetryPolicy;
 pub use connection::status::{ServerView, Status};
-pub use elicitation::elicitor::Elicitor;
+pub use elicitation::elicitor::{
+    ElicitFuture, ElicitResult, Elicitation, ElicitationKind, Elicitor,
+};
 pub use engine::changes::Changes;
 pub use engine::options::HostOptions;
 pub use engine::snapshot::Snapshot;
-pub use host::{Host, HostBuilder, Http, ServerSource, StartError, Stdio};
-pub use permission::prompt::PermissionPrompt;
+pub use failure::{ConnectionFailure, Evidence, FailureClass, FailureKind};
+pub use host::{
+    Host, HostBuilder, Http, OAuth, ServerSource, Sse, StartError, Stdio, ToolCallBuilder,
+    WebSocket, pool_from_catalogues,
+};
+pub use permission::prompt::{
+    DecisionFuture, GrantScope, PermissionDecision, PermissionPrompt, PermissionRequest,
+};
+pub use pool::Pool;
+pub use pool::tool::Tool;
 pub use request::error::RequestError;
 pub use request::server_request::{RequestOptions, ServerRequest};
+pub use request::typed::completion::{Complete, Completion};
+pub use request::typed::prompt::{GetPrompt, PromptMessages};
+pub use request::typed::resource::{ReadResource, ResourceContents};
+pub use resources::skills::{SKILLS_EXTENSION, Skill, SkillError, SkillFile, SkillMismatch};
+pub use resources::subscription::{ResourceEvent, SubscribeError, Subscription};
 pub use sources::host_env::HostEnv;
 pub use sources::paths::Paths;
+pub use storage::stderr_log::{StderrLog, utc_timestamp};
 pub use switchboard_auth as auth;
 pub use switchboard_config as config;
 pub use switchboard_wire as wire;
-pub use tool_result::ToolOutput;
+pub use tool_result::{ContentBlock, ToolOutput};

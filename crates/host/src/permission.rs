@@ -1,9 +1,19 @@
 //! Permission for tool calls: the rules in force, the files they are written to, the definitions that were approved,
 //! the prompt that asks the user, and the permits. How rules are read and decided is left to the `config` crate.
 
-pub mod active_rules;
-pub mod permit;
-pub mod prompt;
+pub(crate) mod active_rules;
+pub(crate) mod definition_diff;
+pub(crate) mod permit;
+pub(crate) mod prompt;
 pub mod settings_file;
-pub mod simulate;
-pub mod tool_pins;
+pub(crate) mod simulate;
+pub(crate) mod tool_pins;
+
+pub use active_rules::ActiveRules;
+pub use definition_diff::{DefinitionDiff, LineChange};
+pub use permit::{Permit, ReasonDetail, rule_request};
+pub use prompt::{
+    DecisionFuture, GrantScope, PermissionDecision, PermissionPrompt, PermissionRequest,
+};
+pub use simulate::{DependsOn, SimulatedRules, Simulation, SimulationRow, simulate};
+pub use tool_pins::{ChangedDefinition, PinStatus, ToolPins};

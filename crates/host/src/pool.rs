@@ -4,15 +4,25 @@
 //! [`naming`] chooses the exposed names. A tool whose definition cannot be shown to a model is quarantined with a
 //! reason; the server's other tools stay.
 
-pub mod argument_check;
-pub mod diff;
-pub mod hidden_text;
+pub(crate) mod argument_check;
+pub(crate) mod diff;
+pub(crate) mod hidden_text;
 pub mod naming;
-pub mod schema;
-pub mod search;
+pub(crate) mod schema;
+pub(crate) mod search;
 mod similar_names;
-pub mod tool;
-pub mod updater;
+pub(crate) mod tool;
+pub(crate) mod updater;
+
+pub use argument_check::{ArgumentFault, ArgumentFaultKind};
+pub use diff::{ChangedTool, PoolDiff, diff};
+pub use hidden_text::HiddenText;
+pub use schema::{MAX_BYTES, MAX_DEPTH, Pointer, QuarantineReason};
+pub use search::ToolMatch;
+pub use tool::{
+    Annotations, DEFERRAL_THRESHOLD, LoadPolicy, MAX_DESCRIPTION_CHARS, Tool, ToolKind,
+};
+pub use updater::PoolWatch;
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -21,11 +31,10 @@ use std::sync::{Arc, OnceLock};
 use switchboard_config::entry::server::ToolFilter;
 
 use crate::catalogue::lists::ListItem;
-use naming::{Candidate, Contested, NameOrigin, PrefixUse};
-use schema::QuarantineReason;
-use search::{SearchIndex, ToolMatch};
+use naming::{Candidate, ContestedNames, NameOrigin, PrefixUse};
+use search::SearchIndex;
 use similar_names::NameQuery;
-use tool::{ParsedTool, Tool, ToolKind, ToolOwner};
+use tool::{ParsedTool, ToolOwner};
 
 /// A server and its tools. Known servers that are not connected are included, with no tools, because their names
 /// count when exposed names are chosen.
@@ -60,7 +69,8 @@ impl fmt::Debug for PoolRules<'_> {
 
 /// A tool that is hidden from models.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Quarantined {
+#[non_exhaustive]
+pub struct QuarantineEntry {
     /// The server's name.
     pub server: String,
     /// The tool's name on the server.
@@ -70,7 +80,7 @@ pub struct Quarantined {
 }
 
 /// A quarantined tool, and its definition for other programs if it could be parsed.
-type QuarantinedTool = (Quarantined, Option<Arc<Tool>>);
+type QuarantinedTool = (QuarantineEntry, Option<Arc<Tool>>);
 
 /// All tools at one moment.
 #[derive(Debug, Default)]
@@ -78,10 +88,10 @@ pub struct Pool {
     revision: u64,
     /// Sorted by exposed name.
     tools: Vec<Arc<Tool>>,
-    quarantined: Vec<Quarantined>,
+    quarantined: Vec<QuarantineEntry>,
     /// The quarantined tools that other programs may see, by exposed name.
     quarantined_tools: Vec<Arc<Tool>>,
-    contested: Contested,
+    contested: ContestedNames,
     /// Built with the first search.
     index: OnceLock<SearchIndex>,
 }
@@ -146,7 +156,7 @@ impl Pool {
             Err(reason) => (reason, None),
         };
         let quarantined =
-            Quarantined { server: server.to_owned(), tool: item.name.clone(), reason };
+            QuarantineEntry { server: server.to_owned(), tool: item.name.clone(), reason };
         Err((quarantined, tool))
     }
 
@@ -172,7 +182,7 @@ impl Pool {
     }
 
     /// The quarantined tools, sorted by server and tool.
-    pub fn quarantined(&self) -> &[Quarantined] {
+    pub fn quarantined(&self) -> &[QuarantineEntry] {
         &self.quarantined
     }
 

@@ -2,5 +2,5 @@
 //! Telling servers about subscriptions is left to `connection`.
 
 pub(crate) mod cache;
-pub mod skills;
-pub mod subscription;
+pub(crate) mod skills;
+pub(crate) mod subscription;

@@ -6,22 +6,23 @@
 
 mod block;
 mod builder;
-pub mod image_fit;
+pub(crate) mod image_fit;
 mod json_str;
 mod mime;
-pub mod note;
+pub(crate) mod note;
 pub(crate) mod offload;
-pub mod spill;
+pub(crate) mod spill;
 mod spill_page;
+
+pub use image_fit::{ImageLimits, ImageRejection};
+pub use note::{Note, READ_RESULT};
+pub use spill::{InvalidResultId, ResultId, SpillError, SpillFile, SpillStore};
 
 use std::path::PathBuf;
 
 use switchboard_wire::jsonrpc::message::Payload;
 
 use builder::OutputBuilder;
-use image_fit::ImageLimits;
-use note::Note;
-use spill::{SpillFile, SpillStore};
 
 pub use spill_page::{LineRange, SpillPage, SpillPageError};
 
@@ -82,7 +83,7 @@ pub struct ToolOutput {
     pub meta: Option<Payload>,
     /// The file with the whole text, if the blocks hold only a part.
     pub full_text: Option<SpillFile>,
-    /// What was changed, and what was unusual about the result.
+    /// Notes on changes to the result and on anomalies in it.
     pub notes: Vec<Note>,
 }
 

@@ -46,7 +46,7 @@ function server() {
     const addGrown = () =>
         server.registerTool('grown', { description: 'Was not there before.' }, async () => text('grown'));
     if (isGrown) addGrown();
-    server.registerTool('grow', { description: 'Adds a tool and says so to whoever listens.' }, async () => {
+    server.registerTool('grow', { description: 'Adds a tool and notifies subscribed clients.' }, async () => {
         if (!isGrown) {
             isGrown = true;
             addGrown();

@@ -98,6 +98,13 @@ impl AuthorizationServer {
         id
     }
 
+    /// Publishes a client metadata document at a URL of another site, which is the client id. The authorization server
+    /// reads it without a request, so that the URL can be an https one.
+    pub fn host_client_metadata(&self, url: &str, document: Value) {
+        let mut hosted = self.shared.hosted_documents.lock().expect("no holder of the lock panics");
+        hosted.insert(url.to_owned(), document);
+    }
+
     /// Changes the configuration. Issued tokens stay valid.
     pub fn reconfigure(&self, change: impl FnOnce(&mut AuthorizationConfig)) {
         self.shared.store().reconfigure(change);

@@ -44,7 +44,7 @@ pub fn wait_until<T>(timeout: Duration, condition: &str, mut poll: impl FnMut() 
         if let Some(found) = poll() {
             return found;
         }
-        assert!(start.elapsed() < timeout, "waited {timeout:?} in vain until {condition}");
+        assert!(start.elapsed() < timeout, "timed out after {timeout:?} waiting until {condition}");
         thread::sleep(POLL_INTERVAL);
     }
 }

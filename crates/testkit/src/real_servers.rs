@@ -103,6 +103,12 @@ pub fn python_pool_client(mode: &str, server: &[OsString]) -> RealServer {
     python_program("python", args)
 }
 
+/// A decoder of exported traces on OpenTelemetry's Python library: reads a body of this content type, and prints it as
+/// OTLP JSON.
+pub fn otlp_decoder(content_type: &str) -> RealServer {
+    python_program("python", [script_path("otlp_decoder.py").into(), content_type.into()])
+}
+
 impl ServerTransport {
     fn args(self) -> Vec<OsString> {
         match self {

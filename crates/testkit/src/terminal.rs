@@ -180,7 +180,7 @@ impl Terminal {
             let left = deadline.saturating_duration_since(Instant::now());
             match self.output.recv_timeout(left) {
                 Ok(bytes) => self.consume(&bytes),
-                Err(_) => panic!("waited in vain for `{what}`; the screen:\n{}", self.screen()),
+                Err(_) => panic!("timed out waiting for `{what}`; the screen:\n{}", self.screen()),
             }
         }
         self

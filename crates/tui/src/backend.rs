@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use serde_json::Value as Json;
 use switchboard::auth::browser::browser_flow::LoginPrompt;
-use switchboard::call::pipeline::{CallContext, ToolCallError};
-use switchboard::host::Host;
-use switchboard::request::send::RequestError;
+use switchboard::pool::Tool;
+use switchboard::request::RequestError;
 use switchboard::sources::loader::Configuration;
 use switchboard::tool_result::ToolOutput;
+use switchboard::{CallContext, Host, ToolCallError};
 use switchboard_chat::conversation::event::ConversationEvent;
 use switchboard_chat::conversation::handle::Conversation;
 use switchboard_chat::message::Message;
@@ -110,8 +110,9 @@ pub trait Backend: Send + Sync {
     /// Sets up a model: the configured one, or the one of this name. Blocks.
     fn load_model(&self, name: Option<String>) -> Result<Option<SharedModel>, ErrorText>;
 
-    /// The arguments of a tool call, from words as they are typed after `swb call`.
-    fn parse_arguments(&self, words: &[String]) -> Result<Json, ErrorText>;
+    /// The arguments of a tool call, from words as they are typed after `swb call`. A known tool's schema gives texts
+    /// their types.
+    fn parse_arguments(&self, tool: Option<&Tool>, words: &[String]) -> Result<Json, ErrorText>;
 
     /// How long a tool call may take.
     fn tool_timeout(&self) -> Result<Duration, ErrorText>;

@@ -67,9 +67,9 @@ impl Eligibility {
     pub fn of(state: &ServerState) -> Eligibility {
         match state {
             ServerState::Ready => Eligibility::Runnable,
-            ServerState::Pending(PendingReason::New | PendingReason::Changed) => {
-                Eligibility::PendingApproval
-            }
+            ServerState::Pending(
+                PendingReason::New | PendingReason::Changed | PendingReason::ProgramChanged,
+            ) => Eligibility::PendingApproval,
             ServerState::Rejected => Eligibility::Rejected,
             ServerState::Disabled(_) => Eligibility::Disabled,
             ServerState::Refused(_)

@@ -1,5 +1,5 @@
-//! Runs the effects that updates ask for: messages to the model, tool calls, slash commands, changes to servers. Whatever
-//! takes time runs in a task beside the screen and comes back as an event.
+//! Runs the effects that updates ask for: messages to the model, tool calls, slash commands, changes to servers. Slow
+//! effects run in a task beside the screen and report their result as an event.
 
 pub mod effect;
 mod pages;
@@ -10,10 +10,9 @@ pub(crate) mod tool_calls;
 
 use std::sync::Arc;
 
-use switchboard::call::pipeline::CallContext;
 use switchboard::config::permission::PermissionMode;
-use switchboard::host::Host;
 use switchboard::sources::loader::Configuration;
+use switchboard::{CallContext, Host};
 use switchboard_chat::conversation::handle::Conversation;
 use switchboard_chat::message::ContentBlock;
 use tokio::sync::mpsc;

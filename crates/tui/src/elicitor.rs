@@ -13,18 +13,17 @@ use std::time::Duration;
 
 use ::url::Url;
 use serde_json::Map;
-use switchboard::call::pipeline::{
-    DecisionFuture, PermissionDecision, PermissionPrompt, PermissionRequest,
+use switchboard::elicitation::{
+    DENIED_BY_USER, ElicitFuture, ElicitResult, Elicitation, ElicitationKind, Elicitor,
+    UrlElicitation, WaitFuture, WaitOutcome,
 };
-use switchboard::elicitation::elicitor::{
-    ElicitFuture, ElicitResult, Elicitation, ElicitationKind, Elicitor, UrlElicitation, WaitFuture,
-    WaitOutcome,
+use switchboard::permission::{
+    DecisionFuture, PermissionDecision, PermissionPrompt, PermissionRequest,
 };
 use switchboard::sources::text_file;
 use switchboard::sources::text_file::{AllowedFiles, FileContent};
 use tokio::sync::{Notify, mpsc, oneshot};
 
-use crate::view::dialog::DENIED_BY_USER;
 use crate::view::dialog::edit_preview;
 use crate::view::dialog::edit_preview::{EditKind, EditPreview};
 use crate::view::dialog::permission::ProposedCall;
@@ -32,8 +31,6 @@ use crate::view::dialog::project_servers::{ApprovalChoice, ProjectServer};
 use crate::view::dialog::request::DialogRequest;
 use crate::view::dialog::url::UrlChoice;
 
-/// The reason of a permission denial where the user never answered.
-const NO_ANSWER: &str = "you did not answer";
 /// How many requests may wait for the screen; further callers wait for room.
 const REQUEST_BUFFER: usize = 64;
 /// How long reading a file for its edit preview may take.
@@ -88,7 +85,7 @@ pub struct ElicitorContext {
 pub enum BrowserMode {
     /// In a browser on this machine.
     Open,
-    /// As a URL that the user opens, on whatever machine has a browser.
+    /// As a URL that the user opens, on any machine that has a browser.
     ShowUrl,
 }
 
@@ -152,7 +149,7 @@ impl ScreenElicitor {
         call.edit = self.preview_edit(&call).await;
         let call = Box::new(call);
         let decision = self.request(|reply| DialogRequest::Permission(call, reply)).await;
-        decision.unwrap_or_else(|| PermissionDecision::Deny(NO_ANSWER.to_owned()))
+        decision.unwrap_or(PermissionDecision::NoAnswer)
     }
 
     /// The change that a call would make to a file. `None` where it cannot be told; the dialog then shows the arguments only.
@@ -222,7 +219,7 @@ impl ScreenElicitor {
 }
 
 fn no_answer() -> ElicitResult {
-    ElicitResult::Cancel("nobody answered".to_owned())
+    ElicitResult::Cancel("the user did not answer".to_owned())
 }
 
 impl Elicitor for ScreenElicitor {

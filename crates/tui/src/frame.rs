@@ -31,16 +31,23 @@ pub fn draw(state: &mut ScreenState, frame: &mut Frame<'_>) {
     }
     let (body, bottom) = split_bottom(area, 1);
     draw_status_bar(state, frame, bottom);
-    match state.overlays.pop() {
-        Some(mut overlay) => {
+    let dialog = match state.dialogs.is_empty() {
+        true => None,
+        false => Some(state.dialogs.area(body, &state.theme)),
+    };
+    match (state.overlays.pop(), dialog) {
+        (Some(mut overlay), _) => {
             overlay.draw(frame, body, &state.theme);
             state.overlays.push(overlay);
         }
-        None => draw_chat(state, frame, body),
+        (None, None) => draw_chat(state, frame, body),
+        // The dialog covers the composer; the end of the transcript stays visible above it.
+        (None, Some(dialog)) => {
+            draw_transcript(state, frame, Rect { height: dialog.y - body.y, ..body });
+        }
     }
-    if !state.dialogs.is_empty() {
-        let place = state.dialogs.area(body, &state.theme);
-        state.dialogs.draw(frame, place, &state.theme, state.now);
+    if let Some(dialog) = dialog {
+        state.dialogs.draw(frame, dialog, &state.theme, state.now);
     }
 }
 
@@ -54,7 +61,7 @@ fn draw_chat(state: &mut ScreenState, frame: &mut Frame<'_>, body: Rect) {
     if let Some(menu) = &state.completions {
         draw_menu(menu, frame, above, &state.theme);
     }
-    if let Some((x, y)) = cursor.filter(|_| state.dialogs.is_empty()) {
+    if let Some((x, y)) = cursor {
         frame.set_cursor_position((x, y));
     }
 }
@@ -115,7 +122,7 @@ fn welcome(state: &ScreenState, width: usize) -> Vec<Line<'static>> {
     let servers = match (state.snapshot.servers.len(), pending) {
         (0, _) => "No servers yet.".to_owned(),
         (_, 0) => format!("{tools} tools are ready."),
-        (all, pending) => format!("Connecting: {} of {all} servers are there.", all - pending),
+        (all, pending) => format!("Connecting: {} of {all} servers are connected.", all - pending),
     };
     let mut lines = vec![
         Line::default(),
@@ -127,14 +134,14 @@ fn welcome(state: &ScreenState, width: usize) -> Vec<Line<'static>> {
     ];
     let hints = [
         ("/help", "keys and commands"),
-        ("/mcp", "servers and what is wrong with them"),
+        ("/mcp", "servers and their status"),
         ("/call", "call a tool yourself"),
-        ("@", "put what a server has into a message"),
+        ("@", "include a resource in a message"),
     ];
     lines.push(Line::from(servers));
     if state.model.is_none() {
         let text =
-            "No model is set: commands work, free text does not. /model says how to set one.";
+            "No model is set: commands work, free text does not. /model explains how to set one.";
         let style = theme.style(Tone::Warning);
         lines.extend(wrap(&[Span::styled(text, style)], width, &Margin::none()));
     }
@@ -233,7 +240,7 @@ fn draw_composer(state: &mut ScreenState, frame: &mut Frame<'_>, area: Rect) -> 
     }
     if state.composer.is_empty() && state.prompt.is_none() {
         let text = match state.model.is_some() {
-            true => "Say something, or type / for commands",
+            true => "Type a message, or / for commands",
             false => "Type / for commands",
         };
         buffer.set_stringn(x, inner.y, text, width, faint);
@@ -277,7 +284,7 @@ fn draw_status_bar(state: &ScreenState, frame: &mut Frame<'_>, area: Rect) {
             let pair = |(key, what): &(&str, &str)| format!("{key} {what}");
             keys.iter().map(pair).collect::<Vec<_>>().join("  ")
         }
-        None if state.is_quit_pending() => "Ctrl-C again leaves".to_owned(),
+        None if state.is_quit_pending() => "Ctrl-C again quits".to_owned(),
         None => key_hint(state).to_owned(),
     };
     let width = usize::from(area.width);

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use switchboard::config::entry::server::sha256;
-use switchboard::sources::paths::Paths;
+use switchboard::sources::Paths;
 
 /// The maximum number of entries.
 const MAX_ENTRIES: usize = 1000;

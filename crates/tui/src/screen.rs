@@ -9,10 +9,10 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crossterm::event::{Event as TerminalEvent, EventStream, KeyEventKind};
 use futures_util::StreamExt;
+use switchboard::Host;
 use switchboard::config::display::printable;
-use switchboard::host::Host;
+use switchboard::sources::ConfigWatcher;
 use switchboard::sources::loader::Configuration;
-use switchboard::sources::watcher::ConfigWatcher;
 use switchboard_chat::conversation::event::ConversationEvent;
 use switchboard_chat::conversation::setup::ConversationStatus;
 use switchboard_chat::transcript::TranscriptSummary;

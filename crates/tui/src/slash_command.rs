@@ -18,17 +18,17 @@ pub struct CommandHelp {
 /// All commands, in the order in which they are listed.
 pub const COMMANDS: [CommandHelp; 12] = [
     command_help("help", "", "keys and commands"),
-    command_help("mcp", "[SERVER]", "servers: how they are, and what to do about it"),
-    command_help("tools", "[SERVER]", "every tool, by the name that a model sees"),
+    command_help("mcp", "[SERVER]", "status of servers, and actions on them"),
+    command_help("tools", "[SERVER]", "all tools, by the name exposed to the model"),
     command_help("call", "TOOL [k=v … | {json}]", "call a tool yourself"),
-    command_help("resources", "[SERVER]", "what can be read from servers"),
+    command_help("resources", "[SERVER]", "the resources of servers"),
     command_help("read", "SERVER URI", "read a resource"),
-    command_help("permissions", "", "the rules about tools"),
-    command_help("model", "[NAME]", "which model answers, or another one"),
-    command_help("clear", "", "begin a new conversation"),
-    command_help("logs", "[SERVER]", "what a server said on standard error"),
-    command_help("doctor", "[SERVER]", "what is wrong with servers, and how to mend it"),
-    command_help("quit", "", "leave (also Ctrl-D)"),
+    command_help("permissions", "", "the permission rules"),
+    command_help("model", "[NAME]", "show or change the model"),
+    command_help("clear", "", "start a new conversation"),
+    command_help("logs", "[SERVER]", "the standard error output of a server"),
+    command_help("doctor", "[SERVER]", "diagnose servers"),
+    command_help("quit", "", "quit (also Ctrl-D)"),
 ];
 
 const fn command_help(name: &'static str, usage: &'static str, about: &'static str) -> CommandHelp {

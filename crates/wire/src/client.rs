@@ -30,7 +30,7 @@ pub struct Client {
     negotiation: Arc<Negotiation>,
 }
 
-/// What the handshake agreed on.
+/// The result of the handshake.
 #[derive(Debug)]
 struct Negotiation {
     server: ServerDescription,
@@ -130,6 +130,11 @@ impl Client {
                 @ (CallError::Timeout(_) | CallError::Transport(_) | CallError::Closed { .. }),
             ) => Err(error),
         }
+    }
+
+    /// The start of the first input that was not a message: at most 200 bytes, as the server sent them.
+    pub fn first_malformed(&self) -> Option<&str> {
+        self.peer.first_malformed()
     }
 
     /// Whether the transport sends headers to the server.

@@ -82,9 +82,9 @@ impl Address {
 pub struct ConnectOptions {
     /// How the client describes itself.
     pub client: ClientDescription,
-    /// What is known about the server's era.
+    /// The known facts about the server's era.
     pub era_hint: EraHint,
-    /// The time limit for transport and handshake together.
+    /// The time limit for the handshake, from the start of the program. A fallback gets it anew.
     pub timeout: Duration,
     /// Options for the process of a stdio server.
     pub process_options: ProcessOptions,
@@ -127,6 +127,8 @@ pub struct ConnectError {
     pub stderr: Vec<u8>,
     /// The exit status, if the program exited by itself.
     pub exit: Option<ExitStatus>,
+    /// The start of the first input that was not a message, as the server sent it.
+    pub malformed: Option<String>,
 }
 
 /// Why a connection failed.
@@ -148,7 +150,7 @@ pub enum ConnectErrorKind {
 
 impl From<ConnectErrorKind> for ConnectError {
     fn from(kind: ConnectErrorKind) -> ConnectError {
-        ConnectError { kind, stderr: Vec::new(), exit: None }
+        ConnectError { kind, stderr: Vec::new(), exit: None, malformed: None }
     }
 }
 
@@ -157,21 +159,20 @@ pub async fn connect(
     address: &Address,
     options: &ConnectOptions,
 ) -> Result<Connection, ConnectError> {
-    let deadline = Instant::now() + options.timeout;
-    let error = match attempt(address, options, options.era_hint, deadline).await {
+    let error = match attempt(address, options, options.era_hint).await {
         Ok(connection) => return Ok(connection),
         Err(error) => error,
     };
     if closed_on_probe(&error) {
         info!("the server closed the connection on `server/discover`: restarting it");
-        let mut connection = attempt(address, options, EraHint::Legacy, deadline).await?;
+        let mut connection = attempt(address, options, EraHint::Legacy).await?;
         connection.fallback = Some(Fallback::Restarted);
         return Ok(connection);
     }
     if let Address::Http(target) = address
         && expects_http_sse_2024(&error)
         && let Ok(mut connection) =
-            attempt(&Address::Sse(target.clone()), options, EraHint::Legacy, deadline).await
+            attempt(&Address::Sse(target.clone()), options, EraHint::Legacy).await
     {
         info!("the server rejected streamable HTTP: using the older transport");
         connection.fallback = Some(Fallback::HttpSse2024);
@@ -206,14 +207,16 @@ fn expects_http_sse_2024(error: &ConnectError) -> bool {
     }
 }
 
+/// Opens the transport and performs the handshake. The time limit runs from the moment at which the transport is
+/// there: a program cannot respond before it was started.
 async fn attempt(
     address: &Address,
     options: &ConnectOptions,
     hint: EraHint,
-    deadline: Instant,
 ) -> Result<Connection, ConnectError> {
     let OpenTransport { spawned_peer, mut process, in_process_server } =
         open_transport(address, options)?;
+    let deadline = Instant::now() + options.timeout;
     let SpawnedPeer { peer, events, task } = spawned_peer;
     let mut close_at = None;
     let negotiated = {
@@ -244,12 +247,17 @@ async fn attempt(
         Ok(Err(error)) => ConnectErrorKind::Handshake(error),
         Err(_) => ConnectErrorKind::Timeout(options.timeout),
     };
+    if let Some(process) = &mut process {
+        process.note_descendants(DescendantSearch::Now).await;
+    }
+    let malformed = peer.first_malformed().map(str::to_owned);
     drop((peer, events));
     join_task(task, EXIT_GRACE).await;
     if let Some(in_process_server) = in_process_server {
         in_process_server.stop().await;
     }
-    Err(with_process_exit(kind, process).await)
+    let error = with_process_exit(kind, process).await;
+    Err(ConnectError { malformed, ..error })
 }
 
 /// Opens the transport. No caller knows which one it has.
@@ -348,7 +356,7 @@ async fn with_process_exit(kind: ConnectErrorKind, process: Option<Process>) -> 
     };
     let stderr = process.stderr_tail().await;
     process.stop(DescendantSearch::Now).await;
-    ConnectError { kind, stderr, exit }
+    ConnectError { kind, stderr, exit, malformed: None }
 }
 
 impl Connection {
@@ -387,7 +395,10 @@ impl Connection {
     /// Closes the connection in order: sends queued messages, notifies the server, stops the program. All clones of
     /// the client are closed, too.
     pub async fn close(self, search: DescendantSearch) -> (Statistics, Option<ProcessExit>) {
-        let Connection { client, events, task, process, in_process_server, .. } = self;
+        let Connection { client, events, task, mut process, in_process_server, .. } = self;
+        if let Some(process) = &mut process {
+            process.note_descendants(search).await;
+        }
         client.close();
         drop((client, events));
         let statistics = join_task(task, SHUTDOWN_TIMEOUT).await;

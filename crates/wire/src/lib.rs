@@ -7,8 +7,8 @@
 //! [`connect::connect`] opens any of them and performs the handshake; the result is a [`client::Client`].
 //! Payloads are decoded by the caller, which knows the method.
 //!
-//! The modules form layers, and each uses only those before it: `backoff`, `futures_set`, `jsonrpc` and
-//! `transport_error`; `protocol` and `http`; `transport`; `peer` and `process`; `client` and `server`; `connect`.
+//! The modules form layers, and each uses only those before it: `backoff`, `shared`, `futures_set`,
+//! `jsonrpc` and `transport_error`; `protocol` and `http`; `transport`; `peer` and `process`; `client` and `server`; `connect`.
 //!
 //! ```
 //! use switchboard_wire::jsonrpc::payload::Payload;
@@ -39,5 +39,6 @@ pub mod peer;
 pub mod process;
 pub mod protocol;
 pub mod server;
+pub mod shared;
 pub mod transport;
 pub mod transport_error;

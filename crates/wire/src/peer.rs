@@ -9,8 +9,8 @@ mod incoming;
 mod pending;
 
 use std::borrow::Cow;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -35,11 +35,11 @@ const EVENT_QUEUE: usize = 256;
 
 /// A handle to a connection. Clones share it; the connection closes when the last one is dropped.
 #[derive(Debug, Clone)]
-pub struct Peer(Arc<Shared>);
+pub struct Peer(Arc<PeerState>);
 
 /// The state that clones share: one reference count per call instead of one per field.
 #[derive(Debug)]
-struct Shared {
+struct PeerState {
     commands: mpsc::Sender<Command>,
     // Bounded by the pending calls, each of which sends at most one, and by the calls of `close`.
     cancellations: mpsc::UnboundedSender<Cancellation>,
@@ -47,6 +47,7 @@ struct Shared {
     /// How many received requests have no response yet.
     open_requests: Arc<AtomicUsize>,
     close_reason: watch::Receiver<Option<CloseReason>>,
+    first_malformed: Arc<OnceLock<String>>,
     carries_headers: bool,
     pending_calls: Arc<PendingCalls>,
     fast_path: Option<Arc<dyn FastPath>>,
@@ -64,7 +65,7 @@ pub struct SpawnedPeer {
     pub task: JoinHandle<Statistics>,
 }
 
-/// A request or notification from the other side.
+/// A request or notification from the peer.
 #[derive(Debug)]
 pub enum PeerEvent {
     /// A request.
@@ -91,7 +92,7 @@ pub struct Statistics {
     pub dropped_notifications: u64,
     /// Requests rejected because the event queue was full.
     pub rejected_requests: u64,
-    /// Responses to pings, and rejections, dropped because the other side does not read.
+    /// Responses to pings, and rejections, dropped because the peer does not read.
     pub dropped_responses: u64,
 }
 
@@ -120,11 +121,13 @@ impl Peer {
         let (closed_sender, close_reason) = watch::channel(None);
         let (responses, from_responses) = mpsc::channel(RESPONSE_QUEUE);
         let open_requests: Arc<AtomicUsize> = Arc::default();
+        let first_malformed: Arc<OnceLock<String>> = Arc::default();
         let outputs = driver::DriverOutputs {
             events: event_sender,
             responses,
             open_requests: open_requests.clone(),
             close_reason: closed_sender,
+            first_malformed: first_malformed.clone(),
         };
         let pending_calls: Arc<PendingCalls> = Arc::default();
         let fast_path = transport.fast_path();
@@ -137,12 +140,13 @@ impl Peer {
         let task = tokio::spawn(driver.run(inputs));
         let next_number = AtomicU64::new(1);
         let carries_headers = L::CARRIES_HEADERS;
-        let shared = Shared {
+        let shared = PeerState {
             commands,
             cancellations,
             next_number,
             open_requests,
             close_reason,
+            first_malformed,
             carries_headers,
             pending_calls,
             fast_path,
@@ -175,7 +179,7 @@ impl Peer {
         let _closed_already = self.0.cancellations.send(Cancellation::Connection);
     }
 
-    /// Whether the transport sends headers to the other side.
+    /// Whether the transport sends headers to the peer.
     pub fn carries_headers(&self) -> bool {
         self.0.carries_headers
     }
@@ -189,9 +193,14 @@ impl Peer {
         }
     }
 
-    /// Whether the other side waits for a response of ours.
+    /// Whether the peer waits for a response of ours.
     fn has_open_requests(&self) -> bool {
         self.0.open_requests.load(Ordering::Relaxed) > 0
+    }
+
+    /// The start of the first input that was not a message: at most 200 bytes, as the other side sent them.
+    pub fn first_malformed(&self) -> Option<&str> {
+        self.0.first_malformed.get().map(String::as_str)
     }
 
     fn close_reason(&self) -> CloseReason {

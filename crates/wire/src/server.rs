@@ -46,7 +46,7 @@ pub struct ServerSession {
     client_capabilities: Option<Json>,
 }
 
-/// What one request tells about its client.
+/// The client metadata of one request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClientContext {
     /// The era of the request and of its response.

@@ -24,7 +24,7 @@ use crate::transport_error::TransportError;
 ///
 /// Owned by the task of the peer, so it needs no locks. Dropping it closes it.
 pub trait Transport: Send + 'static {
-    /// Whether headers of a message reach the other side.
+    /// Whether headers of a message reach the peer.
     const CARRIES_HEADERS: bool = false;
 
     /// A way to send requests without the task that owns the transport, if there is one.
@@ -104,7 +104,38 @@ pub enum TransportEvent {
         error: TransportError,
     },
     /// Input that is not a message and is ignored: some servers print to the wrong stream.
-    Malformed(ParseError),
+    Malformed(MalformedInput),
+}
+
+/// How many bytes of input that is not a message are kept.
+const MAX_EXCERPT: usize = 200;
+
+/// Input that is not a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MalformedInput {
+    /// What is wrong with it.
+    pub error: ParseError,
+    /// Its start, at most 200 bytes, as it came: it may contain control characters. Empty for a part of a batch.
+    pub excerpt: String,
+}
+
+impl MalformedInput {
+    /// With the start of the input.
+    pub fn new(error: ParseError, input: &[u8]) -> MalformedInput {
+        let start = &input[..input.len().min(MAX_EXCERPT)];
+        // A character that the limit cuts is left out.
+        let cut = match std::str::from_utf8(start) {
+            Err(cut) if cut.error_len().is_none() => &start[..cut.valid_up_to()],
+            Ok(_) | Err(_) => start,
+        };
+        MalformedInput { error, excerpt: String::from_utf8_lossy(cut).trim().to_owned() }
+    }
+}
+
+impl From<ParseError> for MalformedInput {
+    fn from(error: ParseError) -> MalformedInput {
+        MalformedInput { error, excerpt: String::new() }
+    }
 }
 
 impl TransportEvent {
@@ -113,7 +144,7 @@ impl TransportEvent {
         match message::parse(bytes) {
             Ok(Messages::One(message)) => vec![TransportEvent::Message(message)],
             Ok(Messages::Batch(parts)) => parts.into_iter().map(TransportEvent::from).collect(),
-            Err(malformed) => vec![TransportEvent::Malformed(malformed)],
+            Err(error) => vec![TransportEvent::Malformed(MalformedInput::new(error, bytes))],
         }
     }
 
@@ -130,7 +161,7 @@ impl From<Result<Message, ParseError>> for TransportEvent {
     fn from(part: Result<Message, ParseError>) -> TransportEvent {
         match part {
             Ok(message) => TransportEvent::Message(message),
-            Err(malformed) => TransportEvent::Malformed(malformed),
+            Err(error) => TransportEvent::Malformed(error.into()),
         }
     }
 }
@@ -138,8 +169,8 @@ impl From<Result<Message, ParseError>> for TransportEvent {
 /// Why a transport closed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum CloseReason {
-    /// The other side closed it.
-    #[error("the other side closed the connection")]
+    /// The peer closed it.
+    #[error("the peer closed the connection")]
     Closed,
     /// The stream ended in the middle of a message.
     #[error("the connection closed in the middle of a message")]
@@ -159,7 +190,7 @@ pub enum CloseReason {
 }
 
 impl CloseReason {
-    /// The kind of reason for logs, without anything that the other side sent.
+    /// The kind of reason for logs, without anything that the peer sent.
     pub(crate) fn log_label(&self) -> &'static str {
         match self {
             CloseReason::Closed => "closed",

@@ -58,11 +58,43 @@ pub enum UnreachableReason {
     /// The connection attempt timed out.
     Timeout,
     /// The TLS handshake failed.
-    Tls,
+    Tls(TlsProblem),
     /// The proxy refused the connection.
     Proxy,
     /// Any other cause.
     Other,
+}
+
+/// Why a TLS handshake failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TlsProblem {
+    /// The certificate is self-signed, or its issuer is not trusted here.
+    UntrustedCertificate,
+    /// The certificate has expired.
+    ExpiredCertificate,
+    /// The certificate is valid only later.
+    CertificateNotYetValid,
+    /// The certificate is for another host.
+    WrongHost,
+    /// The other side does not speak TLS; nearly always plain HTTP.
+    NotTls,
+    /// Any other cause.
+    Other,
+}
+
+impl TlsProblem {
+    fn as_str(self) -> &'static str {
+        match self {
+            TlsProblem::UntrustedCertificate => {
+                "the server's certificate is self-signed, or its issuer is not trusted here"
+            }
+            TlsProblem::ExpiredCertificate => "the server's certificate has expired",
+            TlsProblem::CertificateNotYetValid => "the server's certificate is not valid yet",
+            TlsProblem::WrongHost => "the server's certificate is for another host name",
+            TlsProblem::NotTls => "the server does not use TLS on this port",
+            TlsProblem::Other => "the TLS connection could not be established",
+        }
+    }
 }
 
 impl UnreachableReason {
@@ -72,7 +104,7 @@ impl UnreachableReason {
             UnreachableReason::Refused => "the connection was refused",
             UnreachableReason::Reset => "the connection was reset",
             UnreachableReason::Timeout => "the connection timed out",
-            UnreachableReason::Tls => "the TLS connection could not be established",
+            UnreachableReason::Tls(problem) => problem.as_str(),
             UnreachableReason::Proxy => "the proxy refused the connection",
             UnreachableReason::Other => "the server could not be reached",
         }
@@ -140,7 +172,7 @@ impl TransportError {
             TransportError::Unreachable { reason, .. } => match reason {
                 UnreachableReason::NameResolution
                 | UnreachableReason::Refused
-                | UnreachableReason::Tls
+                | UnreachableReason::Tls(_)
                 | UnreachableReason::Proxy => true,
                 UnreachableReason::Reset
                 | UnreachableReason::Timeout

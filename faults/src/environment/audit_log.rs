@@ -1,4 +1,4 @@
-//! The audit log of the program as it is written: how long it is, and what time it says it is.
+//! Reads the audit log of `swb` while it is written: its length, and the time of the last record.
 
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
@@ -9,18 +9,18 @@ use serde_json::Value as Json;
 
 use crate::failure::Failure;
 
-/// So much of the end is read. A record is shorter.
+/// How many bytes of the end are read. A record is shorter.
 const TAIL_BYTES: u64 = 4096;
 
-/// Where it is below the disk that state is on.
+/// Its path below the disk for state.
 const AUDIT_LOG_PATH: &str = "state/switchboard/audit.jsonl";
 
-/// The file.
+/// The audit log file.
 #[derive(Debug)]
 pub struct AuditLog(PathBuf);
 
 impl AuditLog {
-    /// On a disk, where the program has written it by now.
+    /// The audit log on a disk; the program must have written it already.
     pub fn find(disk: &Path) -> Result<AuditLog, Failure> {
         let path = disk.join(AUDIT_LOG_PATH);
         match path.is_file() {
@@ -29,13 +29,13 @@ impl AuditLog {
         }
     }
 
-    /// What tells one state of it from another: it grows, and is put aside when it is large.
+    /// A value that changes with every record: the file grows and is rotated when it is large.
     pub fn fingerprint(&self) -> Option<(u64, u64)> {
         use std::os::unix::fs::MetadataExt;
         fs::metadata(&self.0).ok().map(|it| (it.ino(), it.len()))
     }
 
-    /// How far the last record's time is from ours, in seconds.
+    /// The difference between the last record's time and the actual time, in seconds.
     pub fn clock_offset(&self) -> Option<i64> {
         let mut file = File::open(&self.0).ok()?;
         let length = file.metadata().ok()?.len();
@@ -55,7 +55,7 @@ fn unix_seconds(time: &str) -> Option<i64> {
     let number = |from: usize, to: usize| time.get(from..to)?.parse::<i64>().ok();
     let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
     let (hour, minute, second) = (number(11, 13)?, number(14, 16)?, number(17, 19)?);
-    // Years begin in March, so that the day that is not always there is the last one.
+    // Years start in March, so that the leap day is the last day.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let days = year * 365 + year / 4 - year / 100 + year / 400 + (month * 153 + 2) / 5 + day - 1;
     const UNTIL_1970: i64 = 719_468;

@@ -1,5 +1,5 @@
-//! The other end of the link, as a program: takes connections from over there and passes them on to servers on its own
-//! loopback, fast or slowly. It is told what to do line by line, and is the one whose network namespace is used.
+//! The remote end of the link, as a program: accepts connections over the link and forwards them to servers on its own
+//! loopback, fast or slowly. It reads orders from standard input; its network namespace is the remote network.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead};
@@ -11,20 +11,20 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::sleep;
 
-/// The argument that makes this program one.
+/// The argument that runs this program as the relay.
 pub const SUBCOMMAND: &str = "__relay";
-/// A slow link: how long everything takes, and how much goes at once.
+/// The slow link: the delay of each chunk, and its size.
 const SLOW_DELAY: Duration = Duration::from_millis(150);
 const SLOW_CHUNK_BYTES: usize = 2048;
 
-/// What is known of each name: the port to pass on to. `slow` is for all of them.
+/// The port to forward to, by name. `slow` applies to all of them.
 #[derive(Debug, Default)]
 struct RelayState {
     ports: HashMap<String, u16>,
     is_slow: bool,
 }
 
-/// Runs until standard input ends. Orders are `open NAME` (answered with a port), `to NAME PORT`, `slow` and `fast`.
+/// Runs until standard input ends. Orders are `open NAME` (prints a port), `to NAME PORT`, `slow` and `fast`.
 pub fn run() -> ExitCode {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
@@ -54,7 +54,7 @@ pub fn run() -> ExitCode {
                 lock(&state).is_slow = words[0] == "slow";
                 println!("done");
             }
-            _ => println!("there is no order `{line}`"),
+            _ => println!("unknown order `{line}`"),
         }
     }
     runtime.shutdown_background();
@@ -62,7 +62,7 @@ pub fn run() -> ExitCode {
 }
 
 fn lock(state: &Mutex<RelayState>) -> std::sync::MutexGuard<'_, RelayState> {
-    state.lock().expect("nobody panics with it")
+    state.lock().expect("no thread panics while it holds the lock")
 }
 
 async fn accept(listener: TcpListener, name: String, state: Arc<Mutex<RelayState>>) {
@@ -70,7 +70,7 @@ async fn accept(listener: TcpListener, name: String, state: Arc<Mutex<RelayState
         let port = lock(&state).ports.get(&name).copied().unwrap_or(0);
         let state = state.clone();
         tokio::spawn(async move {
-            // Where nobody is, whoever came is hung up on.
+            // Without a server on the port, the connection is closed.
             let Ok(inner) = TcpStream::connect(("127.0.0.1", port)).await else { return };
             let _only_slower = (outer.set_nodelay(true), inner.set_nodelay(true));
             let ((outer_read, outer_write), (inner_read, inner_write)) =

@@ -1,4 +1,4 @@
-//! A second network namespace with a link to ours, and the servers that live in it. Dropping it ends them all.
+//! A second network namespace with a link to ours, and the servers in it. Dropping it ends them all.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -17,12 +17,12 @@ const REMOTE_INTERFACE: &str = "swb-far";
 const LOCAL_ADDRESS: &str = "10.77.0.1/24";
 const REMOTE_ADDRESS: &str = "10.77.0.2";
 
-/// Which end of the link goes down.
+/// Which end of the link is taken down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LinkEnd {
-    /// Ours: the system knows at once that there is no way.
+    /// The local end: the system reports at once that there is no route.
     Local,
-    /// Theirs: nothing comes back.
+    /// The remote end: packets are lost.
     Remote,
 }
 
@@ -42,7 +42,7 @@ struct RemoteServer {
 }
 
 impl RemoteNetwork {
-    /// Makes the namespace and the link.
+    /// Creates the namespace and the link.
     pub fn open() -> Result<RemoteNetwork, Failure> {
         let own = sandbox::own_program()?;
         let mut relay = Command::new("unshare");
@@ -59,7 +59,7 @@ impl RemoteNetwork {
             relay_output: answers,
             servers: BTreeMap::new(),
         };
-        // It answers from inside its namespace, so that it is there from here on.
+        // The relay responds from inside its namespace, so the namespace exists from here on.
         remote.command_relay("fast")?;
         let number = remote.relay.id().to_string();
         system::run_tool(&[
@@ -88,7 +88,7 @@ impl RemoteNetwork {
         system::run_tool(&[&["nsenter", &net], words].concat())
     }
 
-    /// Tells the relay something, and gives its answer.
+    /// Sends the relay an order and returns its response.
     fn command_relay(&mut self, command_line: &str) -> Result<String, Failure> {
         let mut answer = String::new();
         let told = writeln!(self.relay_input, "{command_line}")
@@ -102,7 +102,7 @@ impl RemoteNetwork {
         }
     }
 
-    /// Starts a server there, and says where it is reached from here.
+    /// Starts a server in the namespace and returns its URL.
     pub fn serve(&mut self, member: &TestServer) -> Result<String, Failure> {
         let port = self.command_relay(&format!("open {}", member.name))?;
         let (process, inner) = self.start(member)?;
@@ -112,7 +112,7 @@ impl RemoteNetwork {
         Ok(format!("{scheme}://{REMOTE_ADDRESS}:{port}/{path}"))
     }
 
-    /// Starts a server's process, and has the relay know it.
+    /// Starts a server's process and registers its port with the relay.
     fn start(&mut self, member: &TestServer) -> Result<(Child, String), Failure> {
         let Placement::Remote(how) = member.placement else {
             return Err(Failure::new(format!("`{}` is not remote", member.name)));
@@ -126,11 +126,13 @@ impl RemoteNetwork {
         let mut line = String::new();
         let mut output = BufReader::new(child.stdout.take().expect("it is piped"));
         let read = output.read_line(&mut line);
-        read.map_err(|error| Failure::from_io("a remote server says nothing", error))?;
+        read.map_err(|error| {
+            Failure::from_io("could not read the output of a remote server", error)
+        })?;
         let url = line.trim().strip_prefix("listening on ").unwrap_or_default().to_owned();
         let port = url.rsplit(':').next().and_then(|it| it.split('/').next()).unwrap_or_default();
         if port.is_empty() {
-            return Err(Failure::new(format!("a remote server does not say where it is: {line}")));
+            return Err(Failure::new(format!("a remote server did not print its address: {line}")));
         }
         self.command_relay(&format!("to {} {port}", member.name))?;
         Ok((child, url))
@@ -173,7 +175,7 @@ impl RemoteNetwork {
         }
     }
 
-    /// Takes it up again.
+    /// Takes the link up again.
     pub fn link_up(&self, end: LinkEnd) -> Result<(), Failure> {
         match end {
             LinkEnd::Local => system::run_tool(&["ip", "link", "set", LOCAL_INTERFACE, "up"]),
@@ -189,7 +191,7 @@ impl RemoteNetwork {
         }
     }
 
-    /// The processes of it.
+    /// The process ids of the relay and the servers.
     pub fn pids(&self) -> Vec<u32> {
         let servers = self.servers.values().map(|it| it.process.id());
         servers.chain([self.relay.id()]).collect()

@@ -1,4 +1,4 @@
-//! Where a run takes place: namespaces of its own, a home on a temporary disk that can be filled, a clock that can be set.
+//! The environment of a run: separate namespaces, a home on a temporary disk that can be filled, a clock that can be set.
 //! The only file that reads the environment.
 
 use std::env;
@@ -13,43 +13,44 @@ use tempfile::TempDir;
 use crate::environment::system;
 use crate::failure::Failure;
 
-/// The argument that says that we are in namespaces of our own already.
+/// The argument that marks the process inside the namespaces.
 pub const INSIDE_ARGUMENT: &str = "__inside";
-/// What the disk for state holds, as `mount` wants it said.
+/// The size of the disk for state, as a `mount` option.
 const DISK_OPTIONS: &str = "size=256m,mode=700";
-/// Where Debian and those after it have the library that sets clocks.
+/// The path of the faketime library on Debian and derived systems.
 const FAKETIME_LIBRARIES: [&str; 3] = [
     "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
     "/usr/lib/aarch64-linux-gnu/faketime/libfaketimeMT.so.1",
     "/usr/lib64/faketime/libfaketimeMT.so.1",
 ];
 
-/// This program.
+/// The path of this program.
 pub fn own_program() -> Result<PathBuf, Failure> {
-    env::current_exe().map_err(|error| Failure::from_io("this program does not know itself", error))
+    env::current_exe()
+        .map_err(|error| Failure::from_io("the path of this program is unknown", error))
 }
 
-/// The namespaces that a run is in: networks, mounts and processes of its own.
+/// The namespaces of a run: network, mounts and processes.
 const NAMESPACE_FLAGS: [&str; 6] =
     ["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"];
 
-/// A command in namespaces of its own. Whatever becomes of it, everything in them ends with it.
+/// A command in separate namespaces. All processes in them end with it.
 fn unshare_command() -> Vec<&'static str> {
     let mut words = vec!["unshare"];
     if !rustix::process::getuid().is_root() {
-        // Who is not root is root in there, where the system lets people have that.
+        // Without root, `unshare` maps the user to root in the namespace, if the system permits.
         words.extend(["--user", "--map-root-user"]);
     }
     words.extend(NAMESPACE_FLAGS);
     words
 }
 
-/// Starts this program again, in namespaces of its own. A shell is the first process there, because that one has to bury
-/// what others leave.
+/// Starts this program again in separate namespaces. A shell is their first process, because that one must reap orphaned
+/// processes.
 pub fn enter_namespaces(arguments: &[String]) -> Result<ExitCode, Failure> {
     let words = unshare_command();
     system::run_tool(&[&words[..], &["true"]].concat()).map_err(|failure| {
-        Failure::new(format!("faults need namespaces of their own, as root has them: {failure}"))
+        Failure::new(format!("faults need separate namespaces, which need root: {failure}"))
     })?;
     let mut command = Command::new(words[0]);
     command
@@ -75,7 +76,7 @@ pub struct Sandbox {
 }
 
 impl Sandbox {
-    /// Prepares one; must be called in namespaces of our own.
+    /// Creates the folders; must be called inside the namespaces.
     pub fn prepare() -> Result<Sandbox, Failure> {
         let swb = own_program()?.with_file_name("swb");
         if !swb.is_file() {
@@ -86,12 +87,12 @@ impl Sandbox {
         let clock = FAKETIME_LIBRARIES.iter().map(PathBuf::from).find(|it| it.is_file());
         let clock = clock.ok_or_else(|| {
             Failure::new(format!(
-                "no library that sets clocks is at {}",
+                "the faketime library is missing at {}",
                 FAKETIME_LIBRARIES.join(", ")
             ))
         })?;
         system::run_tool(&["ip", "link", "set", "lo", "up"])?;
-        // What the clock library leaves there when its process is killed goes with the namespace.
+        // Files that the faketime library leaves when its process is killed are removed with the namespace.
         system::run_tool(&["mount", "-t", "tmpfs", "tmpfs", "/dev/shm"])?;
         let folder =
             tempfile::tempdir().map_err(|error| Failure::from_io("no temp folder", error))?;
@@ -119,22 +120,22 @@ impl Sandbox {
         fs::write(path, text).map_err(|error| self.file_error(path, error))
     }
 
-    /// The disk that state, logs and records are on.
+    /// The disk for state, logs and audit records.
     pub fn disk(&self) -> PathBuf {
         self.path("home/.local")
     }
 
-    /// Where servers write down what they hear.
+    /// The folder of the servers' journals.
     pub fn journals(&self) -> PathBuf {
         self.path("journals")
     }
 
-    /// Where the program's own words go.
+    /// The file for the program's standard error.
     pub fn stderr_path(&self) -> PathBuf {
         self.path("stderr")
     }
 
-    /// Writes the settings in one go, as editors do.
+    /// Replaces the settings file atomically, as editors do.
     pub fn write_settings(&self, text: &str) -> Result<(), Failure> {
         let path = self.path("home/.config/switchboard/settings.json");
         let temporary = path.with_extension("draft");
@@ -142,7 +143,7 @@ impl Sandbox {
         fs::rename(&temporary, &path).map_err(|error| self.file_error(&path, error))
     }
 
-    /// Sets the program's clock so many seconds ahead of the truth, or behind it.
+    /// Sets the program's clock this many seconds ahead of the actual time, or behind it.
     pub fn set_clock(&self, offset: i64) -> Result<(), Failure> {
         let path = self.path("clock");
         let temporary = path.with_extension("draft");
@@ -150,7 +151,7 @@ impl Sandbox {
         fs::rename(&temporary, &path).map_err(|error| self.file_error(&path, error))
     }
 
-    /// Fills the disk to the last byte. Fails where there is room after all.
+    /// Fills the disk completely. Fails if there is still space afterwards.
     pub fn fill_disk(&self) -> Result<(), Failure> {
         let path = self.disk().join("ballast");
         let mut file = fs::File::create(&path).map_err(|error| self.file_error(&path, error))?;
@@ -165,13 +166,13 @@ impl Sandbox {
         }
     }
 
-    /// Makes room again.
+    /// Frees the disk space again.
     pub fn free_disk(&self) -> Result<(), Failure> {
         let path = self.disk().join("ballast");
         fs::remove_file(&path).map_err(|error| self.file_error(&path, error))
     }
 
-    /// A browser that says yes to everything.
+    /// A browser command that accepts every login.
     fn write_browser(&self) -> Result<(), Failure> {
         let path = self.path("browser");
         let page = self.path("page");
@@ -184,7 +185,7 @@ impl Sandbox {
         fs::set_permissions(&path, mode).map_err(|error| self.file_error(&path, error))
     }
 
-    /// The program with this home and nothing else of ours.
+    /// The program with this home and an otherwise empty environment.
     pub fn swb(&self) -> Command {
         let mut command = Command::new(&self.swb);
         command
@@ -197,7 +198,7 @@ impl Sandbox {
         command
     }
 
-    /// The same with a clock that can be set. Only the time of day: time that passes is left alone.
+    /// The same with a clock that can be set. Affects only the time of day, not the monotonic clock.
     pub fn swb_with_clock(&self) -> Command {
         let mut command = self.swb();
         command
@@ -211,7 +212,7 @@ impl Sandbox {
 
 impl Drop for Sandbox {
     fn drop(&mut self) {
-        // The folder can be deleted only without the disk in it.
+        // The disk must be unmounted before the folder can be deleted.
         let disk = self.disk().display().to_string();
         let _goes_with_the_namespace = system::run_tool(&["umount", "--lazy", &disk]);
     }

@@ -1,4 +1,4 @@
-//! Small things that are asked of the system: running a tool, sending a signal, looking at processes.
+//! System operations: running a tool, sending a signal, listing processes.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::failure::Failure;
 
-/// Runs a tool; what it says when it fails is the reason.
+/// Runs a tool; its standard error is the reason of a failure.
 pub fn run_tool(words: &[&str]) -> Result<(), Failure> {
     let line = words.join(" ");
     let output = Command::new(words[0]).args(&words[1..]).stdin(Stdio::null()).output();
@@ -24,12 +24,12 @@ pub fn run_tool(words: &[&str]) -> Result<(), Failure> {
     }
 }
 
-/// Whether a signal found its process.
+/// Whether a signal reached its process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SignalOutcome {
-    /// It is there.
+    /// The process exists.
     Delivered,
-    /// It has ended.
+    /// The process has ended.
     NoSuchProcess,
 }
 
@@ -47,14 +47,14 @@ pub fn send_signal(process: u32, signal: Signal) -> Result<SignalOutcome, Failur
     }
 }
 
-/// A process that is there.
+/// A running process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Process {
-    /// Its number.
+    /// Its process id.
     pub pid: u32,
-    /// Who started it, or took it over.
+    /// The process id of its parent.
     pub parent: u32,
-    /// What it was started with.
+    /// Its command line.
     pub command_line: String,
 }
 
@@ -66,7 +66,7 @@ pub fn processes() -> Vec<Process> {
 
 fn read_process(number: u32) -> Option<Process> {
     let stat = fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
-    // The name is in brackets and may hold anything.
+    // The name is in brackets and may contain any character.
     let mut words = stat.rsplit(')').next()?.split_whitespace();
     let state = words.next()?;
     let parent = words.next()?.parse().ok()?;
@@ -75,12 +75,12 @@ fn read_process(number: u32) -> Option<Process> {
     (!["Z", "X"].contains(&state)).then_some(Process { pid: number, parent, command_line: line })
 }
 
-/// Those that are neither ours nor among these: this program, whoever waits for it, and `known`.
+/// The processes that are neither this program, its ancestors, nor in `known`.
 pub fn other_processes(known: &[u32]) -> Vec<Process> {
     let all = processes();
     let own = std::process::id();
     let mut own_processes: BTreeSet<u32> = known.iter().copied().chain([own, 1]).collect();
-    // Whatever stands above us is ours, too.
+    // The ancestors of this process also belong to the run.
     let mut ancestor = own;
     while let Some(process) = all.iter().find(|it| it.pid == ancestor) {
         if !own_processes.insert(process.parent) {
@@ -91,7 +91,7 @@ pub fn other_processes(known: &[u32]) -> Vec<Process> {
     all.into_iter().filter(|it| !own_processes.contains(&it.pid)).collect()
 }
 
-/// How many want each processor, in hundredths, over the last minute.
+/// The load per processor over the last minute, in hundredths.
 pub fn load_percent() -> u32 {
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load: f64 = load.split(' ').next().and_then(|it| it.parse().ok()).unwrap_or(0.0);
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_has_ended_is_gone_and_not_an_error() {
+    fn signalling_an_ended_process_is_not_an_error() {
         let mut child = Command::new("true").spawn().expect("it can be run");
         child.wait().expect("it ends");
         assert_eq!(send_signal(child.id(), Signal::CONT).unwrap(), SignalOutcome::NoSuchProcess);

@@ -1,4 +1,4 @@
-//! Decides whether a history is a good one. Pure: takes values, gives complaints, and is tested with bad histories.
+//! Checks a history for violations. Pure: takes values, returns violations, and is tested with bad histories.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,29 +10,29 @@ use crate::verdict::history::{
     Call, Expectation, History, InjectedFault, Outcome, ResourceUsage, Shutdown,
 };
 
-/// The pauses before a lost connection is made anew, as `docs/guide/connections.md` states them.
+/// The reconnect backoff, as documented in `docs/guide/connections.md`.
 const BACKOFF_SECONDS: [u64; 5] = [1, 2, 4, 8, 16];
-/// A connection that stood this long begins the pauses anew.
+/// A connection that lasted this long resets the backoff.
 const STABLE_AFTER: Duration = Duration::from_secs(30);
-/// What a pause does not count: starting a program, or reaching a server, and one call. Where more want to run than there
-/// are processors, everything takes longer in proportion.
+/// Time allowed in addition to the backoff: starting a program or connecting to a server, and one call. Scaled up when
+/// more processes want to run than there are processors.
 pub const GRACE: Duration = Duration::from_secs(5);
-/// How long an attempt may go on over a link that was cut meanwhile: the `timeout` of every server in the run.
+/// How long an attempt may last on a link that was cut meanwhile: the `timeout` of every server in the run.
 pub const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(8);
-/// A call that ends this soon after a fault may still be one that the fault has hit.
+/// A call that ends this soon after a fault may still be affected by it.
 const AFTERMATH: Duration = Duration::from_millis(250);
-/// What may be held beyond what was held before.
+/// File descriptors that may be open in addition to those before the faults.
 pub const EXTRA_FILES: usize = 12;
-/// Threads that wait for work end by themselves after ten seconds; these may be there for good.
+/// Additional threads that may remain. Idle worker threads end after ten seconds.
 pub const EXTRA_THREADS: usize = 4;
-/// Kilobytes that may stay with the allocator.
+/// Additional memory that the allocator may keep, in kilobytes.
 pub const EXTRA_MEMORY_KB: u64 = 48 * 1024;
-/// So much of a command line is told.
+/// The maximum length of a command line in a violation.
 const COMMAND_LINE_CHARS: usize = 300;
-/// Of each sort of complaint, so many are told.
+/// The maximum number of violations listed per kind.
 const SHOWN_PER_KIND: usize = 5;
 
-/// Everything that is wrong.
+/// All violations of a history.
 pub fn find_violations(history: &History) -> Vec<String> {
     let mut violations = Violations::default();
     for call in &history.calls {
@@ -112,14 +112,14 @@ fn check_call(call: &Call, history: &History, violations: &mut Violations) {
     }
 }
 
-/// Is it in the configuration only now and then?
+/// Whether the server is in the configuration only part of the time.
 fn is_transient(call: &Call, history: &History) -> bool {
     let comes_and_goes =
         |it: &InjectedFault| it.kind == FaultKind::NewServer && it.servers.contains(&call.server);
     history.faults.iter().any(comes_and_goes)
 }
 
-/// Is the server a bad one, or was it hit by something that makes calls fail?
+/// Whether a failure is excused: the server is a bad one, or a fault that makes calls fail affected it.
 fn is_excused(call: &Call, history: &History) -> bool {
     let is_bad = history.expectations.get(&call.server) == Some(&Expectation::Unreliable);
     let is_hit = |hit: &InjectedFault| {
@@ -132,13 +132,13 @@ fn is_excused(call: &Call, history: &History) -> bool {
     is_bad || history.faults.iter().any(is_hit)
 }
 
-/// How long a server may take to be there again after the fault is over.
+/// How long a server may take to respond again after the end of the fault.
 pub fn recovery_limit(faults: &[InjectedFault], index: usize) -> Duration {
     let hit = &faults[index];
     let grace = GRACE * hit.load_percent.max(100) / 100;
     let outage = hit.ended.saturating_sub(hit.began);
     match hit.kind {
-        // It answers as soon as it goes on, or as soon as the link carries.
+        // The server responds as soon as it resumes, or as soon as the link works.
         FaultKind::StopProgram
         | FaultKind::StopRemote
         | FaultKind::SlowLink
@@ -157,7 +157,7 @@ pub fn recovery_limit(faults: &[InjectedFault], index: usize) -> Duration {
     }
 }
 
-/// How often the same program was killed before, each time too soon for the pauses to begin anew.
+/// How often the same program was killed before, each time too soon for the backoff to reset.
 fn consecutive_kills(faults: &[InjectedFault], index: usize) -> usize {
     let (mut count, mut since) = (0, faults[index].began);
     let target = &faults[index].servers;
@@ -177,7 +177,7 @@ fn backoff(failures: usize) -> Duration {
     Duration::from_secs(BACKOFF_SECONDS[failures.min(BACKOFF_SECONDS.len() - 1)])
 }
 
-/// The pause that may be under way when an outage of this length ends.
+/// The longest backoff that can be pending when an outage of this length ends.
 fn backoff_after(outage: Duration) -> Duration {
     let mut begun = Duration::ZERO;
     for seconds in BACKOFF_SECONDS {
@@ -224,8 +224,8 @@ fn check_leaks([before, after]: &[ResourceUsage; 2], violations: &mut Violations
     }
 }
 
-/// The processes that there are more of than before. One of a kind is no surplus: a server that was just being started
-/// anew before may be there now.
+/// Command lines with more processes than before. One additional process is accepted: a server that was restarting
+/// at the first count may be running now.
 pub fn extra_processes<'a>(
     before: &ResourceUsage,
     after: &'a ResourceUsage,
@@ -282,7 +282,7 @@ mod tests {
         }
     }
 
-    const BROKE: &str = "the connection to `alpha` broke before the answer came";
+    const BROKE: &str = "the connection to `alpha` was lost before the response";
 
     #[track_caller]
     fn check(history: History, expected: &[&str]) {
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_wrong_with_a_call_that_is_answered_once() {
+    fn a_call_with_one_response_is_no_violation() {
         check(of_call(call(Outcome::Answered)), &[]);
     }
 
@@ -311,13 +311,13 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_with_another_canary_is_somebody_elses() {
+    fn a_response_with_another_calls_canary_is_a_violation() {
         let foreign = call(Outcome::WrongAnswer("c2".to_owned()));
         check(of_call(foreign), &["another's answer: c1 of `alpha`: c2"]);
     }
 
     #[test]
-    fn a_gateway_that_hangs_up_is_no_answer() {
+    fn a_closed_connection_is_not_a_response() {
         let broken = call(Outcome::ProtocolError("no answer in it".to_owned()));
         check(of_call(broken), &["broken off: c1 of `alpha` at 11.0 s: no answer in it"]);
     }
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn that_there_is_no_such_tool_is_true_only_of_servers_that_come_and_go() {
+    fn unknown_tool_is_accepted_only_for_servers_that_are_added_and_removed() {
         let mut history = of_call(failed("there is no tool `mcp__alpha__echo`"));
         history.expectations.insert("alpha".to_owned(), Expectation::Unreliable);
         let wrong =
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_good_server_fails_only_while_something_hits_it() {
+    fn a_good_server_may_fail_only_during_a_fault() {
         let during = |faults: Vec<InjectedFault>| History { faults, ..of_call(failed(BROKE)) };
         let reason =
             format!("failed for no reason: c1 of `alpha` at 11.0 s, no fault hit it: {BROKE}");
@@ -360,14 +360,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_carried_out_twice_is_found() {
+    fn calls_executed_twice_are_found() {
         let carried_out = BTreeMap::from([("c1".to_owned(), 1), ("c2".to_owned(), 2)]);
         let history = History { executions: carried_out, ..History::default() };
         check(history, &["carried out twice: c2 was carried out 2 times"]);
     }
 
     #[test]
-    fn a_server_comes_back_within_the_pause_that_is_stated() {
+    fn a_server_recovers_within_the_documented_backoff() {
         let history = |hit: InjectedFault| History { faults: vec![hit], ..History::default() };
         check(history(hit(FaultKind::KillProgram, 10, 10, Some(16))), &[]);
         check(
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn pauses_grow_with_failures_in_a_row_and_with_the_outage() {
+    fn backoff_grows_with_consecutive_failures_and_outage_length() {
         let kill = |began: u64| hit(FaultKind::KillProgram, began, began, Some(began + 1));
         let mut faults = [kill(10), kill(20), kill(30), kill(90)];
         let bounds: Vec<Duration> =
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_beyond_the_bounds_is_a_leak() {
+    fn resources_beyond_the_bounds_are_a_leak() {
         let processes = |twins: usize, away: usize| {
             let all = [("twins".to_owned(), twins), ("away".to_owned(), away)];
             all.into_iter().filter(|it| it.1 > 0).collect()
@@ -426,14 +426,14 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_answer_in_the_end_is_missing() {
+    fn a_server_that_does_not_respond_at_the_end_is_missing() {
         let history =
             History { unresponsive: vec!["`alpha`: no".to_owned()], ..History::default() };
         check(history, &["missing in the end: `alpha`: no"]);
     }
 
     #[test]
-    fn what_is_left_behind_is_an_orphan() {
+    fn a_process_left_after_exit_is_an_orphan() {
         let shutdown = Shutdown {
             signal: "SIGKILL",
             problem: Some("it did not end".to_owned()),
@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn many_complaints_of_a_sort_are_told_in_short() {
+    fn many_violations_of_one_kind_are_summarized() {
         let calls = vec![call(Outcome::TimedOut); 8];
         let lines = find_violations(&History { calls, ..History::default() });
         assert_eq!(lines.len(), SHOWN_PER_KIND + 1);

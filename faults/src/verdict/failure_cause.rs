@@ -1,27 +1,27 @@
-//! Why calls failed, by what they were told. Pure: reads sentences, as whoever called would.
+//! Classifies failed calls by their error message. Pure: reads the message as a client would.
 
 use std::fmt;
 
-/// What a failed call was told.
+/// The cause that an error message states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FailureCause {
-    /// The connection broke under the call, which may have been carried out.
+    /// The connection broke during the call, which may have been executed.
     BrokenOff,
-    /// There was no connection, and why.
+    /// The server was not connected, and the message says why.
     NotConnected,
-    /// The server took too long.
+    /// The server did not respond within the timeout.
     TooSlow,
-    /// The server is there, and its tools are not known yet.
+    /// The server is connected, and its tools are not listed yet.
     ToolsUnknown,
-    /// There is no such tool, or no longer.
+    /// The tool does not exist, or no longer exists.
     NoSuchTool,
-    /// Something else, or nothing that can be understood.
+    /// Another cause, or a message that states none.
     Unclear,
 }
 
-/// Sentences by which a cause is known.
+/// Phrases that identify a cause.
 const PHRASES: [(&str, FailureCause); 6] = [
-    ("broke before the answer came", FailureCause::BrokenOff),
+    ("was lost before the response", FailureCause::BrokenOff),
     ("is not connected: ", FailureCause::NotConnected),
     ("did not answer within", FailureCause::TooSlow),
     ("has not listed its tools yet", FailureCause::ToolsUnknown),
@@ -29,13 +29,13 @@ const PHRASES: [(&str, FailureCause); 6] = [
     ("there is no server", FailureCause::NoSuchTool),
 ];
 
-/// What this sentence says.
+/// The cause that a message states.
 pub fn classify(message: &str) -> FailureCause {
     let known = PHRASES.iter().find(|(words, _)| message.contains(words));
     known.map_or(FailureCause::Unclear, |(_, cause)| *cause)
 }
 
-/// What is missing before somebody who reads this knows which server failed and why.
+/// The information that a message lacks: which server failed, or why.
 pub fn missing_detail(message: &str, server: &str) -> Option<&'static str> {
     match (message.trim().is_empty(), message.contains(server), classify(message)) {
         (true, _, _) => Some("says nothing"),

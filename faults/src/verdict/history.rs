@@ -1,40 +1,40 @@
-//! What happened in a run, as plain values: calls, faults, and what the system said before and after. `judge` decides.
+//! The events of a run as plain values: calls, faults, and the state of the process before and after. `checker` judges.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::fault::FaultKind;
 
-/// What is expected of a server while nothing hits it.
+/// The expected behaviour of a server while no fault affects it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expectation {
-    /// Every call is answered.
+    /// Every call succeeds.
     Reliable,
-    /// Calls may fail at any time, as long as they say why.
+    /// Calls may fail at any time, with a reason.
     Unreliable,
 }
 
-/// How a call ended. Times are since the beginning of the run.
+/// How a call ended. Times are relative to the start of the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// With its own canary.
+    /// A result that contains the call's canary.
     Answered,
-    /// With a result in which its canary is not.
+    /// A result that lacks the call's canary.
     WrongAnswer(String),
-    /// With an error, or a result that is one: what it says.
+    /// An error, or a result marked as error, with its message.
     Failed(String),
-    /// Not as the protocol has it: the gateway hung up, or said what is no answer.
+    /// A protocol violation: the gateway closed the connection or sent something other than a response.
     ProtocolError(String),
-    /// Not at all, in the time that we waited.
+    /// No response within the timeout.
     TimedOut,
 }
 
 /// One call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
-    /// What only this call says.
+    /// The unique text of this call.
     pub canary: String,
-    /// Whom it was for.
+    /// The name of the server.
     pub server: String,
     /// When it was sent.
     pub sent: Duration,
@@ -42,78 +42,78 @@ pub struct Call {
     pub ended: Duration,
     /// How it ended.
     pub outcome: Outcome,
-    /// How many answers came, wherever they came.
+    /// How many responses arrived, on any stream.
     pub answers: usize,
 }
 
-/// One fault as it happened.
+/// One injected fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InjectedFault {
-    /// What went wrong.
+    /// The kind of fault.
     pub kind: FaultKind,
-    /// Whom it hit.
+    /// The names of the affected servers.
     pub servers: Vec<String>,
     /// When it began.
     pub began: Duration,
-    /// When it was over.
+    /// When it ended.
     pub ended: Duration,
-    /// When everybody that was hit answered again.
+    /// When all affected servers responded again.
     pub recovered: Option<Duration>,
-    /// How many wanted each processor meanwhile, in hundredths.
+    /// The load per processor during the fault, in hundredths.
     pub load_percent: u32,
-    /// What is wrong with the fault itself, or was seen to be wrong during it.
+    /// Problems with the injection itself, or observed during the fault.
     pub problems: Vec<String>,
 }
 
-/// What a process holds.
+/// The resources of a process.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ResourceUsage {
-    /// Open files, with everything that counts as one.
+    /// Open file descriptors of every kind.
     pub files: usize,
-    /// Those of them that are connections.
+    /// File descriptors that are sockets.
     pub sockets: usize,
-    /// Those of them that are pipes to programs.
+    /// File descriptors that are pipes.
     pub pipes: usize,
     /// Threads.
     pub threads: usize,
     /// Memory, in kilobytes.
     pub memory: u64,
-    /// How many processes below it there are of each command line.
+    /// The number of descendant processes by command line.
     pub processes: BTreeMap<String, usize>,
-    /// Calls that it says are under way.
+    /// Calls in flight, from its metrics.
     pub in_flight: usize,
-    /// Sessions and calls that wait for somebody.
+    /// Sessions and pending calls, from its metrics.
     pub sessions: usize,
 }
 
-/// How the program ended, and what it left behind.
+/// How the program ended, and which processes remained.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Shutdown {
-    /// How it was ended.
+    /// The signal that ended it.
     pub signal: &'static str,
-    /// What is wrong with how it ended.
+    /// What was wrong with its exit.
     pub problem: Option<String>,
-    /// Processes that were still there, as they call themselves.
+    /// The command lines of processes that remained.
     pub orphans: Vec<String>,
 }
 
-/// Everything.
+/// The complete history of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct History {
-    /// What is expected of which server.
+    /// The expected behaviour of each server.
     pub expectations: BTreeMap<String, Expectation>,
     /// All calls.
     pub calls: Vec<Call>,
     /// All faults.
     pub faults: Vec<InjectedFault>,
-    /// How often servers were told to do what may not be done twice, by canary and server.
+    /// How often servers executed calls that must not run twice, by canary and server.
     pub executions: BTreeMap<String, usize>,
-    /// The good servers that do not answer in the end, and how.
+    /// The good servers that did not respond at the end, and their errors.
     pub unresponsive: Vec<String>,
-    /// What the program said on standard error.
+    /// The program's standard error.
     pub stderr: String,
-    /// The process before the faults, and after them.
+    /// The process before and after the faults.
     pub usage: [ResourceUsage; 2],
-    /// How it ended, each time.
+    /// How the program ended, for each run.
     pub shutdowns: Vec<Shutdown>,
 }

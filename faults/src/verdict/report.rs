@@ -1,4 +1,4 @@
-//! The figures of a run, for people: tables, and what is wrong.
+//! Renders the results of a run: tables, and violations.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -10,7 +10,7 @@ use crate::verdict::checker::{EXTRA_FILES, EXTRA_MEMORY_KB, EXTRA_THREADS};
 use crate::verdict::failure_cause;
 use crate::verdict::history::{Expectation, History, Outcome, ResourceUsage};
 
-/// Everything that was measured.
+/// All measurements of a run.
 pub fn render(history: &History) -> String {
     let tables = [
         call_table(history),
@@ -21,7 +21,7 @@ pub fn render(history: &History) -> String {
     tables.join("\n")
 }
 
-/// Columns as wide as they have to be; all but the first are flush right.
+/// Aligns columns; all but the first are right-aligned.
 fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
@@ -108,10 +108,10 @@ fn failure_table(history: &History) -> String {
     table(&rows) + &examples
 }
 
-/// So much of a sentence is shown.
+/// The maximum length of a message.
 const EXAMPLE_CHARS: usize = 100;
 
-/// A sentence, or its beginning where it is long.
+/// The message, truncated if it is too long.
 fn shortened(sentence: &str) -> String {
     match sentence.char_indices().nth(EXAMPLE_CHARS) {
         Some((end, _)) => format!("{}…", &sentence[..end]),
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_sentences_are_cut_and_show_it() {
+    fn long_messages_are_truncated_with_a_mark() {
         let long = "ü".repeat(EXAMPLE_CHARS);
         assert_eq!(shortened(&long), long);
         assert_eq!(shortened(&format!("{long}x")), format!("{long}…"));

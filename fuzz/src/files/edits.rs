@@ -1,5 +1,5 @@
-//! A change to a file: that it does what it says, and that every other byte stays where it was.
-//! Compares what `config::edit` does to the text with what the same change does to a plain tree.
+//! Edits of a file: the edit is applied, and every other byte stays in place. Compares the text that `config::edit`
+//! produces with the same edit of a parsed tree.
 
 use serde_json::{Value as Json, json};
 use switchboard_config::document::{Document, Node, Span, Value, strip_bom};
@@ -10,10 +10,10 @@ const LIST: &str = "disabledMcpServers";
 const OBJECT: &str = "permissions";
 const INNER_LIST: &str = "deny";
 
-/// - A text that parses can be changed, unless something that has to be an object or a list is none.
-/// - The changed text parses, and says what the old one said but for the change.
-/// - What is put in moves nothing, what is taken out leaves the rest, what is replaced stands where the old did.
-/// - A byte order mark stays, and so do line endings. The same change twice is the same as once.
+/// - A text that parses can be edited, unless a value that must be an object or a list is neither.
+/// - The edited text parses, and differs from the old one only by the edit.
+/// - An insertion moves nothing, a removal leaves the rest, and a replacement is at the position of the old value.
+/// - A byte order mark and line endings are preserved. Edits are idempotent.
 pub(super) fn check(text: &str) {
     let body = strip_bom(text);
     let Ok(document) = Document::parse(body) else {
@@ -42,10 +42,10 @@ pub(super) fn check(text: &str) {
             keeps_line_endings(body, new_body, &edit);
         }
         if let Ok(again) = edit::apply(&new, std::slice::from_ref(&edit)) {
-            // A list may hold a text twice, of which one is taken out at a time.
+            // A list may contain a string twice; one is removed at a time.
             let is_once =
                 !matches!(edit, Edit::RemoveFromList { .. } | Edit::RemoveFromNestedList { .. });
-            // What is indented with anything but blanks and tabs is indented anew each time.
+            // Indentation other than blanks and tabs is replaced in each edit.
             let is_usual = !text.contains(['\u{b}', '\u{c}', '\u{a0}', '\u{feff}']);
             let is_same = !(is_once && is_usual) || again == new;
             assert!(is_same, "{edit:?} does something the second time:\n{again}");
@@ -53,7 +53,7 @@ pub(super) fn check(text: &str) {
     }
 }
 
-/// Changes of every kind: to what the text holds, and to what it does not.
+/// Edits of every kind, of members that exist and of members that do not.
 fn edits(root: Option<&Node>) -> Vec<Edit> {
     let servers = root.and_then(|root| last(root, SERVERS));
     let servers: Vec<&str> = servers.map(keys).unwrap_or_default();
@@ -62,7 +62,7 @@ fn edits(root: Option<&Node>) -> Vec<Edit> {
             name: "put \"in\"".to_owned(),
             entry: json!({"command": "x", "args": []}),
         },
-        Edit::RemoveServer { name: "nobody's".to_owned() },
+        Edit::RemoveServer { name: "absent".to_owned() },
         Edit::AddToList { key: LIST.to_owned(), text: "added".to_owned() },
         Edit::AddToNestedList {
             object: OBJECT.to_owned(),
@@ -71,7 +71,7 @@ fn edits(root: Option<&Node>) -> Vec<Edit> {
         },
         Edit::SetIfAbsent { key: "$schema".to_owned(), value: json!("a\nb") },
     ];
-    // The first and the last: what stands at an edge is what goes wrong.
+    // The first and the last: faults are most likely at an edge.
     let mut some = vec![servers.first(), servers.last()];
     some.dedup();
     for name in some.into_iter().flatten() {
@@ -112,7 +112,7 @@ fn keys(node: &Node) -> Vec<&str> {
     }
 }
 
-/// Of a doubled key the last counts.
+/// The last of duplicate keys counts.
 fn last<'n>(node: &'n Node, key: &str) -> Option<&'n Node> {
     match &node.value {
         Value::Object(members) => {
@@ -124,7 +124,7 @@ fn last<'n>(node: &'n Node, key: &str) -> Option<&'n Node> {
     }
 }
 
-/// The first and the last text of a list.
+/// The first and the last string of a list.
 fn texts(node: &Node) -> Vec<String> {
     let Value::Array(elements) = &node.value else { return Vec::new() };
     let text = |node: &Node| match &node.value {
@@ -137,7 +137,7 @@ fn texts(node: &Node) -> Vec<String> {
     all.first().into_iter().chain(all.last()).cloned().collect()
 }
 
-/// What a text says, without regard to how it is written.
+/// The parsed value of a text, regardless of its formatting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum PlainTree {
     /// Anything that holds nothing.
@@ -205,7 +205,7 @@ fn put(members: &mut Vec<(String, PlainTree)>, key: &str, value: PlainTree) {
     }
 }
 
-/// What the text says when the change was made; nothing where it cannot be made.
+/// The expected value after the edit; None where the edit is not possible.
 fn expected_after(mut root: PlainTree, edit: &Edit) -> Option<PlainTree> {
     let top = root.members()?;
     match edit {
@@ -275,7 +275,7 @@ fn remove(members: &mut [(String, PlainTree)], key: &str, text: &str) -> Option<
     Some(())
 }
 
-/// The value that a change puts another in place of, where there is one.
+/// The value that an edit replaces, if there is one.
 fn replaced_span(root: Option<&Node>, edit: &Edit) -> Option<Span> {
     let root = root?;
     let null = |node: &Node| node.value == Value::Null;
@@ -320,12 +320,12 @@ fn keeps_bytes(root: Option<&Node>, (old, new): (&str, &str), edit: &Edit) {
     assert!(is_kept, "{edit:?} changed something else:\n{new}");
 }
 
-/// An empty object that is opened up may lose the blanks that stood in it.
+/// An empty object that receives a member may lose the blanks in it.
 fn without_whitespace(text: &str) -> String {
     text.chars().filter(|c| !c.is_whitespace()).collect()
 }
 
-/// Are all characters of one text in the other, in their order?
+/// Whether all characters of one text occur in the other, in the same order.
 fn is_subsequence(part: &str, whole: &str) -> bool {
     let mut rest = whole.chars();
     part.chars().all(|wanted| rest.any(|found| found == wanted))

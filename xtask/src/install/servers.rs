@@ -1,5 +1,5 @@
-//! Installs the servers of other people that tests talk to, at pinned versions, below the build folder.
-//! Which versions is written in `crates/testkit/servers`; how tests start them is `testkit`'s to know.
+//! Installs the third-party MCP servers used by the tests, at pinned versions, below the build folder.
+//! `crates/testkit/servers` pins the versions; `testkit` starts the servers.
 
 use std::fs;
 use std::io;
@@ -12,16 +12,16 @@ pub use crate::install::system::servers_dir;
 use crate::install::tools::{Attempts, ToolError};
 use crate::workspace::Workspace;
 
-/// What tells tests where the servers are.
+/// The environment variable that tells tests where the servers are installed.
 pub const SERVERS_DIR_VARIABLE: &str = "SWB_REAL_SERVERS";
 
-/// Where the pins lie.
+/// The folder of the pin files.
 const PINS_DIR: &str = "crates/testkit/servers";
-/// Files that say what to install with npm.
+/// The npm files that pin packages.
 pub const NODE_PINS: &[&str] = &["package.json", "package-lock.json"];
 const PYTHON_PINS: &[&str] = &["requirements.txt", "constraints.txt"];
 
-/// Fails where Python is too old for the servers, or comes without what makes a venv.
+/// Fails if Python is too old for the servers or has no `venv` module.
 const PYTHON_CHECK: &str =
     "import ensurepip, sys, venv; sys.exit(1 if sys.version_info < (3, 10) else 0)";
 
@@ -31,45 +31,45 @@ const PYTHON: SystemPackage = SystemPackage {
     packages: &["python3", "python3-venv"],
 };
 
-/// Programs that tests start and that a bare system lacks.
+/// Programs that tests start and that a minimal system lacks.
 const PROGRAMS: &[SystemPackage] = &[
     SystemPackage { description: "git", check: &["git", "--version"], packages: &["git"] },
     SystemPackage { description: "curl", check: &["curl", "--version"], packages: &["curl"] },
-    // Shells have one of their own, but a program cannot start that.
+    // Shells have a builtin of this name, which other programs cannot start.
     SystemPackage { description: "kill", check: &["kill", "-l"], packages: &["procps"] },
 ];
 
-/// Makes a bare root, for the newcomer's walk.
+/// Creates the minimal Debian root for `cargo xtask walk`.
 pub const DEBOOTSTRAP: SystemPackage = SystemPackage {
     description: "debootstrap",
     check: &["debootstrap", "--version"],
     packages: &["debootstrap"],
 };
 
-/// Makes sure that every server is there in the pinned version; says where.
+/// Installs every server at its pinned version and returns the folder.
 pub fn prepare(workspace: &Workspace) -> Result<PathBuf, ToolError> {
     PROGRAMS.iter().try_for_each(|program| program.ensure_installed(workspace))?;
     let folder = servers_dir(workspace);
-    let node = Pinned { name: "node", folder: PINS_DIR, files: NODE_PINS };
+    let node = PinFiles { name: "node", folder: PINS_DIR, files: NODE_PINS };
     node.install(workspace, &folder, install_node_packages)?;
-    let python = Pinned { name: "python", folder: PINS_DIR, files: PYTHON_PINS };
+    let python = PinFiles { name: "python", folder: PINS_DIR, files: PYTHON_PINS };
     python.install(workspace, &folder, install_python_packages)?;
     Ok(folder)
 }
 
-/// Files that say what to install.
-pub struct Pinned {
-    /// What the stamp is called.
+/// Files that pin a set of packages.
+pub struct PinFiles {
+    /// The name of the stamp file.
     pub name: &'static str,
-    /// The folder that they lie in.
+    /// The folder of the pin files.
     pub folder: &'static str,
-    /// Which they are.
+    /// The names of the pin files.
     pub files: &'static [&'static str],
 }
 
-impl Pinned {
-    /// Installs unless exactly these pins were installed before. The stamp is written last, so that an
-    /// install that was interrupted is begun anew.
+impl PinFiles {
+    /// Installs unless exactly these pins are installed already. The stamp is written last, so that an
+    /// interrupted install starts again.
     pub fn install(
         &self,
         workspace: &Workspace,
@@ -95,7 +95,7 @@ impl Pinned {
     }
 }
 
-/// Installs what a lock file of npm names.
+/// Installs the packages of an npm lock file.
 pub fn install_node_packages(workspace: &Workspace, folder: &Path) -> Result<(), ToolError> {
     PYTHON.ensure_installed(workspace)?;
     let mut npm = Node::prepare(workspace)?.npm(workspace);
@@ -138,7 +138,7 @@ mod tests {
             fs::write(folder.join("log"), before + &pins).unwrap();
             Ok(())
         };
-        Pinned { name: "test", folder: PINS_DIR, files: &["pins"] }.install(
+        PinFiles { name: "test", folder: PINS_DIR, files: &["pins"] }.install(
             workspace,
             &servers_dir(workspace),
             log,
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn an_install_is_done_again_only_when_the_pins_changed() {
+    fn packages_are_reinstalled_only_when_the_pins_change() {
         let root = tempfile::tempdir().unwrap();
         let workspace = Workspace::for_test(root.path());
 
@@ -158,13 +158,13 @@ mod tests {
     }
 
     #[test]
-    fn an_install_that_failed_is_tried_again() {
+    fn a_failed_install_is_retried() {
         let root = tempfile::tempdir().unwrap();
         let workspace = Workspace::for_test(root.path());
         pinned(&workspace, "one.").unwrap();
         fs::write(root.path().join(PINS_DIR).join("pins"), "two.").unwrap();
         let failing = |_: &Workspace, _: &Path| Err(Attempts::default().into_error("it"));
-        let pins = Pinned { name: "test", folder: PINS_DIR, files: &["pins"] };
+        let pins = PinFiles { name: "test", folder: PINS_DIR, files: &["pins"] };
 
         assert!(pins.install(&workspace, &servers_dir(&workspace), failing).is_err());
         pinned(&workspace, "two.").unwrap();
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn pins_that_are_not_there_are_an_error() {
+    fn missing_pin_files_are_an_error() {
         let root = tempfile::tempdir().unwrap();
 
         let error = prepare(&Workspace::for_test(root.path())).unwrap_err();
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_this_machine_has_is_not_asked_of_the_package_manager() {
+    fn installed_programs_are_not_installed_again() {
         let workspace = Workspace::for_test(Path::new("."));
         assert!(PYTHON.is_installed(&workspace), "{} is there", PYTHON.description);
         for program in PROGRAMS {

@@ -1,4 +1,4 @@
-//! The machine's own tools: installs missing system packages, creates Python environments, runs checks.
+//! System tools: installs missing system packages, creates Python environments, runs checks.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -6,22 +6,22 @@ use std::process::{Command, Stdio};
 use crate::install::tools::{Attempts, ToolError};
 use crate::workspace::Workspace;
 
-/// A program that servers run on, and the packages of the system that hold it.
+/// A program that servers need, and the system packages that contain it.
 pub struct SystemPackage {
-    /// What it is, in words.
+    /// A description for messages.
     pub description: &'static str,
-    /// Ends well where the program is there and new enough.
+    /// A command that succeeds if the program is installed and recent enough.
     pub check: &'static [&'static str],
-    /// What the system's package manager calls it.
+    /// The names of the system packages.
     pub packages: &'static [&'static str],
 }
 
-/// Where the servers are.
+/// The folder of the installed servers.
 pub fn servers_dir(workspace: &Workspace) -> PathBuf {
     workspace.target.join("tools").join("servers")
 }
 
-/// Makes a Python of its own in a folder anew, and says where the program is.
+/// Creates a new Python environment in a folder and returns the path of its interpreter.
 pub fn create_venv(workspace: &Workspace, venv: &Path, attempts: &mut Attempts) -> Option<PathBuf> {
     let mut make_venv = workspace.program("python3");
     make_venv.args(["-m", "venv", "--clear"]).arg(venv);
@@ -29,7 +29,7 @@ pub fn create_venv(workspace: &Workspace, venv: &Path, attempts: &mut Attempts) 
 }
 
 impl SystemPackage {
-    /// Asks the system's package manager for what is missing.
+    /// Installs the packages with the system's package manager if the check fails.
     pub fn ensure_installed(&self, workspace: &Workspace) -> Result<(), ToolError> {
         if self.is_installed(workspace) {
             return Ok(());
@@ -41,7 +41,7 @@ impl SystemPackage {
             install
         };
         let installed = attempts.run(install()) || {
-            // A fresh machine knows no packages until it has asked which there are.
+            // A new machine has no package lists until they are downloaded.
             let mut update = as_root(workspace, "apt-get");
             update.arg("update");
             attempts.run(update) && attempts.run(install())
@@ -52,7 +52,7 @@ impl SystemPackage {
         }
     }
 
-    /// Whether the program is there and new enough.
+    /// Whether the program is installed and recent enough.
     pub fn is_installed(&self, workspace: &Workspace) -> bool {
         let Some((program, arguments)) = self.check.split_first() else { return true };
         let mut command = workspace.program(program);
@@ -61,7 +61,7 @@ impl SystemPackage {
     }
 }
 
-/// A command with the rights to install, where they can be had without asking a person.
+/// A command with root rights, if they are available without a password prompt.
 fn as_root(workspace: &Workspace, program: &str) -> Command {
     let mut sudo = workspace.program("sudo");
     sudo.args(["-n", "true"]);
@@ -74,7 +74,7 @@ fn as_root(workspace: &Workspace, program: &str) -> Command {
     command
 }
 
-/// Whether a command ends well. What it says is thrown away.
+/// Whether a command succeeds. Its output is discarded.
 pub fn succeeds(mut command: Command) -> bool {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())

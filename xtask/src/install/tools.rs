@@ -1,5 +1,5 @@
-//! Finds the tools the checks need and installs the ones that are missing.
-//! A tool that cannot be had is an error that lists what was tried; no check is ever skipped.
+//! Finds the tools that the checks need and installs missing ones.
+//! A tool that cannot be installed is an error that lists every attempt; no check is skipped.
 
 use std::error::Error;
 use std::fmt;
@@ -13,17 +13,17 @@ use crate::steps;
 use crate::workspace::Workspace;
 
 const NEXTEST: Package = Package {
-    // Everything but the updater, which costs build time and has no use here.
+    // All features except the self-updater, which costs build time and is not used here.
     name: "cargo-nextest",
     version: "0.9.143",
     options: "--no-default-features --features default-no-update",
 };
 const DENY: Package = Package { name: "cargo-deny", version: "0.20.2", options: "" };
 const TYPOS: Package = Package { name: "typos-cli", version: "1.51.1", options: "" };
-/// The same program on the Python index, already compiled: seconds instead of minutes.
+/// The same program as a precompiled wheel on the Python package index: installs in seconds instead of minutes.
 const TYPOS_WHEEL: &str = "typos==1.51.1";
 
-/// How to compile tools: they run for seconds, so building them fast beats making them fast.
+/// Build settings for tools: short builds matter more than fast programs, since tools run for seconds.
 const FAST_BUILD_PROFILE: &[(&str, &str)] = &[
     ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16"),
     ("CARGO_PROFILE_RELEASE_LTO", "off"),
@@ -36,22 +36,22 @@ struct Package {
     options: &'static str,
 }
 
-/// Tools that are not cargo subcommands, and where they are.
+/// The paths of tools that are not cargo subcommands.
 #[derive(Debug)]
 pub struct Tools {
     /// The spell checker.
     pub typos: PathBuf,
 }
 
-/// Makes sure that every tool is there.
+/// Installs every missing tool.
 pub fn prepare(workspace: &Workspace) -> Result<Tools, ToolError> {
     require_component(workspace, "fmt", "rustfmt")?;
     require_component(workspace, "clippy", "clippy")?;
     require_subcommand(workspace, "nextest", &NEXTEST)?;
     require_subcommand(workspace, "deny", &DENY)?;
     let tools = Tools { typos: install_typos(workspace)? };
-    // Kept until here so that tools share what they have in common, and an interrupted install
-    // goes on where it stopped. Nothing to remove is the usual case.
+    // The build folder is removed only now, so that tools share dependencies and an interrupted install
+    // can resume. Usually there is nothing to remove.
     let _absent = fs::remove_dir_all(build_dir(workspace));
     Ok(tools)
 }
@@ -118,20 +118,20 @@ fn build_dir(workspace: &Workspace) -> PathBuf {
     workspace.target.join("tools").join("build")
 }
 
-/// Whether the program exists and can say its version.
+/// Whether the program exists and can print its version.
 fn has_version(mut program: Command) -> bool {
     program.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     program.status().is_ok_and(|status| status.success())
 }
 
-/// What was tried to get one tool, and how each try ended.
+/// The commands tried to install one tool, each with its outcome.
 #[derive(Debug, Default)]
 pub struct Attempts {
     log: Vec<String>,
 }
 
 impl Attempts {
-    /// Runs a command, and says whether it ended well.
+    /// Runs a command, records its outcome, and returns whether it succeeded.
     pub fn run(&mut self, mut command: Command) -> bool {
         let line = steps::line(&command);
         eprintln!("==> install: {line}");
@@ -146,7 +146,7 @@ impl Attempts {
         succeeded
     }
 
-    /// The tool is missing after all of this.
+    /// The error for a tool that is still missing after all attempts.
     pub fn into_error(self, tool: &'static str) -> ToolError {
         ToolError { tool, kind: ToolErrorKind::NotInstalled { tried: self.log } }
     }
@@ -159,22 +159,22 @@ pub struct ToolError {
     kind: ToolErrorKind,
 }
 
-/// Why it is still missing.
+/// Why a tool is still missing.
 #[derive(Debug)]
 pub enum ToolErrorKind {
-    /// It belongs to the Rust toolchain, which is not ours to change.
+    /// The tool is part of the Rust toolchain, which this program does not modify.
     MissingComponent,
-    /// No way of installing it led to a program that runs.
+    /// No attempt to install the tool produced a program that runs.
     NotInstalled {
         /// The commands, each with its outcome.
         tried: Vec<String>,
     },
-    /// A file that belongs to it could not be read or written.
+    /// A file of the tool could not be read or written.
     Unreadable(io::Error),
 }
 
 impl ToolError {
-    /// A file that belongs to the tool could not be read or written.
+    /// The error for a file of the tool that could not be read or written.
     pub fn unreadable(tool: &'static str, error: io::Error) -> Self {
         ToolError { tool, kind: ToolErrorKind::Unreadable(error) }
     }
@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tool_that_cannot_be_had_lists_every_try() {
+    fn a_tool_that_cannot_be_installed_lists_every_attempt() {
         let mut attempts = Attempts::default();
         let mut failing = Command::new("sh");
         failing.args(["-c", "exit 3"]);

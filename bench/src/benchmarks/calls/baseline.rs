@@ -1,4 +1,4 @@
-//! What nobody can be faster than: bytes to another process and back, with no protocol at all.
+//! The lower bound of every client: bytes to another process and back, without a protocol.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -15,7 +15,7 @@ pub fn over_pipe(question: &LoadRequest) -> Result<CallCost, Failure> {
     question.measure(|calls| exchange(&mut server.output, &mut server.input, question, calls))
 }
 
-/// Over a connection to a server that listens.
+/// Over a connection to a listening server.
 pub fn over_tcp(question: &LoadRequest) -> Result<CallCost, Failure> {
     let fail = |error| Failure::client("floor", error);
     let mut reader = TcpStream::connect(question.address()?).map_err(fail)?;
@@ -24,7 +24,7 @@ pub fn over_tcp(question: &LoadRequest) -> Result<CallCost, Failure> {
     question.measure(|calls| exchange(&mut reader, &mut writer, question, calls))
 }
 
-/// Sends as many messages as may be in flight, waits for all their answers, and so on.
+/// Sends as many messages as may be in flight, waits for all responses, and repeats.
 fn exchange(
     reader: &mut impl Read,
     writer: &mut impl Write,

@@ -1,5 +1,5 @@
-//! What somebody would write who needs nothing but these calls: `serde_json` over pipes, and hyper.
-//! Both find the result and leave it as it is, which is what ours does too.
+//! A minimal hand-written client for these calls only: `serde_json` over pipes, and hyper. Both locate the result
+//! without decoding it, as ours does.
 
 use std::io::{self, Read, Write};
 use std::time::{Duration, Instant};
@@ -37,7 +37,7 @@ fn write_call(out: &mut Vec<u8>, id: u64, size: usize) -> io::Result<()> {
     )
 }
 
-/// Fails unless this is the answer to that call.
+/// Fails unless this is the response to that call.
 fn verify(body: &[u8], id: u64) -> io::Result<()> {
     let answer: Response = serde_json::from_slice(body)?;
     std::hint::black_box(answer.result.get());
@@ -57,7 +57,7 @@ struct StdioClient {
     server: StdioServer,
     buffer: Vec<u8>,
     filled: usize,
-    /// How much of the buffer has been looked at.
+    /// The number of bytes of the buffer that have been scanned.
     consumed: usize,
     next: u64,
 }
@@ -68,13 +68,13 @@ impl StdioClient {
         self.line().map(|_| ())
     }
 
-    /// Keeps as many calls under way as asked for. The echo server answers in order.
+    /// Keeps this number of calls in flight. The echo server responds in order.
     fn run(&mut self, question: &LoadRequest, calls: usize) -> io::Result<Vec<Duration>> {
         let mut times = Vec::with_capacity(calls);
         let mut begun = Vec::with_capacity(calls);
         let mut out = Vec::new();
         while times.len() < calls {
-            // What was answered is asked anew only once everything that has arrived is taken.
+            // New calls are sent only after all received responses have been taken.
             while begun.len() < calls && begun.len() - times.len() < question.in_flight {
                 write_call(&mut out, self.next, question.size)?;
                 out.push(b'\n');
@@ -97,7 +97,7 @@ impl StdioClient {
         Ok(times)
     }
 
-    /// Where in the buffer the next line is, once it has arrived.
+    /// The range of the next line in the buffer, once it has arrived.
     fn line(&mut self) -> io::Result<(usize, usize)> {
         let mut looked_at = self.consumed;
         loop {
@@ -121,7 +121,7 @@ impl StdioClient {
     }
 }
 
-/// As many connections as calls under way: HTTP/1.1 has no other way.
+/// One connection per call in flight, as HTTP/1.1 requires.
 pub fn over_http(question: &LoadRequest) -> Result<CallCost, Failure> {
     let fail = |error: BoxError| Failure::client("by hand", error);
     let runtime = Builder::new_current_thread().enable_all().build();
@@ -159,7 +159,7 @@ async fn connect(address: &Url, connections: usize) -> Result<Vec<Sender>, BoxEr
         let stream = TcpStream::connect((host, address.port().unwrap_or(80))).await?;
         stream.set_nodelay(true)?;
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-        // Ends with its sender.
+        // Ends when its sender is dropped.
         tokio::spawn(connection);
         if number == 0 {
             post(&mut sender, address, INITIALIZE.into()).await?;

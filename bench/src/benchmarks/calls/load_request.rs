@@ -159,14 +159,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_question_survives_the_way_between_two_processes() {
+    fn a_load_request_survives_serialization() {
         let words: Vec<OsString> =
             ["http", "100", "7", "2", "http://127.0.0.1:1/mcp"].map(OsString::from).to_vec();
         assert_eq!(LoadRequest::parse(&words).unwrap().to_arguments(), words);
     }
 
     #[test]
-    fn a_cost_survives_the_way_between_two_processes() {
+    fn a_cost_survives_serialization() {
         let cost =
             CallCost { p50: 1.5, calls_per_second: 2.0, cpu_per_call: 3.0, peak_kilobytes: 4.0 };
         assert_eq!(CallCost::parse(&cost.to_json().to_string()).unwrap(), cost);

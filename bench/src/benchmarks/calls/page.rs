@@ -18,16 +18,16 @@ pub fn draw(parts: &[(Transport, Vec<Row>)], extent: Extent) -> Report {
 
 Written by `cargo xtask bench calls`. Machine: {}.
 
-Each cell holds three figures: the median time of a call in µs, one after the other, with client and server on one core; the same
-wherever the system puts them; and calls per second with {MAX_IN_FLIGHT} in flight, wherever the system puts them. On two cores that fall
-asleep while they wait, most of a short call is waking up, and whether a client gets one core or two is luck; on one core what is
-left is the client's and the server's own work. Budgets of time are therefore judged twice.
+Each cell has three figures: the median time of sequential calls in µs, with client and server on one core; the same with any core;
+and calls per second with {MAX_IN_FLIGHT} in flight, with any core. On two cores that sleep while they wait, most of a short call is the wake-up,
+and the scheduler decides whether a client gets one core or two. On one core the time is the work of client and server. Budgets of time
+are therefore checked twice.
 
-All are medians of {REPETITIONS} repetitions, for which all clients took turns. One `tools/call` is answered with a text of the size
-above the column by a server that looks for a few bytes instead of parsing. Every client is a process of its own with one thread for
-its calls (runtimes of JavaScript and Python start more for themselves), measures itself, and has made half as many calls before.
-CPU is the client's alone and peak its largest resident set, for 100 B calls one after the other on one core.
-The ratios hold for this machine; the absolute numbers depend on what else it does.
+All figures are medians of {REPETITIONS} repetitions, in which the clients ran in turn. The response to a `tools/call` is a text of the size in the
+column's header; the server searches for a few bytes instead of parsing. Every client is a process of its own with one thread for its
+calls (the runtimes of JavaScript and Python start more), measures itself, and makes half as many calls first to warm up.
+CPU is that of the client alone, and peak its largest resident set, for sequential calls of 100 B on one core.
+The ratios are comparable on this machine; the absolute numbers depend on its other load.
 ",
         machine::describe(),
     );
@@ -152,7 +152,8 @@ enum Limit {
 
 fn budgets(transport: Transport) -> Vec<Budget> {
     use Limit::{AtMost, TimesFaster, TimesMore};
-    let by_hand = ("100 B: time, next to by hand", ClientKind::HandWritten, SMALL, AtMost(1.5));
+    let by_hand =
+        ("100 B: time, next to hand-written", ClientKind::HandWritten, SMALL, AtMost(1.5));
     let times = match transport {
         Transport::Stdio => vec![
             by_hand,

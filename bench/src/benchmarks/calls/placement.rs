@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn one_core_is_left_only_meanwhile() {
+    fn single_core_placement_is_temporary() {
         let before = cores();
         let meanwhile = Placement::OneCore.during(|| Ok(cores())).unwrap();
         assert_eq!((meanwhile, cores()), (1, before));

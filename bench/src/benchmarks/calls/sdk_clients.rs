@@ -86,7 +86,7 @@ pub fn install_once(
     fs::write(stamp, pins).map_err(|error| Failure::file(stamp, error))
 }
 
-/// Says to backups, and to our own walls, that nothing here is ours.
+/// Marks the folder as a cache, so that backups and the repository rules skip it.
 pub fn mark_as_cache(folder: &Path) -> Result<(), Failure> {
     let mark = folder.join("CACHEDIR.TAG");
     let signature = "Signature: 8a477f597d28d172789f06886806bc55\n";

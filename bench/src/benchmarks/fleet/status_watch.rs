@@ -1,4 +1,4 @@
-//! `swb status --watch` at work: when its servers were connected, and what it needs while nothing happens.
+//! A running `swb status --watch`: when its servers were connected, and what it needs while idle.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,14 +15,14 @@ use serde_json::Value as Json;
 use crate::failure::Failure;
 use crate::sandbox::Sandbox;
 
-/// How many lines may wait to be read.
+/// The maximum number of unread lines.
 const LINE_BUFFER: usize = 1024;
-/// How long servers may take to be connected.
+/// The timeout for connecting all servers.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long a program that was told to end may take.
+/// The timeout for the exit of a process after SIGTERM.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A watch that was started. Dropping it ends it, and its servers with it.
+/// A running watch. Dropping it ends the process and its servers.
 pub struct StatusWatch {
     child: Child,
     began: Instant,
@@ -30,27 +30,27 @@ pub struct StatusWatch {
     reading: Option<JoinHandle<()>>,
 }
 
-/// What a process holds and has used.
+/// The resource usage of a process.
 #[derive(Debug, Clone, Default)]
 pub struct ProcessUsage {
-    /// Memory that is in use now, in megabytes.
+    /// The resident memory in megabytes.
     pub resident: f64,
-    /// The most that ever was.
+    /// The peak of the resident memory.
     pub peak: f64,
-    /// How many threads it has.
+    /// The number of threads.
     pub threads: usize,
-    /// Time on a processor so far, of each thread that lives, by its number.
+    /// The processor time of each running thread, by thread id.
     cpu_by_thread: BTreeMap<String, Duration>,
 }
 
 impl ProcessUsage {
-    /// Time on a processor so far, of the threads that live.
+    /// The processor time of all running threads.
     pub fn cpu_time(&self) -> Duration {
         self.cpu_by_thread.values().sum()
     }
 
-    /// Time on a processor since then. Threads come and go, so each is compared with itself: one that has ended
-    /// would take all it ever used out of a difference of sums.
+    /// The processor time since an earlier sample. Each thread is compared with itself, because a thread that has
+    /// ended is missing from the later sum.
     pub fn cpu_since(&self, before: &ProcessUsage) -> Duration {
         let used = |(thread, now): (&String, &Duration)| {
             now.saturating_sub(before.cpu_by_thread.get(thread).copied().unwrap_or_default())
@@ -60,7 +60,7 @@ impl ProcessUsage {
 }
 
 impl StatusWatch {
-    /// Starts to watch. `width` is how many programs are started at once; none for what is usual.
+    /// Starts a watch. `width` is the number of programs that start at once; None for the default.
     pub fn start(
         sandbox: &Sandbox,
         swb: &Path,
@@ -86,7 +86,7 @@ impl StatusWatch {
         Ok(StatusWatch { child, began, lines, reading: Some(reading) })
     }
 
-    /// How long it took from the start until so many servers were connected.
+    /// The time from the start until this number of servers was connected.
     pub fn until_connected(&self, count: usize) -> Result<Duration, Failure> {
         let mut connected = BTreeSet::new();
         let deadline = self.began + CONNECT_TIMEOUT;
@@ -105,7 +105,7 @@ impl StatusWatch {
         }
     }
 
-    /// What it needs by now.
+    /// The current resource usage.
     pub fn usage(&self) -> Result<ProcessUsage, Failure> {
         let folder = Path::new("/proc").join(self.child.id().to_string());
         let path = folder.join("status");
@@ -128,19 +128,19 @@ impl StatusWatch {
     }
 }
 
-/// The number in the line of a status that begins so.
+/// The number in the line of `/proc/PID/status` with this key.
 fn number(status: &str, key: &str) -> Option<usize> {
     let line = status.lines().find_map(|line| line.strip_prefix(key))?;
     line.split_whitespace().next()?.parse().ok()
 }
 
 impl Drop for StatusWatch {
-    /// Asks first, so that it ends its servers.
+    /// Sends a signal first, so that the process can end its servers.
     fn drop(&mut self) {
         if let Some(number) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
             let _gone_already = kill_process(number, Signal::TERM);
         }
-        // The output ends with the program.
+        // The output ends with the process.
         let signalled_at = Instant::now();
         while signalled_at.elapsed() < EXIT_TIMEOUT && self.lines.recv_timeout(EXIT_TIMEOUT).is_ok()
         {

@@ -1,5 +1,5 @@
-//! The least that a gateway over HTTP can be: hyper on both sides, connections that are used again, and bytes that
-//! nobody looks at. Runs in a process of its own, with as many threads as ours has.
+//! The smallest possible HTTP gateway: hyper on both sides, connections that are reused, and bodies that are not
+//! parsed. Runs in a process of its own, with as many threads as `swb` has.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -21,16 +21,16 @@ use tokio::runtime::Builder;
 
 use crate::failure::Failure;
 
-/// The word that makes this program the proxy.
+/// The argument that makes this program the proxy.
 pub const SUBCOMMAND: &str = "__proxy";
 
-/// As many as `swb` has.
+/// The number of threads of `swb`.
 const THREADS: usize = 2;
 
 type Sender = Client<HttpConnector, Incoming>;
 type BoxError = Box<dyn Error + Send + Sync>;
 
-/// Serves until it is killed; prints its address first. Takes the address to pass everything on to.
+/// Serves until it is killed; prints its address first. Takes the address of the upstream.
 pub fn run(words: &[OsString]) -> Result<(), Failure> {
     let [target] = words else { return Err(Failure::InvalidArguments) };
     let fail = |error: BoxError| Failure::client("bare proxy", error);

@@ -1,4 +1,4 @@
-//! Who is measured: what each is called, and how it is started in front of the echo server.
+//! The gateways that are measured: their names, and how each is started in front of the echo server.
 
 use std::ffi::OsString;
 use std::io;
@@ -98,13 +98,13 @@ impl GatewayKind {
     }
 }
 
-/// What contenders are started from.
+/// The programs that the gateways are started from.
 pub struct Gateways {
     /// Our own program.
     pub swb: PathBuf,
-    /// Everybody else's.
+    /// The gateways of others.
     pub third_party: ThirdPartyGateways,
-    /// Where programs look for others.
+    /// The `PATH` of the programs.
     pub search_path: OsString,
 }
 
@@ -181,11 +181,12 @@ impl Gateways {
         let home = self.sandbox(upstream_url)?;
         let mut command = home.command(&self.swb);
         command.args(["serve", "--pool", "--names", "plain", "--http", "127.0.0.1:0", "--no-auth"]);
+        command.args(["--max-requests-per-second", "0"]);
         Ok(RunningGateway { listening: ListeningServer::spawn(command)?, _home: Some(home) })
     }
 
-    /// A home in which the echo server is the only one, and is trusted: its calls are permitted and recorded as ever,
-    /// but nobody has to be asked.
+    /// A home in which the echo server is the only server and is trusted: its calls go through permission checks and
+    /// are recorded, but need no prompt.
     fn sandbox(&self, upstream_url: Option<&str>) -> Result<Sandbox, Failure> {
         let entry: Json = match upstream_url {
             Some(address) => json!({"type": "http", "url": address, "trust": true}),
@@ -200,7 +201,7 @@ impl Gateways {
         Sandbox::with_servers(&self.swb, &self.search_path, servers)
     }
 
-    /// The command of a gateway between standard streams. What it lives in must outlive it.
+    /// The command of a gateway over standard streams. The sandbox must outlive the process.
     pub fn stdio_command(&self, kind: GatewayKind) -> Result<(Command, Option<Sandbox>), Failure> {
         if kind == GatewayKind::Ours {
             let home = self.sandbox(None)?;
@@ -222,7 +223,7 @@ fn command_for(peer: &InstalledCommand) -> Result<Command, Failure> {
     Ok(command)
 }
 
-/// Starts a gateway that has to be told its port, and waits until somebody is there.
+/// Starts a gateway that needs its port as an argument, and waits until it listens.
 fn start_on_free_port(
     command: impl FnOnce(&str) -> Result<Command, Failure>,
 ) -> Result<ListeningServer, Failure> {

@@ -13,11 +13,10 @@ use tokio::task::JoinSet;
 use crate::failure::Failure;
 use crate::process_cost;
 use crate::process_stats;
-pub use http_client::Era;
-use http_client::HttpClient;
+pub use http_client::{Era, HttpClient};
 pub use stdio_client::StdioClient;
 
-/// How long calls are measured. Slow gateways make few of them then, and nobody waits for those.
+/// How long calls are measured. Slow gateways make few calls in this time, so that the run does not take longer.
 const MEASURE_TIME: Duration = Duration::from_millis(1500);
 /// How long they are made before, to warm up.
 const WARM_UP_TIME: Duration = Duration::from_millis(500);

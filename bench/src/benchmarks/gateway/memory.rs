@@ -1,4 +1,4 @@
-//! What a gateway holds in memory: after few and after very many calls, and for clients that are there and do nothing.
+//! The memory of a gateway: after few and after many calls, and with idle sessions.
 
 use std::thread;
 use std::time::Duration;
@@ -10,36 +10,36 @@ use crate::child_server::ListeningServer;
 use crate::failure::Failure;
 use crate::process_stats;
 
-/// How many calls have been made when memory is looked at.
+/// The numbers of calls after which memory is measured.
 pub const CALL_COUNTS: [usize; 4] = [1_000, 10_000, 100_000, 1_000_000];
-/// How many clients make them.
+/// The number of clients that make them.
 pub const CALLERS: usize = 8;
-/// How many sessions on which nothing happens.
+/// The number of idle sessions.
 pub const SESSIONS: usize = 1_000;
-/// How long a gateway may take to put everything in its place.
+/// The time that a gateway has to settle before memory is measured.
 const SETTLING: Duration = Duration::from_secs(2);
 
-/// Megabytes of one gateway.
+/// The memory of one gateway, in megabytes.
 pub struct GatewayMemory {
-    /// Whose.
+    /// The gateway.
     pub gateway: GatewayKind,
-    /// After so many calls as there are marks, where that was measured.
+    /// The memory after each of `CALL_COUNTS`, where that was measured.
     pub after_calls: Vec<f64>,
-    /// Before there was any session but one, and what the others add: without a stream, and with one each.
+    /// The memory of idle sessions, where that was measured.
     pub idle: Option<IdleMemory>,
 }
 
-/// What sessions on which nothing happens take, in megabytes.
+/// The memory of idle sessions, in megabytes.
 pub struct IdleMemory {
-    /// With one client, and before the others came.
+    /// The memory with one client, before the idle sessions.
     pub base: f64,
-    /// What the others add.
+    /// The memory that idle sessions without a stream add.
     pub without_streams: f64,
-    /// What they add when each holds a stream open.
+    /// The memory that idle sessions add when each has an open stream.
     pub with_streams: f64,
 }
 
-/// Ours after many calls, and everybody's idle sessions.
+/// Measures Switchboard after many calls, and every gateway with idle sessions.
 pub fn measure(gateways: &Gateways) -> Result<Vec<GatewayMemory>, Failure> {
     let echo = ListeningServer::start_echo("http")?;
     let after_calls = after_calls(gateways, &echo.address)?;
@@ -91,7 +91,7 @@ fn idle(
     Ok(IdleMemory { base, without_streams: without, with_streams: with })
 }
 
-/// What a gateway that has answered calls holds, and what comes on top when others come; those who do stay meanwhile.
+/// The memory of a gateway that has answered calls, and the memory that further sessions add while they are open.
 fn memory_added(
     gateways: &Gateways,
     who: GatewayKind,

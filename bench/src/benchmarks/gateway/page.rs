@@ -1,4 +1,4 @@
-//! Draws the page of a run: what each gateway cost, and which budgets that meets.
+//! Draws the page of a run: the cost of each gateway, and the budgets that are met.
 
 use super::contender::{GatewayKind, Route};
 use super::load::{Era, GatewayCost};
@@ -21,29 +21,29 @@ pub fn draw(parts: &[Part], memory: &[GatewayMemory], extent: Extent) -> Report 
     let (mut pictures, mut all_budgets) = (Vec::new(), Vec::new());
     let mut page = format!(
         "\
-# Passing calls on
+# Relayed calls
 
 Written by `cargo xtask bench gateway`. Machine: {}.
 
-Each cell holds three figures: the median time of a call in µs, as its client sees it; calls per second of all clients together; and
-processor time of the gateway a call, in µs (of its own process: neither the server's nor the load's, nor that of programs it starts).
-All are medians of {REPETITIONS} repetitions, for which all gateways took turns: 1.5 s of calls each, after half a second to warm up.
+Each cell has three figures: the median time of a call in µs, measured by the client; calls per second of all clients together; and
+processor time of the gateway per call, in µs (of its own process, without the server, the load generator and programs it starts).
+All are medians of {REPETITIONS} repetitions, in which the gateways ran in turn: 1.5 s of calls each, after half a second to warm up.
 
-One `tools/call` is answered with a text of 100 B, or 1 MB, by a server that looks for a few bytes instead of parsing. Clients are
-written by hand, live in one thread, and each has a connection of its own that stays open; it makes its next call when the last one is
-answered. They take both kinds of answers, JSON and events, as each gateway likes. Legacy clients have a session each.
-With one client everybody waits most of the time, and the figure is mostly how fast this machine wakes up a thread; with many, load,
-gateway and server share the cores, so that a gateway's calls per second are no more than what the other two leave it, and a gateway
-that costs nothing would not be infinitely faster. What a gateway costs by itself is the third figure.
+The response to a `tools/call` is a text of 100 B or 1 MB; the server searches for a few bytes instead of parsing. The clients are
+hand-written and share one thread; each keeps a connection of its own open and sends its next call after the last response. They accept
+both kinds of responses, JSON and event streams. Legacy clients have a session each.
+With one client all processes wait most of the time, and the figure is mostly the time to wake up a thread; with many, load,
+gateway and server share the cores, so that the load generator and the server limit a gateway's calls per second. The cost of the gateway
+itself is the third figure.
 
-`swb` is the release build as people run it, and does all it does for anybody: requests are guarded, the call is permitted (the server
-is trusted, so nobody is asked) and recorded in the audit, on disk. All others pass on without asking, and record nothing. The bare proxy is hyper's
-server and hyper's pooled client, with as many threads as ours, and does not look at what it passes. The gateway on the Rust SDK is its
-server in front of its client, with the defaults of both, on a runtime with as many threads as there are cores. The others are as
+`swb` is the release build with its usual work: `Host` and `Origin` are checked, the call is permitted (the server is trusted, so no
+user is asked) and recorded in the audit log on disk. The others relay without permissions and records. The bare proxy is hyper's
+server and hyper's pooled client, with as many threads as ours, and does not parse the bodies. The gateway on the Rust SDK is its
+server in front of its client, with the defaults of both, on a runtime with as many threads as there are cores. The others run as
 installed; supergateway runs with sessions and starts a server for each.
 
-The ratios hold for this machine; the absolute numbers depend on what else it does. There is no TLS here, no network, no token to check,
-and one tool.
+The ratios are comparable on this machine; the absolute numbers depend on its other load. There is no TLS, no network, no token to
+check, and one tool.
 ",
         machine::describe(),
     );
@@ -79,7 +79,7 @@ and one tool.
     Report { name: "gateway", text: page, pictures, budgets: all_budgets, extent }
 }
 
-/// How a way's cost grows with the number of clients, or of calls under way, that ask for little.
+/// The cost of a route by the number of clients, or of calls in flight, with small results.
 fn by_clients(part: &Part, over: &str) -> [Picture; 2] {
     let questions = LoadCase::for_route(part.route).into_iter().enumerate();
     let small = questions.filter(|(_, it)| *it == LoadCase::small(it.clients));
@@ -268,10 +268,9 @@ fn memory_section(memory: &[GatewayMemory]) -> (String, Vec<Vec<String>>) {
         "
 ## Memory
 
-What is resident while nothing happens, HTTP to HTTP. The calls are made by {CALLERS} clients. Idle sessions are legacy ones, begun over
-one connection and left alone, or each over a connection that then holds the session's own stream open; they come on top of one
-client that has made 1,000 calls. How much an allocator gives back to the system is its own affair: a gateway may hold less
-than is resident.
+Resident memory while idle, HTTP to HTTP. {CALLERS} clients make the calls. The idle sessions are legacy sessions, opened over one
+connection, or each over a connection that then keeps the session's stream open; they are added to one client that has made 1,000
+calls. Allocators return freed memory to the system at different times, so a gateway may use less than is resident.
 
 {}
 {}",
@@ -317,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn every_budget_is_about_a_question_that_is_asked() {
+    fn every_budget_refers_to_a_measured_load() {
         for way in [Route::HttpToHttp, Route::HttpToStdio, Route::StdioToStdio] {
             for budget in budgets(way) {
                 assert!(LoadCase::for_route(way).contains(&budget.question));
@@ -327,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_measured_is_said() {
+    fn failed_measurements_are_listed() {
         let way = Route::HttpToStdio;
         let mut silent = Row::new(GatewayKind::McpProxy, LoadCase::for_route(way).len());
         silent.failure = Some("it did not start".to_owned());

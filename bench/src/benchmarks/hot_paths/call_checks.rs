@@ -6,8 +6,7 @@ use std::path::Path;
 use serde_json::json;
 use switchboard::config::permission::{CallRequest, PermissionMode, ToolHints, Trust, decide};
 use switchboard::pool::Pool;
-use switchboard::tool_result::spill::SpillStore;
-use switchboard::tool_result::{OutputLimits, from_tool_call};
+use switchboard::tool_result::{OutputLimits, SpillStore, from_tool_call};
 use switchboard_wire::jsonrpc::message::Payload;
 
 use crate::benchmarks::call_pipeline;

@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::{Value as Json, json};
 use switchboard::auth::resource_server::Authenticator;
 use switchboard_gateway::http::host_origin_check::HostOriginCheck;
-use switchboard_gateway::{ExposeOptions, Gateway, HttpOptions, MetricsAccess};
+use switchboard_gateway::{ExposeOptions, Gateway, HttpOptions, Limits, MetricsAccess};
 use switchboard_wire::jsonrpc::message::Payload;
 use switchboard_wire::peer::Peer;
 use switchboard_wire::transport::in_memory;
@@ -81,8 +81,10 @@ pub fn over_http(times: usize) -> Result<(), Failure> {
         let listener = TcpListener::bind("127.0.0.1:0").await.map_err(gateway_error)?;
         let address = listener.local_addr().map_err(gateway_error)?;
         let http_options = HttpOptions {
+            limits: Limits { requests_per_second: None, ..Limits::default() },
             host_origin_check: HostOriginCheck::new(address, &[], &[]).map_err(gateway_error)?,
-            authenticator: Authenticator::disabled(),
+            authenticator: Authenticator::disabled().into(),
+            write_timeout: HttpOptions::DEFAULT_WRITE_TIMEOUT,
             max_request_bytes: HttpOptions::DEFAULT_MAX_REQUEST_BYTES,
             session_idle_timeout: HttpOptions::DEFAULT_SESSION_IDLE_TIMEOUT,
             metrics_access: MetricsAccess::Authenticated,

@@ -1,5 +1,5 @@
-//! Has valgrind count. A path is gone a number of times and three times as often: what both have in common, the start
-//! of the program and whatever the path prepares, is no part of the difference.
+//! Counts instructions with valgrind. A path runs a number of times and three times as often: the common part, the
+//! start of the program and the path's set-up, cancels out in the difference.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -38,10 +38,14 @@ impl Count {
         self.counts.iter().copied().fold(f64::INFINITY, f64::min)
     }
 
-    /// How far the rounds lie apart, as a part of the least.
+    /// How far the two least rounds lie apart, as a part of the least. 0 after one round.
     pub fn spread(&self) -> f64 {
-        let most = self.counts.iter().copied().fold(0.0, f64::max);
-        most / self.least() - 1.0
+        let mut counts = self.counts.clone();
+        counts.sort_by(f64::total_cmp);
+        match counts.as_slice() {
+            [least, next, ..] => next / least - 1.0,
+            [_] | [] => 0.0,
+        }
     }
 }
 
@@ -122,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_sum_is_found_in_what_valgrind_says() {
+    fn the_total_is_parsed_from_valgrinds_output() {
         let stderr = "==7== Events    : Ir\n==7== Collected : 123456\n==7== \n";
         assert_eq!(collected(stderr), Some(123_456));
         assert_eq!(collected("==7== Events    : Ir\n"), None);

@@ -1,4 +1,4 @@
-//! What was counted when somebody last said that it is right, and with what it was made: `bench/instructions.json`.
+//! The last accepted counts, and the toolchain that they were made with: `bench/instructions.json`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,7 +13,7 @@ use crate::benchmarks::hot_paths::HotPath;
 use crate::failure::{self, Failure};
 use crate::workspace::Workspace;
 
-/// Whatever changes counts without a change of ours.
+/// Everything besides our code that changes the counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Toolchain {
     /// The compiler.

@@ -39,7 +39,7 @@ impl PoolCost {
     }
 }
 
-/// The process that [`Size::measured`] starts.
+/// The process that `Size::measured` starts.
 pub fn run_in_child(words: &[OsString]) -> Result<(), Failure> {
     let [count] = words else { return Err(Failure::InvalidArguments) };
     let count = count.to_str().and_then(|it| it.parse().ok()).ok_or(Failure::InvalidArguments)?;
@@ -83,7 +83,7 @@ pub fn pictures(sizes: &[PoolCost]) -> Vec<Picture> {
         series: vec![
             series("assembled from nothing", Role::Ours, "whole"),
             series("assembled, nothing changed", Role::Other, "again"),
-            series("search made ready", Role::Other, "ready"),
+            series("search index built", Role::Other, "ready"),
             series("search of common words", Role::Other, "common"),
             series("search of rarer words", Role::Other, "rare"),
         ],

@@ -1,4 +1,4 @@
-//! From nothing to many servers at once: `swb status` next to programs on the official TypeScript SDKs.
+//! From start to many servers at once: `swb status` next to programs on the official TypeScript SDKs.
 
 use std::ffi::OsString;
 
@@ -108,9 +108,9 @@ fn report(programs: &[Program]) -> (String, [Picture; 2]) {
         "\
 ## Many servers
 
-From nothing until so many echo servers have been started, connected, asked for their tools and ended again. The programs on the
-SDKs connect to all at once; `swb` starts as many at a time as it always does. Medians of {REPETITIONS} runs, for which all took turns; peak
-is that of the largest process.
+The time until the given number of echo servers is started and connected, their tools are listed, and all are stopped again. The
+programs on the SDKs connect to all at once; `swb` uses its default number of concurrent starts. Medians of {REPETITIONS} runs in turn; peak is that
+of the largest process.
 
 {}
 {}
@@ -130,7 +130,7 @@ fn picture(
 ) -> Picture {
     let title = match name {
         "start-memory" => "Memory by the number of servers",
-        _ => "From nothing to many servers",
+        _ => "From start to many servers",
     };
     let series = programs.iter().map(|program| {
         let figures = program.costs.iter().map(|it| Some(figure(it))).collect();

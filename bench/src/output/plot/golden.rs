@@ -17,7 +17,7 @@ fn check(name: &str, drawn: &str) {
 }
 
 #[test]
-fn lines_are_drawn_as_they_were() {
+fn line_plots_match_the_golden_file() {
     let stops = [1, 5, 50].map(Tick::of).to_vec();
     let series = vec![
         Series::new("floor", Role::Baseline, vec![Some(1.0), Some(2.0), Some(9.0)]),
@@ -36,7 +36,7 @@ fn lines_are_drawn_as_they_were() {
 }
 
 #[test]
-fn bars_are_drawn_as_they_were() {
+fn bar_plots_match_the_golden_file() {
     let groups = ["`one`", "the other"].map(str::to_owned).to_vec();
     let series = vec![
         Series::new("median", Role::Ours, vec![Some(3.0), Some(40.0)]),

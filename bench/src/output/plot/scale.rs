@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn marks_are_round_and_neither_too_many_nor_too_few() {
+    fn axis_marks_are_round_and_of_moderate_number() {
         let marks = |figures: &[f64]| {
             Scale::rounded(figures.iter().copied(), (0.0, 1.0))
                 .marks()
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_figure_lies_where_its_factor_says() {
+    fn a_value_is_placed_by_its_logarithm() {
         let scale = Scale::rounded([1.0, 100.0].into_iter(), (300.0, 100.0));
         assert_eq!([1.0, 10.0, 100.0].map(|it| scale.position(it).round()), [300.0, 200.0, 100.0]);
     }

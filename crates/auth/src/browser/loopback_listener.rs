@@ -1,10 +1,12 @@
 //! The HTTP listener for the redirect, on loopback only, for one path and one login. It returns the query and
 //! sends a page; `flow::callback` interprets the query.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,15 +18,15 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use thiserror::Error;
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, mpsc, oneshot};
-use tokio::task::JoinSet;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
 use url::Url;
 
 pub use crate::browser::result_page::ResultPage;
+use crate::registration::CALLBACK_PATH;
 
-const CALLBACK_PATH: &str = "/callback";
-/// Limits for concurrent connections and for callbacks that wait.
+/// Limits for concurrent connections of each address and for callbacks that wait.
 const MAX_CONNECTIONS: usize = 16;
 const MAX_PENDING_CALLBACKS: usize = 4;
 /// Timeouts for the request headers, for the page, and for closing.
@@ -103,12 +105,11 @@ impl LoopbackListener {
         let bound =
             sockets[0].local_addr().map_err(|source| ListenError { port: requested, source })?;
         let (sender, callbacks) = mpsc::channel(MAX_PENDING_CALLBACKS);
-        let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         let mut tasks = JoinSet::new();
         for socket in sockets {
             let callback_service =
                 CallbackService { port: bound.port(), callbacks: sender.clone() };
-            tasks.spawn(accept(socket, callback_service, permits.clone()));
+            tasks.spawn(accept(socket, callback_service));
         }
         Ok(LoopbackListener { port: bound.port(), callbacks, tasks })
     }
@@ -170,30 +171,60 @@ struct CallbackService {
     callbacks: mpsc::Sender<CallbackRequest>,
 }
 
+/// An open connection.
+struct OpenConnection {
+    task: AbortHandle,
+    /// Whether it has sent a request.
+    has_request: Arc<AtomicBool>,
+}
+
+/// The open connections, the oldest first.
+#[derive(Default)]
+struct OpenConnections(VecDeque<OpenConnection>);
+
+impl OpenConnections {
+    /// Makes room for one more. A connection that has sent no request has to give way, the oldest first: any local
+    /// process can open many and leave them idle. `false` if all have sent one.
+    fn make_room(&mut self) -> bool {
+        self.0.retain(|it| !it.task.is_finished());
+        if self.0.len() < MAX_CONNECTIONS {
+            return true;
+        }
+        let idle = self.0.iter().position(|it| !it.has_request.load(Ordering::Relaxed));
+        let Some(connection) = idle.and_then(|index| self.0.remove(index)) else { return false };
+        connection.task.abort();
+        true
+    }
+}
+
 /// Accepts connections until the listener is closed, then waits for the open ones.
-async fn accept(socket: TcpListener, callback_service: CallbackService, permits: Arc<Semaphore>) {
+async fn accept(socket: TcpListener, callback_service: CallbackService) {
     let mut connections = JoinSet::new();
+    let mut open = OpenConnections::default();
     loop {
         while connections.try_join_next().is_some() {}
-        let permit = tokio::select! {
-            () = callback_service.callbacks.closed() => break,
-            permit = permits.clone().acquire_owned() => permit,
-        };
-        let Ok(permit) = permit else { break };
         let stream = tokio::select! {
             () = callback_service.callbacks.closed() => break,
             accepted = socket.accept() => accepted,
         };
         let Ok((stream, _)) = stream else { continue };
+        if !open.make_room() {
+            continue;
+        }
         let callback_service = callback_service.clone();
-        connections.spawn(async move {
-            let _seat = permit;
-            let service = service_fn(move |request| callback_service.clone().serve(request));
+        let has_request = Arc::new(AtomicBool::new(false));
+        let request_seen = has_request.clone();
+        let task = connections.spawn(async move {
+            let service = service_fn(move |request| {
+                request_seen.store(true, Ordering::Relaxed);
+                callback_service.clone().serve(request)
+            });
             let mut server = http1::Builder::new();
             server.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).keep_alive(false);
             let served = server.serve_connection(TokioIo::new(stream), service);
             let _browser_gone = timeout(HEADER_TIMEOUT + RESPONSE_TIMEOUT, served).await;
         });
+        open.0.push_back(OpenConnection { task, has_request });
     }
     drop(socket);
     while connections.join_next().await.is_some() {}

@@ -23,7 +23,7 @@ use crate::untrusted_text::sanitize_for_display;
 /// How many rejected callbacks a login survives.
 const MAX_REJECTED_CALLBACKS: u32 = 20;
 
-/// What the rest of a login needs to know about the authorization server.
+/// The facts about the authorization server that the remaining login steps need.
 #[derive(Debug)]
 pub(super) struct LoginContext {
     pub(super) metadata: AuthServerMetadata,

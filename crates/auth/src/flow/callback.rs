@@ -10,7 +10,7 @@ use crate::untrusted_text::sanitize_for_display;
 /// The maximum length of a callback.
 const MAX_CALLBACK_LENGTH: usize = 16 * 1024;
 
-/// What the callback must contain.
+/// The expected parameters of the callback.
 #[derive(Debug, Clone)]
 pub struct ExpectedCallback {
     /// The state that was sent.

@@ -1,6 +1,9 @@
 //! Login on another device (RFC 8628): requests a user code and polls until the user has finished.
 
+use std::time::Duration;
+
 use serde::Deserialize;
+use switchboard_wire::backoff::Backoff;
 use url::Url;
 
 use super::authorization::{FetchResult, LoginContext};
@@ -180,7 +183,7 @@ impl Flow {
             Ok(response) => response,
             // RFC 8628, section 3.5: slow down after a timeout instead of giving up.
             Err(_) => {
-                code.interval = (code.interval * 2).min(MAX_INTERVAL);
+                code.interval = doubled_interval(code.interval);
                 return Ok(PollOutcome::Pending(code));
             }
         };
@@ -206,4 +209,10 @@ enum PollOutcome {
     Tokens(Box<TokenResponse>),
     Retry(DeviceCode, Box<FetchRequest>),
     Pending(DeviceCode),
+}
+
+/// The poll interval after a failed request, in seconds.
+fn doubled_interval(interval: u64) -> u64 {
+    let backoff = Backoff::new(Duration::from_secs(interval), Duration::from_secs(MAX_INTERVAL));
+    backoff.delay(1).as_secs()
 }

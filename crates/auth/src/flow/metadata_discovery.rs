@@ -39,7 +39,7 @@ pub(super) struct AuthServerClient {
     pub(super) client: OAuthClient,
 }
 
-/// Whose metadata is being fetched.
+/// The owner of the metadata: the resource or the authorization server.
 #[derive(Debug)]
 enum MetadataTarget {
     /// The issuer that the server names.

@@ -1,4 +1,4 @@
-//! What a login starts from: the server, the client, the scopes, and the grant.
+//! The inputs of a login: the server, the client, the scopes, and the grant.
 
 use url::Url;
 
@@ -63,7 +63,7 @@ impl LoginPlan {
 pub enum LoginGrant {
     /// The user logs in with a browser.
     Browser {
-        /// Where the browser is redirected to afterwards.
+        /// The redirect URI.
         redirect_uri: Url,
     },
     /// The user logs in on another device.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 use tokio::time::{sleep, timeout};
+use tracing::{debug, info};
 use url::Url;
 
 use crate::fetch::Fetch;
@@ -83,10 +84,21 @@ pub async fn sign_in(
     let (mut flow, mut step) = with_system_random(unix_now(), |inputs| Flow::start(plan, inputs));
     loop {
         let event = match step {
-            Step::Fetch(request) => Event::Fetched(fetch.fetch(*request).await),
-            Step::OpenUrl(url) => await_callback(user.open_url(&url)).await?,
-            Step::CallbackRejected(error) => await_callback(user.reject_callback(error)).await?,
+            Step::Fetch(request) => {
+                let (method, host) = (request.method.clone(), request.url.host_str());
+                debug!(%method, host, "login: request sent");
+                Event::Fetched(fetch.fetch(*request).await)
+            }
+            Step::OpenUrl(url) => {
+                info!(host = url.host_str(), "login: waiting for the browser");
+                await_callback(user.open_url(&url)).await?
+            }
+            Step::CallbackRejected(error) => {
+                info!("login: the callback is rejected, waiting for another");
+                await_callback(user.reject_callback(error)).await?
+            }
             Step::ShowDeviceCode(authorization) => {
+                info!("login: waiting for the user on another device");
                 user.show_device_code(&authorization)?;
                 sleep(Duration::from_secs(authorization.interval)).await;
                 Event::Waited

@@ -1,4 +1,4 @@
-//! What goes in and out of a login flow: steps, events, the completed login, and errors.
+//! The inputs and outputs of a login flow: steps, events, the completed login, and errors.
 
 use thiserror::Error;
 use url::Url;
@@ -13,7 +13,7 @@ use crate::registration::{OAuthClient, RegistrationError};
 use crate::scopes::Scopes;
 use crate::token::response::{TokenError, TokenResponse};
 
-/// What the caller of a flow does next.
+/// The next action of the caller of a flow.
 #[derive(Debug)]
 pub enum Step {
     /// Fetch this and answer with [`Event::Fetched`].
@@ -32,7 +32,7 @@ pub enum Step {
     Failed(FlowError),
 }
 
-/// What the user does on another device (RFC 8628).
+/// The instructions for the user on another device (RFC 8628).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceAuthorization {
     /// The page to open.
@@ -80,6 +80,30 @@ pub struct CompletedLogin {
     pub dpop_key: Option<DpopKey>,
 }
 
+impl FlowError {
+    /// The kind of error for logs, without anything that a server sent.
+    pub fn log_label(&self) -> &'static str {
+        match self {
+            FlowError::Fetch(_) => "request failed",
+            FlowError::Url { .. } => "URL refused",
+            FlowError::ResourceMetadata(_) => "resource metadata refused",
+            FlowError::AuthServerMetadata(_) => "authorization server metadata refused",
+            FlowError::NoAuthServerMetadata(_) => "no authorization server metadata",
+            FlowError::Unavailable { .. } => "metadata unavailable",
+            FlowError::IssuerMismatch { .. } => "issuer mismatch",
+            FlowError::NoClient => "no client",
+            FlowError::Registration(_) => "registration failed",
+            FlowError::DpopUnavailable => "DPoP unavailable",
+            FlowError::DeviceFlowUnsupported => "device flow unsupported",
+            FlowError::Callback(_) => "callback refused",
+            FlowError::TimedOut => "timeout",
+            FlowError::Token(_) => "no token issued",
+            FlowError::IdentityProvider(_) => "token exchange refused",
+            FlowError::UnexpectedEvent => "unexpected event",
+        }
+    }
+}
+
 /// Why a flow failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum FlowError {
@@ -89,7 +113,7 @@ pub enum FlowError {
     /// A URL that the server names is refused.
     #[error("the {what} that the server names is refused")]
     Url {
-        /// What the URL is for.
+        /// The purpose of the URL.
         what: &'static str,
         /// Why the URL is refused.
         #[source]

@@ -53,7 +53,7 @@ pub enum DpopProofError {
     TooMany,
 }
 
-/// What a proof must contain.
+/// The requirements for a proof.
 #[derive(Clone, Copy)]
 pub(crate) struct ExpectedProof<'a> {
     pub method: &'a str,

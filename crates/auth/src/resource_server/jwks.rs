@@ -9,6 +9,7 @@ use thiserror::Error;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
+use tracing::{debug, warn};
 use url::Url;
 
 use super::jws::{Jwks, Jws};
@@ -190,11 +191,16 @@ impl Inner {
         };
         let (pause, error) = match found {
             Ok((issuer, set)) => {
+                debug!("keys of the issuer fetched");
                 self.store(issuer, set);
                 (REFETCH_AFTER_SUCCESS, None)
             }
             // Keep the cached keys.
-            Err(error) => (REFETCH_AFTER_FAILURE, Some(error)),
+            Err(error) => {
+                // The text names no more than the kind of error.
+                warn!(cause = %error, "the keys of the issuer could not be fetched");
+                (REFETCH_AFTER_FAILURE, Some(error))
+            }
         };
         *self.fetch_state() = FetchState::Finished { refetch_at: Instant::now() + pause, error };
         self.finished_fetches.send_modify(|count| *count += 1);

@@ -12,7 +12,7 @@ use url::Url;
 use super::auth_error::{AccessTokenError, AuthError};
 use super::credentials::{AuthScheme, PresentedToken, RequestHead};
 use super::dpop_verifier::{DpopProofError, DpopVerifier, ExpectedProof};
-use super::jwks::JwksCache;
+use super::jwks::{CachedJwks, JwksCache};
 use super::jws::Jws;
 use super::principal::Principal;
 use super::protected_resource::ProtectedResource;
@@ -27,7 +27,7 @@ const LEEWAY: u64 = 60;
 const MAX_SUBJECT_LENGTH: usize = 256;
 const MAX_AUDIENCES: usize = 64;
 
-/// What tokens must satisfy.
+/// The requirements for tokens.
 #[derive(Debug, Clone)]
 pub struct JwtPolicy {
     /// The issuer.
@@ -170,8 +170,28 @@ impl JwtVerifier {
             return Err(AuthError::Token(AccessTokenError::WrongType));
         }
         let keys = self.jwks.keys_for(&jws).await.map_err(AuthError::IssuerUnavailable)?;
+        self.verify_with(&keys, token, &jws)
+    }
+
+    /// Whether a token that was verified before is still valid: it has not expired, and a current key of the issuer
+    /// signed it. Never waits.
+    pub(crate) fn is_still_valid(&self, token: &str) -> bool {
+        let known = self.cached(token).or_else(|| {
+            let (keys, jws) = (self.jwks.current()?, Jws::parse(token)?);
+            self.verify_with(&keys, token, &jws).ok()
+        });
+        known.is_some_and(|(principal, _)| principal.has_scopes(self.resource.scopes()))
+    }
+
+    /// Verifies a token with these keys, and caches it.
+    fn verify_with(
+        &self,
+        keys: &CachedJwks,
+        token: &str,
+        jws: &Jws<'_>,
+    ) -> Result<(Principal, Option<Arc<str>>), AuthError> {
         let claims: Map<String, Value> =
-            keys.jwks.verified_claims(&jws).ok_or(AuthError::Token(AccessTokenError::Signature))?;
+            keys.jwks.verified_claims(jws).ok_or(AuthError::Token(AccessTokenError::Signature))?;
         let claims =
             TokenClaims::parse(claims).ok_or(AuthError::Token(AccessTokenError::Malformed))?;
         let expected =
@@ -226,7 +246,7 @@ enum OneOrMany {
     Many(Vec<String>),
 }
 
-/// What the claims must contain.
+/// The requirements for the claims.
 struct ExpectedClaims<'a> {
     issuer: &'a str,
     audiences: &'a [String],

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use thiserror::Error;
+use tokio::sync::watch;
 
 use super::principal::Principal;
 use crate::crypto::digest::{Sha256Digest, sha256};
@@ -26,6 +27,8 @@ const SHA256_PREFIX: &str = "sha256:";
 pub struct TokenFile {
     path: PathBuf,
     entries: RwLock<Arc<TokenEntries>>,
+    /// The number of times that the entries changed.
+    changes: watch::Sender<u64>,
 }
 
 #[derive(Debug)]
@@ -54,7 +57,7 @@ pub struct TokenFileError {
     pub kind: TokenFileErrorKind,
 }
 
-/// What is wrong with a token file.
+/// An error in a token file.
 #[derive(Debug, Error)]
 pub enum TokenFileErrorKind {
     /// It cannot be read.
@@ -80,13 +83,13 @@ pub enum TokenFileErrorKind {
     Line {
         /// The line number, from 1.
         line: usize,
-        /// What is wrong with the line.
+        /// The error in the line.
         #[source]
         source: TokenLineError,
     },
 }
 
-/// What is wrong with a line. Contains nothing of the line, which may be a token.
+/// An error in a line. Contains nothing of the line, which may be a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum TokenLineError {
     /// It is not UTF-8.
@@ -122,7 +125,8 @@ impl TokenFile {
     pub fn open(path: &Path) -> Result<TokenFile, TokenFileError> {
         let entries = read(path).and_then(|text| TokenEntries::parse(&text));
         let entries = entries.map_err(|kind| TokenFileError { path: path.to_owned(), kind })?;
-        Ok(TokenFile { path: path.to_owned(), entries: RwLock::new(Arc::new(entries)) })
+        let (entries, changes) = (RwLock::new(Arc::new(entries)), watch::Sender::new(0));
+        Ok(TokenFile { path: path.to_owned(), entries, changes })
     }
 
     /// Reads the file again. If it is invalid, the entries stay unchanged.
@@ -135,7 +139,13 @@ impl TokenFile {
         let entries = TokenEntries::parse(&text).map_err(error)?;
         let count = entries.clients.len();
         *self.entries.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(entries);
+        self.changes.send_modify(|count| *count += 1);
         Ok(Reload::Changed(count))
+    }
+
+    /// Tells when the entries change.
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
     }
 
     /// The number of clients.
@@ -335,7 +345,7 @@ mod tests {
             assert!(!printed.contains("canary") && !printed.contains(TOKEN), "{printed}");
         }
         assert_eq!(line_error(b"a: \xff"), Some((1, TokenLineError::NotUtf8)));
-        assert!(matches!(TokenEntries::parse(b"# nobody\n"), Err(TokenFileErrorKind::Empty)));
+        assert!(matches!(TokenEntries::parse(b"# no entries\n"), Err(TokenFileErrorKind::Empty)));
         let many: String =
             (0..=MAX_CLIENTS).map(|it| format!("c{it}: token-number-{it:08}\n")).collect();
         assert!(matches!(TokenEntries::parse(many.as_bytes()), Err(TokenFileErrorKind::TooLarge)));

@@ -1,4 +1,4 @@
-//! What a token provider reports when it has no usable token: the action of the user, and failures.
+//! The reports of a token provider without a usable token: the required user action, and failures.
 
 use thiserror::Error;
 
@@ -8,7 +8,7 @@ use crate::flow::runner::SignInError;
 use crate::scopes::Scopes;
 use crate::token_store::TokenStoreError;
 
-/// What the user has to do.
+/// The required user action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RequiredAction {
     /// Log in.
@@ -32,8 +32,19 @@ pub enum TokenFailure {
     Store(TokenStoreError),
     /// The refresh failed, for now.
     Refresh(RefreshError),
-    /// The login without a user failed.
+    /// The non-interactive login failed.
     SignIn(SignInError),
+}
+
+impl LoginError {
+    /// The kind of error for logs, without anything that a server sent.
+    pub fn log_label(&self) -> &'static str {
+        match self {
+            LoginError::SignIn(SignInError::Failed(error)) => error.log_label(),
+            LoginError::SignIn(SignInError::UserUnavailable(_)) => "no user",
+            LoginError::Store(_) => "not stored",
+        }
+    }
 }
 
 /// Why a login failed, or was not stored.

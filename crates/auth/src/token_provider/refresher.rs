@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use thiserror::Error;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
+use tracing::{debug, error, info, warn};
 
 use crate::crypto::dpop::DpopKey;
 use crate::discovery::auth_server_metadata::AuthServerMetadataError;
@@ -148,6 +149,11 @@ impl Refresher {
     }
 }
 
+/// The origin of a server's URL, for logs: the rest of a URL may contain secrets.
+fn log_origin(server: &str) -> String {
+    url::Url::parse(server).map_or_else(|_| String::new(), |it| it.origin().ascii_serialization())
+}
+
 impl Inner {
     async fn refresh(
         &self,
@@ -164,10 +170,21 @@ impl Inner {
         let current = self.latest(current).await;
         let is_newer = current.version > held.version && !current.tokens.is_expired(unix_now());
         let is_fresh = reason == RefreshReason::Expiring && !current.tokens.is_expiring(unix_now());
+        let server = log_origin(&held.key.server);
         if is_newer || is_fresh {
+            debug!(server, "another process has refreshed the tokens");
             return Ok(current);
         }
-        match self.request_tokens(&current).await {
+        let requested = self.request_tokens(&current).await;
+        match &requested {
+            Ok(_) => info!(server, ?reason, "tokens refreshed"),
+            Err(RefreshError::Token(error)) => {
+                warn!(server, ?reason, code = ?error.code(), "no tokens issued for a refresh");
+            }
+            // The text names no more than the kind of error.
+            Err(error) => warn!(server, ?reason, cause = %error, "tokens not refreshed"),
+        }
+        match requested {
             Ok(tokens) => self.save(current, tokens).await,
             Err(RefreshError::Token(error)) => Err(self.on_token_error(current, error).await?),
             Err(error) => Err(error),
@@ -247,6 +264,8 @@ impl Inner {
                 Err(_) => {}
             }
         }
+        let server = log_origin(&refreshed.key.server);
+        error!(server, "new tokens could not be stored: they are lost when the program ends");
         // The old refresh token may be used up, so keep the new tokens in memory.
         refreshed.version += 1;
         *self.unsaved() = Some(refreshed.clone());
@@ -278,6 +297,8 @@ impl Inner {
             )
             | None => return Ok(RefreshError::Token(error)),
         };
+        let server = log_origin(&current.key.server);
+        warn!(server, "the login has ended: the user must log in again");
         let ended = LoginRecord { status, ..current };
         match self.store.compare_and_swap(&ended).await? {
             WriteOutcome::Written(_) | WriteOutcome::Conflict(None) => Ok(RefreshError::NeedsLogin),

@@ -1,6 +1,7 @@
 //! Token revocation (RFC 7009), so that a logout also ends the login at the authorization server.
 
 use thiserror::Error;
+use tracing::{info, warn};
 
 use crate::crypto::dpop::DpopKey;
 use crate::discovery::auth_server_metadata::AuthServerMetadataError;
@@ -39,9 +40,11 @@ pub async fn revoke(
     for request in requests(record, trust)? {
         let response = fetch.fetch(request).await.map_err(RevokeError::Fetch)?;
         if !response.is_success() {
+            warn!(status = response.status, "token not revoked");
             return Err(RevokeError::Rejected(response.status));
         }
     }
+    info!("tokens revoked");
     Ok(())
 }
 

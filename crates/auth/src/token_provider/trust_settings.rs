@@ -5,7 +5,7 @@ use url::Url;
 use crate::crypto::signing_key::SigningKey;
 use crate::fetch::origin_guard::OriginGuard;
 
-/// What is trusted for one server, besides what the server says.
+/// The issuers and URLs that are trusted for one server, in addition to those that the server names.
 #[derive(Debug, Clone)]
 pub struct TrustSettings {
     /// The URL of the server.

@@ -5,15 +5,15 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+use switchboard_wire::backoff::Backoff;
 use tokio::time::{Instant, sleep};
 
 use super::TokenStoreError;
 
 /// How long to wait for another process. A refresh may use half of it for its request.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
-/// The pause between two attempts.
-const INITIAL_PAUSE: Duration = Duration::from_millis(10);
-const MAX_PAUSE: Duration = Duration::from_millis(80);
+/// The delay between two attempts.
+const RETRY_BACKOFF: Backoff = Backoff::new(Duration::from_millis(10), Duration::from_millis(80));
 
 /// A lock, held until it is dropped.
 #[derive(Debug)]
@@ -25,13 +25,12 @@ pub struct StoreLock {
 pub(crate) async fn lock(path: &Path) -> Result<StoreLock, TokenStoreError> {
     let file = open_lock_file(path)?;
     let start = Instant::now();
-    let mut pause = INITIAL_PAUSE;
+    let mut backoff = RETRY_BACKOFF;
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(StoreLock { _file: file }),
             Err(TryLockError::WouldBlock) if start.elapsed() < LOCK_TIMEOUT => {
-                sleep(pause).await;
-                pause = (pause * 2).min(MAX_PAUSE);
+                sleep(backoff.next_delay()).await;
             }
             Err(TryLockError::WouldBlock) => {
                 return Err(TokenStoreError::LockTimeout(LOCK_TIMEOUT.as_secs()));

@@ -20,7 +20,7 @@ const FILE_SUFFIX: &str = ".login";
 /// The maximum size of a file.
 const MAX_FILE_SIZE: u64 = 4 * 1024 * 1024;
 
-/// Where records may be stored.
+/// The permitted storage of records.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum StoragePreference {
     /// The keychain if it works, else plain files. [`StorageBackend`] tells which.
@@ -32,7 +32,7 @@ pub enum StoragePreference {
     File,
 }
 
-/// Where records are stored.
+/// The storage of records.
 #[derive(Debug)]
 pub enum StorageBackend {
     /// In encrypted files; the key is in the system keychain.

@@ -100,6 +100,27 @@ async fn other_requests_are_refused() {
 }
 
 #[tokio::test]
+async fn a_browser_is_served_while_many_idle_connections_are_open() {
+    let (mut listener, port) = start().await;
+    let mut idle = Vec::new();
+    for _ in 0..40 {
+        let mut stream = TcpStream::connect(ipv4(port)).await.expect("it listens");
+        // Also one that has begun to send a request.
+        stream.write_all(b"GET /callback?").await.expect("it hears");
+        idle.push(stream);
+    }
+    let here = format!("127.0.0.1:{port}");
+    let browser = tokio::spawn(send_raw(ipv4(port), get("/callback?code=c", &here)));
+    // Less than an idle connection may take for its headers.
+    let visit = timeout(std::time::Duration::from_secs(5), listener.next_callback());
+    let visit = visit.await.expect("in time").expect("a visit");
+    assert_eq!(visit.query(), "code=c");
+    visit.respond(ResultPage::Unknown);
+    assert!(browser.await.expect("a page").starts_with("HTTP/1.1 200"));
+    drop(idle);
+}
+
+#[tokio::test]
 async fn a_fixed_port_that_is_taken_is_an_error_that_names_it() {
     let (_listener, port) = start().await;
     let ListenError { port: named, .. } =

@@ -132,7 +132,7 @@ async fn an_authority_that_is_gone_costs_nothing() {
     let Fixture { auth_server, store, refresher, record, _folder } = fixture().await;
     drop(auth_server);
     let error =
-        refresher.refresh(&record, RefreshReason::Rejected).await.expect_err("nobody there");
+        refresher.refresh(&record, RefreshReason::Rejected).await.expect_err("no server listens");
     assert!(matches!(error, RefreshError::Fetch(_)), "{error:?}");
     assert_eq!(store.read(&record.key).await.expect("read"), Some(record));
 }
@@ -151,7 +151,7 @@ async fn a_refused_refresh_token_ends_the_login() {
         let stored = fixture.stored().await;
         assert_eq!((stored.status, stored.version), (LoginStatus::NeedsLogin, 2), "{body}");
         assert!(matches!(fixture.renew().await, Err(RefreshError::NeedsLogin)));
-        assert_eq!(fixture.auth_server.state().refreshes, 1, "nobody asks again");
+        assert_eq!(fixture.auth_server.state().refreshes, 1, "no second request is sent");
     }
     let fixture = fixture().await;
     fixture.auth_server.state().behavior =

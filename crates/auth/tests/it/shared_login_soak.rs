@@ -1,6 +1,5 @@
-//! Ten tasks and several processes share one login whose tokens live for two seconds and rotate; reuse of a
-//! refresh token ends the login. The authorization server fails now and then, and processes are killed during a
-//! refresh.
+//! Ten tasks and several processes share one login whose tokens expire after two seconds and rotate; reuse of a
+//! refresh token ends the login. The authorization server fails at times, and processes are killed during a refresh.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -88,7 +87,7 @@ async fn call_repeatedly(auth_server: Arc<AuthServer>, store: Arc<dyn TokenStore
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nobody_signs_in_twice_however_many_share_a_login() {
+async fn a_login_shared_by_many_processes_is_made_once() {
     let folder = tempfile::tempdir().expect("a folder");
     let auth_server = Arc::new(AuthServer::start().await);
     auth_server.state().lifetime = Duration::from_secs(2);
@@ -119,7 +118,7 @@ async fn nobody_signs_in_twice_however_many_share_a_login() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_process_that_is_killed_while_it_renews_holds_up_nobody() {
+async fn a_process_that_is_killed_during_a_refresh_does_not_block_others() {
     let folder = tempfile::tempdir().expect("a folder");
     let auth_server = AuthServer::start().await;
     let store = open_store(folder.path()).await;
@@ -129,7 +128,8 @@ async fn a_process_that_is_killed_while_it_renews_holds_up_nobody() {
     auth_server.state().invalidate_access_tokens();
     let mut children: Vec<Worker> =
         (0..3).map(|_| Worker::start(folder.path(), &auth_server, 3)).collect();
-    let who = timeout(TIMEOUT, stalling.recv()).await.expect("somebody renews").expect("its name");
+    let who =
+        timeout(TIMEOUT, stalling.recv()).await.expect("one process refreshes").expect("its name");
     let position = children.iter().position(|child| child.0.id().to_string() == who);
     let killed = children.remove(position.expect("one of ours"));
     // The authorization server saw the request and did not act on it.

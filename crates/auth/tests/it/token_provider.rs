@@ -18,9 +18,12 @@ use switchboard_auth::token_provider::{RequiredAction, TokenFailure, TokenProvid
 use switchboard_auth::token_store::{
     LoginKey, LoginRecord, StoreFuture, StoreLock, TokenStore, WriteOutcome, overwrite,
 };
-use switchboard_wire::http::client::{Authorize, OutboundRequest, ResponseHead, Target};
+use switchboard_wire::http::client::{
+    Authorize, OutboundRequest, ResponseHead, RetryDecision, Target,
+};
 use switchboard_wire::peer::{CallError, Peer, SpawnedPeer};
 use switchboard_wire::transport::streamable_http::StreamableHttpTransport;
+use tokio::sync::Notify;
 use url::Url;
 
 use crate::auth_server::{
@@ -77,8 +80,21 @@ async fn without_a_login_the_refusal_is_returned_with_the_required_action() {
     assert_eq!(fixture.provider.required_action(), None);
 }
 
-/// Counts how often a login is looked up.
-struct CountingStore(Arc<dyn TokenStore>, AtomicUsize);
+/// Counts how often a login is looked up. The look-up with the number in `slow` waits until it is released.
+struct CountingStore {
+    store: Arc<dyn TokenStore>,
+    lookups: AtomicUsize,
+    slow: usize,
+    waits: Notify,
+    released: Notify,
+}
+
+impl CountingStore {
+    fn new(store: Arc<dyn TokenStore>, slow: usize) -> CountingStore {
+        let (waits, released) = (Notify::new(), Notify::new());
+        CountingStore { store, lookups: AtomicUsize::new(0), slow, waits, released }
+    }
+}
 
 impl TokenStore for CountingStore {
     fn find<'a>(
@@ -86,28 +102,34 @@ impl TokenStore for CountingStore {
         server: &'a str,
         client: &'a str,
     ) -> StoreFuture<'a, Option<LoginRecord>> {
-        self.1.fetch_add(1, Ordering::SeqCst);
-        self.0.find(server, client)
+        let number = self.lookups.fetch_add(1, Ordering::SeqCst) + 1;
+        Box::pin(async move {
+            if number == self.slow {
+                self.waits.notify_one();
+                self.released.notified().await;
+            }
+            self.store.find(server, client).await
+        })
     }
 
     fn read<'a>(&'a self, key: &'a LoginKey) -> StoreFuture<'a, Option<LoginRecord>> {
-        self.0.read(key)
+        self.store.read(key)
     }
 
     fn compare_and_swap<'a>(&'a self, record: &'a LoginRecord) -> StoreFuture<'a, WriteOutcome> {
-        self.0.compare_and_swap(record)
+        self.store.compare_and_swap(record)
     }
 
     fn remove<'a>(&'a self, key: &'a LoginKey, version: u64) -> StoreFuture<'a, WriteOutcome> {
-        self.0.remove(key, version)
+        self.store.remove(key, version)
     }
 
     fn all<'a>(&'a self) -> StoreFuture<'a, Vec<LoginRecord>> {
-        self.0.all()
+        self.store.all()
     }
 
     fn lock<'a>(&'a self, key: &'a LoginKey) -> StoreFuture<'a, StoreLock> {
-        self.0.lock(key)
+        self.store.lock(key)
     }
 }
 
@@ -115,7 +137,7 @@ impl TokenStore for CountingStore {
 async fn an_empty_store_is_not_read_for_every_request() {
     let folder = tempfile::tempdir().expect("a folder");
     let auth_server = AuthServer::start().await;
-    let store = Arc::new(CountingStore(open_store(folder.path()).await, AtomicUsize::new(0)));
+    let store = Arc::new(CountingStore::new(open_store(folder.path()).await, usize::MAX));
     let refresher =
         Refresher::new(store.clone(), Arc::new(http_fetcher()), trust_settings(&auth_server));
     let provider = TokenProvider::new(refresher, "");
@@ -125,11 +147,40 @@ async fn an_empty_store_is_not_read_for_every_request() {
     for _ in 0..10 {
         assert!(provider.headers(outbound).await.is_empty());
     }
-    assert_eq!(store.1.load(Ordering::SeqCst), 1);
+    assert_eq!(store.lookups.load(Ordering::SeqCst), 1);
     // A login of another process is used soon, even without a refusal.
     sign_in_and_store(&auth_server, &*store).await;
     tokio::time::advance(Duration::from_secs(2)).await;
     assert!(provider.headers(outbound).await.contains_key("authorization"));
+}
+
+#[tokio::test]
+async fn a_refusal_of_the_old_token_that_is_handled_after_a_refresh_is_retried() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let auth_server = AuthServer::start().await;
+    // The first look-up is that of the first request, the second that of the first refusal.
+    let store = Arc::new(CountingStore::new(open_store(folder.path()).await, 2));
+    sign_in_and_store(&auth_server, &*store.store).await;
+    let refresher =
+        Refresher::new(store.clone(), Arc::new(http_fetcher()), trust_settings(&auth_server));
+    let provider = TokenProvider::new(refresher, "");
+    let url = auth_server.server();
+    let outbound = OutboundRequest { method: &Method::POST, url: &url };
+    let sent = provider.headers(outbound).await;
+    let headers = HeaderMap::new();
+    let refusal = || {
+        let authorization = sent.get("authorization");
+        provider.on_unauthorized(ResponseHead { status: 401, headers: &headers, authorization })
+    };
+    let other_request = async {
+        store.waits.notified().await;
+        let decision = refusal().await;
+        store.released.notify_one();
+        decision
+    };
+    let decisions = tokio::join!(refusal(), other_request);
+    assert_eq!(decisions, (RetryDecision::Retry, RetryDecision::Retry));
+    assert_eq!(provider.required_action(), None);
 }
 
 #[tokio::test]

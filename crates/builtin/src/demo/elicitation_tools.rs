@@ -20,7 +20,7 @@ fn output_schema() -> Json {
 pub(crate) fn book_table() -> Tool {
     Tool::typed(
         "book_table",
-        "Asks what it must know to book a table, and says what it was told.",
+        "Asks for the details of a reservation in a form, and returns them.",
         book,
     )
     .output_schema(output_schema())
@@ -67,7 +67,7 @@ async fn book(context: HandlerContext, _: NoArguments) -> Result<ToolOutput, Han
 }
 
 pub(crate) fn sign_guestbook() -> Tool {
-    Tool::typed("sign_guestbook", "Asks you to visit a page, and says whether you would.", sign)
+    Tool::typed("sign_guestbook", "Asks you to open a page, and returns your decision.", sign)
         .output_schema(output_schema())
         .non_destructive()
         .open_world()

@@ -139,8 +139,10 @@ async fn run_blocking<T: Send + 'static>(
 ) -> Result<T, HandlerError> {
     match tokio::task::spawn_blocking(work).await {
         Ok(Ok(done)) => Ok(done),
-        Ok(Err(error)) => Err(HandlerError::failed(format!("the notes cannot be had: {error}"))),
-        Err(_) => Err(HandlerError::failed("the notes cannot be had")),
+        Ok(Err(error)) => {
+            Err(HandlerError::failed(format!("the notes cannot be read or written: {error}")))
+        }
+        Err(_) => Err(HandlerError::failed("the notes cannot be read or written")),
     }
 }
 

@@ -10,6 +10,7 @@ use serde_json::{Value as Json, json};
 use switchboard_wire::jsonrpc::message::{Payload, RequestId, RpcError};
 use switchboard_wire::peer::{IncomingRequest, Peer, PeerEvent, SpawnedPeer};
 use switchboard_wire::protocol::era::Era;
+use switchboard_wire::protocol::log_level::LogLevel;
 use switchboard_wire::server;
 use switchboard_wire::server::{ClientContext, ServerSession, with_subscription_id};
 use switchboard_wire::transport::Transport;
@@ -20,7 +21,6 @@ use tokio::task::JoinSet;
 use crate::kit::change_notifier::ServerChange;
 use crate::kit::context::{ContextParts, HandlerContext};
 use crate::kit::dispatch;
-use crate::kit::log_level::LogLevel;
 use crate::kit::request_state::MethodCall;
 use crate::kit::server::Server;
 

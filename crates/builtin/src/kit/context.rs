@@ -8,13 +8,12 @@ use serde_json::{Value as Json, json};
 use switchboard_wire::jsonrpc::message::Payload;
 use switchboard_wire::peer::{Peer, RequestNotifier};
 use switchboard_wire::protocol::era::Era;
+pub use switchboard_wire::protocol::log_level::LogLevel;
 use switchboard_wire::server::ClientContext;
 
 use crate::kit::elicitation::{Elicitation, ElicitationResult};
 use crate::kit::handler_error::{HandlerError, HandlerErrorKind};
 use crate::kit::request_state::{InputResponses, MAX_ELICITATIONS};
-
-pub use crate::kit::log_level::LogLevel;
 
 /// How long a user may take to answer.
 const ELICITATION_TIMEOUT: Duration = Duration::from_secs(3600);
@@ -103,7 +102,7 @@ impl HandlerContext {
             }
         };
         if min_level.is_some_and(|min_level| level.rank() >= min_level) {
-            let params = json!({"level": level.name(), "data": text});
+            let params = json!({"level": level.as_str(), "data": text});
             self.notify("notifications/message", &params).await;
         }
     }

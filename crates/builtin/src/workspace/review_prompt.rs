@@ -14,7 +14,7 @@ pub(super) fn prompt() -> Prompt {
     Prompt::new("review", "Asks for a review of code.", review)
         .argument(PromptArgument::optional(
             "target",
-            "What to review: a branch, a range of commits, files; what is not committed yet otherwise",
+            "What to review: a branch, a range of commits or files; by default, uncommitted changes",
         ))
         .argument(PromptArgument::optional("focus", "What to look at above all"))
 }

@@ -170,7 +170,7 @@ impl TestClient {
         timeout(TIMEOUT, async {
             task.await.expect("our side ends");
             server_task.await.expect("the server's side ends");
-            event_task.await.expect("nobody speaks any more");
+            event_task.await.expect("the connection has ended");
         })
         .await
         .expect("all of it ends");

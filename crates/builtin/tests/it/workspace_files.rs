@@ -121,6 +121,27 @@ async fn encodings_are_detected_and_preserved() {
     workspace.shut_down().await;
 }
 
+/// The most memory that this process has used so far, in MB.
+fn peak_memory() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").expect("it is there");
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a peak");
+    peak.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") / 1024
+}
+
+#[tokio::test]
+async fn many_large_pictures_at_once_share_one_memory_budget() {
+    let workspace = WorkspaceFixture::new(Era::Modern).await;
+    // Decoded they take 75 MB each, 1200 MB together.
+    fs::write(workspace.path("large.png"), png(5000, 5000)).expect("it is written");
+    let before = peak_memory();
+    let reads = (0..16).map(|_| workspace.call("Read", json!({"file_path": "large.png"})));
+    let results = futures_util::future::join_all(reads).await;
+    assert!(results.iter().all(|it| it["width"] == 1568), "{results:?}");
+    let grown = peak_memory() - before;
+    assert!(grown < 600, "{grown} MB");
+    workspace.shut_down().await;
+}
+
 #[tokio::test]
 async fn pictures_and_notebooks_are_shown() {
     let workspace = WorkspaceFixture::new(Era::Legacy).await;

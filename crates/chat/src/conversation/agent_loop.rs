@@ -3,13 +3,13 @@
 
 pub(crate) mod channel;
 mod model_request;
+mod resource_list;
 mod tool_calls;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use switchboard::call::pipeline::CallContext;
-use switchboard::host::Host;
+use switchboard::{CallContext, Host};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
@@ -25,7 +25,7 @@ use model_request::ModelOutcome;
 /// How long the first request to the model waits for servers to connect.
 const SERVER_START_TIMEOUT: Duration = Duration::from_secs(3);
 /// The result of a call that the user interrupted.
-const CALL_STOPPED: &str = "the person stopped it";
+const CALL_STOPPED: &str = "the user interrupted it";
 /// The result of a call in a response that was cut short.
 const CALL_CUT_SHORT: &str =
     "the answer was cut short before the call was made; make it again, shorter";

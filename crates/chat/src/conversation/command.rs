@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use switchboard::call::pipeline::CallContext;
+use switchboard::CallContext;
 use tokio::sync::oneshot;
 
 use crate::message::ContentBlock;

@@ -5,8 +5,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
-use switchboard::pool::Pool;
-use switchboard::pool::tool::Tool;
+use switchboard::pool::{Pool, Tool};
 
 use crate::message::{ContentBlock, Message};
 use crate::model::language_model::ToolDefinition;
@@ -93,7 +92,7 @@ fn search_tool_definition(hidden: usize) -> ToolDefinition {
             "Finds tools by words. {hidden} tools are not listed here; what this finds can be called from then on."
         ),
         input_schema: json!({"type": "object", "required": ["query"], "properties": {
-            "query": {"type": "string", "description": "words that say what is to be done, or a tool's name"},
+            "query": {"type": "string", "description": "keywords of the task, or the name of a tool"},
             "limit": {"type": "integer", "minimum": 1, "maximum": MAX_RESULTS, "default": DEFAULT_RESULTS},
         }}),
     }

@@ -2,9 +2,8 @@
 
 use std::error::Error;
 
-use switchboard::call::pipeline::ToolCallError;
-use switchboard::tool_result;
 use switchboard::tool_result::ToolOutput;
+use switchboard::{ToolCallError, tool_result};
 
 use crate::message::ContentBlock;
 
@@ -20,7 +19,7 @@ pub(crate) struct ResultContent {
 }
 
 /// The text of an empty result: models take an empty one for a mistake.
-const EMPTY_RESULT: &str = "(the tool gave nothing back)";
+const EMPTY_RESULT: &str = "(the tool returned no content)";
 
 /// The outcome of a call that returns text only.
 pub(crate) fn from_text(text: String) -> ResultContent {
@@ -100,8 +99,12 @@ pub(crate) fn from_failure(failure: &ToolCallError) -> ResultContent {
                 text.push_str(&format!("\n- {fault}"));
             }
         }
+        ToolCallError::Denied { definition_diff: Some(diff), .. } => {
+            text.push_str(&format!("\n{diff}"));
+        }
         ToolCallError::UnknownTool { .. }
-        | ToolCallError::Denied { .. }
+        | ToolCallError::Denied { definition_diff: None, .. }
+        | ToolCallError::Unrecorded { .. }
         | ToolCallError::Request(_) => {}
     }
     ResultContent { content: vec![ContentBlock::Text { text: text.clone() }], text, is_error: true }

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use switchboard::call::pipeline::CallContext;
-use switchboard::host::Host;
+use switchboard::{CallContext, Host};
 
 use crate::message::Message;
 use crate::model::language_model::LanguageModel;

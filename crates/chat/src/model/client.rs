@@ -15,6 +15,7 @@ use switchboard::config::settings::model::ModelProvider;
 use switchboard::wire::http::client::{HttpClient, HttpSetupError};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
+use tracing::{debug, info, warn};
 use url::Url;
 
 use crate::model::attempt_error::{AttemptError, RetryAdvice};
@@ -119,14 +120,23 @@ impl ModelClient {
         let mut attempt = 1;
         loop {
             let error = match self.attempt(self.request_body(request), deltas).await {
-                Ok(response) => return Ok(response),
+                Ok(response) => {
+                    let usage = response.usage;
+                    let (input, output) = (usage.input, usage.output);
+                    debug!(model = self.name, attempt, input, output, "model responded");
+                    return Ok(response);
+                }
                 Err(error) => self.without_key(error),
             };
+            let error_kind = error.kind.log_label();
             let Some(after) = self.retry_policy.backoff(attempt, error.retry) else {
+                warn!(model = self.name, attempt, error = error_kind, "model request failed");
                 let host = self.endpoint.host_str().unwrap_or_default();
                 let model = format!("{} at {host}", printable(&self.name));
                 return Err(ModelError { model, kind: error.kind });
             };
+            let (model, delay) = (&*self.name, after);
+            info!(model, attempt, error = error_kind, ?delay, "model request failed, retrying");
             let reason = error.kind.to_string();
             let _receiver_dropped =
                 deltas.send(ResponseDelta::Retrying { attempt, after, reason }).await;

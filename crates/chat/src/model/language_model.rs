@@ -121,6 +121,22 @@ pub struct ModelError {
     pub kind: ModelErrorKind,
 }
 
+impl ModelErrorKind {
+    /// The kind of error for logs, without anything that the service sent.
+    pub(crate) fn log_label(&self) -> &'static str {
+        match self {
+            ModelErrorKind::NotConfigured => "not configured",
+            ModelErrorKind::Unreachable(_) => "unreachable",
+            ModelErrorKind::KeyRejected(_) => "key rejected",
+            ModelErrorKind::Overloaded(_) => "overloaded",
+            ModelErrorKind::ContextTooLong(_) => "context too long",
+            ModelErrorKind::Rejected { .. } => "rejected",
+            ModelErrorKind::InvalidResponse(_) => "invalid response",
+            ModelErrorKind::StreamInterrupted(_) => "stream interrupted",
+        }
+    }
+}
+
 /// The cause of a [`ModelError`].
 #[derive(Debug, Error)]
 pub enum ModelErrorKind {

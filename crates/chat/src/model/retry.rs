@@ -3,6 +3,8 @@
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
+use switchboard::wire::backoff::Backoff;
+
 use crate::model::attempt_error::RetryAdvice;
 
 /// Limits on retries and waiting.
@@ -42,8 +44,8 @@ impl RetryPolicy {
             RetryAdvice::Never => None,
             RetryAdvice::After(wait) => Some(wait),
             RetryAdvice::WithBackoff => {
-                let factor = 2u32.saturating_pow(attempt.saturating_sub(1));
-                let most = self.initial_backoff.saturating_mul(factor).min(self.max_backoff);
+                let backoff = Backoff::new(self.initial_backoff, self.max_backoff);
+                let most = backoff.delay(attempt.saturating_sub(1));
                 // Jitter from half to full, so that clients that failed together do not retry together.
                 let spread = RandomState::new().hash_one(attempt) % 1000;
                 let share = 500 + u32::try_from(spread / 2).unwrap_or_default();

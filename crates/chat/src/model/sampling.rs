@@ -5,7 +5,7 @@ use std::error::Error;
 use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
-use switchboard::connection::server_requests::{SamplingFuture, SamplingModel};
+use switchboard::connection::{SamplingFuture, SamplingModel};
 use tokio::sync::mpsc;
 
 use crate::message::{ContentBlock, Message, Role};

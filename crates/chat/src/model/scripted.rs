@@ -17,7 +17,7 @@ use crate::model::language_model::{
 const DEMO_SCRIPT: &str = include_str!("scripted/demo.json");
 /// The response after the end of the script.
 const END_OF_SCRIPT: &str =
-    "That was all I have rehearsed. Set up a model, and we can really talk.";
+    "This is the end of the script. Set a model to continue the conversation.";
 /// The longest quoted result, in characters.
 const MAX_QUOTE_CHARS: usize = 2000;
 
@@ -121,7 +121,7 @@ impl ScriptedModel {
             blocks.push(text(&words));
         }
         let call = |(number, it): (usize, &ScriptedCall)| {
-            let id = format!("rehearsed_{turn}_{at}_{number}");
+            let id = format!("scripted_{turn}_{at}_{number}");
             ContentBlock::ToolUse(ToolUse {
                 id,
                 tool: it.tool.clone(),

@@ -1,11 +1,11 @@
-//! The loop: turns, calls and their order, interrupts, sayings that wait, and what models are shown.
+//! The agent loop: turns, the order of calls, interrupts, queued messages, and the tools that the model is given.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde::Deserialize;
 use serde_json::json;
-use switchboard::call::pipeline::CallContext;
+use switchboard::CallContext;
 use switchboard_builtin::kit::context::HandlerContext;
 use switchboard_builtin::kit::handler_error::HandlerError;
 use switchboard_builtin::kit::server::Server;
@@ -39,6 +39,21 @@ fn server() -> Server {
 
 fn call(id: &'static str, text: &str) -> (&'static str, &'static str, serde_json::Value) {
     (id, "mcp__s__echo", json!({"text": text}))
+}
+
+#[tokio::test]
+async fn text_that_the_model_did_not_stream_is_sent_with_its_response() {
+    let harness = Harness::new(server()).await;
+    let model = StepModel::new([
+        Step::SayAtOnce { streamed: "", text: "Done." },
+        Step::SayAtOnce { streamed: "Do", text: "Done." },
+    ]);
+    let mut conversation = harness.start(&model);
+    let text = |it: &String| it.strip_prefix("text ").map(str::to_owned);
+    for expected in [&["Done."][..], &["Do", "ne."]] {
+        let lines = conversation.ask("hi").await;
+        assert_eq!(lines.iter().filter_map(text).collect::<Vec<_>>(), expected);
+    }
 }
 
 #[tokio::test]
@@ -120,10 +135,10 @@ async fn calls_that_only_read_run_side_by_side_and_others_wait_their_turn() {
     harness.stop().await;
 }
 
-/// A tool that says that it began and never ends, and what hears that it began and that it was dropped.
+/// A tool that never returns. The first notification fires when it starts, the second when it is dropped.
 fn endless() -> (Server, Arc<Notify>, Arc<Notify>) {
-    struct Dropped(Arc<Notify>);
-    impl Drop for Dropped {
+    struct DropNotifier(Arc<Notify>);
+    impl Drop for DropNotifier {
         fn drop(&mut self) {
             self.0.notify_one();
         }
@@ -133,7 +148,7 @@ fn endless() -> (Server, Arc<Notify>, Arc<Notify>) {
     let wait = move |_: HandlerContext, _: Nothing| {
         let (begin, end) = (begin.clone(), end.clone());
         async move {
-            let _told = Dropped(end);
+            let _told = DropNotifier(end);
             begin.notify_one();
             std::future::pending::<Result<ToolOutput, HandlerError>>().await
         }
@@ -158,14 +173,14 @@ async fn an_interrupt_stops_calls_and_leaves_a_conversation_that_can_go_on() {
     conversation.handle.interrupt().await;
     assert_eq!(
         conversation.turn().await,
-        ["call 1 Interrupted: the person stopped it", "ended Interrupted"]
+        ["call 1 Interrupted: the user interrupted it", "ended Interrupted"]
     );
     tokio::time::timeout(TEST_TIMEOUT, dropped.notified()).await.expect("the server heard of it");
     conversation.ask("again").await;
     assert_eq!(
         lines(&model.last_messages())[2..],
         [
-            r#"User: <result 1! ["the person stopped it"]> <result 2! ["the person stopped it"]>"#,
+            r#"User: <result 1! ["the user interrupted it"]> <result 2! ["the user interrupted it"]>"#,
             "User: again"
         ]
     );
@@ -182,12 +197,12 @@ async fn an_interrupt_keeps_the_part_of_the_response_that_was_shown() {
     conversation.until(|it| it == "text I was about to").await;
     conversation.handle.interrupt().await;
     assert_eq!(conversation.turn().await, ["ended Interrupted"]);
-    // One that comes when nothing is under way stops nothing.
+    // An interrupt between turns has no effect.
     conversation.handle.interrupt().await;
     assert_eq!(conversation.ask("again").await.last().map(String::as_str), Some("ended Finished"));
     assert_eq!(
         lines(&model.last_messages())[1..],
-        ["Assistant: I was about to", "User: [the person stopped the answer here]", "User: again"]
+        ["Assistant: I was about to", "User: [the user interrupted this response]", "User: again"]
     );
     conversation.end().await;
     harness.stop().await;

@@ -1,4 +1,4 @@
-//! Whole conversations: the loop, a real client, the scripted service and the demonstration's server together.
+//! Whole conversations: the agent loop, a real model client, the scripted model service and the demo server.
 
 use std::sync::Arc;
 

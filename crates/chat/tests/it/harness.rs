@@ -1,16 +1,13 @@
-//! A host with a server in this process, a model that follows a list, and the happenings of a conversation as lines.
+//! A host with an in-process server, a model that follows a list of steps, and the events of a conversation as lines.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
-use switchboard::call::pipeline::CallContext;
-use switchboard::connection::in_process::InProcessServer;
-use switchboard::connection::resolve::HostEnv;
-use switchboard::host::{Host, HostOptions};
-use switchboard::sources::loader;
-use switchboard::sources::paths::Paths;
+use switchboard::connection::InProcessServer;
+use switchboard::sources::{Paths, loader};
+use switchboard::{CallContext, Host, HostEnv, HostOptions};
 use switchboard_builtin::kit::server::Server;
 use switchboard_chat::conversation::event::{ConversationEvent, TurnEnd};
 use switchboard_chat::conversation::handle::Conversation;
@@ -25,24 +22,26 @@ use tempfile::TempDir;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-/// Nothing here takes this long.
+/// The timeout of every wait.
 pub const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What a model does when it is asked.
+/// The response of a model to one request.
 pub enum Step {
-    /// Says words, and is done.
+    /// Returns text and ends the turn.
     Say(&'static str),
-    /// Says words and wants calls: id, tool, arguments.
+    /// Returns text that it does not stream, after this much of it, and ends the turn.
+    SayAtOnce { streamed: &'static str, text: &'static str },
+    /// Returns text and tool calls: id, tool, arguments.
     Call(&'static str, Vec<(&'static str, &'static str, Json)>),
-    /// Says words and never goes on.
+    /// Returns text and never completes.
     Hang(&'static str),
-    /// Says words and is cut off, with these calls half made.
+    /// Returns text and is truncated, with these calls incomplete.
     CutShort(&'static str, Vec<(&'static str, &'static str, Json)>),
     /// Fails.
     Fail,
 }
 
-/// A model that follows a list and remembers what it was asked.
+/// A model that follows a list of steps and records its requests.
 pub struct StepModel {
     steps: Mutex<VecDeque<Step>>,
     requests: Mutex<Vec<ModelRequest>>,
@@ -87,10 +86,13 @@ impl LanguageModel for StepModel {
         Box::pin(async move {
             self.requests.lock().expect("no panic").push(request);
             let step = self.steps.lock().expect("no panic").pop_front();
-            let (words, calls, stop) = match step.expect("the list is long enough") {
-                Step::Say(words) => (words, Vec::new(), StopReason::EndTurn),
-                Step::Call(words, calls) => (words, calls, StopReason::ToolUse),
-                Step::CutShort(words, calls) => (words, calls, StopReason::MaxTokens),
+            let (streamed, words, calls, stop) = match step.expect("the list is long enough") {
+                Step::Say(words) => (words, words, Vec::new(), StopReason::EndTurn),
+                Step::SayAtOnce { streamed, text } => {
+                    (streamed, text, Vec::new(), StopReason::EndTurn)
+                }
+                Step::Call(words, calls) => (words, words, calls, StopReason::ToolUse),
+                Step::CutShort(words, calls) => (words, words, calls, StopReason::MaxTokens),
                 Step::Hang(words) => {
                     let _heard = messages.send(ResponseDelta::Text(words.to_owned())).await;
                     std::future::pending().await
@@ -101,8 +103,10 @@ impl LanguageModel for StepModel {
                 }
             };
             let mut parts = Vec::new();
+            if !streamed.is_empty() {
+                let _heard = messages.send(ResponseDelta::Text(streamed.to_owned())).await;
+            }
             if !words.is_empty() {
-                let _heard = messages.send(ResponseDelta::Text(words.to_owned())).await;
                 parts.push(ContentBlock::Text { text: words.to_owned() });
             }
             parts.extend(tool_uses(calls));
@@ -115,7 +119,7 @@ impl LanguageModel for StepModel {
     }
 }
 
-/// A host whose one server is `s`.
+/// A host whose only server is `s`.
 pub struct Harness {
     pub folder: TempDir,
     pub host: Host,
@@ -181,7 +185,7 @@ impl Harness {
     }
 }
 
-/// A conversation under way.
+/// A running conversation.
 pub struct RunningConversation {
     pub handle: Conversation,
     events: mpsc::Receiver<ConversationEvent>,
@@ -204,12 +208,12 @@ impl RunningConversation {
         next.expect("something happens").expect("the conversation goes on")
     }
 
-    /// What happens until the turn is over, a line each.
+    /// The events until the end of the turn, one per line.
     pub async fn turn(&mut self) -> Vec<String> {
         self.until(|it| it.starts_with("ended")).await
     }
 
-    /// What happens until one of the lines is this.
+    /// The events up to the line that meets the condition.
     pub async fn until(&mut self, is_last: impl Fn(&str) -> bool) -> Vec<String> {
         let mut lines = Vec::new();
         loop {
@@ -257,7 +261,7 @@ fn line(event: &ConversationEvent) -> String {
     }
 }
 
-/// What was said, a line a part.
+/// The messages as text, one line per part.
 pub fn lines(messages: &[Message]) -> Vec<String> {
     let part = |part: &ContentBlock| match part {
         ContentBlock::Text { text } => text.clone(),

@@ -1,4 +1,5 @@
-//! The three model clients against the scripted service: what they send, what they make of answers, and how they fail.
+//! The three model clients against the scripted model service: their requests, how they parse responses, and how they
+//! fail.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,10 +7,9 @@ use std::time::Duration;
 use serde_json::{Value as Json, json};
 use switchboard::config::secret::Secret;
 use switchboard::config::settings::model::ModelProvider;
-use switchboard::connection::resolve::HostEnv;
-use switchboard::host::HostOptions;
-use switchboard::sources::paths::Paths;
+use switchboard::sources::Paths;
 use switchboard::wire::http::client::HttpClient;
+use switchboard::{HostEnv, HostOptions};
 use switchboard_chat::message::{ContentBlock, Message, Role, ToolResult, ToolUse};
 use switchboard_chat::model::client::ModelClient;
 use switchboard_chat::model::config::ModelConfig;
@@ -23,7 +23,7 @@ use testkit::model_service::{API_KEY, Reply, ReplyEnd, ReplyPart};
 use tokio::sync::mpsc;
 use url::Url;
 
-/// Quick, so that tests do not wait.
+/// Short delays, so that tests do not wait.
 pub const FAST_RETRY: RetryPolicy = RetryPolicy {
     max_attempts: 5,
     initial_backoff: Duration::from_millis(2),
@@ -98,7 +98,7 @@ async fn collect(
     tokio::time::timeout(Duration::from_secs(60), both).await.expect("it ends")
 }
 
-/// Asks every client in turn, of a service that answers so.
+/// Sends a request with every client, to a service with these replies.
 async fn collect_from_all(
     replies: &[Reply],
 ) -> Vec<(ModelProvider, Result<ModelResponse, ModelError>, Vec<ResponseDelta>, ModelService)> {
@@ -112,7 +112,7 @@ async fn collect_from_all(
     all
 }
 
-/// Every client fails with these words after so many requests.
+/// Checks that every client fails with this message after this number of requests.
 async fn check_failure(replies: &[Reply], requests: usize, expected: &str) {
     for (provider, answer, _, service) in collect_from_all(replies).await {
         let error = answer.expect_err("it fails");
@@ -237,7 +237,7 @@ async fn thinking_goes_back_to_the_same_model_only() {
         let sent = service.request_body(1).to_string();
         let gives_back = provider != ModelProvider::OpenAi;
         assert_eq!(sent.contains("sealed-1"), gives_back, "{provider:?}: {sent}");
-        // Another one does not get it.
+        // Other providers do not receive it.
         for other in ModelProvider::ALL.into_iter().filter(|it| *it != provider) {
             service.add_reply(Reply::text("ok"));
             let client = client_at(other, service.origin(), FAST_RETRY);
@@ -248,7 +248,7 @@ async fn thinking_goes_back_to_the_same_model_only() {
     }
 }
 
-/// A conversation with something of everything.
+/// A conversation with every kind of message part.
 fn all_kinds() -> Vec<Message> {
     let call = |id: &str, arguments| {
         ContentBlock::ToolUse(ToolUse { id: id.to_owned(), tool: "look".to_owned(), arguments })
@@ -326,6 +326,12 @@ async fn a_conversation_with_everything_in_it_is_one_that_each_service_takes() {
     );
     assert_eq!(bodies["openai"]["stream_options"], json!({"include_usage": true}));
     let input = &bodies["openai-responses"]["input"];
+    assert_eq!(
+        input[1],
+        json!({"type": "message", "id": "msg_1_0", "role": "assistant", "status": "completed", "content": [
+            {"type": "output_text", "text": "I do.", "annotations": []},
+        ]})
+    );
     assert_eq!(bodies["openai-responses"]["instructions"], "be brief");
     assert_eq!(
         input[2],
@@ -419,7 +425,7 @@ async fn a_wrong_key_is_reported_and_never_shown() {
         let error = answer.expect_err("it fails");
         let words = error.kind.to_string();
         assert!(words.starts_with("it does not accept the key: invalid key:"), "{words}");
-        // The service quotes what it was shown.
+        // The error message of the service quotes the request.
         assert!(!format!("{error:?} {client:?} {words}").contains("canary"), "{words}");
         assert_eq!(service.requests().len(), 1);
     }
@@ -523,7 +529,7 @@ async fn a_model_that_cannot_give_its_thoughts_away_is_asked_without_them() {
 
 #[tokio::test]
 async fn chunks_that_are_not_quite_right_are_understood() {
-    // Whole calls at once, the same number for each, arguments as an object, no mark at the end.
+    // Complete calls in one event, all with the same index, arguments as an object, no end marker.
     let call = |id: &str, arguments: Json| json!({"index": 0, "id": id, "function": {"name": "look", "arguments": arguments}});
     let first = json!({"choices": [{"delta": {"tool_calls": [call("a", json!("{\"x\":1}"))]}}]});
     let second = json!({"choices": [{"delta": {"tool_calls": [call("b", json!({"x": 2}))]}, "finish_reason": "stop"}]});
@@ -540,4 +546,72 @@ async fn chunks_that_are_not_quite_right_are_understood() {
         (answer.content, answer.stop_reason),
         (vec![call("a", 1), call("b", 2)], StopReason::ToolUse)
     );
+}
+
+/// A stream of these events.
+fn stream_of(events: &[Json]) -> Reply {
+    Reply::Raw(events.iter().map(|it| format!("data: {it}\n\n")).collect())
+}
+
+/// The response to a stream of events is this text, and all of it is streamed.
+async fn check_text(provider: ModelProvider, events: &[Json], expected: &str) {
+    let service = ModelService::start([stream_of(events)]).expect("it starts");
+    let client = client_at(provider, service.origin(), FAST_RETRY);
+    let (response, deltas) = collect(&client, request(vec![user(vec![text("hi")])])).await;
+    let response = response.unwrap_or_else(|it| panic!("{provider:?}: {}", it.kind));
+    assert_eq!(words(&deltas), expected, "{provider:?}: {events:?}");
+    let block = |it: &ContentBlock| match it {
+        ContentBlock::Text { text } => text.clone(),
+        ContentBlock::Image { .. }
+        | ContentBlock::Thinking { .. }
+        | ContentBlock::ToolUse(_)
+        | ContentBlock::ToolResult(_) => panic!("{it:?}"),
+    };
+    let whole: String = response.content.iter().map(block).collect();
+    assert_eq!(whole, expected, "{provider:?}: {events:?}");
+}
+
+#[tokio::test]
+async fn responses_text_that_came_in_no_delta_is_streamed_once_the_item_is_complete() {
+    let item = |text: &str| {
+        let content = json!([{"type": "output_text", "text": text, "annotations": []}]);
+        json!({"type": "message", "id": "m", "role": "assistant", "status": "completed", "content": content})
+    };
+    let done = |at: usize, text: &str| json!({"type": "response.output_item.done", "output_index": at, "item": item(text)});
+    let delta = |at: usize, text: &str| json!({"type": "response.output_text.delta", "output_index": at, "delta": text});
+    let completed =
+        |output: Json| json!({"type": "response.completed", "response": {"output": output}});
+    let provider = ModelProvider::OpenAiResponses;
+    check_text(provider, &[done(0, "sunday"), completed(json!([]))], "sunday").await;
+    check_text(provider, &[done(0, "sunday"), completed(json!([item("sunday")]))], "sunday").await;
+    check_text(provider, &[completed(json!([item("sun"), item("day")]))], "sunday").await;
+    check_text(provider, &[delta(0, "sun"), done(0, "sunday"), completed(json!([]))], "sunday")
+        .await;
+    check_text(provider, &[delta(0, "sun"), completed(json!([item("sunday")]))], "sunday").await;
+    let mixed = [done(0, "first, "), delta(1, "sun"), delta(1, "day"), done(1, "sunday")];
+    check_text(provider, &[&mixed[..], &[completed(Json::Null)]].concat(), "first, sunday").await;
+    check_text(provider, &[delta(0, "sunday"), completed(json!([]))], "sunday").await;
+}
+
+#[tokio::test]
+async fn completions_and_messages_with_whole_messages_in_the_stream_are_understood() {
+    let completions = ModelProvider::OpenAi;
+    let choice = |choice: Json| json!({"choices": [choice]});
+    let stop = choice(json!({"delta": {}, "finish_reason": "stop"}));
+    let whole = choice(
+        json!({"message": {"role": "assistant", "content": "sunday"}, "finish_reason": "stop"}),
+    );
+    let delta = choice(json!({"delta": {"content": "sun"}}));
+    check_text(completions, std::slice::from_ref(&whole), "sunday").await;
+    check_text(completions, &[delta, whole], "sunday").await;
+    let parts = json!([{"type": "text", "text": "sun"}, {"type": "text", "text": "day"}]);
+    check_text(completions, &[choice(json!({"delta": {"content": parts}})), stop], "sunday").await;
+    let end = [
+        json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}}),
+        json!({"type": "message_stop"}),
+    ];
+    let start = json!({"type": "message_start", "message": {"content": [{"type": "text", "text": "sunday"}]}});
+    check_text(ModelProvider::Anthropic, &[&[start], &end[..]].concat(), "sunday").await;
+    let late = json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "sunday"}});
+    check_text(ModelProvider::Anthropic, &[&[late], &end[..]].concat(), "sunday").await;
 }

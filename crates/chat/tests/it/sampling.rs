@@ -1,10 +1,10 @@
-//! Servers that ask the model.
+//! Sampling requests of servers.
 
 use std::sync::Arc;
 
 use serde_json::json;
 use switchboard::config::settings::model::ModelProvider;
-use switchboard::connection::server_requests::SamplingModel;
+use switchboard::connection::SamplingModel;
 use switchboard_chat::model::sampling::Sampler;
 use testkit::ModelService;
 use testkit::model_service::{Reply, ReplyEnd, ReplyPart};

@@ -1,9 +1,9 @@
-//! The model that follows a script, with the demonstration's server.
+//! The scripted model of the demo, with the demo server.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use switchboard::call::pipeline::CallContext;
+use switchboard::CallContext;
 use switchboard_builtin::demo;
 use switchboard_chat::conversation::handle::Conversation;
 use switchboard_chat::conversation::setup::ConversationSetup;
@@ -38,11 +38,11 @@ async fn the_demonstration_plays_from_beginning_to_end() {
     let has = |turn: usize, what: &str| {
         assert!(seen[turn].iter().any(|it| it.contains(what)), "{what}: {:?}", seen[turn]);
     };
-    has(0, "began rehearsed_0_0_0 demo: now");
-    has(0, "began rehearsed_0_0_1 demo: list_notes");
+    has(0, "began scripted_0_0_0 demo: now");
+    has(0, "began scripted_0_0_1 demo: list_notes");
     has(1, "Done: Note 1 is written down.");
-    has(2, "progress rehearsed_2_0_0");
-    has(2, "began rehearsed_2_1_0 demo: book_table");
+    has(2, "progress scripted_2_0_0");
+    has(2, "began scripted_2_1_0 demo: book_table");
     let last = words(&seen[3]);
     assert!(last.contains("| 1 | buy tea for the operators |") && last.contains("```sh"), "{last}");
     for turn in &seen {
@@ -50,7 +50,7 @@ async fn the_demonstration_plays_from_beginning_to_end() {
         assert!(!turn.iter().any(|it| it.contains(" Failed:")), "{turn:?}");
     }
     let after = conversation.ask("more?").await;
-    assert!(words(&after).contains("all I have rehearsed"), "{after:?}");
+    assert!(words(&after).contains("end of the script"), "{after:?}");
     conversation.end().await;
     harness.stop().await;
 }

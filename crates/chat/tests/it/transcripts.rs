@@ -1,11 +1,11 @@
-//! Conversations on disk: what is written, read again, mended and thrown away.
+//! Stored conversations: what is written, read, repaired and deleted.
 
 use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 
 use serde_json::json;
-use switchboard::sources::paths::Paths;
+use switchboard::sources::Paths;
 use switchboard_builtin::kit::context::HandlerContext;
 use switchboard_builtin::kit::server::Server;
 use switchboard_builtin::kit::tool::Tool;
@@ -53,7 +53,7 @@ fn messages_are_read_again_and_listed() {
     assert_eq!(listed.len(), 1);
     assert_eq!((listed[0].preview.as_str(), listed[0].messages), ("first words", 2));
     assert_eq!(listed[0].id, id);
-    for no_such in ["nobody", "../../etc/passwd", ""] {
+    for no_such in ["no-such-id", "../../etc/passwd", ""] {
         assert!(
             matches!(transcripts.resume(no_such), Err(TranscriptError::NotFound(_))),
             "{no_such}"
@@ -124,7 +124,7 @@ async fn a_conversation_writes_itself_down_and_goes_on_where_it_was() {
     conversation.ask("go on").await;
     assert_eq!(model.last_messages().len(), 5);
     assert_eq!(conversation.handle.status().id, Some(id));
-    // After a restart it is another conversation.
+    // After `clear` a new conversation starts.
     conversation.handle.clear().await;
     conversation.ask("anew").await;
     conversation.end().await;

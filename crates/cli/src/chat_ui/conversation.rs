@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use switchboard::call::pipeline::{CallContext, PermissionPrompt};
-use switchboard::host::Host;
+use switchboard::permission::PermissionPrompt;
 use switchboard::sources::loader::Configuration;
+use switchboard::{CallContext, Host};
 use switchboard_chat::conversation::handle::Conversation;
 use switchboard_chat::conversation::setup::{
     ConversationSetup, ConversationStatus, DEFAULT_MAX_ROUNDS,
@@ -17,6 +17,7 @@ use crate::chat_ui::screen_backend;
 use crate::commands::print::ConversationArgs;
 use crate::invocation::Invocation;
 use crate::outcome::Failure;
+use crate::output::unusable_files;
 use crate::runtime::call_context;
 use crate::runtime::language_model;
 
@@ -50,8 +51,13 @@ pub async fn start(
     prompt: Arc<dyn PermissionPrompt>,
 ) -> Result<StartedConversation, Failure> {
     let StartOptions { flags, model_wait, model: preset_model } = options;
-    let (call_context, warning) =
-        call_context::call_context_with_warning(session, configuration, host, None)?;
+    let (call_context, context_warning) = call_context::call_context_with_warning(
+        session,
+        configuration,
+        host,
+        flags.permission_mode,
+    )?;
+    let warning = unusable_files::as_text(&session.env, configuration) + &context_warning;
     let call_context = Arc::new(CallContext { prompt, ..call_context });
     let (transcript, history) = flags.open_conversation(session)?;
     let mut pending_model = match &preset_model {
@@ -107,8 +113,8 @@ fn load_model(session: &Invocation, name: Option<String>) -> PendingModel {
 /// The text printed when the user leaves: how to continue, or why that is impossible.
 pub fn exit_message(status: &ConversationStatus) -> String {
     match (&status.id, &status.write_error) {
-        (Some(id), None) => format!("To go on with this conversation: swb --resume {id}\n"),
-        (_, Some(why)) => format!("This conversation could not be kept: {why}\n"),
+        (Some(id), None) => format!("To continue this conversation: swb --resume {id}\n"),
+        (_, Some(why)) => format!("This conversation could not be stored: {why}\n"),
         (None, None) => String::new(),
     }
 }

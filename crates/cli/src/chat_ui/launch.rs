@@ -3,10 +3,9 @@
 use std::io;
 use std::sync::Arc;
 
-use switchboard::connection::state::RetryPolicy;
-use switchboard::host::HostOptions;
-use switchboard::sources::paths::project_root;
-use switchboard::sources::watcher::ConfigWatcher;
+use switchboard::HostOptions;
+use switchboard::connection::RetryPolicy;
+use switchboard::sources::{ConfigWatcher, project_root};
 use switchboard_tui::backend::SharedModel;
 use switchboard_tui::demo::script::DemoScript;
 use switchboard_tui::elicitor;
@@ -22,6 +21,7 @@ use crate::commands::print::ConversationArgs;
 use crate::exit::Exit;
 use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
+use crate::runtime::call_context;
 use crate::runtime::host;
 use crate::runtime::servers;
 
@@ -73,7 +73,7 @@ pub fn run_screen(
     };
     // Before anything slow is read.
     screen.draw_first_frame().map_err(terminal_failure)?;
-    let configuration = session.load()?;
+    let configuration = session.load_with_problems()?;
     let root = project_root(&session.env.working_folder);
     screen.configure(
         terminal_theme::detect(&session.env.variables, configuration.theme),
@@ -87,7 +87,7 @@ pub fn run_screen(
         InputSource::User => (None, None),
         InputSource::Script(script, model) => (Some(script), Some(model)),
     };
-    let exit_message = host::with_custom_host(
+    let (exit_message, audit) = host::with_custom_host(
         session,
         RetryPolicy::RetryWithBackoff,
         customize,
@@ -98,6 +98,7 @@ pub fn run_screen(
             let options = StartOptions { flags, model_wait: ModelWait::Briefly, model };
             let started =
                 conversation::start(session, host, (&configuration, options), prompt).await?;
+            let audit = started.call_context.audit.clone();
             let screen_session = ScreenSession {
                 host: host.clone(),
                 configuration,
@@ -109,9 +110,12 @@ pub fn run_screen(
                 script,
             };
             let status = screen.run(screen_session, async || interrupts.next().await).await;
-            status.map(|it| conversation::exit_message(&it)).map_err(terminal_failure)
+            let exit_message =
+                status.map(|it| conversation::exit_message(&it)).map_err(terminal_failure)?;
+            Ok((exit_message, audit))
         },
     )?;
+    call_context::warn_about_lost_records(session, &audit);
     Ok(CommandOutput::text(exit_message))
 }
 

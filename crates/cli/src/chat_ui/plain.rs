@@ -8,10 +8,11 @@ mod question_order;
 use std::sync::Arc;
 use std::time::Duration;
 
-use switchboard::call::pipeline::PermissionPrompt;
+use switchboard::audit::log::AuditLog;
 use switchboard::config::display::{sanitize, sanitize_line};
-use switchboard::connection::state::RetryPolicy;
-use switchboard::host::{Host, HostOptions, Snapshot};
+use switchboard::connection::RetryPolicy;
+use switchboard::permission::PermissionPrompt;
+use switchboard::{Host, HostOptions, Snapshot};
 use switchboard_chat::conversation::event::ConversationEvent;
 use switchboard_tui::backend::SharedModel;
 use switchboard_tui::demo::script::DemoScript;
@@ -35,6 +36,7 @@ use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
 use crate::output::connection_text;
 use crate::output::report;
+use crate::runtime::call_context;
 use crate::runtime::host;
 use crate::runtime::interrupts::Interrupts;
 use crate::runtime::servers;
@@ -114,6 +116,7 @@ struct PlainChat {
     /// A prompt whose arguments are still to be asked for.
     prompt: Option<PromptInvocation>,
     task: tokio::task::JoinHandle<()>,
+    audit: AuditLog,
 }
 
 /// Does the conversation go on?
@@ -130,13 +133,14 @@ impl PlainChat {
         start_options: StartOptions<'_>,
         (prompt, question_turns): (Arc<dyn PermissionPrompt>, QuestionTurns),
     ) -> Result<PlainChat, Failure> {
-        let configuration = session.load()?;
+        let configuration = session.load_with_problems()?;
         let started =
             conversation::start(session, host, (&configuration, start_options), prompt).await?;
         servers::apply_configuration(host, &configuration, &[]).await;
         // The receiver is dropped: in this mode the terminal prompt asks, not the screen's dialogs.
         let (elicitor, _messages) = elicitor::channel(elicitor_context(session, &configuration));
         let (events, effect_events) = mpsc::channel(EVENT_BUFFER);
+        let audit = started.call_context.audit.clone();
         let context = EffectContext {
             backend: Arc::new(ScreenBackend::new(session)),
             host: host.clone(),
@@ -158,7 +162,7 @@ impl PlainChat {
         report::print_stdout(&format!("Switchboard. {model}, {servers}. /help lists commands.\n"));
         if !started.history.is_empty() {
             report::print_stdout(&format!(
-                "Going on after {} utterances.\n",
+                "Continuing after {} messages.\n",
                 started.history.len()
             ));
         }
@@ -177,6 +181,7 @@ impl PlainChat {
             lines: LineWriter::default(),
             prompt: None,
             task: started.task,
+            audit,
         })
     }
 
@@ -234,14 +239,14 @@ impl PlainChat {
             let name = sanitize_line(&view.name);
             self.lines.print(&format!(
                 "{name}: {}\n{}",
-                view.status.id(),
+                view.status.label(),
                 connection_text::problem_text(view)
             ));
         }
         KeepRunning::Yes
     }
 
-    /// Says what comes until nothing is under way.
+    /// Prints events until no task is running.
     async fn run_until_idle(&mut self, interrupts: &mut Interrupts) {
         loop {
             for event in self.effects.take_pending_events() {
@@ -324,10 +329,15 @@ impl PlainChat {
             let text = format!("{name}{need}, {about}: ");
             let terminal = self.session.prompt.clone();
             match terminal.read_line(&text).await {
-                None => return,
                 Some(line) if line.is_empty() && argument.is_required => {
-                    return self.lines.print("It needs this, so nothing is done.\n");
+                    let text = format!("`{name}` is required, so the prompt is not used.\n");
+                    return self.lines.print(&text);
                 }
+                None if argument.is_required => {
+                    let text = format!("\nThe argument `{name}` is missing: {about}\n");
+                    return self.lines.print(&text);
+                }
+                None => break,
                 Some(line) if line.is_empty() => {}
                 Some(line) => {
                     prompt.values.insert(argument.name, line);
@@ -338,9 +348,10 @@ impl PlainChat {
     }
 
     async fn close(self) -> String {
-        let PlainChat { effects, conversation_events, task, .. } = self;
+        let PlainChat { session, effects, conversation_events, task, audit, .. } = self;
         let status = effects.conversation().status();
         effects.shutdown().await;
+        call_context::warn_about_lost_records(&session, &audit);
         drop(conversation_events);
         let _panicked = tokio::time::timeout(CLOSE_TIMEOUT, task).await;
         conversation::exit_message(&status)

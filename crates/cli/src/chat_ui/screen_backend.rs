@@ -6,17 +6,16 @@ use std::time::Duration;
 
 use serde_json::Value as Json;
 use switchboard::auth::browser::browser_flow::LoginPrompt;
-use switchboard::call::pipeline::{ToolCall, ToolCallError};
 use switchboard::config::display::printable;
 use switchboard::config::merge::{ResolvedServer, ServerState};
 use switchboard::config::scope::Scope;
-use switchboard::host::Host;
-use switchboard::login::server_login::LoginRequest;
+use switchboard::login::LoginRequest;
 use switchboard::permission::settings_file::RuleFile;
-use switchboard::pool::tool::Tool;
-use switchboard::request::send::RequestError;
+use switchboard::pool::Tool;
+use switchboard::request::RequestError;
 use switchboard::sources::loader::Configuration;
 use switchboard::tool_result::ToolOutput;
+use switchboard::{Host, ToolCall, ToolCallError};
 use switchboard_tui::backend::{
     Backend, BackendFuture, CommandPage, ErrorText, LogText, PageInput, ServerChange, SharedModel,
 };
@@ -34,8 +33,8 @@ use crate::commands::reject::{self, RejectArgs};
 use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
 use crate::output::catalogue_table;
-use crate::output::diagnosis::Diagnosis;
-use crate::output::entry_text::entry_text;
+use crate::output::diagnosis::{Diagnosis, HostState};
+use crate::output::entry_text::plain_entry_text;
 use crate::output::login_text;
 use crate::output::report;
 use crate::output::rule_table;
@@ -84,7 +83,7 @@ impl ScreenBackend {
             scope: server.scope().id(),
             transport,
             origin: self.session.display_origin(&server.origin),
-            entry: server.entry.as_ref().map(entry_text).unwrap_or_default(),
+            entry: plain_entry_text(&self.session.env, server),
             fingerprint: server.fingerprint.as_ref().map(|it| it.as_str().to_owned()),
             eligibility: Eligibility::of(&server.state),
             state: (tone, server_text::state_text(&server.state)),
@@ -142,9 +141,10 @@ impl Backend for ScreenBackend {
                 let names: Vec<String> = name.into_iter().collect();
                 let servers = servers::active_servers(&session, input.configuration, &names);
                 let servers = servers.map_err(error_text)?;
-                let snapshot = input.host.snapshot();
-                Diagnosis::new(&session.env, &servers, &snapshot)
-                    .to_text(&session.env, input.configuration)
+                let (snapshot, pool) = (input.host.snapshot(), input.host.pool());
+                let examined = HostState { snapshot: &snapshot, pool: &pool };
+                Diagnosis::new(&session.env, &servers, examined, input.configuration)
+                    .to_text(&session.env)
             }
         };
         Ok(output_text(output))
@@ -163,8 +163,13 @@ impl Backend for ScreenBackend {
         language_model::open(&self.session, name.as_deref()).map_err(error_text)
     }
 
-    fn parse_arguments(&self, words: &[String]) -> Result<Json, ErrorText> {
-        call_args::parse(words, &self.session.env.working_folder).map_err(error_text)
+    fn parse_arguments(&self, tool: Option<&Tool>, words: &[String]) -> Result<Json, ErrorText> {
+        let parsed =
+            call_args::parse(words, &self.session.env.working_folder).map_err(error_text)?;
+        Ok(match tool {
+            Some(tool) => parsed.typed_for(tool),
+            None => parsed.into_json(),
+        })
     }
 
     fn tool_timeout(&self) -> Result<Duration, ErrorText> {
@@ -260,7 +265,7 @@ impl Backend for ScreenBackend {
                 name: server.name.clone(),
                 origin: self.session.display_origin(&server.origin),
                 fingerprint: server.fingerprint.as_ref()?.as_str().to_owned(),
-                entry: entry_text(entry),
+                entry: plain_entry_text(&self.session.env, server),
                 pending,
                 wants_trust: entry.common.trust,
             })

@@ -2,7 +2,9 @@
 
 mod entry;
 mod options;
+mod target;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, Parser};
 use serde_json::json;
 use switchboard::config::display::printable;
@@ -15,13 +17,15 @@ use crate::invocation::Invocation;
 use crate::invocation::scope::WritableScope;
 use crate::outcome::{CommandOutput, Failure};
 use crate::output::json::json_output;
+use crate::output::server_text;
 
 pub use options::{AddOptions, AddTransport};
 
 /// Arguments of `swb add`.
 ///
 /// The forms that people know all work: `swb add NAME -- COMMAND ARGS…`, `swb add NAME COMMAND ARGS…`,
-/// `swb add NAME URL`, `swb add --transport http NAME URL --header 'X: y'`, `swb add NAME --url URL`.
+/// `swb add NAME URL`, `swb add --transport http NAME URL --header 'X: y'`, `swb add NAME --url URL`,
+/// `swb add NAME --command COMMAND ARGS…`.
 #[derive(Debug, Args)]
 pub struct AddArgs {
     /// Options that may also follow a URL.
@@ -29,6 +33,9 @@ pub struct AddArgs {
     pub options: AddOptions,
     /// The server's name: letters, digits, - and _
     pub name: String,
+    /// The command to start, as an alternative to the positional argument; its arguments follow
+    #[arg(long, value_name = "COMMAND", conflicts_with = "url")]
+    pub command: Option<String>,
     /// The command and its arguments, or the URL
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND|URL")]
     pub target: Vec<String>,
@@ -44,6 +51,9 @@ pub fn run(arguments: &AddArgs, invocation: &Invocation) -> Result<CommandOutput
     let mut invocation = invocation.clone();
     invocation.global.json |= json;
     let transport = options.transport.unwrap_or_else(|| guess_transport(&target));
+    if options.transport.is_none() && options.url.is_none() && arguments.command.is_none() {
+        target::expect_command(&arguments.name, &target, &invocation.env.working_folder)?;
+    }
     let (entry, notes) = match transport {
         AddTransport::Stdio => entry::stdio_entry(&options, &target, &invocation)?,
         AddTransport::Http | AddTransport::Sse | AddTransport::Ws => {
@@ -78,17 +88,24 @@ pub fn add_server(
         notes.push_str(&format!("note: wrote ${{{name}}} instead of its current value\n"));
     }
     notes.push_str(&servers::added_notes(invocation, &configuration, scope, &server, &resolved));
+    let target = server_text::target(&resolved);
     if invocation.wants_json() {
         let file = invocation.scope_file(scope).to_string_lossy().into_owned();
-        let added = json!({"added": server.name, "scope": scope.scope().id(), "file": file});
+        let added = json!({
+            "added": server.name, "scope": scope.scope().id(), "file": file, "target": target,
+        });
         return Ok(json_output(&added).note(notes));
     }
     let transport = resolved.entry.as_ref().map_or("", |entry| entry.transport.kind().id());
-    let text = format!(
+    let mut text = format!(
         "Added {transport} server `{}` to {}\n",
         printable(&server.name),
         file::scope_location(invocation, scope, &invocation.scope_file(scope))
     );
+    if let (Some(entry), Some(target)) = (&resolved.entry, target) {
+        let verb = if entry.transport.url().is_some() { "connects to" } else { "runs" };
+        text.push_str(&format!("  {verb}: {target}\n"));
+    }
     Ok(CommandOutput::text(text).note(notes))
 }
 
@@ -113,8 +130,15 @@ fn resolve_target(arguments: &AddArgs) -> Result<Result<ResolvedTarget, String>,
     if target.first().is_some_and(|word| word == "--") {
         target.remove(0);
     }
-    let is_remote = options.transport.is_some_and(|it| it != AddTransport::Stdio)
-        || (options.transport.is_none() && guess_transport(&target) != AddTransport::Stdio);
+    match &arguments.command {
+        Some(command) => target.insert(0, command.clone()),
+        None => target::expect_no_option(&target)?,
+    }
+    let transport = options.transport.unwrap_or_else(|| guess_transport(&target));
+    let is_remote = transport != AddTransport::Stdio;
+    if is_remote && let Some(url) = options.url.as_ref().or(target.first()) {
+        target::expect_url(transport, url)?;
+    }
     if !is_remote || target.len() < 2 {
         return Ok(Ok(ResolvedTarget { options, target, json: false }));
     }
@@ -123,6 +147,11 @@ fn resolve_target(arguments: &AddArgs) -> Result<Result<ResolvedTarget, String>,
         Ok(more) => more,
         Err(error) if !error.use_stderr() => return Ok(Err(error.to_string())),
         Err(error) => {
+            if let (ErrorKind::UnknownArgument, Some(ContextValue::String(word))) =
+                (error.kind(), error.get(ContextKind::InvalidArg))
+            {
+                return Err(target::unknown_option(word));
+            }
             let text = error.to_string();
             let first = text.lines().next().unwrap_or("").trim_start_matches("error: ").to_owned();
             return Err(Failure::new(Exit::Usage, &first)
@@ -172,6 +201,7 @@ fn merge_options(mut first: AddOptions, second: AddOptions) -> AddOptions {
         private_key_env_var: second.private_key_env_var.or(first.private_key_env_var),
         workload_token_env_var: second.workload_token_env_var.or(first.workload_token_env_var),
         timeout: second.timeout.or(first.timeout),
+        connect_timeout: second.connect_timeout.or(first.connect_timeout),
         trust: second.trust || first.trust,
         description: second.description.or(first.description),
         overwrite: second.overwrite || first.overwrite,

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use serde_json::{Value as Json, json};
-use switchboard::call::pipeline::{GrantScope, PermissionDecision};
 use switchboard::config::display::printable;
+use switchboard::permission::{GrantScope, PermissionDecision};
 use switchboard_gateway::PendingApproval;
 
 use crate::exit::Exit;
@@ -18,7 +18,6 @@ use crate::output::report::StdoutState;
 use crate::output::table;
 use crate::output::table::{Cell, Truncate};
 use crate::prompt::permission::ProposedCall;
-use crate::prompt::terminal_prompt::{DENIED_BY_USER, NO_ANSWER};
 use crate::runtime::control;
 use crate::runtime::control::approvals;
 use crate::runtime::interrupts::{self, Interrupts};
@@ -331,13 +330,10 @@ async fn prompt_for(invocation: &Invocation, entry: &WaitingCall) -> Result<User
     };
     let request = match decision {
         // The input ended: the call keeps waiting for another decision.
-        PermissionDecision::Deny(reason) if reason == NO_ANSWER => return Ok(UserPresence::Left),
-        PermissionDecision::Deny(reason) if reason == DENIED_BY_USER => {
-            Some(json!({"approvals": "deny", "number": entry.call.id}))
-        }
-        decision @ (PermissionDecision::Allow { .. } | PermissionDecision::Deny(_)) => {
-            approvals::decision_request(&entry.call, &decision)
-        }
+        PermissionDecision::NoAnswer => return Ok(UserPresence::Left),
+        decision @ (PermissionDecision::Allow { .. }
+        | PermissionDecision::Deny(_)
+        | PermissionDecision::DeniedByUser) => approvals::decision_request(&entry.call, &decision),
     };
     if !deliver(invocation, entry, request)? {
         report::print_stderr("(too late: the call ended)\n");

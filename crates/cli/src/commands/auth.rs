@@ -1,11 +1,13 @@
-//! `swb auth status`: lists the stored logins. Never prints a token.
+//! `swb auth`: lists the stored logins, and prints the client metadata document to host. Never prints a token.
+
+mod client_metadata;
 
 use clap::{Args, Subcommand};
 use serde_json::{Value as Json, json};
 use switchboard::config::display;
 use switchboard::config::display::printable;
-use switchboard::connection::state::RetryPolicy;
-use switchboard::login::server_login::LoginView;
+use switchboard::connection::RetryPolicy;
+use switchboard::login::LoginView;
 use switchboard::sources::loader::Configuration;
 use url::Url;
 
@@ -18,9 +20,9 @@ use crate::runtime::host;
 /// Arguments of `swb auth`.
 #[derive(Debug, Args)]
 pub struct AuthArgs {
-    /// The action.
+    /// The action; without one, `status`.
     #[command(subcommand)]
-    pub action: AuthAction,
+    pub action: Option<AuthAction>,
 }
 
 /// Actions on logins.
@@ -28,12 +30,21 @@ pub struct AuthArgs {
 pub enum AuthAction {
     /// List every login: server, identity, scopes, expiry and storage
     Status,
+    /// Print the client metadata document to host, for authorization servers that support such documents
+    ClientMetadata {
+        /// The URL at which you host it; default: `oauth.clientMetadataUrl` of your configuration
+        #[arg(value_name = "URL")]
+        url: Option<String>,
+    },
 }
 
 /// Runs the command. Connects to no server.
 pub fn run(arguments: &AuthArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
-    match arguments.action {
-        AuthAction::Status => status(invocation),
+    match &arguments.action {
+        None | Some(AuthAction::Status) => status(invocation),
+        Some(AuthAction::ClientMetadata { url }) => {
+            client_metadata::run(invocation, url.as_deref())
+        }
     }
 }
 

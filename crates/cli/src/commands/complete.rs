@@ -5,9 +5,8 @@ use std::time::Duration;
 use clap::{ArgGroup, Args};
 use serde_json::{Map, Value as Json, json};
 use switchboard::config::display::printable;
-use switchboard::connection::state::RetryPolicy;
-use switchboard::connection::{ServerView, Status};
-use switchboard::request::send::ServerRequest;
+use switchboard::connection::{RetryPolicy, ServerView, Status};
+use switchboard::request::ServerRequest;
 use switchboard::wire::jsonrpc::message::Payload;
 
 use super::prompt;

@@ -56,7 +56,7 @@ pub fn run(arguments: &ConfigArgs, invocation: &Invocation) -> Result<CommandOut
 }
 
 fn explain(name: Option<&str>, invocation: &Invocation) -> Result<CommandOutput, Failure> {
-    let configuration = invocation.load()?;
+    let configuration = invocation.load_with_problems()?;
     let definitions = match name {
         Some(name) => invocation.definitions(&configuration, name)?,
         None => Vec::new(),
@@ -64,8 +64,10 @@ fn explain(name: Option<&str>, invocation: &Invocation) -> Result<CommandOutput,
     if invocation.wants_json() {
         let looked_at: Vec<Json> =
             configuration.sources.iter().map(server_json::looked_at_json).collect();
-        let definitions: Vec<Json> =
-            definitions.iter().map(|it| server_json::server_json(&invocation.env, it)).collect();
+        let definitions: Vec<Json> = definitions
+            .iter()
+            .map(|it| server_json::server_json(&invocation.env, it, None))
+            .collect();
         let json = json!({
             "projectRoot": configuration.project_root.to_string_lossy(),
             "lookedAt": looked_at,
@@ -108,7 +110,7 @@ fn definition_text(server: &ResolvedServer, invocation: &Invocation) -> String {
     let state =
         paint(server_text::state_style(&server.state), server_text::state_text(&server.state));
     let place = invocation.display_origin(&server.origin);
-    let target = server.entry.as_ref().map(server_text::target).unwrap_or_default();
+    let target = server_text::target(server).unwrap_or_default();
     let mut text = format!("  {:<11} {place}: {state}\n", server.scope().id());
     if !target.is_empty() {
         text.push_str(&format!("              {target}\n"));
@@ -127,7 +129,7 @@ enum SecretCheck {
 }
 
 fn check(secrets: SecretCheck, invocation: &Invocation) -> Result<CommandOutput, Failure> {
-    let configuration = invocation.load()?;
+    let configuration = invocation.load_with_problems()?;
     let of_servers = configuration.effective.servers.iter().flat_map(|server| &server.problems);
     let problems: Vec<&Problem> =
         configuration.effective.problems.iter().chain(of_servers).collect();

@@ -9,7 +9,7 @@ use clap::Args;
 use serde_json::json;
 use switchboard::config::merge::ServerState;
 use switchboard::config::settings::Theme;
-use switchboard::sources::paths::Paths;
+use switchboard::sources::Paths;
 use switchboard_tui::backend::SharedModel;
 use switchboard_tui::demo::script::{DemoScript, Speed};
 use tempfile::TempDir;
@@ -53,6 +53,13 @@ pub struct DemoArgs {
     /// Print plain text instead of the screen; the default without a terminal
     #[arg(long)]
     plain: bool,
+}
+
+impl DemoArgs {
+    /// Is plain text requested?
+    pub fn is_plain(&self) -> bool {
+        self.plain
+    }
 }
 
 /// Plays a script in a conversation with its model.
@@ -107,7 +114,7 @@ fn isolated(invocation: &Invocation, folder: &TempDir) -> Result<Invocation, Fai
     // Makes the folder a project of its own.
     std::fs::create_dir_all(working_folder.join(".git")).map_err(no_folder)?;
     let paths = Paths { managed: invocation.env.paths.managed.clone(), ..Paths::in_dir(&home) };
-    let theme = invocation.load().ok().and_then(|it| it.theme);
+    let theme = invocation.load_with_problems().ok().and_then(|it| it.theme);
     write_settings(&paths.user_settings(), theme).map_err(no_folder)?;
     let env = ProcessEnv {
         variables: invocation.env.variables.restricted_to(&PASSED_VARIABLES),
@@ -145,7 +152,7 @@ fn write_settings(settings: &Path, theme: Option<Theme>) -> std::io::Result<()> 
 }
 
 fn expect_allowed(invocation: &Invocation) -> Result<(), Failure> {
-    let configuration = invocation.load()?;
+    let configuration = invocation.load_with_problems()?;
     invocation.expect_unlocked(&configuration)?;
     match configuration.effective.winner(demo_server::NAME).map(|it| &it.state) {
         Some(ServerState::Ready) => Ok(()),

@@ -42,8 +42,8 @@ pub fn run(arguments: &GetArgs, invocation: &Invocation) -> Result<CommandOutput
 }
 
 fn as_json(server: &ResolvedServer, invocation: &Invocation) -> Json {
-    let mut json = server_json::server_json(&invocation.env, server);
-    json["entry"] = server.entry.as_ref().map(server_json::entry_json).into();
+    let mut json = server_json::server_json(&invocation.env, server, None);
+    json["entry"] = server_json::entry_json(server).into();
     json["fingerprint"] = server.fingerprint.as_ref().map(|it| it.as_str()).into();
     json
 }
@@ -58,9 +58,7 @@ pub fn definition_text(server: &ResolvedServer, invocation: &Invocation) -> Stri
     }
     details.line("Scope", server.scope().id());
     details.line("From", &invocation.display_origin(&server.origin));
-    if let Some(entry) = &server.entry {
-        entry_text::entry_lines(&mut details, entry);
-    }
+    entry_text::entry_lines(&invocation.env, &mut details, server);
     if server.is_trusted() {
         details.line("Trust", "its tools run without asking");
     } else if server.entry.as_ref().is_some_and(|entry| entry.common.trust) {

@@ -5,8 +5,8 @@ use serde_json::json;
 use switchboard::config::display;
 use switchboard::config::display::printable;
 use switchboard::config::settings::identity_provider::IdentityProvider;
-use switchboard::connection::state::RetryPolicy;
-use switchboard::login::server_login::LoginView;
+use switchboard::connection::RetryPolicy;
+use switchboard::login::LoginView;
 
 use super::login::LoginFlags;
 use crate::exit::Exit;
@@ -105,12 +105,15 @@ fn status(invocation: &Invocation, provider: &IdentityProvider) -> Result<Comman
             let standing = login_text::validity(&login);
             Ok(show(invocation, &login, &format!("{issuer}: {standing}\n")))
         }
-        None if invocation.wants_json() => {
+        None => {
+            let failure = Failure::new(Exit::LoginRequired, &format!("not signed in at {issuer}"))
+                .hint("`swb idp login`");
+            if !invocation.wants_json() {
+                return Err(failure);
+            }
             let json = json!({"signedIn": false, "issuer": display::masked_url(&provider.issuer)});
-            Ok(CommandOutput { exit: Some(Exit::LoginRequired), ..json_output(&json) })
+            Ok(json_output(&json).failed(failure))
         }
-        None => Err(Failure::new(Exit::LoginRequired, &format!("not signed in at {issuer}"))
-            .hint("`swb idp login`")),
     }
 }
 

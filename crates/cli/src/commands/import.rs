@@ -2,6 +2,7 @@
 //! confirmation.
 
 mod plan;
+mod secrets;
 
 use std::io::Write;
 
@@ -11,11 +12,12 @@ use switchboard::config::import::{
     self, ConfigDirs, HostApp, HostAppFile, ImportNote, ImportOutcome, ImportedScope,
     ImportedServer,
 };
+use switchboard::config::merge::ResolvedServer;
 use switchboard::config::scope::Scope;
+use switchboard::config::template::LiteralText;
 use switchboard::sources::loader::Configuration;
-use switchboard::sources::paths::project_root;
-use switchboard::sources::text_file;
 use switchboard::sources::text_file::{AllowedFiles, FileContent};
+use switchboard::sources::{project_root, text_file};
 
 use crate::edit::file;
 use crate::edit::servers;
@@ -26,10 +28,12 @@ use crate::invocation::Invocation;
 use crate::invocation::scope::WritableScope;
 use crate::outcome::{CommandOutput, Failure};
 use crate::output::json::json_output;
-use crate::output::server_text;
+use crate::output::style::{TextStyle, paint};
+use crate::output::{entry_text, server_json, server_text};
 use switchboard::config::display::pluralize;
 
 use plan::{ImportAction, ImportItem, ImportPlan, PlannedFile};
+pub use secrets::SecretStorage;
 
 /// Arguments of `swb import`.
 #[derive(Debug, Args)]
@@ -50,6 +54,9 @@ pub struct ImportArgs {
     /// Replace servers of the same name
     #[arg(long)]
     pub overwrite: bool,
+    /// Where secrets in clear text go [default: asked at a terminal, otherwise keep]
+    #[arg(long, value_enum, value_name = "PLACE")]
+    pub secrets: Option<SecretStorage>,
 }
 
 fn parse_app(text: &str) -> Result<HostApp, String> {
@@ -63,7 +70,7 @@ fn parse_app(text: &str) -> Result<HostApp, String> {
 pub fn run(arguments: &ImportArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
     let configuration = invocation.load_without_demo()?;
     invocation.expect_unlocked(&configuration)?;
-    let plan = plan(arguments, &configuration, invocation);
+    let mut plan = plan(arguments, &configuration, invocation);
     let count = plan.items().filter(|item| item.action.writes()).count();
     let text = if invocation.wants_json() { String::new() } else { plan.to_text(invocation) };
     if arguments.dry_run || count == 0 {
@@ -75,12 +82,16 @@ pub fn run(arguments: &ImportArgs, invocation: &Invocation) -> Result<CommandOut
     if !arguments.yes && !confirm(&text, count, invocation)? {
         return Ok(CommandOutput::text("Nothing was written.\n"));
     }
+    let storage = secret_storage(arguments, &plan, invocation)?;
+    let stored = store_secrets(&mut plan, storage, invocation)?;
     let written = write(&plan, arguments, invocation)?;
+    let notes = secret_notes(&plan, storage, stored);
     if invocation.wants_json() {
-        return Ok(json_output(&plan.to_json(&written)));
+        return Ok(json_output(&plan.to_json(&written)).note(notes));
     }
     let mut done =
         CommandOutput::text(if arguments.yes { format!("{text}\n") } else { String::new() });
+    done.notes = notes;
     for scope in written {
         let in_scope = plan.items().filter(|it| it.scope == scope && it.action.writes()).count();
         let servers = pluralize(in_scope, "server", "servers");
@@ -107,6 +118,11 @@ fn confirm(plan: &str, count: usize, invocation: &Invocation) -> Result<bool, Fa
         .hint("add --yes to write, or --dry-run to only show the plan"));
     }
     let question = format!("{plan}\nWrite {}? [y/N] ", pluralize(count, "server", "servers"));
+    Ok(matches!(ask(&question)?.as_str(), "y" | "yes"))
+}
+
+/// Asks the user, and returns the answer in lower case.
+fn ask(question: &str) -> Result<String, Failure> {
     let mut out = anstream::stdout();
     let mut answer = String::new();
     let answered = out
@@ -116,7 +132,89 @@ fn confirm(plan: &str, count: usize, invocation: &Invocation) -> Result<bool, Fa
     answered.map_err(|error| {
         Failure::new(Exit::Failure, "your answer could not be read").caused_by(error)
     })?;
-    Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+    Ok(answer.trim().to_lowercase())
+}
+
+/// Where the secrets of the plan go: as the option says, or as the user answers.
+fn secret_storage(
+    arguments: &ImportArgs,
+    plan: &ImportPlan,
+    invocation: &Invocation,
+) -> Result<SecretStorage, Failure> {
+    let can_ask =
+        invocation.env.terminal.is_interactive && !invocation.wants_json() && !arguments.yes;
+    let count = plan.storable_secrets();
+    match arguments.secrets {
+        Some(storage) => Ok(storage),
+        None if !can_ask || count == 0 => Ok(SecretStorage::Keep),
+        None => {
+            let secrets = pluralize(count, "secret", "secrets");
+            let question = format!(
+                "Store {secrets} in the keychain (k), in files that only you can read (f), or keep them in the settings (Enter)? "
+            );
+            Ok(match ask(&question)?.as_str() {
+                "k" | "keychain" => SecretStorage::Keychain,
+                "f" | "file" | "files" => SecretStorage::File,
+                _ => SecretStorage::Keep,
+            })
+        }
+    }
+}
+
+/// Stores the secrets of the entries and puts references in their places. Returns how many.
+fn store_secrets(
+    plan: &mut ImportPlan,
+    storage: SecretStorage,
+    invocation: &Invocation,
+) -> Result<usize, Failure> {
+    let mut stored = 0;
+    for item in plan.files.iter_mut().flat_map(|file| &mut file.items) {
+        if !item.has_storable_secrets() {
+            continue;
+        }
+        let Some((entry, found)) = referring_entry(item, storage, invocation) else { continue };
+        for (reference, secret) in &found {
+            secrets::store(invocation, reference, secret)?;
+        }
+        stored += found.len();
+        item.server.entry = entry;
+    }
+    Ok(stored)
+}
+
+/// The entry of an item with references in place of its secrets, and the secrets; `None` if they stay.
+fn referring_entry(
+    item: &ImportItem,
+    storage: SecretStorage,
+    invocation: &Invocation,
+) -> Option<secrets::EntryWithSecrets> {
+    let place = (item.scope, item.server.name.as_str());
+    secrets::with_references(&item.server.entry, |secret| {
+        secrets::reference(invocation, storage, place, secret)
+    })
+}
+
+/// Tells the user where the secrets are now.
+fn secret_notes(plan: &ImportPlan, storage: SecretStorage, stored: usize) -> String {
+    let secrets = |count: usize| pluralize(count, "secret", "secrets");
+    let place = match storage {
+        SecretStorage::Keychain => "the keychain",
+        SecretStorage::File => "files that only you can read",
+        SecretStorage::Keep => {
+            return match plan.storable_secrets() {
+                0 => String::new(),
+                count => format!(
+                    "{} {} written in clear text; --secrets keychain or --secrets file stores them elsewhere\n",
+                    paint(TextStyle::Warning, "warning:"),
+                    secrets(count)
+                ),
+            };
+        }
+    };
+    match stored {
+        0 => String::new(),
+        count => format!("note: stored {} in {place}\n", secrets(count)),
+    }
 }
 
 fn plan(
@@ -182,6 +280,9 @@ fn plan_item(
         server,
         scope,
         target: String::new(),
+        details: String::new(),
+        shown_entry: None,
+        secrets: Vec::new(),
         action: ImportAction::Add,
         notes: Vec::new(),
     };
@@ -200,9 +301,24 @@ fn plan_item(
             item.action = ImportAction::Skip(why.or(failure.hint).unwrap_or(failure.message));
         }
         Ok(resolved) => {
-            item.target = resolved.entry.as_ref().map(server_text::target).unwrap_or_default();
+            // What a project's file says is shown in full; a user's own file may hold secrets.
+            let literals = match imported.scope {
+                ImportedScope::Project => LiteralText::Full,
+                ImportedScope::User | ImportedScope::Local => LiteralText::Masked,
+            };
+            item.target = server_text::target_with(&resolved, literals).unwrap_or_default();
+            item.details = entry_text::more_entry_text(&invocation.env, &resolved, literals);
+            item.shown_entry = server_json::entry_json_with(&resolved, literals);
+            item.secrets = secrets::literal_secrets(&item.server.entry)
+                .iter()
+                .map(secrets::LiteralSecret::place)
+                .collect();
             item.action = plan_action(arguments, &item, resolved, configuration, invocation);
             notes.extend(precedence_note(&item, file, configuration));
+            if !item.secrets.is_empty() {
+                let count = pluralize(item.secrets.len(), "secret", "secrets");
+                notes.push(format!("{count} in clear text: {}", item.secrets.join(", ")));
+            }
             if scope == WritableScope::Project && servers::holds_literal_secret(&item.server.entry)
             {
                 notes.push(
@@ -219,17 +335,37 @@ fn plan_item(
 fn plan_action(
     arguments: &ImportArgs,
     item: &ImportItem,
-    resolved: switchboard::config::merge::ResolvedServer,
+    resolved: ResolvedServer,
     configuration: &Configuration,
     invocation: &Invocation,
 ) -> ImportAction {
     let file = invocation.scope_file(item.scope);
     match servers::definition_in(configuration, &file, &item.server.name) {
         None => ImportAction::Add,
-        Some(there) if there.fingerprint == resolved.fingerprint => ImportAction::Same,
+        Some(there)
+            if there.fingerprint == resolved.fingerprint
+                || is_stored_form(item, there, configuration, invocation) =>
+        {
+            ImportAction::Same
+        }
         Some(_) if arguments.overwrite => ImportAction::Replace,
         Some(_) => ImportAction::Conflict,
     }
+}
+
+/// Is the definition what an earlier import wrote, with the secrets stored elsewhere?
+fn is_stored_form(
+    item: &ImportItem,
+    there: &ResolvedServer,
+    configuration: &Configuration,
+    invocation: &Invocation,
+) -> bool {
+    [SecretStorage::File, SecretStorage::Keychain].into_iter().any(|storage| {
+        let Some((entry, _)) = referring_entry(item, storage, invocation) else { return false };
+        let server = NewServer { entry, ..item.server.clone() };
+        let resolved = servers::check_entry(invocation, configuration, item.scope, &server);
+        !item.secrets.is_empty() && resolved.is_ok_and(|it| it.fingerprint == there.fingerprint)
+    })
 }
 
 /// In Claude Code local servers override those of the project; here the project's override. Says so where both exist.

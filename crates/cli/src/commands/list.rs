@@ -45,7 +45,7 @@ fn parse_scope(text: &str) -> Result<Scope, String> {
 
 /// Runs the command.
 pub fn run(arguments: &ListArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
-    let configuration = invocation.load()?;
+    let configuration = invocation.load_with_problems()?;
     let servers: Vec<&ResolvedServer> = configuration
         .effective
         .servers
@@ -103,7 +103,7 @@ pub fn as_text(
             Cell::plain(printable(&server.name)),
             Cell::plain(server.scope().id()),
             Cell::plain(entry.map_or("-", |entry| entry.transport.kind().id())),
-            Cell::plain(entry.map_or("-".to_owned(), server_text::target)),
+            Cell::plain(server_text::target(server).unwrap_or_else(|| "-".to_owned())),
             Cell::styled(
                 server_text::state_style(&server.state),
                 server_text::state_text(&server.state),
@@ -207,8 +207,10 @@ fn as_json(
     invocation: &Invocation,
 ) -> Json {
     let problems: &[Problem] = &configuration.effective.problems;
-    let servers: Vec<Json> =
-        servers.iter().map(|server| server_json::server_json(&invocation.env, server)).collect();
+    let servers: Vec<Json> = servers
+        .iter()
+        .map(|server| server_json::server_json(&invocation.env, server, None))
+        .collect();
     json!({
         "servers": servers,
         "problems": problems.iter().map(server_json::problem_json).collect::<Vec<_>>(),

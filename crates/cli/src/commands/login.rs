@@ -5,16 +5,14 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::json;
-use switchboard::catalogue::fetch::ListKind;
-use switchboard::config::display::printable;
+use switchboard::catalogue::ListKind;
+use switchboard::config::display::{pluralize, printable};
 use switchboard::config::entry::server::{OAuthGrant, ServerSpec};
 use switchboard::config::merge::ResolvedServer;
-use switchboard::connection::state::RetryPolicy;
-use switchboard::connection::{ServerView, Status};
-use switchboard::failure::FailureKind;
-use switchboard::host::Host;
-use switchboard::login::server_login::{LoginRequest, LoginView, ServerLoginError};
+use switchboard::connection::{RetryPolicy, ServerView, Status};
+use switchboard::login::{LoginRequest, LoginView, ServerLoginError};
 use switchboard::sources::loader::Configuration;
+use switchboard::{FailureKind, Host};
 use tokio::time::Instant;
 
 use crate::exit::Exit;
@@ -27,7 +25,6 @@ use crate::prompt::login_prompt::{BrowserMode, TerminalLoginPrompt};
 use crate::runtime::host;
 use crate::runtime::login;
 use crate::runtime::servers;
-use switchboard::config::display::pluralize;
 
 /// How long the first connection with the new login may take.
 const RECONNECT_TIMEOUT: Duration = Duration::from_secs(60);
@@ -276,7 +273,11 @@ fn show(
             "state": view.status.id(),
             "tools": is_connected.then_some(tools),
         });
-        return CommandOutput { exit, ..json_output(&json) };
+        let done = json_output(&json);
+        return match is_connected {
+            true => done,
+            false => done.failed(crate::output::connection_text::not_connected(view)),
+        };
     }
     let name = printable(&view.name);
     let heading = match origin {

@@ -3,8 +3,8 @@
 use clap::Args;
 use serde_json::json;
 use switchboard::config::display::printable;
-use switchboard::connection::state::RetryPolicy;
-use switchboard::login::server_login::LogoutOutcome;
+use switchboard::connection::RetryPolicy;
+use switchboard::login::LogoutOutcome;
 
 use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};

@@ -1,8 +1,8 @@
 //! `swb` without a command and without a screen: lists the servers, or shows what the demo server can do.
 
-use switchboard::catalogue::fetch::ListKind;
+use switchboard::catalogue::ListKind;
 use switchboard::connection::Status;
-use switchboard::pool::tool::Tool;
+use switchboard::pool::Tool;
 use switchboard::sources::loader::Configuration;
 
 use crate::commands::list;
@@ -35,7 +35,7 @@ const NEXT_STEPS: [(&str, &str); 4] = [
 
 /// Runs the command.
 pub fn run(invocation: &Invocation) -> Result<CommandOutput, Failure> {
-    let configuration = invocation.load()?;
+    let configuration = invocation.load_with_problems()?;
     let demo = demo_server::only_server(&configuration).filter(|it| it.is_ready());
     if demo.is_some() && !invocation.wants_json() {
         return demo_overview(invocation, &configuration);

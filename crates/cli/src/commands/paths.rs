@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::{Map, Value as Json};
-use switchboard::sources::paths::project_root;
+use switchboard::sources::project_root;
 
 use crate::invocation::Invocation;
 use crate::invocation::scope::WritableScope;

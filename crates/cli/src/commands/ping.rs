@@ -5,9 +5,8 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::json;
 use switchboard::config::display::printable;
-use switchboard::connection::state::RetryPolicy;
-use switchboard::connection::{ServerView, Status};
-use switchboard::request::send::RequestError;
+use switchboard::connection::{RetryPolicy, ServerView, Status};
+use switchboard::request::RequestError;
 
 use crate::exit::Exit;
 use crate::invocation::Invocation;

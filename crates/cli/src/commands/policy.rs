@@ -1,13 +1,14 @@
-//! `swb policy why`: explains which policy rule allows or refuses a server.
+//! `swb policy`: shows the policy, and explains which of its rules allows or refuses a server.
 
 use clap::{Args, Subcommand};
 use serde_json::{Value as Json, json};
 use switchboard::config::display::printable;
-use switchboard::config::merge::ResolvedServer;
-use switchboard::config::policy::{PolicyDecision, PolicyRule, Refusal};
+use switchboard::config::merge::{ResolvedServer, ServerState};
+use switchboard::config::policy::{Policy, PolicyDecision, PolicyRule, Refusal};
 use switchboard::sources::loader::Configuration;
 
 use crate::invocation::Invocation;
+use crate::invocation::lookup;
 use crate::outcome::{CommandOutput, Failure};
 use crate::output::json::json_output;
 use crate::output::server_json;
@@ -16,9 +17,9 @@ use crate::output::server_text;
 /// Arguments of `swb policy`.
 #[derive(Debug, Args)]
 pub struct PolicyArgs {
-    /// The action.
+    /// The action; without one, the rules and the servers that they refuse.
     #[command(subcommand)]
-    pub action: PolicyAction,
+    pub action: Option<PolicyAction>,
 }
 
 /// Actions on policies.
@@ -34,38 +35,93 @@ pub enum PolicyAction {
 /// Runs the command.
 pub fn run(arguments: &PolicyArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
     match &arguments.action {
-        PolicyAction::Why { name } => why(name, invocation),
+        Some(PolicyAction::Why { name }) => why(name, invocation),
+        None => show(invocation),
     }
+}
+
+/// Every rule, and the servers that are refused.
+fn show(invocation: &Invocation) -> Result<CommandOutput, Failure> {
+    let configuration = invocation.load()?;
+    let Policy { allow, deny, managed_only, command_path: _, unreadable } = &configuration.policy;
+    let is_refused = |it: &&ResolvedServer| matches!(it.state, ServerState::Refused(_));
+    let servers = configuration.effective.servers.iter();
+    let refused: Vec<&str> = servers.filter(is_refused).map(|it| it.name.as_str()).collect();
+    let exclusive = configuration.effective.exclusive_source.as_ref();
+    if invocation.wants_json() {
+        let allow: Option<Vec<Json>> = (!allow.is_empty())
+            .then(|| allow.iter().flat_map(|list| &list.rules).map(rule_json).collect());
+        return Ok(json_output(&json!({
+            "enterpriseControl": exclusive.map(ToString::to_string),
+            "managedOnly": managed_only.is_some(),
+            "unreadable": unreadable.as_ref().map(ToString::to_string),
+            "allow": allow,
+            "deny": deny.iter().map(rule_json).collect::<Vec<_>>(),
+            "refused": refused,
+        })));
+    }
+    let mut text = String::new();
+    if let Some(source) = exclusive {
+        let file = invocation.display_source(source);
+        text.push_str(&format!("{} ({file}).\n", lookup::ENTERPRISE_LOCK));
+    }
+    if let Some(source) = unreadable {
+        let file = invocation.display_source(source);
+        text.push_str(&format!("{file} cannot be read, so every server is refused.\n"));
+    }
+    if let Some(origin) = managed_only {
+        let place = invocation.display_origin(origin);
+        text.push_str(&format!("Only the administrator's allow list counts ({place}).\n"));
+    }
+    let line = |word: &str, rule: &PolicyRule| {
+        let place = invocation.display_origin(&rule.origin);
+        format!("{word:<6} {} ({place})\n", server_text::rule_text(rule))
+    };
+    text.extend(deny.iter().map(|rule| line("deny", rule)));
+    for list in allow {
+        text.extend(list.rules.iter().map(|rule| line("allow", rule)));
+        if list.rules.is_empty() {
+            let place = invocation.display_origin(&list.origin);
+            text.push_str(&format!("allow  nothing: the allow list is empty ({place})\n"));
+        }
+    }
+    if text.is_empty() {
+        text.push_str("No policy: there are no allow and no deny lists.\n");
+    }
+    match &refused[..] {
+        [] => text.push_str("No server is refused.\n"),
+        [first, ..] => text.push_str(&format!(
+            "Refused: {}; `swb policy why {}` explains it\n",
+            refused.iter().map(|it| printable(it)).collect::<Vec<_>>().join(", "),
+            printable(first)
+        )),
+    }
+    Ok(CommandOutput::text(text))
+}
+
+fn rule_json(rule: &PolicyRule) -> Json {
+    let mut json = server_json::origin_json(&rule.origin);
+    json.insert("rule".to_owned(), server_text::rule_text(rule).into());
+    Json::Object(json)
 }
 
 fn why(name: &str, invocation: &Invocation) -> Result<CommandOutput, Failure> {
     let configuration = invocation.load()?;
     let definitions = invocation.definitions(&configuration, name)?;
     if invocation.wants_json() {
-        let json: Vec<Json> =
-            definitions.iter().map(|it| as_json(it, &configuration, invocation)).collect();
+        let json: Vec<Json> = definitions.iter().map(|it| as_json(it, invocation)).collect();
         return Ok(json_output(&json!({"name": name, "definitions": json})));
     }
     let lines = definitions.iter().map(|server| {
-        let decision = decision(server, &configuration, invocation);
         format!(
             "`{}` of the {} scope ({}): {}\n",
             printable(&server.name),
             server.scope(),
             invocation.display_origin(&server.origin),
-            decision_text(decision.as_ref(), &configuration, invocation)
+            decision_text(server.policy.as_ref(), &configuration, invocation)
         )
     });
     Ok(CommandOutput::text(lines.collect::<String>()))
-}
-
-fn decision(
-    server: &ResolvedServer,
-    configuration: &Configuration,
-    invocation: &Invocation,
-) -> Option<PolicyDecision> {
-    let spec = server.spec.as_ref()?;
-    Some(configuration.policy.evaluate(spec, &invocation.env.template_environment()))
 }
 
 fn decision_text(
@@ -91,28 +147,19 @@ fn decision_text(
     }
 }
 
-fn as_json(
-    server: &ResolvedServer,
-    configuration: &Configuration,
-    invocation: &Invocation,
-) -> Json {
+fn as_json(server: &ResolvedServer, invocation: &Invocation) -> Json {
     let place = server_json::origin_json(&server.origin);
-    let (word, rule, reason) = match decision(server, configuration, invocation) {
+    let (word, rule, reason) = match server.policy.clone() {
         None => ("invalid", None, None),
         Some(PolicyDecision::Allowed { by }) => ("allowed", by, None),
         Some(PolicyDecision::Refused(refusal)) => {
             let reason = server_text::refusal_text(&invocation.env, &refusal);
             let rule = match refusal {
-                Refusal::Denied(rule) => Some(rule),
+                Refusal::Denied(rule) | Refusal::CommandNotCovered { rule, .. } => Some(rule),
                 Refusal::NotAllowed { .. } | Refusal::EmptyList(_) | Refusal::Unreadable(_) => None,
             };
             ("refused", rule, Some(reason))
         }
-    };
-    let rule_json = |rule: &PolicyRule| {
-        let mut json = server_json::origin_json(&rule.origin);
-        json.insert("rule".to_owned(), server_text::rule_text(rule).into());
-        Json::Object(json)
     };
     json!({
         "scope": server.scope().id(),

@@ -10,13 +10,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::Value as Json;
-use switchboard::call::pipeline::CallContext;
 use switchboard::config::display::printable;
 use switchboard::config::permission::ToolRule;
-use switchboard::connection::Status;
-use switchboard::connection::state::RetryPolicy;
-use switchboard::host::{Host, Snapshot};
+use switchboard::connection::{RetryPolicy, ServerView, Status};
 use switchboard::sources::loader::Configuration;
+use switchboard::{CallContext, Host, Snapshot};
 use switchboard_chat::conversation::event::{ConversationEvent, TurnEnd};
 use switchboard_chat::conversation::handle::Conversation;
 use switchboard_chat::conversation::setup::{ConversationSetup, DEFAULT_MAX_ROUNDS};
@@ -29,14 +27,17 @@ use crate::exit::Exit;
 use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
 use crate::output::connection_text;
+use crate::output::json::json_line;
 use crate::output::report;
 use crate::output::report::StdoutState;
 use crate::output::style::{TextStyle, paint};
 use crate::output::tool_output::printable_with_tabs;
+use crate::output::unusable_files;
 use crate::runtime::call_context;
 use crate::runtime::host;
 use crate::runtime::interrupts::Interrupts;
 use crate::runtime::language_model;
+use crate::runtime::readiness::ReadyOptions;
 use crate::runtime::servers;
 
 pub use options::{ConversationArgs, OutputFormat, unexpected_with_command};
@@ -59,13 +60,19 @@ pub fn run(
     let model = language_model::open(invocation, arguments.model.as_deref())?.ok_or_else(|| {
         Failure::new(Exit::Configuration, "no model is set up").hint(language_model::SETUP_HINT)
     })?;
+    let ready = arguments.ready();
+    ready.expect_startable(invocation, &configuration)?;
     let conversation = arguments.open_conversation(invocation)?;
     host::with_host_and_interrupts(invocation, RetryPolicy::NoRetry, async |host, interrupts| {
         let snapshot = tokio::select! {
-            snapshot = wait_for_servers(invocation, &configuration, host) => snapshot,
+            snapshot = wait_for_servers(invocation, &configuration, host, &ready) => snapshot,
             () = interrupts.next() => return Err(Failure::new(Exit::Interrupted, "interrupted")),
         };
-        let context = call_context::call_context(invocation, &configuration, host, None)?;
+        ready.expect_connected(&snapshot)?;
+        report::print_stderr(&servers::unapproved_note(&configuration, &[]));
+        report::print_stderr(&missing_servers_text(&snapshot));
+        let mode = arguments.permission_mode;
+        let context = call_context::call_context(invocation, &configuration, host, mode)?;
         for rule in allowed {
             context.rules.allow_for_session(rule);
         }
@@ -73,7 +80,8 @@ pub fn run(
         let run = PromptRun { arguments, invocation, model, prompt };
         let result = run.run(host, &context, &snapshot, (conversation, interrupts)).await;
         context.audit.flush().await;
-        run.to_output(result, &snapshot)
+        call_context::warn_about_lost_records(invocation, &context.audit);
+        run.to_output(result, &configuration)
     })
 }
 
@@ -81,11 +89,27 @@ async fn wait_for_servers(
     invocation: &Invocation,
     configuration: &Configuration,
     host: &Host,
+    ready: &ReadyOptions,
 ) -> Arc<Snapshot> {
     servers::apply_configuration(host, configuration, &[]).await;
-    let snapshot = servers::wait_until_settled(invocation, host, None, Snapshot::is_settled).await;
+    let deadline = ready.deadline();
+    let snapshot =
+        servers::wait_until_settled(invocation, host, deadline, Snapshot::is_settled).await;
     host.settled_pool().await;
     snapshot
+}
+
+/// What the model goes on without: a line for each server that is not connected or has a problem.
+fn missing_servers_text(snapshot: &Snapshot) -> String {
+    let text = |view: &ServerView| match (&view.status, view.status.cause()) {
+        (Status::Pending { .. }, None) => warning(&format!(
+            "`{}` is still connecting, so its tools are left out",
+            printable(&view.name)
+        )),
+        (_, _) => connection_text::problem_text(view),
+    };
+    let missing = snapshot.servers.values().filter(|view| view.status != Status::Connected);
+    missing.map(|view| text(view)).collect()
 }
 
 /// The prompt of the command line, followed by standard input.
@@ -230,43 +254,30 @@ impl PromptRun<'_> {
         }
     }
 
-    fn to_output(&self, result: RunResult, snapshot: &Snapshot) -> Result<CommandOutput, Failure> {
+    fn to_output(
+        &self,
+        result: RunResult,
+        configuration: &Configuration,
+    ) -> Result<CommandOutput, Failure> {
         if let Some(TurnEnd::Interrupted) = result.end {
             return Err(Failure::new(Exit::Interrupted, "interrupted"));
         }
-        let exit = match result.end {
-            Some(TurnEnd::Finished) => None,
-            Some(_) | None => Some(Exit::ModelFailed),
-        };
-        let format = self.arguments.format(self.invocation);
-        if format != OutputFormat::Text {
-            return Ok(CommandOutput {
-                exit,
-                ..CommandOutput::text(format!("{}\n", result.as_json()))
-            });
+        let failure = result.failure().or_else(|| unusable_files::failure(configuration));
+        let exit = failure.as_ref().map(|it| it.exit);
+        if self.arguments.format(self.invocation) != OutputFormat::Text {
+            let line = json_line(&result.as_json(failure.as_ref()));
+            return Ok(CommandOutput { exit, ..CommandOutput::text(line) });
         }
-        let missing = snapshot.servers.values().filter(|view| view.status != Status::Connected);
-        let mut notes: String = missing.map(|view| connection_text::problem_text(view)).collect();
+        let mut notes = String::new();
         if let Some(why) = &result.save_error {
             notes.push_str(&warning(&format!("the conversation is not saved: {}", printable(why))));
         }
-        match &result.end {
-            Some(TurnEnd::Failed(error)) => {
-                let failure =
-                    Failure::new(Exit::ModelFailed, &error.to_string()).caused_by(&error.kind);
-                return Err(failure.detail(notes));
+        match (failure, &result.end) {
+            (Some(failure), Some(TurnEnd::Failed(_))) => return Err(failure.detail(notes)),
+            (Some(failure), Some(_) | None) if failure.exit == Exit::ModelFailed => {
+                notes.push_str(&warning(&failure.message));
             }
-            Some(TurnEnd::Finished | TurnEnd::Interrupted) => {}
-            Some(TurnEnd::CutShort) => {
-                notes.push_str(&warning("the answer was truncated at the length limit"))
-            }
-            Some(TurnEnd::Refused) => notes.push_str(&warning("the model refused to answer")),
-            Some(TurnEnd::TooManyRounds) => {
-                notes.push_str(&warning(
-                    "the model did not finish within the allowed number of responses",
-                ));
-            }
-            None => notes.push_str(&warning("the conversation result early")),
+            (Some(_) | None, Some(_) | None) => {}
         }
         let text = match self.invocation.env.terminal.stdout_is_terminal {
             true => result.answer.lines().map(|line| printable_with_tabs(line) + "\n").collect(),

@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::{Value as Json, json};
-use switchboard::catalogue::fetch::ListKind;
-use switchboard::config::display::printable;
-use switchboard::connection::state::RetryPolicy;
-use switchboard::connection::{ServerView, Status};
-use switchboard::request::send::ServerRequest;
+use switchboard::catalogue::ListKind;
+use switchboard::config::display::{pluralize, printable, sanitize_line};
+use switchboard::connection::{RetryPolicy, ServerView, Status};
+use switchboard::request::ServerRequest;
 use switchboard::wire::jsonrpc::message::Payload;
 
 use crate::call_args;
@@ -22,6 +21,8 @@ use crate::output::tool_output;
 use crate::runtime::host;
 use crate::runtime::servers;
 
+/// How many missing arguments are asked for or named.
+const MAX_ARGUMENTS: usize = 20;
 /// The timeout of the request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -40,13 +41,18 @@ pub struct PromptArgs {
 pub fn run(arguments: &PromptArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
     let configuration = invocation.load()?;
     servers::startable_server(invocation, &configuration, &arguments.server)?;
-    let call_arguments = call_args::parse(&arguments.arguments, &invocation.env.working_folder)?;
+    let mut call_arguments =
+        call_args::parse(&arguments.arguments, &invocation.env.working_folder)?.into_json();
     let response = host::with_host(invocation, RetryPolicy::NoRetry, async |host| {
         let view = servers::connect_one(invocation, host, &configuration, &arguments.server).await;
         if view.status != Status::Connected {
             return Err(connection_text::not_connected(&view));
         }
         expect_prompt(&view, &arguments.prompt)?;
+        let missing = missing_arguments(&view, &arguments.prompt, &call_arguments);
+        for (argument, value) in ask_for(invocation, arguments, missing).await? {
+            call_arguments[&argument] = value.into();
+        }
         let params = json!({"name": arguments.prompt, "arguments": call_arguments});
         let mut request = ServerRequest::idempotent("prompts/get", REQUEST_TIMEOUT);
         request.params = Some(Payload::from_json(params.to_string().into()));
@@ -75,6 +81,68 @@ pub(super) fn expect_prompt(view: &ServerView, name: &str) -> Result<(), Failure
         Some(nearest) => failure.hint(&format!("did you mean `{nearest}`?")),
         None => failure.hint(&format!("`swb prompts {}` lists what it has", view.name)),
     })
+}
+
+/// A required argument of a prompt.
+struct RequiredArgument {
+    name: String,
+    description: String,
+}
+
+/// The required arguments without a value.
+fn missing_arguments(view: &ServerView, prompt: &str, given: &Json) -> Vec<RequiredArgument> {
+    let prompts = view.catalogue.items(ListKind::Prompts);
+    let item = prompts.iter().find(|it| it.name == prompt);
+    let json: Json = item.map(|it| it.raw.decode().unwrap_or_default()).unwrap_or_default();
+    let is_missing = |it: &&Json| {
+        it["required"] == true && it["name"].as_str().is_some_and(|name| given[name].is_null())
+    };
+    let all = json["arguments"].as_array().into_iter().flatten().filter(is_missing);
+    all.take(MAX_ARGUMENTS)
+        .map(|it| RequiredArgument {
+            name: it["name"].as_str().unwrap_or_default().to_owned(),
+            description: sanitize_line(it["description"].as_str().unwrap_or_default()),
+        })
+        .collect()
+}
+
+/// Asks for missing arguments at a terminal. Without one they are named.
+async fn ask_for(
+    invocation: &Invocation,
+    arguments: &PromptArgs,
+    missing: Vec<RequiredArgument>,
+) -> Result<Vec<(String, String)>, Failure> {
+    let mut values = Vec::new();
+    for argument in &missing {
+        let name = printable(&argument.name);
+        let line = match invocation.prompt.is_interactive() {
+            true => invocation.prompt.prompt_line(&format!("{}: ", described(argument))).await,
+            false => None,
+        };
+        match line.filter(|it| !it.is_empty()) {
+            Some(value) => values.push((argument.name.clone(), value)),
+            None => {
+                let left: Vec<String> = missing[values.len()..].iter().map(described).collect();
+                let message = format!(
+                    "the prompt `{}` needs {}",
+                    printable(&arguments.prompt),
+                    pluralize(left.len(), "more argument", "more arguments")
+                );
+                let failure = Failure { causes: left, ..Failure::new(Exit::Usage, &message) };
+                let PromptArgs { server, prompt, .. } = arguments;
+                return Err(failure.hint(&format!("`swb prompt {server} {prompt} {name}=…`")));
+            }
+        }
+    }
+    Ok(values)
+}
+
+fn described(argument: &RequiredArgument) -> String {
+    let name = printable(&argument.name);
+    match argument.description.is_empty() {
+        true => format!("`{name}`"),
+        false => format!("`{name}`: {}", argument.description),
+    }
 }
 
 fn message_text(message: &Json) -> String {

@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use clap::Args;
-use switchboard::connection::Status;
-use switchboard::connection::state::RetryPolicy;
+use switchboard::ReadResource;
+use switchboard::connection::{RetryPolicy, Status};
 use switchboard::tool_result;
-use switchboard::tool_result::OutputLimits;
-use switchboard::tool_result::spill::SpillStore;
+use switchboard::tool_result::{OutputLimits, SpillStore};
 
 use crate::exit::Exit;
 use crate::invocation::Invocation;
@@ -47,7 +46,8 @@ pub fn run(arguments: &ReadArgs, invocation: &Invocation) -> Result<CommandOutpu
             let message = format!("`{}` has no resources", arguments.server);
             return Err(Failure::new(Exit::NotFound, &message));
         }
-        let reading = host.read_resource(&arguments.server, &arguments.uri, READ_TIMEOUT);
+        let request = ReadResource::new(arguments.uri.as_str()).timeout(READ_TIMEOUT);
+        let reading = host.read_resource_raw(&arguments.server, request);
         reading.await.map_err(|error| tool_output::request_failure(&error))
     })?;
     let spill = SpillStore::in_data_folder(&invocation.env.paths.data);

@@ -4,8 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::json;
-use switchboard::sources::paths::PROJECT_FILE;
-use switchboard::sources::project_approvals;
+use switchboard::sources::{PROJECT_FILE, project_approvals};
 
 use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};

@@ -6,6 +6,7 @@ use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
 use crate::output::catalogue_table;
 use crate::output::json::json_output;
+use crate::output::unusable_files;
 use crate::runtime::servers;
 use crate::runtime::servers::ConnectedServers;
 
@@ -26,5 +27,8 @@ pub fn run(arguments: &ResourcesArgs, invocation: &Invocation) -> Result<Command
         true => json_output(&catalogue_table::as_json(&snapshot, layouts)),
         false => CommandOutput::text(catalogue_table::as_text(&invocation.env, &snapshot, layouts)),
     };
-    Ok(done.note(notes))
+    Ok(match arguments.servers.is_empty() {
+        true => unusable_files::incomplete(&configuration, done.note(notes)),
+        false => done.note(notes),
+    })
 }

@@ -5,8 +5,7 @@ use std::num::NonZeroU64;
 use clap::Args;
 use serde_json::json;
 use switchboard::config::display::printable;
-use switchboard::tool_result::LineRange;
-use switchboard::tool_result::spill::{ResultId, SpillStore};
+use switchboard::tool_result::{LineRange, ResultId, SpillStore};
 
 use crate::exit::Exit;
 use crate::invocation::Invocation;

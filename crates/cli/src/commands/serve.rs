@@ -11,8 +11,8 @@ use switchboard::config::permission::{PermissionMode, ToolRule};
 use switchboard::wire::process::child;
 use switchboard_builtin::workspace::{self, ClientRoots};
 use switchboard_gateway::{
-    ApprovalQueue, ConnectionSharing, ExposeOptions, MetricsAccess, NameStyle, ToolExposure,
-    parse_expose_rule,
+    ApprovalQueue, ConnectionSharing, ExposeOptions, InteractiveSessions, MetricsAccess, NameStyle,
+    ToolExposure, parse_expose_rule,
 };
 
 use crate::exit::Exit;
@@ -34,11 +34,11 @@ const MAX_APPROVAL_TIMEOUT: u64 = 24 * 3600;
 #[derive(Debug, Args)]
 pub struct ServeArgs {
     /// A folder the tools may access, whatever the client says; may be repeated [default: the client's roots, or the
-    /// working folder]
+    /// working folder]. With --pool: a root for servers whose client has none [default: none]
     #[arg(long = "root", value_name = "FOLDER")]
     pub roots: Vec<PathBuf>,
     /// Serve the pool: all configured servers as one
-    #[arg(long, conflicts_with = "roots")]
+    #[arg(long)]
     pub pool: bool,
     /// Serve over HTTP at this address, for example 127.0.0.1:8808, instead of stdio
     #[arg(long, value_name = "ADDRESS")]
@@ -53,11 +53,12 @@ pub struct ServeArgs {
     #[arg(long, value_name = "HOW", default_value = "all", requires = "pool", value_parser = parse_tools_shown)]
     pub tools: ToolExposure,
     /// Which clients share a server's connection: everybody, the clients of one principal, or none (session)
-    /// [default: principal if clients authenticate, otherwise everybody]
+    /// [default: principal if clients authenticate, otherwise everybody; sessions that servers can ask share no older
+    /// server over stdio]
     #[arg(long, value_name = "WHO", requires = "pool", value_parser = parse_sharing)]
     pub sharing: Option<ConnectionSharing>,
     /// The permission mode: plan, dontAsk, default, acceptEdits, bypass
-    #[arg(long, value_name = "MODE", requires = "pool", value_parser = parse_mode)]
+    #[arg(long = "permission-mode", visible_alias = "mode", value_name = "MODE", requires = "pool", value_parser = parse_mode)]
     pub mode: Option<PermissionMode>,
     /// How long a call waits for `swb approvals`, in seconds, if its client cannot ask its user; 0 denies it at once
     #[arg(long, value_name = "SECONDS", default_value_t = ApprovalQueue::DEFAULT_TIMEOUT.as_secs(), requires = "pool")]
@@ -77,6 +78,9 @@ pub struct ServeArgs {
     /// Allow this `Host` name besides the address; may be repeated
     #[arg(long, value_name = "HOST", requires = "http")]
     pub allow_host: Vec<String>,
+    /// The most requests of one principal per second; 0 for no limit [default: `gatewayLimits` of the settings, or 500]
+    #[arg(long, value_name = "NUMBER", requires = "http")]
+    pub max_requests_per_second: Option<u32>,
     /// Serve /metrics without authentication
     #[arg(long, requires = "http")]
     pub metrics_open: bool,
@@ -118,7 +122,9 @@ fn parse_rule(text: &str) -> Result<ToolRule, String> {
 /// Runs the command. The exit code is 0 whether the client disconnects or the process is interrupted.
 pub fn run(arguments: &ServeArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
     if arguments.pool {
-        return gateway::run(invocation, gateway_options(arguments, invocation)?);
+        let mut options = gateway_options(arguments, invocation)?;
+        options.source = ToolSource::Configured { roots: folders(arguments, invocation)? };
+        return gateway::run(invocation, options);
     }
     let (roots, client_roots) = workspace_roots(arguments, invocation)?;
     if arguments.http.is_some() {
@@ -172,6 +178,7 @@ fn gateway_options(
                 true => MetricsAccess::Public,
                 false => MetricsAccess::Authenticated,
             },
+            max_requests_per_second: arguments.max_requests_per_second,
         }),
     };
     // Clients that authenticate do not share connections.
@@ -179,15 +186,21 @@ fn gateway_options(
     let default_sharing =
         if is_authenticated { ConnectionSharing::PerPrincipal } else { ConnectionSharing::Shared };
     let sharing = arguments.sharing.unwrap_or(default_sharing);
+    // Over stdio there is only one session.
+    let interactive_sessions = match (arguments.sharing, arguments.http) {
+        (None, Some(_)) => InteractiveSessions::OwnConnection,
+        (Some(_), _) | (None, None) => InteractiveSessions::AsShared,
+    };
     let serving = ExposeOptions {
         names: arguments.names,
         rules: arguments.expose.clone(),
         tools: arguments.tools,
         sharing,
+        interactive_sessions,
     };
     let approval = Duration::from_secs(arguments.approval_timeout.min(MAX_APPROVAL_TIMEOUT));
     Ok(GatewayOptions {
-        source: ToolSource::Configured,
+        source: ToolSource::Configured { roots: Vec::new() },
         serving,
         mode: arguments.mode,
         approval_timeout: approval,
@@ -228,9 +241,15 @@ fn workspace_roots(
     invocation: &Invocation,
 ) -> Result<(Vec<PathBuf>, ClientRoots), Failure> {
     let here = &invocation.env.working_folder;
-    if arguments.roots.is_empty() {
-        return Ok((vec![here.clone()], ClientRoots::Used));
+    match arguments.roots.is_empty() {
+        true => Ok((vec![here.clone()], ClientRoots::Used)),
+        false => Ok((folders(arguments, invocation)?, ClientRoots::Ignored)),
     }
+}
+
+/// The folders of `--root`.
+fn folders(arguments: &ServeArgs, invocation: &Invocation) -> Result<Vec<PathBuf>, Failure> {
+    let here = &invocation.env.working_folder;
     let folder = |root: &PathBuf| {
         let path = here.join(root);
         match path.is_dir() {
@@ -241,6 +260,5 @@ fn workspace_roots(
             }
         }
     };
-    let roots = arguments.roots.iter().map(folder).collect::<Result<_, _>>()?;
-    Ok((roots, ClientRoots::Ignored))
+    arguments.roots.iter().map(folder).collect()
 }

@@ -2,19 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use clap::Args;
 use serde_json::{Value as Json, json};
-use switchboard::catalogue::fetch::ListKind;
-use switchboard::config::display::printable;
+use switchboard::Snapshot;
+use switchboard::catalogue::ListKind;
+use switchboard::config::display::{pluralize, printable};
 use switchboard::config::merge::ResolvedServer;
-use switchboard::connection::state::RetryPolicy;
-use switchboard::connection::{ServerView, Status};
-use switchboard::host::Snapshot;
+use switchboard::connection::{RetryPolicy, ServerView, Status};
+use switchboard::sources::ConfigWatcher;
 use switchboard::sources::loader::Configuration;
-use switchboard::sources::watcher::ConfigWatcher;
-use tokio::time::Instant;
 
 use crate::exit::Exit;
 use crate::invocation::Invocation;
@@ -24,11 +21,13 @@ use crate::output::json::json_line;
 use crate::output::json::json_output;
 use crate::output::report;
 use crate::output::report::StdoutState;
+use crate::output::server_json;
 use crate::output::server_text;
+use crate::output::unusable_files;
 use crate::runtime::control;
 use crate::runtime::host;
+use crate::runtime::readiness::ReadyOptions;
 use crate::runtime::servers;
-use switchboard::config::display::pluralize;
 
 /// Arguments of `swb status`.
 #[derive(Debug, Args)]
@@ -38,65 +37,43 @@ pub struct StatusArgs {
     /// Keep running, follow configuration changes and show every change
     #[arg(long, short)]
     pub watch: bool,
-    /// Fail unless this server is connected; may be repeated. Does not wait for the others
-    #[arg(long, value_name = "NAME")]
-    pub require: Vec<String>,
-    /// Stop waiting after this many seconds; servers that are not connected by then are shown as connecting
-    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
-    pub ready_timeout: Option<Duration>,
-}
-
-fn parse_seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "expected a number of seconds".to_owned())?;
-    Duration::try_from_secs_f64(seconds).map_err(|_| "expected a number of seconds".to_owned())
+    /// Required servers. Does not wait for the others.
+    #[command(flatten)]
+    pub ready: ReadyOptions,
 }
 
 /// Runs the command.
 pub fn run(arguments: &StatusArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
     let configuration = invocation.load()?;
     let shown = servers::active_servers(invocation, &configuration, &arguments.names)?;
-    for name in &arguments.require {
-        servers::startable_server(invocation, &configuration, name)?;
-    }
+    arguments.ready.expect_startable(invocation, &configuration)?;
     if arguments.watch {
         return watch(arguments, invocation, configuration.clone());
     }
     let snapshot = host::with_host(invocation, RetryPolicy::NoRetry, async |host| {
         servers::apply_configuration(host, &configuration, &all_names(arguments)).await;
-        let deadline = arguments.ready_timeout.map(|limit| Instant::now() + limit);
-        let is_settled = |snapshot: &Snapshot| match arguments.require.is_empty() {
+        let deadline = arguments.ready.deadline();
+        let required = &arguments.ready.require;
+        let is_settled = |snapshot: &Snapshot| match required.is_empty() {
             true => snapshot.is_settled(),
-            false => servers::are_settled(snapshot, &arguments.require),
+            false => servers::are_settled(snapshot, required),
         };
         Ok(servers::wait_until_settled(invocation, host, deadline, is_settled).await)
     })?;
     let done = show(invocation, &shown, &snapshot);
-    match first_not_connected(&snapshot, &arguments.require) {
-        None => Ok(done),
-        Some((name, exit)) => {
-            let what = format!("\nthe required server `{}` is not connected\n", printable(&name));
-            Ok(CommandOutput { exit: Some(exit), ..done.note(what) })
-        }
-    }
+    Ok(match arguments.ready.expect_connected(&snapshot) {
+        Err(failure) => done.note(format!("\n{}\n", failure.message)).failed(failure),
+        Ok(()) if arguments.names.is_empty() => unusable_files::incomplete(&configuration, done),
+        Ok(()) => done,
+    })
 }
 
 /// The named and the required servers; empty for all.
 fn all_names(arguments: &StatusArgs) -> Vec<String> {
     match arguments.names.is_empty() {
         true => Vec::new(),
-        false => arguments.names.iter().chain(&arguments.require).cloned().collect(),
+        false => arguments.names.iter().chain(&arguments.ready.require).cloned().collect(),
     }
-}
-
-/// The first required server that is not connected, and the exit code.
-fn first_not_connected(snapshot: &Snapshot, required: &[String]) -> Option<(String, Exit)> {
-    required.iter().find_map(|name| {
-        let exit = snapshot
-            .servers
-            .get(name)
-            .map_or(Exit::NotReady, |it| connection_text::exit_code(&it.status));
-        (exit != Exit::Success).then(|| (name.clone(), exit))
-    })
 }
 
 fn show(
@@ -105,8 +82,10 @@ fn show(
     snapshot: &Snapshot,
 ) -> CommandOutput {
     if invocation.wants_json() {
-        let servers: Vec<Json> =
-            servers.iter().map(|it| server_json(invocation, it, snapshot)).collect();
+        let connection = |it: &ResolvedServer| snapshot.servers.get(&it.name).map(AsRef::as_ref);
+        let as_json =
+            |it: &&ResolvedServer| server_json::server_json(&invocation.env, it, connection(it));
+        let servers: Vec<Json> = servers.iter().map(as_json).collect();
         return json_output(&json!({"servers": servers}));
     }
     if servers.is_empty() {
@@ -133,13 +112,6 @@ fn show(
     done
 }
 
-fn server_json(invocation: &Invocation, server: &ResolvedServer, snapshot: &Snapshot) -> Json {
-    match snapshot.servers.get(&server.name) {
-        Some(view) => connection_text::view_json(view),
-        None => connection_text::not_started_json(&invocation.env, server),
-    }
-}
-
 /// Keeps running: follows the configuration, serves `swb reconnect`, and prints changes.
 fn watch(
     arguments: &StatusArgs,
@@ -158,6 +130,7 @@ fn watch(
         let mut configuration = configuration;
         servers::apply_configuration(host, &configuration, &all_names(arguments)).await;
         let mut changes = host.watch();
+        let _watched = host.watch_servers();
         loop {
             let snapshot = changes.borrow_and_update().clone();
             if screen.show(arguments, &configuration, &snapshot) == StdoutState::Closed {
@@ -199,7 +172,7 @@ impl WatchDisplay<'_> {
         let is_screen =
             self.invocation.env.terminal.stdout_is_terminal && !self.invocation.wants_json();
         if !is_screen {
-            return self.lines(snapshot);
+            return self.lines(configuration, snapshot);
         }
         let winners = configuration.effective.servers.iter().filter(|it| it.is_selected());
         let servers: Vec<&ResolvedServer> = winners
@@ -222,13 +195,18 @@ impl WatchDisplay<'_> {
     }
 
     /// Prints one line for each server that changed.
-    fn lines(&mut self, snapshot: &Snapshot) -> StdoutState {
+    fn lines(&mut self, configuration: &Configuration, snapshot: &Snapshot) -> StdoutState {
         let mut now = BTreeMap::new();
         let mut text = String::new();
         for (name, view) in &snapshot.servers {
-            let line = match self.invocation.wants_json() {
-                true => json_line(&connection_text::view_json(view)),
-                false => change_line(view),
+            let server = configuration.effective.winner(name);
+            let line = match (self.invocation.wants_json(), server) {
+                (true, Some(server)) => {
+                    json_line(&server_json::server_json(&self.invocation.env, server, Some(view)))
+                }
+                // A server that the configuration no longer has.
+                (true, None) => continue,
+                (false, _) => change_line(view),
             };
             if self.last_lines.get(name) != Some(&line) {
                 text.push_str(&line);
@@ -249,7 +227,7 @@ impl WatchDisplay<'_> {
 
 fn change_line(view: &ServerView) -> String {
     let name = printable(&view.name);
-    let state = connection_text::status_text(&view.status);
+    let state = view.status.label();
     match (&view.status, view.status.cause()) {
         (Status::Connected, _) => {
             let tools = view.catalogue.items(ListKind::Tools).len();

@@ -3,9 +3,8 @@
 use std::path::Path;
 
 use switchboard::config::edit::{self, Edit};
-use switchboard::sources::atomic_file;
 use switchboard::sources::atomic_file::{ChangeOutcome, Privacy};
-use switchboard::sources::paths::project_root;
+use switchboard::sources::{atomic_file, project_root};
 
 use crate::exit::Exit;
 use crate::invocation::Invocation;

@@ -44,10 +44,11 @@ pub fn approve(
     }
     let mut decisions = Vec::new();
     for server in &servers {
-        let (Some(fingerprint), Some(file)) = (&server.fingerprint, server.origin.source.path())
+        let (Some(approved), Some(file)) = (server.approvable(), server.origin.source.path())
         else {
             continue;
         };
+        let fingerprint = &approved.fingerprint;
         if let Some(hash) = hash
             && !hash_matches(hash, fingerprint.as_str())
         {
@@ -55,11 +56,7 @@ pub fn approve(
             return Err(Failure::new(Exit::Conflict, &message)
                 .hint(&format!("its hash is {fingerprint}; look again: swb get {}", server.name)));
         }
-        decisions.push((
-            file,
-            server.name.as_str(),
-            ApprovalDecision::Approved(fingerprint.clone()),
-        ));
+        decisions.push((file, server.name.as_str(), ApprovalDecision::Approved(approved)));
     }
     approvals::decide(&invocation.env.paths, &decisions)?;
     if invocation.wants_json() {
@@ -115,7 +112,7 @@ fn hash_matches(prefix: &str, hash: &str) -> bool {
 fn approved_text(server: &ResolvedServer, invocation: &Invocation) -> String {
     let name = printable(&server.name);
     let place = invocation.display_origin(&server.origin);
-    let entry = server.entry.as_ref().map(entry_text::entry_text).unwrap_or_default();
+    let entry = entry_text::entry_text(&invocation.env, server);
     let trust = match server.entry.as_ref().is_some_and(|entry| entry.common.trust) {
         true => "  It is trusted, so its tools run without asking.\n",
         false => "",

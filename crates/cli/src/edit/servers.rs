@@ -1,6 +1,7 @@
 //! Adds servers to a settings file, for `add`, `add-json` and `import`: validates, checks the policy, writes.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::{Map, Value as Json, json};
 use switchboard::config::display::{is_secret_name, printable};
@@ -64,20 +65,26 @@ pub fn check_entry(
     let mut servers = Map::new();
     servers.insert(server.name.clone(), Json::Object(server.entry.clone()));
     let text = format!("{:#}", json!({"mcpServers": servers}));
-    let source = Source::program(scope.scope(), "the new entry");
-    let layer = Layer::read(&source, &text, Naming::Plain, FileShape::Wrapped);
-    let inputs = MergeInputs {
-        layers: vec![layer],
-        policy: configuration.policy.clone(),
-        environment: invocation.env.template_environment(),
-        ..MergeInputs::default()
+    let resolve = |source: Arc<Source>| {
+        let layer = Layer::read(&source, &text, Naming::Plain, FileShape::Wrapped);
+        let inputs = MergeInputs {
+            layers: vec![layer],
+            policy: configuration.policy.clone(),
+            environment: invocation.env.template_environment(),
+            programs: Some(invocation.load_options().programs()),
+            project_root: Some(configuration.project_root.clone()),
+            ..MergeInputs::default()
+        };
+        merge::resolve(inputs).servers.into_iter().next()
     };
-    let resolved = merge::resolve(inputs).servers.into_iter().next();
-    let Some(resolved) = resolved else {
+    // Problems are positions in the new entry; its relative paths start at the folder of the file.
+    let drafted = resolve(Source::program(scope.scope(), "the new entry"));
+    let stored = resolve(Source::file(scope.scope(), invocation.scope_file(scope)));
+    let (Some(drafted), Some(resolved)) = (drafted, stored) else {
         return Err(Failure::new(Exit::Usage, "the entry defines no server"));
     };
     let errors: Vec<_> =
-        resolved.problems.iter().filter(|it| it.severity() == Severity::Error).collect();
+        drafted.problems.iter().filter(|it| it.severity() == Severity::Error).collect();
     if !errors.is_empty() {
         let message = format!("`{}` cannot be added: its entry is invalid", server.name);
         let detail = report::problems(&invocation.env, errors.into_iter());

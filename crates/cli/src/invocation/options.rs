@@ -1,5 +1,7 @@
 //! The options that every command has, and the parser of `--mode`, which several have.
 
+use std::path::PathBuf;
+
 use clap::{Args, ValueEnum};
 use switchboard::config::permission::PermissionMode;
 
@@ -18,6 +20,12 @@ pub struct GlobalOptions {
     /// Answer elicitations from a JSON file before asking you
     #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
     pub answers: Option<String>,
+    /// Log events to standard error: a level, or levels of parts such as gateway=trace,info [env: SWB_LOG]
+    #[arg(long, global = true, value_name = "LEVEL|FILTER", help_heading = "Global options")]
+    pub log: Option<String>,
+    /// Log to this file instead; the default of the screen is swb.log in the state folder
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
+    pub log_file: Option<PathBuf>,
     /// When to use colours
     #[arg(long, global = true, value_enum, default_value_t = ColorMode::Auto, value_name = "WHEN", help_heading = "Global options")]
     pub color: ColorMode,

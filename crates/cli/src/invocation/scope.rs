@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use switchboard::config::merge::ResolvedServer;
 use switchboard::config::scope::Scope;
-use switchboard::sources::paths::{PROJECT_FILE, project_root};
+use switchboard::sources::{PROJECT_FILE, project_root};
 
 use crate::invocation::Invocation;
 

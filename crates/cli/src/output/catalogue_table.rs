@@ -1,10 +1,10 @@
 //! Resources, templates and prompts of servers, as tables and as JSON.
 
 use serde_json::{Value as Json, json};
-use switchboard::catalogue::fetch::{ListItem, ListKind};
+use switchboard::Snapshot;
+use switchboard::catalogue::{ListItem, ListKind};
 use switchboard::config::display::printable;
 use switchboard::connection::ServerView;
-use switchboard::host::Snapshot;
 
 use crate::env::ProcessEnv;
 use crate::output::table;

@@ -1,14 +1,10 @@
-//! Connections as text, tables and JSON.
+//! Connections as text and tables, and the failures of commands that need one.
 
-use serde_json::{Value as Json, json};
-use switchboard::catalogue::fetch::ListKind;
+use switchboard::catalogue::ListKind;
 use switchboard::config::display::printable;
 use switchboard::config::merge::ResolvedServer;
 use switchboard::connection::{ServerView, Status};
-use switchboard::failure::{ConnectionFailure, Evidence, FailureKind};
-use switchboard::host::Snapshot;
-use switchboard::wire::connect::Fallback;
-use switchboard::wire::protocol::capabilities::{ListCapability, ServerCapabilities};
+use switchboard::{ConnectionFailure, Evidence, FailureKind, Snapshot};
 
 use crate::env::ProcessEnv;
 use crate::exit::Exit;
@@ -54,17 +50,6 @@ pub fn status_style(status: &Status) -> TextStyle {
     }
 }
 
-/// A status in a few words.
-pub fn status_text(status: &Status) -> String {
-    match status {
-        Status::Pending { attempt, max_attempts, .. } => {
-            format!("connecting (attempt {attempt} of {max_attempts})")
-        }
-        Status::NeedsAuth(_) => "needs login".to_owned(),
-        Status::Connected | Status::Failed(_) | Status::Disabled => status.id().to_owned(),
-    }
-}
-
 /// The exit code of a command that needs this server.
 pub fn exit_code(status: &Status) -> Exit {
     match status {
@@ -77,7 +62,7 @@ pub fn exit_code(status: &Status) -> Exit {
             | FailureKind::FolderNotFound { .. }
             | FailureKind::Exited { .. } => Exit::StartFailed,
             FailureKind::SecretUnavailable | FailureKind::InvalidConfig => Exit::Configuration,
-            FailureKind::AuthRequired => Exit::LoginRequired,
+            FailureKind::AuthRequired | FailureKind::HeaderRefused { .. } => Exit::LoginRequired,
             FailureKind::Timeout(_)
             | FailureKind::Unreachable(_)
             | FailureKind::Forbidden
@@ -133,7 +118,7 @@ fn view_row(view: &ServerView) -> Vec<Cell> {
     };
     vec![
         Cell::plain(printable(&view.name)),
-        Cell::styled(status_style(&view.status), status_text(&view.status)),
+        Cell::styled(status_style(&view.status), view.status.label()),
         Cell::plain(server_info.map_or("-".to_owned(), |it| printable(&it.protocol_version))),
         Cell::plain(view.transport.id()),
         Cell::plain(count(ListKind::Tools)),
@@ -161,9 +146,9 @@ pub fn problem_text(view: &ServerView) -> String {
         text.push_str(&evidence_text(cause));
         text.push_str(&format!("  hint: {}\n", printable(&cause.remedy(&view.name))));
     }
-    for note in view.catalogue.issues() {
+    for note in view.notes() {
         let word = paint(TextStyle::Warning, "warning:");
-        text.push_str(&format!("{word} `{name}`: {}\n", printable(&note.to_string())));
+        text.push_str(&format!("{word} `{name}`: {}\n", printable(&note)));
     }
     text
 }
@@ -175,7 +160,8 @@ pub fn evidence_text(cause: &ConnectionFailure) -> String {
         let lines: Vec<&str> = piece.text().lines().collect();
         let end = match piece {
             Evidence::Stderr(_) => &lines[lines.len().saturating_sub(MAX_EVIDENCE_LINES)..],
-            Evidence::SearchedPath(_)
+            Evidence::NotAMessage(_)
+            | Evidence::SearchedPath(_)
             | Evidence::Body(_)
             | Evidence::Challenge(_)
             | Evidence::RetryAfter(_)
@@ -189,91 +175,17 @@ pub fn evidence_text(cause: &ConnectionFailure) -> String {
     text
 }
 
-/// A connection as JSON.
-pub fn view_json(view: &ServerView) -> Json {
-    let server_info = view.server_info.as_ref();
-    let counts = |list: ListKind| view.catalogue.items(list).len();
-    let attempt = match &view.status {
-        Status::Pending { attempt, max_attempts, .. } => {
-            json!({"attempt": attempt, "of": max_attempts})
-        }
-        Status::Connected | Status::Failed(_) | Status::NeedsAuth(_) | Status::Disabled => {
-            Json::Null
-        }
-    };
-    json!({
-        "name": view.name,
-        "scope": view.scope.id(),
-        "type": view.transport.id(),
-        "state": view.status.id(),
-        "attempt": attempt,
-        "cause": view.status.cause().map(|cause| cause_json(cause, &view.name)),
-        "era": server_info.map(|it| it.era.as_str()),
-        "protocolVersion": server_info.map(|it| it.protocol_version.clone()),
-        "server": server_info.map(|it| json!({
-            "name": it.name, "version": it.server_version, "title": it.title,
-        })),
-        "capabilities": server_info.map(|it| capabilities_json(&it.capabilities)),
-        "counts": server_info.map(|_| json!({
-            "tools": counts(ListKind::Tools),
-            "resources": counts(ListKind::Resources),
-            "resourceTemplates": counts(ListKind::ResourceTemplates),
-            "prompts": counts(ListKind::Prompts),
-        })),
-        "readyAfterMs": view.time_to_ready.map(|it| u64::try_from(it.as_millis()).unwrap_or(u64::MAX)),
-        "process": view.pid,
-        "detour": view.fallback.map(fallback_id),
-        "notes": view.catalogue.issues().map(ToString::to_string).collect::<Vec<_>>(),
-    })
-}
-
-fn fallback_id(fallback: Fallback) -> &'static str {
-    match fallback {
-        Fallback::Restarted => "started-again",
-        Fallback::HttpSse2024 => "older-transport",
-    }
-}
-
-/// A failure as JSON.
-pub fn cause_json(cause: &ConnectionFailure, name: &str) -> Json {
-    let piece = |it: &Evidence| json!({"kind": it.label(), "text": it.text()});
-    json!({
-        "id": cause.id(),
-        "message": cause.to_string(),
-        "evidence": cause.evidence.iter().map(piece).collect::<Vec<_>>(),
-        "fix": cause.remedy(name),
-    })
-}
-
-fn capabilities_json(capabilities: &ServerCapabilities) -> Json {
-    let listing = |it: Option<ListCapability>| {
-        it.map(|it| json!({"listChanged": it.list_changed, "subscribe": it.subscribe}))
-    };
-    json!({
-        "tools": listing(capabilities.tools),
-        "resources": listing(capabilities.resources),
-        "prompts": listing(capabilities.prompts),
-        "others": capabilities.others,
-    })
-}
-
-/// A server that is not started, as JSON.
-pub fn not_started_json(env: &ProcessEnv, server: &ResolvedServer) -> Json {
-    json!({
-        "name": server.name,
-        "scope": server.scope().id(),
-        "type": server.entry.as_ref().map(|entry| entry.transport.kind().id()),
-        "state": server_text::state_id(&server.state),
-        "reason": server_text::state_reason(env, server),
-    })
-}
-
 /// The failure of a command that needs a server that is not connected.
 pub fn not_connected(view: &ServerView) -> Failure {
-    let message = format!("could not connect to `{}`", view.name);
+    let message = match &view.status {
+        Status::Pending { .. } => format!("`{}` is still connecting", view.name),
+        Status::Connected | Status::Failed(_) | Status::NeedsAuth(_) | Status::Disabled => {
+            format!("could not connect to `{}`", view.name)
+        }
+    };
     let failure = Failure::new(exit_code(&view.status), &message);
     match view.status.cause() {
-        None => failure,
+        None => failure.hint(&format!("`swb status {}` waits for it", view.name)),
         Some(cause) => Failure { causes: vec![printable(&cause.to_string())], ..failure }
             .detail(evidence_text(cause))
             .hint(&cause.remedy(&view.name)),

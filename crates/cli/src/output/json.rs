@@ -5,9 +5,14 @@ use switchboard::config::display::is_unprintable;
 
 use crate::outcome::CommandOutput;
 
-/// JSON output, indented.
+/// JSON output.
 pub fn json_output(value: &Json) -> CommandOutput {
-    CommandOutput::text(escape_deceptive(format!("{value:#}\n")))
+    CommandOutput { json: Some(value.clone()), ..CommandOutput::default() }
+}
+
+/// JSON with indentation.
+pub fn json_text(value: &Json) -> String {
+    escape_deceptive(format!("{value:#}\n"))
 }
 
 /// JSON on one line.

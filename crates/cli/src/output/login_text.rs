@@ -7,8 +7,8 @@ use switchboard::auth::flow::runner::SignInError;
 use switchboard::auth::token_provider::LoginError;
 use switchboard::config::display;
 use switchboard::config::display::printable;
-use switchboard::login::server_login::{LoginView, LogoutOutcome, ServerLoginError};
-use switchboard::storage::stderr_log::utc_timestamp;
+use switchboard::login::{LoginView, LogoutOutcome, ServerLoginError};
+use switchboard::utc_timestamp;
 
 use crate::exit::Exit;
 use crate::outcome::{CommandOutput, Failure};
@@ -121,7 +121,7 @@ pub fn login_failure(server: &str, error: &ServerLoginError) -> Failure {
             .caused_by(error)
             .hint("`--callback-port` selects another port, if the authorization server allows it"),
         ServerLoginError::Login(LoginError::SignIn(SignInError::UserUnavailable(_))) => {
-            Failure::new(Exit::LoginRequired, &message).caused_by(LoginAbandoned)
+            Failure::new(Exit::LoginRequired, &message).caused_by(LoginCancellation)
         }
         ServerLoginError::Login(error @ LoginError::SignIn(SignInError::Failed(_))) => {
             Failure::new(Exit::LoginRequired, &message).caused_by(error)
@@ -137,12 +137,12 @@ pub fn login_failure(server: &str, error: &ServerLoginError) -> Failure {
 
 /// The user cancelled the login.
 #[derive(Debug)]
-struct LoginAbandoned;
+struct LoginCancellation;
 
-impl std::fmt::Display for LoginAbandoned {
+impl std::fmt::Display for LoginCancellation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("the login was cancelled")
     }
 }
 
-impl std::error::Error for LoginAbandoned {}
+impl std::error::Error for LoginCancellation {}

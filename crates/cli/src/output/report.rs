@@ -1,36 +1,51 @@
 //! The only module that prints: outcomes, failures and problems, escaped and in one style.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 
+use serde_json::{Map, Value as Json, json};
 use switchboard::config::display::printable;
 use switchboard::config::problem::{Problem, Severity};
 
 use crate::env::ProcessEnv;
 use crate::exit::Exit;
 use crate::outcome::{CommandOutput, Failure};
+use crate::output::json::{json_line, json_text};
 use crate::output::style::{TextStyle, paint};
 
 /// Returns the cursor to the start of the line and clears the line.
 pub const CLEAR_LINE: &str = "\r\x1b[K";
 
+/// Where a failure is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FailureFormat {
+    /// As text, on standard error.
+    Text,
+    /// As text on standard error, and as one JSON object on standard output.
+    Json,
+}
+
 /// Prints the outcome of a command and returns the exit code.
-pub fn print_outcome(outcome: Result<CommandOutput, Failure>) -> Exit {
+pub fn print_outcome(outcome: Result<CommandOutput, Failure>, format: FailureFormat) -> Exit {
     match outcome {
         Ok(done) => {
-            let written = write(&mut anstream::stdout().lock(), &done.text);
+            let written = write(&mut anstream::stdout().lock(), &stdout_text(&done));
             let _nowhere_to_say_it = write(&mut anstream::stderr().lock(), &done.notes);
             match written {
                 Ok(()) => done.exit.unwrap_or(Exit::Success),
                 // A reader that stops early, such as `head`, is not an error.
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Success,
-                Err(error) => print_outcome(Err(Failure::new(
-                    Exit::Failure,
-                    "the output could not be written",
-                )
-                .caused_by(error))),
+                Err(error) => {
+                    let failure = Failure::new(Exit::Failure, "the output could not be written");
+                    print_outcome(Err(failure.caused_by(error)), FailureFormat::Text)
+                }
             }
         }
         Err(failure) => {
+            if format == FailureFormat::Json {
+                let _reader_left =
+                    write(&mut anstream::stdout().lock(), &json_line(&failure_json(&failure)));
+            }
             let _reader_left = write(&mut anstream::stderr().lock(), &failure_text(&failure));
             failure.exit
         }
@@ -70,6 +85,43 @@ pub fn redraw(lines: usize, text: &str) -> String {
 fn write(to: &mut impl Write, text: &str) -> io::Result<()> {
     to.write_all(text.as_bytes())?;
     to.flush()
+}
+
+/// The text for standard output. The JSON of a command that failed has an `error` beside its own members.
+fn stdout_text(done: &CommandOutput) -> Cow<'_, str> {
+    let Some(json) = &done.json else { return Cow::Borrowed(&done.text) };
+    let exit = done.exit.filter(|it| *it != Exit::Success);
+    let Some(exit) = exit else { return Cow::Owned(json_text(json)) };
+    let error = match &done.failure {
+        Some(failure) => error_json(failure),
+        None => error_json(&Failure::new(exit, exit.description())),
+    };
+    let mut json = match json.as_object() {
+        Some(members) => members.clone(),
+        None => Map::from_iter([("result".to_owned(), json.clone())]),
+    };
+    json.insert("error".to_owned(), error);
+    Cow::Owned(json_text(&Json::Object(json)))
+}
+
+/// The JSON of a command that has no other output.
+pub fn failure_json(failure: &Failure) -> Json {
+    json!({"error": error_json(failure)})
+}
+
+/// A failure as JSON. Details are part of the cause.
+pub fn error_json(failure: &Failure) -> Json {
+    let detail = anstream::adapter::strip_str(&failure.detail).to_string();
+    let detail = detail.lines().map(|line| line.trim().to_owned());
+    let causes = Some(failure.causes.join(": ")).filter(|it| !it.is_empty());
+    let causes: Vec<String> = causes.into_iter().chain(detail).collect();
+    json!({
+        "code": failure.exit.id(),
+        "exit": failure.exit.code(),
+        "message": failure.message,
+        "cause": (!causes.is_empty()).then(|| causes.join("\n")),
+        "hint": failure.hint,
+    })
 }
 
 /// A failure as text.

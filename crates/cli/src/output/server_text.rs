@@ -1,16 +1,17 @@
 //! Servers, their states and policy decisions as text. Secrets are masked here.
 
 use switchboard::config::display;
-use switchboard::config::entry::server::{ServerEntry, StdioConfig, TransportConfig};
+use switchboard::config::entry::server::{StdioConfig, TransportConfig};
 use switchboard::config::merge::{Exclusion, PendingReason, ResolvedServer, ServerState};
-use switchboard::config::policy::{Matcher, MatcherKind, PolicyRule, Refusal};
+use switchboard::config::policy::{CommandDoubt, Matcher, MatcherKind, PolicyRule, Refusal};
 use switchboard::config::problem::Severity;
-use switchboard::config::template::Template;
+use switchboard::config::template;
+use switchboard::config::template::{LiteralText, ShownText};
 use switchboard::sources::loader::SourceContent;
 
 use crate::env::ProcessEnv;
 use crate::output::style::TextStyle;
-use switchboard::config::display::pluralize;
+use switchboard::config::display::{pluralize, printable};
 
 /// The name of a state in JSON.
 pub fn state_id(state: &ServerState) -> &'static str {
@@ -47,6 +48,9 @@ pub fn state_text(state: &ServerState) -> String {
         ServerState::Ready => "ready to start".to_owned(),
         ServerState::Pending(PendingReason::New) => "pending approval".to_owned(),
         ServerState::Pending(PendingReason::Changed) => "pending approval: changed".to_owned(),
+        ServerState::Pending(PendingReason::ProgramChanged) => {
+            "pending approval: other program".to_owned()
+        }
         ServerState::Rejected => "rejected".to_owned(),
         ServerState::Refused(_) => "refused by policy".to_owned(),
         ServerState::Disabled(_) => "disabled".to_owned(),
@@ -70,6 +74,15 @@ pub fn state_reason(env: &ProcessEnv, server: &ResolvedServer) -> Option<String>
         )),
         ServerState::Pending(PendingReason::Changed) => {
             Some(format!("it changed since you approved it; look at it, then: swb approve {name}"))
+        }
+        ServerState::Pending(PendingReason::ProgramChanged) => {
+            let now = match &server.program {
+                Some(program) => display::printable(&program.to_string_lossy()),
+                None => "no program".to_owned(),
+            };
+            Some(format!(
+                "its command runs {now} now, not the program that you approved; look at it, then: swb approve {name}"
+            ))
         }
         ServerState::Rejected => {
             Some("you rejected it; `swb reset-project-choices` forgets that".to_owned())
@@ -109,6 +122,10 @@ pub fn refusal_text(env: &ProcessEnv, refusal: &Refusal) -> String {
         Refusal::Denied(rule) => {
             format!("denied by {} ({})", env.display_origin(&rule.origin), rule_text(rule))
         }
+        Refusal::CommandNotCovered { rule, doubt } => {
+            let place = env.display_origin(&rule.origin);
+            format!("{place} ({}) does not cover it: {}", rule_text(rule), doubt_text(env, doubt))
+        }
         Refusal::EmptyList(origin) => {
             format!("the allow list in {} is empty", env.display_origin(origin))
         }
@@ -128,12 +145,31 @@ pub fn refusal_text(env: &ProcessEnv, refusal: &Refusal) -> String {
     }
 }
 
+/// Why an allow rule for a command does not cover a server with that command.
+fn doubt_text(env: &ProcessEnv, doubt: &CommandDoubt) -> String {
+    match doubt {
+        CommandDoubt::LoadingVariables(names) => {
+            let names = display::printable(&names.join(", "));
+            format!("its `env` sets {names}, which changes what the program loads or runs")
+        }
+        CommandDoubt::WorkingFolder => "it sets `cwd`".to_owned(),
+        CommandDoubt::RelativePath => "its command is a relative path".to_owned(),
+        CommandDoubt::OtherProgram { runs, expected: Some(expected) } => {
+            format!("it runs {}, not {}", env.display_path(runs), env.display_path(expected))
+        }
+        CommandDoubt::OtherProgram { runs, expected: None } => format!(
+            "it runs {}, which is not in the folders of `commandPath` in managed settings",
+            env.display_path(runs)
+        ),
+    }
+}
+
 /// A policy rule as text.
 pub fn rule_text(rule: &PolicyRule) -> String {
     let text = match &rule.matcher {
         Matcher::Name(name) => format!("serverName {name}"),
         Matcher::Command(argv) => {
-            format!("serverCommand {}", display::masked_arguments(argv).join(" "))
+            format!("serverCommand {}", template::masked_arguments(argv).join(" "))
         }
         Matcher::Url(pattern) => format!("serverUrl {}", display::masked_url(&pattern.to_string())),
         Matcher::Invalid(_) => "an invalid entry".to_owned(),
@@ -141,10 +177,24 @@ pub fn rule_text(rule: &PolicyRule) -> String {
     display::printable(&text)
 }
 
-/// The command or URL of a server, in one line.
-pub fn target(entry: &ServerEntry) -> String {
-    match &entry.transport {
-        TransportConfig::Stdio(stdio) => command_line(stdio).join(" "),
+/// The command or URL of a server, in one line: expanded, or as written if it cannot be expanded. Everything that may
+/// be a secret is masked; `swb get` shows a project's text in full.
+pub fn target(server: &ResolvedServer) -> Option<String> {
+    target_with(server, LiteralText::Masked)
+}
+
+/// The command or URL of a server, in one line, with its own text in full or masked.
+pub fn target_with(server: &ResolvedServer, literals: LiteralText) -> Option<String> {
+    match (&server.spec, &server.entry) {
+        (Some(spec), _) => Some(transport_target(&spec.transport, literals)),
+        (None, Some(entry)) => Some(transport_target(&entry.transport, literals)),
+        (None, None) => None,
+    }
+}
+
+fn transport_target<T: ShownText>(transport: &TransportConfig<T>, literals: LiteralText) -> String {
+    match transport {
+        TransportConfig::Stdio(stdio) => command_line(stdio, literals).join(" "),
         TransportConfig::Sdk { name } => display::printable(&format!("in this process: {name}")),
         TransportConfig::Sse(_)
         | TransportConfig::Http(_)
@@ -152,16 +202,15 @@ pub fn target(entry: &ServerEntry) -> String {
         | TransportConfig::SseIde(_)
         | TransportConfig::WsIde(_)
         | TransportConfig::ConnectorProxy(_) => {
-            entry.transport.url().map(display::masked_url_template).unwrap_or_default()
+            transport.url().map(|url| template::shown_url(url, literals)).unwrap_or_default()
         }
     }
 }
 
-/// Command and arguments, masked, and quoted for a shell.
-pub fn command_line(stdio: &StdioConfig<Template>) -> Vec<String> {
-    let command = display::masked_command(&stdio.command.masked_with(str::to_owned));
-    let arguments = display::masked_arguments(&stdio.args);
-    std::iter::once(command).chain(arguments).map(|word| shell_quoted(&word)).collect()
+/// Command and arguments, quoted for a shell.
+pub fn command_line<T: ShownText>(stdio: &StdioConfig<T>, literals: LiteralText) -> Vec<String> {
+    let words = template::shown_command(&stdio.command, &stdio.args, literals);
+    words.iter().map(|word| shell_quoted(word)).collect()
 }
 
 fn shell_quoted(word: &str) -> String {
@@ -179,4 +228,27 @@ pub fn found_text(found: &SourceContent) -> String {
         SourceContent::Servers(count) => pluralize(*count, "server", "servers"),
         SourceContent::Failure => "could not be read".to_owned(),
     }
+}
+
+/// How many servers a note names.
+const MAX_NAMES: usize = 5;
+
+/// One line about servers that are left out because they are not approved, with the command that approves them.
+pub fn unapproved_note(servers: &[&ResolvedServer]) -> String {
+    let names: Vec<String> = servers.iter().map(|it| printable(&it.name)).collect();
+    let (shown, more) = names.split_at(names.len().min(MAX_NAMES));
+    let listed = match more.len() {
+        0 => shown.join(", "),
+        count => format!("{} and {count} more", shown.join(", ")),
+    };
+    let (first, all) = match &names[..] {
+        [] => return String::new(),
+        [only] => (only, only.as_str()),
+        [first, ..] => (first, "--all"),
+    };
+    format!(
+        "note: {} not approved, so left out: {listed}; `swb get {first}` shows what would run, \
+         `swb approve {all}` approves\n",
+        pluralize(names.len(), "project server is", "project servers are"),
+    )
 }

@@ -1,15 +1,15 @@
 //! Tool output and the failures of calls and requests, as text and as JSON.
 
 use serde_json::{Value as Json, json};
-use switchboard::call::pipeline::ToolCallError;
 use switchboard::config::display::printable;
-use switchboard::host::Snapshot;
-use switchboard::request::send::RequestError;
+use switchboard::request::RequestError;
 use switchboard::tool_result::{ContentBlock, ToolOutput};
+use switchboard::{Snapshot, ToolCallError};
 
 use crate::exit::Exit;
 use crate::outcome::{CommandOutput, Failure};
 use crate::output::connection_text;
+use crate::output::definition_diff;
 use crate::output::json::json_output;
 
 /// The failure of a call, with a hint.
@@ -29,10 +29,23 @@ pub fn call_failure(error: &ToolCallError, snapshot: &Snapshot) -> Failure {
             let lines = faults.iter().map(|fault| format!("  {}\n", printable(&fault.to_string())));
             Failure::new(Exit::Usage, &error.to_string())
                 .detail(lines.collect())
-                .hint(&format!("`swb search {tool} --json` shows its arguments"))
+                .hint(&format!("`swb describe {tool}` shows its arguments"))
         }
-        ToolCallError::Denied { tool, .. } => Failure::new(Exit::Policy, &error.to_string())
-            .hint(&format!("`swb permissions explain {tool}` explains the decision")),
+        ToolCallError::Denied { tool, definition_diff: None, .. } => {
+            Failure::new(Exit::Policy, &error.to_string())
+                .hint(&format!("`swb permissions explain {tool}` explains the decision"))
+        }
+        ToolCallError::Denied { tool, definition_diff: Some(diff), .. } => {
+            Failure::new(Exit::Policy, &error.to_string())
+                .detail(definition_diff::as_text(diff))
+                .hint(&format!("`swb permissions accept {tool}` accepts the new definition"))
+        }
+        ToolCallError::Unrecorded { error: cause, .. } => {
+            Failure::new(Exit::Policy, &error.to_string()).caused_by(cause).hint(
+                "make room on the disk, or raise `audit.maxMegabytes` in the settings; with \
+                 `\"audit\": {\"unrecordedCalls\": \"allow\"}` calls run without a record",
+            )
+        }
         ToolCallError::Request(RequestError::NotConnected(view)) => {
             connection_text::not_connected(view)
         }
@@ -52,7 +65,11 @@ pub fn text(output: &ToolOutput) -> CommandOutput {
 
 /// A tool's output as JSON. The exit code says whether the tool reported an error.
 pub fn json(output: &ToolOutput) -> CommandOutput {
-    CommandOutput { exit: exit(output), ..json_output(&as_json(output)) }
+    let done = json_output(&as_json(output));
+    match exit(output) {
+        None => done,
+        Some(exit) => done.failed(Failure::new(exit, "the tool reported an error")),
+    }
 }
 
 fn exit(output: &ToolOutput) -> Option<Exit> {
@@ -104,6 +121,7 @@ pub fn as_json(output: &ToolOutput) -> Json {
         "isError": output.is_error,
         "content": output.blocks.iter().map(part).collect::<Vec<_>>(),
         "structuredContent": output.structured.as_ref().and_then(|it| it.decode::<Json>().ok()),
+        "_meta": output.meta.as_ref().and_then(|it| it.decode::<Json>().ok()),
         "notes": output.notes.iter().map(ToString::to_string).collect::<Vec<_>>(),
     })
 }

@@ -2,8 +2,7 @@
 
 use serde_json::{Value as Json, json};
 use switchboard::config::display::printable;
-use switchboard::pool::tool::Tool;
-use switchboard::pool::{Pool, Quarantined};
+use switchboard::pool::{Pool, QuarantineEntry, Tool};
 
 use crate::env::ProcessEnv;
 use crate::output::style::{TextStyle, paint};
@@ -57,13 +56,13 @@ pub fn as_text(env: &ProcessEnv, tools: &[&Tool]) -> String {
         vec![Cell::plain(printable(&tool.exposed_name)), kind, Cell::plain(printable(about))]
     };
     let rows: Vec<Vec<Cell>> = tools.iter().map(row).collect();
-    let truncated_columns = [Truncate::End(2), Truncate::End(0)];
-    table::render(&["TOOL", "KIND", "ABOUT"], &rows, env.terminal.width, &truncated_columns)
+    // Names are never shortened: they are typed.
+    table::render(&["TOOL", "KIND", "ABOUT"], &rows, env.terminal.width, &[Truncate::End(2)])
 }
 
 /// Warnings about tools that were left out.
 pub fn quarantined(pool: &Pool) -> String {
-    let line = |it: &Quarantined| {
+    let line = |it: &QuarantineEntry| {
         format!(
             "{} `{}` of `{}` is left out: {}\n",
             paint(TextStyle::Warning, "warning:"),

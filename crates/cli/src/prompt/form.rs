@@ -4,8 +4,7 @@ use std::fmt::Write;
 
 use serde_json::{Map, Value as Json};
 use switchboard::config::display::printable;
-use switchboard::elicitation::elicitor::ElicitResult;
-use switchboard::elicitation::form::{FieldRequirement, Form, FormField};
+use switchboard::elicitation::{ElicitResult, FieldRequirement, Form, FormField};
 
 use crate::output::report;
 use crate::output::style::{TextStyle, paint};

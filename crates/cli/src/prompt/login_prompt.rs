@@ -157,8 +157,11 @@ impl LoginPrompt for TerminalLoginPrompt {
         let code = paint(TextStyle::Bold, printable(&instructions.user_code));
         let _infallible = writeln!(text, "and type the code {code}");
         if let Some(complete) = &instructions.verification_uri_complete {
-            let _infallible =
-                writeln!(text, "\nOr, with the code in it:\n\n{}", printable(complete.as_str()));
+            let _infallible = writeln!(
+                text,
+                "\nOr use this link, which contains the code:\n\n{}",
+                printable(complete.as_str())
+            );
         }
         let minutes = instructions.expires_in.div_ceil(60);
         let _infallible = writeln!(text, "\nWaiting; the code is valid for {minutes} min.");

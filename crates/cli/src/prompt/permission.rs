@@ -5,12 +5,12 @@
 use std::fmt::Write;
 
 use serde_json::Value as Json;
-use switchboard::call::pipeline::PermissionRequest;
 use switchboard::config::display::printable;
 use switchboard::config::permission::{RuleCoverage, Suggestion};
-use switchboard::permission::tool_pins::{DefinitionDiff, LineChange};
+use switchboard::permission::{DefinitionDiff, PermissionRequest};
 use switchboard_gateway::PendingApproval;
 
+use crate::output::definition_diff;
 use crate::output::report;
 use crate::output::style::{TextStyle, paint};
 use crate::prompt::keyboard::Keyboard;
@@ -89,7 +89,7 @@ impl<'a> ProposedCall<'a> {
                 writeln!(text, "{} {}", paint(TextStyle::Error, "warning:"), printable(flag));
         }
         if let Some(alteration) = self.alteration {
-            text.push_str(&changes_text(alteration));
+            text.push_str(&definition_diff::as_text(alteration));
         }
         let _infallible = writeln!(text, "({})", printable(self.reason));
         text.push_str("  y  once\n");
@@ -117,23 +117,6 @@ impl<'a> ProposedCall<'a> {
         }
         text
     }
-}
-
-fn changes_text(alteration: &DefinitionDiff) -> String {
-    let mut text = String::from("It changed since it was approved:\n");
-    for (change, line) in &alteration.lines {
-        let line = printable(line);
-        let _infallible = match change {
-            LineChange::Added => {
-                writeln!(text, "{}", paint(TextStyle::Success, format!("  + {line}")))
-            }
-            LineChange::Removed => {
-                writeln!(text, "{}", paint(TextStyle::Error, format!("  - {line}")))
-            }
-            LineChange::Unchanged => writeln!(text, "    {line}"),
-        };
-    }
-    text
 }
 
 /// Asks which of the suggested rules to add.

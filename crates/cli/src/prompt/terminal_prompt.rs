@@ -4,13 +4,13 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use serde_json::Map;
-use switchboard::call::pipeline::{
-    DecisionFuture, GrantScope, PermissionDecision, PermissionPrompt, PermissionRequest,
-};
 use switchboard::config::display::printable;
-use switchboard::elicitation::elicitor::{
+use switchboard::elicitation::{
     ElicitFuture, ElicitResult, Elicitation, ElicitationKind, Elicitor, SamplingRequest,
     UrlElicitation, WaitFuture, WaitOutcome,
+};
+use switchboard::permission::{
+    DecisionFuture, GrantScope, PermissionDecision, PermissionPrompt, PermissionRequest,
 };
 use tokio::sync::{Mutex, MutexGuard};
 
@@ -22,11 +22,6 @@ use crate::prompt::browser;
 use crate::prompt::form;
 use crate::prompt::keyboard::Keyboard;
 use crate::prompt::permission::{ProposedCall, choose_rule};
-
-/// The reason when the user denies a call.
-pub const DENIED_BY_USER: &str = "you said no";
-/// The reason when the input ended without an answer.
-pub const NO_ANSWER: &str = "you did not answer";
 
 /// Prompts at the terminal. Clones share it.
 #[derive(Debug, Clone)]
@@ -147,7 +142,8 @@ impl TerminalPrompt {
         // The rule for the tool, not for the whole server.
         let of_tool = proposed.tool_rule();
         if !self.is_interactive {
-            let advice = match of_tool {
+            // The command that accepts a changed definition is named with the denial.
+            let advice = match of_tool.filter(|_| proposed.alteration.is_none()) {
                 Some(suggestion) => format!(
                     "; `swb permissions add allow '{}'` would allow it",
                     suggestion.rule.to_printable()
@@ -186,7 +182,7 @@ impl TerminalPrompt {
                     None => return no_answer(),
                 },
                 ("n" | "N" | "no" | "", _) => {
-                    return PermissionDecision::Deny(DENIED_BY_USER.to_owned());
+                    return PermissionDecision::DeniedByUser;
                 }
                 ("v" | "V", _) => report::print_stderr(&proposed.arguments_text(usize::MAX)),
                 (_, _) => report::print_stderr("enter one of the letters above\n"),
@@ -209,11 +205,11 @@ impl Drop for OpenQuestion {
 }
 
 fn no_answer() -> PermissionDecision {
-    PermissionDecision::Deny(NO_ANSWER.to_owned())
+    PermissionDecision::NoAnswer
 }
 
 fn cancelled() -> ElicitResult {
-    ElicitResult::Cancel("nobody answered".to_owned())
+    ElicitResult::Cancel("the user did not answer".to_owned())
 }
 
 /// The note about an elicitation that was declined without asking.

@@ -2,17 +2,15 @@
 
 use std::sync::Arc;
 
-use switchboard::audit::log::AuditLog;
-use switchboard::call::pipeline::CallContext;
+use switchboard::audit::log::{AuditLog, AuditOptions, UnrecordedCalls};
 use switchboard::config::display::printable;
 use switchboard::config::permission::PermissionMode;
-use switchboard::host::Host;
-use switchboard::permission::active_rules::ActiveRules;
+use switchboard::permission::ReasonDetail;
 use switchboard::permission::settings_file::RuleFile;
-use switchboard::permission::tool_pins::ToolPins;
+use switchboard::permission::{ActiveRules, ToolPins};
 use switchboard::sources::loader::Configuration;
-use switchboard::tool_result::OutputLimits;
-use switchboard::tool_result::spill::SpillStore;
+use switchboard::tool_result::{OutputLimits, SpillStore};
+use switchboard::{CallContext, Host};
 
 use crate::exit::Exit;
 use crate::invocation::Invocation;
@@ -44,7 +42,11 @@ pub fn call_context_with_warning(
     let trusted = servers.filter(|it| it.is_trusted()).map(|it| it.name.clone()).collect();
     let default_mode =
         configuration.rules.default_mode().map_or(PermissionMode::Default, |(mode, _)| mode);
-    let audit = AuditLog::open(&invocation.env.paths.audit()).map_err(|error| {
+    let audit = AuditLog::open_with(
+        &invocation.env.paths.audit(),
+        AuditOptions::from(&configuration.audit),
+    )
+    .map_err(|error| {
         Failure::new(Exit::Failure, "the audit log cannot be written").caused_by(error)
     })?;
     let tokens = variables::max_output_tokens(invocation)?;
@@ -69,6 +71,52 @@ pub fn call_context_with_warning(
         audit,
         limits: OutputLimits { tokens, ..OutputLimits::default() },
         spill: SpillStore::in_data_folder(&invocation.env.paths.data),
+        reason_detail: ReasonDetail::WithPaths,
     };
     Ok((context, warning.unwrap_or_default()))
+}
+
+/// Warns about calls that could not be written to the audit log. Flush it first.
+pub fn warn_about_lost_records(invocation: &Invocation, audit: &AuditLog) {
+    let status = audit.status();
+    let calls = match status.lost {
+        0 => return,
+        1 => "1 call is".to_owned(),
+        lost => format!("{lost} calls are"),
+    };
+    let path = invocation.display_path(&invocation.env.paths.audit());
+    let reason = status.failure.map(|it| format!(": {}", printable(&it.to_string())));
+    report::print_stderr(&format!(
+        "{} {calls} not in the audit log: {path} could not be written{}\n",
+        paint(TextStyle::Warning, "warning:"),
+        reason.unwrap_or_default()
+    ));
+}
+
+/// Tells the operator when the audit log cannot be written, and when it can again. Runs until it is dropped.
+pub async fn announce_audit_failures(invocation: &Invocation, audit: &AuditLog) {
+    let path = invocation.display_path(&invocation.env.paths.audit());
+    let mut changes = audit.watch_status();
+    let mut had_failed = false;
+    while changes.changed().await.is_ok() {
+        let status = changes.borrow_and_update().clone();
+        match (&status.failure, had_failed) {
+            (Some(error), false) => report::print_stderr(&format!(
+                "{} the audit log cannot be written, so calls {}: {path}: {}\n",
+                paint(TextStyle::Warning, "warning:"),
+                match audit.unrecorded_calls() {
+                    UnrecordedCalls::Allow => "run without a record",
+                    UnrecordedCalls::Refuse => "are refused",
+                },
+                printable(&error.to_string())
+            )),
+            (None, true) => report::print_stderr(&format!(
+                "note: the audit log can be written again; records lost so far: {}\n",
+                status.lost
+            )),
+            (Some(_), true) | (None, false) => {}
+        }
+        had_failed = status.failure.is_some();
+    }
+    std::future::pending().await
 }

@@ -3,26 +3,28 @@
 pub mod client_auth;
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use serde_json::json;
 use switchboard::config::display::printable;
+use switchboard::config::merge::{ResolvedServer, ServerState};
 use switchboard::config::permission::PermissionMode;
 use switchboard::config::problem::Severity;
-use switchboard::connection::in_process::InProcessServer;
-use switchboard::connection::state::RetryPolicy;
-use switchboard::elicitation::elicitor::DeclineAll;
-use switchboard::host::{Host, HostOptions};
-use switchboard::sources::loader;
+use switchboard::config::settings::gateway_limits::GatewayLimits;
+use switchboard::connection::{InProcessServer, RememberedLists, RetryPolicy, Status};
+use switchboard::elicitation::DeclineAll;
 use switchboard::sources::loader::Configuration;
-use switchboard::sources::watcher::ConfigWatcher;
+use switchboard::sources::{ConfigWatcher, loader};
 use switchboard::wire::protocol::capabilities::ClientCapability;
+use switchboard::{Host, HostOptions};
 use switchboard_builtin::workspace;
 use switchboard_gateway::http::host_origin_check::HostOriginCheck;
 use switchboard_gateway::{
-    ApprovalQueue, ExposeOptions, Gateway, HttpOptions, MCP_PATH, MetricsAccess, PendingApprovals,
+    ApprovalQueue, ExposeOptions, Gateway, HttpOptions, Limits, MCP_PATH, MetricsAccess,
+    MissingServer, PendingApprovals, Quota,
 };
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -30,18 +32,19 @@ use tokio::sync::watch;
 use crate::exit::Exit;
 use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
-use crate::output::report;
+use crate::output::{report, server_text};
 use crate::runtime::call_context;
 use crate::runtime::control;
 use crate::runtime::host;
 use crate::runtime::interrupts::Interrupts;
 use crate::runtime::servers;
+use crate::runtime::shutdown_deadline::ShutdownDeadline;
 use crate::runtime::stdio;
 use crate::runtime::trace_export;
 use client_auth::ClientAuth;
 
-/// How long clients wait at the start for servers to connect. Later ones are announced.
-const SETTLE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long everything may take after the client of a stdio gateway has gone. The client kills programs that stay longer.
+const STDIO_SHUTDOWN_LIMIT: Duration = Duration::from_millis(500);
 /// The most worker threads.
 const MAX_THREADS: usize = 16;
 
@@ -64,7 +67,10 @@ pub struct GatewayOptions {
 #[derive(Debug)]
 pub enum ToolSource {
     /// The tools of every configured server.
-    Configured,
+    Configured {
+        /// The roots of servers whose client has none.
+        roots: Vec<PathBuf>,
+    },
     /// The built-in workspace tools.
     Workspace(Box<workspace::WorkspaceSettings>),
 }
@@ -73,7 +79,9 @@ impl ToolSource {
     /// Applies the servers and the rules to the host.
     async fn apply(&self, host: &Host, configuration: &Configuration) {
         match self {
-            ToolSource::Configured => servers::apply_configuration(host, configuration, &[]).await,
+            ToolSource::Configured { .. } => {
+                servers::apply_configuration(host, configuration, &[]).await
+            }
             ToolSource::Workspace(_) => {
                 let entry = json!({"type": "sdk", "name": workspace::NAME});
                 let servers = json!({"mcpServers": {workspace::NAME: entry}});
@@ -99,27 +107,38 @@ pub struct GatewayHttpOptions {
     pub url: Option<String>,
     /// Who may read the metrics.
     pub metrics_access: MetricsAccess,
+    /// How many requests a principal may send per second; the settings decide if `None`.
+    pub max_requests_per_second: Option<u32>,
 }
 
 /// Serves until it is interrupted or the stdio client disconnects.
 pub fn run(invocation: &Invocation, options: GatewayOptions) -> Result<CommandOutput, Failure> {
     let configuration = invocation.load()?;
+    if let ToolSource::Configured { .. } = &options.source {
+        report::print_stderr(&servers::unapproved_note(&configuration, &[]));
+    }
     let customize = |mut host_options: HostOptions| {
         // Elicitations outside of any client's call.
         host_options.elicitor = Arc::new(DeclineAll("there is no user to ask".to_owned()));
         host_options.lent_capabilities = vec![ClientCapability::Sampling];
-        if let ToolSource::Workspace(settings) = &options.source {
-            let settings = workspace::WorkspaceSettings::clone(settings);
-            let server = InProcessServer::new(move |transport| {
-                workspace::serve(settings.clone(), transport)
-            });
-            host_options.in_process.insert(workspace::NAME.to_owned(), server);
+        host_options.remembered_lists = RememberedLists::WhileConnecting;
+        match &options.source {
+            // The gateway's own folder is not a root of its clients.
+            ToolSource::Configured { roots } => host_options.roots.clone_from(roots),
+            ToolSource::Workspace(settings) => {
+                let settings = workspace::WorkspaceSettings::clone(settings);
+                let server = InProcessServer::new(move |transport| {
+                    workspace::serve(settings.clone(), transport)
+                });
+                host_options.in_process.insert(workspace::NAME.to_owned(), server);
+            }
         }
         host_options
     };
-    host::with_custom_host(
+    let deadline = ShutdownDeadline::default();
+    host::with_deadline(
         invocation,
-        RetryPolicy::RetryWithBackoff,
+        (RetryPolicy::NeverGiveUp, &deadline),
         customize,
         async |host, interrupts| {
             options.source.apply(host, &configuration).await;
@@ -135,6 +154,7 @@ pub fn run(invocation: &Invocation, options: GatewayOptions) -> Result<CommandOu
             let (tracer, exporting) = trace_export::tracer(invocation)?;
             let (gateway, task) = Gateway::open_with_tracer(host, context, options.serving, tracer);
             gateway.set_rules(&configuration.rules, &configuration.principals);
+            gateway.set_left_out(left_out(&configuration));
             let targets =
                 control::ControlTargets { host: host.clone(), approvals: Some(approvals.clone()) };
             let control = control::serve(targets, &invocation.env.paths.control_sockets());
@@ -145,25 +165,120 @@ pub fn run(invocation: &Invocation, options: GatewayOptions) -> Result<CommandOu
                     (&gateway, &options.source),
                     &configuration,
                 );
-                let serving = serve_clients(invocation, &gateway, options.http, interrupts);
+                let limits = limits(&configuration.gateway_limits);
+                let http = options.http.map(|it| (it, limits));
+                let serving = serve_clients(invocation, (&gateway, &deadline), http, interrupts);
                 let announcing = announce_approvals(approvals.watch());
-                tokio::pin!(following, serving, announcing);
+                let auditing = call_context::announce_audit_failures(invocation, &audit);
+                let reporting = report_missing(host, &gateway);
+                tokio::pin!(following, serving, announcing, auditing, reporting);
                 tokio::select! {
                     served = &mut serving => served,
                     Err(failure) = &mut following => Err(failure),
                     () = &mut announcing => Ok(()),
+                    () = &mut auditing => Ok(()),
+                    () = &mut reporting => Ok(()),
                 }
             };
-            control.close().await;
-            drop((gateway, approvals));
-            host.shutdown().await;
-            let _panicked = task.await;
-            let _panicked = approval_task.await;
-            exporting.finish().await;
-            audit.flush().await;
+            let end = async {
+                control.close().await;
+                drop((gateway, approvals));
+                let servers = async {
+                    host.shutdown().await;
+                    let _panicked = task.await;
+                    let _panicked = approval_task.await;
+                };
+                tokio::join!(servers, exporting.finish(), audit.close());
+            };
+            deadline.limit(end).await;
             served.map(|()| CommandOutput::default())
         },
     )
+}
+
+/// The configured servers that are not in the pool although their definition counts: not approved, refused or invalid.
+fn left_out(configuration: &Configuration) -> Vec<MissingServer> {
+    let servers = configuration.effective.servers.iter();
+    let reason = |server: &ResolvedServer| match &server.state {
+        ServerState::Pending(_) => Some("it is not approved: `swb approve`".to_owned()),
+        ServerState::Refused(_) | ServerState::Invalid => {
+            Some(server_text::state_text(&server.state))
+        }
+        ServerState::Ready
+        | ServerState::Rejected
+        | ServerState::Disabled(_)
+        | ServerState::Shadowed { .. }
+        | ServerState::Duplicate { .. }
+        | ServerState::Excluded(_) => None,
+    };
+    servers
+        .filter_map(|it| Some(MissingServer { name: it.name.clone(), reason: reason(it)? }))
+        .collect()
+}
+
+/// Says once which servers are missing after all were tried. Runs until it is dropped.
+async fn report_missing(host: &Host, gateway: &Gateway) {
+    let tried = host.settled().await;
+    let missing = gateway.missing_servers();
+    if !missing.is_empty() {
+        let connected =
+            tried.servers.values().filter(|it| matches!(it.status, Status::Connected)).count();
+        let list: Vec<String> = missing
+            .iter()
+            .map(|it| format!("{} ({})", printable(&it.name), printable(&it.reason)))
+            .collect();
+        report::print_stderr(&format!(
+            "note: {connected} of {} servers are served; missing: {}\n",
+            connected + missing.len(),
+            list.join(", ")
+        ));
+    }
+    std::future::pending().await
+}
+
+/// The limits of the settings, with the defaults of the gateway.
+fn limits(settings: &GatewayLimits) -> Limits {
+    const MEGABYTE: usize = 1 << 20;
+    let value = |setting: Option<u64>, default: usize| {
+        setting.map_or(default, |it| usize::try_from(it).unwrap_or(usize::MAX))
+    };
+    let quota = |own: Option<u64>, total: Option<u64>, default: Quota| Quota {
+        per_principal: value(own, default.per_principal),
+        total: value(total, default.total),
+    };
+    let defaults = Limits::default();
+    let megabytes = quota(
+        settings.kept_megabytes,
+        settings.kept_megabytes_total,
+        Quota {
+            per_principal: defaults.replay_bytes.per_principal / MEGABYTE,
+            total: defaults.replay_bytes.total / MEGABYTE,
+        },
+    );
+    let connections = quota(settings.connections, settings.connections_total, defaults.connections);
+    Limits {
+        sessions: quota(settings.sessions, settings.sessions_total, defaults.sessions),
+        requests_in_flight: quota(
+            settings.requests_in_flight,
+            settings.requests_in_flight_total,
+            defaults.requests_in_flight,
+        ),
+        requests_per_second: settings
+            .requests_per_second
+            .map(|it| u32::try_from(it).unwrap_or(u32::MAX))
+            .or(defaults.requests_per_second),
+        replay_bytes: Quota {
+            per_principal: megabytes.per_principal.saturating_mul(MEGABYTE),
+            total: megabytes.total.saturating_mul(MEGABYTE),
+        },
+        connections,
+        connections_per_address: value(
+            settings.connections_per_address,
+            defaults.connections_per_address,
+        ),
+        unauthenticated_connections: connections.total.div_ceil(4),
+        ..defaults
+    }
 }
 
 /// Tells the user about calls that wait for approval. Runs until it is dropped.
@@ -203,6 +318,7 @@ async fn follow_configuration(
     while let Some(configuration) = watcher.next().await {
         source.apply(host, &configuration).await;
         gateway.set_rules(&configuration.rules, &configuration.principals);
+        gateway.set_left_out(left_out(&configuration));
         let problems = configuration.effective.problems.iter();
         let errors = problems.filter(|it| it.severity() == Severity::Error);
         let text = report::problems(&invocation.env, errors);
@@ -216,17 +332,17 @@ async fn follow_configuration(
 
 async fn serve_clients(
     invocation: &Invocation,
-    gateway: &Gateway,
-    http: Option<GatewayHttpOptions>,
+    (gateway, deadline): (&Gateway, &ShutdownDeadline),
+    http: Option<(GatewayHttpOptions, Limits)>,
     interrupts: &mut Interrupts,
 ) -> Result<(), Failure> {
-    let Some(http) = http else {
+    let Some((http, mut limits)) = http else {
         let (transport, flushed) = stdio::transport().map_err(|error| {
             Failure::new(Exit::Failure, "threads cannot be started").caused_by(error)
         })?;
-        gateway.wait_until_ready(SETTLE_TIMEOUT).await;
         gateway.serve_exclusive(transport, "stdio", interrupts.next()).await;
-        flushed.wait().await;
+        deadline.start(STDIO_SHUTDOWN_LIMIT);
+        deadline.limit(flushed.wait()).await;
         return Ok(());
     };
     let cannot_listen = |error| {
@@ -240,18 +356,22 @@ async fn serve_clients(
             Failure::new(Exit::Usage, &format!("`{}` cannot be allowed", printable(&error.text)))
                 .caused_by(error.kind)
         })?;
+    if let Some(rate) = http.max_requests_per_second {
+        limits.requests_per_second = Some(rate).filter(|it| *it > 0);
+    }
     let url = http.url.unwrap_or_else(|| format!("http://{bound}{MCP_PATH}"));
     let (authenticator, token_file) =
         client_auth::authenticator(invocation, http.client_auth, &url)?;
     let server = HttpOptions {
         host_origin_check,
-        authenticator,
+        authenticator: Arc::new(authenticator),
         max_request_bytes: HttpOptions::DEFAULT_MAX_REQUEST_BYTES,
         session_idle_timeout: HttpOptions::DEFAULT_SESSION_IDLE_TIMEOUT,
+        write_timeout: HttpOptions::DEFAULT_WRITE_TIMEOUT,
+        limits,
         metrics_access: http.metrics_access,
         worker_threads: thread::available_parallelism().map_or(1, |it| it.get().min(MAX_THREADS)),
     };
-    gateway.wait_until_ready(SETTLE_TIMEOUT).await;
     report::print_stdout(&format!("listening on http://{bound}{MCP_PATH}\n"));
     let serving = gateway.serve_http(listener, server, interrupts.next());
     let served = tokio::select! {

@@ -5,15 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use switchboard::config::display::printable;
-use switchboard::connection::resolve::HostEnv;
-use switchboard::connection::state::RetryPolicy;
-use switchboard::elicitation::elicitor::Elicitor;
-use switchboard::elicitation::scripted_answers::ScriptedAnswers;
-use switchboard::host::{Host, HostOptions};
-use switchboard::login::server_login::LoginOptions;
+use switchboard::connection::RetryPolicy;
+use switchboard::elicitation::{Elicitor, ScriptedAnswers};
+use switchboard::login::LoginOptions;
 use switchboard::sources::text_file;
 use switchboard::sources::text_file::{AllowedFiles, FileContent};
 use switchboard::wire::process::child;
+use switchboard::{Host, HostEnv, HostOptions};
+use url::Url;
 
 use crate::exit::Exit;
 use crate::invocation::Invocation;
@@ -22,6 +21,7 @@ use crate::runtime::in_process;
 use crate::runtime::interrupts::{Interrupts, tokio_runtime};
 use crate::runtime::language_model;
 use crate::runtime::network::network_settings;
+use crate::runtime::shutdown_deadline::ShutdownDeadline;
 use crate::runtime::subprocess::watchdog_program;
 use crate::runtime::variables::{duration_variable, positive_number};
 
@@ -34,15 +34,17 @@ pub fn with_host<T>(
     retry_policy: RetryPolicy,
     work: impl AsyncFnOnce(&Host) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    with_host_and_interrupts(invocation, retry_policy, async |host, interrupts| {
+    let work = async |host: &Host, interrupts: &mut Interrupts| {
         tokio::select! {
             outcome = work(host) => outcome,
             () = interrupts.next() => Err(Failure::new(Exit::Interrupted, "interrupted")),
         }
-    })
+    };
+    let ending = (ConnectorRefresh::ToTheEnd, &ShutdownDeadline::default());
+    run_host((invocation, retry_policy), |options| options, ending, work)
 }
 
-/// Like [`with_host`], for work that handles interrupts itself.
+/// Like [`with_host`], for work that handles interrupts itself. It does not wait for the list of connectors.
 pub fn with_host_and_interrupts<T>(
     invocation: &Invocation,
     retry_policy: RetryPolicy,
@@ -58,6 +60,36 @@ pub fn with_custom_host<T>(
     customize: impl FnOnce(HostOptions) -> HostOptions,
     work: impl AsyncFnOnce(&Host, &mut Interrupts) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
+    let deadline = ShutdownDeadline::default();
+    with_deadline(invocation, (retry_policy, &deadline), customize, work)
+}
+
+/// Like [`with_custom_host`], for work that may set the deadline of the shutdown.
+pub fn with_deadline<T>(
+    invocation: &Invocation,
+    (retry_policy, deadline): (RetryPolicy, &ShutdownDeadline),
+    customize: impl FnOnce(HostOptions) -> HostOptions,
+    work: impl AsyncFnOnce(&Host, &mut Interrupts) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let ending = (ConnectorRefresh::WhileWorking, deadline);
+    run_host((invocation, retry_policy), customize, ending, work)
+}
+
+/// How long the list of an account's connectors is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ConnectorRefresh {
+    /// Until the work is done.
+    WhileWorking,
+    /// Until it is there, after the work.
+    ToTheEnd,
+}
+
+fn run_host<T>(
+    (invocation, retry_policy): (&Invocation, RetryPolicy),
+    customize: impl FnOnce(HostOptions) -> HostOptions,
+    (refresh, deadline): (ConnectorRefresh, &ShutdownDeadline),
+    work: impl AsyncFnOnce(&Host, &mut Interrupts) -> Result<T, Failure>,
+) -> Result<T, Failure> {
     let options = customize(host_options(invocation, retry_policy)?);
     child::raise_file_limit();
     let runtime = tokio_runtime()?;
@@ -69,13 +101,26 @@ pub fn with_custom_host<T>(
         })?;
         let mut interrupts = Interrupts::listen();
         // New connectors are used by the next run, so they are fetched beside the work.
-        let (outcome, ()) = match invocation.providers().account {
-            None => (work(&host, &mut interrupts).await, ()),
-            Some(_) => tokio::join!(work(&host, &mut interrupts), refresh_connectors(&host)),
+        let working = work(&host, &mut interrupts);
+        let outcome = match (&invocation.providers().account, refresh) {
+            (None, _) => working.await,
+            (Some(_), ConnectorRefresh::ToTheEnd) => {
+                tokio::join!(working, refresh_connectors(&host)).0
+            }
+            (Some(_), ConnectorRefresh::WhileWorking) => {
+                tokio::pin!(working);
+                tokio::select! {
+                    outcome = &mut working => outcome,
+                    () = refresh_connectors(&host) => working.await,
+                }
+            }
         };
-        host.shutdown().await;
-        let _panicked = task.await;
-        let _panicked = cleanup.await;
+        let end = async {
+            host.shutdown().await;
+            let _panicked = task.await;
+            let _panicked = cleanup.await;
+        };
+        deadline.limit(end).await;
         outcome
     });
     // A prompt that was open at the interrupt may block a thread forever; nothing else is running.
@@ -118,12 +163,19 @@ fn host_options(
         in_process: in_process::in_process(invocation),
         model: language_model::sampler(invocation),
         login: LoginOptions {
+            client_metadata_url: client_metadata_url(invocation),
             identity_provider: invocation.providers().identity_provider.clone(),
             account: invocation.providers().account.clone(),
             ..LoginOptions::default()
         },
         ..defaults
     })
+}
+
+/// The URL of our client metadata document according to the settings, which were checked when they were read.
+pub fn client_metadata_url(invocation: &Invocation) -> Option<Url> {
+    let text = invocation.providers().login_defaults.client_metadata_url.as_deref();
+    text.and_then(|it| Url::parse(it).ok())
 }
 
 /// The elicitor: scripted answers of `--answers` first, then `fallback`.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use switchboard::connection::in_process::InProcessServer;
+use switchboard::connection::InProcessServer;
 use switchboard::sources::child_env;
 use switchboard_builtin::demo;
 use switchboard_builtin::workspace::{self, ClientRoots, WorkspaceSettings};

@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 use switchboard::config::display::printable;
 use switchboard::config::secret::Secret;
 use switchboard::config::template::Template;
-use switchboard::connection::server_requests::{SamplingFuture, SamplingModel};
+use switchboard::connection::{SamplingFuture, SamplingModel};
 use switchboard::sources::secrets;
 use switchboard_chat::model::client::ModelClient;
 use switchboard_chat::model::config;

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use switchboard::config::merge::ResolvedServer;
-use switchboard::host::Host;
-use switchboard::storage::ttl_cache::TtlCache;
+use switchboard::{Host, login};
 
 use crate::exit::Exit;
 use crate::invocation::Invocation;
@@ -19,8 +18,7 @@ const NOTE_DELAY: Duration = Duration::from_secs(2);
 /// Removes the cached "needs login" state, so that the next connection asks the server again.
 pub fn forget_auth_required(invocation: &Invocation, server: &ResolvedServer) {
     if let Some(fingerprint) = &server.fingerprint {
-        let walls = invocation.env.paths.auth_required_cache();
-        TtlCache::new(&walls, Duration::MAX).remove(&format!("{}/{fingerprint}", server.name));
+        login::forget_auth_required(&invocation.env.paths, &server.name, fingerprint);
     }
 }
 

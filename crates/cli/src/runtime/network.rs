@@ -1,8 +1,7 @@
 //! HTTP settings from the proxy and certificate variables.
 
-use switchboard::connection::resolve::HostEnv;
-use switchboard::host::HostOptions;
 use switchboard::wire::http::client;
+use switchboard::{HostEnv, HostOptions};
 
 use crate::exit::Exit;
 use crate::invocation::Invocation;

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use switchboard::StderrLog;
 use switchboard::config::display::printable;
-use switchboard::storage::stderr_log;
 
 use crate::exit::Exit;
 use crate::invocation::Invocation;
@@ -22,7 +22,7 @@ pub struct ServerLog {
 
 /// Reads the last lines of a server's log; all of them where `lines` is 0.
 pub fn read(invocation: &Invocation, name: &str, lines: usize) -> Result<ServerLog, Failure> {
-    let files = stderr_log::files(&invocation.env.paths.logs(), name);
+    let files = StderrLog::files_in(&invocation.env.paths.logs(), name);
     let exists = files.iter().any(|file| file.exists());
     if !exists {
         let configuration = invocation.load()?;

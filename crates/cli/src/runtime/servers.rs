@@ -3,13 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use switchboard::catalogue::{Catalogue, RememberedServer};
+use switchboard::config::display::printable;
 use switchboard::config::merge::{ResolvedServer, ServerState};
-use switchboard::connection::state::RetryPolicy;
-use switchboard::connection::{DesiredServer, ServerView, Status};
-use switchboard::host;
-use switchboard::host::{Host, Snapshot};
+use switchboard::connection::{RetryPolicy, ServerView, Status};
 use switchboard::pool::Pool;
+use switchboard::sources;
+use switchboard::sources::DesiredServer;
 use switchboard::sources::loader::Configuration;
+use switchboard::{Host, Snapshot, pool_from_catalogues};
 use tokio::time::{Instant, timeout_at};
 
 use crate::exit::Exit;
@@ -23,9 +25,12 @@ use crate::runtime::host::with_host;
 /// The shortest time between two redraws of the connecting line.
 const REDRAW_INTERVAL: Duration = Duration::from_millis(100);
 
+/// A note about more servers than this gives their number instead of their names.
+const MAX_NOTED_SERVERS: usize = 5;
+
 /// The startable servers with these names; all if `names` is empty.
 pub fn desired_servers(configuration: &Configuration, names: &[String]) -> Vec<DesiredServer> {
-    let mut desired = host::desired_servers(&configuration.effective);
+    let mut desired = sources::desired_servers(&configuration.effective);
     if !names.is_empty() {
         desired.retain(|it| names.iter().any(|name| name == it.name()));
     }
@@ -59,6 +64,17 @@ pub async fn apply_configuration(host: &Host, configuration: &Configuration, nam
     host.apply_servers(desired_servers(configuration, names)).await;
 }
 
+/// One line about the servers with these names that are left out because they are not approved; about all if `names` is
+/// empty.
+pub fn unapproved_note(configuration: &Configuration, names: &[String]) -> String {
+    let is_unapproved = |it: &&ResolvedServer| {
+        matches!(it.state, ServerState::Pending(_))
+            && (names.is_empty() || names.contains(&it.name))
+    };
+    let servers = configuration.effective.servers.iter().filter(is_unapproved);
+    server_text::unapproved_note(&servers.collect::<Vec<_>>())
+}
+
 /// Servers after one attempt to connect.
 #[derive(Debug)]
 pub struct ConnectedServers {
@@ -83,8 +99,93 @@ pub fn connect_once(
         Ok((snapshot, host.settled_pool().await))
     })?;
     let missing = snapshot.servers.values().filter(|view| view.status != Status::Connected);
-    let notes = missing.map(|view| connection_text::problem_text(view)).collect();
+    let mut notes = unapproved_note(configuration, names);
+    notes.extend(missing.map(|view| connection_text::problem_text(view)));
     Ok(ConnectedServers { snapshot, pool, notes })
+}
+
+/// Where the lists of servers come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ListSource {
+    /// The lists of the last connection; a server is connected only if nothing is remembered of it.
+    Remembered,
+    /// The servers.
+    Servers,
+}
+
+/// The tools of servers, whether they are connected or remembered.
+#[derive(Debug)]
+pub struct KnownTools {
+    /// The tools.
+    pub pool: Pool,
+    /// The servers whose lists are remembered, so that they were not started.
+    pub remembered: Vec<String>,
+    /// Notes about remembered lists and about servers that are not connected.
+    pub notes: String,
+}
+
+/// The tools of the servers with these names; of all if `names` is empty.
+pub fn known_tools(
+    invocation: &Invocation,
+    configuration: &Configuration,
+    names: &[String],
+    source: ListSource,
+) -> Result<KnownTools, Failure> {
+    active_servers(invocation, configuration, names)?;
+    let folder = invocation.env.paths.remembered_catalogues();
+    let mut catalogues: Vec<(DesiredServer, Arc<Catalogue>)> = Vec::new();
+    let mut unknown: Vec<DesiredServer> = Vec::new();
+    for server in desired_servers(configuration, names) {
+        let remembered = match source {
+            ListSource::Remembered => {
+                RememberedServer::load(&folder, server.name(), &server.fingerprint)
+            }
+            ListSource::Servers => None,
+        };
+        match remembered {
+            Some(remembered) => catalogues.push((server, remembered.catalogue)),
+            None => unknown.push(server),
+        }
+    }
+    let remembered: Vec<String> = catalogues.iter().map(|it| it.0.name().to_owned()).collect();
+    let mut notes = unapproved_note(configuration, names);
+    if !unknown.is_empty() {
+        let names: Vec<String> = unknown.iter().map(|it| it.name().to_owned()).collect();
+        let connected = connect_once(invocation, configuration, &names)?;
+        let lists = |server: DesiredServer| {
+            let view = connected.snapshot.servers.get(server.name());
+            let catalogue = view.map(|view| view.catalogue.clone()).unwrap_or_default();
+            (server, catalogue)
+        };
+        catalogues.extend(unknown.into_iter().map(lists));
+        notes += &connected.notes;
+    }
+    if !remembered.is_empty() {
+        notes += &remembered_note(&remembered);
+    }
+    let pool = pool_from_catalogues(&catalogues, &configuration.rules);
+    Ok(KnownTools { pool, remembered, notes })
+}
+
+/// The tools that are remembered of all servers, without starting any.
+pub fn remembered_pool(invocation: &Invocation, configuration: &Configuration) -> Pool {
+    let folder = invocation.env.paths.remembered_catalogues();
+    let load = |server: DesiredServer| {
+        let remembered = RememberedServer::load(&folder, server.name(), &server.fingerprint);
+        (server, remembered.unwrap_or_default().catalogue)
+    };
+    let catalogues: Vec<_> = desired_servers(configuration, &[]).into_iter().map(load).collect();
+    pool_from_catalogues(&catalogues, &configuration.rules)
+}
+
+fn remembered_note(servers: &[String]) -> String {
+    let names: Vec<String> = servers.iter().map(|it| format!("`{}`", printable(it))).collect();
+    let subject = match names.len() {
+        1 => format!("{} is", names[0]),
+        2..=MAX_NOTED_SERVERS => format!("{} are", names.join(", ")),
+        count => format!("{count} servers are"),
+    };
+    format!("note: {subject} listed as of the last connection; `--refresh` connects\n")
 }
 
 /// Waits until servers are settled or the deadline passes, and shows a line about those still connecting.
@@ -152,11 +253,18 @@ pub fn startable_server<'c>(
     configuration: &'c Configuration,
     name: &str,
 ) -> Result<&'c ResolvedServer, Failure> {
-    let server = configuration.effective.winner(name);
+    let defined = || configuration.effective.servers.iter().find(|it| it.name == name);
+    let server = configuration.effective.winner(name).or_else(defined);
     let server = server.ok_or_else(|| invocation.not_found(configuration, name))?;
-    if server.is_ready() {
-        return Ok(server);
+    match server.is_ready() {
+        true => Ok(server),
+        false => Err(not_startable(invocation, server)),
     }
+}
+
+/// The failure for a definition that may not be started.
+pub fn not_startable(invocation: &Invocation, server: &ResolvedServer) -> Failure {
+    let name = &server.name;
     let exit = match &server.state {
         ServerState::Refused(_) => Exit::Policy,
         ServerState::Invalid => Exit::Configuration,
@@ -170,8 +278,8 @@ pub fn startable_server<'c>(
     };
     let state = server_text::state_text(&server.state);
     let failure = Failure::new(exit, &format!("the server `{name}` is not ready: {state}"));
-    Err(match server_text::state_reason(&invocation.env, server) {
+    match server_text::state_reason(&invocation.env, server) {
         Some(reason) => failure.hint(&reason),
         None => failure,
-    })
+    }
 }

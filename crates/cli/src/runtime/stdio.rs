@@ -31,7 +31,7 @@ pub fn transport() -> std::io::Result<(StdioTransport<DuplexStream, DuplexStream
     })?;
     std::thread::Builder::new().name("standard output".to_owned()).spawn(move || {
         write_stdout(&writing, from_transport);
-        let _nobody_waits = done.send(());
+        let _receiver_gone = done.send(());
     })?;
     Ok((StdioTransport::new(reader, writer, DEFAULT_MAX_MESSAGE_SIZE), PendingOutput(written)))
 }

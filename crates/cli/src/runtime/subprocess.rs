@@ -1,5 +1,6 @@
-//! Roles in which this program starts itself: watchdog of server processes, and PDF reader.
+//! Roles in which this program starts itself: watchdog of server processes, supervisor of a command, and PDF reader.
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use switchboard::wire::process::child::{Program, WatchdogProgram};
@@ -9,6 +10,9 @@ use crate::output::report;
 
 /// The argument that selects the watchdog role.
 const WATCHDOG_ARGUMENT: &str = "__guard";
+
+/// The argument that selects the supervisor role.
+const SUPERVISOR_ARGUMENT: &str = "__supervise";
 
 /// The argument that selects the PDF reader role.
 const PDF_READER_ARGUMENT: &str = "__pdf";
@@ -22,10 +26,23 @@ pub fn watchdog_owner() -> Option<String> {
     }
 }
 
-/// The command that starts a watchdog: this program.
+/// The command to run, if this process is its supervisor.
+pub fn supervised_command() -> Option<Vec<OsString>> {
+    let mut arguments = std::env::args_os().skip(1);
+    match arguments.next() {
+        Some(word) if word == SUPERVISOR_ARGUMENT => Some(arguments.collect()),
+        Some(_) | None => None,
+    }
+}
+
+/// The command that starts a watchdog or a supervisor: this program.
 pub fn watchdog_program() -> Option<WatchdogProgram> {
     let program = std::env::current_exe().ok()?;
-    Some(WatchdogProgram { command: program.into(), args: vec![WATCHDOG_ARGUMENT.into()] })
+    Some(WatchdogProgram {
+        command: program.into(),
+        args: vec![WATCHDOG_ARGUMENT.into()],
+        supervisor_args: vec![SUPERVISOR_ARGUMENT.into()],
+    })
 }
 
 /// The command that starts a PDF reader: this program.

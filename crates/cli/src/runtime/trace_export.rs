@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use switchboard::auth::fetch::HttpFetcher;
 use switchboard::config::display;
-use switchboard_gateway::{ParentSampling, Sampler, TraceExport, Tracer};
+use switchboard_gateway::{ParentSampling, Sampler, TraceEncoding, TraceExport, Tracer};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use url::Url;
@@ -19,8 +19,8 @@ use crate::runtime::network;
 
 type EnvVars = BTreeMap<String, String>;
 
-/// How long the collector may take for one request, and for the last ones together.
-const EXPORT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long the last batches may take when the program ends.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The task that exports traces.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ impl TraceExportTask {
     /// Waits until the last spans are sent, with a timeout. The tracer must be dropped first.
     pub async fn finish(self) {
         if let Some(mut task) = self.0
-            && timeout(EXPORT_TIMEOUT, &mut task).await.is_err()
+            && timeout(SHUTDOWN_TIMEOUT, &mut task).await.is_err()
         {
             task.abort();
         }
@@ -43,32 +43,23 @@ pub fn tracer(invocation: &Invocation) -> Result<(Tracer, TraceExportTask), Fail
     let Some(endpoint) = endpoint(variables)? else {
         return Ok((Tracer::disabled(), TraceExportTask(None)));
     };
-    let protocol = first_non_empty(
-        variables,
-        "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
-        "OTEL_EXPORTER_OTLP_PROTOCOL",
-    );
-    if protocol.is_some_and(|it| it == "grpc") {
-        report::print_stderr(
-            "note: traces are sent as http/json, whatever OTEL_EXPORTER_OTLP_PROTOCOL says\n",
-        );
-    }
-    let named = first_non_empty(
-        variables,
-        "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
-        "OTEL_EXPORTER_OTLP_HEADERS",
-    );
-    let (tracer, sending) = Tracer::with_export(TraceExport {
+    let timeout = export_timeout(variables)?;
+    let (headers_variable, headers) = header_pairs(variables);
+    let export = TraceExport {
         fetch: Arc::new(
-            HttpFetcher::new(network::outbound_network(invocation)?).with_timeout(EXPORT_TIMEOUT),
+            HttpFetcher::new(network::outbound_network(invocation)?).with_timeout(timeout),
         ),
         endpoint,
-        headers: TraceExport::headers(parse_pairs(named.unwrap_or_default()))
-            .ok_or_else(|| invalid_variable("OTEL_EXPORTER_OTLP_HEADERS"))?,
+        encoding: encoding(variables)?,
+        headers: TraceExport::headers(headers).ok_or_else(|| invalid_variable(headers_variable))?,
+        timeout,
         resource: resource_attributes(variables),
         sampler: sampler(variables)?,
         batch_delay: export_delay(variables)?,
-    });
+    };
+    let (tracer, sending) = Tracer::with_export(export).map_err(|error| {
+        Failure::new(Exit::Configuration, "traces cannot be exported").caused_by(error)
+    })?;
     Ok((tracer, TraceExportTask(Some(tokio::spawn(sending)))))
 }
 
@@ -80,8 +71,51 @@ fn non_empty<'v>(variables: &'v EnvVars, name: &str) -> Option<&'v str> {
     variables.get(name).map(|it| it.trim()).filter(|it| !it.is_empty())
 }
 
-fn first_non_empty<'v>(variables: &'v EnvVars, first: &str, second: &str) -> Option<&'v str> {
-    non_empty(variables, first).or_else(|| non_empty(variables, second))
+/// The variable for traces if it is set, else the one for all signals; with its name.
+fn exporter_variable<'v>(
+    variables: &'v EnvVars,
+    names: [&'static str; 2],
+) -> Option<(&'static str, &'v str)> {
+    names.into_iter().find_map(|name| Some((name, non_empty(variables, name)?)))
+}
+
+/// The encoding of `OTEL_EXPORTER_OTLP_PROTOCOL`. gRPC is a standard value, so it may be meant for other programs.
+fn encoding(variables: &EnvVars) -> Result<TraceEncoding, Failure> {
+    let names = ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"];
+    match exporter_variable(variables, names) {
+        None | Some((_, "http/protobuf")) => Ok(TraceEncoding::Protobuf),
+        Some((_, "http/json")) => Ok(TraceEncoding::Json),
+        Some((name, "grpc")) => {
+            report::print_stderr(&format!(
+                "note: traces are sent as http/protobuf, although {name} is grpc; the endpoint must be the collector's \
+                 HTTP port (usually 4318)\n"
+            ));
+            Ok(TraceEncoding::Protobuf)
+        }
+        Some((name, _)) => {
+            let message = format!("{name} is invalid: use http/protobuf or http/json");
+            Err(Failure::new(Exit::Configuration, &message))
+        }
+    }
+}
+
+/// The headers for the collector, with the name of their variable.
+fn header_pairs(variables: &EnvVars) -> (&'static str, Vec<(String, String)>) {
+    let [own, common] = ["OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS"];
+    match exporter_variable(variables, [own, common]) {
+        Some((name, text)) => (name, parse_pairs(text)),
+        None => (common, Vec::new()),
+    }
+}
+
+/// How long the collector may take for one batch, in milliseconds.
+fn export_timeout(variables: &EnvVars) -> Result<Duration, Failure> {
+    let names = ["OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT"];
+    let Some((name, text)) = exporter_variable(variables, names) else {
+        return Ok(TraceExport::DEFAULT_TIMEOUT);
+    };
+    let milliseconds = text.parse().ok().filter(|it| *it > 0);
+    milliseconds.map(Duration::from_millis).ok_or_else(|| invalid_variable(name))
 }
 
 fn endpoint(variables: &EnvVars) -> Result<Option<Url>, Failure> {
@@ -211,7 +245,37 @@ mod tests {
     }
 
     #[test]
-    fn a_sampler_is_one_of_the_words_that_everybody_uses() {
+    fn the_variable_for_traces_decides_on_encoding_headers_and_timeout() {
+        let of = |pairs: &[(&str, &str)]| {
+            let variables = variables(pairs);
+            let (name, headers) = header_pairs(&variables);
+            let (encoding, timeout) =
+                (encoding(&variables).ok()?, export_timeout(&variables).ok()?);
+            Some((encoding, timeout.as_millis(), name, headers.len()))
+        };
+        let common = [
+            ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json"),
+            ("OTEL_EXPORTER_OTLP_TIMEOUT", "250"),
+            ("OTEL_EXPORTER_OTLP_HEADERS", "a=b,c=d"),
+        ];
+        let own = [
+            ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/protobuf"),
+            ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "750"),
+            ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "a=b"),
+        ];
+        let [common_headers, own_headers] = [common[2].0, own[2].0];
+        let defaults = (TraceEncoding::Protobuf, 10_000, common_headers, 0);
+        assert_eq!(of(&[]), Some(defaults));
+        assert_eq!(of(&common), Some((TraceEncoding::Json, 250, common_headers, 2)));
+        let both = [common, own].concat();
+        assert_eq!(of(&both), Some((TraceEncoding::Protobuf, 750, own_headers, 1)));
+        assert_eq!(of(&[("OTEL_EXPORTER_OTLP_PROTOCOL", "thrift")]), None);
+        assert_eq!(of(&[("OTEL_EXPORTER_OTLP_TIMEOUT", "soon")]), None);
+        assert_eq!(of(&[("OTEL_EXPORTER_OTLP_TIMEOUT", "0")]), None);
+    }
+
+    #[test]
+    fn a_sampler_is_one_of_the_standard_names() {
         let of = |name, share| {
             let pairs = [("OTEL_TRACES_SAMPLER", name), ("OTEL_TRACES_SAMPLER_ARG", share)];
             sampler(&variables(&pairs)).ok()

@@ -5,15 +5,13 @@ use std::path::PathBuf;
 
 use clap::{Arg, Command};
 use serde_json::json;
-use switchboard::catalogue::completion_cache::CompletionCache;
-use switchboard::catalogue::fetch::ListItem;
+use switchboard::catalogue::{CompletionCache, ListItem};
 use switchboard::config::display::printable;
 use switchboard::config::entry::server::ToolFilter;
 use switchboard::config::merge::ResolvedServer;
 use switchboard::config::permission::{self, PermissionMode};
 use switchboard::pool::naming::{NameOrigin, sanitise};
-use switchboard::pool::tool::ToolKind;
-use switchboard::pool::{self, Pool, ServerTools};
+use switchboard::pool::{self, Pool, ServerTools, ToolKind};
 use switchboard::sources::loader::Configuration;
 use switchboard::wire::jsonrpc::message::Payload;
 
@@ -106,7 +104,7 @@ impl<'c> CursorPosition<'c> {
     fn option(&self, word: &str) -> Option<&'c Arg> {
         let name = word.split('=').next().unwrap_or(word);
         let is_named = |argument: &&Arg| match name.strip_prefix("--") {
-            Some(long) => argument.get_long() == Some(long),
+            Some(long) => long_names(argument).any(|it| it == long),
             None => argument.get_short().is_some() && argument.get_short() == name.chars().last(),
         };
         let found = self.command.get_arguments().find(is_named)?;
@@ -153,14 +151,11 @@ impl<'c> CursorPosition<'c> {
 
     fn flags(&self) -> Vec<Candidate> {
         let visible = self.command.get_arguments().filter(|it| !it.is_hide_set());
-        visible
-            .filter_map(|it| {
-                Some(Candidate::new(
-                    format!("--{}", it.get_long()?),
-                    first_help_line(it.get_help()),
-                ))
-            })
-            .collect()
+        let names = |it: &'c Arg| {
+            let about = first_help_line(it.get_help());
+            long_names(it).map(move |name| Candidate::new(format!("--{name}"), about.clone()))
+        };
+        visible.flat_map(names).collect()
     }
 
     fn values(&self, invocation: &Invocation, argument: &Arg, current: &str) -> Vec<Candidate> {
@@ -173,7 +168,7 @@ impl<'c> CursorPosition<'c> {
         }
         let id = argument.get_id().as_str();
         match (self.command.get_name(), id) {
-            (_, "mode") => {
+            (_, "mode" | "permission_mode") => {
                 PermissionMode::ALL.iter().map(|mode| Candidate::new(mode.id(), "")).collect()
             }
             ("man", "command") => {
@@ -186,6 +181,11 @@ impl<'c> CursorPosition<'c> {
             }
         }
     }
+}
+
+/// The long names of an option: its own and those that help shows beside it.
+fn long_names(argument: &Arg) -> impl Iterator<Item = &str> {
+    argument.get_long().into_iter().chain(argument.get_visible_aliases().into_iter().flatten())
 }
 
 fn first_help_line(text: Option<&clap::builder::StyledStr>) -> String {
@@ -206,7 +206,7 @@ impl CompletionSource<'_> {
         invocation: &Invocation,
         current: &'a str,
     ) -> Result<CompletionSource<'a>, Failure> {
-        let configuration = invocation.load()?;
+        let configuration = invocation.load_with_problems()?;
         Ok(CompletionSource {
             configuration,
             folder: invocation.env.paths.completion_cache(),
@@ -218,7 +218,7 @@ impl CompletionSource<'_> {
     fn values(&self, command: &str, id: &str, parsed: &[(&str, &str)]) -> Vec<Candidate> {
         let server = parsed.iter().find(|(id, _)| *id == "server").map(|(_, name)| *name);
         match (command, id) {
-            ("call" | "explain", "tool") => self.tools(),
+            ("call" | "describe" | "explain" | "accept", "tool") => self.tools(),
             ("add", "rules") => {
                 let about = "all its tools";
                 let whole = |it: &ResolvedServer| {
@@ -290,10 +290,8 @@ impl CompletionSource<'_> {
         let hidden = |server: &str, tool: &str| {
             permission::tool_hidden_by(&self.configuration.rules, server, &sanitise(tool)).is_some()
         };
-        let rules = pool::PoolRules {
-            hidden: &hidden,
-            built_in: switchboard::builtin_tools::definitions(),
-        };
+        let rules =
+            pool::PoolRules { hidden: &hidden, built_in: switchboard::builtin_tool_definitions() };
         let pool = Pool::default().next_revision(sources, &rules);
         pool.tools().iter().map(|tool| Candidate::new(&tool.exposed_name, &tool.server)).collect()
     }

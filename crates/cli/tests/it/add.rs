@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use crate::support::{USER, local_settings, scene};
 
-/// Adds with these arguments and returns the entry that was written to user settings.
+/// Adds a server with these arguments and returns the entry that was written to the user settings.
 #[track_caller]
 fn added(arguments: &[&str]) -> serde_json::Value {
     let scene = scene();
@@ -20,13 +20,19 @@ fn check(arguments: &[&str], entry: serde_json::Value) {
 }
 
 #[test]
-fn a_command_is_added_in_every_form_that_people_know() {
+fn every_usual_form_of_a_command_is_added() {
     use serde_json::json;
     let plain = json!({"type": "stdio", "command": "npx", "args": ["-y", "x"]});
     check(&["s", "--", "npx", "-y", "x"], plain.clone());
     check(&["s", "npx", "-y", "x"], plain.clone());
     check(&["--transport", "stdio", "s", "--", "npx", "-y", "x"], plain.clone());
+    check(&["s", "--command", "npx", "-y", "x"], plain.clone());
+    check(&["s", "--command", "npx", "--", "-y", "x"], plain.clone());
     check(&["-t", "stdio", "s", "npx", "-y", "x"], plain);
+    // A relative path means the folder where it is typed, wherever the server is used.
+    let relative = added(&["-t", "stdio", "s", "a.b/c"]);
+    let command = relative["command"].as_str().expect("a command");
+    assert!(command.starts_with('/') && command.ends_with("/project/a.b/c"), "{relative}");
     let env = json!({"type": "stdio", "command": "npx", "args": ["x", "-e", "C=3"], "env": {"A": "1", "B": "2=2"}});
     check(&["s", "-e", "A=1", "-e", "B=2=2", "--", "npx", "x", "-e", "C=3"], env.clone());
     check(&["--env", "A=1", "--env", "B=2=2", "s", "npx", "x", "-e", "C=3"], env.clone());
@@ -34,7 +40,7 @@ fn a_command_is_added_in_every_form_that_people_know() {
 }
 
 #[test]
-fn a_url_is_added_in_every_form_that_people_know() {
+fn every_usual_form_of_a_url_is_added() {
     use serde_json::json;
     let plain = json!({"type": "http", "url": "https://h.example/mcp"});
     check(&["s", "https://h.example/mcp"], plain.clone());
@@ -147,7 +153,7 @@ fn a_secret_that_the_shell_put_in_is_written_as_its_variable() {
 }
 
 #[test]
-fn a_written_out_secret_in_a_shared_file_is_warned_of() {
+fn a_literal_secret_in_a_shared_file_causes_a_warning() {
     let scene = scene();
     let ran =
         scene.swb(&["add", "-s", "project", "db", "-e", "DB_PASSWORD=hunter2hunter2", "--", "db"]);
@@ -160,7 +166,7 @@ fn a_written_out_secret_in_a_shared_file_is_warned_of() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_before_anything_is_written() {
+fn invalid_arguments_are_refused_before_any_write() {
     let scene = scene();
     for (arguments, code, said) in [
         (&["add", "bad name", "x"][..], 2, "`bad name` cannot be a server's name"),
@@ -169,15 +175,29 @@ fn what_makes_no_sense_is_refused_before_anything_is_written() {
         (&["add", "s"], 2, "there is neither a command nor a URL"),
         (&["add", "-t", "stdio", "s"], 2, "there is no command to start"),
         (
-            &["add", "-t", "http", "s", "not-a-url"],
-            3,
-            "must be a URL that begins with `http://` or `https://`",
+            &["add", "-t", "http", "s", "--", "npx", "-y", "x"],
+            2,
+            "an http server needs a URL, and `npx` is not one",
         ),
+        (&["add", "-t", "http", "s", "npx"], 2, "leave out `--transport http`"),
+        (&["add", "-t", "http", "s", "ftp://h/"], 2, "type `https://h/`"),
+        (&["add", "s", "--url", "h.example/mcp"], 2, "type `https://h.example/mcp`"),
         (
-            &["add", "-t", "http", "s", "ftp://h/"],
+            &["add", "-t", "http", "s", "ws://h/"],
             3,
             "must be a URL that begins with `http://` or `https://`",
         ),
+        (&["add", "s", "htp://h.example/mcp"], 2, "type `swb add s https://h.example/mcp`"),
+        (&["add", "s", "h.example/mcp?k=CANARY"], 2, "type `swb add s https://h.example/mcp?…`"),
+        (&["add", "s", "--scop", "user", "--", "x"], 2, "did you mean `--scope`?"),
+        (&["add", "s", "--scop=CANARY", "x"], 2, "did you mean `--scope`?"),
+        (&["add", "--scop", "user", "s", "x"], 2, "--scope"),
+        (&["add", "s", "--verbose", "x"], 2, "`swb add` has no option `--verbose`"),
+        (&["add", "s", "--account", "work", "--", "x"], 2, "has no option `--account`"),
+        (&["add", "s", "-y", "x"], 2, "`swb add` has no option `-y`"),
+        (&["add", "s", "https://h/", "--scop", "user"], 2, "did you mean `--scope`?"),
+        (&["add", "s", "--command", "x", "--url", "https://h/"], 2, "cannot be used with"),
+        (&["add", "-t", "http", "s", "--command", "x"], 2, "leave out `--transport http`"),
         (&["add", "-e", "CANARY", "s", "x"], 2, "--env number 1 is not KEY=VALUE"),
         (
             &["add", "-e", "A=1", "-e", "=CANARY", "s", "--", "x"],
@@ -210,7 +230,7 @@ fn what_makes_no_sense_is_refused_before_anything_is_written() {
 }
 
 #[test]
-fn the_same_name_twice_in_a_scope_is_a_conflict_until_told_otherwise() {
+fn a_name_that_exists_in_the_scope_is_a_conflict_without_overwrite() {
     let scene = scene();
     scene.swb(&["add", "-s", "project", "s", "one"]).expect_success();
     insta::assert_snapshot!(scene.swb(&["add", "-s", "project", "s", "two"]).expect_failure(6), @r"
@@ -225,7 +245,7 @@ fn the_same_name_twice_in_a_scope_is_a_conflict_until_told_otherwise() {
 }
 
 #[test]
-fn another_scope_of_the_same_name_is_pointed_out() {
+fn a_server_of_the_same_name_in_another_scope_is_noted() {
     let scene = scene();
     scene.swb(&["add", "-s", "user", "s", "one"]).expect_success();
     let ran = scene.swb(&["add", "s", "two"]);
@@ -252,7 +272,7 @@ fn a_client_secret_in_a_variable_is_named_not_copied() {
 }
 
 #[test]
-fn what_a_policy_refuses_is_not_added() {
+fn a_server_that_a_policy_refuses_is_not_added() {
     let scene = scene();
     scene.write(
         "managed/managed-settings.json",
@@ -266,7 +286,7 @@ fn what_a_policy_refuses_is_not_added() {
 }
 
 #[test]
-fn a_secret_is_known_by_its_looks_and_an_ordinary_word_is_left_alone() {
+fn a_secret_is_recognized_by_its_form_and_an_ordinary_word_is_not() {
     let mut scene = scene();
     scene
         .set_env("OPENAI", "sk-canary0123456789abcdef")
@@ -307,5 +327,19 @@ fn global_options_and_more_headers_may_follow_a_url() {
             .swb(&["add", "s", "https://h/", "--help"])
             .expect_success()
             .contains("--bearer-token-env-var")
+    );
+}
+
+#[test]
+fn the_added_server_is_printed_as_it_runs_without_its_secrets() {
+    let scene = scene();
+    let ran = scene.swb(&["add", "s", "--", "npx", "-y", "x", "--token", "canary-0123456789"]);
+    assert!(ran.expect_success().contains("\n  runs: npx -y x --token "), "{}", ran.to_snapshot());
+    assert!(!ran.to_snapshot().contains("canary"), "{}", ran.to_snapshot());
+    let ran = scene.swb(&["add", "web", "https://h.example/mcp"]);
+    assert!(
+        ran.expect_success().ends_with("\n  connects to: https://h.example/mcp\n"),
+        "{}",
+        ran.to_snapshot()
     );
 }

@@ -77,7 +77,7 @@ fn it_can_come_from_standard_input() {
 }
 
 #[test]
-fn what_is_wrong_is_shown_where_it_stands() {
+fn an_error_is_shown_with_its_position() {
     let scene = scene();
     insta::assert_snapshot!(scene.swb(&["add-json", "s", "{\"command\": \"x\" \"args\": []}"]).expect_failure(2), @r#"
     error: the entry is not JSON
@@ -90,7 +90,7 @@ fn what_is_wrong_is_shown_where_it_stands() {
     error: `s` cannot be added: its entry is invalid
     error: `s`, `args[1]`: expected a string, found a number
       --> the new entry:7:9
-       7 |         •
+       7 |         5
          |         ^
     "#);
     for (json, code, said) in [

@@ -1,4 +1,4 @@
-//! `swb approvals`: calls of a gateway's clients that wait for whoever runs it.
+//! `swb approvals`: calls of gateway clients that wait for the operator's approval.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -14,7 +14,7 @@ use crate::support::{USER, json as json_of, local_settings, scene};
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A gateway in front of a scripted server, and clients that can ask nobody.
+/// A running `swb serve --pool --http` in front of a scripted server, for clients without elicitation.
 pub struct GatewayProcess {
     child: Child,
     pub address: String,
@@ -32,7 +32,7 @@ impl GatewayProcess {
         let mut child = command.spawn().expect("it can be started");
         let mut line = String::new();
         let output = child.stdout.as_mut().expect("it is piped");
-        BufReader::new(output).read_line(&mut line).expect("it says where it is");
+        BufReader::new(output).read_line(&mut line).expect("it prints its address");
         let address = line.trim().strip_prefix("listening on http://").expect(&line);
         let address = address.strip_suffix("/mcp").expect("the path").to_owned();
         GatewayProcess { child, address }
@@ -62,7 +62,7 @@ impl GatewayProcess {
         stream
     }
 
-    /// Calls, and waits for the whole response on a thread.
+    /// Sends a call and reads the whole response on another thread.
     pub fn call(&self, text: &str) -> JoinHandle<String> {
         let mut stream = self.send(text);
         stream.set_read_timeout(Some(TIMEOUT)).expect("a time");
@@ -73,7 +73,19 @@ impl GatewayProcess {
         })
     }
 
-    /// Ends it, and comes back with what it said besides.
+    /// The whole response to a GET request.
+    pub fn get(&self, path: &str) -> String {
+        let mut stream = TcpStream::connect(&self.address).expect("it listens");
+        stream.set_read_timeout(Some(TIMEOUT)).expect("a time");
+        let head =
+            format!("GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.address);
+        stream.write_all(head.as_bytes()).expect("it reads");
+        let mut response = String::new();
+        stream.read_to_string(&mut response).expect("it answers");
+        response
+    }
+
+    /// Terminates the gateway and returns its standard error.
     pub fn end(mut self) -> String {
         let number = self.child.id().to_string();
         let sent = std::process::Command::new("kill").args(["-TERM", &number]).status();
@@ -86,9 +98,9 @@ impl GatewayProcess {
     }
 }
 
-/// What waits, once so many calls do.
+/// Waits until `count` calls need approval and returns them.
 fn wait_for_calls(scene: &Sandbox, count: usize) -> Vec<Json> {
-    wait_until(TIMEOUT, "so many calls wait", || {
+    wait_until(TIMEOUT, "the expected number of calls needs approval", || {
         let listed = json_of(scene, &["approvals", "--json"]);
         let calls = listed["waiting"].as_array().expect("a list").clone();
         (calls.len() == count).then_some(calls)
@@ -122,7 +134,7 @@ fn a_call_waits_until_it_is_allowed_and_secrets_are_not_shown() {
 
     hint: `swb approvals` lists the waiting calls
     ");
-    // It was for this call alone.
+    // The approval covered that call only.
     let again = gateway.call("again");
     wait_for_calls(&scene, 1);
     scene.swb(&["approvals", "deny", "2", "--reason", "not today"]).expect_success();
@@ -139,7 +151,7 @@ fn a_call_waits_until_it_is_allowed_and_secrets_are_not_shown() {
 }
 
 #[test]
-fn an_answer_holds_for_the_session_or_for_good() {
+fn a_decision_lasts_for_the_session_or_permanently() {
     let scene = scene();
     let gateway = GatewayProcess::start(&scene, &[]);
     let call = gateway.call("one");
@@ -165,11 +177,11 @@ fn an_answer_holds_for_the_session_or_for_good() {
 }
 
 #[test]
-fn a_call_is_withdrawn_with_its_client_and_denied_when_its_time_is_over() {
+fn a_pending_call_ends_with_its_client_and_is_denied_at_its_timeout() {
     let scene = scene();
     let gateway = GatewayProcess::start(&scene, &["--approval-timeout", "1"]);
     let response = gateway.call("late").join().expect("it answers");
-    assert!(response.contains("nobody answered within 1 s"), "{response}");
+    assert!(response.contains("no answer came within 1 s"), "{response}");
     gateway.end();
     let gateway = GatewayProcess::start(&scene, &["--approval-timeout", "0"]);
     let response = gateway.call("nobody").join().expect("it answers");
@@ -184,7 +196,7 @@ fn a_call_is_withdrawn_with_its_client_and_denied_when_its_time_is_over() {
 }
 
 #[test]
-fn who_watches_is_asked_about_one_call_after_the_other() {
+fn a_watching_operator_is_asked_about_one_call_at_a_time() {
     let scene = scene();
     let refused = scene.swb(&["approvals", "--watch"]);
     assert!(
@@ -216,7 +228,7 @@ fn who_watches_is_asked_about_one_call_after_the_other() {
 }
 
 #[test]
-fn a_number_that_two_gateways_have_needs_its_process() {
+fn a_number_that_two_gateways_use_needs_the_process_id() {
     let scene = scene();
     let gateways = [GatewayProcess::start(&scene, &[]), GatewayProcess::start(&scene, &[])];
     let calls = gateways.each_ref().map(|it| it.call("both"));

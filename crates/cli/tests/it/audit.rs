@@ -1,9 +1,36 @@
 //! `swb audit`.
 
-use crate::support::scene;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::time::Duration;
+
+use serde_json::Value as Json;
+use testkit::processes::wait_until;
+use testkit::{Sandbox, Script, ScriptedProgram};
+
+use crate::approvals::GatewayProcess;
+use crate::support::{USER, json, scene};
+
+const LOG: &str = "~/.local/state/switchboard/audit.jsonl";
+const MANAGED: &str = "managed/managed-settings.json";
+
+/// Redirects the audit log to a disk that is always full.
+fn fill_disk(scene: &Sandbox) {
+    let log = scene.path(LOG);
+    fs::create_dir_all(log.parent().expect("a folder")).expect("made");
+    symlink("/dev/full", &log).expect("a link");
+}
+
+/// A server whose tools need no permission.
+fn add_trusted_server(scene: &Sandbox) {
+    let mut entry: Json =
+        serde_json::from_str(&ScriptedProgram::config_entry(&Script::legacy())).expect("JSON");
+    entry["trust"] = true.into();
+    scene.write_servers(USER, &format!("\"s\": {entry}"));
+}
 
 #[test]
-fn calls_are_shown_the_last_ones_and_by_server_or_outcome() {
+fn the_last_calls_are_listed_and_filtered_by_server_or_outcome() {
     let scene = scene();
     assert_eq!(scene.swb(&["audit"]).expect_success(), "No calls.\n");
     let line = |server: &str, outcome: &str| {
@@ -23,4 +50,77 @@ fn calls_are_shown_the_last_ones_and_by_server_or_outcome() {
     assert_eq!(scene.swb(&["audit", "--caller", "ada"]).expect_success(), "No calls.\n");
     assert_eq!(scene.swb(&["audit", "-n", "1"]).expect_success().lines().count(), 2);
     assert!(!scene.swb(&["audit", "--json"]).expect_success().contains('\u{1b}'));
+}
+
+#[test]
+fn under_managed_settings_a_call_that_cannot_be_recorded_does_not_run() {
+    let scene = scene();
+    add_trusted_server(&scene);
+    fill_disk(&scene);
+    let call = ["call", "mcp__s__echo", "text=hello"];
+    let ran = scene.swb(&call);
+    assert_eq!(ran.expect_success(), "hello\n");
+    let warning =
+        format!("warning: 1 call is not in the audit log: {LOG} could not be written: No");
+    assert!(ran.stderr.contains(&warning), "{}", ran.to_snapshot());
+    scene.write(MANAGED, r#"{"permissions": {"deny": ["mcp__other"]}}"#);
+    insta::assert_snapshot!(scene.swb(&call).expect_failure(4));
+    scene.write(MANAGED, r#"{"audit": {"unrecordedCalls": "allow"}}"#);
+    assert_eq!(scene.swb(&call).expect_success(), "hello\n");
+    fs::remove_file(scene.path(LOG)).expect("only the link");
+    scene.write(MANAGED, r#"{"audit": {"unrecordedCalls": "refuse"}}"#);
+    let ran = scene.swb(&call);
+    assert_eq!(ran.expect_success(), "hello\n");
+    assert_eq!(ran.stderr, "", "{}", ran.to_snapshot());
+    let calls = json(&scene, &["audit", "--json"]);
+    let outcomes: Vec<_> =
+        calls["calls"].as_array().expect("a list").iter().map(|it| &it["outcome"]).collect();
+    assert_eq!(outcomes, ["ok"], "the start of a call is shown only until its end is recorded");
+    let lines = fs::read_to_string(scene.path(LOG)).expect("a file");
+    assert_eq!(lines.lines().count(), 2, "the start and the end: {lines}");
+}
+
+#[test]
+fn a_gateway_reports_unrecorded_and_refused_calls() {
+    for (settings, status, said, result) in [
+        ("allow", "200 ", "calls are not recorded", r#""text":"hello""#),
+        ("refuse", "503 ", "calls are refused", r#""isError":true"#),
+    ] {
+        let scene = scene();
+        scene.write(MANAGED, &format!(r#"{{"audit": {{"unrecordedCalls": "{settings}"}}}}"#));
+        fill_disk(&scene);
+        let gateway = GatewayProcess::start(&scene, &["--mode", "bypass"]);
+        assert!(gateway.get("/readyz").contains("ready\n"), "{}", gateway.get("/readyz"));
+        let response = gateway.call("hello").join().expect("it answers");
+        assert!(response.contains(result), "{response}");
+        assert!(!response.contains("audit.jsonl"), "{response}");
+        let ready = wait_until(Duration::from_secs(20), "it says so", || {
+            let ready = gateway.get("/readyz");
+            ready.contains("audit log").then_some(ready)
+        });
+        assert!(ready.contains(said) && ready.contains(&format!("HTTP/1.1 {status}")), "{ready}");
+        let metrics = gateway.get("/metrics");
+        assert!(metrics.contains("\nswitchboard_audit_log_writable 0\n"), "{metrics}");
+        assert!(!metrics.contains("switchboard_audit_records_lost_total 0\n"), "{metrics}");
+        let stderr = gateway.end();
+        let warning = "warning: the audit log cannot be written, so calls ";
+        assert_eq!(stderr.matches(warning).count(), 1, "{stderr}");
+    }
+}
+
+#[test]
+fn a_flood_of_calls_cannot_remove_records_that_are_younger_than_the_floor() {
+    let scene = scene();
+    add_trusted_server(&scene);
+    scene.write(MANAGED, r#"{"audit": {"unrecordedCalls": "allow", "maxMegabytes": 1}}"#);
+    let call = ["call", "mcp__s__echo", "text=hello"];
+    scene.swb(&call).expect_success();
+    let first = fs::read_to_string(scene.path(LOG)).expect("a file");
+    let flood = first.repeat((1024 * 1024 - 50) / first.len());
+    fs::write(scene.path(LOG), flood).expect("written");
+    let ran = scene.swb(&call);
+    assert_eq!(ran.expect_success(), "hello\n");
+    assert!(ran.stderr.contains("the log has reached 1 MB"), "{}", ran.to_snapshot());
+    let stored = json(&scene, &["audit", "-n", "0", "--json"]);
+    assert!(stored["calls"].as_array().is_some_and(|it| it.len() > 1000), "no record is removed");
 }

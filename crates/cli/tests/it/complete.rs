@@ -11,7 +11,7 @@ fn scene_with_server(script: &Script) -> testkit::Sandbox {
 }
 
 #[test]
-fn values_come_one_a_line_in_either_era() {
+fn values_are_printed_one_per_line_in_both_eras() {
     for script in [Script::legacy(), Script::modern()] {
         let scene = scene_with_server(&script.prompts(1).resources(1));
         let ran = scene.swb(&["complete", "s", "--prompt", "prompt_0", "topic", "ap"]);
@@ -22,7 +22,7 @@ fn values_come_one_a_line_in_either_era() {
 }
 
 #[test]
-fn programs_get_json_and_the_server_gets_what_is_known_already() {
+fn json_output_lists_values_and_the_server_gets_known_arguments() {
     let scene = scene();
     let journal = scene.path("journal");
     let script = Script::legacy().prompts(1).journal(&journal);
@@ -36,7 +36,7 @@ fn programs_get_json_and_the_server_gets_what_is_known_already() {
 }
 
 #[test]
-fn who_cannot_complete_is_said_to_be_unable_and_a_wrong_name_has_a_near_one() {
+fn a_server_without_completions_is_an_error_and_a_misspelt_name_gets_a_suggestion() {
     let scene = scene_with_server(&Script::legacy().prompts(1).quirk(Quirk::NoCompletions));
     insta::assert_snapshot!(
         "unable",

@@ -7,14 +7,14 @@ use testkit::{Sandbox, Script, ScriptedProgram};
 
 use crate::support::{USER, scene};
 
-/// What could stand in the place of the last word.
+/// The completions of the last word.
 fn complete_words(scene: &Sandbox, words: &[&str]) -> Vec<String> {
     let ran = scene.swb(&[&["__complete", "words", "--"][..], words].concat());
     let value = |line: &str| line.split('\t').next().unwrap_or_default().to_owned();
     ran.expect_success().lines().map(value).collect()
 }
 
-/// What bash would offer for a line.
+/// The completions that bash offers for a command line.
 fn complete_in_bash(scene: &Sandbox, line: &str) -> Vec<String> {
     scene.write("swb.bash", scene.swb(&["completions", "bash"]).expect_success());
     let ours = scene.command(&scene.project(), &[]);
@@ -34,7 +34,7 @@ fn complete_in_bash(scene: &Sandbox, line: &str) -> Vec<String> {
     text.lines().filter(|it| !it.is_empty()).map(str::to_owned).collect()
 }
 
-/// A server `far` that was connected to once, and is not running.
+/// A server `far` whose catalogue is cached and which is not running.
 fn scene_with_cache() -> Sandbox {
     let scene = scene();
     let entry = ScriptedProgram::config_entry(&Script::legacy().resources(2).prompts(2));
@@ -83,7 +83,7 @@ fn commands_flags_and_fixed_values_come_from_the_table() {
 }
 
 #[test]
-fn what_servers_had_is_offered_without_starting_any() {
+fn cached_names_are_offered_without_starting_servers() {
     let scene = scene_with_cache();
     let journal = scene.path("started");
     assert_eq!(complete_words(&scene, &["get", ""]), ["far", "near"]);
@@ -93,7 +93,7 @@ fn what_servers_had_is_offered_without_starting_any() {
         complete_words(&scene, &["call", "mcp__far__e"]),
         ["mcp__far__echo", "mcp__far__end_listening", "mcp__far__env", "mcp__far__explode"]
     );
-    // A rule hides it.
+    // A deny rule hides the tool.
     assert_eq!(complete_words(&scene, &["call", "mcp__far__cr"]), Vec::<String>::new());
     assert_eq!(complete_words(&scene, &["search", "ech"]), ["echo"]);
     assert_eq!(
@@ -119,7 +119,7 @@ fn what_servers_had_is_offered_without_starting_any() {
         complete_words(&scene, &["permissions", "remove", "deny", "mcp__far__a"]),
         ["mcp__far__add(a=1,b=2)"]
     );
-    // Another definition of the same name has had nothing yet, and is not asked.
+    // A changed definition has no cached catalogue, and completion does not start the server.
     let script = Script::legacy().resources(2).journal(&journal);
     scene.write_servers(USER, &format!("\"far\": {}", ScriptedProgram::config_entry(&script)));
     assert_eq!(complete_words(&scene, &["call", "mcp__far__e"]), Vec::<String>::new());
@@ -127,7 +127,7 @@ fn what_servers_had_is_offered_without_starting_any() {
 }
 
 #[test]
-fn what_is_remembered_is_the_owners_alone() {
+fn only_the_owner_can_read_the_completion_cache() {
     use std::os::unix::fs::PermissionsExt;
     let scene = scene_with_cache();
     let folder = scene.path("~/.local/share/switchboard/catalogues");
@@ -165,7 +165,7 @@ fn bash_breaks_words_and_puts_them_together_again() {
 }
 
 #[test]
-fn a_person_at_bash_presses_tab() {
+fn bash_completes_on_tab() {
     let scene = scene_with_cache();
     scene.write("swb.bash", scene.swb(&["completions", "bash"]).expect_success());
     let bin = scene.path("~/bin");

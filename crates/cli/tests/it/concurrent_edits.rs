@@ -1,4 +1,4 @@
-//! Edits under pressure: many processes at once, and processes that are killed.
+//! Edits of configuration files by many processes at once, and by processes that are killed.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -33,8 +33,8 @@ fn many_processes_add_at_once_and_none_is_lost() {
     }
 }
 
-/// Kills the program again and again around the moment in which it writes: a little later when it was cut
-/// short, a little earlier when it had finished, so that the moment is found on any machine.
+/// Kills the program repeatedly around the time at which it writes. The delay grows when the program was killed too
+/// early and shrinks when it had finished, so that it converges on any machine.
 #[test]
 fn a_killed_process_leaves_the_old_file_or_the_new_one() {
     let scene = scene();
@@ -85,7 +85,7 @@ fn a_killed_process_leaves_the_old_file_or_the_new_one() {
 }
 
 #[test]
-fn rights_links_and_other_bytes_survive() {
+fn permissions_links_and_other_bytes_are_preserved() {
     let scene = scene();
     scene.write(
         "~/dotfiles/settings.json",
@@ -107,7 +107,7 @@ fn rights_links_and_other_bytes_survive() {
 }
 
 #[test]
-fn a_file_that_makes_no_sense_is_left_alone() {
+fn an_invalid_file_is_not_changed() {
     let scene = scene();
     scene.write(USER, "{\"mcpServers\": {");
     let ran = scene.swb(&["add", "-s", "user", "s", "--", "x"]);
@@ -123,7 +123,7 @@ fn a_file_that_makes_no_sense_is_left_alone() {
 }
 
 #[test]
-fn a_full_disk_costs_nothing_that_was_there() {
+fn a_full_disk_leaves_existing_files_unchanged() {
     let scene = scene();
     scene.swb(&["add", "s", "--", "x"]).expect_success();
     let file = local_settings(&scene);

@@ -47,7 +47,7 @@ fn named_secrets_are_fetched_on_request_and_never_shown() {
 }
 
 #[test]
-fn the_keychain_is_asked_through_the_platforms_tool() {
+fn the_keychain_is_read_with_the_platforms_tool() {
     let mut scene = scene();
     scene.write("~/bin/secret-tool", "#!/bin/sh\n[ \"$*\" = 'lookup service switchboard name github' ] && echo canary-from-keychain\n");
     let tool = scene.path("~/bin/secret-tool");
@@ -69,7 +69,7 @@ fn the_keychain_is_asked_through_the_platforms_tool() {
 }
 
 #[test]
-fn nothing_is_fetched_run_or_reached_by_looking() {
+fn read_only_commands_fetch_run_and_connect_to_nothing() {
     let scene = scene();
     scene
         .write_servers(

@@ -1,5 +1,5 @@
-//! `swb demo`: it plays itself to the end on the screen and in plain lines, yields to whoever presses a key, and leaves
-//! nothing behind.
+//! `swb demo`: runs to its end on the screen and as plain lines, hands over to the user at a key press, and leaves no
+//! files behind.
 
 use std::process::Stdio;
 
@@ -7,13 +7,15 @@ use testkit::{Sandbox, Size, Terminal};
 
 use crate::support::{USER, scene};
 
+const WALK_OUTPUT: &str = include_str!("../../../../xtask/src/commands/walk/demo.txt");
+
 fn demo(scene: &Sandbox, size: Size) -> Terminal {
     let mut command = scene.command(&scene.project(), &["demo", "--speed", "40"]);
     command.env("TERM", "xterm-256color").env("LANG", "C.UTF-8");
     Terminal::with_size(&command, size)
 }
 
-/// Every file below the home and the folder for what is temporary.
+/// Every file in the home and temporary folders.
 fn files(scene: &Sandbox) -> Vec<std::path::PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![scene.home(), scene.root().join("temporary")];
@@ -40,7 +42,7 @@ fn with_temporary_folder() -> Sandbox {
 }
 
 #[test]
-fn it_plays_itself_to_the_end_and_leaves_nothing_behind() {
+fn the_demo_plays_to_the_end_and_leaves_no_files() {
     let scene = with_temporary_folder();
     let before = files(&scene);
     let mut terminal = demo(&scene, Size::LARGE);
@@ -53,7 +55,7 @@ fn it_plays_itself_to_the_end_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn it_needs_no_servers_and_ends_where_others_are_configured() {
+fn the_demo_ignores_configured_servers() {
     let scene = with_temporary_folder();
     scene.write_servers(USER, r#""gone": {"command": "no-such-program"}"#);
     scene.write_servers(".mcp.json", r#""theirs": {"command": "no-such-program"}"#);
@@ -65,7 +67,7 @@ fn it_needs_no_servers_and_ends_where_others_are_configured() {
 }
 
 #[test]
-fn whoever_presses_a_key_plays_on() {
+fn a_key_press_hands_the_demo_over_to_the_user() {
     let scene = with_temporary_folder();
     let mut terminal = demo(&scene, Size::LARGE);
     terminal
@@ -76,7 +78,7 @@ fn whoever_presses_a_key_plays_on() {
         .wait_until_absent("working")
         .send_keys("\x15hello\r")
         .wait_for_screen("demo wants to run add_note");
-    // Nobody answers it any more but whoever is there.
+    // After the key press, the demo no longer answers the permission request: it waits for the user.
     for _ in 0..4 {
         terminal.stable_screen();
     }
@@ -109,23 +111,16 @@ fn without_a_terminal_it_is_the_same_conversation_in_lines() {
     let output = command.stdin(Stdio::null()).output().expect("it runs");
     let ran = scene.normalized_output(output.status.code(), &output.stdout, &output.stderr);
     let text = ran.expect_success();
-    let places = [
-        "> Hello! What time is it",
-        "calling demo: now",
-        "> Please write down",
-        "Allow demo to run add_note?",
-        "Note 1 is written down.",
-        "demo: connected",
-        "Counted to 8.",
-        "The day: ",
-        "Booked (not really): Ada on",
-        "| 1 | buy tea for the operators |",
-        "swb add NAME",
-    ];
+    // The output that `cargo xtask walk` expects: `...` stands for any lines, `[..]` for any text.
+    let places = WALK_OUTPUT.lines().filter(|line| *line != "...");
+    let places = places.flat_map(|line| line.split("[..]")).filter(|place| !place.is_empty());
     let mut at = 0;
     for place in places {
         let found = text[at..].find(place);
         at += found.unwrap_or_else(|| panic!("`{place}` is not there, or not in order:\n{text}"));
+    }
+    for place in ["calling demo: now", "| 1 | buy tea for the operators |"] {
+        assert!(text.contains(place), "`{place}` is not there:\n{text}");
     }
     assert_eq!(ran.stderr, "", "{text}");
     assert!(!text.contains('\x1b'), "{text}");
@@ -133,7 +128,7 @@ fn without_a_terminal_it_is_the_same_conversation_in_lines() {
 }
 
 #[test]
-fn an_administrators_rules_hold_for_it() {
+fn an_administrators_rules_apply_to_the_demo() {
     let scene = scene();
     scene.write("managed/managed-settings.json", r#"{"allowedMcpServers": []}"#);
     assert!(scene.swb(&["demo"]).expect_failure(4).contains("administrator"));

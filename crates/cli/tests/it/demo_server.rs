@@ -1,4 +1,4 @@
-//! The demonstration's server: there while nothing is configured, for every command, and only then.
+//! The built-in server `demo`: available to every command while no server is configured, and only then.
 
 use std::path::Path;
 
@@ -41,7 +41,7 @@ fn every_command_works_on_it_at_once() {
 }
 
 #[test]
-fn its_picture_is_one_that_others_can_read() {
+fn the_picture_of_the_demo_server_is_an_image_block() {
     let words =
         ["call", "mcp__demo__draw_clock", "hour:=1", "minute:=2", "--json", "--mode", "bypass"];
     let drawn = json_of(&scene(), &words);
@@ -70,7 +70,7 @@ fn one_command_sees_the_notes_of_the_one_before() {
 }
 
 #[test]
-fn it_is_asked_about_and_asks_like_any_other() {
+fn the_demo_server_needs_permission_and_elicits_like_any_server() {
     let scene = scene();
     let refused = scene.swb(&["call", "mcp__demo__echo", "text=x"]);
     assert!(refused.expect_failure(4).contains("mcp__demo__echo"), "{}", refused.to_snapshot());
@@ -79,7 +79,7 @@ fn it_is_asked_about_and_asks_like_any_other() {
 }
 
 #[test]
-fn it_is_gone_with_the_first_server_and_back_after_the_last() {
+fn the_demo_server_disappears_with_the_first_server_and_returns_after_the_last() {
     let scene = scene();
     let added = scene.swb(&["add", "demo", "--", "own"]);
     assert!(
@@ -101,7 +101,7 @@ fn it_is_gone_with_the_first_server_and_back_after_the_last() {
 }
 
 #[test]
-fn it_can_be_switched_off_and_on() {
+fn the_demo_server_can_be_disabled_and_enabled() {
     let scene = scene();
     scene.swb(&["disable", "demo"]).expect_success();
     assert_eq!(states(&scene, &[]), ["demo dynamic disabled"]);
@@ -111,7 +111,7 @@ fn it_can_be_switched_off_and_on() {
 }
 
 #[test]
-fn it_is_not_there_where_somebody_said_what_is() {
+fn the_demo_server_is_absent_where_servers_are_configured_or_restricted() {
     let nothing = [""; 0];
     assert_eq!(states(&scene(), &["--strict-mcp-config"]), nothing);
     assert_eq!(states(&scene(), &["--mcp-config", r#"{"mcpServers": {}}"#]), nothing);
@@ -128,14 +128,14 @@ fn it_is_not_there_where_somebody_said_what_is() {
         let alone = scene.swb(&[]);
         assert!(!alone.stdout.contains("built in"), "{}", alone.to_snapshot());
     }
-    // Rules alone configure no server.
+    // Permission rules alone do not count as configuring a server.
     let scene = scene();
     scene.write(USER, r#"{"permissions": {"allow": ["mcp__demo"]}}"#);
     assert_eq!(scene.swb(&["call", "mcp__demo__echo", "text=x"]).expect_success(), "x\n");
 }
 
 #[test]
-fn a_watch_lets_it_go_when_a_server_comes() {
+fn a_watch_stops_the_demo_server_when_a_server_is_added() {
     let scene = scene();
     let watch = Watch::start(&scene);
     let is = |name: &'static str, state: &'static str| {

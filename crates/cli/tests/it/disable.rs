@@ -3,7 +3,7 @@
 use crate::support::{USER, local_settings, scene, states};
 
 #[test]
-fn a_persons_own_entry_is_switched_off_itself() {
+fn a_users_own_entry_is_disabled_in_place() {
     let scene = scene();
     scene.write_servers(USER, r#""a": {"command": "x"}"#);
     insta::assert_snapshot!(scene.swb(&["disable", "a"]).expect_success(), @"`a` is disabled in ~/.config/switchboard/settings.json");
@@ -16,7 +16,7 @@ fn a_persons_own_entry_is_switched_off_itself() {
 }
 
 #[test]
-fn a_projects_or_plugins_server_is_switched_off_for_this_person_only() {
+fn a_project_or_plugin_server_is_disabled_for_this_user_only() {
     let scene = scene();
     scene.write_servers(".mcp.json", r#""a": {"command": "x"}"#).write_servers(
         "~/.local/share/switchboard/plugins/p/.mcp.json",
@@ -35,7 +35,7 @@ fn a_projects_or_plugins_server_is_switched_off_for_this_person_only() {
 }
 
 #[test]
-fn with_the_projects_scope_it_is_off_for_everybody() {
+fn with_the_project_scope_it_is_disabled_for_all_users() {
     let scene = scene();
     scene.write_servers(".mcp.json", r#""a": {"command": "x"}"#);
     scene.swb(&["disable", "a", "--scope", "project"]).expect_success();
@@ -43,7 +43,7 @@ fn with_the_projects_scope_it_is_off_for_everybody() {
 }
 
 #[test]
-fn switching_off_does_not_cost_the_approval() {
+fn disabling_keeps_the_approval() {
     let scene = scene();
     scene.write_servers(".mcp.json", r#""a": {"command": "x"}"#);
     scene.swb(&["approve", "a"]).expect_success();

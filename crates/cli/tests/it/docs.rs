@@ -1,5 +1,5 @@
 //! Checks the documentation against the program: reference pages, the output of `console` blocks, and links.
-//! With `SWB_BLESS=1` the files are written anew; look at what changed before you commit it.
+//! With `SWB_BLESS=1` the files are regenerated; review the changes before you commit them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -28,43 +28,43 @@ fn compare(path: &Path, expected: &str) {
 }
 
 #[test]
-fn docs_reference_pages_are_what_the_program_says() {
+fn docs_reference_pages_match_the_program() {
     for (name, text) in swb_cli::reference::pages() {
         compare(&docs().join("reference").join(name), &text);
     }
 }
 
 #[test]
-fn docs_walk_through_the_configuration_is_what_happens() {
+fn docs_configuration_examples_match_the_program() {
     check_page(&docs().join("guide/configuration.md"));
 }
 
 #[test]
-fn docs_first_steps_are_what_happens() {
+fn docs_first_steps_match_the_program() {
     check_page(&docs().join("guide/first-steps.md"));
 }
 
 #[test]
-fn docs_commands_of_the_readme_print_what_it_says() {
+fn docs_readme_commands_match_the_program() {
     check_page(&docs().join("../README.md"));
 }
 
 #[test]
-fn docs_walk_through_permissions_is_what_happens() {
+fn docs_permission_examples_match_the_program() {
     check_page(&docs().join("guide/permissions.md"));
 }
 
 #[test]
-fn docs_questions_without_a_person_are_what_happens() {
+fn docs_elicitation_examples_match_the_program() {
     check_page(&docs().join("guide/elicitation.md"));
 }
 
 #[test]
-fn docs_walk_through_the_workspace_is_what_happens() {
+fn docs_workspace_examples_match_the_program() {
     check_page(&docs().join("guide/workspace-server.md"));
 }
 
-/// Runs every command of the page's `console` blocks in order, in one home, and puts in what it really printed.
+/// Runs every command of the page's `console` blocks in order, in one home folder, and inserts the actual output.
 #[track_caller]
 fn check_page(page: &Path) {
     let text = std::fs::read_to_string(page).expect("the page is there");
@@ -102,7 +102,7 @@ fn check_page(page: &Path) {
     compare(page, &walked);
 }
 
-/// The commands of a block: lines behind `$ `, and behind `> ` what goes on.
+/// The commands of a block: lines that start with `$ `, with their continuation lines, which start with `> `.
 fn commands_in(lines: &[&str]) -> Vec<String> {
     let mut commands: Vec<String> = Vec::new();
     let mut goes_on = false;
@@ -124,7 +124,7 @@ fn with_shell_prompt(command: &str) -> String {
     format!("$ {}\n", command.replace('\n', "\n> "))
 }
 
-/// `/etc/switchboard` is the scene's administrator's folder here, and `sudo` does nothing special.
+/// Runs a command in bash. `/etc/switchboard` is replaced by the sandbox's managed folder, and `sudo` is removed.
 fn run(scene: &Sandbox, bin: &Path, command: &str) -> String {
     let managed = scene.managed().display().to_string();
     let script = command.replace("sudo ", "").replace(MANAGED_DIR, &managed);

@@ -1,12 +1,20 @@
 //! `swb doctor`.
 
 use serde_json::json;
-use testkit::{Quirk, Script, ScriptedProgram, ScriptedServer};
+
+use testkit::{CommandOutput, Cursors, Quirk, Script, ScriptedProgram, ScriptedServer};
 
 use crate::support::{USER, json as json_of, scene};
 
+/// The report of a run that ended with this code.
+#[track_caller]
+fn expect_exit(ran: &CommandOutput, code: i32) -> &str {
+    assert_eq!(ran.code, code, "{}", ran.to_snapshot());
+    &ran.stdout
+}
+
 #[test]
-fn a_cause_comes_with_its_evidence_and_the_way_to_mend_it() {
+fn a_failure_is_shown_with_evidence_and_a_remedy() {
     let mut scene = scene();
     let exits = r#"{"command": "sh", "args": ["-c", "echo 'ACME_TOKEN is not set' >&2; exit 4"]}"#;
     scene.write_servers(
@@ -21,7 +29,7 @@ fn a_cause_comes_with_its_evidence_and_the_way_to_mend_it() {
 }
 
 #[test]
-fn remote_servers_are_told_apart_by_what_is_wrong_with_them() {
+fn failures_of_remote_servers_are_distinguished() {
     let scene = scene();
     let status = |status: u16, body: &str| Quirk::HttpStatus {
         status,
@@ -52,7 +60,10 @@ fn remote_servers_are_told_apart_by_what_is_wrong_with_them() {
     let ran = scene.swb(&["doctor", "--json"]);
     assert!(!ran.stdout.contains('\u{1b}'));
     let report: serde_json::Value = serde_json::from_str(&ran.stdout).expect("it is JSON");
-    assert_eq!(report["sick"], cases.len());
+    assert_eq!(
+        (&report["verdict"], &report["counts"]["trouble"]),
+        (&json!("trouble"), &json!(cases.len()))
+    );
     for (index, (_, expected)) in cases.iter().enumerate() {
         let server = &report["servers"][index];
         assert_eq!(server["cause"]["id"], *expected, "{server}");
@@ -61,7 +72,7 @@ fn remote_servers_are_told_apart_by_what_is_wrong_with_them() {
 }
 
 #[test]
-fn what_is_well_is_said_to_be_well_and_a_detour_is_told() {
+fn a_healthy_server_is_reported_with_its_fallback() {
     let scene = scene();
     let older = ScriptedServer::sse(Script::legacy());
     let exits_on_probe =
@@ -83,10 +94,55 @@ fn what_is_well_is_said_to_be_well_and_a_detour_is_told() {
 }
 
 #[test]
-fn what_may_not_run_is_named_and_not_tried() {
+fn a_server_that_waits_for_approval_needs_attention_and_is_not_started() {
     let scene = scene();
     scene.write_servers(".mcp.json", r#""theirs": {"command": "touch", "args": ["ran"]}"#);
     let ran = scene.swb(&["doctor"]);
-    assert!(ran.expect_success().contains("swb approve theirs"), "{}", ran.to_snapshot());
+    let shown = expect_exit(&ran, 1);
+    assert!(shown.contains("swb approve theirs"), "{}", ran.to_snapshot());
+    assert!(shown.ends_with("\n1 server: 1 needs attention.\n"), "{shown}");
     assert!(!scene.path("ran").exists());
+    let ran = scene.swb(&["doctor", "--json"]);
+    let report: serde_json::Value = serde_json::from_str(&ran.stdout).expect("it is JSON");
+    assert_eq!((ran.code, &report["verdict"]), (1, &json!("attention")));
+    assert_eq!(report["servers"][0]["verdict"], "attention");
+}
+
+#[test]
+fn what_a_connected_server_does_wrong_has_a_verdict() {
+    let scene = scene();
+    let server = |quirk: Quirk| ScriptedProgram::config_entry(&Script::legacy().quirk(quirk));
+    let loops = server(Quirk::EndlessPages { cursors: Cursors::Same });
+    let fails = server(Quirk::FailsToolList);
+    let invalid = server(Quirk::BadToolSchema);
+    scene.write_servers(USER, &format!(r#""loops": {loops}"#));
+    let ran = scene.swb(&["doctor"]);
+    assert!(
+        expect_exit(&ran, 1).contains("  attention: the pages of tools go round in a circle\n"),
+        "{}",
+        ran.to_snapshot()
+    );
+    scene.write_servers(USER, &format!(r#""invalid": {invalid}"#));
+    let ran = scene.swb(&["doctor"]);
+    assert!(expect_exit(&ran, 1).contains("  attention: the tool `"), "{}", ran.to_snapshot());
+    scene.write_servers(USER, &format!(r#""loops": {loops}, "fails": {fails}"#));
+    let ran = scene.swb(&["doctor"]);
+    let shown = expect_exit(&ran, 10);
+    assert!(shown.contains("  trouble: tools could not be listed: "), "{shown}");
+    assert!(shown.ends_with("\n2 servers: 1 in trouble, 1 needs attention.\n"), "{shown}");
+}
+
+#[test]
+fn problems_of_the_configuration_are_part_of_the_verdict() {
+    let scene = scene();
+    let well = ScriptedProgram::config_entry(&Script::modern());
+    scene.write(USER, &format!(r#"{{"mcpServers": {{"well": {well}}}, "modle": 1}}"#)); // misspelt on purpose
+    let ran = scene.swb(&["doctor"]);
+    assert!(
+        expect_exit(&ran, 1).ends_with("\n1 server: 1 problem in the configuration.\n"),
+        "{}",
+        ran.to_snapshot()
+    );
+    scene.write(USER, &format!(r#"{{"mcpServers": {{"well": {well}, "bad": {{}}}}}}"#));
+    assert_eq!(scene.swb(&["doctor"]).code, 3);
 }

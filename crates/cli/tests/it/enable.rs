@@ -3,7 +3,7 @@
 use crate::support::{USER, scene, states};
 
 #[test]
-fn every_switch_that_holds_a_server_down_is_taken_back() {
+fn enable_removes_every_setting_that_disables_the_server() {
     let scene = scene();
     scene.write(USER, "{\n  \"disabledMcpServers\": [\"a\", \"b\"], // off\n  \"mcpServers\": {\"a\": {\"command\": \"x\", \"disabled\": true}, \"b\": {\"command\": \"x\"}}\n}\n");
     insta::assert_snapshot!(scene.swb(&["enable", "a"]).expect_success(), @"`a` is enabled again in ~/.config/switchboard/settings.json: ready to start");
@@ -15,7 +15,7 @@ fn every_switch_that_holds_a_server_down_is_taken_back() {
 }
 
 #[test]
-fn a_server_that_is_on_stays_as_it_is() {
+fn enabling_an_enabled_server_changes_nothing() {
     let scene = scene();
     scene.write_servers(USER, r#""a": {"command": "x"}"#);
     let before = scene.read(USER);
@@ -25,7 +25,7 @@ fn a_server_that_is_on_stays_as_it_is() {
 }
 
 #[test]
-fn what_the_project_switches_off_above_stays_off_and_it_is_said() {
+fn a_server_that_its_definition_disables_stays_disabled_with_a_note() {
     let scene = scene();
     scene.write_servers("~/.mcp.json", r#""a": {"command": "x", "disabled": true}"#);
     assert_eq!(

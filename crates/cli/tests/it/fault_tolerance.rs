@@ -1,5 +1,5 @@
-//! Calls and questions under bad conditions: hooks that misbehave, questions that are withdrawn or come in crowds, disks
-//! that refuse, results that are no such thing, and many calls at once.
+//! Calls and elicitations under bad conditions: misbehaving hooks, elicitations that are withdrawn or arrive by the
+//! hundred, failing disks, invalid results, and many concurrent calls.
 
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use testkit::{
 
 use crate::support::{USER, json as json_of, local_settings, scene, wait_for};
 
-/// Servers with settings of the person around them. Everything may be called.
+/// A sandbox with these servers and settings.
 pub(crate) fn scene_with_servers(servers: &[(&str, &Script)], settings: Json) -> Sandbox {
     let scene = scene();
     let mut settings = settings;
@@ -32,7 +32,7 @@ fn at_terminal(scene: &Sandbox, arguments: &[&str]) -> Terminal {
     Terminal::start(&scene.command(&scene.project(), arguments))
 }
 
-/// What the server got for its question.
+/// The result that the server received for its elicitation.
 #[track_caller]
 pub(crate) fn answer(shown: &str, key: &str) -> Json {
     let at = shown.rfind("{\"rounds\"").unwrap_or_else(|| panic!("no answer in {shown}"));
@@ -41,7 +41,7 @@ pub(crate) fn answer(shown: &str, key: &str) -> Json {
 }
 
 #[test]
-fn the_time_that_a_person_takes_is_not_the_servers() {
+fn the_users_time_does_not_count_against_the_timeout() {
     for script in [Script::legacy(), Script::modern()] {
         let mut scene = scene_with_server(&script);
         scene.set_env("MCP_TOOL_TIMEOUT", "500");
@@ -59,7 +59,7 @@ fn the_time_that_a_person_takes_is_not_the_servers() {
 }
 
 #[test]
-fn what_was_typed_for_a_question_that_is_withdrawn_answers_no_other() {
+fn input_for_a_withdrawn_elicitation_answers_no_other() {
     let scene = scene_with_server(&Script::legacy());
     let mut terminal = at_terminal(&scene, &["call", "mcp__s__ask", "kind=withdrawn", "ms:=600"]);
     terminal.wait_for_output("The first question?").wait_for_output(": ").send_keys("half an ans");
@@ -75,13 +75,13 @@ fn what_was_typed_for_a_question_that_is_withdrawn_answers_no_other() {
 }
 
 #[test]
-fn a_hundred_questions_at_once_are_all_answered_and_hold_nothing_up() {
+fn a_hundred_concurrent_elicitations_are_answered_without_blocking() {
     let scene = scene_with_server(&Script::legacy());
     let ran = scene.swb(&["call", "mcp__s__ask", "kind=crowd"]);
     let counts: Json = serde_json::from_str(ran.expect_success().trim()).expect("JSON");
     let (declined, refused) = (counts["decline"].as_u64(), counts["error"].as_u64());
     assert_eq!(declined.unwrap_or(0) + refused.unwrap_or(0), 100, "{}", ran.to_snapshot());
-    // A person can leave the crowd.
+    // The user can cancel all of them.
     let mut terminal = at_terminal(&scene, &["call", "mcp__s__ask", "kind=crowd"]);
     terminal.wait_for_output("Question ").wait_for_output(": ").send_keys("\u{3}");
     let (code, shown) = terminal.wait_for_exit();
@@ -89,12 +89,12 @@ fn a_hundred_questions_at_once_are_all_answered_and_hold_nothing_up() {
 }
 
 #[test]
-fn two_terminals_with_a_question_each_do_not_meet() {
+fn elicitations_at_two_terminals_are_independent() {
     let (one, two) = (Script::legacy(), Script::modern());
     let servers = [("one", &one), ("two", &two)];
     let scene =
         scene_with_servers(&servers, json!({"permissions": {"allow": ["mcp__one", "mcp__two"]}}));
-    // One is a form of a hundred fields, which is declined half-way.
+    // A form of a hundred fields, declined half-way.
     let mut first = at_terminal(&scene, &["call", "mcp__one__ask", "kind=long"]);
     let mut second = at_terminal(&scene, &["call", "mcp__two__ask", "kind=elicitation"]);
     first.wait_for_output("one").wait_for_output("A long form.");
@@ -115,7 +115,7 @@ fn two_terminals_with_a_question_each_do_not_meet() {
 }
 
 #[test]
-fn questions_of_two_servers_at_one_terminal_come_one_at_a_time_and_a_status_waits_for_none() {
+fn elicitations_of_two_servers_are_shown_in_turn_and_status_does_not_wait() {
     let scene = scene();
     let journals = [scene.path("~/ada"), scene.path("~/eve")];
     let script = |index: usize, name: &str| {
@@ -200,7 +200,7 @@ fn a_hundred_fields_can_be_filled_in_and_defaults_that_do_not_fit_are_not_offere
 }
 
 #[test]
-fn an_interrupt_in_a_question_ends_the_call_and_says_so_in_the_audit_log() {
+fn an_interrupt_during_an_elicitation_ends_the_call_and_is_recorded() {
     let scene = scene_with_server(&Script::legacy());
     let mut terminal = at_terminal(&scene, &["call", "mcp__s__ask", "kind=booking"]);
     terminal.wait_for_output("Your name").wait_for_output(": ").send_keys("Ad\u{3}");
@@ -216,7 +216,7 @@ fn an_interrupt_in_a_question_ends_the_call_and_says_so_in_the_audit_log() {
 }
 
 #[test]
-fn bytes_that_are_no_text_do_not_end_the_keyboard() {
+fn invalid_utf8_input_does_not_end_the_prompt() {
     let scene = scene_with_server(&Script::legacy());
     let mut terminal = at_terminal(&scene, &["call", "mcp__s__ask", "kind=booking"]);
     terminal.wait_for_output("Your name").wait_for_output(": ").send_bytes(b"Fran\xe7ois\r");
@@ -226,19 +226,18 @@ fn bytes_that_are_no_text_do_not_end_the_keyboard() {
 }
 
 #[test]
-fn a_record_that_the_disk_refuses_is_said() {
+fn a_failed_audit_write_is_reported() {
     let scene = scene_with_server(&Script::legacy());
     let log = scene.path("~/.local/state/switchboard/audit.jsonl");
     std::fs::create_dir_all(&log).expect("a folder in its place");
     let ran = scene.swb(&["call", "mcp__s__echo", "text=hello"]);
     assert_eq!(ran.expect_success(), "hello\n");
-    let warning =
-        "warning: this call is not in the audit log: ~/.local/state/switchboard/audit.jsonl";
+    let warning = "warning: 1 call is not in the audit log: ~/.local/state/switchboard/audit.jsonl";
     assert_eq!(ran.stderr.matches(warning).count(), 1, "{}", ran.to_snapshot());
 }
 
 #[test]
-fn pins_that_are_damaged_or_cannot_be_written_are_said_and_calls_go_on() {
+fn damaged_or_unwritable_pins_are_reported_and_calls_continue() {
     let scene = scene_with_server(&Script::legacy());
     let place = "~/.local/state/switchboard/pins.json";
     scene.write(place, "{\"s/sha256:1\": {\"turn\"");
@@ -259,9 +258,9 @@ fn pins_that_are_damaged_or_cannot_be_written_are_said_and_calls_go_on() {
 }
 
 #[test]
-fn a_rule_for_always_that_cannot_be_written_holds_now_and_says_so() {
+fn a_permanent_rule_that_cannot_be_written_applies_to_this_run_and_is_reported() {
     let scene = scene_with_servers(&[("s", &Script::legacy())], json!({}));
-    // Nothing can be made below a link that leads nowhere, whoever tries.
+    // No file can be created below a dangling link, not even by root.
     let settings = local_settings(&scene);
     let folder = settings.parent().expect("it is in a folder");
     std::fs::create_dir_all(folder.parent().expect("which is in one")).expect("made");
@@ -312,7 +311,7 @@ fn many_calls_at_once_lose_no_pin_no_record_and_no_rule() {
     }
 }
 
-/// Runs the program, and looks how much memory it holds while it runs: the code, the output, the peak in megabytes.
+/// Runs the program and samples its memory. Returns the exit code, the output and the peak in megabytes.
 fn run_measuring_memory(scene: &Sandbox, arguments: &[&str]) -> (CommandOutput, u64) {
     let mut command = scene.command(&scene.project(), arguments);
     let command = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
@@ -332,7 +331,7 @@ fn run_measuring_memory(scene: &Sandbox, arguments: &[&str]) -> (CommandOutput, 
     (scene.normalized_output(output.status.code(), &output.stdout, &output.stderr), peak)
 }
 
-/// What a call may hold at its worst: the largest message that is taken, grown by doubling, and the program itself.
+/// The maximum memory of a call: the largest accepted message, in a buffer that grows by doubling, and the program.
 const MAX_MEMORY_MB: u64 = 192;
 
 #[test]
@@ -349,17 +348,17 @@ fn two_hundred_megabytes_of_result_are_refused_in_little_memory() {
     for server in ["program", "json", "events"] {
         let tool = format!("mcp__{server}__big");
         let (ran, peak) = run_measuring_memory(&scene, &["call", &tool, "bytes:=200000000"]);
-        let said = format!("`{server}` answered with more than 64 MB, which is more than is taken");
+        let said = format!("the response of `{server}` exceeds the limit of 64 MB");
         assert!(ran.expect_failure(10).contains(&said), "{}", ran.to_snapshot());
         assert!(peak > 0 && peak < MAX_MEMORY_MB, "{server}: {peak} MB");
-        // What is taken is cut, and kept whole.
+        // The result is truncated, and stored in full.
         let (ran, peak) = run_measuring_memory(&scene, &["call", &tool, "bytes:=40000000"]);
         assert!(ran.stderr.contains("100000 of 40000000 characters"), "{}", ran.stderr);
         assert!(peak > 0 && peak < MAX_MEMORY_MB, "{server}: {peak} MB");
     }
 }
 
-/// A call that comes back with a result of ours.
+/// Calls a tool that returns this result.
 fn call_returning(scene: &Sandbox, result: &Json) -> CommandOutput {
     scene.write("result.json", &result.to_string());
     scene.swb(&["call", "mcp__s__say", "result:=@result.json"])
@@ -371,7 +370,7 @@ fn a_result_may_be_anything_at_all() {
     let content = |it: Json| json!({"content": [it]});
     let picture =
         |data: &str| content(json!({"type": "image", "data": data, "mimeType": "image/png"}));
-    // The head of a picture of 65,535 × 65,535 points with nothing behind it, and one of 10^9 × 1.
+    // Headers of images without pixel data: one of 65,535 × 65,535 pixels, one of 10^9 × 1.
     let bomb = "iVBORw0KGgoAAAANSUhEUgAA//8AAP//CAYAAAA=";
     let wide = "iVBORw0KGgoAAAANSUhEUjuaygAAAAABCAYAAAA=";
     for result in [
@@ -417,14 +416,14 @@ fn a_result_may_be_anything_at_all() {
     scene.write("result.json", &deep);
     let ran = scene.swb(&["call", "mcp__s__say", "result:=@result.json"]);
     assert!(ran.expect_failure(2).contains("is not valid JSON"), "{}", ran.to_snapshot());
-    // Everything that was kept is below the data folder, and only its owner may read it.
+    // Stored results are in the data folder, readable only by their owner.
     let kept = scene.path("~/.local/share/switchboard");
     let mode = kept.metadata().expect("something was kept").permissions().mode();
     assert_eq!(mode & 0o077, 0, "{mode:o}");
 }
 
 #[test]
-fn arguments_that_make_no_sense_are_said_and_nothing_is_called() {
+fn invalid_arguments_are_reported_and_no_call_is_made() {
     let scene = scene_with_server(&Script::legacy().tools(1));
     scene.write("bytes", "plain");
     std::fs::write(scene.path("bytes"), b"\xff\xfe").expect("written");
@@ -451,7 +450,7 @@ fn arguments_that_make_no_sense_are_said_and_nothing_is_called() {
         &["text:=nul"],
         &["limit:=1e400"],
         &["limit:=-1"],
-        &["limit=1"],
+        &["limit=one"],
         &["subject:={}"],
     ] {
         let all = [&["call", "mcp__s__tool_0"][..], words].concat();
@@ -465,7 +464,7 @@ fn arguments_that_make_no_sense_are_said_and_nothing_is_called() {
 }
 
 #[test]
-fn answers_that_were_written_down_badly_are_refused_before_anything_starts() {
+fn invalid_scripted_answers_are_refused_before_any_server_starts() {
     let scene = scene_with_server(&Script::legacy());
     for text in [
         "",

@@ -44,10 +44,24 @@ fn an_unknown_name_gets_the_nearest_one() {
 
     hint: did you mean `github`?
     ");
+    scene.write_servers(USER, r#""github": {"command": "x"}, "files": {"command": "y"}"#);
+    insta::assert_snapshot!(scene.swb(&["get", "githb"]).expect_failure(5), @r"
+    error: there is no server `githb`
+
+    hint: did you mean `github`? The configured servers are `files`, `github`
+    ");
+    let many: Vec<String> =
+        (0..12).map(|at| format!(r#""s{at:02}": {{"command": "x"}}"#)).collect();
+    scene.write_servers(USER, &many.join(", "));
+    insta::assert_snapshot!(scene.swb(&["get", "unlike"]).expect_failure(5), @r"
+    error: there is no server `unlike`
+
+    hint: the configured servers are `s00`, `s01`, `s02`, `s03`, `s04`, `s05`, `s06`, `s07`, `s08`, `s09` and 2 more: `swb list --all`
+    ");
 }
 
 #[test]
-fn of_a_bad_and_a_good_definition_the_good_one_comes_first_and_is_the_one_that_is_switched() {
+fn a_valid_definition_precedes_an_invalid_one_and_is_the_one_that_is_disabled() {
     let scene = scene();
     scene
         .write_servers(".mcp.json", r#""s": {"command": 1}"#)

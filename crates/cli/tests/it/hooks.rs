@@ -8,7 +8,7 @@ use testkit::{Sandbox, Script};
 use crate::fault_tolerance::{answer, scene_with_servers};
 use crate::support::wait_for;
 
-/// A scene whose questions go to a hook.
+/// A sandbox in which a hook answers elicitations.
 fn scene_with_hook(command: &str, timeout: f64) -> Sandbox {
     let hook = json!([{"hooks": [{"type": "command", "command": command, "timeout": timeout}]}]);
     let settings = json!({"permissions": {"allow": ["mcp__s"]}, "hooks": {"Elicitation": hook}});
@@ -16,7 +16,7 @@ fn scene_with_hook(command: &str, timeout: f64) -> Sandbox {
 }
 
 #[test]
-fn a_hook_may_misbehave_as_it_likes() {
+fn misbehaving_hooks_do_no_harm() {
     for (command, timeout, said) in [
         ("yes '{\"action\":' | head -c 10000000", 20.0, "printed more than"),
         ("trap '' PIPE; yes | head -c 10000000; exit 0", 20.0, "printed more than"),
@@ -45,7 +45,7 @@ fn a_hook_may_misbehave_as_it_likes() {
 }
 
 #[test]
-fn a_hook_that_outlives_its_time_is_gone_with_its_children() {
+fn a_hook_that_exceeds_its_timeout_is_killed_with_its_children() {
     let command = "sh -c 'trap \"\" TERM INT HUP; echo $$ >> \"$HOME/pids\"; while :; do sleep 1; done' & echo $$ >> \"$HOME/pids\"; wait";
     let scene = scene_with_hook(command, 0.5);
     scene.swb(&["call", "mcp__s__ask", "kind=elicitation"]).expect_success();

@@ -1,4 +1,4 @@
-//! A program that serves over HTTP, and clients of both eras that come to it.
+//! A running HTTP gateway, and clients of both eras.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -11,14 +11,14 @@ use testkit::processes::wait_until;
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The program. It is ended when it is dropped.
+/// The gateway process. Dropping it terminates the process.
 pub struct HttpGateway {
     child: Child,
     pub address: String,
 }
 
 impl HttpGateway {
-    /// Serves the pool, and asks nobody for leave.
+    /// Serves the pool without permission prompts.
     pub fn start_pool(scene: &Sandbox, arguments: &[&str]) -> HttpGateway {
         let pool = ["--pool", "--mode", "bypass"];
         HttpGateway::start(scene, &[&pool, arguments].concat())
@@ -39,13 +39,13 @@ impl HttpGateway {
         HttpGateway { child, address }
     }
 
-    /// A modern question; comes back with the whole answer.
+    /// Sends a modern request and returns the whole response.
     pub fn request(&self, token: Option<&str>, method: &str, params: Json) -> String {
         let (lines, body) = modern_request(token, method, params);
         self.post(&lines, &body)
     }
 
-    /// The first thing that a modern question is told.
+    /// The first event of the response to a modern request.
     pub fn first_event(&self, token: &str, method: &str, params: Json) -> Json {
         let (lines, body) = modern_request(Some(token), method, params);
         let told = BufReader::new(self.send("POST /mcp", &lines, &body.to_string()));
@@ -58,13 +58,13 @@ impl HttpGateway {
         read_response(self.send("POST /mcp", lines, &body.to_string()))
     }
 
-    /// What is at a path.
+    /// The response to a GET request for this path.
     pub fn get(&self, path: &str) -> String {
         read_response(self.send(&format!("GET {path}"), "", ""))
     }
 
     fn send(&self, what: &str, lines: &str, body: &str) -> TcpStream {
-        let mut stream = TcpStream::connect(&self.address).expect("somebody listens");
+        let mut stream = TcpStream::connect(&self.address).expect("the gateway listens");
         stream.set_read_timeout(Some(TIMEOUT)).expect("a deadline");
         let request = format!(
             "{what} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n{lines}\
@@ -77,7 +77,7 @@ impl HttpGateway {
         stream
     }
 
-    /// What its processes have in their environment.
+    /// The beginning of the `SWITCHBOARD_OWNER` variable in the environment of the gateway's server processes.
     pub fn owner_variable(&self) -> String {
         format!("SWITCHBOARD_OWNER={}.", self.child.id())
     }
@@ -92,7 +92,7 @@ impl HttpGateway {
         wait_until(TIMEOUT, "it ends", || self.child.try_wait().expect("it is ours")).code()
     }
 
-    /// Ends it, which goes well.
+    /// Terminates the gateway and checks that it exits successfully.
     pub fn terminate(self) {
         self.signal("-TERM");
         assert_eq!(self.wait_exit(), Some(0));
@@ -131,7 +131,7 @@ fn read_response(mut stream: TcpStream) -> String {
     answer
 }
 
-/// The answer in a response, whether it came as JSON or as the last event of a stream.
+/// The JSON-RPC response in an HTTP response, which is JSON or the last event of a stream.
 #[track_caller]
 pub fn response_json(response: &str) -> Json {
     let body = response.split_once("\r\n\r\n").expect("a head and a body").1;
@@ -140,17 +140,17 @@ pub fn response_json(response: &str) -> Json {
     serde_json::from_str(text).unwrap_or_else(|_| panic!("no JSON: {response}"))
 }
 
-/// A client that is known by its token, in either era.
+/// A client of either era that authenticates with a token.
 #[derive(Clone, Copy)]
 pub enum GatewayClient<'a> {
-    /// It stands for itself with every question.
+    /// A modern client: every request is self-contained.
     Modern { gateway: &'a HttpGateway, token: Option<&'a str> },
-    /// It has a session.
+    /// A legacy client with a session.
     Legacy(&'a LegacySession<'a>),
 }
 
 impl GatewayClient<'_> {
-    /// The answer, which is a result or an error.
+    /// The JSON-RPC response: a result or an error.
     #[track_caller]
     pub fn request(self, method: &str, params: Json) -> Json {
         match self {
@@ -161,7 +161,7 @@ impl GatewayClient<'_> {
         }
     }
 
-    /// The result.
+    /// The result of a request.
     #[track_caller]
     pub fn result(self, method: &str, params: Json) -> Json {
         let answer = self.request(method, params);
@@ -169,13 +169,13 @@ impl GatewayClient<'_> {
         answer["result"].clone()
     }
 
-    /// The result of a call.
+    /// The result of a tool call.
     #[track_caller]
     pub fn call(self, tool: &str, arguments: Json) -> Json {
         self.result("tools/call", json!({"name": tool, "arguments": arguments}))
     }
 
-    /// One member of everything that is listed.
+    /// One member of every listed item.
     #[track_caller]
     pub fn list_member(self, method: &str, list: &str, member: &str) -> Vec<String> {
         let listed = self.result(method, json!({}));
@@ -184,11 +184,11 @@ impl GatewayClient<'_> {
     }
 }
 
-/// A legacy client's session.
+/// The session of a legacy client.
 pub struct LegacySession<'a> {
     gateway: &'a HttpGateway,
     headers: String,
-    /// What it was told at the beginning.
+    /// The result of `initialize`.
     pub initialize_result: Json,
 }
 
@@ -220,14 +220,20 @@ impl<'a> LegacySession<'a> {
         response_json(&self.gateway.post(&self.headers, &body))
     }
 
-    /// Ends it.
+    /// The session id, which is a credential.
+    pub fn id(&self) -> &str {
+        let id = self.headers.lines().next().and_then(|it| it.strip_prefix("Mcp-Session-Id: "));
+        id.expect("it is the first header")
+    }
+
+    /// Ends the session.
     pub fn end(self) {
         let said = read_response(self.gateway.send("DELETE /mcp", &self.headers, ""));
         assert!(said.starts_with("HTTP/1.1 200 "), "{said}");
     }
 }
 
-/// Writes a file of tokens, which belongs to nobody else; comes back with its path.
+/// Writes a token file that only its owner can read, and returns its path.
 pub fn write_token_file(scene: &Sandbox, tokens: &[(&str, &str)]) -> String {
     use std::os::unix::fs::PermissionsExt;
     let lines: String = tokens.iter().map(|(name, token)| format!("{name}: {token}\n")).collect();

@@ -1,4 +1,4 @@
-//! `swb idp`: one login for every server that the identity provider vouches at.
+//! `swb idp`: one login for every server that accepts assertions of the identity provider.
 
 use testkit::authorization_server::{AuthorizationConfig, Site};
 use testkit::{AuthorizationServer, Sandbox};
@@ -6,7 +6,7 @@ use testkit::{AuthorizationServer, Sandbox};
 use crate::login_support::{scene_with_browser, times_opened};
 use crate::support::{USER, json, scene};
 
-/// Two entries of one server, which takes what the identity provider says. They share its login.
+/// Two entries of one server that accepts the identity provider's assertions. They share its login.
 fn setup() -> (AuthorizationServer, Sandbox) {
     let charter = AuthorizationConfig {
         id_jag_client: Some("app".to_owned()),
@@ -32,7 +32,7 @@ fn setup() -> (AuthorizationServer, Sandbox) {
 }
 
 #[test]
-fn one_login_there_opens_both_entries_silently() {
+fn one_login_at_the_provider_serves_both_entries() {
     let (authority, scene) = setup();
     let before = scene.swb(&["login", "one"]);
     assert!(before.expect_failure(8).contains("swb idp login"), "{}", before.to_snapshot());
@@ -49,14 +49,14 @@ fn one_login_there_opens_both_entries_silently() {
     let all = json(&scene, &["auth", "status", "--json"]);
     let all = all["logins"].as_array().expect("a list").clone();
     assert!(all.iter().any(|it| it["isIdentityProvider"] == true), "{all:?}");
-    // The client and its secret, as they are shown.
+    // The client id and secret, base64-encoded as in the `Authorization` header.
     assert_eq!(authority.sites_that_received("YXBwOnNoaA=="), [Site::Issuer]);
     assert!(scene.swb(&["idp", "logout"]).expect_success().starts_with("Signed out of "));
     assert!(scene.swb(&["idp", "status"]).expect_failure(8).contains("not signed in at "));
 }
 
 #[test]
-fn without_a_provider_it_says_what_to_configure() {
+fn without_a_provider_the_error_names_the_setting() {
     let ran = scene().swb(&["idp", "login"]);
     assert!(ran.expect_failure(3).contains("identityProvider"), "{}", ran.to_snapshot());
 }

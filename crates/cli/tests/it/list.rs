@@ -3,7 +3,7 @@
 use crate::support::{USER, local_settings, scene, states};
 
 #[test]
-fn nothing_configured_says_where_it_was_looked_for() {
+fn an_empty_configuration_lists_the_searched_places() {
     insta::assert_snapshot!(scene().swb(&["list"]).to_snapshot());
 }
 
@@ -41,7 +41,7 @@ fn every_scope_is_found_and_the_highest_wins() {
 }
 
 #[test]
-fn the_same_for_programs() {
+fn the_list_as_json() {
     let scene = scene();
     scene
         .write_servers(".mcp.json", r#""p": {"command": "x", "env": {"K": "${NOT_SET}"}}"#)
@@ -74,12 +74,12 @@ fn a_required_server_must_be_ready() {
     insta::assert_snapshot!(scene.swb(&["list", "--require", "absent"]).expect_failure(7), @r"
     error: the required server `absent` is not configured
 
-    hint: `swb list --all` shows what is configured
+    hint: the configured servers are `p`, `u`
     ");
 }
 
 #[test]
-fn strict_leaves_only_what_was_given() {
+fn strict_uses_only_the_given_configuration() {
     let scene = scene();
     scene
         .write_servers(USER, r#""u": {"command": "x"}"#)
@@ -122,7 +122,7 @@ fn an_mcp_config_that_cannot_be_read_is_an_error() {
 }
 
 #[test]
-fn every_command_also_answers_to_mcp() {
+fn every_command_also_works_below_mcp() {
     let scene = scene();
     scene.write_servers(USER, r#""u": {"command": "x"}"#);
     assert_eq!(scene.swb(&["mcp", "list"]), scene.swb(&["list"]));
@@ -130,7 +130,7 @@ fn every_command_also_answers_to_mcp() {
 }
 
 #[test]
-fn a_reader_that_leaves_early_is_no_failure() {
+fn a_closed_pipe_is_not_a_failure() {
     let scene = scene();
     let many: Vec<String> =
         (0..2000).map(|n| format!("\"s{n}\": {{\"command\": \"x\"}}")).collect();
@@ -174,4 +174,12 @@ fn duplicates_by_content_are_hidden_and_explained() {
     scene.write_servers(USER, switched_off);
     assert_eq!(states(&scene, &[])[1], "plugin:one:twin plugin ready");
     assert!(local_settings(&scene).starts_with(scene.home()));
+}
+
+#[test]
+fn ls_is_list_and_restart_is_reconnect() {
+    let scene = scene();
+    scene.write_servers(USER, r#""s": {"command": "x"}"#);
+    assert_eq!(scene.swb(&["ls"]), scene.swb(&["list"]));
+    assert_eq!(scene.swb(&["restart", "s"]), scene.swb(&["reconnect", "s"]));
 }

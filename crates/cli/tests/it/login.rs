@@ -40,7 +40,7 @@ fn one_command_signs_in_and_the_next_ones_stay_signed_in() {
 }
 
 #[test]
-fn whoever_is_signed_in_is_told_so_and_may_sign_in_again() {
+fn an_existing_login_is_reported_and_can_be_renewed() {
     let (authority, scene) = setup(AuthorizationConfig::compliant());
     log_in(&scene);
     let ran = scene.swb(&["login", "web"]);
@@ -57,7 +57,7 @@ fn whoever_is_signed_in_is_told_so_and_may_sign_in_again() {
 }
 
 #[test]
-fn servers_that_one_cannot_sign_in_to_say_so() {
+fn servers_without_a_login_are_reported() {
     let scene = scene();
     let open = ScriptedServer::http(Script::modern());
     let program = ScriptedProgram::config_entry(&Script::modern());
@@ -76,14 +76,14 @@ fn servers_that_one_cannot_sign_in_to_say_so() {
 }
 
 #[test]
-fn where_nobody_could_come_back_it_fails_at_once() {
+fn a_login_without_a_browser_and_a_terminal_fails_at_once() {
     let (_authority, scene) = setup(AuthorizationConfig::compliant());
     insta::assert_snapshot!(scene.swb(&["login", "web", "--no-browser"]).expect_failure(8));
     assert_eq!(times_opened(&scene), 0);
 }
 
 #[test]
-fn a_person_who_says_no_is_not_signed_in() {
+fn a_declined_login_stores_nothing() {
     let (_authority, scene) =
         setup(AuthorizationConfig { consent: Consent::Denies, ..AuthorizationConfig::compliant() });
     let ran = scene.swb(&["login", "web"]);
@@ -91,7 +91,7 @@ fn a_person_who_says_no_is_not_signed_in() {
     assert!(browser_page(&scene).contains("Signing in failed"));
 }
 
-/// A person at a terminal, with no browser on this machine.
+/// A login at a terminal, without a browser on this machine.
 fn at_terminal(scene: &Sandbox, arguments: &[&str]) -> Terminal {
     let mut command = scene.command(&scene.project(), arguments);
     command
@@ -101,7 +101,7 @@ fn at_terminal(scene: &Sandbox, arguments: &[&str]) -> Terminal {
     Terminal::start(&command)
 }
 
-/// Reads the address off the screen, opens it elsewhere, and returns where that ends up.
+/// Reads the URL off the screen, opens it with curl, and returns the final redirect.
 fn open_in_other_browser(terminal: &mut Terminal, authority: &AuthorizationServer) -> String {
     let start = format!("{}/authorize", authority.issuer());
     terminal.wait_for_output(&start);
@@ -147,7 +147,7 @@ fn over_ssh_the_pasted_code_signs_in() {
 }
 
 #[test]
-fn whoever_gives_up_is_let_go() {
+fn q_cancels_the_login() {
     let (_authority, scene) = setup(AuthorizationConfig::compliant());
     let mut terminal = at_terminal(&scene, &["login", "web", "--no-browser"]);
     terminal.wait_for_output("q cancels").send_keys("q\n");
@@ -178,13 +178,13 @@ fn a_code_on_another_device_signs_in_without_a_browser_here() {
 }
 
 #[test]
-fn a_second_login_waits_and_takes_what_the_first_got() {
+fn a_second_login_waits_and_uses_the_first_ones_result() {
     for more in [&[][..], &["--callback-port", "0"][..]] {
         let (authority, scene) = setup(AuthorizationConfig {
             consent: Consent::ShowsPage,
             ..AuthorizationConfig::compliant()
         });
-        // The page is for the person; its link is followed by hand, below.
+        // The test opens the link on this page itself, below.
         let port = free_port().to_string();
         let more: Vec<&str> =
             more.iter().map(|it| if *it == "0" { port.as_str() } else { it }).collect();
@@ -196,7 +196,7 @@ fn a_second_login_waits_and_takes_what_the_first_got() {
         let first = start();
         wait_for(|| scene.path("~/browser/page.html").exists());
         let second = start();
-        // It has learnt what the server wants, and waits for the first.
+        // Both processes have been rejected by the server; the first one's login is pending.
         authority.wait_for(|seen| seen.iter().filter(|it| it.status == Some(401)).count() >= 2);
         approve(&scene, &authority);
         for child in [first, second] {
@@ -209,7 +209,7 @@ fn a_second_login_waits_and_takes_what_the_first_got() {
     }
 }
 
-/// Follows the link on the page that the browser ended at.
+/// Follows the link on the page on which the browser ended.
 fn approve(scene: &Sandbox, authority: &AuthorizationServer) {
     let page = browser_page(scene);
     let link = page.split("href=\"").nth(1).and_then(|it| it.split('"').next()).expect("a link");
@@ -218,13 +218,13 @@ fn approve(scene: &Sandbox, authority: &AuthorizationServer) {
     assert!(status.expect("curl can be run").success());
 }
 
-fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     let socket = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
     socket.local_addr().expect("an address").port()
 }
 
 #[test]
-fn a_persons_time_does_not_run_against_the_time_for_connecting() {
+fn the_users_time_does_not_count_against_the_connect_timeout() {
     let charter = AuthorizationConfig::compliant()
         .fault(Endpoint::Authorize, ResponseFault::Delayed(Duration::from_millis(1500)));
     let (_authority, mut scene) = setup(charter);
@@ -233,7 +233,7 @@ fn a_persons_time_does_not_run_against_the_time_for_connecting() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_named() {
+fn an_occupied_callback_port_is_named() {
     let (_authority, scene) = setup(AuthorizationConfig::compliant());
     let taken = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
     let port = taken.local_addr().expect("an address").port().to_string();
@@ -243,7 +243,7 @@ fn a_port_that_is_taken_is_named() {
 }
 
 #[test]
-fn scopes_are_those_that_were_asked_for() {
+fn the_requested_scopes_are_sent() {
     let charter = AuthorizationConfig {
         resource_scopes: vec!["read".to_owned()],
         ..AuthorizationConfig::compliant()

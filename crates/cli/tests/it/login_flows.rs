@@ -1,5 +1,5 @@
-//! The ways to sign in and to stay signed in, through the program: renewals, logins without anybody, more scopes, and
-//! servers that do it in a way of their own.
+//! The login flows of the program: refresh, logins without a user, step-up to more scopes, and servers with their own
+//! variations.
 
 use std::io::BufRead;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use crate::login_support::{configure, log_in, scene_with_browser, setup, setup_w
 use crate::serve::StdioClient;
 use crate::support::{self, wait_for};
 
-/// Signs in and connects; the second time nobody signs in any more.
+/// Logs in and connects. The second connection needs no further login.
 #[track_caller]
 fn check_login(charter: AuthorizationConfig) {
     let (authority, scene) = setup(charter);
@@ -24,7 +24,7 @@ fn check_login(charter: AuthorizationConfig) {
 }
 
 #[test]
-fn a_refusal_without_a_challenge_is_one_to_sign_in_for() {
+fn a_401_without_a_challenge_needs_a_login() {
     check_login(AuthorizationConfig {
         challenge: Challenge::None,
         ..AuthorizationConfig::compliant()
@@ -36,7 +36,7 @@ fn a_refusal_without_a_challenge_is_one_to_sign_in_for() {
 }
 
 #[test]
-fn the_right_one_of_several_challenges_is_taken() {
+fn the_supported_one_of_several_challenges_is_used() {
     check_login(AuthorizationConfig {
         challenge: Challenge::Multiple,
         ..AuthorizationConfig::compliant()
@@ -44,7 +44,7 @@ fn the_right_one_of_several_challenges_is_taken() {
 }
 
 #[test]
-fn answers_in_a_way_of_their_own_are_understood() {
+fn unusual_token_responses_are_accepted() {
     check_login(
         AuthorizationConfig::compliant()
             .quirk(OAuthQuirk::ErrorsWithStatus200)
@@ -60,7 +60,7 @@ fn answers_in_a_way_of_their_own_are_understood() {
 }
 
 #[test]
-fn a_login_that_ended_behind_a_good_status_is_one_to_sign_in_for() {
+fn a_refresh_error_with_status_200_needs_a_login() {
     for word in ["invalid_refresh_token", "expired_refresh_token", "token_expired"] {
         let charter = AuthorizationConfig::compliant()
             .quirk(OAuthQuirk::ErrorsWithStatus200)
@@ -77,7 +77,7 @@ fn a_login_that_ended_behind_a_good_status_is_one_to_sign_in_for() {
 }
 
 #[test]
-fn a_token_that_ends_is_renewed_and_each_refresh_token_is_shown_once() {
+fn an_expired_token_is_refreshed_and_each_refresh_token_is_used_once() {
     let (authority, scene) =
         setup(AuthorizationConfig { token_lifetime: 1, ..AuthorizationConfig::compliant() });
     log_in(&scene);
@@ -97,7 +97,7 @@ fn a_token_that_ends_is_renewed_and_each_refresh_token_is_shown_once() {
 }
 
 #[test]
-fn a_token_that_is_refused_is_renewed_without_anybody() {
+fn a_rejected_token_is_refreshed_without_the_user() {
     let (authority, scene) = setup(AuthorizationConfig::compliant());
     log_in(&scene);
     authority.revoke_access_tokens();
@@ -107,7 +107,7 @@ fn a_token_that_is_refused_is_renewed_without_anybody() {
 }
 
 #[test]
-fn an_authorization_server_that_is_down_costs_nobody_a_login() {
+fn an_unavailable_authorization_server_does_not_end_the_login() {
     let (authority, scene) = setup(AuthorizationConfig::compliant());
     log_in(&scene);
     authority.revoke_access_tokens();
@@ -119,7 +119,7 @@ fn an_authorization_server_that_is_down_costs_nobody_a_login() {
     assert_eq!((state(&scene), authority.counters().logins), ("connected".to_owned(), 1));
 }
 
-/// Connects without anybody, twice; the second time with what the first got.
+/// Connects twice without a user. The second connection uses the token of the first.
 #[track_caller]
 fn check_unattended_login(authority: &AuthorizationServer, scene: &Sandbox) {
     assert_eq!(state(scene), "connected");
@@ -129,7 +129,7 @@ fn check_unattended_login(authority: &AuthorizationServer, scene: &Sandbox) {
     assert!(
         scene.swb(&["login", "web"]).expect_success().starts_with("Already signed in to `web`")
     );
-    assert_eq!(authority.counters().logins, 0, "nobody was needed");
+    assert_eq!(authority.counters().logins, 0, "no user had to log in");
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn a_program_signs_in_with_its_key() {
 }
 
 #[test]
-fn a_platform_vouches_for_a_program() {
+fn a_program_signs_in_with_a_workload_token() {
     let authority =
         AuthorizationServer::start(AuthorizationConfig::compliant().client("robot", None));
     let mut scene = scene_with_browser();
@@ -167,7 +167,7 @@ fn a_platform_vouches_for_a_program() {
 }
 
 #[test]
-fn a_program_whose_secret_is_wrong_learns_what_was_said() {
+fn a_wrong_client_secret_is_reported_with_the_servers_error() {
     let oauth = r#"{"grant": "client_credentials", "clientId": "robot", "clientSecret": "no"}"#;
     let (_authority, scene) =
         setup_with(AuthorizationConfig::compliant().client("robot", Some("s3")), oauth);
@@ -177,7 +177,7 @@ fn a_program_whose_secret_is_wrong_learns_what_was_said() {
 }
 
 #[test]
-fn a_call_that_needs_more_scopes_says_how_to_get_them() {
+fn a_call_that_needs_more_scopes_names_the_login_command() {
     let charter = AuthorizationConfig {
         resource_scopes: vec!["read".to_owned()],
         script: Script::modern(),
@@ -197,7 +197,7 @@ fn a_call_that_needs_more_scopes_says_how_to_get_them() {
 }
 
 #[test]
-fn a_login_is_noticed_by_programs_that_run() {
+fn running_programs_notice_a_login() {
     let (_authority, scene) = setup(AuthorizationConfig::compliant());
     let mut command = scene.command(&scene.project(), &["status", "--watch", "--json"]);
     let watching = command.stdout(std::process::Stdio::piped()).spawn().expect("it starts");
@@ -226,7 +226,7 @@ fn a_login_is_noticed_by_programs_that_run() {
 }
 
 #[test]
-fn an_outage_while_a_connection_stands_costs_no_login() {
+fn an_outage_during_a_connection_keeps_the_login() {
     let (authority, scene) = setup(AuthorizationConfig::compliant());
     log_in(&scene);
     let mut raw = StdioClient::legacy(&scene, &["--pool", "--mode", "bypass"]);
@@ -260,7 +260,7 @@ fn an_outage_while_a_connection_stands_costs_no_login() {
     assert_eq!(raw.wait_exit().0, Some(0));
 }
 
-/// A program that ends with the test.
+/// A child process that is killed when it is dropped.
 struct KillOnDrop(std::process::Child);
 
 impl Drop for KillOnDrop {

@@ -1,5 +1,5 @@
-//! Whoever we sign in at may be an enemy: what they name reaches no browser and no shell, what we hold reaches nobody
-//! whom it is not for, and nothing that did not come from this login is taken.
+//! Logins with a hostile authorization server: its URLs reach neither the browser nor a shell, secrets reach only
+//! their intended recipient, and responses of other logins are rejected.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use crate::login_support::{
 };
 use crate::support::{USER, wait_for};
 
-/// Signing in fails, and no browser was ever started.
+/// Checks that the login fails and that no browser was started.
 #[track_caller]
 fn check_fails_without_browser(charter: AuthorizationConfig) -> (AuthorizationServer, String) {
     let (authority, scene) = setup(charter);
@@ -66,7 +66,7 @@ fn shell_syntax_in_an_address_stays_in_one_argument() {
 
 #[test]
 fn addresses_in_private_networks_are_refused_from_a_server_on_this_machine() {
-    // What a name that leads inside does, and a server elsewhere, is tested in `auth`.
+    // Names that resolve to private addresses, and servers on other machines, are covered by the tests of `auth`.
     for url in [
         "http://169.254.169.254/latest/meta-data",
         "http://10.0.0.1/authorize",
@@ -85,7 +85,7 @@ fn addresses_in_private_networks_are_refused_from_a_server_on_this_machine() {
 }
 
 #[test]
-fn papers_about_somebody_else_are_refused() {
+fn metadata_about_another_issuer_or_resource_is_refused() {
     for habit in [OAuthQuirk::WrongIssuerInMetadata, OAuthQuirk::WrongResourceInMetadata] {
         let (authority, said) =
             check_fails_without_browser(AuthorizationConfig::compliant().quirk(habit));
@@ -95,7 +95,7 @@ fn papers_about_somebody_else_are_refused() {
 }
 
 #[test]
-fn an_answer_of_another_issuer_is_not_redeemed() {
+fn a_response_from_another_issuer_is_not_redeemed() {
     for parameter in [IssuerParameter::Wrong, IssuerParameter::Missing] {
         let (authority, scene) = setup(AuthorizationConfig {
             issuer_parameter: parameter,
@@ -108,7 +108,7 @@ fn an_answer_of_another_issuer_is_not_redeemed() {
 }
 
 #[test]
-fn an_answer_with_a_state_of_somebody_else_is_not_taken() {
+fn a_response_with_a_wrong_state_is_rejected() {
     for consent in [Consent::WrongState, Consent::NoState] {
         let (authority, scene) =
             setup(AuthorizationConfig { consent, ..AuthorizationConfig::compliant() });
@@ -118,7 +118,7 @@ fn an_answer_with_a_state_of_somebody_else_is_not_taken() {
     }
 }
 
-/// Starts a login that is not expected to end, and returns the page that the browser ended at.
+/// Starts a login that is not expected to finish, and returns the page on which the browser ended.
 #[track_caller]
 fn login_until_page(scene: &Sandbox, arguments: &[&str]) -> String {
     let mut command = scene.command(&scene.project(), arguments);
@@ -131,7 +131,7 @@ fn login_until_page(scene: &Sandbox, arguments: &[&str]) -> String {
 }
 
 #[test]
-fn what_came_back_once_is_worth_nothing_the_second_time() {
+fn a_callback_is_accepted_once() {
     let (authority, scene) = setup(AuthorizationConfig {
         consent: Consent::ShowsPage,
         ..AuthorizationConfig::compliant()
@@ -145,7 +145,7 @@ fn what_came_back_once_is_worth_nothing_the_second_time() {
     let link = link.split("href=\"").nth(1).and_then(|it| it.split('"').next()).expect("a link");
     let url = format!("{}{}", authority.issuer(), link.replace("&amp;", "&"));
     let back = curl(&["-o", "/dev/null", "-w", "%{redirect_url}", &url]);
-    // A foreign name in `Host`, another path, another method: none of them is the browser.
+    // Requests with a foreign `Host`, another path or another method are not accepted as the redirect.
     let foreign =
         curl(&["-w", "%{http_code}", "-o", "/dev/null", "-H", "Host: evil.example", &back]);
     assert_eq!(foreign, "403");
@@ -154,7 +154,7 @@ fn what_came_back_once_is_worth_nothing_the_second_time() {
     let shown = curl(&[&back]);
     assert!(shown.contains("You are signed in"), "{shown}");
     assert!(first.wait().expect("it ends").success());
-    // A second login, and the first one's answer sent to it.
+    // The response of the first login is sent to the second.
     std::fs::remove_file(scene.path("~/browser/page.html")).expect("it is there");
     let mut second = start();
     browser_page(&scene);
@@ -180,20 +180,20 @@ fn curl(arguments: &[&str]) -> String {
 }
 
 #[test]
-fn nobody_follows_a_redirect_with_a_code_or_a_secret() {
+fn a_redirect_is_not_followed_with_a_code_or_a_secret() {
     for endpoint in [Endpoint::Token, Endpoint::Registration] {
         let (authority, scene) = setup(
             AuthorizationConfig::compliant().fault(endpoint, ResponseFault::RedirectsToAttacker),
         );
         scene.swb(&["login", "web"]).expect_failure(8);
-        let somebody: Vec<_> =
+        let received: Vec<_> =
             authority.requests().into_iter().filter(|it| it.site == Site::Attacker).collect();
-        assert!(somebody.is_empty(), "{endpoint:?}: {somebody:?}");
+        assert!(received.is_empty(), "{endpoint:?}: {received:?}");
     }
 }
 
 #[test]
-fn huge_and_endless_answers_end() {
+fn huge_and_endless_responses_are_cut_off() {
     for endpoint in [Endpoint::ResourceMetadata, Endpoint::IssuerMetadata, Endpoint::Token] {
         let (_authority, scene) = setup(
             AuthorizationConfig::compliant()
@@ -212,7 +212,7 @@ fn huge_and_endless_answers_end() {
 }
 
 #[test]
-fn a_token_is_shown_to_nobody_but_its_server() {
+fn a_token_is_sent_only_to_its_server() {
     let oauth = r#"{"clientId": "me", "clientSecret": "client-canary"}"#;
     let charter = AuthorizationConfig {
         script: Script::modern(),
@@ -230,14 +230,14 @@ fn a_token_is_shown_to_nobody_but_its_server() {
     let secrets = crate::login_secrets::secrets_seen(&authority);
     assert!(secrets.access.len() >= 2 && !secrets.refresh.is_empty(), "{secrets:?}");
     for token in &secrets.access {
-        // Given back where it came from, at the end.
+        // The issuer also receives the token: it is revoked there at logout.
         let sites = authority.sites_that_received(token);
         assert!(sites.iter().all(|it| matches!(it, Site::Resource | Site::Issuer)), "{sites:?}");
     }
     for token in &secrets.refresh {
         assert_eq!(authority.sites_that_received(token), [Site::Issuer]);
     }
-    // The client and its secret, as they are shown.
+    // The client id and secret, base64-encoded as in the `Authorization` header.
     let shown = "bWU6Y2xpZW50LWNhbmFyeQ==";
     assert_eq!(authority.sites_that_received(shown), [Site::Issuer]);
     assert!(authority.sites_that_received("client-canary").is_empty());

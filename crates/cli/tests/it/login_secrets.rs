@@ -1,4 +1,5 @@
-//! No token, code or secret of a login is in any output, log or file but those of the logins, nor in what `ps` shows.
+//! No token, code or secret of a login is in any output, log or file other than the login files, nor in the output of
+//! `ps`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,7 +11,7 @@ use testkit::{AuthorizationServer, CommandOutput, Script};
 
 use crate::login_support::{logins, setup_with};
 
-/// What must not be seen, as far as the authority saw it.
+/// The secrets that the authorization server received.
 #[derive(Debug)]
 pub struct Secrets {
     pub access: BTreeSet<String>,
@@ -18,7 +19,7 @@ pub struct Secrets {
     pub others: BTreeSet<String>,
 }
 
-/// Every token, code and verifier that was shown to the authority.
+/// Every token, code and verifier that the authorization server received.
 pub fn secrets_seen(authority: &AuthorizationServer) -> Secrets {
     let mut secrets =
         Secrets { access: BTreeSet::new(), refresh: BTreeSet::new(), others: BTreeSet::new() };
@@ -38,7 +39,7 @@ pub fn secrets_seen(authority: &AuthorizationServer) -> Secrets {
     secrets
 }
 
-/// Every file below a folder, but those of the logins.
+/// Every file in a folder, except the login files.
 fn files(folder: &Path, but: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -51,7 +52,7 @@ fn files(folder: &Path, but: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The command lines and environments of everything that descends from a process.
+/// The command lines and environments of all descendants of a process.
 fn process_texts(of: u32) -> Vec<String> {
     let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();
     let numbers: Vec<u32> =
@@ -77,16 +78,17 @@ fn process_texts(of: u32) -> Vec<String> {
 }
 
 #[test]
-fn no_secret_of_a_login_is_seen_anywhere() {
+fn no_secret_of_a_login_is_printed_or_logged() {
     let oauth = r#"{"clientId": "me", "clientSecret": "${file:~/secret}"}"#;
     let charter = AuthorizationConfig {
         script: Script::modern(),
         ..AuthorizationConfig::compliant().client("me", Some("client-canary-5dd1"))
     };
-    let (authority, scene) = setup_with(charter, oauth);
+    let (authority, mut scene) = setup_with(charter, oauth);
     scene.write("~/secret", "client-canary-5dd1");
+    scene.set_env("SWB_LOG", "trace");
     let mut seen: Vec<(String, String)> = Vec::new();
-    // The login as `ps` sees it, from its beginning to its end.
+    // Polls `/proc` while the login runs.
     let mut login = scene.command(&scene.project(), &["login", "web"]);
     let child = login.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
     let pid = child.id();
@@ -123,12 +125,24 @@ fn no_secret_of_a_login_is_seen_anywhere() {
     run(&["logs", "web"]);
     run(&["logout", "web", "--json"]);
     for path in files(&scene.home(), &logins(&scene)) {
-        // The browser is the person's: the code came back through it, and the entry's secret is where it was put.
+        // The secret file of the entry contains the secret by design.
         if path == scene.path("~/secret") {
             continue;
         }
         let text = String::from_utf8_lossy(&fs::read(&path).unwrap_or_default()).into_owned();
         seen.push((path.display().to_string(), text));
+    }
+    for expected in [
+        "login started",
+        "login: waiting for the browser",
+        "login completed",
+        "credentials rejected",
+        "tokens refreshed",
+        "the login has ended",
+        "login removed",
+    ] {
+        let is_logged = |(_, text): &(String, String)| text.contains(expected);
+        assert!(seen.iter().any(is_logged), "{expected} is not logged");
     }
     let Secrets { access, refresh, others } = secrets_seen(&authority);
     assert!(access.len() >= 2 && !refresh.is_empty() && others.len() >= 4);
@@ -141,7 +155,7 @@ fn no_secret_of_a_login_is_seen_anywhere() {
 }
 
 #[test]
-fn only_the_owner_can_read_what_is_kept() {
+fn only_the_owner_can_read_stored_logins() {
     use std::os::unix::fs::PermissionsExt;
     let (_authority, scene) = setup_with(AuthorizationConfig::compliant(), "{}");
     crate::login_support::log_in(&scene);

@@ -1,5 +1,5 @@
-//! Ten programs at a time share one login whose tokens live for two seconds, rotate, and end the login when one is
-//! shown twice. The authority is down now and then, and programs are killed without a word.
+//! Ten processes share one login whose tokens expire after two seconds, rotate, and end the login when one is used
+//! twice. The authorization server is unavailable at times, and processes are killed.
 
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::support::json;
 
 const PROGRAMS: usize = 10;
 const RUN: Duration = Duration::from_secs(20);
-/// How long nobody may have renewed before a program is killed, and after it was stopped.
+/// The time without a refresh before a process is killed, and after it was stopped.
 const IDLE_TIME: Duration = Duration::from_millis(60);
 
 fn signal(name: &str, child: &Child) {
@@ -23,7 +23,7 @@ fn signal(name: &str, child: &Child) {
     status.expect("kill can be run");
 }
 
-/// Numbers that look like chance, from a seed.
+/// A seeded pseudo-random number generator.
 struct Random(u64);
 
 impl Random {
@@ -33,8 +33,8 @@ impl Random {
     }
 }
 
-/// Kills a program at once, unless somebody renews right now: what an authority has just handed out and nobody wrote
-/// down is lost with whoever held it, and no program can help that.
+/// Kills a process unless a refresh is in progress. A token that was issued but not yet stored is lost with its
+/// process, which no program can prevent.
 fn kill_when_idle(authority: &AuthorizationServer, child: &mut Child) -> bool {
     let renewals = || authority.counters().requests.get(&Endpoint::Refresh).copied().unwrap_or(0);
     let before = renewals();
@@ -75,7 +75,7 @@ fn run_programs(authority: &AuthorizationServer, scene: &Sandbox, count: &Counte
         let said = String::from_utf8_lossy(&output.stderr);
         match output.status.code() {
             Some(0) => count.good.fetch_add(1, Ordering::Relaxed),
-            // The authority was down, and that is what is said; nobody is sent to sign in.
+            // The authorization server was unavailable: the program reports that and does not ask the user to log in.
             Some(10) => count.out.fetch_add(1, Ordering::Relaxed),
             code => panic!("{code:?}: {said}"),
         };
@@ -83,7 +83,7 @@ fn run_programs(authority: &AuthorizationServer, scene: &Sandbox, count: &Counte
 }
 
 #[test]
-fn nobody_signs_in_twice_however_many_programs_share_a_login() {
+fn one_login_is_enough_for_any_number_of_processes() {
     let charter = AuthorizationConfig {
         token_lifetime: 2,
         script: Script::modern(),
@@ -103,7 +103,7 @@ fn nobody_signs_in_twice_however_many_programs_share_a_login() {
         })
         .collect();
     for worker in workers {
-        worker.join().expect("no login is wanted");
+        worker.join().expect("no process needs another login");
     }
     authority.reconfigure(|it| it.faults.clear());
     assert_eq!(state(&scene), "connected");

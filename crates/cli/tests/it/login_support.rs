@@ -1,5 +1,5 @@
-//! What tests of signing in begin with: a machine whose browser is a script that follows every redirect, and an
-//! authority to sign in at.
+//! Set-up of the login tests: a sandbox whose browser is a script that follows every redirect, and an authorization
+//! server.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -11,11 +11,11 @@ use testkit::{AuthorizationServer, Sandbox};
 
 use crate::support::{USER, json, scene};
 
-/// Where the browser writes down what it was started with, and the page that it ended at.
+/// The files in which the browser script stores its arguments and the last page.
 const OPENED: &str = "~/browser/opened";
 const PAGE: &str = "~/browser/page.html";
 
-/// A machine with a browser.
+/// A sandbox with a browser.
 pub fn scene_with_browser() -> Sandbox {
     let mut scene = scene();
     let opened = scene.path(OPENED).display().to_string();
@@ -30,30 +30,29 @@ pub fn scene_with_browser() -> Sandbox {
     scene
 }
 
-/// The arguments that the browser was started with, a line each with their number before them; empty where it never
-/// was.
+/// The arguments of all browser starts, one per line after their count. Empty if the browser was never started.
 pub fn browser_arguments(scene: &Sandbox) -> String {
     fs::read_to_string(scene.path(OPENED)).unwrap_or_default()
 }
 
-/// How often the browser was started.
+/// The number of times the browser was started.
 pub fn times_opened(scene: &Sandbox) -> usize {
     browser_arguments(scene).lines().filter(|line| line.starts_with("http")).count()
 }
 
-/// The page that the browser ended at.
+/// The page on which the browser ended.
 pub fn browser_page(scene: &Sandbox) -> String {
     let read = || fs::read_to_string(scene.path(PAGE)).unwrap_or_default();
     crate::support::wait_for(|| read().contains("</h1>"));
     read()
 }
 
-/// An authority, and a machine on which its server is configured as `web`.
+/// An authorization server, and a sandbox in which its server is configured as `web`.
 pub fn setup(charter: AuthorizationConfig) -> (AuthorizationServer, Sandbox) {
     setup_with(charter, "{}")
 }
 
-/// The same with an `oauth` in the server's entry.
+/// Like [`setup`], with an `oauth` member in the server's entry.
 pub fn setup_with(charter: AuthorizationConfig, oauth: &str) -> (AuthorizationServer, Sandbox) {
     let authority = AuthorizationServer::start(charter);
     let scene = scene_with_browser();
@@ -61,27 +60,27 @@ pub fn setup_with(charter: AuthorizationConfig, oauth: &str) -> (AuthorizationSe
     (authority, scene)
 }
 
-/// Configures the authority's server as `web`.
+/// Configures the authorization server's MCP server as `web`.
 pub fn configure(scene: &Sandbox, authority: &AuthorizationServer, oauth: &str) {
     let url = authority.url();
     let entry = format!(r#""web": {{"type": "http", "url": "{url}", "oauth": {oauth}}}"#);
     scene.write_servers(USER, &entry);
 }
 
-/// Signs in at `web`, and expects that to work.
+/// Logs in to `web`; the login must succeed.
 #[track_caller]
 pub fn log_in(scene: &Sandbox) -> Json {
     json(scene, &["login", "web", "--json"])
 }
 
-/// The state that `swb status` sees `web` in.
+/// The state of `web` according to `swb status`.
 #[track_caller]
 pub fn state(scene: &Sandbox) -> String {
     let status = json(scene, &["status", "web", "--json"]);
     status["servers"][0]["state"].as_str().expect("a word").to_owned()
 }
 
-/// The folder that logins are kept in.
+/// The folder of the login files.
 pub fn logins(scene: &Sandbox) -> PathBuf {
     scene.path("~/.local/share/switchboard/logins")
 }

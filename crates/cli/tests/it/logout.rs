@@ -6,7 +6,7 @@ use crate::login_support::{log_in, setup, state};
 use crate::support::json;
 
 #[test]
-fn a_logout_gives_the_login_back_and_forgets_it() {
+fn a_logout_revokes_and_removes_the_login() {
     let (authority, scene) = setup(AuthorizationConfig::compliant());
     assert!(scene.swb(&["logout", "web"]).expect_success().starts_with("Not signed in"));
     log_in(&scene);
@@ -18,7 +18,7 @@ fn a_logout_gives_the_login_back_and_forgets_it() {
 }
 
 #[test]
-fn a_login_that_cannot_be_given_back_is_forgotten_and_that_is_said() {
+fn a_login_that_cannot_be_revoked_is_removed_with_a_warning() {
     let (authority, scene) = setup(
         AuthorizationConfig::compliant().fault(Endpoint::Revocation, ResponseFault::Unavailable),
     );

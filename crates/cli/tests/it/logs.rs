@@ -8,7 +8,7 @@ use testkit::{Quirk, Script, ScriptedProgram};
 use crate::support::{USER, json, scene};
 
 #[test]
-fn what_a_server_said_is_kept_and_shown_without_its_control_characters() {
+fn standard_error_is_stored_and_shown_without_control_characters() {
     let scene = scene();
     let loud = r#"{"command": "sh", "args": ["-c", "printf 'one\\n\\033[2Jtwo\\n' >&2; exit 1"]}"#;
     let lines =
@@ -28,11 +28,11 @@ fn what_a_server_said_is_kept_and_shown_without_its_control_characters() {
 }
 
 #[test]
-fn a_server_without_a_log_and_a_server_that_is_none_are_told_apart() {
+fn a_missing_log_and_an_unknown_server_are_different_errors() {
     let scene = scene();
     scene.write_servers(USER, r#""quiet": {"command": "x"}"#);
     insta::assert_snapshot!(scene.swb(&["logs", "quiet"]).to_snapshot());
-    insta::assert_snapshot!("nobody", scene.swb(&["logs", "nobody"]).expect_failure(5));
+    insta::assert_snapshot!("unknown_server", scene.swb(&["logs", "nobody"]).expect_failure(5));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Tests of the real program, one file a command.
+//! Tests of the `swb` binary, one file per command.
 
 mod add;
 mod add_json;
@@ -13,6 +13,7 @@ mod concurrent_edits;
 mod config;
 mod demo;
 mod demo_server;
+mod describe;
 mod disable;
 mod docs;
 mod doctor;
@@ -23,6 +24,7 @@ mod hooks;
 mod http_gateway;
 mod idp;
 mod import;
+mod json_output;
 mod list;
 mod login;
 mod login_flows;
@@ -41,6 +43,8 @@ mod ping;
 mod policy;
 mod print;
 mod process_cleanup;
+mod program_log;
+mod program_paths;
 mod prompt;
 mod prompts;
 mod read;
@@ -71,3 +75,4 @@ mod telemetry;
 mod terminal_prompts;
 mod terminal_safety;
 mod tools;
+mod version;

@@ -1,11 +1,15 @@
-//! Files that make no sense, or that somebody means us harm with.
+//! Malformed and hostile configuration files.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
+use testkit::model_service::{API_KEY, Reply};
+use testkit::{ModelService, Script, ScriptedProgram, Size, Terminal};
+
+use crate::screen_start::screen;
 use crate::support::{USER, scene, states};
 
-/// The good server that must survive whatever else is there.
+/// A valid server that must stay usable next to any malformed definition.
 const GOOD: &str = r#""good": {"command": "x"}"#;
 
 #[track_caller]
@@ -17,7 +21,7 @@ fn check(scene: &testkit::Sandbox, said: &str) {
 }
 
 #[test]
-fn a_project_file_in_any_condition_costs_only_itself() {
+fn an_invalid_project_file_affects_only_itself() {
     for (text, said) in [
         (&b"{\"mcpServers\": {"[..], "not valid JSON: unterminated object"),
         (b"{\"mcpServers\": []}", "expected an object of servers, found an array"),
@@ -34,16 +38,101 @@ fn a_project_file_in_any_condition_costs_only_itself() {
     }
 }
 
+/// The one line that every command prints about a project file with an open brace.
+const BROKEN_LINE: &str = "error: .mcp.json:2: not valid JSON: unterminated object, so nothing in it is used; \
+    correct the file; `swb config check` shows the line\n";
+
 #[test]
-fn a_mark_and_foreign_line_endings_are_fine() {
+fn every_command_that_needs_the_servers_names_a_file_that_cannot_be_used() {
     let scene = scene();
-    scene.write(USER, "\u{feff}{\r\n  \"mcpServers\": {\r\n    \"good\": {\"command\": \"x\"},\r\n    \"bad\": {\"command\": 5}\r\n  }\r\n}\r\n");
-    let ran = scene.swb(&["list"]);
-    assert!(ran.stderr.contains("settings.json:4:24\n   4 |     \"bad\": {\"command\": •}\n     |                        ^"), "{}", ran.to_snapshot());
+    let entry = ScriptedProgram::config_entry(&Script::legacy());
+    let allow = r#"{"permissions": {"allow": ["mcp__s"]}"#;
+    scene.write(USER, &format!(r#"{allow}, "mcpServers": {{"s": {entry}}}}}"#));
+    scene.write(".mcp.json", "\n{\"mcpServers\": {");
+    for (words, code) in [
+        (&["status"][..], 3),
+        (&["status", "--json"], 3),
+        (&["tools"], 3),
+        (&["search", "echo"], 3),
+        (&["resources"], 3),
+        (&["prompts"], 3),
+        (&["call", "mcp__team__x"], 3),
+        (&["get", "team"], 3),
+        (&["describe", "mcp__team__x"], 3),
+        (&["serve", "--pool"], 0),
+        (&["tools", "s"], 0),
+        (&["status", "s"], 0),
+        (&["call", "mcp__s__echo", "text=x"], 0),
+    ] {
+        let ran = scene.swb(words);
+        assert_eq!(ran.code, code, "{words:?}: {}", ran.to_snapshot());
+        assert_eq!(ran.stderr.matches(BROKEN_LINE).count(), 1, "{words:?}: {}", ran.to_snapshot());
+    }
+    // Commands that show every problem in full do not repeat it.
+    assert!(!scene.swb(&["list"]).stderr.contains(BROKEN_LINE));
 }
 
 #[test]
-fn what_is_no_file_is_named_and_never_waited_for() {
+fn a_prompt_runs_without_the_file_and_fails_at_the_end() {
+    let service = ModelService::start([Reply::text("hello")]).expect("it starts");
+    let mut scene = scene();
+    scene.set_env("ANTHROPIC_API_KEY", API_KEY).set_env("ANTHROPIC_BASE_URL", service.origin());
+    scene.write_servers(USER, GOOD).write(".mcp.json", "\n{\"mcpServers\": {");
+    let ran = scene.swb(&["-p", "hi"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (3, "hello\n"), "{}", ran.to_snapshot());
+    assert!(ran.stderr.starts_with(BROKEN_LINE), "{}", ran.to_snapshot());
+}
+
+#[test]
+fn the_screen_and_plain_conversations_name_the_file_too() {
+    let scene = scene();
+    scene.write(".mcp.json", "\n{\"mcpServers\": {");
+    screen(&scene, Size::LARGE).wait_for_screen(".mcp.json:2: not valid JSON");
+    let command = scene.command(&scene.project(), &["--plain"]);
+    Terminal::start(&command).wait_for_output(".mcp.json:2: not valid JSON");
+}
+
+#[test]
+fn servers_that_are_not_approved_are_named_by_every_command_that_leaves_them_out() {
+    let service = ModelService::start([Reply::text("hello")]).expect("it starts");
+    let mut scene = scene();
+    scene.set_env("ANTHROPIC_API_KEY", API_KEY).set_env("ANTHROPIC_BASE_URL", service.origin());
+    scene.write_servers(
+        USER,
+        &format!("\"s\": {}", ScriptedProgram::config_entry(&Script::legacy())),
+    );
+    scene.write_servers(".mcp.json", r#""team": {"command": "x"}, "more": {"command": "x"}"#);
+    let note = "note: 2 project servers are not approved, so left out: more, team; \
+                `swb get more` shows what would run, `swb approve --all` approves\n";
+    for words in [
+        &["tools"][..],
+        &["search", "echo"],
+        &["resources"],
+        &["prompts"],
+        &["call", "ListMcpResources"],
+        &["-p", "hi"],
+        &["serve", "--pool"],
+    ] {
+        let ran = scene.swb(words);
+        assert_eq!(ran.code, 0, "{words:?}: {}", ran.to_snapshot());
+        assert_eq!(ran.stderr.matches(note).count(), 1, "{words:?}: {}", ran.to_snapshot());
+    }
+    let one = scene.swb(&["tools", "team"]);
+    assert!(one.stderr.contains("left out: team; "), "{}", one.to_snapshot());
+    let other = scene.swb(&["tools", "s"]);
+    assert!(!other.stderr.contains("approved"), "{}", other.to_snapshot());
+}
+
+#[test]
+fn a_byte_order_mark_and_crlf_are_accepted() {
+    let scene = scene();
+    scene.write(USER, "\u{feff}{\r\n  \"mcpServers\": {\r\n    \"good\": {\"command\": \"x\"},\r\n    \"bad\": {\"command\": 5}\r\n  }\r\n}\r\n");
+    let ran = scene.swb(&["list"]);
+    assert!(ran.stderr.contains("settings.json:4:24\n   4 |     \"bad\": {\"command\": 5}\n     |                        ^"), "{}", ran.to_snapshot());
+}
+
+#[test]
+fn paths_that_are_not_files_are_reported_and_not_read() {
     let scene = scene();
     scene.write_servers(USER, GOOD);
     let file = scene.path(".mcp.json");
@@ -85,7 +174,7 @@ fn deep_nesting_neither_crashes_nor_hangs() {
 }
 
 #[test]
-fn a_linked_folder_that_leads_to_itself_does_not_make_the_way_up_endless() {
+fn a_symlink_loop_does_not_make_the_search_of_parents_endless() {
     let scene = scene();
     scene.write_servers(USER, GOOD).write_servers(".mcp.json", r#""p": {"command": "x"}"#);
     symlink(scene.project(), scene.path("loop")).expect("a link");
@@ -96,7 +185,7 @@ fn a_linked_folder_that_leads_to_itself_does_not_make_the_way_up_endless() {
 }
 
 #[test]
-fn an_unreadable_file_is_named() {
+fn an_unreadable_file_is_reported() {
     let scene = scene();
     scene.write_servers(USER, GOOD).write_servers(".mcp.json", r#""p": {"command": "x"}"#);
     let file = scene.path(".mcp.json");
@@ -113,7 +202,7 @@ fn an_unreadable_file_is_named() {
 }
 
 #[test]
-fn a_terminal_is_told_nothing_by_names_and_paths() {
+fn names_and_paths_cannot_control_the_terminal() {
     let scene = scene();
     let folder = scene.project().join("evil\u{1b}[2J\nfolder");
     fs::create_dir(&folder).expect("a folder");
@@ -139,7 +228,7 @@ fn a_terminal_is_told_nothing_by_names_and_paths() {
 }
 
 #[test]
-fn one_entry_may_lack_nothing_that_another_has() {
+fn one_invalid_entry_does_not_affect_another() {
     let scene = scene();
     scene.write_servers(USER, &format!("{GOOD}, \"\": {{\"command\": \"x\"}}, \"null\": null, \"nested\": {{\"mcpServers\": {{}}}}"));
     check(&scene, "a server name must not be empty");
@@ -221,7 +310,7 @@ fn output_that_cannot_be_written_is_a_failure() {
 }
 
 #[test]
-fn two_folders_whose_names_are_no_text_are_two_projects() {
+fn two_folders_with_invalid_utf8_names_are_two_projects() {
     use std::os::unix::ffi::OsStrExt;
     let scene = scene();
     let folder = |byte: u8| scene.home().join(std::ffi::OsStr::from_bytes(&[b'p', byte]));

@@ -3,7 +3,7 @@
 use crate::support::{USER, scene};
 
 #[test]
-fn with_nothing_configured_a_server_of_our_own_shows_what_it_can_do() {
+fn with_nothing_configured_the_demo_server_is_offered() {
     insta::assert_snapshot!(scene().swb(&[]).to_snapshot());
 }
 
@@ -15,7 +15,7 @@ fn with_something_configured_it_is_listed() {
 }
 
 #[test]
-fn help_and_version_are_no_errors() {
+fn help_and_version_succeed() {
     let help = scene().swb(&["--help"]);
     insta::assert_snapshot!(help.to_snapshot());
     assert_eq!(

@@ -8,7 +8,7 @@ fn every_place_is_named() {
 }
 
 #[test]
-fn one_variable_moves_everything_of_ours_but_not_the_administrators_folder() {
+fn one_variable_moves_all_folders_except_the_administrators() {
     let mut scene = scene();
     let elsewhere = scene.root().join("elsewhere").display().to_string();
     scene.set_env("SWITCHBOARD_CONFIG_DIR", &elsewhere);
@@ -30,7 +30,7 @@ fn a_relative_folder_is_refused() {
 }
 
 #[test]
-fn a_project_is_its_repository_wherever_one_stands_in_it() {
+fn a_project_is_its_repository_from_any_folder_inside() {
     let scene = scene();
     let deep = scene.project().join("src/deep");
     std::fs::create_dir_all(&deep).expect("folders");

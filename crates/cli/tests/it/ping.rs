@@ -5,7 +5,7 @@ use testkit::{Quirk, Script, ScriptedProgram};
 use crate::support::{USER, json, scene};
 
 #[test]
-fn a_server_answers_in_some_time_in_either_era() {
+fn a_ping_reports_the_round_trip_time_in_both_eras() {
     let scene = scene();
     let legacy = ScriptedProgram::config_entry(&Script::legacy());
     let modern = ScriptedProgram::config_entry(&Script::modern());
@@ -25,7 +25,7 @@ fn a_server_answers_in_some_time_in_either_era() {
 }
 
 #[test]
-fn a_server_that_cannot_be_had_says_why_and_what_to_do() {
+fn a_ping_of_an_unreachable_server_reports_cause_and_remedy() {
     let mut scene = scene();
     let exits =
         ScriptedProgram::config_entry(&Script::legacy().quirk(Quirk::ExitsAtOnce { code: 3 }));

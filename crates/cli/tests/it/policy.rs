@@ -1,12 +1,12 @@
-//! `swb policy why`, and the policy and the lock as people meet them.
+//! `swb policy`, and how policies and the lock file affect other commands.
 
-use crate::support::{USER, scene, states};
+use crate::support::{USER, json, scene, states};
 
 const LOCKED: &str =
     "enterprise MCP configuration is active and has exclusive control over MCP servers";
 
 #[test]
-fn the_line_that_decides_is_named() {
+fn the_deciding_line_is_shown() {
     let scene = scene();
     scene
         .write(
@@ -42,7 +42,7 @@ fn the_line_that_decides_is_named() {
 }
 
 #[test]
-fn without_policies_that_is_said() {
+fn without_policies_the_output_says_so() {
     let scene = scene();
     scene.write_servers(USER, r#""s": {"command": "x"}"#);
     insta::assert_snapshot!(scene.swb(&["policy", "why", "s"]).expect_success(), @r"
@@ -52,14 +52,14 @@ fn without_policies_that_is_said() {
 }
 
 #[test]
-fn a_persons_own_lists_count_too_and_local_ones_are_theirs() {
+fn deny_lists_of_the_user_apply() {
     let scene = scene();
     scene.write(USER, r#"{"mcpServers": {"a": {"command": "x"}, "b": {"command": "x"}}, "deniedMcpServers": [{"serverName": "a"}]}"#);
     assert_eq!(states(&scene, &[]), ["a user refused", "b user ready"]);
 }
 
 #[test]
-fn a_bad_deny_entry_is_shown_and_the_others_hold() {
+fn an_invalid_deny_entry_is_reported_and_the_others_apply() {
     let scene = scene();
     scene
         .write("managed/managed-settings.json", "{\n  \"deniedMcpServers\": [\n    {\"serverNmae\": \"a\"},\n    {\"serverName\": \"b\"}\n  ]\n}\n") // misspelt on purpose
@@ -75,7 +75,7 @@ fn a_bad_deny_entry_is_shown_and_the_others_hold() {
 }
 
 #[test]
-fn managed_settings_that_make_no_sense_refuse_everything_loudly() {
+fn invalid_managed_settings_refuse_all_servers_with_an_error() {
     let scene = scene();
     scene
         .write("managed/managed-settings.json", "{\"deniedMcpServers\": [")
@@ -102,7 +102,7 @@ fn a_managed_server_file_has_exclusive_control() {
     assert_eq!(
         states(&scene, &["--mcp-config", sdk, "--strict-mcp-config"]),
         [
-            "calc dynamic ready",
+            "calc dynamic left-out",
             "corp enterprise ready",
             "d dynamic left-out",
             "p project left-out",
@@ -136,7 +136,7 @@ fn a_managed_server_file_has_exclusive_control() {
 }
 
 #[test]
-fn no_variable_and_no_file_of_the_person_or_the_project_lifts_the_lock() {
+fn no_variable_and_no_user_or_project_file_lifts_the_lock() {
     let mut scene = scene();
     scene
         .write_servers("managed/managed-mcp.json", r#""corp": {"command": "x"}"#)
@@ -152,7 +152,7 @@ fn no_variable_and_no_file_of_the_person_or_the_project_lifts_the_lock() {
 }
 
 #[test]
-fn a_managed_server_file_in_any_condition_locks_and_says_what_is_wrong() {
+fn a_managed_server_file_locks_even_if_invalid_and_its_errors_are_shown() {
     for (text, said) in [
         ("{", "not valid JSON"),
         ("[]", "expected an object, found an array"),
@@ -179,7 +179,7 @@ fn a_managed_server_file_in_any_condition_locks_and_says_what_is_wrong() {
 }
 
 #[test]
-fn an_administrators_folder_that_is_none_locks_too() {
+fn an_administrators_folder_that_is_not_a_folder_locks_too() {
     for make in [
         |path: &std::path::Path| std::os::unix::fs::symlink("nowhere", path),
         |path: &std::path::Path| std::fs::write(path, ""),
@@ -194,7 +194,7 @@ fn an_administrators_folder_that_is_none_locks_too() {
 }
 
 #[test]
-fn the_lock_is_said_even_where_nothing_is_left_and_before_anything_else_goes_wrong() {
+fn the_lock_is_reported_first_even_without_servers() {
     let scene = scene();
     scene.write("managed/managed-mcp.json", "{}").write_servers(USER, r#""u": {"command": "x"}"#);
     assert!(scene.swb(&["list"]).expect_success().contains(LOCKED));
@@ -207,7 +207,7 @@ fn the_lock_is_said_even_where_nothing_is_left_and_before_anything_else_goes_wro
 }
 
 #[test]
-fn lists_that_cannot_be_made_out_are_not_lists_that_are_not_there() {
+fn an_unreadable_list_is_not_an_absent_list() {
     let denied = r#"{"mcpServers": {"d": {"command": "x"}}}"#;
     for (place, text) in [
         ("managed/managed-settings.json", ""),
@@ -240,7 +240,7 @@ fn lists_that_cannot_be_made_out_are_not_lists_that_are_not_there() {
 }
 
 #[test]
-fn a_repository_in_the_tree_undoes_nothing_that_was_switched_off_or_denied() {
+fn a_nested_repository_does_not_undo_disabled_or_denied_servers() {
     let scene = scene();
     scene.write_servers(".mcp.json", r#""a": {"command": "x"}, "b": {"command": "y"}"#);
     scene.swb(&["approve", "--all"]).expect_success();
@@ -271,7 +271,7 @@ fn a_repository_in_the_tree_undoes_nothing_that_was_switched_off_or_denied() {
 }
 
 #[test]
-fn a_bad_allow_entry_still_says_what_kind_of_entry_counts() {
+fn an_invalid_allow_entry_still_selects_the_kind_of_matching() {
     let scene = scene();
     scene
         .write(
@@ -301,4 +301,21 @@ fn a_secret_in_a_url_does_not_widen_what_is_allowed_or_escape_what_is_denied() {
     assert_eq!(states(&scene, &[]), ["s user refused"]);
     scene.write_servers(USER, r#""s": {"command": "${cmd:echo evil}"}"#);
     assert_eq!(states(&scene, &[]), ["s user invalid"]);
+}
+
+#[test]
+fn the_group_alone_shows_the_rules_and_what_they_refuse() {
+    let scene = scene();
+    let none = scene.swb(&["policy"]);
+    let expected = "No policy: there are no allow and no deny lists.\nNo server is refused.\n";
+    assert_eq!(none.expect_success(), expected);
+    scene.write_servers(USER, r#""a": {"command": "x"}, "b": {"command": "x"}"#);
+    scene.write(
+        "managed/managed-settings.json",
+        r#"{"deniedMcpServers": [{"serverName": "b"}], "allowedMcpServers": [{"serverName": "a"}]}"#,
+    );
+    insta::assert_snapshot!("policy_alone", scene.swb(&["policy"]).expect_success());
+    let json = json(&scene, &["policy", "--json"]);
+    assert_eq!(json["refused"], serde_json::json!(["b"]), "{json}");
+    assert_eq!(json["deny"][0]["rule"], "serverName b", "{json}");
 }

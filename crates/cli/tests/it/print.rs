@@ -9,7 +9,7 @@ use testkit::{CommandOutput, ModelService, Sandbox, Script, ScriptedProgram, Ter
 
 use crate::support::{USER, scene};
 
-/// A machine with a server `s`, a model at the service, and these settings besides.
+/// A sandbox with a server `s` and this model service.
 fn with_model(service: &ModelService) -> Sandbox {
     let mut scene = scene();
     scene.write_servers(
@@ -33,7 +33,7 @@ fn object(ran: &CommandOutput, code: i32) -> Json {
     serde_json::from_str(&ran.stdout).unwrap_or_else(|_| panic!("{}", ran.to_snapshot()))
 }
 
-/// Runs it with something on standard input.
+/// Runs the program with this text on standard input.
 fn piped(scene: &Sandbox, arguments: &[&str], input: &[u8]) -> CommandOutput {
     let mut command: Command = scene.command(&scene.project(), arguments);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -46,7 +46,7 @@ fn piped(scene: &Sandbox, arguments: &[&str], input: &[u8]) -> CommandOutput {
 }
 
 #[test]
-fn the_answer_alone_is_printed_and_allowed_tools_are_called() {
+fn only_the_response_is_printed_and_allowed_tools_are_called() {
     let call = Reply::message([ReplyPart::text("I ask."), echo("1", "tea, please")]);
     let service =
         service([call, Reply::message([ReplyPart::text("It says "), ReplyPart::text("tea.")])]);
@@ -69,7 +69,7 @@ fn the_answer_alone_is_printed_and_allowed_tools_are_called() {
 }
 
 #[test]
-fn what_nobody_allowed_is_denied_and_the_model_goes_on() {
+fn a_call_without_an_allow_rule_is_denied_and_the_model_continues() {
     let service = service([Reply::message([echo("1", "x")]), Reply::text("I may not.")]);
     let scene = with_model(&service);
     let ran = scene.swb(&["-p", "go", "--output-format", "json"]);
@@ -86,7 +86,96 @@ fn what_nobody_allowed_is_denied_and_the_model_goes_on() {
 }
 
 #[test]
-fn every_provider_answers_and_a_flag_chooses_among_them() {
+fn a_missing_server_is_named_before_the_model_is_asked_and_a_required_one_ends_the_run() {
+    let service = service([Reply::text("hello"), Reply::text("hello")]);
+    let scene = with_model(&service);
+    let good = ScriptedProgram::config_entry(&Script::legacy());
+    scene.write_servers(
+        USER,
+        &format!(r#""s": {good}, "gone": {{"command": "no-such-program-here"}}"#),
+    );
+    for format in ["text", "json"] {
+        let ran = scene.swb(&["-p", "hi", "--output-format", format]);
+        assert_eq!(ran.code, 0, "{}", ran.to_snapshot());
+        assert!(ran.stderr.contains("error: `gone`: "), "{}", ran.to_snapshot());
+    }
+    let ran = scene.swb(&["-p", "hi", "--require", "s", "--require", "gone"]);
+    let text = ran.expect_failure(9);
+    assert!(text.contains("the required server `gone` is not connected"), "{text}");
+    assert_eq!(service.requests().len(), 2, "the model was asked");
+}
+
+#[test]
+fn a_changed_tool_is_refused_with_the_difference_and_the_command_that_accepts_it() {
+    let ask = || Reply::message([echo("1", "x")]);
+    let service = service([ask(), Reply::text("done"), ask(), Reply::text("I may not.")]);
+    let scene = with_model(&service);
+    scene.write("~/about", "Returns its text.");
+    let script = Script::legacy().echo_description(scene.path("~/about"));
+    let entry = ScriptedProgram::config_entry(&script);
+    let rules = r#""permissions": {"allow": ["mcp__s"]}"#;
+    scene.write(USER, &format!(r#"{{{rules}, "mcpServers": {{"s": {entry}}}}}"#));
+    scene.swb(&["-p", "go"]).expect_success();
+    scene.write("~/about", "Returns its text twice.");
+    let said = object(&scene.swb(&["-p", "go", "--output-format", "json"]), 0);
+    let reason = said["permission_denials"][0]["reason"].as_str().unwrap_or_default();
+    for part in [
+        "`swb permissions accept mcp__s__echo` accepts the new definition\n",
+        "\n-   \"description\": \"Returns its text.\",",
+        "\n+   \"description\": \"Returns its text twice.\",",
+    ] {
+        assert!(reason.contains(part), "{reason}");
+    }
+}
+
+#[test]
+fn the_model_is_told_which_resources_there_are() {
+    let service = service([Reply::text("hello")]);
+    let scene = with_model(&service);
+    let entry = |count| ScriptedProgram::config_entry(&Script::legacy().resources(count));
+    let servers = format!(r#"{{"many": {}, "hidden": {}}}"#, entry(40), entry(1));
+    scene.write(
+        USER,
+        &format!(r#"{{"permissions": {{"deny": ["mcp__hidden"]}}, "mcpServers": {servers}}}"#),
+    );
+    scene.swb(&["-p", "hi"]).expect_success();
+    let sent = service.request_body(0);
+    let system = sent["system"][0]["text"].as_str().unwrap_or_default();
+    let (_, list) = system.split_once("# Resources\n").expect("a list of resources");
+    assert!(list.contains("\n## many\n- resource_0: scripted://resource/0\n"), "{list}");
+    assert!(list.contains("\n- … and 10 more"), "{list}");
+    assert!(!list.contains("hidden"), "{list}");
+}
+
+#[test]
+fn the_permission_mode_of_the_command_line_holds() {
+    for option in ["--permission-mode", "--mode"] {
+        let service = service([Reply::message([echo("1", "x")]), Reply::text("done")]);
+        let scene = with_model(&service);
+        scene.swb(&["-p", "go", option, "bypass"]).expect_success();
+        let result = service.request_body(1)["messages"][2]["content"][0].clone();
+        assert_eq!(result["content"][0]["text"], "x", "{result}");
+    }
+}
+
+#[test]
+fn retries_are_one_line_on_standard_error_that_says_what_to_do() {
+    let busy =
+        || Reply::error(529, "overloaded_error", "Overloaded").with_header("retry-after", "0.01");
+    let service = service([busy(), busy(), Reply::text("hello")]);
+    let ran = with_model(&service).swb(&["-p", "hi"]);
+    assert_eq!(ran.expect_success(), "hello\n");
+    assert_eq!(ran.stderr.matches("The model failed").count(), 1, "{}", ran.to_snapshot());
+    assert!(
+        ran.stderr.contains("Overloaded (529). Retry 1 in ")
+            && ran.stderr.contains("; Ctrl+C stops it, `--model` chooses another model.\n"),
+        "{}",
+        ran.to_snapshot()
+    );
+}
+
+#[test]
+fn every_provider_responds_and_a_flag_selects_one() {
     for (provider, path) in [
         ("anthropic", "/v1/messages"),
         ("openai", "/v1/chat/completions"),
@@ -105,7 +194,7 @@ fn every_provider_answers_and_a_flag_chooses_among_them() {
 }
 
 #[test]
-fn the_model_of_the_settings_is_used_with_its_own_key_and_a_projects_file_has_no_say() {
+fn the_model_of_the_settings_is_used_with_its_key_and_a_project_file_cannot_change_it() {
     let of_settings = service([Reply::text("settings"), Reply::text("settings")]);
     let of_environment = service([]);
     let mut scene = with_model(&of_environment);
@@ -124,7 +213,7 @@ fn the_model_of_the_settings_is_used_with_its_own_key_and_a_projects_file_has_no
     scene.set_env("MY_KEY", API_KEY);
     assert_eq!(scene.swb(&["-p", "hi"]).expect_success(), "settings\n");
     assert_eq!(of_settings.request_body(0)["max_completion_tokens"], 99);
-    // A key is not sent to an address that it was not written down with.
+    // The API key is only sent to the base URL that it was configured with.
     scene.write(
         USER,
         &json!({"model": {"provider": "anthropic", "baseUrl": of_settings.origin()}}).to_string(),
@@ -133,14 +222,14 @@ fn the_model_of_the_settings_is_used_with_its_own_key_and_a_projects_file_has_no
     assert!(ran.expect_failure(12).contains("it does not accept the key"), "{}", ran.to_snapshot());
     assert!(of_settings.requests().iter().all(|it| it.header("x-api-key").is_none()));
     assert!(of_environment.requests().is_empty());
-    // Misspelt keys are said.
+    // Misspelt keys are reported.
     scene.write(USER, r#"{"model": {"provider": "anthropic", "nmae": "m"}}"#); // misspelt on purpose
     let checked = scene.swb(&["config", "check"]);
     assert!(checked.to_snapshot().contains("model.nmae"), "{}", checked.to_snapshot()); // misspelt on purpose
 }
 
 #[test]
-fn without_a_model_it_says_how_to_set_one() {
+fn without_a_model_the_error_names_the_setting() {
     let scene = scene();
     insta::assert_snapshot!("no_model", scene.swb(&["-p", "hi"]).expect_failure(3));
     insta::assert_snapshot!(
@@ -150,7 +239,7 @@ fn without_a_model_it_says_how_to_set_one() {
 }
 
 #[test]
-fn a_conversation_is_kept_and_gone_on_with() {
+fn a_conversation_is_stored_and_continued() {
     let service = service((0..9).map(|at| Reply::text(&format!("answer {at}"))));
     let scene = with_model(&service);
     let first = object(&scene.swb(&["-p", "one", "--output-format", "json"]), 0);
@@ -170,7 +259,7 @@ fn a_conversation_is_kept_and_gone_on_with() {
     assert_eq!(texts(3), ["one", "answer 0", "two", "answer 1", "three"]);
     let ran = scene.swb(&["-p", "x", "--resume", "../nobody"]);
     assert!(ran.expect_failure(5).contains("there is no conversation"), "{}", ran.to_snapshot());
-    // Another project has others.
+    // Conversations belong to one project.
     let elsewhere = scene.root().join("elsewhere");
     std::fs::create_dir_all(&elsewhere).expect("a folder");
     let ran = scene.swb_in(&elsewhere, &["-p", "x", "--continue"]);
@@ -182,7 +271,7 @@ fn a_conversation_is_kept_and_gone_on_with() {
 }
 
 #[test]
-fn what_is_piped_in_is_added_and_what_makes_no_sense_is_said() {
+fn piped_input_is_added_and_invalid_input_is_an_error() {
     let service = service([Reply::text("a"), Reply::text("b")]);
     let scene = with_model(&service);
     assert_eq!(piped(&scene, &["-p", "sum up"], b"a long text\n").expect_success(), "a\n");
@@ -212,7 +301,7 @@ fn what_is_piped_in_is_added_and_what_makes_no_sense_is_said() {
 }
 
 #[test]
-fn what_happens_comes_as_lines_of_json() {
+fn events_are_printed_as_json_lines() {
     let service = service([
         Reply::message([ReplyPart::thinking("hmm"), ReplyPart::text("I ask."), echo("1", "tea")]),
         Reply::text("Done."),
@@ -268,7 +357,7 @@ fn a_model_that_fails_has_a_code_of_its_own() {
         ["-p", "hi", "--max-turns", "2", "--allowed-tools", "mcp__s", "--output-format", "json"];
     let said = object(&with_model(&endless).swb(&arguments), 12);
     assert_eq!((&said["stop_reason"], &said["num_turns"]), (&json!("max_turns"), &json!(2)));
-    // The key of the environment is nowhere to be seen.
+    // The API key of the environment is not printed.
     let mut scene = with_model(&wrong);
     scene.set_env("ANTHROPIC_API_KEY", "sk-wrong-canary");
     let ran = scene.swb(&["-p", "hi"]);
@@ -277,7 +366,7 @@ fn a_model_that_fails_has_a_code_of_its_own() {
 }
 
 #[test]
-fn an_answer_moves_nobodys_cursor_and_nobody_is_asked_at_a_terminal_either() {
+fn responses_are_escaped_and_no_prompt_is_shown_at_a_terminal() {
     let reply = || Reply::text("a\u{1b}[2Jb\tc\u{7}");
     let service = service([Reply::message([echo("1", "x")]), reply(), reply()]);
     let scene = with_model(&service);
@@ -291,7 +380,7 @@ fn an_answer_moves_nobodys_cursor_and_nobody_is_asked_at_a_terminal_either() {
 }
 
 #[test]
-fn a_server_may_ask_the_model_where_the_person_says_yes() {
+fn sampling_runs_if_the_user_permits_it() {
     let service = service([Reply::text("forty-two")]);
     let scene = with_model(&service);
     let call = ["call", "mcp__s__ask", "kind=sampling", "--mode", "bypass"];
@@ -311,7 +400,7 @@ fn a_server_may_ask_the_model_where_the_person_says_yes() {
 
 #[cfg(unix)]
 #[test]
-fn an_interrupt_ends_it_and_the_conversation_can_be_gone_on_with() {
+fn an_interrupt_ends_the_run_and_the_conversation_can_be_continued() {
     let service =
         service([Reply::message([ReplyPart::text("I"), ReplyPart::Stall]), Reply::text("on")]);
     let scene = with_model(&service);

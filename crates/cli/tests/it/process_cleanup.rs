@@ -1,4 +1,4 @@
-//! Nothing of ours outlives us, however we die.
+//! No process that we started survives us, no matter how we exit.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::status::Watch;
 use crate::support::{USER, scene};
 
 #[test]
-fn killed_without_mercy_nothing_survives_not_even_grandchildren_in_sessions_of_their_own() {
+fn after_a_kill_no_process_survives_not_even_grandchildren_in_their_own_sessions() {
     let scene = scene();
     let family = Script::legacy()
         .quirk(Quirk::ForksGrandchildren { n: 2 })
@@ -39,20 +39,20 @@ fn killed_without_mercy_nothing_survives_not_even_grandchildren_in_sessions_of_t
 }
 
 #[test]
-fn what_a_predecessor_left_behind_is_ended_at_the_next_start() {
+fn processes_of_an_earlier_run_are_ended_at_the_next_start() {
     let scene = scene();
     scene.write_servers(
         USER,
         &format!("\"plain\": {}", ScriptedProgram::config_entry(&Script::legacy())),
     );
-    // As if an owner and its guard had both been killed: nobody has this number and this beginning.
+    // The mark of an owner that no longer runs: no process has this id and start time.
     let mark = format!("4194303.1/{}", std::process::id());
     let mut orphan = std::process::Command::new("sleep")
         .arg("1000")
         .env("SWITCHBOARD_OWNER", &mark)
         .spawn()
         .expect("it can be started");
-    // One that carries the mark of somebody who lives is left alone.
+    // A process with the mark of a running owner is not killed.
     let own = own_owner_mark();
     let mut kept = std::process::Command::new("sleep")
         .arg("1000")
@@ -63,13 +63,13 @@ fn what_a_predecessor_left_behind_is_ended_at_the_next_start() {
     wait_until(Duration::from_secs(5), "the orphan is gone", || orphan.try_wait().ok().flatten());
     assert!(
         kept.try_wait().expect("it can be asked").is_none(),
-        "somebody else's child was killed"
+        "the child of a running owner was killed"
     );
     kept.kill().expect("it can be killed");
     kept.wait().expect("it ends");
 }
 
-/// This process as an owner: its number and when it began.
+/// The mark of this process: its id and start time.
 fn own_owner_mark() -> String {
     let number = std::process::id();
     let stat = std::fs::read_to_string(format!("/proc/{number}/stat")).expect("it is there");

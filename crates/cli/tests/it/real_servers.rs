@@ -1,4 +1,4 @@
-//! Real servers, through the real program: what people have, as they have it.
+//! Widely used MCP servers, run by the `swb` binary.
 
 use serde_json::{Value as Json, json};
 use testkit::Sandbox;
@@ -17,7 +17,7 @@ fn write(scene: &Sandbox, servers: &[(&str, Json)]) {
     scene.write(USER, &json!({"mcpServers": servers}).to_string());
 }
 
-/// What `status` says of every server: name, state, era, tools.
+/// Name, state, era and number of tools of every server in `status`.
 #[track_caller]
 fn states(scene: &Sandbox) -> Vec<String> {
     let status = json_of(scene, &["status", "--json"]);
@@ -127,7 +127,7 @@ fn servers_that_listen_are_connected_to_over_every_transport_they_have() {
 }
 
 #[test]
-fn a_server_of_another_library_completes_arguments_in_the_light_of_others() {
+fn a_server_of_another_library_completes_arguments_with_context() {
     let mut scene = scene();
     scene.set_env("MCP_TIMEOUT", "60000");
     write(&scene, &[("everything", real_entry(&real_servers::everything(ServerTransport::Stdio)))]);

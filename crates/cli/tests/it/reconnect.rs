@@ -6,7 +6,7 @@ use crate::status::Watch;
 use crate::support::{USER, json, scene};
 
 #[test]
-fn a_running_program_connects_anew_when_it_is_told_to() {
+fn a_running_program_reconnects_on_request() {
     let scene = scene();
     scene.write_servers(
         USER,
@@ -28,7 +28,7 @@ fn a_running_program_connects_anew_when_it_is_told_to() {
 }
 
 #[test]
-fn a_server_that_wants_a_login_is_left_alone_for_a_while_unless_somebody_asks() {
+fn a_server_that_needs_login_is_not_retried_until_the_user_reconnects() {
     let scene = scene();
     let wall = ScriptedServer::http(
         Script::legacy().quirk(Quirk::RequiresBearer { token: "t".to_owned() }),
@@ -39,8 +39,8 @@ fn a_server_that_wants_a_login_is_left_alone_for_a_while_unless_somebody_asks() 
     assert!(asked > 0);
     let status = json(&scene, &["status", "--json"]);
     assert_eq!(status["servers"][0]["state"], "needs-auth");
-    assert_eq!(wall.requests().len(), asked, "nobody hammers a server that wants a login");
+    assert_eq!(wall.requests().len(), asked, "a server that needs login is not retried");
     assert_eq!(scene.swb(&["reconnect", "s"]).code, 7);
     assert_eq!(scene.swb(&["ping", "s"]).code, 8);
-    assert!(wall.requests().len() > asked, "somebody asked for it");
+    assert!(wall.requests().len() > asked, "an explicit reconnect sends a request");
 }

@@ -3,7 +3,7 @@
 use crate::support::{USER, scene, states};
 
 #[test]
-fn a_rejected_server_never_runs_and_gives_its_name_back() {
+fn a_rejected_server_never_runs_and_releases_its_name() {
     let scene = scene();
     scene
         .write_servers(".mcp.json", r#""s": {"command": "x"}"#)
@@ -18,7 +18,7 @@ fn a_rejected_server_never_runs_and_gives_its_name_back() {
 }
 
 #[test]
-fn all_that_wait_can_be_rejected_at_once() {
+fn all_pending_servers_can_be_rejected_at_once() {
     let scene = scene();
     scene.write_servers(".mcp.json", r#""a": {"command": "x"}, "b": {"command": "x"}"#);
     scene.swb(&["approve", "a"]).expect_success();
@@ -42,7 +42,7 @@ fn only_a_projects_server_can_be_rejected() {
 }
 
 #[test]
-fn a_required_server_that_was_rejected_says_so() {
+fn a_rejected_required_server_is_reported() {
     let scene = scene();
     scene.write_servers(".mcp.json", r#""s": {"command": "x"}"#);
     scene.swb(&["reject", "s"]).expect_success();

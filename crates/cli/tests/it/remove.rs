@@ -14,7 +14,7 @@ fn a_server_is_removed_from_the_one_scope_that_has_it() {
 }
 
 #[test]
-fn in_several_scopes_the_person_is_asked_which() {
+fn a_name_in_several_scopes_asks_the_user_for_one() {
     let scene = scene();
     scene
         .write_servers(USER, r#""s": {"command": "x"}"#)
@@ -38,7 +38,7 @@ fn in_several_scopes_the_person_is_asked_which() {
 }
 
 #[test]
-fn what_somebody_else_provides_cannot_be_removed() {
+fn a_server_of_a_plugin_or_of_a_folder_above_cannot_be_removed() {
     let scene = scene();
     scene
         .write_servers("~/.local/share/switchboard/plugins/p/.mcp.json", r#""s": {"command": "x"}"#)

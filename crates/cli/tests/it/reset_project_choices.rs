@@ -3,7 +3,7 @@
 use crate::support::{scene, states};
 
 #[test]
-fn what_was_said_of_this_project_is_forgotten_and_of_others_is_not() {
+fn decisions_about_this_project_are_removed_and_others_kept() {
     let scene = scene();
     scene
         .write_servers(".mcp.json", r#""a": {"command": "x"}, "b": {"command": "x"}"#)

@@ -25,7 +25,7 @@ fn resources_of_every_server_are_listed() {
 }
 
 #[test]
-fn a_server_that_cannot_be_had_does_not_hide_the_others() {
+fn an_unreachable_server_does_not_hide_the_resources_of_others() {
     let scene = scene();
     let local = ScriptedProgram::config_entry(&Script::legacy().resources(1));
     scene.write_servers(

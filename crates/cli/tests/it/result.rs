@@ -3,7 +3,7 @@
 use crate::support::scene;
 
 #[test]
-fn what_is_no_name_of_a_result_is_refused_before_anything_is_read() {
+fn an_invalid_result_id_is_refused_before_any_read() {
     let scene = scene();
     for id in ["", "x", "../0123456789abcdef0123", "0123456789ABCDEF01234567"] {
         assert_eq!(scene.swb(&["result", id]).code, 2, "{id}");

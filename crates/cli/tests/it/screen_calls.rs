@@ -1,4 +1,4 @@
-//! Calls on the screen, made by hand: cards, questions, progress, interrupts.
+//! Calls that the user starts on the screen: cards, prompts, progress, interrupts.
 
 use serde_json::json;
 use testkit::{Sandbox, Size, Terminal};
@@ -6,7 +6,7 @@ use testkit::{Sandbox, Size, Terminal};
 use crate::screen_start::screen;
 use crate::support::{USER, local_settings, scene};
 
-/// The demonstration's server, whose tools may run.
+/// The built-in server `demo`, with all tools allowed.
 fn allowed() -> Sandbox {
     let scene = scene();
     scene.write(USER, &json!({"permissions": {"allow": ["mcp__demo"]}}).to_string());
@@ -45,11 +45,11 @@ fn a_long_result_is_folded_and_unfolds() {
 }
 
 #[test]
-fn a_call_that_nobody_allowed_yet_asks_and_yes_lets_it_run() {
+fn a_call_without_an_allow_rule_prompts_and_yes_runs_it() {
     let scene = scene();
     let mut terminal = ready(&scene, Size::STANDARD);
     terminal.send_keys("/call mcp__demo__echo text=hi\r").wait_for_screen("demo wants to run echo");
-    // What is typed before somebody can have read it answers nothing.
+    // Keys are ignored until the prompt has been visible for some time.
     terminal.stable_screen();
     terminal.stable_screen();
     terminal.stable_screen();
@@ -57,7 +57,7 @@ fn a_call_that_nobody_allowed_yet_asks_and_yes_lets_it_run() {
 }
 
 #[test]
-fn always_writes_the_rule_that_it_shows_and_asks_no_more() {
+fn always_writes_the_displayed_rule_and_does_not_ask_again() {
     let scene = scene();
     let mut terminal = ready(&scene, Size::STANDARD);
     terminal.send_keys("/call mcp__demo__echo text=hi\r").wait_for_screen("demo wants to run echo");
@@ -75,7 +75,7 @@ fn always_writes_the_rule_that_it_shows_and_asks_no_more() {
 }
 
 #[test]
-fn a_call_under_way_shows_how_far_it_is_and_stops_on_escape() {
+fn a_running_call_shows_progress_and_stops_on_escape() {
     let scene = allowed();
     let mut terminal = ready(&scene, Size::STANDARD);
     terminal
@@ -86,7 +86,7 @@ fn a_call_under_way_shows_how_far_it_is_and_stops_on_escape() {
 }
 
 #[test]
-fn what_is_wrong_with_a_call_is_said_in_its_card() {
+fn a_failed_call_shows_the_error_in_its_card() {
     let scene = allowed();
     let mut terminal = ready(&scene, Size::LARGE);
     terminal
@@ -97,7 +97,7 @@ fn what_is_wrong_with_a_call_is_said_in_its_card() {
 }
 
 #[test]
-fn a_prompt_asks_for_its_arguments_and_offers_what_they_could_be() {
+fn a_prompt_asks_for_its_arguments_and_offers_completions() {
     let scene = scene();
     let mut terminal = ready(&scene, Size::STANDARD);
     terminal

@@ -1,5 +1,5 @@
-//! A conversation on the screen, with a model that follows a script: answers, thoughts, calls, interrupts, what waits, and
-//! conversations that are gone on with. And the same in plain lines.
+//! Conversations on the screen with a scripted model: answers, reasoning, tool calls, interrupts, queued messages and
+//! resumed conversations. The same as plain lines.
 
 use serde_json::json;
 use testkit::model_service::{API_KEY, Reply, ReplyPart};
@@ -30,7 +30,7 @@ fn ready(scene: &Sandbox, size: Size) -> Terminal {
 }
 
 #[test]
-fn an_answer_is_laid_out_and_its_cost_is_shown() {
+fn a_response_is_laid_out_and_its_cost_is_shown() {
     let service =
         service([Reply::message([ReplyPart::thinking("Tea it is."), ReplyPart::text(ANSWER)])]);
     let scene = with_model(&service);
@@ -44,7 +44,7 @@ fn an_answer_is_laid_out_and_its_cost_is_shown() {
 }
 
 #[test]
-fn calls_of_the_model_are_cards_between_its_words() {
+fn calls_of_the_model_are_cards_between_its_texts() {
     let call = ReplyPart::tool_call("1", "mcp__demo__echo", &json!({"text": "from the tool"}));
     let service = service([
         Reply::message([ReplyPart::text("I ask the server."), call]),
@@ -64,7 +64,7 @@ fn calls_of_the_model_are_cards_between_its_words() {
 }
 
 #[test]
-fn escape_stops_an_answer_and_what_waited_is_heard_next() {
+fn escape_stops_a_response_and_the_queued_message_is_sent_next() {
     let stalled =
         Reply::message([ReplyPart::text("I begin"), ReplyPart::Stall, ReplyPart::text("never")]);
     let service = service([stalled, Reply::text("Now something else.")]);
@@ -81,7 +81,7 @@ fn escape_stops_an_answer_and_what_waited_is_heard_next() {
 }
 
 #[test]
-fn what_waits_can_be_taken_back() {
+fn a_queued_message_can_be_edited_again() {
     let stalled = Reply::message([
         ReplyPart::text("I begin"),
         ReplyPart::Stall,
@@ -102,7 +102,7 @@ fn what_waits_can_be_taken_back() {
 }
 
 #[test]
-fn a_model_that_fails_says_why_and_what_helps() {
+fn a_failed_model_request_shows_cause_and_remedy() {
     let service = service([Reply::error(401, "authentication_error", "bad key")]);
     let scene = with_model(&service);
     let mut terminal = ready(&scene, Size::STANDARD);
@@ -113,7 +113,7 @@ fn a_model_that_fails_says_why_and_what_helps() {
 }
 
 #[test]
-fn leaving_says_how_to_go_on_and_that_shows_what_was_said() {
+fn quitting_prints_the_continue_command_which_shows_the_conversation() {
     let service = service([Reply::text("An answer."), Reply::text("Another.")]);
     let scene = with_model(&service);
     let mut terminal = ready(&scene, Size::STANDARD);
@@ -147,7 +147,7 @@ fn leaving_says_how_to_go_on_and_that_shows_what_was_said() {
 }
 
 #[test]
-fn a_mention_puts_what_the_server_has_into_the_message() {
+fn a_mention_adds_the_resource_to_the_message() {
     let service = service([Reply::text("Read.")]);
     let scene = with_model(&service);
     let mut terminal = ready(&scene, Size::STANDARD);
@@ -158,7 +158,7 @@ fn a_mention_puts_what_the_server_has_into_the_message() {
 }
 
 #[test]
-fn in_plain_lines_it_is_the_same_conversation() {
+fn plain_mode_has_the_same_conversation() {
     let call = ReplyPart::tool_call("1", "mcp__demo__echo", &json!({"text": "from the tool"}));
     let service =
         service([Reply::message([ReplyPart::text("I ask."), call]), Reply::text("It said so.")]);

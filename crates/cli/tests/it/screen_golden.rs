@@ -1,5 +1,5 @@
-//! What every part of the screen looks like, at two sizes of a real terminal. With `SWB_PICTURES=1` pictures of the
-//! smaller one are written to `docs/pictures`, and a film of the demonstration: `cargo xtask pictures`.
+//! Snapshots of every part of the screen, at two terminal sizes. With `SWB_PICTURES=1` screenshots of the smaller one
+//! and a recording of the demo are written to `docs/pictures`: `cargo xtask pictures`.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::screen_start::screen;
 use crate::support::{USER, scene};
 
 const ANSWER: &str = "The notebook is **empty**. What others write down:\n\n| note | kind | how often |\n|---|---|--:|\n\
-    | buy tea | errand | 12 |\n| call *Grace* | people | 3 |\n\nTo write one from a script:\n\n```sh\n# asks nobody, under your rules\n\
+    | buy tea | errand | 12 |\n| call *Grace* | people | 3 |\n\nTo write one from a script:\n\n```sh\n# never prompts; your rules decide\n\
     swb call mcp__demo__add_note text='buy tea'\n```\n";
 
 fn pictures() -> Option<PathBuf> {
@@ -27,7 +27,7 @@ fn write(name: &str, svg: &str) {
     }
 }
 
-/// Compares the screen with what it was, once it rests, and takes its picture.
+/// Waits for a stable screen, compares it with the snapshot, and takes a screenshot.
 #[track_caller]
 fn golden(terminal: &mut Terminal, name: &str, size: Size) {
     let screen = settled(&terminal.stable_screen());
@@ -38,8 +38,7 @@ fn golden(terminal: &mut Terminal, name: &str, size: Size) {
     }
 }
 
-/// Times, what turns while something goes on, and the key of the project differ from run to run; what stands behind them
-/// keeps its place.
+/// Replaces times, spinners and the project key, which differ from run to run, without moving the text after them.
 fn settled(screen: &str) -> String {
     const TURNING: &str = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏";
     let mut settled = String::new();
@@ -68,14 +67,14 @@ fn settled(screen: &str) -> String {
         let line = words.join(" ").replace(|it| TURNING.contains(it), "⠋");
         settled.push_str(&format!("{}\n", line.trim_end()));
     }
-    // A column of times is as wide as they are, and moves what stands beside it.
+    // The width of a column depends on its times and moves the columns beside it.
     while settled.contains("READY") && settled.contains("   ") {
         settled = settled.replace("   ", "  ");
     }
     settled
 }
 
-/// Waits as long as somebody needs to see a question; keys that come before answer nothing.
+/// Waits until a prompt accepts keys: it ignores those that arrive before the user can have read it.
 fn read(terminal: &mut Terminal) -> &mut Terminal {
     for _ in 0..4 {
         terminal.stable_screen();
@@ -83,7 +82,7 @@ fn read(terminal: &mut Terminal) -> &mut Terminal {
     terminal
 }
 
-/// A server of ours, one that fails and one that is switched off.
+/// The built-in server, one that fails and one that is disabled.
 fn several(scene: &Sandbox, size: Size) -> Terminal {
     let settings = json!({
         "mcpServers": {
@@ -135,7 +134,7 @@ fn the_panel_and_a_server_in_it() {
 }
 
 #[test]
-fn questions_about_calls_and_questions_of_servers() {
+fn permission_prompts_and_elicitations() {
     both(|size| {
         let scene = scene();
         let mut terminal = screen(&scene, size);
@@ -160,16 +159,16 @@ fn questions_about_calls_and_questions_of_servers() {
             .send_keys("/call mcp__demo__sign_guestbook\r");
         read(terminal.wait_for_screen("demo wants to run sign_guestbook"))
             .send_keys("\r")
-            .wait_for_screen("wants you to visit");
-        golden(&mut terminal, "visit", size);
+            .wait_for_screen("asks you to open");
+        golden(&mut terminal, "url_elicitation", size);
     });
 }
 
 #[test]
-fn servers_that_a_project_brings_along() {
+fn servers_of_a_project() {
     both(|size| {
         let scene = scene();
-        let entries = r#""tickets": {"command": "npx", "args": ["-y", "@example/tickets"], "env": {"TICKETS_TOKEN": "${TICKETS_TOKEN}"}},
+        let entries = r#""tickets": {"command": "./tools/tickets", "args": ["--read-only"], "env": {"TICKETS_TOKEN": "${TICKETS_TOKEN}"}},
             "wiki": {"type": "http", "url": "https://wiki.example.com/mcp"}"#;
         scene.write_servers(".mcp.json", entries);
         let mut terminal = screen(&scene, size);
@@ -180,7 +179,20 @@ fn servers_that_a_project_brings_along() {
 }
 
 #[test]
-fn an_answer_with_a_table_and_code() {
+fn an_entry_of_a_project_as_it_will_run() {
+    both(|size| {
+        let scene = scene();
+        let entry = r#""build": {"command": "${NPX:-./tools/npx}", "args": ["-c", "${PKG:-payload}"],
+            "env": {"LD_PRELOAD": "./x.so", "TOKEN": "${TOKEN:-none}"}}"#;
+        scene.write_servers(".mcp.json", entry);
+        let mut terminal = screen(&scene, size);
+        terminal.wait_for_screen("Servers of this project");
+        golden(read(&mut terminal), "project_expanded", size);
+    });
+}
+
+#[test]
+fn a_response_with_a_table_and_code() {
     both(|size| {
         let call = ReplyPart::tool_call("1", "mcp__demo__list_notes", &json!({}));
         let reply = [Reply::message([ReplyPart::text("I look."), call]), Reply::text(ANSWER)];
@@ -198,16 +210,16 @@ fn an_answer_with_a_table_and_code() {
     });
 }
 
-/// Takes the demonstration's pictures as it goes by.
+/// Takes screenshots of the demo while it runs.
 #[test]
-fn the_demonstration_shows_everything_on_its_way() {
+fn the_demo_shows_each_of_its_steps() {
     let scene = scene();
     let mut command = scene.command(&scene.project(), &["demo", "--speed", "3"]);
     command.env("TERM", "xterm-256color").env("LANG", "C.UTF-8");
     let mut terminal = Terminal::with_size(&command, Size { columns: 90, rows: 26 });
     let mut film: Vec<(Screenshot, Duration)> = Vec::new();
     let moments = [
-        ("Say something", 1200),
+        ("Type a message", 1200),
         ("> Hello! What time", 900),
         ("in my notes?", 900),
         ("both at once", 1200),

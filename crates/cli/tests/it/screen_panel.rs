@@ -1,4 +1,4 @@
-//! The panel of servers and the dialogs at a real terminal: what is changed there counts at once.
+//! The server panel and the dialogs at a terminal: changes take effect at once.
 
 use serde_json::json;
 use testkit::{Script, ScriptedProgram, Size, Terminal};
@@ -6,7 +6,7 @@ use testkit::{Script, ScriptedProgram, Size, Terminal};
 use crate::screen_start::screen;
 use crate::support::{USER, scene};
 
-/// Waits as long as somebody needs to see a question; keys that come before answer nothing.
+/// Waits until a prompt accepts keys: it ignores those that arrive before the user can have read it.
 fn read(terminal: &mut Terminal) -> String {
     for _ in 0..4 {
         terminal.stable_screen();
@@ -15,7 +15,7 @@ fn read(terminal: &mut Terminal) -> String {
 }
 
 #[test]
-fn a_server_that_is_switched_off_in_the_panel_ends_and_comes_back() {
+fn a_server_is_disabled_and_enabled_in_the_panel() {
     let scene = scene();
     let good = ScriptedProgram::config_entry(&Script::legacy());
     scene.write_servers(
@@ -54,7 +54,7 @@ fn a_projects_server_is_approved_as_it_is_shown() {
     terminal.send_keys("/mcp\r").wait_for_screen("? pending approval");
     terminal
         .send_keys("p")
-        .wait_for_screen("p once more approves")
+        .wait_for_screen("press p again to approve")
         .wait_for_screen("no-such-program --flag");
     terminal.send_keys("p").wait_for_screen("Approved `theirs`").wait_for_screen("failed");
 }
@@ -70,7 +70,7 @@ fn a_form_is_filled_in_with_keys() {
         .wait_for_screen("demo asks");
     let text = read(&mut terminal);
     assert!(text.contains("● inside"), "{text}");
-    // Not a date: it is said, and nothing is sent.
+    // Not a date: the form reports it and is not sent.
     terminal.send_keys("Ada\tmonday\t").wait_for_screen("a date like");
     terminal
         .send_keys("\x1b[Z\x152026-11-30\r4\t\x1b[C\t\t\r")

@@ -1,5 +1,5 @@
-//! A whole session at a real terminal, from a project's server that nobody knows yet to a conversation that is gone on
-//! with the next day.
+//! A whole session at a terminal, from the approval of a project's server to a conversation that is resumed the next
+//! day.
 
 use serde_json::{Value, json};
 use testkit::model_service::{API_KEY, Reply, ReplyPart};
@@ -10,7 +10,7 @@ use crate::support::scene;
 
 const ANSWER: &str = "## Done\n\n| what | for whom |\n|---|---|\n| a table | Grace |\n\n```sh\nswb call mcp__theirs__ask\n```\n";
 
-/// Waits as long as somebody needs to see a question; keys that come before answer nothing.
+/// Waits until a prompt accepts keys: it ignores those that arrive before the user can have read it.
 fn read(terminal: &mut Terminal) -> &mut Terminal {
     for _ in 0..4 {
         terminal.stable_screen();
@@ -24,7 +24,7 @@ fn at_terminal(scene: &Sandbox, arguments: &[&str]) -> Terminal {
     Terminal::with_size(&command, Size { columns: 100, rows: 36 })
 }
 
-/// A server that does not start while the file `broken` is there.
+/// The entry of a server that fails to start while the file `broken` exists.
 fn entry() -> String {
     let script =
         r#"test -e broken && { echo "cannot find my database" >&2; exit 3; }; exec "$0" "$1""#;
@@ -48,14 +48,14 @@ fn replies() -> [Reply; 5] {
 }
 
 #[test]
-fn a_session_from_an_unknown_server_to_a_conversation_that_goes_on() {
+fn a_session_from_an_unknown_server_to_a_continued_conversation() {
     let service = ModelService::start(replies()).expect("it starts");
     let mut scene = scene();
     scene.set_env("ANTHROPIC_API_KEY", API_KEY).set_env("ANTHROPIC_BASE_URL", service.origin());
     scene.write_servers(".mcp.json", &format!("\"theirs\": {}", entry()));
     let mut terminal = at_terminal(&scene, &[]);
 
-    // The project's server waits for a word.
+    // The project's server needs approval.
     terminal
         .wait_for_screen("Servers of this project")
         .wait_for_screen("[later]")
@@ -63,7 +63,7 @@ fn a_session_from_an_unknown_server_to_a_conversation_that_goes_on() {
     read(&mut terminal).send_keys("a").wait_for_screen("[approve]").send_keys("\r\r");
     terminal.wait_until_absent("Servers of this project").wait_for_screen("1/1 server");
 
-    // The model's call is asked about once, and then not again in this session.
+    // The model's first call needs permission, which the user grants for the session.
     terminal
         .send_keys("book a table\r")
         .wait_for_screen("theirs wants to run echo")
@@ -75,7 +75,7 @@ fn a_session_from_an_unknown_server_to_a_conversation_that_goes_on() {
         .wait_for_screen("│ one")
         .wait_for_screen("│ two");
 
-    // Another tool is another question, and the server has one of its own.
+    // Another tool needs permission of its own, and its server sends an elicitation.
     terminal.wait_for_screen("theirs wants to run ask");
     read(&mut terminal).send_keys("\r").wait_for_screen("A table for whom?");
     read(&mut terminal)
@@ -96,7 +96,7 @@ fn a_session_from_an_unknown_server_to_a_conversation_that_goes_on() {
     gone_on_with(&scene, &service, &id);
 }
 
-/// The server ends in the middle of a call and cannot come back until somebody has mended what it lacks.
+/// The server crashes during a call and cannot restart until the user has removed the cause.
 fn crash_and_mend(scene: &Sandbox, terminal: &mut Terminal) {
     scene.write("broken", "");
     terminal.send_keys("/call mcp__theirs__crash\r").wait_for_screen("theirs wants to run crash");
@@ -116,7 +116,7 @@ fn crash_and_mend(scene: &Sandbox, terminal: &mut Terminal) {
         .send_keys("q")
         .wait_until_absent("1 server, 1 connected")
         .wait_for_screen("1/1 server");
-    // What was allowed for the session still is.
+    // Permission for the session survives the restart.
     terminal.send_keys("/call mcp__theirs__echo text=again\r").wait_for_screen("│ again");
 }
 
@@ -137,7 +137,7 @@ fn gone_on_with(scene: &Sandbox, service: &ModelService, id: &str) {
     let messages = service.request_body(4)["messages"].clone();
     let messages = messages.as_array().expect("a list");
     let roles: Vec<&str> = messages.iter().filter_map(|it| it["role"].as_str()).collect();
-    // What was asked, three rounds of calls and their results, the answer, and what is asked now.
+    // The first message, three rounds of calls and results, the answer, and the new message.
     let expected = ["user", "assistant", "user", "assistant", "user", "assistant", "user"];
     assert_eq!(roles, [&expected[..], &["assistant", "user"]].concat());
     let said = json!(messages).to_string();

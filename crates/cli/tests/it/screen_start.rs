@@ -1,10 +1,10 @@
-//! The screen at a real terminal: how it starts, its menus and pages, how it follows the window, how it leaves.
+//! The screen at a terminal: start, menus and pages, window size, exit.
 
 use testkit::{Sandbox, Script, ScriptedProgram, Size, Terminal};
 
 use crate::support::{USER, scene};
 
-/// The screen, at a terminal that can draw.
+/// Starts the screen at a terminal that supports it.
 pub fn screen(scene: &Sandbox, size: Size) -> Terminal {
     let mut command = scene.command(&scene.project(), &[]);
     command.env("TERM", "xterm-256color").env("LANG", "C.UTF-8");
@@ -12,7 +12,7 @@ pub fn screen(scene: &Sandbox, size: Size) -> Terminal {
 }
 
 #[test]
-fn the_first_screen_says_what_is_there_and_how_to_go_on() {
+fn the_first_screen_shows_servers_and_hints() {
     let scene = scene();
     let mut terminal = screen(&scene, Size::STANDARD);
     terminal.wait_for_screen("1/1 server");
@@ -53,7 +53,7 @@ fn help_is_a_page_that_scrolls_and_closes() {
 }
 
 #[test]
-fn menus_offer_commands_tools_and_what_servers_have() {
+fn menus_offer_commands_tools_and_resources() {
     let scene = scene();
     let mut terminal = screen(&scene, Size::STANDARD);
     terminal.wait_for_screen("1/1 server").send_keys("/").wait_for_screen("/permissions");
@@ -83,7 +83,7 @@ fn the_screen_follows_the_window() {
 }
 
 #[test]
-fn free_text_without_a_model_says_how_to_set_one() {
+fn free_text_without_a_model_names_the_setting() {
     let scene = scene();
     let mut terminal = screen(&scene, Size::STANDARD);
     terminal
@@ -94,7 +94,7 @@ fn free_text_without_a_model_says_how_to_set_one() {
 }
 
 #[test]
-fn two_interrupts_leave_and_the_terminal_is_as_it_was() {
+fn two_interrupts_quit_and_restore_the_terminal() {
     let scene = scene();
     let mut terminal = screen(&scene, Size::STANDARD);
     terminal.wait_for_screen("1/1 server");
@@ -102,14 +102,14 @@ fn two_interrupts_leave_and_the_terminal_is_as_it_was() {
     terminal
         .send_keys("half a line\x03")
         .wait_until_absent("half a line")
-        .wait_for_screen("Ctrl-C again leaves");
+        .wait_for_screen("Ctrl-C again quits");
     terminal.send_keys("\x03").wait_for_output("\x1b[?1049l");
     let (code, _) = terminal.wait_for_exit();
     assert_eq!(code, 0);
 }
 
 #[test]
-fn what_was_sent_is_there_the_next_time() {
+fn sent_messages_are_in_the_history_of_the_next_run() {
     let scene = scene();
     let mut terminal = screen(&scene, Size::STANDARD);
     terminal
@@ -124,7 +124,7 @@ fn what_was_sent_is_there_the_next_time() {
 }
 
 #[test]
-fn an_editor_has_the_terminal_and_gives_it_back() {
+fn an_editor_uses_the_terminal_and_returns_it() {
     let mut scene = scene();
     scene.set_env("EDITOR", "sed -i s/old/new/");
     let mut terminal = screen(&scene, Size::STANDARD);

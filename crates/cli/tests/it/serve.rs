@@ -1,4 +1,4 @@
-//! `swb serve`: a workspace server for whoever starts it, in both eras.
+//! `swb serve`: a workspace server over standard streams, for clients of both eras.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use crate::support::{USER, json as json_of, program, scene};
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A server, spoken to line by line.
+/// A client of `swb serve` over standard streams.
 pub struct StdioClient {
     pub child: Child,
     pub input: Option<ChildStdin>,
@@ -33,7 +33,7 @@ impl StdioClient {
         StdioClient { child, input, output, last_id: 0, meta: None }
     }
 
-    /// One that has shaken hands in the legacy way; its client works in no folder that it names.
+    /// A legacy client without roots, after the handshake.
     pub fn legacy(scene: &Sandbox, arguments: &[&str]) -> StdioClient {
         let mut raw = StdioClient::start(scene, arguments);
         let hello = raw.request(
@@ -73,7 +73,7 @@ impl StdioClient {
         self.send_message(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
     }
 
-    /// Asks and waits for the answer. Every line is JSON.
+    /// Sends a request and returns the response. Every line of output is JSON.
     #[track_caller]
     pub fn request(&mut self, method: &str, params: Json) -> Json {
         self.send_request(method, params);
@@ -96,7 +96,7 @@ impl StdioClient {
         assert!(sent.expect("kill can be run").success());
     }
 
-    /// Waits for its end; comes back with its exit code and what it said besides.
+    /// Waits for the exit. Returns the exit code and the remaining output, including standard error.
     pub fn wait_exit(mut self) -> (Option<i32>, String) {
         let status = wait_until(TIMEOUT, "it ends", || self.child.try_wait().expect("it is ours"));
         let mut rest = String::new();
@@ -115,7 +115,7 @@ fn read_pid(scene: &Sandbox, place: &str) -> u32 {
 }
 
 #[test]
-fn a_script_speaks_to_it_in_either_era() {
+fn a_client_uses_the_server_in_both_eras() {
     for connect in [StdioClient::legacy, StdioClient::modern] {
         let scene = scene();
         scene.write("a.txt", "one\n");
@@ -141,7 +141,7 @@ fn a_script_speaks_to_it_in_either_era() {
 }
 
 #[test]
-fn its_end_is_clean_and_takes_everything_along() {
+fn shutdown_is_clean_and_ends_all_processes() {
     enum End {
         Input,
         Terminate,
@@ -150,13 +150,14 @@ fn its_end_is_clean_and_takes_everything_along() {
     for end in [End::Input, End::Terminate, End::Kill] {
         let scene = scene();
         let mut raw = StdioClient::modern(&scene, &[]);
-        let family = "echo $$ > leader; (setsid sh -c 'echo $$ > away; sleep 1000') & sleep 1000";
+        let family = "echo $$ > leader; (setsid sh -c 'echo $$ > away; sleep 1000') & \
+                      (env -i setsid sh -c 'echo $$ > hidden; exec sleep 1000' &); sleep 1000";
         raw.call("Bash", json!({"command": family, "run_in_background": true}));
         raw.send_request(
             "tools/call",
             json!({"name": "Bash", "arguments": {"command": "echo $$ > waited; sleep 1000"}}),
         );
-        let numbers = ["leader", "away", "waited"].map(|place| read_pid(&scene, place));
+        let numbers = ["leader", "away", "hidden", "waited"].map(|place| read_pid(&scene, place));
         assert!(numbers.iter().all(|it| is_alive(*it)));
         let mark = format!("SWITCHBOARD_OWNER={}.", raw.child.id());
         match end {
@@ -167,7 +168,7 @@ fn its_end_is_clean_and_takes_everything_along() {
         let (code, rest) = raw.wait_exit();
         match end {
             End::Input => assert_eq!((code, rest.as_str()), (Some(0), "")),
-            // Who waits is told, if that still leaves in time; nothing else is said.
+            // The pending request may still get an error response; nothing else is written.
             End::Terminate => {
                 assert_eq!(code, Some(0), "{rest}");
                 let is_told = |line: &str| line.contains("dropped without a response");
@@ -185,6 +186,19 @@ fn its_end_is_clean_and_takes_everything_along() {
 }
 
 /// A PDF with one page for each text.
+#[test]
+fn a_command_ends_with_a_process_that_hides() {
+    let scene = scene();
+    let mut raw = StdioClient::modern(&scene, &[]);
+    let hidden = "(env -i setsid sh -c 'echo $$ > hidden; exec sleep 1000' >/dev/null 2>&1 &); \
+                  while [ ! -s hidden ]; do sleep 0.01; done; exit 3";
+    let ran = raw.call("Bash", json!({"command": hidden}));
+    assert_eq!(ran["structuredContent"]["exitCode"], 3, "{ran}");
+    assert!(!is_alive(read_pid(&scene, "hidden")));
+    raw.input = None;
+    assert_eq!(raw.wait_exit(), (Some(0), String::new()));
+}
+
 fn pdf(texts: &[&str]) -> Vec<u8> {
     let page = |at: usize| 4 + 2 * at;
     let kids: String = (0..texts.len()).map(|at| format!("{} 0 R ", page(at))).collect();
@@ -216,7 +230,7 @@ fn pdf(texts: &[&str]) -> Vec<u8> {
 }
 
 #[test]
-fn the_text_of_a_pdf_is_read_and_a_broken_one_costs_nothing_but_its_call() {
+fn the_text_of_a_pdf_is_read_and_a_broken_one_fails_only_its_call() {
     let scene = scene();
     let good = pdf(&["Hello there", "The second page"]);
     std::fs::write(scene.path("good.pdf"), &good).expect("it is written");
@@ -240,7 +254,7 @@ fn the_text_of_a_pdf_is_read_and_a_broken_one_costs_nothing_but_its_call() {
 }
 
 #[test]
-fn folders_that_are_named_have_the_last_word() {
+fn root_options_set_the_folders() {
     let scene = scene();
     scene.write("a.txt", "project\n");
     scene.write("~/other/a.txt", "other\n");
@@ -260,7 +274,7 @@ fn folders_that_are_named_have_the_last_word() {
 }
 
 #[test]
-fn commands_get_no_credentials_of_ours() {
+fn commands_get_none_of_our_credentials() {
     let mut scene = scene();
     scene.set_env("GITHUB_TOKEN", "hidden").set_env("PLAIN", "shown");
     let mut raw = StdioClient::modern(&scene, &[]);
@@ -280,7 +294,7 @@ fn our_own_host_calls_it_as_a_program_and_in_its_process() {
         "command": program, "args": ["serve"], "env": {"SWB_TESTBED_MANAGED": managed},
     });
     scene.write_servers(USER, &format!("\"program\": {program}"));
-    // Files name no server of a running program; flags may.
+    // Configuration files cannot name the server of a running program; flags can.
     let inside = r#"{"mcpServers": {"inside": {"type": "sdk", "name": "workspace"}}}"#;
     let flags = ["--mcp-config", inside];
     let status = json_of(&scene, &[&["status", "--json"], &flags[..]].concat());
@@ -338,7 +352,7 @@ fn a_client_on_the_official_python_library_reads_edits_and_runs() {
 }
 
 #[test]
-fn a_client_that_works_elsewhere_says_where() {
+fn the_roots_of_a_client_are_used() {
     let scene = scene();
     scene.write("~/theirs/a.txt", "theirs\n");
     let theirs: PathBuf = scene.path("~/theirs");

@@ -1,5 +1,5 @@
-//! Clients of one gateway that are told apart: who shares a server's process with whom, who has which place in the
-//! workspace, and who may see and do what.
+//! Isolation between the clients of one gateway: which of them share a server process, which working folder each has,
+//! and which tools each may see and call.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ fn modern_client<'a>(gateway: &'a HttpGateway, token: &'a str) -> GatewayClient<
     GatewayClient::Modern { gateway, token: Some(token) }
 }
 
-/// The process that a server is for a client. There is one of each era.
+/// The ids of the processes that serve a client, one per era.
 #[track_caller]
 fn processes(client: GatewayClient<'_>) -> [u64; 2] {
     ["old", "new"].map(|server| {
@@ -31,7 +31,7 @@ fn processes(client: GatewayClient<'_>) -> [u64; 2] {
     })
 }
 
-/// A gateway before two programs that keep what they know to themselves.
+/// A gateway in front of two stdio servers.
 fn gateway_with_programs(scene: &Sandbox, sharing: &[&str]) -> HttpGateway {
     let (old, new) = (Script::legacy().name("old"), Script::modern().name("new"));
     let entries = format!(
@@ -45,7 +45,7 @@ fn gateway_with_programs(scene: &Sandbox, sharing: &[&str]) -> HttpGateway {
 }
 
 #[test]
-fn everybody_shares_a_servers_process_where_that_is_wanted() {
+fn all_principals_share_a_process_if_configured() {
     let scene = scene();
     let gateway = gateway_with_programs(&scene, &["--sharing", "everybody"]);
     let ada = processes(modern_client(&gateway, ADA));
@@ -56,8 +56,8 @@ fn everybody_shares_a_servers_process_where_that_is_wanted() {
 }
 
 #[test]
-fn principals_have_processes_of_their_own_and_their_sessions_share_them() {
-    // Who shows a token can be told apart, so that this is also what happens where nothing is said.
+fn each_principal_has_a_process_that_its_sessions_share() {
+    // With token authentication, `principal` is the default.
     for sharing in [&["--sharing", "principal"][..], &[]] {
         let scene = scene();
         let gateway = gateway_with_programs(&scene, sharing);
@@ -73,7 +73,7 @@ fn principals_have_processes_of_their_own_and_their_sessions_share_them() {
 }
 
 #[test]
-fn sessions_have_processes_of_their_own_which_end_with_them() {
+fn each_session_has_a_process_that_ends_with_it() {
     let scene = scene();
     let gateway = gateway_with_programs(&scene, &["--sharing", "session"]);
     let [one, other, third] =
@@ -95,7 +95,7 @@ fn sessions_have_processes_of_their_own_which_end_with_them() {
 }
 
 #[test]
-fn in_the_workspace_every_session_has_its_own_place() {
+fn each_session_of_the_workspace_has_its_own_folder_and_read_files() {
     let scene = scene();
     scene.write("a.txt", "one\n").write("below/b.txt", "two\n");
     let gateway = HttpGateway::start(&scene, &["--no-auth"]);
@@ -109,7 +109,7 @@ fn in_the_workspace_every_session_has_its_own_place() {
     one.call("Bash", json!({"command": "cd below"}));
     assert_eq!(stands(one), Some(below.display().to_string()));
     assert_eq!(stands(other), Some(here.display().to_string()));
-    // What one has read, the other has not.
+    // The files that one client has read do not count as read by the other.
     let read = one.call("Read", json!({"file_path": scene.path("a.txt")}));
     assert_eq!(read["structuredContent"]["content"], "one", "{read}");
     let edit = json!({
@@ -124,7 +124,7 @@ fn in_the_workspace_every_session_has_its_own_place() {
     gateway.terminate();
 }
 
-/// Two servers, of which Bob may use one, and not all of that; Ada may use everything.
+/// Two servers. Ada may use everything; Bob may use one server, without some of its tools.
 fn gateway_with_rules(scene: &Sandbox) -> HttpGateway {
     let open = Script::legacy().name("open").tool("od.d tool").instructions("Words of the open.");
     let shut = Script::legacy().name("shut").resources(2).prompts(1);
@@ -142,7 +142,7 @@ fn gateway_with_rules(scene: &Sandbox) -> HttpGateway {
     HttpGateway::start_pool(scene, &["--token-file", &tokens])
 }
 
-/// Does something with both, in both eras.
+/// Runs a check with the clients of Ada and Bob, in both eras.
 fn with_both(gateway: &HttpGateway, check: impl Fn(GatewayClient<'_>, GatewayClient<'_>)) {
     check(modern_client(gateway, ADA), modern_client(gateway, BOB));
     let [ada, bob] = [ADA, BOB].map(|it| LegacySession::initialize(gateway, Some(it)));
@@ -150,7 +150,7 @@ fn with_both(gateway: &HttpGateway, check: impl Fn(GatewayClient<'_>, GatewayCli
 }
 
 #[test]
-fn what_a_principal_may_not_call_it_does_not_see_and_is_told_why() {
+fn a_principal_does_not_see_forbidden_tools_and_gets_the_reason() {
     let scene = scene();
     let gateway = gateway_with_rules(&scene);
     let tools = |it: GatewayClient<'_>| it.list_member("tools/list", "tools", "name");
@@ -178,7 +178,7 @@ fn what_a_principal_may_not_call_it_does_not_see_and_is_told_why() {
 }
 
 #[test]
-fn of_a_server_that_a_principal_may_not_use_it_sees_nothing_and_reaches_nothing() {
+fn a_principal_neither_sees_nor_reaches_a_forbidden_server() {
     let scene = scene();
     let gateway = gateway_with_rules(&scene);
     with_both(&gateway, |ada, bob| {
@@ -196,7 +196,7 @@ fn of_a_server_that_a_principal_may_not_use_it_sees_nothing_and_reaches_nothing(
         let of_template = json!({"type": "ref/resource", "uri": "scripted://resource/{number}"});
         for (method, params) in [
             ("resources/read", json!({"uri": "scripted://resource/0"})),
-            // One that no list has.
+            // A resource that is in no list.
             ("resources/read", json!({"uri": "scripted://blob"})),
             ("prompts/get", json!({"name": prompt})),
             ("completion/complete", json!({"ref": of_prompt, "argument": argument})),
@@ -211,7 +211,7 @@ fn of_a_server_that_a_principal_may_not_use_it_sees_nothing_and_reaches_nothing(
 }
 
 #[test]
-fn a_server_that_a_principal_may_not_use_tells_it_nothing() {
+fn a_forbidden_server_sends_a_principal_no_updates_and_no_instructions() {
     let scene = scene();
     let gateway = gateway_with_rules(&scene);
     let uri = "scripted://resource/0";
@@ -227,7 +227,7 @@ fn a_server_that_a_principal_may_not_use_tells_it_nothing() {
         assert_eq!(told["method"], "notifications/subscriptions/acknowledged", "{told}");
         assert_eq!(told["params"]["notifications"]["resourceSubscriptions"], expected, "{told}");
     }
-    // Nor does it say how it is to be used.
+    // The instructions do not mention the server either.
     let words = |it: &Json| it["instructions"].as_str().unwrap_or_default().to_owned();
     let discovered = |it| words(&modern_client(&gateway, it).result("server/discover", json!({})));
     for (hers, his) in [

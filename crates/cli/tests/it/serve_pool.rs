@@ -1,11 +1,11 @@
-//! `swb serve --pool`: every server as one, over standard streams and HTTP, from start to end of the real program.
+//! `swb serve --pool`: all servers as one, over standard streams and HTTP.
 
 use std::io::{BufRead, Write};
 use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
-use testkit::processes::{processes_with_environment, wait_until};
+use testkit::processes::{is_alive, processes_with_environment, wait_until};
 use testkit::real_servers;
 use testkit::real_servers::{RealServer, ServerTransport};
 use testkit::{Quirk, Sandbox, Script, ScriptedProgram, scripted};
@@ -24,7 +24,7 @@ fn check_nothing_left(mark: &str) {
     });
 }
 
-/// Two servers with the same tools, one of which has one more.
+/// Two servers with the same tools; the first has an additional one.
 fn configure_two(scene: &Sandbox, more: &str) {
     let (one, two) = (Script::legacy().name("one").tools(1), Script::modern().name("two"));
     scene.write(
@@ -37,7 +37,7 @@ fn configure_two(scene: &Sandbox, more: &str) {
     );
 }
 
-/// The names of what is listed, past news that came meanwhile.
+/// The names of the listed items. Notifications that arrive before the response are skipped.
 pub(crate) fn listed_names(raw: &mut StdioClient, method: &str, member: &str) -> Vec<String> {
     let listed = request(raw, method, json!({}));
     let all = listed[member].as_array().expect("a list");
@@ -47,11 +47,11 @@ pub(crate) fn listed_names(raw: &mut StdioClient, method: &str, member: &str) ->
 /// The next message.
 pub(crate) fn next_message(raw: &mut StdioClient) -> Json {
     let mut line = String::new();
-    raw.output.read_line(&mut line).expect("it speaks");
+    raw.output.read_line(&mut line).expect("a message");
     serde_json::from_str(&line).unwrap_or_else(|_| panic!("no JSON: {line}"))
 }
 
-/// Asks, and passes over what is said meanwhile.
+/// Sends a request and returns its result. Notifications that arrive before the response are skipped.
 pub(crate) fn request(raw: &mut StdioClient, method: &str, params: Json) -> Json {
     raw.send_request(method, params);
     loop {
@@ -91,7 +91,7 @@ fn the_pool_is_one_server_over_standard_streams_in_either_era() {
 }
 
 #[test]
-fn a_server_without_resources_stands_before_one_that_has_some() {
+fn a_server_without_resources_does_not_hide_one_with_resources() {
     let scene = scene();
     let (one, two) = (Script::legacy(), Script::legacy().resources(1));
     let entries = format!(
@@ -108,7 +108,7 @@ fn a_server_without_resources_stands_before_one_that_has_some() {
 }
 
 #[test]
-fn names_are_prefixed_plain_or_prefixed_where_two_are_the_same() {
+fn names_are_prefixed_plain_or_prefixed_on_collision() {
     let scene = scene();
     configure_two(&scene, "");
     let listed = |arguments: &[&str]| {
@@ -134,7 +134,7 @@ fn names_are_prefixed_plain_or_prefixed_where_two_are_the_same() {
     assert_eq!((has(&tools, "mcp__one__echo"), has(&tools, "mcp__two__echo")), (1, 1));
     assert_eq!((has(&tools, "echo"), has(&tools, "tool_0")), (0, 1), "{tools:?}");
     assert_eq!(prompts, ["mcp__one__prompt_0", "mcp__two__prompt_0"]);
-    // Only what is named, and of a server that is not named nothing at all.
+    // Only the named tools are exposed, and nothing of a server that is not named.
     let (tools, prompts) = listed(&["--expose", "one__e*,one__add"]);
     let expected = [
         "mcp__one__add",
@@ -150,7 +150,7 @@ fn names_are_prefixed_plain_or_prefixed_where_two_are_the_same() {
 }
 
 #[test]
-fn what_is_not_exposed_can_not_be_called() {
+fn a_tool_that_is_not_exposed_cannot_be_called() {
     let scene = scene();
     configure_two(&scene, "");
     let mut raw =
@@ -195,7 +195,7 @@ fn a_denied_tool_is_neither_found_nor_called() {
             assert!(is_denied, "{answer}");
         }
     }
-    // Nor by a way around: the tool that calls does not call itself, and hides nothing in depth.
+    // Not indirectly either: `call_tool` does not call itself.
     let around =
         json!({"name": "call_tool", "arguments": {"name": "mcp__one__echo", "arguments": {}}});
     raw.send_request("tools/call", json!({"name": "call_tool", "arguments": around}));
@@ -228,7 +228,7 @@ fn a_server_that_is_added_meanwhile_is_announced_and_served() {
         ScriptedProgram::config_entry(&Script::modern().name("two"))
     );
     scene.write_servers(USER, &both);
-    // News may come before the answer to a question or after it; each is a reason to look again.
+    // Notifications may arrive before or after a response; after each, the tools are listed again.
     let mut news = 0;
     loop {
         let message = next_message(&mut raw);
@@ -257,7 +257,7 @@ fn a_server_that_is_added_meanwhile_is_announced_and_served() {
 }
 
 #[test]
-fn over_http_who_has_no_token_is_told_so_and_who_has_one_is_served() {
+fn over_http_a_client_without_a_token_is_refused_and_one_with_a_token_is_served() {
     let scene = scene();
     configure_two(&scene, "");
     let tokens = write_token_file(&scene, &[("ada", TOKEN)]);
@@ -280,7 +280,7 @@ fn over_http_who_has_no_token_is_told_so_and_who_has_one_is_served() {
 }
 
 #[test]
-fn nobody_is_let_in_by_omission() {
+fn authentication_is_never_off_by_default() {
     let scene = scene();
     let open = |arguments: &[&str]| {
         let arguments = [&["serve", "--pool"], arguments].concat();
@@ -300,7 +300,7 @@ fn nobody_is_let_in_by_omission() {
 }
 
 #[test]
-fn told_to_end_it_finishes_what_is_under_way_and_leaves_nothing() {
+fn a_shutdown_finishes_running_calls_and_leaves_no_process() {
     let scene = scene();
     let journal = scene.path("journal");
     let script = Script::legacy().journal(&journal).quirk(Quirk::IgnoresStdinClose);
@@ -325,7 +325,7 @@ fn told_to_end_it_finishes_what_is_under_way_and_leaves_nothing() {
 }
 
 #[test]
-fn killed_without_mercy_it_leaves_no_server_behind() {
+fn a_killed_gateway_leaves_no_server_process() {
     let scene = scene();
     let stubborn = Script::legacy()
         .quirk(Quirk::ForksGrandchildren { n: 2 })
@@ -385,7 +385,7 @@ fn it_is_not_ready_while_a_server_is_being_connected_to() {
     gateway.terminate();
 }
 
-/// The entry of a real server whose calls nobody is asked about.
+/// The entry of a real server whose calls need no permission.
 pub(crate) fn trusted_entry(server: &RealServer) -> Json {
     let mut entry = real_entry(server);
     entry["trust"] = true.into();
@@ -393,7 +393,7 @@ pub(crate) fn trusted_entry(server: &RealServer) -> Json {
 }
 
 #[test]
-fn a_client_on_the_official_python_library_is_asked_by_real_servers_in_either_era() {
+fn a_client_on_the_official_python_library_gets_elicitations_of_real_servers_in_both_eras() {
     let scene = scene();
     let servers = json!({"mcpServers": {
         "everything": trusted_entry(&real_servers::everything(ServerTransport::Stdio)),
@@ -427,4 +427,55 @@ fn a_client_on_the_official_python_library_is_asked_by_real_servers_in_either_er
     }
     gateway.signal("-TERM");
     assert_eq!(gateway.wait_exit(), Some(0));
+}
+
+#[test]
+fn a_gateway_says_which_servers_are_missing_and_why() {
+    let scene = scene();
+    let good = ScriptedProgram::config_entry(&Script::legacy());
+    scene.write_servers(
+        USER,
+        &format!("\"good\": {good}, \"gone\": {{\"command\": \"no-such-program-here\"}}"),
+    );
+    scene.write_servers(".mcp.json", &format!("\"unseen\": {good}"));
+    let gateway = HttpGateway::start_pool(&scene, &["--no-auth"]);
+    let ready = gateway.get("/readyz");
+    assert!(ready.starts_with("HTTP/1.1 200 "), "{ready}");
+    for line in [
+        "missing: gone: its program was not found\n",
+        "missing: unseen: it is not approved: `swb approve`\n",
+    ] {
+        assert!(ready.contains(line), "{ready}");
+    }
+    gateway.terminate();
+    let mut raw = StdioClient::legacy(&scene, &["--pool"]);
+    raw.input = None;
+    let (code, output) = raw.wait_exit();
+    assert_eq!(code, Some(0));
+    let line = "note: 1 of 3 servers are served; missing: gone (its program was not found), \
+                unseen (it is not approved: `swb approve`)";
+    assert!(output.contains(line), "{output}");
+}
+
+#[test]
+fn a_server_that_does_not_stop_is_not_waited_for_and_not_left_behind() {
+    let scene = scene();
+    let good = ScriptedProgram::config_entry(&Script::legacy());
+    let pid = scene.path("pid").display().to_string();
+    let mut stubborn: Json = serde_json::from_str(&good).expect("an entry");
+    // `$$` is one `$` in an entry.
+    let script =
+        format!("trap '' TERM INT HUP; echo $$$$ > '{pid}'; \"$@\"; while :; do sleep 1; done");
+    let mut arguments = vec![json!("-c"), json!(script), json!("sh"), stubborn["command"].take()];
+    arguments.extend(stubborn["args"].as_array().into_iter().flatten().cloned());
+    stubborn["command"] = "sh".into();
+    stubborn["args"] = arguments.into();
+    scene.write_servers(USER, &format!("\"good\": {good}, \"stubborn\": {stubborn}"));
+    let mut raw = StdioClient::legacy(&scene, &["--pool"]);
+    let number = wait_until(TIMEOUT, "it runs", || {
+        std::fs::read_to_string(&pid).ok()?.trim().parse::<u32>().ok()
+    });
+    raw.input = None;
+    assert_eq!(raw.wait_exit().0, Some(0));
+    wait_until(TIMEOUT, "the watchdog stops it", || (!is_alive(number)).then_some(()));
 }

@@ -1,4 +1,4 @@
-//! `swb serve --pool`: servers ask the client for its roots, and hear when they change.
+//! `swb serve --pool`: servers request the client's roots, and are notified when they change.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::support::{USER, scene};
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Says hello as a client that works in folders, and answers whoever asks which until something is so.
+/// A legacy client with one root, which responds to `roots/list`.
 struct ClientWithRoots {
     raw: StdioClient,
     folder: &'static str,
@@ -55,7 +55,7 @@ impl ClientWithRoots {
         self.raw.send_message(&json!({"jsonrpc": "2.0", "id": question["id"], "result": roots}));
     }
 
-    /// Answers a server that asks while the client itself has asked nothing.
+    /// Waits for a `roots/list` request while none of the client's own is pending, and responds.
     fn await_roots_request(&mut self) {
         let question = loop {
             let message = next_message(&mut self.raw);
@@ -66,7 +66,7 @@ impl ClientWithRoots {
         self.answer_roots(&question);
     }
 
-    /// It works in another folder from now on.
+    /// Changes the root and notifies the gateway.
     fn move_to(&mut self, folder: &'static str) {
         self.folder = folder;
         let method = "notifications/roots/list_changed";
@@ -80,7 +80,7 @@ impl ClientWithRoots {
 }
 
 #[test]
-fn a_server_asks_the_only_client_in_which_folders_it_works_and_hears_when_they_change() {
+fn a_server_gets_the_roots_of_the_only_client_and_their_changes() {
     let scene = scene();
     let journal = scene.path("journal");
     let script = Script::legacy().journal(&journal);
@@ -103,12 +103,12 @@ fn a_server_asks_the_only_client_in_which_folders_it_works_and_hears_when_they_c
 }
 
 #[test]
-fn a_real_server_asks_the_only_client_for_its_folders_outside_of_any_call() {
+fn a_real_server_gets_the_roots_of_the_only_client_outside_of_any_call() {
     let scene = scene();
     let servers = json!({"mcpServers": {"everything": trusted_entry(&real_servers::everything(ServerTransport::Stdio))}});
     scene.write(USER, &servers.to_string());
     let mut client = ClientWithRoots::initialize(&scene, "file:///before");
-    // It says what it knew last until it has its answer.
+    // The server reports the old roots until it has received the new ones.
     let known = |client: &mut ClientWithRoots, folder: &str| {
         wait_until(TIMEOUT, folder, || {
             let known = client.call("mcp__everything__get-roots-list", json!({}));
@@ -120,4 +120,26 @@ fn a_real_server_asks_the_only_client_for_its_folders_outside_of_any_call() {
     client.await_roots_request();
     known(&mut client, "file:///after");
     client.end();
+}
+
+#[test]
+fn a_client_without_roots_gives_servers_only_the_folders_that_the_operator_set() {
+    let scene = scene();
+    let entry = ScriptedProgram::config_entry(&Script::legacy());
+    scene.write_servers(USER, &format!("\"one\": {entry}"));
+    let roots = |arguments: &[&str]| {
+        let arguments = [&["--pool", "--mode", "bypass"], arguments].concat();
+        let mut raw = StdioClient::legacy(&scene, &arguments);
+        let asked = raw.call("mcp__one__ask", json!({"kind": "roots"})).to_string();
+        raw.input = None;
+        assert_eq!(raw.wait_exit().0, Some(0));
+        asked
+    };
+    let none = roots(&[]);
+    assert!(!none.contains("file://"), "not even the folder of the gateway: {none}");
+    scene.write("a b/file", "");
+    let folder = scene.path("a b").display().to_string();
+    let set = roots(&["--root", "/", "--root", &folder]);
+    assert!(set.contains("\"file:///\"") || set.contains("\\\"file:///\\\""), "{set}");
+    assert!(set.contains("/a%20b"), "{set}");
 }

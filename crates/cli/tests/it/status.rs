@@ -11,7 +11,7 @@ use testkit::{ConnectorService, Quirk, Sandbox, Script, ScriptedProgram, Scripte
 
 use crate::support::{USER, json, scene};
 
-/// Output without times.
+/// The output with times replaced.
 fn without_times(text: &str) -> String {
     let mut settled = String::new();
     for line in text.lines() {
@@ -45,7 +45,7 @@ fn mixed_servers() -> (Sandbox, ScriptedServer) {
 }
 
 #[test]
-fn every_server_is_shown_with_its_state_or_its_trouble() {
+fn every_server_is_shown_with_its_status_or_its_failure() {
     let (mut scene, _modern) = mixed_servers();
     scene.set_env("PATH", "/usr/bin:/bin");
     let ran = scene.swb(&["status"]);
@@ -55,7 +55,7 @@ fn every_server_is_shown_with_its_state_or_its_trouble() {
 }
 
 #[test]
-fn programs_get_everything_that_is_known() {
+fn json_output_has_all_details() {
     let (scene, _modern) = mixed_servers();
     let mut status = json(&scene, &["status", "files", "search", "gone", "--json"]);
     let servers = status["servers"].as_array_mut().expect("a list");
@@ -81,7 +81,7 @@ fn programs_get_everything_that_is_known() {
 }
 
 #[test]
-fn a_required_server_decides_how_the_process_ends() {
+fn a_required_server_decides_the_exit_code() {
     let (scene, _modern) = mixed_servers();
     let wall = ScriptedServer::http(
         Script::legacy().quirk(Quirk::RequiresBearer { token: "t".to_owned() }),
@@ -112,7 +112,7 @@ fn a_required_server_decides_how_the_process_ends() {
 }
 
 #[test]
-fn what_is_not_required_is_not_waited_for_and_waiting_has_an_end() {
+fn optional_servers_are_not_waited_for_and_waiting_has_a_limit() {
     let scene = scene();
     let mute = ScriptedProgram::config_entry(&Script::legacy().quirk(Quirk::NeverAnswers));
     let good = ScriptedProgram::config_entry(&Script::legacy());
@@ -150,7 +150,7 @@ fn a_server_that_is_not_configured_is_named() {
     insta::assert_snapshot!(scene.swb(&["status", "--strict-mcp-config"]).expect_success(), @"No MCP servers to connect to: `swb list` shows which files were read.");
 }
 
-/// A watch that runs, line by line.
+/// A running `swb status --watch --json`.
 pub struct Watch {
     child: std::process::Child,
     lines: std::sync::mpsc::Receiver<Json>,
@@ -174,7 +174,7 @@ impl Watch {
         Watch { child, lines, seen: std::cell::RefCell::default() }
     }
 
-    /// A line, printed already or to come, of which something is true.
+    /// Waits for a line that meets the condition; lines that were read earlier count too.
     #[track_caller]
     pub fn wait_for(&self, what: &str, condition: impl Fn(&Json) -> bool) -> Json {
         let deadline = std::time::Instant::now() + Duration::from_secs(20);
@@ -185,7 +185,7 @@ impl Watch {
             let left = deadline.saturating_duration_since(std::time::Instant::now());
             match self.lines.recv_timeout(left) {
                 Ok(line) => self.seen.borrow_mut().push(line),
-                Err(_) => panic!("waited in vain until {what}: {:#?}", self.seen.borrow()),
+                Err(_) => panic!("timed out waiting until {what}: {:#?}", self.seen.borrow()),
             }
         }
     }
@@ -194,13 +194,13 @@ impl Watch {
         self.child.id()
     }
 
-    /// Kills it without mercy.
+    /// Kills the process.
     pub fn kill(mut self) {
         self.child.kill().expect("it can be killed");
         self.child.wait().expect("it ends");
     }
 
-    /// Interrupts it, as a person would.
+    /// Sends SIGINT, as Ctrl-C does.
     pub fn interrupt(mut self) -> Option<i32> {
         let status = std::process::Command::new("kill")
             .args(["-INT", &self.child.id().to_string()])
@@ -241,7 +241,7 @@ fn a_watch_follows_the_configuration_and_touches_only_what_changed() {
 }
 
 #[test]
-fn a_watch_sees_a_server_die_and_come_back() {
+fn a_watch_shows_a_server_exit_and_reconnect() {
     let scene = scene();
     scene.write_servers(
         USER,

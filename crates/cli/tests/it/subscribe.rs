@@ -12,7 +12,7 @@ use crate::support::{USER, scene};
 const URI: &str = "scripted://resource/0";
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The program under way.
+/// A running `swb subscribe`.
 struct RunningSubscribe {
     child: Child,
     lines: BufReader<ChildStdout>,
@@ -38,7 +38,7 @@ impl RunningSubscribe {
         serde_json::from_str(&self.line()).expect("a line is JSON")
     }
 
-    /// How it ended, and what it said beside.
+    /// The exit code and standard error.
     fn wait_exit(mut self) -> (Option<i32>, String) {
         let mut said = String::new();
         self.child.stderr.take().expect("it is piped").read_to_string(&mut said).expect("text");
@@ -63,7 +63,7 @@ fn interrupt(child: &Child) {
 }
 
 #[test]
-fn every_change_is_a_line_in_either_era_and_the_last_one_ends_it() {
+fn every_change_is_a_line_in_both_eras_and_the_limit_ends_the_command() {
     for (script, method) in
         [(Script::legacy(), "resources/subscribe"), (Script::modern(), "subscriptions/listen")]
     {
@@ -84,7 +84,7 @@ fn every_change_is_a_line_in_either_era_and_the_last_one_ends_it() {
 }
 
 #[test]
-fn people_get_a_plain_line_and_the_server_is_told_at_the_end() {
+fn events_are_plain_lines_and_the_server_gets_an_unsubscribe_at_the_end() {
     let served = ScriptedServer::ws(Script::legacy().resources(1));
     let scene = scene_with_server(&served, "ws");
     let mut running = start(&scene, &["--once"]);
@@ -99,7 +99,7 @@ fn people_get_a_plain_line_and_the_server_is_told_at_the_end() {
 }
 
 #[test]
-fn an_interrupt_ends_it_in_order() {
+fn an_interrupt_unsubscribes_and_exits() {
     let served = ScriptedServer::ws(Script::legacy().resources(1));
     let scene = scene_with_server(&served, "ws");
     let mut running = start(&scene, &["--json"]);
@@ -111,7 +111,7 @@ fn an_interrupt_ends_it_in_order() {
 }
 
 #[test]
-fn a_connection_that_breaks_is_mended_and_subscribed_again() {
+fn a_lost_connection_is_restored_with_its_subscription() {
     let served = ScriptedServer::ws(Script::legacy().resources(1));
     let scene = scene_with_server(&served, "ws");
     let mut running = start(&scene, &["--once", "--json"]);
@@ -124,7 +124,7 @@ fn a_connection_that_breaks_is_mended_and_subscribed_again() {
 }
 
 #[test]
-fn who_has_no_resources_or_is_not_there_is_an_error() {
+fn a_server_without_resources_and_an_unknown_server_are_errors() {
     let scene = scene();
     scene.write_servers(
         USER,

@@ -1,26 +1,26 @@
-//! What every test here begins with.
+//! Set-up that all tests of this crate share.
 
 use std::path::{Path, PathBuf};
 
 use testkit::Sandbox;
 use testkit::real_servers::RealServer;
 
-/// The program with the administrator's folder moved; built with the tests because it is an example.
+/// The program with another managed folder. It is an example, so that cargo builds it with the tests.
 pub fn program() -> PathBuf {
     let swb = Path::new(env!("CARGO_BIN_EXE_swb"));
     let folder = swb.parent().expect("the program is in a folder");
     folder.join("examples").join("swb-testbed")
 }
 
-/// A fresh machine.
+/// An empty sandbox.
 pub fn scene() -> Sandbox {
     Sandbox::new(program())
 }
 
-/// Where user settings are.
+/// The path of the user settings.
 pub const USER: &str = "~/.config/switchboard/settings.json";
 
-/// The path of the project's local settings, as the program says it.
+/// The path of the project's local settings, according to `swb paths`.
 pub fn local_settings(scene: &Sandbox) -> PathBuf {
     let output = scene
         .command(&scene.project(), &["paths", "--json"])
@@ -31,14 +31,14 @@ pub fn local_settings(scene: &Sandbox) -> PathBuf {
     PathBuf::from(json["localSettings"].as_str().expect("it is a path"))
 }
 
-/// A command's JSON.
+/// The JSON output of a command that must succeed.
 #[track_caller]
 pub fn json(scene: &Sandbox, arguments: &[&str]) -> serde_json::Value {
     let ran = scene.swb(arguments);
     serde_json::from_str(ran.expect_success()).expect("it is JSON")
 }
 
-/// The entry of a real server; its variables go with it.
+/// The configuration entry of a real server, with its environment variables.
 pub fn real_entry(server: &RealServer) -> serde_json::Value {
     let text = |it: &std::ffi::OsString| it.to_string_lossy().into_owned();
     let env: serde_json::Map<String, serde_json::Value> =
@@ -65,7 +65,7 @@ pub fn states(scene: &Sandbox, more: &[&str]) -> Vec<String> {
         .collect()
 }
 
-/// Waits until another process has done something.
+/// Polls until the condition is true.
 #[track_caller]
 pub fn wait_for(condition: impl Fn() -> bool) {
     for _ in 0..400 {
@@ -74,5 +74,5 @@ pub fn wait_for(condition: impl Fn() -> bool) {
         }
         std::thread::sleep(std::time::Duration::from_millis(25)); // waits for another process
     }
-    panic!("it never came to that");
+    panic!("timed out waiting for the condition");
 }

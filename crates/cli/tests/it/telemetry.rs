@@ -1,20 +1,22 @@
-//! A gateway as its operator watches it: traces, metrics and the audit log of the real program.
+//! Traces, metrics and the audit log of a running gateway.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Stdio};
 use std::thread::{self, JoinHandle};
 
 use serde_json::Value as Json;
+use testkit::real_servers;
 
 use crate::approvals::GatewayProcess;
 use crate::support::{json, scene};
 
-/// Takes one message of spans. Gives its head and its body.
-fn trace_collector() -> (String, JoinHandle<(String, Json)>) {
+/// Receives one export request. Returns its head and its body.
+fn trace_collector() -> (String, JoinHandle<(String, Vec<u8>)>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address").to_string();
-    let taking = thread::spawn(move || {
-        let (stream, _) = listener.accept().expect("somebody sends");
+    let receiving = thread::spawn(move || {
+        let (stream, _) = listener.accept().expect("an exporter connects");
         let mut reader = BufReader::new(stream);
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
@@ -25,15 +27,28 @@ fn trace_collector() -> (String, JoinHandle<(String, Json)>) {
         let length = length.lines().next().and_then(|it| it.parse().ok()).expect("a number");
         let mut body = vec![0; length];
         reader.read_exact(&mut body).expect("all of it");
-        let answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}";
-        reader.get_mut().write_all(answer.as_bytes()).expect("it is read");
-        (head, serde_json::from_slice(&body).expect("JSON"))
+        let response = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+        reader.get_mut().write_all(response.as_bytes()).expect("it is read");
+        (head, body)
     });
-    (address, taking)
+    (address, receiving)
 }
 
-#[test]
-fn a_call_is_found_in_the_traces_the_metrics_and_the_audit_log() {
+/// Decodes an exported body with OpenTelemetry's own library.
+fn decode(content_type: &str, body: &[u8]) -> Json {
+    let decoder = real_servers::otlp_decoder(content_type);
+    let mut command = Command::new(&decoder.command);
+    command.args(&decoder.args).env_clear().envs(decoder.env.iter().cloned());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("Python can be run");
+    child.stdin.take().expect("it is piped").write_all(body).expect("it reads");
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+#[track_caller]
+fn check_traces(protocol: Option<&str>, content_type: &str) {
     let mut scene = scene();
     let (address, collected) = trace_collector();
     scene
@@ -41,24 +56,46 @@ fn a_call_is_found_in_the_traces_the_metrics_and_the_audit_log() {
         .set_env("OTEL_EXPORTER_OTLP_HEADERS", "x-key=canary")
         .set_env("OTEL_SERVICE_NAME", "front-door")
         .set_env("OTEL_BSP_SCHEDULE_DELAY", "100");
+    if let Some(protocol) = protocol {
+        scene.set_env("OTEL_EXPORTER_OTLP_PROTOCOL", protocol);
+    }
     let gateway = GatewayProcess::start(&scene, &["--mode", "bypass"]);
     let response = gateway.call("hello").join().expect("it answers");
     assert!(response.contains(r#""text":"hello""#), "{response}");
-    let (head, sent) = collected.join().expect("spans are sent");
+    let (head, body) = collected.join().expect("spans are sent");
     assert!(head.starts_with("post /v1/traces "), "{head}");
     assert!(head.contains("x-key: canary"), "{head}");
-    let told = &sent["resourceSpans"][0];
-    assert_eq!(told["resource"]["attributes"][0]["value"]["stringValue"], "front-door");
-    let spans = told["scopeSpans"][0]["spans"].as_array().expect("spans");
+    assert!(head.contains(&format!("content-type: {content_type}\r\n")), "{head}");
+    let is_in_body = |text: &str| contains(&body, text.as_bytes());
+    assert!(is_in_body("front-door") && !is_in_body("canary"));
+    let sent = decode(content_type, &body);
+    let resource = &sent["resourceSpans"][0];
+    let attributes = resource["resource"]["attributes"].as_array().expect("attributes");
+    let service = attributes.iter().find(|it| it["key"] == "service.name").expect("a name");
+    assert_eq!(service["value"]["stringValue"], "front-door");
+    let spans = resource["scopeSpans"][0]["spans"].as_array().expect("spans");
     assert_eq!(spans.len(), 2, "{spans:#?}");
+    let of = |kind: u64| spans.iter().find(|it| it["kind"] == kind).expect("a span");
+    let (server, client) = (of(2), of(3));
+    assert_eq!(server["name"], "tools/call mcp__s__echo");
+    assert_eq!(client["name"], "tools/call echo");
+    assert_eq!(client["parentSpanId"], server["spanId"]);
+    assert_eq!(client["traceId"], server["traceId"]);
+    assert_eq!((&server["flags"], &client["flags"]), (&0x101.into(), &0x101.into()));
+    let nanoseconds = |name: &str| server[name].as_str().and_then(|it| it.parse::<u64>().ok());
+    assert!(nanoseconds("endTimeUnixNano") > nanoseconds("startTimeUnixNano"), "{server:#}");
     let mut stream = TcpStream::connect(&gateway.address).expect("it listens");
     let line =
         format!("GET /metrics HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", gateway.address);
     stream.write_all(line.as_bytes()).expect("it reads");
     let mut page = String::new();
     stream.read_to_string(&mut page).expect("it answers");
-    let sample = r#"switchboard_tool_calls_total{server="s",outcome="ok"} 1"#;
-    assert!(page.lines().any(|it| it == sample), "{page}");
+    for sample in [
+        r#"switchboard_tool_calls_total{server="s",outcome="ok"} 1"#,
+        "switchboard_trace_spans_dropped_total 0",
+    ] {
+        assert!(page.lines().any(|it| it == sample), "{page}");
+    }
     let said = gateway.end();
     assert!(!said.contains("canary"), "{said}");
     let call = &json(&scene, &["audit", "--json"])["calls"][0];
@@ -69,8 +106,32 @@ fn a_call_is_found_in_the_traces_the_metrics_and_the_audit_log() {
     assert_eq!(found.expect_success().lines().count(), 2, "{}", found.to_snapshot());
 }
 
+fn contains(text: &[u8], part: &[u8]) -> bool {
+    text.windows(part.len()).any(|it| it == part)
+}
+
 #[test]
-fn a_collector_that_is_no_address_is_said_before_anything_is_served() {
+fn a_call_is_in_the_traces_the_metrics_and_the_audit_log() {
+    check_traces(None, "application/x-protobuf");
+}
+
+#[test]
+fn traces_are_sent_as_json_where_the_protocol_says_so() {
+    check_traces(Some("http/json"), "application/json");
+}
+
+#[test]
+fn an_unknown_protocol_for_traces_is_refused_before_anything_is_served() {
+    let mut scene = scene();
+    scene
+        .set_env("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318")
+        .set_env("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "thrift");
+    let refused = scene.swb(&["serve", "--pool", "--http", "127.0.0.1:0", "--no-auth"]);
+    insta::assert_snapshot!(refused.expect_failure(3), @"error: OTEL_EXPORTER_OTLP_TRACES_PROTOCOL is invalid: use http/protobuf or http/json");
+}
+
+#[test]
+fn an_invalid_collector_address_is_an_error_before_serving() {
     let mut scene = scene();
     scene.set_env("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4317");
     let refused = scene.swb(&["serve", "--pool", "--http", "127.0.0.1:0", "--no-auth"]);

@@ -1,11 +1,11 @@
-//! Questions at a real terminal: may a tool run, and what servers want to know.
+//! Prompts at a terminal: permission requests and elicitations.
 
 use serde_json::{Value as Json, json};
 use testkit::{Sandbox, Script, ScriptedProgram, Terminal};
 
 use crate::support::{USER, json as json_of, local_settings, scene};
 
-/// A server `s` with settings of the person around it.
+/// A sandbox with a server `s` and these settings.
 fn scene_with_server(script: &Script, settings: Json) -> Sandbox {
     let scene = scene();
     let mut settings = settings;
@@ -22,7 +22,7 @@ fn at_terminal(scene: &Sandbox, arguments: &[&str]) -> Terminal {
 const ECHO: [&str; 3] = ["call", "mcp__s__echo", "text=hello"];
 
 #[test]
-fn a_person_says_yes_once_and_is_asked_again_the_next_time() {
+fn a_permission_for_once_asks_again_the_next_time() {
     let scene = scene_with_server(&Script::legacy(), json!({}));
     for _ in 0..2 {
         let mut terminal = at_terminal(&scene, &ECHO);
@@ -38,7 +38,7 @@ fn a_person_says_yes_once_and_is_asked_again_the_next_time() {
 }
 
 #[test]
-fn no_and_nothing_and_the_end_of_input_are_no() {
+fn no_an_empty_line_and_end_of_input_deny() {
     let scene = scene_with_server(&Script::legacy(), json!({}));
     for (keys, why) in
         [("n\r", "you said no"), ("\r", "you said no"), ("\x04", "you did not answer")]
@@ -52,7 +52,7 @@ fn no_and_nothing_and_the_end_of_input_are_no() {
 }
 
 #[test]
-fn always_is_written_as_a_rule_of_the_project_and_asks_no_more() {
+fn always_is_written_as_a_project_rule_and_does_not_ask_again() {
     let scene = scene_with_server(&Script::legacy(), json!({}));
     let mut terminal = at_terminal(&scene, &ECHO);
     terminal
@@ -70,7 +70,7 @@ fn always_is_written_as_a_rule_of_the_project_and_asks_no_more() {
 }
 
 #[test]
-fn keys_that_were_typed_before_the_question_answer_nothing() {
+fn keys_typed_before_a_prompt_are_discarded() {
     let script = Script { start_delay_ms: 700, ..Script::legacy() };
     let scene = scene_with_server(&script, json!({}));
     let mut terminal = at_terminal(&scene, &ECHO);
@@ -80,7 +80,7 @@ fn keys_that_were_typed_before_the_question_answer_nothing() {
 }
 
 #[test]
-fn an_ask_rule_offers_no_answer_that_would_not_help() {
+fn an_ask_rule_offers_no_permanent_permission() {
     let scene =
         scene_with_server(&Script::legacy(), json!({"permissions": {"ask": ["mcp__s__echo"]}}));
     let mut terminal = at_terminal(&scene, &ECHO);
@@ -116,7 +116,7 @@ fn a_tool_that_changed_since_it_was_approved_asks_and_shows_how() {
     assert_eq!(scene.swb(&ECHO).expect_success(), "hello\n");
 }
 
-/// What the server got for its question.
+/// The result that the server received for its elicitation.
 fn answer(shown: &str, key: &str) -> Json {
     let at = shown.rfind("{\"rounds\"").unwrap_or_else(|| panic!("no answer in {shown}"));
     let rounds: Json = serde_json::from_str(shown[at..].trim()).expect("JSON");
@@ -175,7 +175,7 @@ fn a_form_can_be_declined_and_left_undecided() {
 }
 
 #[test]
-fn a_page_is_shown_with_its_host_and_opened_on_request() {
+fn a_url_elicitation_shows_the_host_and_opens_on_request() {
     let mut scene =
         scene_with_server(&Script::legacy(), json!({"permissions": {"allow": ["mcp__s"]}}));
     scene.write("~/browser", "#!/bin/sh\necho \"$#:$1\" > \"$HOME/opened\"\n");
@@ -203,7 +203,7 @@ fn make_executable(path: &std::path::Path) {
 }
 
 #[test]
-fn a_server_that_wants_a_page_visited_first_is_asked_again_when_it_was() {
+fn a_call_that_requires_a_url_is_sent_again_after_it() {
     let scene = scene_with_server(&Script::legacy(), json!({"permissions": {"allow": ["mcp__s"]}}));
     let words = ask_arguments("gate");
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -214,11 +214,11 @@ fn a_server_that_wants_a_page_visited_first_is_asked_again_when_it_was() {
     assert!(shown.contains("the gate is open"), "{shown}");
     let refused = scene.swb(&words);
     assert_eq!(refused.code, 10);
-    assert!(refused.stderr.contains("wants a page visited first"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("requires you to open a page first"), "{}", refused.stderr);
 }
 
 #[test]
-fn where_nobody_is_there_the_server_and_the_person_learn_why_it_was_declined() {
+fn without_a_terminal_the_server_and_the_user_learn_why_an_elicitation_was_declined() {
     for script in [Script::legacy(), Script::modern()] {
         let scene = scene_with_server(&script, json!({"permissions": {"allow": ["mcp__s"]}}));
         let ran = scene.swb(&["call", "mcp__s__ask", "kind=elicitation"]);
@@ -234,7 +234,7 @@ fn where_nobody_is_there_the_server_and_the_person_learn_why_it_was_declined() {
 }
 
 #[test]
-fn prepared_answers_and_hooks_answer_in_their_order() {
+fn scripted_answers_and_hooks_respond_in_order() {
     let scene = scene_with_server(&Script::legacy(), json!({"permissions": {"allow": ["mcp__s"]}}));
     scene.write("answers.json", r#"{"name": "Ada"}"#);
     let call = ["call", "mcp__s__ask", "kind=booking", "--answers", "answers.json"];

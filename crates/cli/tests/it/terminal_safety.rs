@@ -1,5 +1,5 @@
-//! Nothing that a server says acts on a terminal: every command that shows such text, on a pipe and at a terminal, for
-//! people and for programs. The server's name is the person's own; every other text of this server is hostile.
+//! No text of a server can control a terminal: every command that shows such text, on a pipe and at a terminal, as
+//! text and as JSON. The user chose the server's name; every other text of this server is hostile.
 
 use serde_json::{Value as Json, json};
 use testkit::{Quirk, Sandbox, Script, ScriptedProgram, Size, Terminal};
@@ -7,23 +7,23 @@ use testkit::{Quirk, Sandbox, Script, ScriptedProgram, Size, Terminal};
 use crate::screen_start::screen;
 use crate::support::{USER, json as json_of, local_settings, scene};
 
-/// What a server might say to a terminal or to an eye, in portions that no table cuts off.
+/// Hostile texts for terminals and readers, short enough that no table truncates them.
 const HOSTILE_TEXTS: [&str; 6] = [
-    // Clears the screen, moves, colours, writes to the clipboard, titles the window.
+    // Clears the screen, moves the cursor, changes colours, writes to the clipboard, sets the window title.
     "\u{1b}[2J\u{1b}[45m\u{1b}[1;1H\u{1b}]52;c;ZXZpbA==\u{7}\u{1b}]0;EVIL\u{1b}\\",
-    // A link that leads elsewhere, a device string, a picture, a private message, a reset, another screen.
+    // A hyperlink, a device control string, an image, a private message, a reset, the alternate screen.
     "\u{1b}]8;;http://evil.example\u{7}\u{1b}P$q\u{1b}\\\u{1b}Pq#0\u{1b}\\\u{1b}^x\u{1b}\\\u{1b}c\u{1b}[?1049h",
-    // The same introduced by single characters, and overwriting of what stands there.
+    // The same as single-character (C1) controls, and characters that overwrite text.
     "\u{9b}2J\u{9d}0;EVIL\u{9c}\u{90}q\u{84}\u{85}\u{8}\u{8}\u{8}\u{7f}\u{b}\u{c}\rFAKE\t",
-    // Reading in the other direction.
+    // Bidirectional overrides.
     "\u{202e}live\u{202c}\u{2066}x\u{2069}\u{200f}\u{61c}\u{202a}\u{202b}\u{202d}\u{2067}\u{2068}",
-    // Nothing to see.
+    // Invisible characters.
     "\u{200b}\u{200c}\u{200d}\u{2060}\u{feff}\u{ad}\u{34f}\u{180e}\u{3164}\u{ffa0}\u{2800}\u{2028}\u{2029}\u{fe0f}",
-    // A sentence in tags.
+    // Text in tag characters.
     "\u{e0001}\u{e0065}\u{e0076}\u{e0069}\u{e006c}\u{e007f}\u{e0100}\u{fff9}\u{fffb}\u{115f}\u{17b4}",
 ];
 
-/// The colours and movements that are ours. None of them is in the corpus.
+/// The control sequences that the program itself prints. None of them is in the hostile texts.
 const OWN_SEQUENCES: [&str; 10] = [
     "\u{1b}[0m",
     "\u{1b}[1m",
@@ -37,7 +37,7 @@ const OWN_SEQUENCES: [&str; 10] = [
     "\r",
 ];
 
-/// A server whose every text is hostile, and settings around it.
+/// A sandbox with a server whose every text is hostile, and these settings.
 fn hostile_scene(taint: &str, settings: Json) -> Sandbox {
     let script = Script::legacy()
         .instructions("Be nice.")
@@ -60,7 +60,7 @@ fn hostile_scene(taint: &str, settings: Json) -> Sandbox {
     scene
 }
 
-/// The exposed name of a tool of the server `s`, by the beginning and the end of the server's own name for it.
+/// The exposed name of a tool of the server `s`, whose own name contains the taint after its first letter.
 fn exposed_name(scene: &Sandbox, taint: &str, plain: &str) -> String {
     let name = format!("{}{taint}{}", &plain[..1], &plain[1..]);
     let all = json_of(scene, &["tools", "s", "--json"]);
@@ -69,23 +69,23 @@ fn exposed_name(scene: &Sandbox, taint: &str, plain: &str) -> String {
     tool.unwrap_or_else(|| panic!("no {plain} in {all}"))["name"].as_str().expect("text").to_owned()
 }
 
-/// Does nothing but text and line ends reach whoever reads a pipe? Is there something escaped at all?
+/// Checks that the output consists of printable text, line ends and tabs.
 #[track_caller]
 fn check_harmless(shown: &str, what: &str) {
-    // A tab goes on within its line, and is part of what tools print.
+    // Tabs are part of what tools print and do not leave the line.
     let is_bad =
         |c: &char| !matches!(c, '\n' | '\t') && switchboard_config::display::is_unprintable(*c);
     let bad = shown.chars().find(is_bad);
     assert_eq!(bad, None, "{what}\n{shown:?}");
 }
 
-/// What shells are told: a value, a tab of ours, what it is.
+/// Replaces the tab with which completions separate a value from its description.
 fn without_our_tabs(shown: &str) -> String {
     let lines = shown.lines().map(|line| line.replacen('\t', " ", 1) + "\n");
     lines.collect()
 }
 
-/// Was the hostile text part of what was shown?
+/// Checks that the output contains escaped hostile text.
 #[track_caller]
 fn check_has_taint(shown: &str, what: &str) {
     assert!(
@@ -94,7 +94,7 @@ fn check_has_taint(shown: &str, what: &str) {
     );
 }
 
-/// The same at a terminal, where our own colours and movements are fine.
+/// Like [`check_harmless`] at a terminal, where our own control sequences are allowed.
 #[track_caller]
 fn check_harmless_at_terminal(shown: &str, what: &str) {
     assert!(!shown.contains("\rFAKE"), "{what}\n{shown:?}");
@@ -105,8 +105,8 @@ fn check_harmless_at_terminal(shown: &str, what: &str) {
     check_harmless(&rest, what);
 }
 
-/// Every command that shows what a server said, by the names that it has for this taint. The last words say whether
-/// something hostile must be seen by people.
+/// Every command that shows text of a server, with the names that contain this taint, and whether its output must
+/// contain hostile text.
 fn commands(scene: &Sandbox, taint: &str) -> Vec<(Vec<String>, ExpectedText)> {
     let tool = |plain: &str| exposed_name(scene, taint, plain);
     let uri = format!("scripted://resource/0{taint}");
@@ -177,16 +177,16 @@ fn commands(scene: &Sandbox, taint: &str) -> Vec<(Vec<String>, ExpectedText)> {
     cases.into_iter().map(|(words, sees)| (owned(words), sees)).collect()
 }
 
-/// What people see of a command.
+/// Whether the output of a command contains hostile text.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum ExpectedText {
     /// Hostile text, escaped.
     Hostile,
-    /// Maybe nothing of it.
+    /// Possibly none.
     Nothing,
 }
 
-/// The settings that let everything be called; the entry's arguments would show the taint themselves, escaped.
+/// Settings that allow every tool of the server.
 fn allow_all_settings() -> Json {
     json!({"permissions": {"allow": ["mcp__s"]}})
 }
@@ -241,7 +241,7 @@ fn turned_hidden_and_tagged_text_is_safe_on_a_pipe() {
     check_on_a_pipe(&HOSTILE_TEXTS[3..].concat());
 }
 
-/// At a terminal there is more to draw: colours, progress, and what is asked.
+/// Runs all commands at a terminal, where colours, progress and prompts are drawn too.
 #[track_caller]
 fn check_at_a_terminal(taint: &str) {
     let scene = hostile_scene(taint, allow_all_settings());
@@ -287,7 +287,7 @@ fn nothing_hidden_reaches_a_terminal() {
     check_at_a_terminal(&HOSTILE_TEXTS[3..].concat());
 }
 
-/// The screen is drawn with sequences that begin with `ESC [`. What is left without them is to be text.
+/// Removes the sequences that start with `ESC [`, with which the screen is drawn. Only text may remain.
 fn without_drawing(shown: &str) -> String {
     let mut left = String::new();
     let mut rest = shown.chars().peekable();
@@ -305,7 +305,7 @@ fn without_drawing(shown: &str) -> String {
     left
 }
 
-/// Every page, panel, card and dialog that shows what a server said.
+/// Opens every page, panel, card and dialog that shows text of a server.
 #[track_caller]
 fn check_on_the_screen(taint: &str) {
     let scene = hostile_scene(taint, allow_all_settings());
@@ -317,7 +317,7 @@ fn check_on_the_screen(taint: &str) {
         format!("/call {ask} kind=url\r"),
     ];
     let pages = ["/tools\r", "/resources\r", "/doctor\r", "/logs crashing\r", "/logs s\r"];
-    // The panel, the first server's sheet and its pages, and the same of the next two.
+    // The panel, the details of the first server with their pages, and those of the next one.
     let panel = ["/mcp\r", "\r", "2", "3", "4", "5", "\x1b", "\x1b[B", "\r", "2", "3", "4", "5"];
     let mut terminal = screen(&scene, Size::LARGE);
     terminal.wait_for_screen("servers (not:");
@@ -334,7 +334,7 @@ fn check_on_the_screen(taint: &str) {
     step("\x1b");
     for keys in &calls {
         step(keys);
-        // A dialog takes no keys before somebody can have read it.
+        // A dialog ignores keys that arrive before the user can have read it.
         step("");
         step("");
         step("\x1b");
@@ -388,13 +388,13 @@ fn a_form_with_hostile_labels_choices_and_defaults_can_be_filled_in() {
     terminal.wait_for_output("This goes to").wait_for_output("Send it?").send_keys("y\r");
     let (code, shown) = terminal.wait_for_exit();
     assert_eq!(code, 0, "{shown}");
-    // What the person types is echoed by the terminal itself, in a form that does nothing.
+    // The terminal echoes the user's input in an escaped form.
     check_harmless_at_terminal(&shown, "a form");
     assert!(shown.contains(r#""name":"Ada"#) && shown.contains(r#""seat":"out""#), "{shown}");
 }
 
 #[test]
-fn a_question_of_permission_and_what_changed_is_safe() {
+fn a_permission_prompt_with_a_definition_diff_is_safe() {
     let taint = HOSTILE_TEXTS.concat();
     let scene = hostile_scene(&taint, json!({}));
     let echo = exposed_name(&scene, &taint, "echo");
@@ -419,7 +419,7 @@ fn a_question_of_permission_and_what_changed_is_safe() {
     let listed = scene.swb(&["permissions", "list"]);
     check_harmless(&listed.to_snapshot(), "permissions list");
     assert!(local_settings(&scene).exists());
-    // What was approved is now another text, hostile before and after.
+    // Changes the pinned description, so that the old and the new text are both hostile.
     let place = "~/.local/state/switchboard/pins.json";
     let pins = scene.read(place).replace("eturns its text", "eturned its text");
     let mut pins: Json = serde_json::from_str(&pins).expect("JSON");

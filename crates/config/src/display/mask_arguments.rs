@@ -5,7 +5,7 @@ use super::MASK;
 use super::mask_url::{is_reference, mask_url_parts};
 use super::secret_names::{is_secret_name, looks_like_token};
 
-/// What the previous words say about the next one.
+/// The meaning of the next word, according to the previous ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ExpectedWord {
     Nothing,
@@ -263,9 +263,13 @@ fn mask_user(word: &str) -> String {
 
 /// Masks the value of a secret. References, booleans and short numbers are not secret.
 fn mask_value(value: &str) -> String {
-    let is_plain = matches!(value, "" | "true" | "false" | "yes" | "no" | "none" | "null")
-        || (value.len() < 6 && value.bytes().all(|byte| byte.is_ascii_digit()));
-    if is_reference(value) || is_plain { value.to_owned() } else { MASK.to_owned() }
+    if is_reference(value) || is_plain_value(value) { value.to_owned() } else { MASK.to_owned() }
+}
+
+/// Is it a boolean, a short number or another word that cannot be a secret?
+pub(crate) fn is_plain_value(value: &str) -> bool {
+    matches!(value, "" | "true" | "false" | "yes" | "no" | "on" | "off" | "none" | "null")
+        || (value.len() < 6 && value.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 fn is_auth_scheme(word: &str) -> bool {

@@ -3,7 +3,7 @@
 
 use super::is_unprintable;
 
-/// What replaces a tab.
+/// The replacement for a tab.
 const TAB_SPACES: &str = "    ";
 
 /// Returns the text without anything that a terminal acts on. Line breaks stay.

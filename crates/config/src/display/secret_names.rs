@@ -103,13 +103,22 @@ const TOKEN_PREFIXES: [&str; 36] = [
 /// Does a word look like a token: a known prefix and digits, or long and random? A word that reads like a name
 /// does not, whatever its prefix: users must see what they run.
 pub fn looks_like_token(word: &str) -> bool {
-    let digits = word.bytes().filter(u8::is_ascii_digit).count();
+    let digits = count_digits(word);
     let letters = word.bytes().filter(u8::is_ascii_alphabetic).count();
-    let known = TOKEN_PREFIXES.iter().any(|prefix| word.starts_with(prefix));
     let plain =
         |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'=' | b'+' | b'%');
-    (known && word.len() >= 12 && digits >= 2)
+    has_token_prefix(word)
         || (word.len() >= 32 && word.bytes().all(plain) && digits >= 4 && letters >= 4)
+}
+
+/// Does a word look like a token of a well-known service?
+pub fn has_token_prefix(word: &str) -> bool {
+    let known = TOKEN_PREFIXES.iter().any(|prefix| word.starts_with(prefix));
+    known && word.len() >= 12 && count_digits(word) >= 2
+}
+
+fn count_digits(word: &str) -> usize {
+    word.bytes().filter(u8::is_ascii_digit).count()
 }
 
 #[cfg(test)]

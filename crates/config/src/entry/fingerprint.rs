@@ -68,10 +68,11 @@ impl FingerprintHasher {
 
     /// A reference and a text that only looks like one must have different hashes.
     fn write_expanded(&mut self, text: &ExpandedText) {
-        self.write_count(text.segments().len());
-        for piece in text.segments() {
+        let segments = text.joined_segments();
+        self.write_count(segments.len());
+        for piece in &segments {
             match piece {
-                TextSegment::Plain(text) => {
+                TextSegment::Plain(text) | TextSegment::Variable { value: text, .. } => {
                     self.write_str("plain");
                     self.write_str(text);
                 }
@@ -123,9 +124,9 @@ impl FingerprintHasher {
                 );
                 // Newer keys are hashed only if they are set, so that approvals from before they existed stay
                 // valid.
-                for text in
-                    oauth.iter().flat_map(|it| it.private_key.iter().chain(&it.workload_token))
-                {
+                for text in oauth.iter().flat_map(|it| {
+                    it.private_key.iter().chain(&it.workload_token).chain(&it.client_metadata_url)
+                }) {
                     self.write_expanded(text);
                 }
                 if let Some(tls) = &it.tls {

@@ -4,8 +4,20 @@ use std::fmt;
 
 use thiserror::Error;
 
-/// Names that are reserved for servers that run inside Switchboard.
-pub const RESERVED: [&str; 4] = ["browser", "computer", "ide", "switchboard"];
+/// Names that are reserved for servers that run inside Switchboard, and for those that users know from other
+/// applications.
+pub const RESERVED: [&str; 7] = [
+    "browser",
+    "computer",
+    "ide",
+    "switchboard",
+    "claude-in-chrome",
+    "computer-use",
+    "claude-vscode",
+];
+
+/// The prefix of a plugin's server in the names of tools and in permission rules.
+const PLUGIN_PREFIX: &str = "plugin_";
 
 /// The valid name of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -35,6 +47,11 @@ pub enum NameError {
     /// It is one of [`RESERVED`].
     #[error("the name is reserved for a built-in server")]
     Reserved,
+    /// It begins with `plugin_`, so that a permission rule could not tell it from a plugin's server.
+    #[error(
+        "a server name must not begin with `plugin_`: permission rules name plugins' servers so"
+    )]
+    PluginPrefix,
 }
 
 impl ServerName {
@@ -43,6 +60,9 @@ impl ServerName {
         check_characters(text)?;
         if reserved == ReservedNames::Refused && RESERVED.contains(&text) {
             return Err(NameError::Reserved);
+        }
+        if text.starts_with(PLUGIN_PREFIX) {
+            return Err(NameError::PluginPrefix);
         }
         Ok(ServerName(text.to_owned()))
     }
@@ -138,7 +158,16 @@ mod tests {
 
     #[test]
     fn built_in_names_are_refused_except_for_an_embedding_program() {
-        for name in RESERVED {
+        let names = [
+            "browser",
+            "computer",
+            "ide",
+            "switchboard",
+            "claude-in-chrome",
+            "computer-use",
+            "claude-vscode",
+        ];
+        for name in names {
             check(name, Err(NameError::Reserved));
             assert!(ServerName::parse(name, ReservedNames::Allowed).is_ok());
         }
@@ -150,6 +179,12 @@ mod tests {
         assert_eq!(name.as_str(), "plugin:tools:db");
         check(name.as_str(), Err(NameError::Character(':')));
         assert_eq!(ServerName::for_plugin("a:b", "c"), Err(NameError::Character(':')));
+    }
+
+    #[test]
+    fn a_manual_name_can_never_equal_a_plugin_s_name_in_rules() {
+        check("plugin_tools_db", Err(NameError::PluginPrefix));
+        check("plugins", Ok("plugins"));
     }
 
     #[test]

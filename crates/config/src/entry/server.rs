@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::Value as Json;
@@ -28,8 +29,10 @@ pub struct ToolFilter {
 pub struct CommonOptions {
     /// Tools run without a prompt, if the scope may grant that.
     pub trust: bool,
-    /// The timeout of a call.
+    /// The timeout of a tool call.
     pub timeout: Option<Duration>,
+    /// The timeout of a connection attempt.
+    pub connect_timeout: Option<Duration>,
     /// Which tools are in the pool.
     pub tools: ToolFilter,
     /// Unknown keys of the entry, which are ignored.
@@ -70,6 +73,45 @@ pub struct ServerSpec {
     pub transport: TransportConfig<ExpandedText>,
     /// The options of every transport.
     pub common: CommonOptions,
+    /// The folder that relative paths start at; the user's working folder if absent.
+    pub base_folder: Option<PathBuf>,
+    /// The folder that its program starts in, unless the entry names one.
+    pub start_folder: StartFolder,
+    /// The file that its command may run.
+    pub program: ProgramBinding,
+}
+
+/// The folder that a program starts in.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum StartFolder {
+    /// The user's working folder.
+    #[default]
+    WorkingFolder,
+    /// The folder that relative paths start at.
+    BaseFolder,
+}
+
+/// The file that a command may run. An approval and a rule for a command apply to one file, so the program that starts
+/// must be the one that was checked.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum ProgramBinding {
+    /// No decision depends on the file.
+    #[default]
+    Unbound,
+    /// Only this file.
+    File(PathBuf),
+    /// None: there was no such program when the entry was checked.
+    NotFound,
+}
+
+impl ProgramBinding {
+    /// Binds to the file that was found.
+    pub(crate) fn of(found: Option<&Path>) -> ProgramBinding {
+        match found {
+            Some(file) => ProgramBinding::File(file.to_owned()),
+            None => ProgramBinding::NotFound,
+        }
+    }
 }
 
 impl ServerEntry {
@@ -81,7 +123,14 @@ impl ServerEntry {
         missing: &mut BTreeSet<String>,
     ) -> ServerSpec {
         let transport = self.transport.map(&mut |text| text.expand(environment, missing));
-        ServerSpec { name, transport, common: self.common.clone() }
+        ServerSpec {
+            name,
+            transport,
+            common: self.common.clone(),
+            base_folder: None,
+            start_folder: StartFolder::default(),
+            program: ProgramBinding::default(),
+        }
     }
 
     /// Returns every text of the entry that may contain variables.
@@ -104,6 +153,7 @@ impl ServerEntry {
                     texts.extend(&oauth.client_id);
                     texts.extend(&oauth.client_secret);
                     texts.extend(&oauth.auth_server_metadata_url);
+                    texts.extend(&oauth.client_metadata_url);
                     texts.extend(&oauth.private_key);
                     texts.extend(&oauth.workload_token);
                 }

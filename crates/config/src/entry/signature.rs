@@ -89,12 +89,19 @@ fn inner_urls(url: &Url) -> Vec<Url> {
 mod tests {
     use super::*;
     use crate::entry::name::{ReservedNames, ServerName};
-    use crate::entry::server::CommonOptions;
+    use crate::entry::server::{CommonOptions, ProgramBinding, StartFolder};
     use crate::entry::transport::{RemoteConfig, StdioConfig};
 
     fn spec(transport: TransportConfig<ExpandedText>) -> ServerSpec {
         let name = ServerName::parse("s", ReservedNames::Refused).expect("a plain name");
-        ServerSpec { name, transport, common: CommonOptions::default() }
+        ServerSpec {
+            name,
+            transport,
+            common: CommonOptions::default(),
+            base_folder: None,
+            start_folder: StartFolder::default(),
+            program: ProgramBinding::default(),
+        }
     }
 
     fn remote(url: &str) -> ServerSpec {

@@ -5,6 +5,7 @@ use std::fmt;
 
 use url::Url;
 
+use crate::display::changes_loading;
 use crate::template::Template;
 
 /// How to reach a server, with the settings of each transport.
@@ -92,6 +93,8 @@ pub struct OAuthConfig<T> {
     pub callback_port: Option<u16>,
     /// The URL of the authorization server's metadata; https only.
     pub auth_server_metadata_url: Option<T>,
+    /// The URL of our client metadata document, which is then our client id; https only.
+    pub client_metadata_url: Option<T>,
     /// The scopes to request.
     pub scopes: Vec<String>,
     /// Log in through the identity provider of the enterprise.
@@ -248,6 +251,23 @@ impl<T> TransportConfig<T> {
         }
     }
 
+    /// Returns the variables of the entry that change what its program loads or runs.
+    pub fn loading_variables(&self) -> Vec<&str> {
+        match self {
+            TransportConfig::Stdio(stdio) => {
+                let names = stdio.env.iter().map(|(name, _)| name.as_str());
+                names.filter(|name| changes_loading(name)).collect()
+            }
+            TransportConfig::Sse(_)
+            | TransportConfig::Http(_)
+            | TransportConfig::Ws(_)
+            | TransportConfig::SseIde(_)
+            | TransportConfig::WsIde(_)
+            | TransportConfig::Sdk { .. }
+            | TransportConfig::ConnectorProxy(_) => Vec::new(),
+        }
+    }
+
     /// Returns the same transport with every text transformed.
     pub fn map<U>(&self, transform: &mut impl FnMut(&T) -> U) -> TransportConfig<U> {
         match self {
@@ -284,6 +304,7 @@ impl<T> RemoteConfig<T> {
                     .auth_server_metadata_url
                     .as_ref()
                     .map(&mut *transform),
+                client_metadata_url: oauth.client_metadata_url.as_ref().map(&mut *transform),
                 scopes: oauth.scopes.clone(),
                 xaa: oauth.xaa,
                 grant: oauth.grant,
@@ -319,6 +340,19 @@ fn map_values<T, U>(
 /// Is the text a URL with a host and a scheme of this transport?
 pub fn is_valid_url(kind: TransportKind, text: &str) -> bool {
     Url::parse(text).is_ok_and(|url| url.has_host() && kind.schemes().contains(&url.scheme()))
+}
+
+/// Is the text a URL that a client metadata document can have? Its form is that of the draft for client ID metadata
+/// documents: https, with a path, and without user name, password or fragment.
+pub fn is_client_metadata_url(text: &str) -> bool {
+    Url::parse(text).is_ok_and(|url| {
+        url.scheme() == "https"
+            && url.has_host()
+            && url.path() != "/"
+            && url.username().is_empty()
+            && url.password().is_none()
+            && url.fragment().is_none()
+    })
 }
 
 /// Is the text an https URL with a host?

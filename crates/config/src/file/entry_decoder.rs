@@ -7,7 +7,8 @@ use super::fields::Fields;
 use crate::document::{Node, Value};
 use crate::entry::{
     CommonOptions, IdeConfig, OAuthConfig, OAuthGrant, RawEntry, RemoteConfig, ServerEntry,
-    StdioConfig, TlsConfig, ToolFilter, TransportConfig, TransportKind, is_https_url, is_valid_url,
+    StdioConfig, TlsConfig, ToolFilter, TransportConfig, TransportKind, is_client_metadata_url,
+    is_https_url, is_valid_url,
 };
 use crate::problem::{ProblemKind, Reporter, Severity};
 pub use crate::schema::{ENTRY_KEYS, EntryKey, OAUTH_KEYS, TLS_KEYS, TOOLS_KEYS, nearest};
@@ -20,7 +21,8 @@ pub fn decode_entry(server: &str, node: &Node, reporter: &mut Reporter<'_>) -> O
     let transport = transport(&mut fields);
     let common = CommonOptions {
         trust: fields.boolean("trust"),
-        timeout: timeout(&mut fields),
+        timeout: timeout(&mut fields, "timeout"),
+        connect_timeout: timeout(&mut fields, "connectTimeout"),
         tools: tools(&mut fields),
         unknown_keys: fields.report_unknown_keys(ENTRY_KEYS),
         raw: raw_entry(node),
@@ -155,6 +157,7 @@ fn oauth(fields: &mut Fields<'_, '_, '_>) -> Option<OAuthConfig<Template>> {
     let client_id = text("clientId");
     let client_secret = text("clientSecret");
     let metadata = text("authServerMetadataUrl");
+    let document = text("clientMetadataUrl");
     let private_key = text("privateKey");
     let workload_token = text("workloadToken");
     if let (Some(text), Some(member)) = (&metadata, inner.find("authServerMetadataUrl"))
@@ -163,11 +166,18 @@ fn oauth(fields: &mut Fields<'_, '_, '_>) -> Option<OAuthConfig<Template>> {
         let kind = ProblemKind::InvalidUrl { schemes: "`https://`" };
         inner.report(member.node.span, "authServerMetadataUrl", kind);
     }
+    if let (Some(text), Some(member)) = (&document, inner.find("clientMetadataUrl"))
+        && text.as_literal().is_some_and(|literal| !is_client_metadata_url(literal))
+    {
+        let span = member.node.span;
+        inner.report(span, "clientMetadataUrl", ProblemKind::InvalidClientMetadataUrl);
+    }
     let oauth = OAuthConfig {
         client_id,
         client_secret,
         callback_port: port(&mut inner),
         auth_server_metadata_url: metadata,
+        client_metadata_url: document,
         scopes: scopes(&mut inner),
         xaa: inner.boolean("xaa"),
         grant: grant(&mut inner),
@@ -208,12 +218,12 @@ fn port(fields: &mut Fields<'_, '_, '_>) -> Option<u16> {
     port
 }
 
-fn timeout(fields: &mut Fields<'_, '_, '_>) -> Option<Duration> {
-    let (number, span) = fields.number("timeout")?;
+fn timeout(fields: &mut Fields<'_, '_, '_>, key: &str) -> Option<Duration> {
+    let (number, span) = fields.number(key)?;
     let milliseconds = number.parse::<u32>().ok().filter(|it| *it > 0);
     if milliseconds.is_none() {
         let range = "a whole number of milliseconds, from 1 to 4294967295";
-        fields.report(span, "timeout", ProblemKind::OutOfRange { range });
+        fields.report(span, key, ProblemKind::OutOfRange { range });
     }
     milliseconds.map(|it| Duration::from_millis(it.into()))
 }
@@ -280,7 +290,7 @@ mod tests {
     fn a_full_stdio_entry_is_read() {
         let (entry, messages) = decode_text(
             r#"{"command": "npx", "args": ["-y", "x"], "env": {"A": "$B"}, "cwd": "/srv",
-                "trust": true, "timeout": 5000, "tools": {"allow": ["a"], "deny": ["b"]}, "disabled": true}"#,
+                "trust": true, "timeout": 5000, "connectTimeout": 7000, "tools": {"allow": ["a"], "deny": ["b"]}, "disabled": true}"#,
         );
         let entry = entry.expect("nothing is wrong with it");
         assert_eq!(messages, Vec::<String>::new());
@@ -290,6 +300,7 @@ mod tests {
         assert_eq!(stdio.args.iter().map(Template::as_str).collect::<Vec<_>>(), ["-y", "x"]);
         assert_eq!(stdio.env[0].1.as_str(), "$B");
         assert_eq!(entry.common.timeout, Some(Duration::from_secs(5)));
+        assert_eq!(entry.common.connect_timeout, Some(Duration::from_secs(7)));
         assert_eq!(entry.common.tools.allow.as_deref(), Some(&["a".to_owned()][..]));
         assert!(entry.disabled && entry.common.trust);
     }
@@ -406,6 +417,13 @@ mod tests {
             &[
                 "E 97 oauth.authServerMetadataUrl: must be a URL that begins with `https://`",
                 "E 65 oauth.callbackPort: must be a whole number from 1 to 65535",
+            ],
+        );
+        check(
+            r#"{"type": "http", "url": "https://h/", "oauth": {"clientMetadataUrl": "http://c/x"}}"#,
+            "invalid",
+            &[
+                "E 70 oauth.clientMetadataUrl: must be a URL that begins with `https://` and has a path, without user name, password or fragment",
             ],
         );
         check(

@@ -5,11 +5,13 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::entry_decoder::decode_entry;
+use super::entry_permissions::{EntryServer, read_entry};
 use crate::document::{Document, LineIndex, Member, Node, Span, Value, find_member, strip_bom};
 use crate::entry::{
     NameError, ReservedNames, ServerEntry, ServerName, TransportConfig, TransportKind,
 };
-use crate::problem::{Problem, ProblemKind, ProblemSubject, Reporter};
+use crate::permission::{RuleEntry, rule_name};
+use crate::problem::{Problem, ProblemKind, ProblemSubject, Reporter, Severity};
 use crate::schema::nearest;
 use crate::scope::Scope;
 use crate::source::{Origin, Source};
@@ -38,6 +40,8 @@ pub struct ServerDefinition {
     pub origin: Origin,
     /// The entry, unless it contains an error.
     pub entry: Option<ServerEntry>,
+    /// The permission rules of the entry, all of them for this server.
+    pub rules: Vec<RuleEntry>,
     /// The problems of the entry.
     pub problems: Vec<Problem>,
 }
@@ -51,7 +55,7 @@ pub enum Naming<'a> {
     Plugin(&'a str),
 }
 
-/// Where in the text the servers are.
+/// The position of the servers in the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileShape {
     /// Under `mcpServers`.
@@ -113,6 +117,9 @@ pub(crate) fn read_top_level(text: &str, reporter: &mut Reporter<'_>) -> Option<
             return None;
         }
     };
+    if reporter.scope() == Scope::Enterprise && report_managed_duplicates(&root, reporter) {
+        return None;
+    }
     match root.value {
         Value::Object(members) => {
             let mut seen = HashSet::new();
@@ -128,6 +135,32 @@ pub(crate) fn read_top_level(text: &str, reporter: &mut Reporter<'_>) -> Option<
             None
         }
     }
+}
+
+/// Reports the keys that are there twice, at every depth of an administrator's file. Which of them counts is a guess,
+/// and a guess must not lift a restriction.
+fn report_managed_duplicates(node: &Node, reporter: &mut Reporter<'_>) -> bool {
+    let mut found = false;
+    match &node.value {
+        Value::Object(members) => {
+            let mut seen = HashSet::new();
+            for member in members {
+                if !seen.insert(member.key.as_str()) {
+                    let subject = ProblemSubject { server: None, key: &member.key };
+                    reporter.report(member.key_span, subject, ProblemKind::DuplicateManagedKey);
+                    found = true;
+                }
+                found |= report_managed_duplicates(&member.node, reporter);
+            }
+        }
+        Value::Array(elements) => {
+            for element in elements {
+                found |= report_managed_duplicates(element, reporter);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+    found
 }
 
 /// Reads the servers under `mcpServers`, if the key exists.
@@ -223,12 +256,17 @@ fn read_definition(
         let subject = ProblemSubject { server: Some(key), key: "" };
         reporter.report(member.key_span, subject, ProblemKind::InvalidServerName(error.clone()));
     }
-    let problems = reporter.problems.split_off(before);
     let name = match naming {
         Naming::Plain => key.to_owned(),
         Naming::Plugin(plugin) => format!("plugin:{plugin}:{key}"),
     };
-    ServerDefinition { name, server_name: checked, origin, entry, problems }
+    let server = EntryServer { key, rule_name: rule_name(&name), scope: origin.scope() };
+    let before_rules = reporter.problems.len();
+    let rules = read_entry(&server, &member.node, reporter);
+    let is_error = |problem: &Problem| problem.severity() == Severity::Error;
+    let entry = entry.filter(|_| !reporter.problems[before_rules..].iter().any(is_error));
+    let problems = reporter.problems.split_off(before);
+    ServerDefinition { name, server_name: checked, origin, entry, rules, problems }
 }
 
 fn parse_name(

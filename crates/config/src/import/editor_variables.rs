@@ -10,7 +10,7 @@ const WORKING_FOLDER: &str = "${PWD:-.}";
 /// Our spelling of the home folder, on every system.
 const HOME_FOLDER: &str = "${HOME:-${USERPROFILE}}";
 
-/// What the variables of an editor stand for.
+/// The values of an editor's variables.
 #[derive(Debug)]
 pub(super) struct EditorVariables {
     /// The workspace folder.

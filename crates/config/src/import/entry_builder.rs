@@ -29,7 +29,7 @@ pub(super) enum ImportedTransport {
     Remote(&'static str),
 }
 
-/// What `true` means for a flag.
+/// The meaning of `true` for a flag.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum FlagMeaning {
     Enables,
@@ -297,11 +297,24 @@ impl<'a> EntryBuilder<'a> {
 
     /// Copies the timeout of calls.
     pub(super) fn copy_timeout(&mut self, key: &str, unit: TimeUnit) -> Result<(), SkipReason> {
-        let Some(value) = self.take(key) else {
+        self.copy_time(key, "timeout", unit)
+    }
+
+    /// Copies the timeout of connecting.
+    pub(super) fn copy_connect_timeout(
+        &mut self,
+        key: &str,
+        unit: TimeUnit,
+    ) -> Result<(), SkipReason> {
+        self.copy_time(key, "connectTimeout", unit)
+    }
+
+    fn copy_time(&mut self, from: &str, to: &str, unit: TimeUnit) -> Result<(), SkipReason> {
+        let Some(value) = self.take(from) else {
             return Ok(());
         };
-        let time = to_millis(key, &value, unit)?;
-        self.set("timeout", time);
+        let time = to_millis(from, &value, unit)?;
+        self.set(to, time);
         Ok(())
     }
 

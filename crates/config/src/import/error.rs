@@ -10,12 +10,12 @@ pub struct ImportError {
     pub line: usize,
     /// The column in characters, from 1.
     pub column: usize,
-    /// What is wrong there.
+    /// The kind of error.
     #[source]
     pub kind: ImportErrorKind,
 }
 
-/// What is wrong with the text of a file.
+/// The kinds of errors in the text of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum ImportErrorKind {
     /// A comma between two values is missing.

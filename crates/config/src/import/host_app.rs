@@ -99,7 +99,7 @@ pub struct ConfigDirs<'a> {
     pub platform: Platform,
 }
 
-/// Who a file belongs to.
+/// The owner of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileScope {
     /// A user, for every project.
@@ -115,7 +115,7 @@ pub struct HostAppFile {
     pub app: HostApp,
     /// The path of the file.
     pub path: PathBuf,
-    /// Who the file belongs to.
+    /// The owner of the file.
     pub scope: FileScope,
 }
 

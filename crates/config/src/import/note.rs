@@ -21,9 +21,9 @@ pub enum ImportNote {
     Rewritten {
         /// The value's path in the server.
         key: String,
-        /// What was there: a reference or a word, never the whole value.
+        /// The original text: a reference or a word, never the whole value.
         from: String,
-        /// What is there now.
+        /// The new text.
         to: String,
     },
     /// A dollar sign was doubled: the other host does not expand it, and we would.
@@ -57,6 +57,8 @@ pub enum ImportNote {
         /// The file.
         path: String,
     },
+    /// The command creates a container that stays when the server ends.
+    ContainerKept,
     /// The other host does not state the transport.
     TransportAssumed {
         /// The transport that was chosen.
@@ -107,6 +109,9 @@ impl fmt::Display for ImportNote {
                 write!(f, "the input `{input}` became the variable `{variable}`: set it")
             }
             ImportNote::FileReferenced { key, path } => write!(f, "`{key}` is read from `{path}`"),
+            ImportNote::ContainerKept => {
+                write!(f, "without `--rm`, a stopped container stays behind after each start")
+            }
             ImportNote::TransportAssumed { transport } => {
                 write!(f, "no transport is given: assumed `{transport}`")
             }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
+use super::command_line;
 use super::entry_builder::ConvertedEntry;
 use super::host_app::FileScope;
 use super::note::{ImportNote, SkipReason};
@@ -26,7 +27,7 @@ pub struct ImportedServer {
     pub scope: ImportedScope,
     /// The entry, in the format of `mcpServers.<name>`.
     pub entry: Map<String, Value>,
-    /// What changed in the conversion.
+    /// Notes on values that the conversion changed.
     pub notes: Vec<ImportNote>,
 }
 
@@ -81,7 +82,9 @@ impl ImportOutcome {
         };
         for (name, server) in servers {
             match convert(&name, server) {
-                Ok(ConvertedEntry { entry, notes }) => {
+                Ok(mut converted) => {
+                    command_line::adapt(&mut converted);
+                    let ConvertedEntry { entry, notes } = converted;
                     self.servers.push(ImportedServer { name, scope, entry, notes });
                 }
                 Err(reason) => self.notes.push(ImportNote::ServerSkipped { server: name, reason }),

@@ -5,7 +5,7 @@
 pub(super) struct TranslatedText {
     /// The text.
     pub text: String,
-    /// What changed in it.
+    /// The changes.
     pub notes: Vec<TranslationNote>,
 }
 
@@ -15,7 +15,7 @@ pub(super) struct TranslatedReference {
     pub notes: Vec<TranslationNote>,
 }
 
-/// What changed in a text. Contains only references and their names.
+/// A change to a text. Contains only references and their names.
 #[derive(Debug)]
 pub(super) enum TranslationNote {
     /// The variable must be set.
@@ -31,7 +31,7 @@ pub(super) enum TranslationNote {
     Rewritten {
         /// The reference.
         from: String,
-        /// What it became.
+        /// The new reference.
         to: String,
     },
     /// The text is read from a file.

@@ -90,10 +90,11 @@ impl VariableSyntax {
         match (self, braced) {
             (VariableSyntax::None, _) => Reference::Literal,
             (VariableSyntax::Shell, None) => bare_variable(opening.rest),
-            (VariableSyntax::Braces | VariableSyntax::Shell, Some(Braced { written, inside })) => {
-                Reference::from_translation(written, self.with_default(inside, depth))
-            }
-            (VariableSyntax::Editor(editor), Some(Braced { written, inside })) => {
+            (
+                VariableSyntax::Braces | VariableSyntax::Shell,
+                Some(BracedReference { written, inside }),
+            ) => Reference::from_translation(written, self.with_default(inside, depth)),
+            (VariableSyntax::Editor(editor), Some(BracedReference { written, inside })) => {
                 Reference::from_translation(written, editor.translate(inside))
             }
             (VariableSyntax::Braces | VariableSyntax::Editor(_), None) => Reference::Literal,
@@ -120,12 +121,12 @@ impl VariableSyntax {
 /// A position in a text where a reference may start.
 struct ReferenceStart<'t> {
     rest: &'t str,
-    braced: Option<Braced<'t>>,
+    braced: Option<BracedReference<'t>>,
 }
 
 /// A `${…}` or `{…}`.
 #[derive(Clone, Copy)]
-struct Braced<'t> {
+struct BracedReference<'t> {
     written: &'t str,
     inside: &'t str,
 }
@@ -134,7 +135,7 @@ impl<'t> ReferenceStart<'t> {
     fn at(text: &'t str, start: usize, closings: &HashMap<usize, usize>) -> ReferenceStart<'t> {
         let rest = &text[start..];
         let brace = if rest.starts_with('$') { start + 1 } else { start };
-        let braced = closings.get(&brace).map(|close| Braced {
+        let braced = closings.get(&brace).map(|close| BracedReference {
             written: &text[start..=*close],
             inside: &text[brace + 1..*close],
         });
@@ -164,7 +165,7 @@ impl<'t> Reference<'t> {
 
 /// Translates `{env:NAME}` or `{file:path}`.
 fn substitution<'t>(folder: &Path, opening: &ReferenceStart<'t>) -> Reference<'t> {
-    let Some(Braced { written, inside }) = opening.braced else {
+    let Some(BracedReference { written, inside }) = opening.braced else {
         return Reference::Literal;
     };
     match inside.split_once(':') {

@@ -1,12 +1,15 @@
 //! The result of a merge: every definition of a server, its state, and the reason for it.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::approvals::ApprovedServer;
 use crate::entry::{Fingerprint, ServerEntry, ServerSpec, Signature};
-use crate::policy::Refusal;
+use crate::permission::{PermissionRules, RuleEntry};
+use crate::policy::{PolicyDecision, Refusal};
 use crate::problem::Problem;
 use crate::scope::Scope;
-use crate::source::{Origin, Source};
+use crate::source::{Origin, Source, path_key};
 
 /// Every server of every layer, and the problems of the sources.
 #[derive(Debug, Clone)]
@@ -32,8 +35,14 @@ pub struct ResolvedServer {
     pub spec: Option<ServerSpec>,
     /// The hash that approvals refer to.
     pub fingerprint: Option<Fingerprint>,
+    /// The file that its command runs, if there is one.
+    pub program: Option<PathBuf>,
     /// Identifies the server by its content.
     pub signature: Option<Signature>,
+    /// The permission rules of the entry, all of them for this server.
+    pub rules: Vec<RuleEntry>,
+    /// The decision of the policy about it, unless it is invalid.
+    pub policy: Option<PolicyDecision>,
     /// The state of the definition.
     pub state: ServerState,
     /// Its errors and warnings.
@@ -78,6 +87,8 @@ pub enum PendingReason {
     New,
     /// It has changed since it was approved.
     Changed,
+    /// Its command runs another file than the one that was approved.
+    ProgramChanged,
 }
 
 /// Why a whole scope does not count.
@@ -93,6 +104,12 @@ impl ResolvedServer {
     /// The scope it came from.
     pub fn scope(&self) -> Scope {
         self.origin.scope()
+    }
+
+    /// Returns what an approval of the current definition is bound to.
+    pub fn approvable(&self) -> Option<ApprovedServer> {
+        let fingerprint = self.fingerprint.clone()?;
+        Some(ApprovedServer { fingerprint, program: self.program.as_deref().map(path_key) })
     }
 
     /// Is it the definition that counts for its name? Others are shown only to explain.
@@ -123,6 +140,16 @@ impl ResolvedServer {
 }
 
 impl EffectiveConfig {
+    /// Returns the permission rules in the entries of the servers that count.
+    pub fn entry_rules(&self) -> PermissionRules {
+        let selected = self.servers.iter().filter(|server| server.is_selected());
+        let runnable = selected.filter(|server| server.spec.is_some());
+        PermissionRules {
+            entries: runnable.flat_map(|server| server.rules.iter().cloned()).collect(),
+            ..PermissionRules::default()
+        }
+    }
+
     /// Returns the definition that wins a name.
     pub fn winner(&self, name: &str) -> Option<&ResolvedServer> {
         let mut defined = self.servers.iter().filter(|it| it.name == name && it.is_selected());

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::entry::{ServerEntry, ServerSpec, is_https_url, is_valid_url};
+use crate::entry::{ServerEntry, ServerSpec, is_client_metadata_url, is_https_url, is_valid_url};
 use crate::problem::ProblemKind;
 use crate::scope::Scope;
 use crate::template::TextSegment;
@@ -24,7 +24,7 @@ pub(super) fn expansion_problems(
         let kind = spec.transport.kind();
         let text = url.to_unresolved_string();
         let whole = missing.is_empty() && !is_valid_url(kind, &text);
-        if whole || has_secret_host(url.segments()) {
+        if whole || has_secret_host(&url.joined_segments()) {
             let schemes = kind.schemes_text();
             found.push((Some("url".to_owned()), ProblemKind::InvalidUrl { schemes }));
         }
@@ -33,6 +33,13 @@ pub(super) fn expansion_problems(
     if metadata.is_some_and(|it| missing.is_empty() && !is_https_url(&it.to_unresolved_string())) {
         let key = "oauth.authServerMetadataUrl".to_owned();
         found.push((Some(key), ProblemKind::InvalidUrl { schemes: "`https://`" }));
+    }
+    let document = spec.transport.oauth().and_then(|it| it.client_metadata_url.as_ref());
+    if document
+        .is_some_and(|it| missing.is_empty() && !is_client_metadata_url(&it.to_unresolved_string()))
+    {
+        let key = "oauth.clientMetadataUrl".to_owned();
+        found.push((Some(key), ProblemKind::InvalidClientMetadataUrl));
     }
     found
 }

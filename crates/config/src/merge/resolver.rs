@@ -1,20 +1,25 @@
 //! Decides the state of each definition: first alone, then against the others of the same name.
 
 use std::collections::{BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::ScopeFilter;
 use super::effective::{Exclusion, PendingReason, ResolvedServer, ServerState};
 use super::expansion::expansion_problems;
-use crate::approvals::{ApprovalStatus, Approvals};
-use crate::entry::{Fingerprint, ServerSpec, Signature, TransportKind};
+use crate::approvals::{ApprovalStatus, Approvals, ApprovedServer};
+use crate::entry::{ProgramBinding, ServerSpec, Signature, StartFolder, TransportKind};
 use crate::file::ServerDefinition;
-use crate::policy::{Policy, PolicyDecision};
+use crate::policy::{Policy, PolicyContext, PolicyDecision};
 use crate::problem::{Problem, Severity};
+use crate::program::{ProgramFinder, server_program};
 use crate::scope::Scope;
 use crate::settings::DisabledServer;
-use crate::source::{Origin, Source};
+use crate::source::{Origin, Source, SourceKind};
 use crate::template::Environment;
+
+/// The folder of a plugin's manifest, if it is not in the plugin's own.
+const PLUGIN_MANIFEST_FOLDER: &str = ".claude-plugin";
 
 /// Decides the state of definitions.
 pub(super) struct Resolver {
@@ -22,6 +27,8 @@ pub(super) struct Resolver {
     pub(super) disabled: Vec<DisabledServer>,
     pub(super) approvals: Approvals,
     pub(super) environment: Environment,
+    pub(super) programs: Option<Arc<dyn ProgramFinder>>,
+    pub(super) project_root: Option<PathBuf>,
     pub(super) exclusive_source: Option<Arc<Source>>,
     pub(super) scope_filter: ScopeFilter,
 }
@@ -33,10 +40,14 @@ impl Resolver {
         definition: ServerDefinition,
         environment: &Environment,
     ) -> ResolvedServer {
-        let ServerDefinition { name, server_name, origin, entry, mut problems } = definition;
+        let ServerDefinition { name, server_name, origin, entry, rules, mut problems } = definition;
         let mut missing = BTreeSet::new();
         let spec = match (&entry, server_name) {
-            (Some(entry), Ok(name)) => Some(entry.expand(name, environment, &mut missing)),
+            (Some(entry), Ok(name)) => {
+                let spec = entry.expand(name, environment, &mut missing);
+                let base_folder = self.base_folder(&origin);
+                Some(ServerSpec { base_folder, start_folder: start_folder(origin.scope()), ..spec })
+            }
             (None, _) | (_, Err(_)) => None,
         };
         if let (Some(entry), Some(spec)) = (&entry, &spec) {
@@ -48,12 +59,30 @@ impl Resolver {
         }
         let failed = problems.iter().any(|it| it.severity() == Severity::Error);
         let spec = spec.filter(|_| !failed);
+        let program = match (&spec, &self.programs) {
+            (Some(spec), Some(finder)) => server_program(spec, environment, finder.as_ref()),
+            (None, _) | (_, None) => None,
+        };
+        let context = PolicyContext {
+            scope: origin.scope(),
+            environment: &self.environment,
+            programs: self.programs.as_deref(),
+            program: program.as_deref(),
+        };
+        let policy = spec.as_ref().map(|spec| self.policy.evaluate(spec, &context));
+        let spec = spec.map(|spec| match self.binds_program(&spec, origin.scope()) {
+            true => ServerSpec { program: ProgramBinding::of(program.as_deref()), ..spec },
+            false => spec,
+        });
         let mut server = ResolvedServer {
             name,
             origin,
             entry,
             fingerprint: spec.as_ref().map(ServerSpec::fingerprint),
             signature: spec.as_ref().and_then(Signature::of),
+            rules,
+            policy,
+            program,
             spec,
             state: ServerState::Ready,
             problems,
@@ -66,15 +95,15 @@ impl Resolver {
         if let Some(why) = self.exclusion(server) {
             return ServerState::Excluded(why);
         }
-        let (Some(spec), Some(fingerprint)) = (&server.spec, &server.fingerprint) else {
+        let (Some(policy), Some(approvable)) = (&server.policy, server.approvable()) else {
             return ServerState::Invalid;
         };
-        let status = self.approval_status(server, fingerprint);
+        let status = self.approval_status(server, &approvable);
         if status == ApprovalStatus::Rejected {
             return ServerState::Rejected;
         }
-        if let PolicyDecision::Refused(refusal) = self.policy.evaluate(spec, &self.environment) {
-            return ServerState::Refused(refusal);
+        if let PolicyDecision::Refused(refusal) = policy {
+            return ServerState::Refused(refusal.clone());
         }
         if let Some(origin) = self.disabled_by(server) {
             return ServerState::Disabled(origin);
@@ -82,16 +111,15 @@ impl Resolver {
         match status {
             ApprovalStatus::New => ServerState::Pending(PendingReason::New),
             ApprovalStatus::Changed => ServerState::Pending(PendingReason::Changed),
+            ApprovalStatus::ProgramChanged => ServerState::Pending(PendingReason::ProgramChanged),
             ApprovalStatus::Approved | ApprovalStatus::Rejected => ServerState::Ready,
         }
     }
 
     fn exclusion(&self, server: &ResolvedServer) -> Option<Exclusion> {
         let scope = server.scope();
-        let is_sdk =
-            server.entry.as_ref().is_some_and(|it| it.transport.kind() == TransportKind::Sdk);
         if let Some(source) = &self.exclusive_source {
-            let counts = scope == Scope::Enterprise || is_sdk;
+            let counts = scope == Scope::Enterprise || is_embedded(server);
             return (!counts).then(|| Exclusion::ManagedFile(source.clone()));
         }
         let counts = self.scope_filter == ScopeFilter::All || scope == Scope::Dynamic;
@@ -99,15 +127,11 @@ impl Resolver {
     }
 
     /// Only the servers of a project need an approval.
-    fn approval_status(
-        &self,
-        server: &ResolvedServer,
-        fingerprint: &Fingerprint,
-    ) -> ApprovalStatus {
+    fn approval_status(&self, server: &ResolvedServer, current: &ApprovedServer) -> ApprovalStatus {
         match server.scope() {
             Scope::Project => {
                 let file = server.origin.source.key();
-                self.approvals.status(&file, &server.name, fingerprint)
+                self.approvals.status(&file, &server.name, current)
             }
             Scope::Enterprise
             | Scope::Dynamic
@@ -116,6 +140,44 @@ impl Resolver {
             | Scope::User
             | Scope::Plugin => ApprovalStatus::Approved,
         }
+    }
+
+    /// Returns the folder that relative paths of a definition start at: the folder of the file, so that another working
+    /// folder does not lead to another program. The file of the local scope is in the user's own folders, so its
+    /// paths start at the project. Text that is in no file has no other folder than the working folder.
+    fn base_folder(&self, origin: &Origin) -> Option<PathBuf> {
+        // The parent of a bare file name is empty, which stands for the working folder.
+        let is_named = |it: &&Path| !it.as_os_str().is_empty();
+        let folder = || origin.source.path().and_then(Path::parent).filter(is_named);
+        match origin.scope() {
+            Scope::Local => self.project_root.clone(),
+            Scope::Project | Scope::Enterprise | Scope::User => folder().map(Path::to_owned),
+            // A pipe is in no folder of the user.
+            Scope::Dynamic => folder().filter(|it| !it.starts_with("/dev")).map(Path::to_owned),
+            // The manifest may be in a folder of its own inside the plugin's.
+            Scope::Plugin => match folder() {
+                Some(folder) if folder.ends_with(PLUGIN_MANIFEST_FOLDER) => {
+                    folder.parent().map(Path::to_owned)
+                }
+                Some(folder) => Some(folder.to_owned()),
+                None => None,
+            },
+            Scope::Connectors => None,
+        }
+    }
+
+    /// Is the decision about the server one about the file that its command runs?
+    fn binds_program(&self, spec: &ServerSpec, scope: Scope) -> bool {
+        let runs_program = spec.transport.kind() == TransportKind::Stdio;
+        let is_decided = match scope {
+            Scope::Project => true,
+            // The programs of the administrator's own file are compared with no rule.
+            Scope::Enterprise => false,
+            Scope::Dynamic | Scope::Connectors | Scope::Local | Scope::User | Scope::Plugin => {
+                self.policy.binds_programs()
+            }
+        };
+        runs_program && is_decided && self.programs.is_some()
     }
 
     /// With a managed server file, `disabledMcpServers` of a user does not count.
@@ -146,6 +208,23 @@ impl Resolver {
                     winners.insert(server.name.clone(), server.origin.clone());
                 }
             }
+        }
+    }
+}
+
+/// Did an embedding program itself register the server? An entry of type `sdk` in `--mcp-config` only names one.
+fn is_embedded(server: &ResolvedServer) -> bool {
+    let is_sdk = server.entry.as_ref().is_some_and(|it| it.transport.kind() == TransportKind::Sdk);
+    is_sdk && matches!(server.origin.source.kind, SourceKind::Program(_))
+}
+
+/// Returns the folder that a program starts in. What is defined for one project starts in it; the other scopes apply in
+/// every folder, and their programs work in the one that the user is in.
+fn start_folder(scope: Scope) -> StartFolder {
+    match scope {
+        Scope::Project | Scope::Local => StartFolder::BaseFolder,
+        Scope::Enterprise | Scope::Dynamic | Scope::Connectors | Scope::User | Scope::Plugin => {
+            StartFolder::WorkingFolder
         }
     }
 }

@@ -58,19 +58,40 @@ impl UrlPattern {
     /// Do scheme, host and port match? For URLs whose path contains a secret.
     pub fn origin_matches(&self, url: &Url, match_mode: MatchMode) -> bool {
         let Some(host) = url.host_str() else { return false };
-        matches_wildcard(&self.scheme, url.scheme())
+        self.scheme_matches(url.scheme(), match_mode)
             && matches_wildcard(&self.host, &canonical_host(host))
             && self.port_matches(url, match_mode)
     }
 
+    /// One host answers on HTTP and on WebSocket, with and without TLS: what denies one of them denies all.
+    fn scheme_matches(&self, scheme: &str, match_mode: MatchMode) -> bool {
+        const WEB_SCHEMES: [&str; 4] = ["http", "https", "ws", "wss"];
+        let is_web = |scheme: &str| WEB_SCHEMES.contains(&scheme);
+        let is_kin = match_mode == MatchMode::Broad
+            && is_web(scheme)
+            && WEB_SCHEMES.iter().any(|it| matches_wildcard(&self.scheme, it));
+        is_kin || matches_wildcard(&self.scheme, scheme)
+    }
+
     fn port_matches(&self, url: &Url, match_mode: MatchMode) -> bool {
         match (&self.port, match_mode) {
+            (Some(port), MatchMode::Broad)
+                if self.is_default_port(port) && url.port().is_none() =>
+            {
+                true
+            }
             (Some(port), _) => url
                 .port_or_known_default()
                 .is_some_and(|actual| matches_wildcard(port, &actual.to_string())),
             (None, MatchMode::Strict) => url.port().is_none(),
             (None, MatchMode::Broad) => true,
         }
+    }
+
+    /// Is it the default port of the pattern's scheme? A denial of it also covers the default ports of the other
+    /// schemes.
+    fn is_default_port(&self, port: &str) -> bool {
+        matches!((self.scheme.as_str(), port), ("http" | "ws", "80") | ("https" | "wss", "443"))
     }
 
     fn path_and_query_match(&self, url: &Url, match_mode: MatchMode) -> bool {
@@ -119,10 +140,10 @@ fn split_port(authority: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// Normalizes a host: lower case, ASCII, full IP addresses, no trailing dot.
+/// Normalizes a host: lower case, ASCII, full IP addresses, no trailing dots.
 fn canonical_host(host: &str) -> String {
     let lower = host.to_lowercase();
-    let lower = lower.strip_suffix('.').unwrap_or(&lower);
+    let lower = lower.trim_end_matches('.');
     if lower.contains('*') {
         let label =
             |label: &str| if label.is_ascii() { label.to_owned() } else { ascii_host(label) };
@@ -230,6 +251,18 @@ mod tests {
         check("https://*.bücher.example/*", "https://a.bücher.example/", true, true);
         check("http://127.0.0.1:*/*", "http://[::ffff:127.0.0.1]:80/x", true, true);
         check("https://h.example:0443/*", "https://h.example/x", true, true);
+    }
+
+    #[test]
+    fn a_denied_host_is_denied_on_every_web_scheme() {
+        for url in ["http://evil.example/", "ws://evil.example/x", "wss://evil.example./x"] {
+            check("https://evil.example/*", url, false, true);
+            check("https://evil.example:443/*", url, false, true);
+        }
+        check("ws://evil.example/*", "https://evil.example../mcp", false, true);
+        check("http*://evil.example/*", "wss://evil.example/mcp", false, true);
+        check("https://evil.example:8443/*", "https://evil.example/", false, false);
+        check("ftp://evil.example/*", "https://evil.example/", false, false);
     }
 
     #[test]

@@ -34,8 +34,35 @@ pub enum DecisionReason {
     TrustedServer,
     /// No rule matches, so the user is asked.
     NoMatchingRule,
+    /// The tool's definition changed since it was approved, so the user is asked again.
+    ChangedDefinition,
     /// The user would be asked, for the inner reason, but the mode allows no prompts.
     PromptsDisabled(Box<DecisionReason>),
+}
+
+impl DecisionReason {
+    /// The reason for a client of a gateway: without the paths of the operator's files.
+    pub fn without_paths(&self) -> String {
+        match self {
+            DecisionReason::Rule(RuleEntry { effect, rule, origin, .. }) => {
+                format!("the {effect} rule `{}` ({} settings)", rule.to_printable(), origin.scope())
+            }
+            DecisionReason::InvalidRule(InvalidRule { effect, origin, .. }) => {
+                format!("a {effect} rule in the {} settings is not valid", origin.scope())
+            }
+            DecisionReason::Unreadable(source) => {
+                format!("the rules in the {} settings cannot be read", source.scope)
+            }
+            DecisionReason::PromptsDisabled(inner) => {
+                let mode = PermissionMode::DontAsk;
+                format!("{}, and the mode `{mode}` allows no prompts", inner.without_paths())
+            }
+            DecisionReason::Mode(_)
+            | DecisionReason::TrustedServer
+            | DecisionReason::NoMatchingRule
+            | DecisionReason::ChangedDefinition => self.to_string(),
+        }
+    }
 }
 
 impl fmt::Display for DecisionReason {
@@ -54,6 +81,9 @@ impl fmt::Display for DecisionReason {
             DecisionReason::Mode(mode) => write!(f, "the mode `{mode}`"),
             DecisionReason::TrustedServer => f.write_str("the server is trusted"),
             DecisionReason::NoMatchingRule => f.write_str("no matching rule"),
+            DecisionReason::ChangedDefinition => {
+                f.write_str("its definition changed since it was approved")
+            }
             DecisionReason::PromptsDisabled(inner) => {
                 write!(f, "{inner}, and the mode `{}` allows no prompts", PermissionMode::DontAsk)
             }
@@ -124,6 +154,22 @@ pub(super) fn ask_or_deny(reason: DecisionReason, mode: PermissionMode) -> RuleD
         | PermissionMode::Default
         | PermissionMode::AcceptEdits
         | PermissionMode::Bypass => RuleDecision { effect: PermissionEffect::Ask, reason },
+    }
+}
+
+/// The decision about a tool whose definition changed since it was approved: what the rules allow needs a prompt, except
+/// in the mode `bypass`. `mode` is the effective mode.
+pub fn for_changed_definition(decision: RuleDecision, mode: PermissionMode) -> RuleDecision {
+    match (decision.effect, mode) {
+        (PermissionEffect::Deny | PermissionEffect::Ask, _)
+        | (PermissionEffect::Allow, PermissionMode::Bypass) => decision,
+        (
+            PermissionEffect::Allow,
+            PermissionMode::Plan
+            | PermissionMode::Default
+            | PermissionMode::AcceptEdits
+            | PermissionMode::DontAsk,
+        ) => ask_or_deny(DecisionReason::ChangedDefinition, mode),
     }
 }
 

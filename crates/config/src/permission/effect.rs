@@ -1,4 +1,4 @@
-//! What a rule or a decision does with a call: allow, ask or deny.
+//! The effect of a rule or a decision on a call: allow, ask or deny.
 
 use std::fmt;
 

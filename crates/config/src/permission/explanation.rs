@@ -16,7 +16,7 @@ pub struct Explanation {
     pub decision: RuleDecision,
     /// The effective mode.
     pub mode: PermissionMode,
-    /// Where an administrator disabled the chosen mode, if so.
+    /// The source in which an administrator disabled the chosen mode, if any.
     pub mode_forbidden_by: Option<Origin>,
     /// Files whose rules could not be read.
     pub unreadable: Vec<Arc<Source>>,

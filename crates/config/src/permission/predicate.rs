@@ -8,6 +8,9 @@ use serde_json::Value as Json;
 
 use crate::pattern::{Glob, MatchMode, percent_decode};
 
+/// How often the escapes of a text may be escaped again.
+const MAX_ESCAPE_DEPTH: usize = 4;
+
 /// One condition on one argument: `path=/srv/*`, `options.mode!=fast`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Predicate {
@@ -129,11 +132,58 @@ fn matches_broadly(glob: &Glob, value: &Json) -> bool {
         return true;
     }
     let fold = |text: &str| normalize_separators(text).to_lowercase();
-    let folded = Glob::from_pieces(glob.pieces().iter().map(|piece| fold(piece)).collect());
+    let folded: Vec<String> = glob.pieces().iter().map(|piece| fold(piece)).collect();
     let text = fold(text.trim());
-    folded.matches(&text)
-        || folded.matches(&normalize_path(&text, EmptySegments::Keep))
-        || folded.matches(&normalize_path(&text, EmptySegments::Drop))
+    let paths = file_paths(&text);
+    // A rule may name a file by its URL too.
+    let of_url = folded.split_first().and_then(|(first, rest)| {
+        let path = file_paths(first).into_iter().next()?;
+        Some(std::iter::once(path.to_owned()).chain(rest.iter().cloned()).collect())
+    });
+    let globs = std::iter::once(folded).chain(of_url).map(Glob::from_pieces);
+    globs.into_iter().any(|glob| {
+        glob.matches(&text)
+            || glob.matches(&normalize_path(&text, EmptySegments::Keep))
+            || std::iter::once(text.as_str()).chain(paths.iter().copied()).any(|path| {
+                glob.matches(&normalize_path(path, EmptySegments::Drop))
+                    || path_from_root(path).is_some_and(|path| glob.matches(&path))
+            })
+    })
+}
+
+/// Returns the paths that a `file:` URL may mean: with and without a host, query and fragment, and without the slash
+/// before the letter of a drive. Empty for other texts.
+fn file_paths(text: &str) -> Vec<&str> {
+    let Some(rest) = text.strip_prefix("file:") else { return Vec::new() };
+    let mut paths = Vec::new();
+    match rest.strip_prefix("//") {
+        None => paths.push(rest),
+        Some(rest) => {
+            let after_host = rest.find('/').map_or("", |slash| &rest[slash..]);
+            paths.extend([after_host, rest]);
+        }
+    }
+    let cut: Vec<&str> =
+        paths.iter().filter_map(|path| Some(&path[..path.find(['?', '#'])?])).collect();
+    paths.extend(cut);
+    let is_drive = |path: &str| path.as_bytes().get(1) == Some(&b':');
+    let drives: Vec<&str> =
+        paths.iter().filter_map(|path| path.strip_prefix('/')).filter(|it| is_drive(it)).collect();
+    paths.extend(drives);
+    paths
+}
+
+/// Returns the path that enough `..` lead to from any folder; `None` if the path does not begin with `..`. A server's
+/// folder is not known, so a deny rule sees the path as if the `..` ended at the root.
+fn path_from_root(text: &str) -> Option<String> {
+    let mut path = normalize_path(text, EmptySegments::Drop);
+    if path != ".." && !path.starts_with("../") {
+        return None;
+    }
+    while let Some(rest) = path.strip_prefix("../") {
+        path = rest.to_owned();
+    }
+    Some(format!("/{}", path.trim_start_matches("..")))
 }
 
 /// `1`, `1.0` and `1e0` are the same number.
@@ -153,18 +203,20 @@ fn count_parent_segments(text: &str) -> usize {
     normalize_separators(text).split('/').filter(|segment| *segment == "..").count()
 }
 
-/// Decodes percent escapes and replaces every separator with `/`.
+/// Decodes percent escapes and replaces every separator with `/`. Escapes that are escaped again are decoded too, because
+/// a server may decode the path of a URL that it has decoded before.
 fn normalize_separators(text: &str) -> String {
-    let mut plain = percent_decode(text);
-    for byte in &mut plain {
-        if *byte == b'\\' {
-            *byte = b'/';
+    let mut plain = Cow::Borrowed(text);
+    for _ in 0..MAX_ESCAPE_DEPTH {
+        if !plain.contains('%') {
+            break;
         }
+        plain = Cow::Owned(String::from_utf8_lossy(&percent_decode(&plain)).into_owned());
     }
-    String::from_utf8_lossy(&plain).into_owned()
+    plain.replace('\\', "/")
 }
 
-/// What happens to empty segments: a URL has one after its scheme, in a path they have no meaning.
+/// The handling of empty segments: a URL has one after its scheme, in a path they have no meaning.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum EmptySegments {
     Keep,
@@ -298,10 +350,41 @@ mod tests {
         for path in ["//etc/x", "/./etc/x", "/../etc/x", "/etc//x"] {
             check("path!=/etc/x", json!({"path": path}), "broadly");
         }
+        for path in
+            ["../../etc/x", "a/../../etc/./x", r"..\..\etc\x", "~/../../etc/x", "file:///etc/x"]
+        {
+            check("path=/etc/*", json!({"path": [path]}), "broadly");
+            check("path=/etc/*", json!({"path": path}), "broadly");
+            check("path!=/etc/*", json!({"path": path}), "broadly");
+        }
+        for path in ["../../home/x", "etc/x", "..", "..etc/x"] {
+            check("path=/etc/*", json!({"path": path}), "never");
+        }
         for path in ["/ETC/x", "/%65tc/x", r"\etc\x", " /etc/x"] {
             check("path=/etc/*", json!({"path": path}), "broadly");
             check("path!=/etc/*", json!({"path": path}), "broadly");
         }
+        for url in [
+            "file:/etc/x",
+            "file:///etc/x",
+            "file://localhost/etc/x",
+            "FILE://LOCALHOST/etc/x",
+            "file:///%65tc/x",
+            "file:%2f%2flocalhost%2Fetc/x",
+            "file:///srv/%252e%252e/etc/x",
+            "file:/etc/x?raw=1",
+            "file:///etc/x#top",
+        ] {
+            for rule in ["uri=/etc/x", "uri=file:///ETC/x", "uri!=/etc/x"] {
+                check(rule, json!({"uri": url}), "broadly");
+            }
+            check("uri!=/etc/y", json!({"uri": url}), "always");
+            check("uri=/etc/x", json!({"uri": ["/srv/a", url]}), "broadly");
+        }
+        check("uri=/etc/x", json!({"uri": "file:///srv/etc/x"}), "never");
+        check("uri=/etc/x", json!({"uri": "profile:/etc/x"}), "never");
+        check(r"uri=C:\x\*", json!({"uri": "file:///C:/x/y"}), "broadly");
+        check("path=/srv/*", json!({"path": "/srv/%252e%252e/etc/x"}), "broadly");
         check(r"path=C:\x\*", json!({"path": "c:/x/y"}), "broadly");
         check("url=https://h/b", json!({"url": "https://h/a/../b"}), "broadly");
         check("path=../shared/*", json!({"path": "../shared/a"}), "always");

@@ -1,20 +1,22 @@
-//! One permission rule: `mcp__server` or `mcp__server__tool`, with or without predicates on arguments.
+//! One permission rule: `mcp__server`, `mcp__server__tool` or `mcp__server/tool`, with or without predicates on arguments.
 //! Where a rule comes from and what it decides is left to `rules` and `decision`.
 
 use std::fmt;
 
 use super::call::CallRequest;
 use super::predicate::{Predicate, PredicateMismatch};
-use super::rule_error::RuleError;
-use super::rule_parser::{self, PREFIX, SEPARATOR, is_name_char};
+use super::rule_error::{RuleError, RuleErrorKind};
+use super::rule_parser::{
+    self, EXPLICIT_SEPARATOR, PREFIX, SEPARATOR, is_name_char, split_explicit,
+};
 use crate::display;
 use crate::pattern::{Glob, MatchMode};
 
 /// A parsed rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolRule {
-    /// Everything between the prefix and the predicates. It is not split: a name may itself contain the
-    /// separator, and only a call knows where its server name ends.
+    /// Everything between the prefix and the predicates. It is split only where it says where the server's name ends: a
+    /// name may itself contain the separator, and otherwise only a call knows.
     target: String,
     predicates: Vec<Predicate>,
 }
@@ -60,10 +62,31 @@ impl ToolRule {
         Ok(ToolRule { target, predicates })
     }
 
+    /// Parses a rule in the entry of a server: `tool(argument=value)`, or a rule that names this server.
+    pub(crate) fn parse_in_entry(text: &str, server: &str) -> Result<ToolRule, RuleError> {
+        if text.starts_with(PREFIX) {
+            let rule = ToolRule::parse(text)?;
+            return match rule.tools_of(server, MatchMode::Strict) {
+                Some(_) => Ok(rule),
+                None => Err(RuleError { at: PREFIX.len(), kind: RuleErrorKind::OtherServer }),
+            };
+        }
+        let front = format!("{PREFIX}{}", rule_parser::join(server, ""));
+        let parsed = ToolRule::parse(&format!("{front}{text}"));
+        let rule = parsed.map_err(|error| RuleError {
+            at: error.at.saturating_sub(front.len()).min(text.len()),
+            ..error
+        })?;
+        match rule.tools_of(server, MatchMode::Strict) {
+            Some(_) => Ok(rule),
+            None => Err(RuleError { at: 0, kind: RuleErrorKind::OtherServer }),
+        }
+    }
+
     /// Creates the rule for every tool of a server.
     pub(super) fn for_server(server: &str) -> ToolRule {
         let target = match server.contains(SEPARATOR) {
-            true => format!("{server}{SEPARATOR}*"),
+            true => rule_parser::join(server, "*"),
             false => server.to_owned(),
         };
         ToolRule { target, predicates: Vec::new() }
@@ -71,7 +94,7 @@ impl ToolRule {
 
     /// Creates the rule for one tool, with the given predicates.
     pub(super) fn for_tool(server: &str, tool: &str, predicates: Vec<Predicate>) -> ToolRule {
-        ToolRule { target: format!("{server}{SEPARATOR}{tool}"), predicates }
+        ToolRule { target: rule_parser::join(server, tool), predicates }
     }
 
     /// The conditions on the arguments.
@@ -79,7 +102,7 @@ impl ToolRule {
         &self.predicates
     }
 
-    /// Does it apply whatever the arguments are?
+    /// Does the rule apply to all arguments?
     pub fn is_unconditional(&self) -> bool {
         self.predicates.is_empty()
     }
@@ -92,17 +115,20 @@ impl ToolRule {
 
     /// Does it match every call that the other one matches?
     pub(super) fn covers(&self, other: &ToolRule) -> bool {
-        let whole = |target: &str| match target.strip_suffix("__*") {
-            Some(server) => server.to_owned(),
-            None => target.to_owned(),
+        let whole = |target: &str| {
+            let server = target.strip_suffix("__*").or_else(|| target.strip_suffix("/*"));
+            server.unwrap_or(target).to_owned()
         };
         let (mine, theirs) = (whole(&self.target), whole(&other.target));
-        let is_broader = theirs.strip_prefix(&mine).is_some_and(|it| it.starts_with(SEPARATOR));
+        let is_broader = theirs.strip_prefix(&mine).is_some_and(|it| {
+            it.starts_with(EXPLICIT_SEPARATOR)
+                || (!mine.ends_with('_') && it.starts_with(SEPARATOR))
+        });
         self.is_unconditional()
             && (is_broader || mine == theirs || Glob::parse(&self.target).matches(&other.target))
     }
 
-    /// Does it apply to this tool, for some arguments?
+    /// Does the rule apply to this tool for some arguments?
     pub fn names_tool(&self, server: &str, tool: &str) -> bool {
         self.tools_of(server, MatchMode::Broad).is_some_and(|tools| tools.matches(tool))
     }
@@ -121,9 +147,17 @@ impl ToolRule {
         failed.unwrap_or(MatchResult::Matches)
     }
 
-    /// Returns the pattern for the tools of this server; `None` if the rule names another server.
+    /// Returns the pattern for the tools of this server; `None` if the rule names another server. Server and tool are
+    /// compared one by one: `mcp__a___x` is the tool `_x` of `a`, never the tool `x` of `a_`.
     pub(super) fn tools_of(&self, server: &str, match_mode: MatchMode) -> Option<Glob> {
+        // First, because most rules name another server.
         let rest = self.target.strip_prefix(server)?;
+        if let Some((named, tool)) = split_explicit(&self.target) {
+            return (named == server).then(|| Glob::parse(tool));
+        }
+        if !rest.is_empty() && server.ends_with('_') {
+            return None;
+        }
         if rest.is_empty() {
             // `mcp__a__b` most likely means the tool `b` of `a`, not every tool of a server `a__b`.
             let is_plain = match_mode == MatchMode::Broad || !server.contains(SEPARATOR);
@@ -150,10 +184,16 @@ impl fmt::Display for ToolRule {
     }
 }
 
+/// Returns the name of a server in rules and in the names of tools, where `_` replaces every character that is not
+/// allowed there.
+pub fn rule_name(server: &str) -> String {
+    server.chars().map(|c| if is_name_char(c) { c } else { '_' }).collect()
+}
+
 /// The servers that an invalid rule may apply to.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AffectedServers {
-    /// Unknown, so every server.
+    /// The server is unknown, so the rule applies to every server.
     EveryServer,
     /// Those whose name is at the start of the text, after the prefix.
     Named(String),
@@ -165,6 +205,7 @@ impl AffectedServers {
         let Some(rest) = text.strip_prefix(PREFIX) else { return AffectedServers::EveryServer };
         let target = rest.split('(').next().unwrap_or_default();
         let server = target.split(SEPARATOR).next().unwrap_or_default();
+        let server = server.split(EXPLICIT_SEPARATOR).next().unwrap_or_default();
         match !server.is_empty() && server.chars().all(is_name_char) {
             true => AffectedServers::Named(target.to_owned()),
             false => AffectedServers::EveryServer,
@@ -175,9 +216,11 @@ impl AffectedServers {
     pub fn includes(&self, server: &str) -> bool {
         match self {
             AffectedServers::EveryServer => true,
-            AffectedServers::Named(target) => target
-                .strip_prefix(server)
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with(SEPARATOR)),
+            AffectedServers::Named(target) => target.strip_prefix(server).is_some_and(|rest| {
+                rest.is_empty()
+                    || rest.starts_with(SEPARATOR)
+                    || rest.starts_with(EXPLICIT_SEPARATOR)
+            }),
         }
     }
 }
@@ -188,6 +231,17 @@ mod tests {
 
     use super::*;
     use crate::permission::predicate::Comparison;
+
+    #[test]
+    fn a_rule_may_name_a_method_of_an_extension() {
+        check("mcp__s__method:x.y/do", "mcp__s__method:x.y/do");
+        check("mcp__s__method:*", "mcp__s__method:*");
+        check("mcp__s__a:b", "9: names may contain only letters, digits, `-` and `_`");
+        check("mcp__s:x__method:y", "6: names may contain only letters, digits, `-` and `_`");
+        let rule = ToolRule::parse("mcp__s__method:x/*").expect("a rule");
+        assert!(rule.names_tool("s", "method:x/do") && !rule.names_tool("s", "method:z/do"));
+        assert!(ToolRule::parse("mcp__s").expect("a rule").names_tool("s", "method:x/do"));
+    }
 
     /// Parses a rule and prints it, or prints what is wrong and where.
     #[track_caller]
@@ -207,6 +261,10 @@ mod tests {
             "mcp__files__read",
             "mcp__files__read_*_now",
             "mcp__plugin_x_y__read-it",
+            "mcp__files_/read",
+            "mcp__files_/read_*(path=/srv/*)",
+            "mcp__files_/method:x/do",
+            "mcp__my__files/read",
             "mcp__files(path=/srv/*)",
             "mcp__files__read(path=/srv/*,options.mode!=fast)",
             "mcp__files__read(text=a=b c)",
@@ -223,6 +281,7 @@ mod tests {
         check("mcp__f__r( a=1 ,  b!=2 )", "mcp__f__r(a=1,b!=2)");
         check(r#"mcp__f__r(a="plain")"#, "mcp__f__r(a=plain)");
         check("mcp__f__r**(a=**x)", "mcp__f__r*(a=*x)");
+        check("mcp__f/r", "mcp__f__r");
     }
 
     #[test]
@@ -234,6 +293,9 @@ mod tests {
         check("mcp__*", "5: `*` is allowed in the tool's name only");
         check("mcp__fi*es__read", "7: `*` is allowed in the tool's name only");
         check("mcp__files__", "12: the tool after `__` is missing");
+        check("mcp__f_/", "8: the tool after `__` is missing");
+        check("mcp__/r", "5: the server is missing");
+        check("mcp__f_/a/b", "9: names may contain only letters, digits, `-` and `_`");
         check("mcp__my files", "7: names may contain only letters, digits, `-` and `_`");
         check("mcp__files__read ", "16: names may contain only letters, digits, `-` and `_`");
         check("mcp__f()", "7: a predicate must be `argument=value` or `argument!=value`");
@@ -286,7 +348,7 @@ mod tests {
         let predicates = || prop::collection::vec(predicate(), 0..3);
         prop_oneof![
             "[a-z0-9-]{1,6}".prop_map(|server| ToolRule::for_server(&server)),
-            ("[a-z0-9-]{1,6}", "[a-z_-]{1,5}\\*?", predicates()).prop_map(
+            ("[a-z0-9-]{1,6}_{0,3}", "[a-z_-]{1,5}\\*?", predicates()).prop_map(
                 |(server, tool, predicates)| ToolRule::for_tool(&server, &tool, predicates)
             ),
         ]

@@ -8,11 +8,11 @@ use thiserror::Error;
 pub struct RuleError {
     /// The byte of the text where the error is.
     pub at: usize,
-    /// What is wrong there.
+    /// The kind of error.
     pub kind: RuleErrorKind,
 }
 
-/// What is wrong with a rule.
+/// The kinds of errors in a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum RuleErrorKind {
     /// It does not begin with `mcp__`.
@@ -48,6 +48,9 @@ pub enum RuleErrorKind {
     /// There is text after the `)`.
     #[error("nothing may follow the `)`")]
     TrailingText,
+    /// It is in the entry of a server and names another one.
+    #[error("a rule in a server's entry must name this server")]
+    OtherServer,
     /// It is too long, or a key has too many segments.
     #[error("it is too long")]
     TooLong,
@@ -71,6 +74,7 @@ impl RuleErrorKind {
             RuleErrorKind::Escape => Some("double a backslash in quotes, or leave the quotes out"),
             RuleErrorKind::UnclosedQuote
             | RuleErrorKind::UnclosedParenthesis
+            | RuleErrorKind::OtherServer
             | RuleErrorKind::TooLong => None,
         }
     }

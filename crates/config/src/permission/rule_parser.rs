@@ -1,4 +1,5 @@
-//! Parses the text of a permission rule: `mcp__server__tool(argument=value)`.
+//! Parses the text of a permission rule: `mcp__server__tool(argument=value)`, or `mcp__server/tool` for a server whose
+//! name could not be told apart from the tool's otherwise.
 
 use super::predicate::{Comparison, Predicate};
 use super::rule_error::{RuleError, RuleErrorKind};
@@ -9,6 +10,13 @@ pub(super) const PREFIX: &str = "mcp__";
 
 /// Separates a server from its tool.
 pub(super) const SEPARATOR: &str = "__";
+
+/// Separates a server from its tool and says that the server's name ends here, which [`SEPARATOR`] cannot if the name
+/// ends in `_` or contains it.
+pub(super) const EXPLICIT_SEPARATOR: char = '/';
+
+/// The prefix of the name of an extension's method, in place of a tool's name.
+pub(super) const METHOD_PREFIX: &str = "method:";
 
 /// The maximum length of a rule, in bytes.
 const MAX_RULE_LENGTH: usize = 4096;
@@ -35,6 +43,24 @@ pub(super) fn parse(text: &str) -> Result<(String, Vec<Predicate>), RuleError> {
 
 pub(super) fn is_name_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '-' || c == '_'
+}
+
+/// A character of a method's name that no tool's name has.
+fn is_method_char(c: char) -> bool {
+    matches!(c, ':' | '/' | '.')
+}
+
+/// Splits a target that says where its server's name ends.
+pub(super) fn split_explicit(target: &str) -> Option<(&str, &str)> {
+    target.split_once(EXPLICIT_SEPARATOR).filter(|(server, _)| server.chars().all(is_name_char))
+}
+
+/// Joins a server and a tool, in the usual form where that means this server.
+pub(super) fn join(server: &str, tool: &str) -> String {
+    match server.ends_with('_') {
+        true => format!("{server}{EXPLICIT_SEPARATOR}{tool}"),
+        false => format!("{server}{SEPARATOR}{tool}"),
+    }
 }
 
 struct Cursor<'t> {
@@ -81,15 +107,26 @@ fn parse_target(cursor: &mut Cursor<'_>) -> Result<String, RuleError> {
     }
     cursor.at = PREFIX.len();
     let start = cursor.at;
-    let target = cursor.take_until(|c| !is_name_char(c) && c != '*');
+    let target = cursor.take_until(|c| !is_name_char(c) && !is_method_char(c) && c != '*');
     if cursor.peek().is_some_and(|c| c != '(') {
         return Err(cursor.error(RuleErrorKind::Character));
     }
-    let at = |offset: usize, kind| Err(RuleError { at: start + offset, kind });
-    let (server, tool) = match target.split_once(SEPARATOR) {
+    let explicit = split_explicit(target);
+    let (server, tool) = match explicit.or_else(|| target.split_once(SEPARATOR)) {
         Some((server, tool)) => (server, Some(tool)),
         None => (target, None),
     };
+    let at = |offset: usize, kind| Err(RuleError { at: start + offset, kind });
+    let names_method = tool.is_some_and(|it| it.starts_with(METHOD_PREFIX));
+    let names = if names_method || explicit.is_some() { server } else { target };
+    if let Some(offset) = names.find(is_method_char) {
+        return at(offset, RuleErrorKind::Character);
+    }
+    if let (Some((_, tool)), false) = (explicit, names_method)
+        && let Some(offset) = tool.find(is_method_char)
+    {
+        return at(target.len() - tool.len() + offset, RuleErrorKind::Character);
+    }
     if server.is_empty() {
         return at(0, RuleErrorKind::MissingServer);
     }
@@ -99,7 +136,11 @@ fn parse_target(cursor: &mut Cursor<'_>) -> Result<String, RuleError> {
     if tool.is_some_and(str::is_empty) {
         return at(target.len(), RuleErrorKind::MissingTool);
     }
-    Ok(Glob::parse(target).pieces().join("*"))
+    let target = match explicit {
+        Some((server, tool)) if !server.contains(SEPARATOR) => join(server, tool),
+        Some(_) | None => target.to_owned(),
+    };
+    Ok(Glob::parse(&target).pieces().join("*"))
 }
 
 /// Parses `(…)` up to the end of the text.

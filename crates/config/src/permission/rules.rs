@@ -4,6 +4,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use super::approver::Approver;
 use super::call::CallRequest;
 use super::effect::PermissionEffect;
 use super::mode::PermissionMode;
@@ -20,8 +21,10 @@ pub struct RuleEntry {
     pub rule: ToolRule,
     /// The position of the rule.
     pub origin: Origin,
-    /// Who wrote the rule.
+    /// The author of the rule.
     pub authority: Authority,
+    /// The approver of calls of a gateway's clients, if the rule or its file names one.
+    pub approver: Option<Approver>,
 }
 
 /// An entry of a list that is not a valid rule.
@@ -44,6 +47,8 @@ pub struct PermissionRules {
     pub(crate) unreadable: Vec<Arc<Source>>,
     pub(crate) default_modes: Vec<(PermissionMode, Origin)>,
     pub(crate) bypass_disabled: Vec<Origin>,
+    /// The approver if no rule names one.
+    pub(crate) default_approvers: Vec<(Approver, Origin)>,
 }
 
 impl PermissionRules {
@@ -64,6 +69,7 @@ impl PermissionRules {
         self.unreadable.extend(other.unreadable);
         self.default_modes.extend(other.default_modes);
         self.bypass_disabled.extend(other.bypass_disabled);
+        self.default_approvers.extend(other.default_approvers);
         self
     }
 
@@ -72,6 +78,14 @@ impl PermissionRules {
     pub fn restrictions(mut self) -> PermissionRules {
         self.entries.retain(|entry| entry.effect != PermissionEffect::Allow);
         self.default_modes.clear();
+        self.default_approvers.clear();
+        self
+    }
+
+    /// Keeps no approver, for a project's file: it could name the client where the user names the operator.
+    pub(crate) fn without_approvers(mut self) -> PermissionRules {
+        self.entries.iter_mut().for_each(|entry| entry.approver = None);
+        self.default_approvers.clear();
         self
     }
 
@@ -82,6 +96,7 @@ impl PermissionRules {
         self.invalid.retain(|invalid_rule| is_administrators(&invalid_rule.origin));
         self.unreadable.retain(|source| source.scope == Scope::Enterprise);
         self.default_modes.retain(|(_, origin)| is_administrators(origin));
+        self.default_approvers.retain(|(_, origin)| is_administrators(origin));
         self
     }
 
@@ -99,7 +114,8 @@ impl PermissionRules {
     pub fn add_for_session(&mut self, effect: PermissionEffect, rule: ToolRule) {
         let source = Source::program(Scope::Dynamic, "this session");
         let origin = Origin { source, position: None };
-        self.entries.push(RuleEntry { effect, rule, origin, authority: Authority::User });
+        let authority = Authority::User;
+        self.entries.push(RuleEntry { effect, rule, origin, authority, approver: None });
     }
 
     /// Returns the initial mode and its position; that of the highest scope counts.
@@ -110,6 +126,25 @@ impl PermissionRules {
             .iter()
             .min_by(|one, other| rank(one).cmp(&rank(other)).then(by_origin(&one.1, &other.1)))?;
         Some((*mode, origin))
+    }
+
+    /// Returns the approver that an administrator's settings name.
+    pub(super) fn administrators_default_approver(&self) -> Option<Approver> {
+        let is_administrators =
+            |(_, origin): &&(Approver, Origin)| origin.scope() == Scope::Enterprise;
+        self.default_approvers
+            .iter()
+            .filter(is_administrators)
+            .map(|it| it.0)
+            .reduce(Approver::union)
+    }
+
+    /// Returns who is asked where no rule says so; the setting of the highest scope counts.
+    pub(super) fn default_approver(&self) -> Approver {
+        let by_scope = |one: &&(Approver, Origin), other: &&(Approver, Origin)| {
+            one.1.scope().cmp(&other.1.scope()).then(by_origin(&one.1, &other.1))
+        };
+        self.default_approvers.iter().min_by(by_scope).map_or(Approver::default(), |it| it.0)
     }
 
     /// Returns where an administrator disabled `bypass`.

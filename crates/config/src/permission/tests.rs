@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 
 use super::*;
+use crate::pattern::MatchMode;
 use crate::scope::Scope;
 use crate::settings::Settings;
 use crate::source::{Authority, Source};
@@ -113,6 +114,47 @@ fn predicates_narrow_a_rule() {
     let asked = "ask: no matching rule";
     check(lines, PermissionMode::Default, r#"files read {"path": "/srv/../etc/x"}"#, asked);
     check(lines, PermissionMode::Default, "files read", asked);
+}
+
+#[test]
+fn server_and_tool_are_compared_one_by_one() {
+    for effect in ["allow", "deny"] {
+        let lines = format!("user {effect} mcp__a___x");
+        let named = format!("{effect}: the {effect} rule `mcp__a___x` (user:1)");
+        check(&lines, PermissionMode::Default, "a _x", &named);
+        check(&lines, PermissionMode::Default, "a_ x", "ask: no matching rule");
+        let whole = format!("user {effect} mcp__a_");
+        let named = format!("{effect}: the {effect} rule `mcp__a_` (user:1)");
+        check(&whole, PermissionMode::Default, "a_ x", &named);
+        check(&whole, PermissionMode::Default, "a _x", "ask: no matching rule");
+        // A slash says where the name of the server ends.
+        let explicit = format!("user {effect} mcp__a_/x");
+        let named = format!("{effect}: the {effect} rule `mcp__a_/x` (user:1)");
+        check(&explicit, PermissionMode::Default, "a_ x", &named);
+        for other in ["a_ y", "a _x", "a__ x", "a x"] {
+            check(&explicit, PermissionMode::Default, other, "ask: no matching rule");
+        }
+    }
+}
+
+#[test]
+fn a_suggested_rule_permits_the_call_whatever_the_name_of_the_server() {
+    for server in ["a", "a_", "a__", "a__b", "_a", "a__b_"] {
+        let arguments = json!({"path": "/srv/x"});
+        let request = CallRequest {
+            server,
+            tool: "read",
+            arguments: &arguments,
+            hints: ToolHints::default(),
+            trust: Trust::Untrusted,
+        };
+        for suggestion in suggestions(&request) {
+            let text = suggestion.rule.to_string();
+            assert_eq!(ToolRule::parse(&text).as_ref(), Ok(&suggestion.rule), "{text}");
+            let found = suggestion.rule.match_call(&request, MatchMode::Strict);
+            assert_eq!(found, MatchResult::Matches, "{text}");
+        }
+    }
 }
 
 #[test]

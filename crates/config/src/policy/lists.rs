@@ -4,7 +4,7 @@ use crate::pattern::UrlPattern;
 use crate::source::{Authority, Origin};
 use crate::template::Template;
 
-/// What a rule matches.
+/// The property of a server that a rule matches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Matcher {
     /// The server's exact name.
@@ -31,7 +31,7 @@ pub enum MatcherKind {
 /// One rule of a list.
 #[derive(Debug, Clone)]
 pub struct PolicyRule {
-    /// What it matches.
+    /// The property that the rule matches.
     pub matcher: Matcher,
     /// The position of the rule.
     pub origin: Origin,
@@ -44,6 +44,6 @@ pub struct AllowList {
     pub rules: Vec<PolicyRule>,
     /// The position of the list.
     pub origin: Origin,
-    /// Who wrote the list.
+    /// The author of the list.
     pub authority: Authority,
 }

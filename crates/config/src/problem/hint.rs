@@ -20,6 +20,10 @@ impl Problem {
                 PermissionMode::ALL.map(PermissionMode::id).join(", ")
             )),
             ProblemKind::InvalidPermissionRule { error, .. } => error.hint().map(str::to_owned),
+            ProblemKind::InvalidEntryRule(_) => Some(
+                "in an entry, write `tool`, `tool(argument=value)` or `*` for every tool"
+                    .to_owned(),
+            ),
             ProblemKind::UnknownTransport { nearest: None } => {
                 Some("known types: stdio, http (or streamable-http), sse, ws".to_owned())
             }
@@ -59,8 +63,11 @@ impl Problem {
             | ProblemKind::NoEffect { .. }
             | ProblemKind::SecretInCommand
             | ProblemKind::DuplicateKey
+            | ProblemKind::DuplicateManagedKey
+            | ProblemKind::AmbiguousRules
             | ProblemKind::OutOfRange { .. }
             | ProblemKind::InvalidUrl { .. }
+            | ProblemKind::InvalidClientMetadataUrl
             | ProblemKind::InvalidName { .. }
             | ProblemKind::ControlCharacter
             | ProblemKind::InvalidPolicyEntry(_)
@@ -70,7 +77,7 @@ impl Problem {
 
     fn name_hint(&self, error: &NameError) -> Option<String> {
         match error {
-            NameError::Reserved => Some("choose another name".to_owned()),
+            NameError::Reserved | NameError::PluginPrefix => Some("choose another name".to_owned()),
             NameError::Empty => None,
             NameError::Character(_) | NameError::Separator => {
                 let better = ServerName::suggestion(self.server.as_deref()?)?;

@@ -9,7 +9,7 @@ use crate::entry::{NameError, TransportKind};
 use crate::permission::{PermissionEffect, RuleErrorKind};
 use crate::scope::Scope;
 
-/// What is wrong.
+/// The kinds of problems.
 #[derive(Debug, Clone)]
 pub enum ProblemKind {
     /// The text is not valid JSON.
@@ -55,6 +55,8 @@ pub enum ProblemKind {
     },
     /// A key is there twice; the last one counts.
     DuplicateKey,
+    /// A key is there twice in an administrator's file, which therefore does not count.
+    DuplicateManagedKey,
     /// The name of the server is not valid.
     InvalidServerName(NameError),
     /// A number is out of range.
@@ -67,9 +69,11 @@ pub enum ProblemKind {
         /// The allowed schemes.
         schemes: &'static str,
     },
+    /// A URL cannot be that of a client metadata document.
+    InvalidClientMetadataUrl,
     /// A name is not valid for a variable or header.
     InvalidName {
-        /// What it should be the name of.
+        /// The kind of object that the name should refer to.
         of: &'static str,
     },
     /// A header contains a line break or another control character.
@@ -93,9 +97,13 @@ pub enum ProblemKind {
     InvalidPermissionRule {
         /// The list that it is in.
         effect: PermissionEffect,
-        /// What is wrong with it.
+        /// The error.
         error: RuleErrorKind,
     },
+    /// A permission rule in a server's entry is not valid, so the server is left out.
+    InvalidEntryRule(RuleErrorKind),
+    /// A list of permission rules is there twice in a server's entry, so the server is left out.
+    AmbiguousRules,
     /// The `defaultMode` is unknown.
     UnknownMode {
         /// The most similar known one.
@@ -146,11 +154,17 @@ impl fmt::Display for ProblemKind {
                 write!(f, "has no effect on a server of type `{transport}`")
             }
             ProblemKind::DuplicateKey => f.write_str("duplicate key; the last one counts"),
+            ProblemKind::DuplicateManagedKey => {
+                f.write_str("duplicate key; until one is removed, the file restricts everything")
+            }
             ProblemKind::InvalidServerName(error) => write!(f, "{error}"),
             ProblemKind::OutOfRange { range } => write!(f, "must be {range}"),
             ProblemKind::InvalidUrl { schemes } => {
                 write!(f, "must be a URL that begins with {schemes}")
             }
+            ProblemKind::InvalidClientMetadataUrl => f.write_str(
+                "must be a URL that begins with `https://` and has a path, without user name, password or fragment",
+            ),
             ProblemKind::InvalidName { of } => write!(f, "is not the name of {of}"),
             ProblemKind::ControlCharacter => f.write_str("contains a control character"),
             ProblemKind::MissingVariable(name) if name.is_empty() => {
@@ -183,6 +197,12 @@ impl fmt::Display for ProblemKind {
                     f,
                     "is not a valid rule: {error}; until it is fixed, calls to its server ask"
                 )
+            }
+            ProblemKind::InvalidEntryRule(error) => {
+                write!(f, "is not a valid rule: {error}; until it is fixed, the server is left out")
+            }
+            ProblemKind::AmbiguousRules => {
+                f.write_str("duplicate key; until one is removed, the server is left out")
             }
             ProblemKind::UnknownMode { .. } => {
                 f.write_str("unknown mode; until it is fixed, every call asks")

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use super::Problem;
 use super::kind::ProblemKind;
-use crate::display;
+use crate::display::{self, ExcerptSubject};
 use crate::document::{LineIndex, Node, Span};
-use crate::schema::is_known_key;
+use crate::schema::{is_known_key, is_like_known_word};
+use crate::scope::Scope;
 use crate::source::{Origin, Source};
 
 /// The maximum number of excerpts per file.
@@ -28,6 +29,11 @@ impl<'a> Reporter<'a> {
         Reporter { source: source.clone(), lines, problems: Vec::new(), excerpts: 0 }
     }
 
+    /// Returns the scope of the source.
+    pub(crate) fn scope(&self) -> Scope {
+        self.source.scope
+    }
+
     /// Returns the position of a span.
     pub fn origin(&self, span: Span) -> Origin {
         Origin { source: self.source.clone(), position: Some(self.lines.position(span.start)) }
@@ -42,11 +48,12 @@ impl<'a> Reporter<'a> {
         let excerpt = origin.position.filter(|_| has_room).map(|position| {
             let end = self.lines.position(span.end);
             let line = self.lines.line(position.line);
-            // Names that the message contains may also be shown in the line.
-            let key = subject.key.rsplit('.').next();
-            let is_named = |word: &str| subject.server == Some(word) || key == Some(word);
-            let known = |word: &str| is_known_key(word) || is_named(word);
-            let (line, column) = display::masked_excerpt(line, position.column - 1, known);
+            let about = ExcerptSubject {
+                key: subject.key.rsplit('.').next().unwrap_or_default(),
+                is_known_key: &is_known_key,
+                is_like_known_word: &is_like_known_word,
+            };
+            let (line, column) = display::masked_excerpt(line, position.column - 1, &about);
             let room = line.chars().count().saturating_sub(column);
             let width = match end.line == position.line {
                 true => end.column.saturating_sub(position.column),
@@ -71,7 +78,7 @@ impl<'a> Reporter<'a> {
     }
 }
 
-/// What a problem belongs to.
+/// The subject of a problem.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ProblemSubject<'a> {
     /// The server's name in the file.
@@ -113,6 +120,6 @@ mod tests {
         assert_eq!(problem.origin.to_string(), "settings.json:2");
         assert_eq!(problem.kind.to_string(), "not valid JSON: expected comma");
         let excerpt = problem.excerpt.as_ref().expect("it has a line");
-        assert_eq!(excerpt.line, "  \"•\": \"••••••\" \"•\"");
+        assert_eq!(excerpt.line, "  \"K\": \"••••••\" \"•\"");
     }
 }

@@ -11,7 +11,7 @@ pub struct EntryKey {
     pub value: &'static str,
     /// The transports on which it has an effect; empty means all.
     pub transports: &'static [TransportKind],
-    /// What it does.
+    /// The description of the key.
     pub description: &'static str,
 }
 
@@ -53,8 +53,10 @@ pub const ENTRY_KEYS: &[EntryKey] = keys! {
     "oauth", "object", WITH_OAUTH, "how to log in";
     "tls", "object", REMOTE, "certificates for this server";
     "trust", "boolean", &[], "run its tools without a prompt; has an effect only in scopes that you or your administrator control";
-    "timeout", "number, milliseconds", &[], "the timeout for connecting, and for each call";
+    "timeout", "number, milliseconds", &[], "how long a tool call may take without a sign of progress";
+    "connectTimeout", "number, milliseconds", &[], "how long connecting may take, from the start of the program";
     "tools", "object", &[], "which of its tools are in the pool: `allow`, `deny`";
+    "permissions", "object", &[], "permission rules for its tools: `allow`, `ask`, `deny`, each an array of `tool` or `tool(argument=value)`, in `ask` also an object with `rule` and `approver`; `allow` has an effect only in scopes that you or your administrator control";
     "disabled", "boolean", &[], "disable the server";
     "description", "string", &[], "a description for users";
     "ideName", "string", IDE, "the IDE's name";
@@ -68,6 +70,7 @@ pub const OAUTH_KEYS: &[EntryKey] = keys! {
     "clientSecret", "string", WITH_OAUTH, "the secret of the client; preferably a reference";
     "callbackPort", "number", WITH_OAUTH, "the port of the redirect URL";
     "authServerMetadataUrl", "string", WITH_OAUTH, "the URL of the authorization server's metadata; https only";
+    "clientMetadataUrl", "string", WITH_OAUTH, "the URL of our client metadata document, used as the client id where the authorization server supports such documents; https only; default: that of the settings";
     "scopes", "array of strings, or one string", WITH_OAUTH, "the scopes to request";
     "xaa", "boolean", WITH_OAUTH, "log in through the identity provider of the enterprise";
     "grant", "string", WITH_OAUTH, "how tokens are obtained: `authorization_code` (a user logs in), `client_credentials`, or `jwt_bearer` (a token of the platform)";

@@ -9,7 +9,7 @@ pub struct SettingsKey {
     pub value: &'static str,
     /// Does it count in managed settings?
     pub managed: bool,
-    /// What it does.
+    /// The description of the key.
     pub description: &'static str,
 }
 
@@ -48,6 +48,12 @@ pub const SETTINGS_KEYS: &[SettingsKey] = &[
         true,
         "in managed settings: only the managed allow list counts",
     ),
+    settings_key(
+        "commandPath",
+        "string",
+        true,
+        "in managed settings: the `PATH` in which `serverCommand` entries find their programs [default: the folders of the system]",
+    ),
     settings_key("disabledMcpServers", "array of strings", false, "the names of disabled servers"),
     settings_key(
         "permissions",
@@ -68,12 +74,26 @@ pub const SETTINGS_KEYS: &[SettingsKey] = &[
         true,
         "the identity provider for servers with `oauth.xaa`",
     ),
+    settings_key("xaaIdp", "object", true, "another name of `identityProvider`"),
+    settings_key("oauth", "object", true, "defaults for logins at every server"),
     settings_key("connectorAccount", "object", true, "the account whose connectors you use"),
     settings_key(
         "model",
         "object",
         true,
         "the language model for conversations and for servers that request sampling",
+    ),
+    settings_key(
+        "audit",
+        "object",
+        true,
+        "how long calls are recorded, and whether a call may run without a record",
+    ),
+    settings_key(
+        "gatewayLimits",
+        "object",
+        true,
+        "how much of a gateway over HTTP one client, one address and all clients may use",
     ),
     settings_key(
         "theme",
@@ -97,7 +117,13 @@ pub const PERMISSIONS_KEYS: &[SettingsKey] = &[
         "ask",
         "array of rules",
         true,
-        "calls that always need a prompt, whatever allows them",
+        "calls that always need a prompt, whatever allows them; an entry may be an object with `rule` and `approver`",
+    ),
+    settings_key(
+        "approver",
+        "string",
+        true,
+        "who is asked about calls of a gateway's clients: `client`, `operator` or `both`; default: `operator` for managed `ask` rules, else `client`; without effect in a project's file",
     ),
     settings_key("deny", "array of rules", true, "calls that are never made, whatever allows them"),
     settings_key(
@@ -158,6 +184,14 @@ pub const IDENTITY_PROVIDER_KEYS: &[SettingsKey] = &[
     ),
 ];
 
+/// Every key of `oauth` in a settings file.
+pub const LOGIN_DEFAULTS_KEYS: &[SettingsKey] = &[settings_key(
+    "clientMetadataUrl",
+    "string",
+    true,
+    "the URL of our client metadata document, for servers whose entry names none; https only. `swb auth client-metadata` prints the document",
+)];
+
 /// Every key of `connectorAccount`.
 pub const CONNECTOR_ACCOUNT_KEYS: &[SettingsKey] = &[
     settings_key(
@@ -202,5 +236,86 @@ pub const MODEL_KEYS: &[SettingsKey] = &[
         "number",
         true,
         "the token budget for thinking, if the provider requires one",
+    ),
+];
+
+/// The keys of `audit`.
+pub const AUDIT_KEYS: &[SettingsKey] = &[
+    settings_key(
+        "unrecordedCalls",
+        "string",
+        true,
+        "calls whose record cannot be written: `allow` (the default) runs them and says so, `refuse` refuses them (the default where an administrator's settings exist)",
+    ),
+    settings_key(
+        "keepDays",
+        "number",
+        true,
+        "records younger than this are never removed, whatever the size of the log; 30 by default",
+    ),
+    settings_key(
+        "maxMegabytes",
+        "number",
+        true,
+        "the size of all files of the log together; 1024 by default. Without old records to remove, new ones cannot be written",
+    ),
+];
+
+/// The keys of `gatewayLimits`.
+pub const GATEWAY_LIMITS_KEYS: &[SettingsKey] = &[
+    settings_key(
+        "sessions",
+        "number",
+        true,
+        "sessions and `subscriptions/listen` streams of one principal; 1000 by default",
+    ),
+    settings_key(
+        "sessionsTotal",
+        "number",
+        true,
+        "the same of all clients; 10000 by default. One address may have half of them",
+    ),
+    settings_key(
+        "requestsInFlight",
+        "number",
+        true,
+        "requests of one principal that run at the same time; 256 by default",
+    ),
+    settings_key(
+        "requestsInFlightTotal",
+        "number",
+        true,
+        "the same of all clients; 8192 by default. One address may have half of them",
+    ),
+    settings_key(
+        "requestsPerSecond",
+        "number",
+        true,
+        "requests of one principal per second, with bursts of the same size; 500 by default. One address may send eight times as many",
+    ),
+    settings_key(
+        "keptMegabytes",
+        "number",
+        true,
+        "events of one principal that are kept so that streams can be resumed, and as many again that wait to be read; 64 by default",
+    ),
+    settings_key("keptMegabytesTotal", "number", true, "the same of all clients; 512 by default"),
+    settings_key(
+        "connections",
+        "number",
+        true,
+        "open connections of one principal; 2048 by default",
+    ),
+    settings_key(
+        "connectionsPerAddress",
+        "number",
+        true,
+        "open connections from one remote address, or from one IPv6 network of 64 bits; 4096 by default",
+    ),
+    settings_key(
+        "connectionsTotal",
+        "number",
+        true,
+        "open connections of all clients; 8192 by default. A quarter of them may be open without an authenticated request",
     ),
 ];

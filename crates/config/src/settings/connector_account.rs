@@ -30,13 +30,7 @@ pub(crate) fn read(members: &[Member], reporter: &mut Reporter<'_>) -> Option<Co
 
 #[cfg(test)]
 mod tests {
-    use crate::scope::Scope;
-    use crate::settings::Settings;
-    use crate::source::{Authority, Source};
-
-    fn read(text: &str) -> Settings {
-        Settings::read(&Source::file(Scope::User, "settings.json"), text, Authority::User)
-    }
+    use crate::settings::test_reader::{problem_keys, read};
 
     #[test]
     fn an_account_is_read_and_invalid_values_are_reported() {
@@ -52,9 +46,8 @@ mod tests {
             (r#"{"connectorAccount": {"apiUrl": "http://a.b/"}}"#, "connectorAccount.apiUrl"),
         ] {
             let bad = read(text);
-            let keys: Vec<_> =
-                bad.layer.problems.iter().filter_map(|it| it.key.as_deref()).collect();
-            assert_eq!((keys, bad.connector_account), (vec![key], None), "{text}");
+            let keys = problem_keys(&bad);
+            assert_eq!((keys, bad.connector_account), (vec![key.to_owned()], None), "{text}");
         }
     }
 }

@@ -171,13 +171,7 @@ fn seconds(node: &Node) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
-    use crate::scope::Scope;
-    use crate::settings::Settings;
-    use crate::source::{Authority, Source};
-
-    fn read(text: &str) -> Settings {
-        Settings::read(&Source::file(Scope::User, "settings.json"), text, Authority::User)
-    }
+    use crate::settings::test_reader::{problem_keys, read};
 
     #[test]
     fn a_group_of_commands_is_read_with_its_matcher() {
@@ -228,9 +222,8 @@ mod tests {
             ),
         ] {
             let settings = read(text);
-            let keys: Vec<_> =
-                settings.layer.problems.iter().filter_map(|it| it.key.as_deref()).collect();
-            assert_eq!((keys, settings.hooks.len()), (vec![key], 0), "{text}");
+            let keys = problem_keys(&settings);
+            assert_eq!((keys, settings.hooks.len()), (vec![key.to_owned()], 0), "{text}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Reads `identityProvider` of a settings file: the identity provider for every server with `oauth.xaa`.
 
 use super::section::Section;
-use crate::document::Member;
+use crate::document::{Member, find_member};
 use crate::problem::Reporter;
 pub use crate::schema::IDENTITY_PROVIDER_KEYS;
 use crate::source::Origin;
@@ -9,6 +9,9 @@ use crate::template::Template;
 
 /// The key of the section.
 pub(crate) const KEY: &str = "identityProvider";
+
+/// The same section under the name that users know from Claude Code.
+const ALIAS: &str = "xaaIdp";
 
 /// The identity provider of the enterprise.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +34,8 @@ pub struct IdentityProvider {
 
 /// Reads the section from the members of a settings file.
 pub(crate) fn read(members: &[Member], reporter: &mut Reporter<'_>) -> Option<IdentityProvider> {
-    let mut section = Section::open(members, KEY, IDENTITY_PROVIDER_KEYS, reporter)?;
+    let key = if find_member(members, KEY).is_some() { KEY } else { ALIAS };
+    let mut section = Section::open(members, key, IDENTITY_PROVIDER_KEYS, reporter)?;
     let (issuer, client_id) =
         (section.required_https_url("issuer"), section.required_string("clientId"));
     let (client_secret, identity_token) =
@@ -51,13 +55,7 @@ pub(crate) fn read(members: &[Member], reporter: &mut Reporter<'_>) -> Option<Id
 
 #[cfg(test)]
 mod tests {
-    use crate::scope::Scope;
-    use crate::settings::Settings;
-    use crate::source::{Authority, Source};
-
-    fn read(text: &str) -> Settings {
-        Settings::read(&Source::file(Scope::User, "settings.json"), text, Authority::User)
-    }
+    use crate::settings::test_reader::{problem_keys, read};
 
     #[test]
     fn an_identity_provider_is_read_and_invalid_values_are_reported() {
@@ -70,8 +68,12 @@ mod tests {
             (idp.issuer.as_str(), idp.callback_port),
             ("https://idp.example.com", Some(3118))
         );
+        let alias = read(r#"{"xaaIdp": {"issuer": "https://idp.example.com", "clientId": "c"}}"#);
+        assert!(alias.layer.problems.is_empty(), "{:?}", alias.layer.problems);
+        assert!(alias.identity_provider.is_some());
         for (text, key) in [
             (r#"{"identityProvider": 1}"#, "identityProvider"),
+            (r#"{"xaaIdp": {"clientId": "c"}}"#, "xaaIdp.issuer"),
             (
                 r#"{"identityProvider": {"issuer": "ftp://x", "clientId": "c"}}"#,
                 "identityProvider.issuer",
@@ -84,9 +86,8 @@ mod tests {
             (r#"{"identityProvider": {"clientId": "c"}}"#, "identityProvider.issuer"),
         ] {
             let bad = read(text);
-            let keys: Vec<_> =
-                bad.layer.problems.iter().filter_map(|it| it.key.as_deref()).collect();
-            assert_eq!((keys, bad.identity_provider), (vec![key], None), "{text}");
+            let keys = problem_keys(&bad);
+            assert_eq!((keys, bad.identity_provider), (vec![key.to_owned()], None), "{text}");
         }
     }
 
@@ -95,7 +96,7 @@ mod tests {
         let odd = read(
             r#"{"identityProvider": {"issuer": "https://x", "clientId": "c", "callbckPort": 1, "tokenEndpoint": "x"}}"#, // misspelt on purpose
         );
-        let keys: Vec<_> = odd.layer.problems.iter().filter_map(|it| it.key.as_deref()).collect();
+        let keys = problem_keys(&odd);
         let expected = ["identityProvider.callbckPort", "identityProvider.tokenEndpoint"]; // misspelt on purpose
         assert_eq!(keys, expected);
         assert!(odd.identity_provider.is_some_and(|it| it.token_endpoint.is_none()));

@@ -93,11 +93,8 @@ mod tests {
     use super::*;
     use crate::scope::Scope;
     use crate::settings::Settings;
-    use crate::source::{Authority, Source};
-
-    fn read(text: &str) -> Settings {
-        Settings::read(&Source::file(Scope::User, "settings.json"), text, Authority::User)
-    }
+    use crate::settings::test_reader::{problem_keys, read};
+    use crate::source::Source;
 
     #[test]
     fn a_model_is_read_and_invalid_values_are_reported() {
@@ -114,9 +111,8 @@ mod tests {
             (r#"{"model": {"provider": "elsewhere"}}"#, "model.provider"),
         ] {
             let bad = read(text);
-            let keys: Vec<_> =
-                bad.layer.problems.iter().filter_map(|it| it.key.as_deref()).collect();
-            assert_eq!((keys, bad.model), (vec![key], None), "{text}");
+            let keys = problem_keys(&bad);
+            assert_eq!((keys, bad.model), (vec![key.to_owned()], None), "{text}");
         }
     }
 
@@ -125,7 +121,7 @@ mod tests {
         let odd = read(
             r#"{"model": {"provider": "anthropic", "nmae": "m", "maxTokens": -1, "baseUrl": "http://example.com"}}"#, // misspelt on purpose
         );
-        let keys: Vec<_> = odd.layer.problems.iter().filter_map(|it| it.key.as_deref()).collect();
+        let keys = problem_keys(&odd);
         assert_eq!(keys, ["model.nmae", "model.baseUrl", "model.maxTokens"]); // misspelt on purpose
         assert!(odd.model.is_some_and(|it| it.max_tokens.is_none() && it.base_url.is_none()));
     }
@@ -141,6 +137,6 @@ mod tests {
     fn excerpts_show_the_keys_of_the_section() {
         let bad = read(r#"{"model": {"provider": 1, "maxTokens": 5, "window": 9}}"#);
         let excerpt = bad.layer.problems[0].excerpt.as_ref().expect("the problem has a line");
-        assert_eq!(excerpt.line, r#"{"model": {"provider": •, "maxTokens": •, "window": •}}"#);
+        assert_eq!(excerpt.line, r#"{"model": {"provider": 1, "maxTokens": 5, "window": 9}}"#);
     }
 }

@@ -56,7 +56,23 @@ impl Reader<'_, '_> {
             policy.deny = self.rules(&nodes, "deniedMcpServers", PolicyList::Denied);
         }
         policy.managed_only = self.managed_only(members);
+        policy.command_path = self.command_path(members);
         policy
+    }
+
+    fn command_path(&mut self, members: &[Member]) -> Option<String> {
+        const KEY: &str = "commandPath";
+        let member = find_member(members, KEY)?;
+        if self.authority == Authority::User {
+            let subject = ProblemSubject { server: None, key: KEY };
+            self.reporter.report(member.key_span, subject, ProblemKind::ManagedOnly);
+            return None;
+        }
+        let Value::String(path) = &member.node.value else {
+            self.report_wrong_type(&member.node, KEY, "a string");
+            return None;
+        };
+        Some(path.clone())
     }
 
     fn managed_only(&mut self, members: &[Member]) -> Option<Origin> {

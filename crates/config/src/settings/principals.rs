@@ -1,7 +1,7 @@
 //! Reads `principals` of a settings file: permission rules for the clients of a gateway, by name.
 
-use super::permissions;
 use crate::document::{Member, Value, find_member};
+use crate::file::permission_section as permissions;
 pub use crate::permission::Principals;
 use crate::permission::{ANY_PRINCIPAL, PermissionRules};
 use crate::problem::{ProblemKind, ProblemSubject, Reporter};
@@ -71,14 +71,7 @@ mod tests {
     use crate::permission::{
         CallRequest, PermissionEffect, PermissionMode, ToolHints, Trust, decide,
     };
-    use crate::scope::Scope;
-    use crate::settings::Settings;
-    use crate::source::Source;
-
-    fn read(text: &str) -> Settings {
-        let source = Source::file(Scope::User, "settings.json");
-        Settings::read(&source, text, Authority::User)
-    }
+    use crate::settings::test_reader::read;
 
     #[track_caller]
     fn check(principals: &Principals, name: &str, tool: &str, expected: PermissionEffect) {

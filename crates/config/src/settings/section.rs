@@ -2,9 +2,10 @@
 //! is not valid.
 
 use std::collections::HashSet;
+use std::str::FromStr;
 
 use crate::document::{Member, Node, Span, Value, find_member};
-use crate::entry::is_https_url;
+use crate::entry::{is_client_metadata_url, is_https_url};
 use crate::problem::{ProblemKind, ProblemSubject, Reporter};
 use crate::schema::{SettingsKey, nearest};
 use crate::source::Origin;
@@ -89,6 +90,17 @@ impl<'m, 'r, 'l> Section<'m, 'r, 'l> {
         None
     }
 
+    /// Reads the URL of a client metadata document.
+    pub(crate) fn client_metadata_url(&mut self, name: &str) -> Option<String> {
+        let text = self.string(name)?;
+        if is_client_metadata_url(&text) {
+            return Some(text);
+        }
+        let span = find_member(self.inner, name).map_or(self.member.node.span, |it| it.node.span);
+        self.report(span, name, ProblemKind::InvalidClientMetadataUrl);
+        None
+    }
+
     /// Reads a required https URL, or a URL of this machine.
     pub(crate) fn required_https_url(&mut self, name: &str) -> Option<String> {
         if find_member(self.inner, name).is_none() {
@@ -100,26 +112,23 @@ impl<'m, 'r, 'l> Section<'m, 'r, 'l> {
 
     /// Reads a port.
     pub(crate) fn port(&mut self, name: &str) -> Option<u16> {
-        let member = find_member(self.inner, name)?;
-        let number = match &member.node.value {
-            Value::Number(number) => number.parse().ok().filter(|port: &u16| *port > 0),
-            Value::Null
-            | Value::Bool(_)
-            | Value::String(_)
-            | Value::Array(_)
-            | Value::Object(_) => None,
-        };
-        if number.is_none() {
-            self.report_wrong_type(&member.node, name, "a port number");
-        }
-        number
+        self.number(name, "a port number", |port| *port > 0)
     }
 
     /// Reads an integer above zero.
     pub(crate) fn positive_integer(&mut self, name: &str) -> Option<u64> {
+        self.number(name, "a whole number above zero", |it| *it > 0)
+    }
+
+    fn number<T: FromStr>(
+        &mut self,
+        name: &str,
+        expected: &'static str,
+        is_valid: impl Fn(&T) -> bool,
+    ) -> Option<T> {
         let member = find_member(self.inner, name)?;
         let number = match &member.node.value {
-            Value::Number(number) => number.parse().ok().filter(|it: &u64| *it > 0),
+            Value::Number(number) => number.parse().ok().filter(is_valid),
             Value::Null
             | Value::Bool(_)
             | Value::String(_)
@@ -127,9 +136,20 @@ impl<'m, 'r, 'l> Section<'m, 'r, 'l> {
             | Value::Object(_) => None,
         };
         if number.is_none() {
-            self.report_wrong_type(&member.node, name, "a whole number above zero");
+            self.report_wrong_type(&member.node, name, expected);
         }
         number
+    }
+
+    /// Reads a string that `parse` accepts.
+    pub(crate) fn optional_one_of<T>(
+        &mut self,
+        name: &str,
+        expected: &'static str,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> Option<T> {
+        find_member(self.inner, name)?;
+        self.one_of(name, expected, parse)
     }
 
     /// Reads a required string that `parse` accepts.

@@ -4,15 +4,23 @@ use std::fmt;
 
 use super::secret_reference::SecretReference;
 
-/// A text after expansion; secrets are still references.
+/// A text after expansion; secrets are still references. It keeps which parts came from the environment, because
+/// those are masked where the text is shown.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct ExpandedText(Vec<TextSegment>);
 
 /// A segment of an [`ExpandedText`].
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub enum TextSegment {
-    /// Plain text.
+    /// Text of the entry itself, including the defaults of variables.
     Plain(String),
+    /// The value of a variable of the user's environment; the variable as written, if it is not set.
+    Variable {
+        /// The name of the variable.
+        name: String,
+        /// Its value.
+        value: String,
+    },
     /// A secret that is fetched when the text is used.
     Secret(SecretReference),
 }
@@ -39,7 +47,7 @@ impl ExpandedText {
             .iter()
             .filter_map(|piece| match piece {
                 TextSegment::Secret(reference) => Some(reference),
-                TextSegment::Plain(_) => None,
+                TextSegment::Plain(_) | TextSegment::Variable { .. } => None,
             })
             .collect()
     }
@@ -47,10 +55,28 @@ impl ExpandedText {
     /// Returns the whole text, with secrets as references.
     pub fn to_unresolved_string(&self) -> String {
         let piece = |piece: &TextSegment| match piece {
-            TextSegment::Plain(text) => text.clone(),
+            TextSegment::Plain(text) | TextSegment::Variable { value: text, .. } => text.clone(),
             TextSegment::Secret(reference) => reference.to_string(),
         };
         self.0.iter().map(piece).collect()
+    }
+
+    /// Returns the segments without the distinction where their text came from: adjacent plain texts are joined.
+    pub(crate) fn joined_segments(&self) -> Vec<TextSegment> {
+        let mut joined = ExpandedText::default();
+        for segment in &self.0 {
+            match segment {
+                TextSegment::Plain(text) | TextSegment::Variable { value: text, .. } => {
+                    joined.push(text);
+                }
+                TextSegment::Secret(reference) => joined.push_secret(reference.clone()),
+            }
+        }
+        joined.0
+    }
+
+    pub(super) fn push_variable(&mut self, name: &str, value: &str) {
+        self.0.push(TextSegment::Variable { name: name.to_owned(), value: value.to_owned() });
     }
 
     pub(super) fn push_secret(&mut self, reference: SecretReference) {
@@ -60,7 +86,9 @@ impl ExpandedText {
     pub(super) fn push(&mut self, text: &str) {
         match self.0.last_mut() {
             Some(TextSegment::Plain(last)) => last.push_str(text),
-            Some(TextSegment::Secret(_)) | None => self.0.push(TextSegment::Plain(text.to_owned())),
+            Some(TextSegment::Secret(_) | TextSegment::Variable { .. }) | None => {
+                self.0.push(TextSegment::Plain(text.to_owned()));
+            }
         }
     }
 }

@@ -2,7 +2,6 @@
 //! modern client as long as one request.
 
 use std::fmt;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -12,15 +11,12 @@ use switchboard_wire::jsonrpc::message::Payload;
 use switchboard_wire::peer::CallOwner;
 use switchboard_wire::protocol::capabilities::ClientCapability;
 use switchboard_wire::protocol::era::Era;
+use switchboard_wire::protocol::log_level::LogLevel;
 
 use crate::downstream::channel::ClientChannel;
-use crate::downstream::log_level::LogLevel;
 
 /// The next client id.
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
-
-/// Hashes principals. Its random key keeps clients from choosing names that collide.
-static PRINCIPAL_HASHER: OnceLock<RandomState> = OnceLock::new();
 
 /// A client.
 #[derive(Debug)]
@@ -29,8 +25,10 @@ pub(crate) struct Client {
     pub(crate) id: u64,
     /// The principal that the client acts for.
     pub(crate) principal: Arc<str>,
-    /// A hash of the principal.
-    pub(crate) principal_key: u64,
+    /// What limits are counted for: the principal, or the remote address where clients do not authenticate.
+    pub(crate) account: Arc<str>,
+    /// The session that the client belongs to: its own id, unless several clients share a transport.
+    pub(crate) session: u64,
     pub(crate) era: Era,
     /// The declared capabilities, as JSON.
     pub(crate) capabilities_json: Arc<str>,
@@ -59,9 +57,11 @@ const LEVEL_UNSET: u8 = u8::MAX;
 impl Client {
     pub(crate) fn new(principal: Arc<str>, era: Era, capabilities: Option<&Payload>) -> Client {
         let text = capabilities.and_then(|it| std::str::from_utf8(it.as_bytes()).ok());
+        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         Client {
-            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
-            principal_key: PRINCIPAL_HASHER.get_or_init(RandomState::new).hash_one(&principal),
+            id,
+            session: id,
+            account: principal.clone(),
             principal,
             era,
             capabilities_json: text.unwrap_or("{}").into(),
@@ -70,6 +70,21 @@ impl Client {
             session_digest: OnceLock::new(),
             session_context: OnceLock::new(),
         }
+    }
+
+    /// The same client, counted for another account than that of its principal.
+    pub(crate) fn with_account(self, account: Arc<str>) -> Client {
+        Client { account, ..self }
+    }
+
+    /// The same client as part of a session that it does not begin: each request on a transport comes from one program.
+    pub(crate) fn in_session(self, session: u64) -> Client {
+        Client { session, ..self }
+    }
+
+    /// A session that is no client's own.
+    pub(crate) fn new_session() -> u64 {
+        NEXT_ID.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Does the client declare this extension?
@@ -97,13 +112,15 @@ impl Client {
         self.session_context.get()?.1.upgrade()
     }
 
-    /// The client's part of a dedicated connection's key. Modern clients have no session, so that all requests of a
-    /// principal share one.
+    /// The client's part of a dedicated connection's key. Modern clients over HTTP have no session, so that all requests
+    /// of a principal share one.
     pub(crate) fn dedicated_connection_id(&self) -> u64 {
-        match self.era {
-            Era::Legacy => self.id,
-            Era::Modern => 0,
-        }
+        if self.has_session() { self.session } else { 0 }
+    }
+
+    /// Does the client have a session? A modern client has one only on a transport of its own.
+    pub(crate) fn has_session(&self) -> bool {
+        self.era == Era::Legacy || self.session != self.id
     }
 
     /// Sets the session id. Only a digest is kept, because the id itself grants access to the session.
@@ -161,6 +178,11 @@ impl ClientCapabilities {
         sampling: true,
         roots: true,
     };
+
+    /// Can a server send requests to the client?
+    pub(crate) fn has_any(self) -> bool {
+        self.form_elicitation || self.url_elicitation || self.sampling || self.roots
+    }
 
     /// Are these all the capabilities that the shared connection offers?
     pub(crate) fn has_all(self) -> bool {

@@ -3,15 +3,17 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
 use serde::Deserialize;
 use serde_json::json;
-use switchboard::connection::server_requests::REASON_META_KEY;
+use switchboard::connection::REASON_META_KEY;
 use switchboard_wire::client::RequestHandler;
 use switchboard_wire::jsonrpc::message::{Payload, RpcError};
 use switchboard_wire::peer::{CallOwner, Propagation};
+use tracing::{debug, info};
 
+use crate::downstream::approvals::Approvals;
 use crate::downstream::channel::{ClientChannel, ClientResponse, NotifyOutcome};
 use crate::downstream::client::Client;
 use crate::json::payload;
@@ -33,11 +35,16 @@ const SERVER_WIDE: [&str; 6] = [
 pub(crate) struct RequestContext {
     pub(crate) client: Arc<Client>,
     pub(crate) channel: Arc<dyn ClientChannel>,
-    /// Has the client's user approved this call?
-    is_approved: AtomicBool,
+    /// Who has approved this call, as bits of [`Approvals`].
+    approvals: AtomicU8,
     /// Requests to the client that have no response yet.
     open_requests: AtomicUsize,
+    /// The session of the connection that the request uses alone, or [`NO_LEASE`].
+    leased_session: AtomicU64,
 }
+
+/// The request uses no connection alone.
+const NO_LEASE: u64 = 0;
 
 /// Counts a request to the client until it is dropped.
 struct OpenRequestGuard<'a>(&'a AtomicUsize);
@@ -60,9 +67,15 @@ impl RequestContext {
         RequestContext {
             client,
             channel,
-            is_approved: AtomicBool::new(false),
+            approvals: AtomicU8::new(Approvals::default().to_bits()),
             open_requests: AtomicUsize::new(0),
+            leased_session: AtomicU64::new(NO_LEASE),
         }
+    }
+
+    /// Sets the session of the connection that the request uses alone.
+    pub(crate) fn set_leased_session(&self, session: u64) {
+        self.leased_session.store(session, Ordering::Relaxed);
     }
 
     /// Makes the context for messages outside of requests. It is the client's session context for as long as it lives.
@@ -77,13 +90,14 @@ impl RequestContext {
         context
     }
 
-    /// Records that the client's user approved the call.
-    pub(crate) fn approve(&self) {
-        self.is_approved.store(true, Ordering::Relaxed);
+    /// Records who approved the call.
+    pub(crate) fn add_approvals(&self, approvals: Approvals) {
+        self.approvals.fetch_or(approvals.to_bits(), Ordering::Relaxed);
     }
 
-    pub(crate) fn is_approved(&self) -> bool {
-        self.is_approved.load(Ordering::Relaxed)
+    /// Who has approved the call.
+    pub(crate) fn approvals(&self) -> Approvals {
+        Approvals::from_bits(self.approvals.load(Ordering::Relaxed))
     }
 
     /// Sends a notification outside of any request, where the client has a session.
@@ -94,7 +108,7 @@ impl RequestContext {
     }
 
     /// Why the request cannot be sent to the client.
-    fn unsupported(&self, method: &str, params: Option<&Payload>) -> Option<Unsupported> {
+    fn unsupported(&self, method: &str, params: Option<&Payload>) -> Option<UnsupportedFeature> {
         let capabilities = self.client.capabilities();
         let is_supported = match method {
             "elicitation/create" => {
@@ -103,17 +117,17 @@ impl RequestContext {
                 } else {
                     capabilities.form_elicitation
                 };
-                return (!is_supported).then_some(Unsupported::Elicitation);
+                return (!is_supported).then_some(UnsupportedFeature::Elicitation);
             }
             "sampling/createMessage" => capabilities.sampling,
             "roots/list" => capabilities.roots,
             _ => false,
         };
-        (!is_supported).then_some(Unsupported::Method)
+        (!is_supported).then_some(UnsupportedFeature::Method)
     }
 }
 
-enum Unsupported {
+enum UnsupportedFeature {
     Elicitation,
     Method,
 }
@@ -121,16 +135,20 @@ enum Unsupported {
 impl RequestHandler for RequestContext {
     fn respond<'a>(&'a self, method: &'a str, params: Option<Payload>) -> ClientResponse<'a> {
         Box::pin(async move {
+            let principal = &*self.client.principal;
             match self.unsupported(method, params.as_ref()) {
                 None => {
+                    info!(principal, method, "request of a server sent to the client");
                     let _waiting = OpenRequestGuard::new(&self.open_requests);
                     self.channel.request(method, params).await
                 }
-                Some(Unsupported::Elicitation) => {
+                Some(UnsupportedFeature::Elicitation) => {
+                    debug!(principal, method, "request of a server not supported by the client");
                     let reason = "the client does not support this elicitation";
                     Ok(payload(&json!({"action": "decline", "_meta": {REASON_META_KEY: reason}})))
                 }
-                Some(Unsupported::Method) => {
+                Some(UnsupportedFeature::Method) => {
+                    debug!(principal, method, "request of a server not supported by the client");
                     let method: String = method.chars().take(100).collect();
                     let message = format!("the client does not support `{method}`");
                     Err(RpcError { code: -32601, message, data: None })
@@ -141,8 +159,11 @@ impl RequestHandler for RequestContext {
 }
 
 impl CallOwner for RequestContext {
-    fn principal(&self) -> u64 {
-        self.client.principal_key
+    fn session(&self) -> u64 {
+        match self.leased_session.load(Ordering::Relaxed) {
+            NO_LEASE => self.client.session,
+            leased => leased,
+        }
     }
 
     fn has_pending_request(&self) -> bool {

@@ -5,25 +5,33 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use serde_json::{Map, Value as Json};
-use switchboard::catalogue::fetch::{ListItem, ListKind};
-use switchboard::connection::dedicated::DedicatedConnection;
-use switchboard::connection::{ServerView, Status};
-use switchboard::host::Snapshot;
-use switchboard::pool::Pool;
-use switchboard::pool::naming;
-use switchboard::pool::tool::{Tool, ToolKind};
+use switchboard::Snapshot;
+use switchboard::catalogue::{ListItem, ListKind};
+use switchboard::connection::{DedicatedConnection, ServerView, Status};
+use switchboard::pool::{Pool, Tool, ToolKind, naming};
 use switchboard_wire::jsonrpc::message::Payload;
 use switchboard_wire::protocol::era::Era;
 
 use crate::downstream::client::Client;
+use crate::downstream::leases::ConnectionLease;
 use crate::exposed::capabilities;
-use crate::exposed::capabilities::ToolPresence;
+use crate::exposed::capabilities::MoreServers;
 use crate::exposed::options::{ExposeOptions, NameStyle, ToolExposure};
 use crate::exposed::pages::{ListEntries, ListPages};
 use crate::exposed::search;
 use crate::exposed::server::{ExposedServer, ServerItem};
-use crate::exposed::sharing::ConnectionSharing;
+use crate::exposed::sharing::SharingPolicy;
+use crate::exposed::titles::SharedTitles;
 use crate::json::payload;
+
+/// What is known of the lists of a server that is connecting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum KnownLists {
+    /// Its lists of an earlier connection are part of the catalogue.
+    Remembered,
+    /// Nothing.
+    Nothing,
+}
 
 /// The exposed catalogue.
 #[derive(Debug, Default)]
@@ -32,21 +40,39 @@ pub(crate) struct ExposedCatalogue {
     /// Tools of servers that are not connected now, by exposed name. They are not listed. A call of one connects its
     /// server, or fails with the reason why the server is not connected.
     pub(crate) disconnected_tools: HashMap<String, Arc<Tool>>,
+    /// The servers that connect for the first time, and what is known of their lists.
+    pub(crate) connecting: BTreeMap<String, KnownLists>,
+    /// Whether something was known of the lists of every server at one moment. It stays so when servers are added.
+    pub(crate) first_lists_known: bool,
     pub(crate) prompts: HashMap<String, ServerItem>,
     pub(crate) resources: HashMap<String, Arc<str>>,
     pub(crate) templates: Vec<ServerItem>,
     pub(crate) servers: Vec<ExposedServer>,
+    /// The name in permission rules of every server, connected or not.
+    pub(crate) prefixes: HashMap<String, String>,
+    /// The servers whose instructions clients get: the connected ones, and those that are remembered.
+    pub(crate) instructing_servers: Vec<ExposedServer>,
     pub(crate) lists: BTreeMap<ListKind, ListPages>,
     pub(crate) pool: Arc<Pool>,
     /// The revision of the snapshot that it was built from.
     pub(crate) revision: u64,
     tool_exposure: ToolExposure,
-    sharing: ConnectionSharing,
+    sharing: SharingPolicy,
     legacy_capabilities: Map<String, Json>,
     modern_capabilities: Map<String, Json>,
 }
 
 impl ExposedCatalogue {
+    /// The catalogue before the first snapshot: nothing is known of any server.
+    pub(crate) fn before_first_snapshot() -> ExposedCatalogue {
+        let capabilities = |era| capabilities::aggregate(&[], MoreServers::Connecting, era);
+        ExposedCatalogue {
+            legacy_capabilities: capabilities(Era::Legacy),
+            modern_capabilities: capabilities(Era::Modern),
+            ..ExposedCatalogue::default()
+        }
+    }
+
     /// Builds the next catalogue. Lists that did not change are reused.
     pub(crate) fn next(
         &self,
@@ -62,12 +88,33 @@ impl ExposedCatalogue {
                 .filter(|it| is_exposed(it))
                 .filter_map(|it| ExposedServer::from_view(it))
                 .collect(),
+            connecting: views
+                .iter()
+                .filter(|it| is_exposed(it))
+                .filter_map(|it| Some((it.name.clone(), known_lists(it)?)))
+                .collect(),
+            prefixes: views
+                .iter()
+                .map(|it| {
+                    let origin = naming::NameOrigin::of(it.scope);
+                    (it.name.clone(), naming::prefix(&it.name, origin))
+                })
+                .collect(),
             pool: pool.clone(),
             revision: snapshot.revision,
             tool_exposure: options.tools,
-            sharing: options.sharing,
+            sharing: SharingPolicy {
+                sharing: options.sharing,
+                interactive: options.interactive_sessions,
+            },
             ..ExposedCatalogue::default()
         };
+        catalogue.first_lists_known = self.first_lists_known
+            || catalogue.connecting.values().all(|it| *it == KnownLists::Remembered);
+        let remembered = views.iter().filter(|it| is_exposed(it));
+        let remembered = remembered.filter_map(|it| ExposedServer::from_remembered(it));
+        catalogue.instructing_servers =
+            catalogue.servers.iter().cloned().chain(remembered).collect();
         let tools = catalogue.add_tools(pool, options);
         catalogue.set_list(self, ListKind::Tools, tools);
         catalogue.keep_disconnected_tools(self, snapshot);
@@ -92,6 +139,22 @@ impl ExposedCatalogue {
         }
     }
 
+    /// The tool of this name whose server is not connected, so that it must be connected before the call.
+    pub(crate) fn unconnected_tool(&self, name: &str) -> Option<&Arc<Tool>> {
+        match self.tools.get(name) {
+            Some(tool) => Some(tool).filter(|it| {
+                it.kind == ToolKind::Server && self.connecting.contains_key(&it.server)
+            }),
+            None => self.disconnected_tools.get(name),
+        }
+    }
+
+    /// Whether the tool's server has listed its tools on this connection.
+    pub(crate) fn is_listed(&self, name: &str, server: &str) -> bool {
+        !self.connecting.contains_key(server)
+            && (self.tools.contains_key(name) || !self.disconnected_tools.contains_key(name))
+    }
+
     /// Is this `search_tools` or `call_tool`, and are these exposed?
     pub(crate) fn is_search_tool(&self, tool: &str) -> bool {
         self.tool_exposure == ToolExposure::Search
@@ -114,6 +177,7 @@ impl ExposedCatalogue {
             .filter(|it| it.kind != ToolKind::BuiltIn && options.exposes(it))
             .collect();
         let duplicates = duplicates(all.iter().map(|it| it.name.as_str()));
+        let titles = SharedTitles::new(all.iter().map(|it| (it.server.as_str(), &it.raw)));
         let mut entries = BTreeMap::new();
         for tool in all {
             let exposed_name = match (options.names, tool.kind) {
@@ -128,7 +192,8 @@ impl ExposedCatalogue {
                 continue;
             }
             self.tools.insert(exposed_name.clone(), tool.clone());
-            entries.insert(exposed_name.clone(), with_name(&tool.raw, &tool.name, exposed_name));
+            let raw = titles.distinguish(&tool.server, &tool.raw);
+            entries.insert(exposed_name.clone(), with_name(&raw, &tool.name, exposed_name));
         }
         match options.tools {
             ToolExposure::All => entries.into_values().collect(),
@@ -160,6 +225,7 @@ impl ExposedCatalogue {
     fn add_prompts(&mut self, views: &[&ServerView], names: NameStyle) -> ListEntries {
         let all: Vec<(&ServerView, &ListItem)> = items(views, ListKind::Prompts).collect();
         let duplicates = duplicates(all.iter().map(|it| it.1.name.as_str()));
+        let titles = SharedTitles::new(all.iter().map(|it| (it.0.name.as_str(), &it.1.raw)));
         let mut entries = BTreeMap::new();
         for (view, item) in all {
             let origin = naming::NameOrigin::of(view.scope);
@@ -175,7 +241,8 @@ impl ExposedCatalogue {
                 continue;
             }
             let prompt = ServerItem { server: view.name.as_str().into(), name: item.name.clone() };
-            entries.insert(exposed_name.clone(), with_name(&item.raw, &item.name, &exposed_name));
+            let raw = titles.distinguish(&view.name, &item.raw);
+            entries.insert(exposed_name.clone(), with_name(&raw, &item.name, &exposed_name));
             self.prompts.insert(exposed_name, prompt);
         }
         entries.into_values().collect()
@@ -260,9 +327,16 @@ impl ExposedCatalogue {
         &self,
         client: &Client,
         server: &str,
+        lease: Option<&ConnectionLease>,
     ) -> Option<DedicatedConnection> {
         let server = self.servers.iter().find(|it| *it.server == *server)?;
-        self.sharing.dedicated_connection(client, server)
+        self.sharing.dedicated_connection(client, server, lease)
+    }
+
+    /// Does a request of the client to this server need a connection for itself?
+    pub(crate) fn needs_lease(&self, client: &Client, server: &str) -> bool {
+        let server = self.servers.iter().find(|it| *it.server == *server);
+        server.is_some_and(|it| self.sharing.needs_lease(client, it))
     }
 
     /// The key of the connections that a client shares with no other, where it has such connections.
@@ -282,11 +356,23 @@ impl ExposedCatalogue {
     }
 
     fn aggregate_capabilities(&self, era: Era) -> Map<String, Json> {
-        let has_tools = !self.tools.is_empty()
-            || !self.disconnected_tools.is_empty()
-            || self.tool_exposure == ToolExposure::Search;
-        let tools = if has_tools { ToolPresence::Present } else { ToolPresence::Absent };
-        capabilities::aggregate(&self.servers, tools, era)
+        let expected = match self.connecting.is_empty() {
+            true => MoreServers::None,
+            false => MoreServers::Connecting,
+        };
+        capabilities::aggregate(&self.servers, expected, era)
+    }
+}
+
+/// What is known of the lists of a server, if it is connecting.
+fn known_lists(view: &ServerView) -> Option<KnownLists> {
+    match (&view.status, &view.remembered) {
+        (Status::Pending { .. }, Some(_)) => Some(KnownLists::Remembered),
+        (Status::Pending { .. }, None) => Some(KnownLists::Nothing),
+        (
+            Status::Connected | Status::Failed(_) | Status::NeedsAuth(_) | Status::Disabled,
+            Some(_) | None,
+        ) => None,
     }
 }
 
@@ -294,7 +380,7 @@ fn items<'a>(
     views: &'a [&'a ServerView],
     list: ListKind,
 ) -> impl Iterator<Item = (&'a ServerView, &'a ListItem)> {
-    views.iter().flat_map(move |view| view.catalogue.items(list).iter().map(move |it| (*view, it)))
+    views.iter().flat_map(move |view| view.listed().items(list).iter().map(move |it| (*view, it)))
 }
 
 fn duplicates<'a>(names: impl Iterator<Item = &'a str>) -> BTreeSet<&'a str> {

@@ -1,10 +1,9 @@
 //! Options that choose what the gateway exposes, and under which names.
 
-use switchboard::pool::naming;
-use switchboard::pool::tool::Tool;
+use switchboard::pool::{Tool, naming};
 use switchboard_config::permission::{RuleError, ToolRule};
 
-use crate::exposed::sharing::ConnectionSharing;
+use crate::exposed::sharing::{ConnectionSharing, InteractiveSessions};
 
 /// How exposed tools and prompts are named.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -39,6 +38,8 @@ pub struct ExposeOptions {
     pub tools: ToolExposure,
     /// Which clients share a connection to a server.
     pub sharing: ConnectionSharing,
+    /// Which connection sessions use whose client can be asked.
+    pub interactive_sessions: InteractiveSessions,
 }
 
 impl ExposeOptions {

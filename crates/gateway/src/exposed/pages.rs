@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use switchboard::catalogue::fetch::ListKind;
+use switchboard::catalogue::ListKind;
 use switchboard_wire::jsonrpc::message::{Payload, RpcError};
 use switchboard_wire::protocol::era::Era;
 use switchboard_wire::server;

@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
-use switchboard::pool::Pool;
-use switchboard::pool::tool::Tool;
+use switchboard::pool::{Pool, Tool};
 use switchboard_wire::jsonrpc::message::{Payload, RpcError};
 use switchboard_wire::protocol::request_meta::RawObject;
 use switchboard_wire::server;

@@ -22,6 +22,7 @@ pub(crate) struct ExposedServer {
     /// The server's name in permission rules.
     pub(crate) prefix: String,
     pub(crate) era: Era,
+    pub(crate) transport: TransportKind,
     pub(crate) is_local_process: bool,
     pub(crate) capabilities: Map<String, Json>,
     pub(crate) instructions: Option<String>,
@@ -36,10 +37,49 @@ impl ExposedServer {
             server: view.name.as_str().into(),
             prefix: naming::prefix(&view.name, naming::NameOrigin::of(view.scope)),
             era: info.era,
+            transport: view.transport,
             is_local_process: matches!(view.transport, TransportKind::Stdio | TransportKind::Sdk),
             capabilities: raw["capabilities"].as_object().cloned().unwrap_or_default(),
             instructions: info.instructions.clone(),
         })
+    }
+
+    /// A server that connects, with the instructions of its last connection. None if there are none.
+    pub(crate) fn from_remembered(view: &ServerView) -> Option<ExposedServer> {
+        let instructions = view.remembered.as_ref()?.instructions.clone()?;
+        Some(ExposedServer {
+            server: view.name.as_str().into(),
+            prefix: naming::prefix(&view.name, naming::NameOrigin::of(view.scope)),
+            era: Era::Legacy,
+            transport: view.transport,
+            is_local_process: matches!(view.transport, TransportKind::Stdio | TransportKind::Sdk),
+            capabilities: Map::new(),
+            instructions: Some(instructions),
+        })
+    }
+
+    /// Do the server's requests say which call they belong to? In the modern era a server sends no requests.
+    pub(crate) fn attributes_requests(&self) -> bool {
+        self.era == Era::Modern || self.is_streamable_http()
+    }
+
+    /// Do the server's notifications say which call they belong to? A legacy server may send them outside of its streams
+    /// for calls, and over other transports nothing says it.
+    pub(crate) fn attributes_notifications(&self) -> bool {
+        self.era == Era::Modern && self.is_streamable_http()
+    }
+
+    /// Over streamable HTTP each message comes on the stream of its call.
+    pub(crate) fn is_streamable_http(&self) -> bool {
+        match self.transport {
+            TransportKind::Http | TransportKind::ConnectorProxy => true,
+            TransportKind::Stdio
+            | TransportKind::Sse
+            | TransportKind::Ws
+            | TransportKind::SseIde
+            | TransportKind::WsIde
+            | TransportKind::Sdk => false,
+        }
     }
 
     pub(crate) fn has_capability(&self, capability: &str) -> bool {

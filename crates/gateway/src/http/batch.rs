@@ -52,6 +52,10 @@ pub(crate) async fn respond(
     if requests.is_empty() {
         return accepted();
     }
+    let _in_flight = match session.account.start_requests(requests.len()) {
+        Ok(in_flight) => in_flight,
+        Err(exceeded) => return state.refuse_over_limit(None, &session.account.own, &exceeded),
+    };
     let responses = future::join_all(requests).await;
     let mut text = b"[".to_vec();
     for (index, response) in responses.iter().enumerate() {

@@ -7,14 +7,11 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use futures_util::Stream;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
-use tokio::sync::mpsc;
 
 /// The body of a response.
 pub(crate) enum Body {
     /// The complete body; None once it was sent.
     Full(Option<Bytes>),
-    /// The chunks of a channel, until its sender is dropped.
-    Channel(mpsc::Receiver<Bytes>),
     /// The items of a stream. Dropping the body cancels the work behind it.
     Stream(Pin<Box<dyn Stream<Item = Bytes> + Send>>),
 }
@@ -29,7 +26,6 @@ impl HttpBody for Body {
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let next = match &mut *self {
             Body::Full(bytes) => Poll::Ready(bytes.take()),
-            Body::Channel(receiver) => receiver.poll_recv(task),
             Body::Stream(stream) => stream.as_mut().poll_next(task),
         };
         next.map(|it| it.map(|bytes| Ok(Frame::data(bytes))))
@@ -44,7 +40,7 @@ impl HttpBody for Body {
             Body::Full(bytes) => {
                 SizeHint::with_exact(bytes.as_ref().map_or(0, |it| it.len() as u64))
             }
-            Body::Channel(_) | Body::Stream(_) => SizeHint::default(),
+            Body::Stream(_) => SizeHint::default(),
         }
     }
 }

@@ -17,13 +17,10 @@ use crate::downstream::request::{InboundRequest, Outcome, OutcomeFuture, split_m
 use crate::downstream::request_context::RequestContext;
 use crate::http::body::Body;
 use crate::http::negotiation::accepts;
-use crate::http::response::{
-    accepted, event_stream, json as json_response, refuse, rpc_error, rpc_response,
-};
-use crate::http::server_state::HttpState;
+use crate::http::response::{accepted, json as json_response, refuse, rpc_error, rpc_response};
+use crate::http::server_state::{Caller, HttpState};
 use crate::http::session::Session;
 use crate::http::session::channel::SessionChannel;
-use crate::http::stream_delay::StreamDelay;
 use crate::json::{empty_object, payload};
 use crate::method::Method;
 use crate::telemetry::trace_context;
@@ -53,6 +50,7 @@ pub(crate) fn find_session(
         return Err(Box::new(refuse(StatusCode::BAD_REQUEST, text)));
     }
     session.mark_used();
+    session.update_credential(headers, &state.revocations);
     Ok(Some(session))
 }
 
@@ -60,16 +58,23 @@ pub(crate) fn find_session(
 pub(crate) async fn initialize(
     state: &HttpState,
     id: RequestId,
-    params: &RawObject,
-    principal: Arc<str>,
+    (params, headers): (&RawObject, &HeaderMap),
+    caller: Caller,
 ) -> Response<Body> {
-    let client = Client::new(principal, Era::Legacy, params.get("capabilities"));
+    let slot = match caller.account.open_session() {
+        Ok(slot) => slot,
+        Err(exceeded) => return state.refuse_over_limit(Some(id), &caller.account.own, &exceeded),
+    };
+    let client = Client::new(caller.principal, Era::Legacy, params.get("capabilities"))
+        .with_account(caller.account.own.principal.clone());
     let identity = state.gateway.relay.server_identity(Era::Legacy, &client.principal);
     let params = params.to_payload().decode().unwrap_or_default();
     let result = ServerSession::new(identity).initialize(&params);
     let version = result["protocolVersion"].as_str().unwrap_or_default();
-    let Some(session) = state.sessions.open(Arc::new(client), version).await else {
-        return refuse(StatusCode::SERVICE_UNAVAILABLE, "there are too many sessions");
+    let credential = state.revocations.credential(headers);
+    let owner = (Arc::new(client), credential);
+    let Some(session) = state.sessions.open(owner, version, (caller.account, slot)).await else {
+        return refuse(StatusCode::SERVICE_UNAVAILABLE, "the server is shutting down");
     };
     let mut response = rpc_response(id, Ok(payload(&result)), StatusCode::OK);
     if let Ok(value) = HeaderValue::from_str(&session.id) {
@@ -114,6 +119,12 @@ async fn respond(
         Err(error) => return rpc_error(Some(id), error, StatusCode::BAD_REQUEST),
     };
     trace_context::merge_headers(&mut meta, headers);
+    let in_flight = match session.account.start_requests(1) {
+        Ok(in_flight) => in_flight,
+        Err(exceeded) => {
+            return state.refuse_over_limit(Some(id), &session.account.own, &exceeded);
+        }
+    };
     if let Some(outcome) = respond_from_session(&session, &method, &params).await {
         return rpc_response(id, outcome, StatusCode::OK);
     }
@@ -122,8 +133,11 @@ async fn respond(
     let context = Arc::new(RequestContext::new(session.client.clone(), channel));
     let request = InboundRequest::new(id.clone(), method, (params, meta), context);
     let relay = state.gateway.relay.clone();
-    let work: OutcomeFuture = Box::pin(async move { relay.respond(&request).await });
-    respond_or_stream(&session, &state.stream_delay, (id, work), notifications).await
+    let work: OutcomeFuture = Box::pin(async move {
+        let _in_flight = in_flight;
+        relay.respond(&request).await
+    });
+    respond_or_stream((state, headers), &session, (id, work), notifications).await
 }
 
 /// Handles the methods that need no server.
@@ -153,8 +167,8 @@ pub(crate) async fn respond_from_session(
 
 /// Runs a request. The response is JSON if the result comes soon and without messages before it, else an event stream.
 async fn respond_or_stream(
+    (state, headers): (&HttpState, &HeaderMap),
     session: &Session,
-    stream_delay: &StreamDelay,
     (id, mut work): (RequestId, OutcomeFuture),
     mut notifications: mpsc::Receiver<Message>,
 ) -> Response<Body> {
@@ -169,10 +183,10 @@ async fn respond_or_stream(
             }
         },
         // The stream's first event tells the client that the request is running.
-        () = stream_delay.wait() => None,
+        () = state.stream_delay.wait() => None,
     };
     match session.start_stream(id, work, notifications, first).await {
-        Some(stream) => event_stream(Body::Channel(stream)),
+        Some(stream) => state.event_stream(headers, stream),
         None => refuse(StatusCode::NOT_FOUND, "the session has ended"),
     }
 }
@@ -224,7 +238,7 @@ pub(crate) async fn get_stream(
         None => session.open_get_stream().await,
     };
     match stream {
-        Some(stream) => event_stream(Body::Channel(stream)),
+        Some(stream) => state.event_stream(headers, stream),
         None => refuse(StatusCode::NOT_FOUND, "the event is unknown or no longer available"),
     }
 }

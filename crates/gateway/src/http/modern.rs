@@ -17,10 +17,11 @@ use crate::downstream::client::Client;
 use crate::downstream::request::{InboundRequest, Outcome};
 use crate::downstream::request_context::RequestContext;
 use crate::http::body::Body;
+use crate::http::limits::client_account::ClientReservation;
 use crate::http::response::{
-    KEEPALIVE_INTERVAL, event_stream, rpc_error, rpc_response, sse_event, sse_keepalive,
+    KEEPALIVE_INTERVAL, rpc_error, rpc_response, sse_event, sse_keepalive,
 };
-use crate::http::server_state::HttpState;
+use crate::http::server_state::{Caller, HttpState};
 use crate::http::shutdown::wait_until_true;
 use crate::json::empty_object;
 use crate::method::Method;
@@ -35,7 +36,7 @@ pub(crate) async fn respond(
     (id, method): (RequestId, Method),
     (params, meta): (RawObject, RequestMeta),
     headers: &HeaderMap,
-    principal: Arc<str>,
+    caller: Caller,
 ) -> Response<Body> {
     let checked = request_meta::check_version_header(headers, &meta)
         .and_then(|()| meta.validate_modern())
@@ -44,19 +45,32 @@ pub(crate) async fn respond(
     if let Err(error) = checked {
         return rpc_error(Some(id), error, StatusCode::BAD_REQUEST);
     }
-    let client = modern_request::client_from_meta(principal, &meta);
+    // Two requests may come from two programs with the same credentials.
+    const NO_SESSION: Option<u64> = None;
+    let sender = (caller.principal, caller.account.own.principal.clone());
+    let client = modern_request::client_from_meta(sender, &meta, NO_SESSION);
     if method == Method::Discover {
         let result = state.gateway.relay.discover(&client.principal);
         return modern_response(id, Ok(result));
     }
     if method == Method::SubscriptionsListen {
-        return listen(state, &client, id, &params).await;
+        let slot = match caller.account.open_session() {
+            Ok(slot) => slot,
+            Err(exceeded) => {
+                return state.refuse_over_limit(Some(id), &caller.account.own, &exceeded);
+            }
+        };
+        return listen((state, headers), (&client, slot), id, &params).await;
     }
+    let in_flight = match caller.account.start_requests(1) {
+        Ok(in_flight) => in_flight,
+        Err(exceeded) => return state.refuse_over_limit(Some(id), &caller.account.own, &exceeded),
+    };
     let (channel, inbox) = pending::channel();
     let context = Arc::new(RequestContext::new(client, channel));
     let request = InboundRequest::new(id.clone(), method, (params, meta), context);
     match state.gateway.multi_round_trip.start_or_resume(request, inbox).await {
-        Ok(pending) => run(state, pending, id).await,
+        Ok(pending) => run((state, headers), (pending, in_flight), id).await,
         Err(error) => modern_response(id, Err(error)),
     }
 }
@@ -80,7 +94,11 @@ fn check_param_headers(
 
 /// Runs a request. The response is JSON if the result comes soon and without notifications before it, else an event
 /// stream.
-async fn run(state: &HttpState, mut pending: PendingRequest, id: RequestId) -> Response<Body> {
+async fn run(
+    (state, headers): (&HttpState, &HeaderMap),
+    (mut pending, in_flight): (PendingRequest, ClientReservation),
+    id: RequestId,
+) -> Response<Body> {
     let multi_round_trip = &state.gateway.multi_round_trip;
     let first = tokio::select! {
         biased;
@@ -100,12 +118,13 @@ async fn run(state: &HttpState, mut pending: PendingRequest, id: RequestId) -> R
         pending: Some(pending),
         id,
         first,
+        _in_flight: in_flight,
     };
     let body = stream::unfold(events, |mut events| async move {
         let bytes = events.next().await?;
         Some((bytes, events))
     });
-    event_stream(Body::Stream(Box::pin(body)))
+    state.event_stream(headers, body)
 }
 
 /// The event stream of a request. Dropping it cancels the request.
@@ -114,6 +133,7 @@ struct ModernEventStream {
     pending: Option<PendingRequest>,
     id: RequestId,
     first: Option<Message>,
+    _in_flight: ClientReservation,
 }
 
 impl ModernEventStream {
@@ -142,8 +162,8 @@ impl ModernEventStream {
 
 /// Runs `subscriptions/listen`.
 async fn listen(
-    state: &HttpState,
-    client: &Client,
+    (state, headers): (&HttpState, &HeaderMap),
+    (client, slot): (&Client, ClientReservation),
     id: RequestId,
     params: &RawObject,
 ) -> Response<Body> {
@@ -157,12 +177,13 @@ async fn listen(
         queued: VecDeque::from([sse_event(None, &first)]),
         open_request: Some(id),
         shutdown: state.shutdown.clone(),
+        _slot: slot,
     };
     let body = stream::unfold(events, |mut events| async move {
         let bytes = events.next().await?;
         Some((bytes, events))
     });
-    event_stream(Body::Stream(Box::pin(body)))
+    state.event_stream(headers, body)
 }
 
 /// The event stream of `subscriptions/listen`. Ends with a response when the server shuts down.
@@ -172,6 +193,8 @@ struct ListenEventStream {
     /// The request's id, until its response is queued.
     open_request: Option<RequestId>,
     shutdown: watch::Receiver<bool>,
+    /// The stream counts until it ends.
+    _slot: ClientReservation,
 }
 
 impl ListenEventStream {

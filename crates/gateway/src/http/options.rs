@@ -1,10 +1,12 @@
 //! The options of the HTTP server.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use switchboard_auth::resource_server::Authenticator;
 
 use crate::http::host_origin_check::HostOriginCheck;
+use crate::http::limits::Limits;
 
 /// The options of an HTTP server.
 #[derive(Debug)]
@@ -12,11 +14,15 @@ pub struct HttpOptions {
     /// Checks the `Host` and `Origin` headers of each request.
     pub host_origin_check: HostOriginCheck,
     /// Authenticates each request.
-    pub authenticator: Authenticator,
+    pub authenticator: Arc<Authenticator>,
     /// The largest request body, in bytes.
     pub max_request_bytes: usize,
     /// How long an idle session lives.
     pub session_idle_timeout: Duration,
+    /// How long a client may not read while it is sent a response.
+    pub write_timeout: Duration,
+    /// What one principal, and all together, may use.
+    pub limits: Limits,
     /// Who may read the metrics.
     pub metrics_access: MetricsAccess,
     /// The number of worker threads that serve clients. With 0, the runtime of [`crate::Gateway::serve_http`] does.
@@ -36,6 +42,8 @@ pub enum MetricsAccess {
 impl HttpOptions {
     /// The default of [`HttpOptions::max_request_bytes`].
     pub const DEFAULT_MAX_REQUEST_BYTES: usize = 16 * 1024 * 1024;
+    /// The default of [`HttpOptions::write_timeout`].
+    pub const DEFAULT_WRITE_TIMEOUT: Duration = Duration::from_secs(30);
     /// The default of [`HttpOptions::session_idle_timeout`].
     pub const DEFAULT_SESSION_IDLE_TIMEOUT: Duration = Duration::from_secs(3600);
 }

@@ -1,19 +1,18 @@
 //! A POST request to the MCP endpoint: reads it, finds its session, and hands it to the handler of its era.
 
-use std::sync::Arc;
-
 use http::{HeaderMap, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use switchboard_wire::jsonrpc::message;
 use switchboard_wire::jsonrpc::message::{Message, Messages, RpcError};
 use switchboard_wire::protocol::request_meta;
 use switchboard_wire::server;
+use tracing::trace;
 
 use crate::downstream::request::split_meta;
 use crate::http::body::Body;
 use crate::http::negotiation::{check_content_negotiation, read_body};
 use crate::http::response::{accepted, refuse, rpc_error};
-use crate::http::server_state::HttpState;
+use crate::http::server_state::{Caller, HttpState};
 use crate::http::{batch, legacy, modern};
 use crate::method::Method;
 use crate::telemetry::trace_context;
@@ -22,7 +21,7 @@ use crate::telemetry::trace_context;
 pub(crate) async fn respond(
     state: &HttpState,
     request: Request<Incoming>,
-    principal: Arc<str>,
+    caller: Caller,
 ) -> Response<Body> {
     let (head, body) = request.into_parts();
     if let Err(response) = check_content_negotiation(&head.headers) {
@@ -32,7 +31,8 @@ pub(crate) async fn respond(
         Ok(bytes) => bytes,
         Err(response) => return *response,
     };
-    let session = match legacy::find_session(state, &head.headers, &principal) {
+    trace!(size = bytes.len(), "HTTP message received");
+    let session = match legacy::find_session(state, &head.headers, &caller.principal) {
         Ok(session) => session,
         Err(response) => return *response,
     };
@@ -41,7 +41,7 @@ pub(crate) async fn respond(
             legacy::receive(state, session, message, &head.headers).await
         }
         (Ok(Messages::One(message)), None) => {
-            without_session(state, message, &head.headers, principal).await
+            without_session(state, message, &head.headers, caller).await
         }
         (Ok(Messages::Batch(parts)), Some(session))
             if request_meta::supports_batches(&session.protocol_version) =>
@@ -63,7 +63,7 @@ async fn without_session(
     state: &HttpState,
     message: Message,
     headers: &HeaderMap,
-    principal: Arc<str>,
+    caller: Caller,
 ) -> Response<Body> {
     let (id, method, params) = match message {
         Message::Request { id, method, params } => (id, Method::parse(method), params),
@@ -79,10 +79,10 @@ async fn without_session(
         || request_meta::has_modern_version_header(headers)
         || method == Method::Discover;
     if is_modern {
-        return modern::respond(state, (id, method), (params, meta), headers, principal).await;
+        return modern::respond(state, (id, method), (params, meta), headers, caller).await;
     }
     if method == Method::Initialize {
-        return legacy::initialize(state, id, &params, principal).await;
+        return legacy::initialize(state, id, (&params, headers), caller).await;
     }
     let error = server::invalid_params("the request has no session: send `initialize` first");
     rpc_error(Some(id), error, StatusCode::BAD_REQUEST)

@@ -8,6 +8,7 @@ use switchboard_wire::jsonrpc::message::{Message, RequestId, RpcError};
 
 use crate::downstream::request::Outcome;
 use crate::http::body::Body;
+use crate::http::limits::LimitExceeded;
 
 /// The interval of keepalives on an idle event stream.
 pub(crate) const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(25);
@@ -18,8 +19,8 @@ const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
 /// A plain text.
-pub(crate) fn text(status: StatusCode, text: &'static str) -> Response<Body> {
-    full(status, TEXT, Bytes::from_static(text.as_bytes()))
+pub(crate) fn text(status: StatusCode, text: String) -> Response<Body> {
+    full(status, TEXT, text.into())
 }
 
 /// A text with another content type.
@@ -40,6 +41,21 @@ pub(crate) fn rpc_error(
     status: StatusCode,
 ) -> Response<Body> {
     full(status, JSON, to_bytes(&Message::Response { id, outcome: Err(error) }))
+}
+
+/// Refuses a request that exceeds a limit: 429 if the principal has used its share, 503 if all together have.
+pub(crate) fn over_limit(id: Option<RequestId>, exceeded: &LimitExceeded) -> Response<Body> {
+    let (status, scope) = match exceeded.limit.is_total() {
+        true => (StatusCode::SERVICE_UNAVAILABLE, "all clients together exceed"),
+        false => (StatusCode::TOO_MANY_REQUESTS, "this client exceeds"),
+    };
+    let message = format!("{scope} the limit `{}`; try again later", exceeded.limit.label());
+    let mut response = rpc_error(id, RpcError { code: -32000, message, data: None }, status);
+    let seconds = exceeded.retry_after.as_millis().div_ceil(1000).max(1);
+    if let Ok(seconds) = HeaderValue::from_str(&seconds.to_string()) {
+        response.headers_mut().insert(header::RETRY_AFTER, seconds);
+    }
+    response
 }
 
 /// A JSON-RPC response.

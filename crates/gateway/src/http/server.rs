@@ -4,32 +4,43 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
+use std::net::IpAddr;
 use std::pin::pin;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use switchboard_auth::resource_server::{AuthError, RequestHead};
+use switchboard::audit::log::UnrecordedCalls;
+use switchboard_auth::resource_server::{AuthError, Authenticator, RequestHead};
+use switchboard_config::display::printable;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
+use tracing::{debug, info, warn};
 
 use crate::gateway::Gateway;
 use crate::http::body::Body;
 use crate::http::host_origin_check::HostOriginErrorKind;
+use crate::http::limits::LimitExceeded;
+use crate::http::limits::accounts::{Account, Accounts, Reservation};
+use crate::http::limits::client_account::{ClientAccount, counted_address};
+use crate::http::limits::connections::{Connections, OpenConnection};
 use crate::http::options::{HttpOptions, MetricsAccess};
 use crate::http::response::{json, preflight, refuse, text, text_of_type};
-use crate::http::server_state::HttpState;
+use crate::http::revocation::Revocations;
+use crate::http::server_state::{Caller, HttpState};
 use crate::http::session_table::SessionTable;
 use crate::http::shutdown::{DRAIN_TIMEOUT, wait_until_true};
 use crate::http::stream_delay::StreamDelay;
 use crate::http::workers::Workers;
+use crate::http::write_timeout::WriteTimeout;
 use crate::http::{legacy, post};
+use crate::telemetry::limit_kind::LimitKind;
 use crate::telemetry::metrics::{GaugeGuard, RefusalReason};
 use crate::telemetry::prometheus::Format;
 
@@ -37,12 +48,11 @@ use crate::telemetry::prometheus::Format;
 pub const MCP_PATH: &str = "/mcp";
 /// The path of the metrics page.
 const METRICS_PATH: &str = "/metrics";
-/// The largest number of open connections.
-const MAX_CONNECTIONS: usize = 8192;
 /// How long a request's head may take to arrive.
 const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long to wait after a connection could not be accepted.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
+const CLOSE: HeaderValue = HeaderValue::from_static("close");
 
 impl Gateway {
     /// Serves clients until `stop` completes; then running requests have 10 seconds to finish.
@@ -54,18 +64,32 @@ impl Gateway {
     ) -> io::Result<()> {
         let mut stop = pin!(stop);
         let (shutdown_sender, shutdown) = watch::channel(false);
-        let (sessions, sessions_task) =
-            SessionTable::new(self.relay.clone(), options.session_idle_timeout, shutdown.clone());
+        let accounts = Accounts::new(options.limits.clone());
+        let address_accounts = Accounts::of_addresses(&options.limits);
+        let (revocations, revocations_task) =
+            Revocations::new(options.authenticator.clone(), shutdown.clone());
+        let (sessions, sessions_task) = SessionTable::new(
+            (self.relay.clone(), revocations.clone()),
+            accounts.clone(),
+            options.session_idle_timeout,
+            shutdown.clone(),
+        );
         let (stream_delay, delay_task) = StreamDelay::new(shutdown.clone());
-        let background = tokio::spawn(async move { tokio::join!(sessions_task, delay_task) });
+        let background =
+            tokio::spawn(async move { tokio::join!(sessions_task, delay_task, revocations_task) });
         let state = Arc::new(HttpState {
             gateway: self.clone(),
             options,
             sessions,
             stream_delay,
+            accounts,
+            address_accounts,
+            connections: Connections::default(),
+            revocations,
+            started: Instant::now(),
             shutdown,
         });
-        let connection_slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        let connection_slots = Arc::new(Semaphore::new(state.options.limits.connections.total));
         let shared = state.clone();
         let serve = move |stream| serve_connection(shared.clone(), stream);
         let workers = match state.options.worker_threads {
@@ -73,6 +97,8 @@ impl Gateway {
             threads => Some(Workers::start(threads, DRAIN_TIMEOUT, serve.clone())?),
         };
         let mut connections = JoinSet::new();
+        let mut condition = AcceptCondition::Normal;
+        info!(address = listener.local_addr().ok().map(display), "HTTP server started");
         loop {
             while connections.try_join_next().is_some() {}
             let accepted = tokio::select! {
@@ -81,10 +107,16 @@ impl Gateway {
             };
             // The client has disconnected, or there are too many open files. Both pass.
             let Ok((stream, _)) = accepted else {
+                condition.change(AcceptCondition::Failing);
                 sleep(ACCEPT_RETRY_DELAY).await;
                 continue;
             };
-            let Ok(slot) = connection_slots.clone().try_acquire_owned() else { continue };
+            let Ok(slot) = connection_slots.clone().try_acquire_owned() else {
+                condition.change(AcceptCondition::Full);
+                count_refused_connection(&state, LimitKind::Connections, None);
+                continue;
+            };
+            condition.change(AcceptCondition::Normal);
             match &workers {
                 Some(workers) => workers.assign(stream, slot),
                 None => {
@@ -96,6 +128,7 @@ impl Gateway {
                 }
             }
         }
+        info!("HTTP server stopping");
         drop((listener, serve));
         let _no_receivers = shutdown_sender.send(true);
         let drained = async { while connections.join_next().await.is_some() {} };
@@ -112,22 +145,65 @@ impl Gateway {
     }
 }
 
+/// Whether connections are accepted. Only changes are logged: a flood of clients must not become a flood of lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum AcceptCondition {
+    Normal,
+    /// There are too many connections.
+    Full,
+    /// The system refuses more connections.
+    Failing,
+}
+
+impl AcceptCondition {
+    fn change(&mut self, now: AcceptCondition) {
+        if *self == now {
+            return;
+        }
+        *self = now;
+        match now {
+            AcceptCondition::Normal => info!("connections are accepted again"),
+            AcceptCondition::Full => {
+                warn!("connections are refused: too many are open");
+            }
+            AcceptCondition::Failing => {
+                warn!("connections cannot be accepted; are there too many open files?");
+            }
+        }
+    }
+}
+
 async fn serve_connection(state: Arc<HttpState>, stream: TcpStream) {
     let relay = state.gateway.relay.clone();
+    let Ok(address) = stream.peer_addr().map(|it| counted_address(it.ip())) else { return };
+    let open = match state.connections.admit(address, &state.options.limits) {
+        Ok((open, evicted)) => {
+            if let Some(limit) = evicted {
+                count_refused_connection(&state, limit, Some(address));
+            }
+            open
+        }
+        Err(limit) => return count_refused_connection(&state, limit, Some(address)),
+    };
+    let client = Arc::new(ClientConnection { open, account: OnceLock::new() });
+    let limits = state.options.limits.clone();
+    let open_client = client.clone();
     let _open_connection = GaugeGuard::increment(&relay.metrics.connections);
     let _nagle_stays_on = stream.set_nodelay(true);
     let mut shutdown = state.shutdown.clone();
+    let write_timeout = state.options.write_timeout;
     let service = service_fn(move |request| {
-        let state = state.clone();
-        async move { Ok::<_, Infallible>(respond(&state, request).await) }
+        let (state, client) = (state.clone(), client.clone());
+        async move { Ok::<_, Infallible>(respond(&state, &client, request).await) }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_READ_TIMEOUT)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(WriteTimeout::new(stream, write_timeout)), service);
     let mut connection = pin!(connection);
     tokio::select! {
         _connection_failed = &mut connection => {}
+        () = open_client.open.unauthenticated_too_long(&limits) => {}
         () = wait_until_true(&mut shutdown) => {
             connection.as_mut().graceful_shutdown();
             let _connection_failed = connection.await;
@@ -135,16 +211,82 @@ async fn serve_connection(state: Arc<HttpState>, stream: TcpStream) {
     }
 }
 
-async fn respond(state: &HttpState, request: Request<Incoming>) -> Response<Body> {
-    let response = check_and_route(state, request).await;
+/// A client's connection, and the account of its first request.
+#[derive(Debug)]
+struct ClientConnection {
+    open: OpenConnection,
+    account: OnceLock<(ClientAccount, Reservation)>,
+}
+
+impl ClientConnection {
+    /// The account of a request, remembered for the next one. Without authentication the address has the account.
+    fn account(
+        &self,
+        state: &HttpState,
+        principal: &str,
+    ) -> Result<ClientAccount, (Arc<Account>, LimitExceeded)> {
+        let is_counted_by_address =
+            matches!(*state.options.authenticator, Authenticator::Disabled(_));
+        let known = self.account.get().map(|it| &it.0);
+        if let Some(account) =
+            known.filter(|it| is_counted_by_address || *it.own.principal == *principal)
+        {
+            return Ok(account.clone());
+        }
+        let address = || self.open.address.to_string();
+        // All clients of a proxy on this machine have the same address.
+        let of_address = || {
+            let is_local = self.open.address.is_loopback();
+            (!is_local).then(|| state.address_accounts.account(&address()))
+        };
+        let account = match is_counted_by_address {
+            true => ClientAccount { own: state.accounts.account(&address()), address: None },
+            false => {
+                ClientAccount { own: state.accounts.account(principal), address: of_address() }
+            }
+        };
+        // A proxy may send the requests of several principals over one connection; only the first is remembered.
+        if known.is_none() {
+            let own = &account.own;
+            let reserved = own.open_connection().map_err(|it| (own.clone(), it))?;
+            if self.account.set((account.clone(), reserved)).is_ok() {
+                self.open.authenticate();
+            }
+        }
+        Ok(account)
+    }
+}
+
+fn count_refused_connection(state: &HttpState, limit: LimitKind, address: Option<IpAddr>) {
+    let address = address.map(|it| it.to_string()).unwrap_or_default();
+    state.gateway.relay.metrics.count_limit(limit, &address, state.started.elapsed());
+}
+
+async fn respond(
+    state: &HttpState,
+    client: &ClientConnection,
+    request: Request<Incoming>,
+) -> Response<Body> {
+    let _busy = client.open.start_request();
+    let response = check_and_route(state, client, request).await;
+    let status = response.status().as_u16();
     state.gateway.relay.metrics.count_response(response.status());
+    if status >= 400 {
+        debug!(status, "HTTP request refused");
+    }
     response
 }
 
-async fn check_and_route(state: &HttpState, request: Request<Incoming>) -> Response<Body> {
+async fn check_and_route(
+    state: &HttpState,
+    client: &ClientConnection,
+    request: Request<Incoming>,
+) -> Response<Body> {
     let check = &state.options.host_origin_check;
     if let Err(error) = check.check(&request) {
-        state.gateway.relay.metrics.count_refusal(host_origin_refusal(error.kind));
+        let reason = host_origin_refusal(error.kind);
+        info!(reason = reason.label(), "client rejected");
+        state.gateway.relay.metrics.count_refusal(reason);
         return refuse(error.status, &error.kind.to_string());
     }
     if let Some(headers) = check.preflight(&request) {
@@ -152,31 +294,48 @@ async fn check_and_route(state: &HttpState, request: Request<Incoming>) -> Respo
     }
     let mut cors_headers = HeaderMap::new();
     check.add_cors_headers(request.headers(), &mut cors_headers);
-    let mut response = route(state, request).await;
+    let mut response = route(state, client, request).await;
     response.headers_mut().extend(cors_headers);
     response
 }
 
-async fn route(state: &HttpState, request: Request<Incoming>) -> Response<Body> {
+async fn route(
+    state: &HttpState,
+    client: &ClientConnection,
+    request: Request<Incoming>,
+) -> Response<Body> {
     match (request.method(), request.uri().path()) {
-        (_, MCP_PATH) => mcp_endpoint(state, request).await,
-        (&Method::GET, "/healthz") => text(StatusCode::OK, "ok\n"),
-        (&Method::GET, "/readyz") => readiness(state),
-        (&Method::GET, METRICS_PATH) => metrics_endpoint(state, &request).await,
+        (_, MCP_PATH) => mcp_endpoint(state, client, request).await,
+        (&Method::GET, "/healthz") => text(StatusCode::OK, "ok\n".to_owned()),
+        (&Method::GET, "/readyz") => {
+            let is_open = matches!(*state.options.authenticator, Authenticator::Disabled(_));
+            // Probes without a token are no refused clients.
+            let has_token = request.headers().contains_key(header::AUTHORIZATION);
+            let is_known =
+                is_open || (has_token && authenticate(state, client, &request).await.is_ok());
+            readiness(state, if is_known { Detail::Names } else { Detail::Count })
+        }
+        (&Method::GET, METRICS_PATH) => metrics_endpoint(state, client, &request).await,
         (&Method::GET, path) if is_resource_metadata_path(state, path) => resource_metadata(state),
         (_, _) => refuse(StatusCode::NOT_FOUND, "not found"),
     }
 }
 
-async fn mcp_endpoint(state: &HttpState, request: Request<Incoming>) -> Response<Body> {
-    let principal = match authenticate(state, &request).await {
-        Ok(principal) => principal,
+async fn mcp_endpoint(
+    state: &HttpState,
+    client: &ClientConnection,
+    request: Request<Incoming>,
+) -> Response<Body> {
+    let caller = match authenticate(state, client, &request).await {
+        Ok(caller) => caller,
         Err(response) => return *response,
     };
     match *request.method() {
-        Method::POST => post::respond(state, request, principal).await,
-        Method::GET => Box::pin(legacy::get_stream(state, request.headers(), &principal)).await,
-        Method::DELETE => legacy::delete_session(state, request.headers(), &principal),
+        Method::POST => post::respond(state, request, caller).await,
+        Method::GET => {
+            Box::pin(legacy::get_stream(state, request.headers(), &caller.principal)).await
+        }
+        Method::DELETE => legacy::delete_session(state, request.headers(), &caller.principal),
         _ => {
             let mut response = refuse(StatusCode::METHOD_NOT_ALLOWED, "use POST, GET or DELETE");
             let allowed = HeaderValue::from_static("POST, GET, DELETE");
@@ -186,9 +345,13 @@ async fn mcp_endpoint(state: &HttpState, request: Request<Incoming>) -> Response
     }
 }
 
-async fn metrics_endpoint(state: &HttpState, request: &Request<Incoming>) -> Response<Body> {
+async fn metrics_endpoint(
+    state: &HttpState,
+    client: &ClientConnection,
+    request: &Request<Incoming>,
+) -> Response<Body> {
     if state.options.metrics_access == MetricsAccess::Authenticated
-        && let Err(response) = authenticate(state, request).await
+        && let Err(response) = authenticate(state, client, request).await
     {
         return *response;
     }
@@ -196,25 +359,38 @@ async fn metrics_endpoint(state: &HttpState, request: &Request<Incoming>) -> Res
     text_of_type(state.gateway.metrics_page(format), format.content_type())
 }
 
-/// The principal of a request, or the response that refuses it.
+/// The sender of a request, or the response that refuses it.
 async fn authenticate(
     state: &HttpState,
+    client: &ClientConnection,
     request: &Request<Incoming>,
-) -> Result<Arc<str>, Box<Response<Body>>> {
+) -> Result<Caller, Box<Response<Body>>> {
     let authenticator = &state.options.authenticator;
     let (headers, method, uri) = (request.headers(), request.method(), request.uri());
     let verified = match authenticator.cached(headers) {
         Some(principal) => Ok(principal),
         None => authenticator.authenticate(RequestHead { headers, method, uri }).await,
     };
-    verified.map(|it| it.to_string().into()).map_err(|error| {
-        state.gateway.relay.metrics.count_refusal(auth_refusal(&error));
-        let mut response = refuse(error.status(), &error.to_string());
-        if let Some(challenge) = authenticator.challenge(&error) {
-            response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+    let error = match verified {
+        Ok(verified) => {
+            let principal: Arc<str> = verified.to_string().into();
+            let account = client.account(state, &principal).map_err(|(account, exceeded)| {
+                let mut response = state.refuse_over_limit(None, &account, &exceeded);
+                response.headers_mut().insert(header::CONNECTION, CLOSE);
+                Box::new(response)
+            })?;
+            return Ok(Caller { account, principal });
         }
-        Box::new(response)
-    })
+        Err(error) => error,
+    };
+    // The error contains nothing of the request.
+    info!(reason = auth_refusal(&error).label(), cause = %error, "client rejected");
+    state.gateway.relay.metrics.count_refusal(auth_refusal(&error));
+    let mut response = refuse(error.status(), &error.to_string());
+    if let Some(challenge) = authenticator.challenge(&error) {
+        response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+    }
+    Err(Box::new(response))
 }
 
 fn host_origin_refusal(kind: HostOriginErrorKind) -> RefusalReason {
@@ -254,10 +430,45 @@ fn resource_metadata(state: &HttpState) -> Response<Body> {
     }
 }
 
-/// Ready once every server has connected or failed.
-fn readiness(state: &HttpState) -> Response<Body> {
-    match state.gateway.relay.host.snapshot().is_settled() {
-        true => text(StatusCode::OK, "ready\n"),
-        false => text(StatusCode::SERVICE_UNAVAILABLE, "servers are connecting\n"),
+/// What a client learns about servers that are missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Detail {
+    /// How many, for clients that have not authenticated.
+    Count,
+    Names,
+}
+
+/// Ready once every server has connected or failed, unless calls are refused because they cannot be recorded. The other
+/// lines say what is missing.
+fn readiness(state: &HttpState, detail: Detail) -> Response<Body> {
+    let relay = &state.gateway.relay;
+    if !relay.host.snapshot().is_settled() {
+        let missing = missing_lines(state, detail);
+        let lines = format!("servers are connecting\n{missing}");
+        return text(StatusCode::SERVICE_UNAVAILABLE, lines);
+    }
+    let (status, first) = match (relay.audit.status().failure, relay.audit.unrecorded_calls()) {
+        (None, _) => (StatusCode::OK, "ready\n"),
+        (Some(_), UnrecordedCalls::Allow) => {
+            (StatusCode::OK, "ready\nthe audit log cannot be written: calls are not recorded\n")
+        }
+        (Some(_), UnrecordedCalls::Refuse) => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "the audit log cannot be written: calls are refused\n",
+        ),
+    };
+    text(status, format!("{first}{}", missing_lines(state, detail)))
+}
+
+/// The servers that are missing, one per line.
+fn missing_lines(state: &HttpState, detail: Detail) -> String {
+    let missing = state.gateway.missing_servers();
+    match detail {
+        Detail::Count if missing.is_empty() => String::new(),
+        Detail::Count => format!("missing servers: {}\n", missing.len()),
+        Detail::Names => missing
+            .iter()
+            .map(|it| format!("missing: {}: {}\n", printable(&it.name), printable(&it.reason)))
+            .collect(),
     }
 }

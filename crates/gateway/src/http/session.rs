@@ -10,24 +10,30 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use bytes::Bytes;
+use http::HeaderMap;
+use switchboard_auth::resource_server::Credential;
 use switchboard_wire::jsonrpc::message::{Message, RequestId, RpcError};
 use switchboard_wire::server;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+use tracing::info;
 
 use crate::downstream::client::Client;
 use crate::downstream::drain::forward_until_done;
 use crate::downstream::request::{Outcome, OutcomeFuture};
 use crate::downstream::request_context::RequestContext;
+use crate::http::event_queue::{EventReader, event_queue};
+use crate::http::limits::accounts::ReplayBudget;
+use crate::http::limits::client_account::{ClientAccount, ClientReservation};
 use crate::http::response::KEEPALIVE_INTERVAL;
+use crate::http::revocation::Revocations;
 use crate::http::shutdown::{DRAIN_TIMEOUT, wait_until_true};
 use crate::relay::Relay;
 use crate::subscriptions::{ListChanges, ResourceSubscriptions, resource_updated};
 
 use channel::SessionChannel;
-use replay::{EventStreams, GET_STREAM};
+use replay::{EventStreams, GET_STREAM, PrimingEvent};
 
 /// The capacity of the command queue.
 const COMMAND_CAPACITY: usize = 32;
@@ -41,12 +47,16 @@ const MAX_EARLY_CANCELS: usize = 64;
 pub(crate) struct Session {
     pub(crate) id: String,
     pub(crate) client: Arc<Client>,
+    /// The account that the session and its requests are counted for.
+    pub(crate) account: ClientAccount,
     pub(crate) protocol_version: String,
     commands: mpsc::Sender<Command>,
     /// The next id of a request to the client.
     next_request_id: AtomicU64,
     /// The number of HTTP requests so far; shows whether the session is in use.
     request_count: AtomicU64,
+    /// The credential of the latest request, as the task has published it.
+    credential: watch::Receiver<Credential>,
     /// Tells the task to end.
     closing: Notify,
 }
@@ -62,7 +72,7 @@ enum Command {
     },
     Resume {
         last_event_id: String,
-        reply: oneshot::Sender<Option<mpsc::Receiver<Bytes>>>,
+        reply: oneshot::Sender<Option<EventReader>>,
     },
     OpenGetStream {
         reply: StreamReply,
@@ -94,9 +104,12 @@ enum Command {
     Unsubscribe {
         uri: String,
     },
+    SetCredential {
+        credential: Credential,
+    },
 }
 
-type StreamReply = oneshot::Sender<mpsc::Receiver<Bytes>>;
+type StreamReply = oneshot::Sender<EventReader>;
 
 impl fmt::Debug for Command {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -108,6 +121,15 @@ impl Session {
     /// Marks the session as used, so that it does not count as idle.
     pub(crate) fn mark_used(&self) {
         self.request_count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Remembers the credential of a request: a client may renew its token during a session.
+    pub(crate) fn update_credential(&self, headers: &HeaderMap, revocations: &Revocations) {
+        if !self.credential.borrow().is_in(headers) {
+            let credential = revocations.credential(headers);
+            // Where the queue is full, the next request does it.
+            let _full_or_ended = self.commands.try_send(Command::SetCredential { credential });
+        }
     }
 
     /// Tells the task to end.
@@ -122,7 +144,7 @@ impl Session {
         work: OutcomeFuture,
         notifications: mpsc::Receiver<Message>,
         first: Option<Message>,
-    ) -> Option<mpsc::Receiver<Bytes>> {
+    ) -> Option<EventReader> {
         let (reply, stream) = oneshot::channel();
         self.commands
             .send(Command::StartStream { id, work, notifications, first, reply })
@@ -132,14 +154,14 @@ impl Session {
     }
 
     /// Resumes a stream after its last event that the client received.
-    pub(crate) async fn resume(&self, last_event_id: String) -> Option<mpsc::Receiver<Bytes>> {
+    pub(crate) async fn resume(&self, last_event_id: String) -> Option<EventReader> {
         let (reply, stream) = oneshot::channel();
         self.commands.send(Command::Resume { last_event_id, reply }).await.ok()?;
         stream.await.ok()?
     }
 
     /// Opens the stream for messages outside of requests. A previous reader loses it.
-    pub(crate) async fn open_get_stream(&self) -> Option<mpsc::Receiver<Bytes>> {
+    pub(crate) async fn open_get_stream(&self) -> Option<EventReader> {
         let (reply, stream) = oneshot::channel();
         self.commands.send(Command::OpenGetStream { reply }).await.ok()?;
         stream.await.ok()
@@ -185,6 +207,9 @@ pub(crate) struct SessionTask {
     /// Keeps the session context of the client alive.
     _session_context: Arc<RequestContext>,
     streams: EventStreams,
+    /// The session counts until its task has ended.
+    _slot: ClientReservation,
+    started: Instant,
     expected_responses: HashMap<u64, oneshot::Sender<Outcome>>,
     tasks: JoinSet<RequestId>,
     tasks_by_id: HashMap<RequestId, (AbortHandle, u64)>,
@@ -193,6 +218,8 @@ pub(crate) struct SessionTask {
     list_changes: ListChanges,
     subscriptions: ResourceSubscriptions,
     idle_timeout: Duration,
+    revocations: Revocations,
+    credential: watch::Sender<Credential>,
     shutdown: watch::Receiver<bool>,
 }
 
@@ -204,19 +231,23 @@ impl fmt::Debug for SessionTask {
 
 impl SessionTask {
     pub(crate) fn new(
-        id: String,
-        client: Arc<Client>,
-        version: &str,
-        (relay, idle_timeout, shutdown): (Arc<Relay>, Duration, watch::Receiver<bool>),
+        (id, version): (String, &str),
+        (client, account, credential): (Arc<Client>, ClientAccount, Credential),
+        (replay_budget, slot): (ReplayBudget, ClientReservation),
+        (relay, revocations): (Arc<Relay>, Revocations),
+        (idle_timeout, shutdown): (Duration, watch::Receiver<bool>),
     ) -> (Arc<Session>, SessionTask) {
         let (commands, command_receiver) = mpsc::channel(COMMAND_CAPACITY);
+        let (credential, published) = watch::channel(credential);
         let session = Arc::new(Session {
             id,
             client,
+            account,
             protocol_version: version.to_owned(),
             commands,
             next_request_id: AtomicU64::new(1),
             request_count: AtomicU64::new(0),
+            credential: published,
             closing: Notify::new(),
         });
         let (sender, session_messages) = mpsc::channel(SESSION_MESSAGE_CAPACITY);
@@ -229,7 +260,9 @@ impl SessionTask {
             commands: command_receiver,
             session_messages,
             _session_context: session_context,
-            streams: EventStreams::default(),
+            streams: EventStreams::new(PrimingEvent::of_version(version), replay_budget),
+            _slot: slot,
+            started: Instant::now(),
             expected_responses: HashMap::new(),
             tasks: JoinSet::new(),
             tasks_by_id: HashMap::new(),
@@ -237,6 +270,8 @@ impl SessionTask {
             list_changes,
             subscriptions: ResourceSubscriptions::default(),
             idle_timeout,
+            revocations,
+            credential,
             shutdown,
         };
         (session, task)
@@ -251,8 +286,16 @@ impl SessionTask {
         let mut keepalives = interval(KEEPALIVE_INTERVAL);
         keepalives.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut idle_since = (Instant::now(), 0);
-        loop {
+        let session = self.session.clone();
+        let reason = loop {
+            let trimmed = ReplayBudget::changed(&session.account.own);
+            self.streams.drop_over_budget();
+            if let Some(limit) = self.streams.take_exceeded() {
+                let (principal, now) = (&*session.account.own.principal, self.started.elapsed());
+                self.relay.metrics.count_limit(limit, principal, now);
+            }
             tokio::select! {
+                () = trimmed => {}
                 Some(command) = self.commands.recv() => self.apply(command).await,
                 Some(changed) = self.list_changes.next() => {
                     for change in changed {
@@ -276,16 +319,28 @@ impl SessionTask {
                     if is_active || request_count != idle_since.1 {
                         idle_since = (Instant::now(), request_count);
                     } else if idle_since.0.elapsed() >= self.idle_timeout {
-                        break;
+                        break "idle";
                     }
                 }
-                () = self.session.closing.notified() => break,
+                () = self.revocations.next_check() => {
+                    if !self.revocations.is_valid(&self.credential.borrow()) {
+                        break "the credential is no longer valid";
+                    }
+                }
+                () = self.session.closing.notified() => break "closed by the client",
                 () = wait_until_true(&mut self.shutdown) => {
                     self.drain().await;
-                    break;
+                    break "shutdown";
                 }
             }
-        }
+        };
+        let client = &self.session.client;
+        info!(
+            principal = &*client.principal,
+            session = client.session_digest(),
+            reason,
+            "session closed"
+        );
         self.tasks.shutdown().await;
         self.relay.client_disconnected(&self.session.client).await;
     }
@@ -314,7 +369,8 @@ impl SessionTask {
         match command {
             Command::StartStream { id, reply, .. } if self.was_cancelled_early(&id) => {
                 // A stream that ends at once: a cancelled request gets no response.
-                let _client_gone = reply.send(mpsc::channel(1).1);
+                let (_ended, reader) = event_queue(&self.session.account.own, 0);
+                let _client_gone = reply.send(reader);
             }
             Command::StartStream { id, work, notifications, first, reply } => {
                 let (stream, reader) = self.streams.open();
@@ -354,6 +410,9 @@ impl SessionTask {
                 let _client_gone = reply.send(outcome);
             }
             Command::Unsubscribe { uri } => self.subscriptions.unsubscribe(&uri),
+            Command::SetCredential { credential } => {
+                let _session_holds_a_receiver = self.credential.send(credential);
+            }
         }
     }
 

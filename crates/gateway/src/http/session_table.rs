@@ -6,17 +6,20 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use aws_lc_rs::rand;
+use switchboard_auth::resource_server::Credential;
+use switchboard_wire::shared::Shared;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{Id, JoinSet};
+use tracing::info;
 
 use crate::downstream::client::Client;
+use crate::http::limits::accounts::{Accounts, ReplayBudget};
+use crate::http::limits::client_account::{ClientAccount, ClientReservation};
+use crate::http::revocation::Revocations;
 use crate::http::session::{Session, SessionTask};
 use crate::http::shutdown::wait_until_true;
 use crate::relay::Relay;
-use crate::shared::Shared;
 
-/// The largest number of sessions.
-const MAX_SESSIONS: usize = 100_000;
 /// The capacity of the queue of new session tasks.
 const NEW_TASK_CAPACITY: usize = 64;
 
@@ -29,14 +32,17 @@ pub(crate) struct SessionTable {
     sessions: Sessions,
     new_tasks: mpsc::Sender<SessionTask>,
     relay: Arc<Relay>,
+    accounts: Accounts,
     idle_timeout: Duration,
+    revocations: Revocations,
     shutdown: watch::Receiver<bool>,
 }
 
 impl SessionTable {
     /// An empty table, and the future that runs its sessions until shutdown.
     pub(crate) fn new(
-        relay: Arc<Relay>,
+        (relay, revocations): (Arc<Relay>, Revocations),
+        accounts: Accounts,
         idle_timeout: Duration,
         shutdown: watch::Receiver<bool>,
     ) -> (SessionTable, impl Future<Output = ()> + Send + 'static) {
@@ -45,30 +51,37 @@ impl SessionTable {
             sessions: Sessions::default(),
             new_tasks,
             relay,
+            accounts,
             idle_timeout,
+            revocations,
             shutdown: shutdown.clone(),
         };
         let running = run_sessions(table.sessions.clone(), table.relay.clone(), receiver, shutdown);
         (table, running)
     }
 
-    /// Opens a session. None if there are too many.
-    pub(crate) async fn open(&self, client: Arc<Client>, version: &str) -> Option<Arc<Session>> {
-        if self.sessions.read(HashMap::len) >= MAX_SESSIONS {
-            return None;
-        }
+    /// Opens a session, which holds its slot until its task has ended. None at shutdown.
+    pub(crate) async fn open(
+        &self,
+        (client, credential): (Arc<Client>, Credential),
+        version: &str,
+        (account, session_slot): (ClientAccount, ClientReservation),
+    ) -> Option<Arc<Session>> {
         let id = random_session_id();
         client.set_session_id(&id);
         let (session, task) = SessionTask::new(
-            id.clone(),
-            client,
-            version,
-            (self.relay.clone(), self.idle_timeout, self.shutdown.clone()),
+            (id.clone(), version),
+            (client, account.clone(), credential),
+            (ReplayBudget::new(self.accounts.clone(), account.own), session_slot),
+            (self.relay.clone(), self.revocations.clone()),
+            (self.idle_timeout, self.shutdown.clone()),
         );
         // The slot comes first: once the session is in the table, its task starts for sure.
         let slot = self.new_tasks.reserve().await.ok()?;
         self.sessions.update(|sessions| sessions.insert(id, session.clone()));
         self.relay.metrics.sessions.fetch_add(1, Ordering::Relaxed);
+        let (principal, digest) = (&*session.client.principal, session.client.session_digest());
+        info!(principal, session = digest, version, "session opened");
         slot.send(task);
         Some(session)
     }

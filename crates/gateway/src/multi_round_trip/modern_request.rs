@@ -5,21 +5,30 @@ use std::sync::Arc;
 use serde_json::Value as Json;
 use switchboard_wire::jsonrpc::message::RpcError;
 use switchboard_wire::protocol::era::Era;
+use switchboard_wire::protocol::log_level::LogLevel;
 use switchboard_wire::protocol::request_meta::{RawObject, RequestMeta};
 use switchboard_wire::server;
 use switchboard_wire::server::input_required;
 
 use crate::downstream::client::Client;
-use crate::downstream::log_level::LogLevel;
 use crate::downstream::request::{InboundRequest, Outcome};
 use crate::json::payload;
 use crate::multi_round_trip::pending::{Inbox, PendingRequest};
 use crate::multi_round_trip::suspended::SuspendedRequests;
 use crate::relay::{REQUEST_STATE_TTL, Relay, RequestState, invalid_request_state, request_digest};
 
-/// The client of one modern request.
-pub(crate) fn client_from_meta(principal: Arc<str>, meta: &RequestMeta) -> Arc<Client> {
-    let client = Client::new(principal, Era::Modern, meta.capabilities.as_ref());
+/// The client of one modern request, counted for an account. It belongs to the session of its transport, where it has one.
+pub(crate) fn client_from_meta(
+    (principal, account): (Arc<str>, Arc<str>),
+    meta: &RequestMeta,
+    session: Option<u64>,
+) -> Arc<Client> {
+    let client =
+        Client::new(principal, Era::Modern, meta.capabilities.as_ref()).with_account(account);
+    let client = match session {
+        Some(session) => client.in_session(session),
+        None => client,
+    };
     if let Some(level) = meta.log_level.as_deref().and_then(LogLevel::parse) {
         client.set_log_level(level);
     }

@@ -8,12 +8,13 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
+use tracing::{debug, warn};
 
 use crate::multi_round_trip::pending::{PendingRequest, Step};
 
-/// The largest number of suspended requests, of all principals and of one.
+/// The largest number of suspended requests, of all accounts and of one.
 const MAX_SUSPENDED: usize = 4096;
-const MAX_PER_PRINCIPAL: usize = 64;
+const MAX_PER_ACCOUNT: usize = 64;
 /// The capacity of the command queue.
 const COMMAND_CAPACITY: usize = 256;
 
@@ -64,6 +65,7 @@ impl SuspendedRequests {
 }
 
 async fn run(mut commands: mpsc::Receiver<Command>, ttl: Duration, count: watch::Sender<usize>) {
+    // With the account of each.
     let mut suspended: HashMap<u64, (Arc<str>, oneshot::Sender<ReplyTo>)> = HashMap::new();
     let mut tasks = JoinSet::new();
     let mut last_id = 0;
@@ -71,15 +73,16 @@ async fn run(mut commands: mpsc::Receiver<Command>, ttl: Duration, count: watch:
         tokio::select! {
             command = commands.recv() => match command {
                 Some(Command::Suspend { pending, id }) => {
-                    let principal = pending.request().principal().clone();
-                    let of_principal = suspended.values().filter(|it| it.0 == principal).count();
-                    if suspended.len() >= MAX_SUSPENDED || of_principal >= MAX_PER_PRINCIPAL {
+                    let account = pending.request().client().account.clone();
+                    let of_account = suspended.values().filter(|it| it.0 == account).count();
+                    if suspended.len() >= MAX_SUSPENDED || of_account >= MAX_PER_ACCOUNT {
+                        warn!(account = &*account, "request refused: too many wait for input");
                         let _client_gone = id.send(None);
                         continue;
                     }
                     last_id += 1;
                     let (reply_to, taken_by) = oneshot::channel();
-                    suspended.insert(last_id, (principal, reply_to));
+                    suspended.insert(last_id, (account, reply_to));
                     tasks.spawn(drive(last_id, pending, taken_by, Instant::now() + ttl));
                     let _client_gone = id.send(Some(last_id));
                 }
@@ -122,7 +125,10 @@ async fn drive(
                 }
                 return id;
             }
-            () = sleep_until(deadline) => return id,
+            () = sleep_until(deadline) => {
+                debug!("request cancelled: its client sent no input in time");
+                return id;
+            }
             step = pending.next(), if outcome.is_none() => match step {
                 Step::Notification(_) | Step::InputRequired(_) => {}
                 Step::Complete(done) => outcome = Some(done),

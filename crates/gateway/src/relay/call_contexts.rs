@@ -1,19 +1,21 @@
-//! The call context of each principal: the gateway's own context with the principal's rules and session grants.
+//! The call context of each principal and session: the gateway's own context with the principal's rules, and with the
+//! grants of the session.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use switchboard::call::pipeline::CallContext;
-use switchboard::permission::active_rules::ActiveRules;
+use switchboard::CallContext;
+use switchboard::permission::ActiveRules;
 use switchboard_config::permission::PermissionRules;
 use switchboard_config::settings::principals::Principals;
+use switchboard_wire::shared::Shared;
 
-use crate::shared::Shared;
+/// The largest number of contexts. Beyond it all are dropped, and with them session grants.
+const MAX_CALL_CONTEXTS: usize = 40_000;
+/// The session of a context that belongs to no session.
+const NO_SESSION: u64 = 0;
 
-/// The largest number of principals with a context. Beyond it all contexts are dropped, and with them session grants.
-const MAX_CALL_CONTEXTS: usize = 10_000;
-
-/// The call contexts of all principals.
+/// The call contexts of all principals and sessions.
 #[derive(Debug)]
 pub(super) struct CallContexts<C = CallContext> {
     base: C,
@@ -28,10 +30,13 @@ pub(super) struct CallContexts<C = CallContext> {
 #[derive(Debug)]
 struct PrincipalState<C> {
     principals: Principals,
-    contexts: HashMap<Arc<str>, PrincipalContext<C>>,
+    contexts: HashMap<ContextKey, PrincipalContext<C>>,
 }
 
-/// A principal's context, and the rules in it.
+/// The principal and the session.
+type ContextKey = (Arc<str>, u64);
+
+/// The context of a principal in a session, and the rules in it.
 #[derive(Debug)]
 struct PrincipalContext<C> {
     rules: ActiveRules,
@@ -55,17 +60,33 @@ impl<C> CallContexts<C> {
         CallContexts { base, base_rules, with_rules, state: Shared::new(state) }
     }
 
-    /// The context of a principal, created at its first use.
+    /// The context of a principal outside of any session, created at its first use.
     pub(super) fn get(&self, principal: &Arc<str>) -> Arc<C> {
-        let known = self.state.read(|state| Some(state.contexts.get(principal)?.context.clone()));
-        known.unwrap_or_else(|| self.state.update(|state| self.create(state, principal)))
+        self.get_or_create((principal.clone(), NO_SESSION))
     }
 
-    fn create(&self, state: &mut PrincipalState<C>, principal: &Arc<str>) -> Arc<C> {
-        // Another request of the principal may have created it since it was looked up.
-        if let Some(known) = state.contexts.get(principal) {
+    /// The context of a principal in a session, created at its first use. Grants for one session do not hold in another,
+    /// which may be that of another program with the same credentials.
+    pub(super) fn get_for_session(&self, principal: &Arc<str>, session: u64) -> Arc<C> {
+        self.get_or_create((principal.clone(), session))
+    }
+
+    /// Removes the context of a session that has ended.
+    pub(super) fn remove_session(&self, principal: &Arc<str>, session: u64) {
+        self.state.update(|state| state.contexts.remove(&(principal.clone(), session)));
+    }
+
+    fn get_or_create(&self, key: ContextKey) -> Arc<C> {
+        let known = self.state.read(|state| Some(state.contexts.get(&key)?.context.clone()));
+        known.unwrap_or_else(|| self.state.update(|state| self.create(state, key)))
+    }
+
+    fn create(&self, state: &mut PrincipalState<C>, key: ContextKey) -> Arc<C> {
+        // Another request may have created it since it was looked up.
+        if let Some(known) = state.contexts.get(&key) {
             return known.context.clone();
         }
+        let principal = &key.0;
         let rules = self.base_rules.fork();
         if let Some(own) = state.principals.rules(principal) {
             rules.replace(self.base_rules.current().as_ref().clone().merge(own));
@@ -75,7 +96,7 @@ impl<C> CallContexts<C> {
             state.contexts.clear();
         }
         let entry = PrincipalContext { rules, context: context.clone() };
-        state.contexts.insert(principal.clone(), entry);
+        state.contexts.insert(key, entry);
         context
     }
 
@@ -84,7 +105,7 @@ impl<C> CallContexts<C> {
         self.state.update(|state| {
             self.base_rules.replace(rules.clone());
             state.principals = principals.clone();
-            for (principal, known) in &state.contexts {
+            for ((principal, _), known) in &state.contexts {
                 let own = principals.rules(principal).unwrap_or_default();
                 known.rules.replace(rules.clone().merge(own));
             }
@@ -160,12 +181,17 @@ mod tests {
     }
 
     #[test]
-    fn all_requests_of_a_principal_share_its_session_grants() {
+    fn a_grant_holds_in_its_session_only_and_new_rules_hold_in_all() {
         let contexts = contexts(None);
-        let (ada, bob): (Arc<str>, Arc<str>) = ("ada".into(), "bob".into());
+        let ada: Arc<str> = "ada".into();
+        let count =
+            |session: u64| contexts.get_for_session(&ada, session).rules.current().entries().len();
         let grant = ToolRule::parse("mcp__a__b").expect("a rule");
-        contexts.get(&ada).rules.allow_for_session(grant);
+        contexts.get_for_session(&ada, 1).rules.allow_for_session(grant);
+        assert_eq!((count(1), count(2), rule_count(&contexts, &ada)), (1, 0, 0));
         contexts.set_rules(&deny("mcp__c__d"), &Principals::default());
-        assert_eq!((rule_count(&contexts, &ada), rule_count(&contexts, &bob)), (2, 1));
+        assert_eq!((count(1), count(2), rule_count(&contexts, &ada)), (2, 1, 1));
+        contexts.remove_session(&ada, 1);
+        assert_eq!(count(1), 1);
     }
 }

@@ -19,7 +19,7 @@ impl Relay {
             name: "switchboard".to_owned(),
             title: Some("Switchboard".to_owned()),
             version: VERSION.to_owned(),
-            instructions: capabilities::instructions(&catalogue.servers, is_visible),
+            instructions: capabilities::instructions(&catalogue.instructing_servers, is_visible),
             capabilities: catalogue.capabilities(era).clone(),
         }
     }

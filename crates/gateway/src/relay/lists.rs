@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value as Json};
-use switchboard::catalogue::fetch::ListKind;
+use switchboard::catalogue::ListKind;
 use switchboard_wire::jsonrpc::message::Payload;
 use switchboard_wire::protocol::request_meta::RawObject;
 use switchboard_wire::server;
@@ -15,7 +15,8 @@ use crate::method::Method;
 
 impl Relay {
     /// A page of a list, without the entries that are hidden from the principal.
-    pub(super) fn list(&self, list: ListKind, request: &InboundRequest) -> Outcome {
+    pub(super) async fn list(&self, list: ListKind, request: &InboundRequest) -> Outcome {
+        Box::pin(self.first_lists.wait()).await;
         let catalogue = self.catalogue();
         let cursor = request.params.get_string("cursor");
         let pages = catalogue.lists.get(&list);

@@ -5,12 +5,13 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Weak};
 
 use serde_json::json;
-use switchboard::request::send::ServerRequest;
+use switchboard::request::ServerRequest;
 use switchboard_wire::protocol::era::Era;
+use switchboard_wire::protocol::log_level::LogLevel;
 use tokio::sync::{mpsc, watch};
 
 use super::{REQUEST_TIMEOUT, Relay};
-use crate::downstream::log_level::LogLevel;
+use crate::downstream::leases::ConnectionLease;
 use crate::downstream::request::InboundRequest;
 use crate::json::payload;
 use crate::method::Method;
@@ -80,7 +81,11 @@ impl Relay {
     }
 
     /// A modern client sets its level in each request; sends it to a legacy server before the request.
-    pub(super) async fn send_log_level_for(&self, request: &InboundRequest, server: &str) {
+    pub(super) async fn send_log_level_for(
+        &self,
+        request: &InboundRequest,
+        (server, lease): (&str, Option<&ConnectionLease>),
+    ) {
         let client = request.client();
         let Some(level) = client.log_level().filter(|_| client.era == Era::Modern) else { return };
         let needs_level = {
@@ -92,8 +97,11 @@ impl Relay {
         }
         let lowest = self.log_levels.lowest().map_or(level, |it| it.min(level));
         let span = self.tracer.start_upstream(&request.upstream_attributes(server, None));
-        let server_request =
-            set_level_request(lowest).on_behalf_of(self.on_behalf_of(request, server, &span));
+        let server_request = set_level_request(lowest).on_behalf_of(self.on_behalf_of(
+            request,
+            (server, lease),
+            &span,
+        ));
         let _best_effort = self.host.request(server, server_request).await;
     }
 }

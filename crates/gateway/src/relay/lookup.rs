@@ -1,13 +1,17 @@
 //! Requests for one server, found by a prompt's name, a resource's URI, a task's id or an extension's method.
 
+use std::sync::Arc;
+
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
+use switchboard::pool::Tool;
 use switchboard_wire::jsonrpc::message::{Payload, RpcError};
 use switchboard_wire::protocol::era::Era;
 use switchboard_wire::server;
 
 use super::Relay;
 use super::errors::not_found;
+use super::progress::with_progress;
 use crate::downstream::request::{InboundRequest, Outcome};
 use crate::json::payload;
 
@@ -21,16 +25,17 @@ pub(super) const SKILLS_EXTENSION: &str = "io.modelcontextprotocol/skills";
 const NOT_FOUND_CODES: [i64; 2] = [-32002, -32602];
 
 impl Relay {
-    /// Forwards a method of an extension to the server that declares the extension.
+    /// Forwards a method of an extension to the server that declares the extension. To rules and the audit log it is a
+    /// call of `mcp__server__method:NAME`.
     pub(super) async fn forward_extension(&self, request: &InboundRequest) -> Outcome {
         let method = request.method.as_str();
         let catalogue = self.catalogue();
-        match catalogue.server_for_method(method).map(|it| it.server.clone()) {
-            Some(server) if self.shows_server(request.principal(), &server) => {
-                self.forward(&server, request, &request.params).await
-            }
-            Some(_) | None => Err(server::method_not_found(method)),
-        }
+        let found = catalogue.server_for_method(method);
+        let tool = found
+            .map(|it| Arc::new(Tool::extension_method(&it.server, &it.prefix, method)))
+            .filter(|tool| self.shows_tool(request.principal(), tool))
+            .ok_or_else(|| server::method_not_found(method))?;
+        with_progress(request, |progress| self.relay_method(request, &tool, progress)).await
     }
 
     /// Forwards to the server that owns the resource. If no server lists it, tries each until one has it.
@@ -107,7 +112,19 @@ impl Relay {
         let task = required_string(request, "taskId")?;
         let server = self.task_owners.server_of(&task, request.principal());
         let server = server.ok_or_else(|| not_found("task", &task))?;
-        self.forward(&server, request, &request.params).await
+        if request.method.is_read_only() {
+            return self.forward(&server, request, &request.params).await;
+        }
+        // A change of a task is a call of `mcp__server__method:NAME` to rules and the audit log.
+        let method = request.method.as_str();
+        let tool = catalogue
+            .servers
+            .iter()
+            .find(|it| it.server == server)
+            .map(|it| Arc::new(Tool::extension_method(&it.server, &it.prefix, method)))
+            .filter(|tool| self.shows_tool(request.principal(), tool))
+            .ok_or_else(|| server::method_not_found(method))?;
+        with_progress(request, |progress| self.relay_method(request, &tool, progress)).await
     }
 }
 

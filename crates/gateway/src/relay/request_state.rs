@@ -1,7 +1,7 @@
 //! The `requestState` that a modern client sends back with its input. Sealed, and valid only for the same server,
 //! principal and request. A server's own state travels inside the gateway's.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use memchr::memmem::Finder;
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,9 @@ use switchboard_wire::jsonrpc::message::{Payload, RpcError};
 use switchboard_wire::protocol::request_meta::RawObject;
 
 use super::Relay;
-use super::errors::invalid_request_state;
+use super::errors::{invalid_request_state, too_many_request_states, used_request_state};
+use super::used_states::{StateRefusal, StateUse};
+use crate::downstream::approvals::Approvals;
 use crate::downstream::request::InboundRequest;
 use crate::json::payload;
 use crate::method::Method;
@@ -35,30 +37,33 @@ pub(crate) enum RequestState {
     },
     /// A request of a modern server for input. The server keeps no state itself.
     Upstream {
+        /// The number of the state, to recognise one that was used.
+        number: u64,
         server: String,
         /// The digest of the request.
         digest: String,
         /// The server's own `requestState`.
         state: Option<Box<RawValue>>,
-        /// Has the client's user approved the call?
-        approval: bool,
+        /// Who approved the call.
+        approvals: Approvals,
     },
 }
 
 impl Relay {
     /// Replaces the gateway's state in the parameters by the server's own. If the state says that the call was
-    /// approved, marks the request as approved.
+    /// approved, marks the request as approved. Input without a state begins a new call: it approves nothing, and only
+    /// the server can tell whether it has use for it.
     pub(super) fn unwrap_state(
         &self,
         server: &str,
         request: &InboundRequest,
-        request_digest: impl Fn() -> String,
+        (request_digest, state_use): (impl Fn() -> String, StateUse),
         params: &mut RawObject,
     ) -> Result<(), RpcError> {
         let Some(sealed) = params.remove("requestState") else { return Ok(()) };
         let sealed: String = sealed.decode().map_err(|_| invalid_request_state())?;
         let opened = self.sealer.unseal(request.principal(), &sealed);
-        let RequestState::Upstream { server: state_server, digest, state, approval } =
+        let RequestState::Upstream { number, server: state_server, digest, state, approvals } =
             opened.map_err(|_| invalid_request_state())?
         else {
             return Err(invalid_request_state());
@@ -66,17 +71,23 @@ impl Relay {
         if state_server != server || digest != request_digest() {
             return Err(invalid_request_state());
         }
+        let is_once = state_use == StateUse::Once || approvals != Approvals::default();
+        if is_once {
+            let used = self.used_states.consume(&request.client().account, number, Instant::now());
+            used.map_err(|refusal| match refusal {
+                StateRefusal::Used => used_request_state(),
+                StateRefusal::TooMany => too_many_request_states(),
+            })?;
+        }
         if let Some(state) = state {
             params.insert("requestState", Payload::from_json(state.get().to_owned().into()));
         }
-        if approval {
-            request.context.approve();
-        }
+        request.context.add_approvals(approvals);
         Ok(())
     }
 
-    /// Seals the server's state, and whether the call was approved, into a result that asks for input. Other results
-    /// stay unchanged.
+    /// Seals the server's state, if it has one, and whether the call was approved, into a result that asks for input.
+    /// Other results stay unchanged.
     pub(super) fn wrap_state(
         &self,
         server: &str,
@@ -93,16 +104,14 @@ impl Relay {
         if members.get_string("resultType").as_deref() != Some(INPUT_REQUIRED) {
             return result;
         }
-        let approval = request.context.is_approved();
+        let approvals = request.context.approvals();
         let server_state = members.remove("requestState");
-        if server_state.is_none() && !approval {
-            return result;
-        }
         let state = RequestState::Upstream {
+            number: self.used_states.issue(),
             server: server.to_owned(),
             digest: request_digest(),
             state: server_state.and_then(|it| it.decode::<Box<RawValue>>().ok()),
-            approval,
+            approvals,
         };
         let sealed = self.sealer.seal(request.principal(), &state, REQUEST_STATE_TTL);
         members.insert("requestState", payload(&sealed.into()));

@@ -1,9 +1,12 @@
 //! Responds to a request: counts it, records its span, chooses the handler of its method, and adapts the result to the
 //! client's era.
 
-use switchboard::catalogue::fetch::ListKind;
+use std::time::{Duration, Instant};
+
+use switchboard::catalogue::ListKind;
 use switchboard_wire::protocol::era::Era;
 use switchboard_wire::server;
+use tracing::{Level, debug, enabled};
 
 use super::Relay;
 use super::era_result;
@@ -11,13 +14,26 @@ use super::lookup::{LEGACY_TASKS, SKILLS_EXTENSION};
 use crate::downstream::request::{InboundRequest, Outcome};
 use crate::method::Method;
 
+/// Logs a request without its parameters.
+fn log_request(request: &InboundRequest, outcome: &Outcome, elapsed: Duration) {
+    let client = request.client();
+    let (principal, session) = (&*client.principal, client.session_digest());
+    let error_code = outcome.as_ref().err().map(|it| it.code);
+    let method = request.method.as_str();
+    debug!(principal, session, method, error_code, ?elapsed, "request answered");
+}
+
 impl Relay {
     /// Responds to a request that is neither part of a handshake nor a subscription.
     pub(crate) async fn respond(&self, request: &InboundRequest) -> Outcome {
         self.metrics.count_request(&request.method);
         let span = self.tracer.start_request(|| request.span_attributes());
         request.set_span(span.context());
+        let started = enabled!(Level::DEBUG).then(Instant::now);
         let outcome = self.respond_in_era(request).await;
+        if let Some(started) = started {
+            log_request(request, &outcome, started.elapsed());
+        }
         span.finish_with(&outcome);
         outcome
     }
@@ -33,9 +49,7 @@ impl Relay {
     }
 
     async fn route(&self, request: &InboundRequest) -> Outcome {
-        let has_tools =
-            || self.catalogues.borrow().capabilities(request.client().era).contains_key("tools");
-        match request.method == Method::ToolsCall && has_tools() {
+        match request.method == Method::ToolsCall {
             true => self.call_tool(request).await,
             // Boxed, so that the future of a call has no room for all other handlers.
             false => Box::pin(self.route_other(request)).await,
@@ -47,14 +61,12 @@ impl Relay {
         let era = request.client().era;
         let any = |name: &str| catalogue.capabilities(era).contains_key(name);
         match &request.method {
-            Method::ToolsList if any("tools") => self.list(ListKind::Tools, request),
-            Method::ResourcesList if any("resources") => self.list(ListKind::Resources, request),
-            Method::ResourceTemplatesList if any("resources") => {
-                self.list(ListKind::ResourceTemplates, request)
-            }
-            Method::ResourcesRead if any("resources") => self.read_resource(request).await,
-            Method::PromptsList if any("prompts") => self.list(ListKind::Prompts, request),
-            Method::PromptsGet if any("prompts") => self.get_prompt(request).await,
+            Method::ToolsList => self.list(ListKind::Tools, request).await,
+            Method::ResourcesList => self.list(ListKind::Resources, request).await,
+            Method::ResourceTemplatesList => self.list(ListKind::ResourceTemplates, request).await,
+            Method::ResourcesRead => self.read_resource(request).await,
+            Method::PromptsList => self.list(ListKind::Prompts, request).await,
+            Method::PromptsGet => self.get_prompt(request).await,
             Method::Complete if any("completions") => self.complete(request).await,
             Method::SetLogLevel if era == Era::Legacy && any("logging") => {
                 self.set_log_level(request).await
@@ -77,12 +89,6 @@ impl Relay {
                 Err(server::method_not_found(request.method.as_str()))
             }
             Method::ToolsCall
-            | Method::ToolsList
-            | Method::ResourcesList
-            | Method::ResourceTemplatesList
-            | Method::ResourcesRead
-            | Method::PromptsList
-            | Method::PromptsGet
             | Method::Complete
             | Method::SetLogLevel
             | Method::Initialize

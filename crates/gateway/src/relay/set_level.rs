@@ -1,9 +1,9 @@
 //! `logging/setLevel`. Servers get the lowest level that any client set; each client gets messages from its own level.
 
+use switchboard_wire::protocol::log_level::LogLevel;
 use switchboard_wire::server;
 
 use super::Relay;
-use crate::downstream::log_level::LogLevel;
 use crate::downstream::request::{InboundRequest, Outcome};
 use crate::json::empty_object;
 
@@ -17,7 +17,8 @@ impl Relay {
         self.log_levels.set(client.id, level).await;
         // `propagate_log_levels` only reaches the shared connections.
         let catalogue = self.catalogue();
-        let is_dedicated = |server: &str| catalogue.dedicated_connection(client, server).is_some();
+        let is_dedicated =
+            |server: &str| catalogue.dedicated_connection(client, server, None).is_some();
         for exposed in catalogue.servers.iter().filter(|it| it.needs_log_level()) {
             if is_dedicated(&exposed.server) {
                 let _best_effort = self.forward(&exposed.server, request, &request.params).await;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use switchboard::audit::log::CallOutcome;
-use switchboard::call::pipeline::RelayedCall;
-use switchboard::pool::tool::Tool;
-use switchboard::request::send::RequestOptions;
+use switchboard::pool::Tool;
+use switchboard::request::RequestOptions;
+use switchboard::{RelayedCall, ToolCallError};
 use switchboard_wire::jsonrpc::message::{Payload, RpcError};
 use switchboard_wire::peer::Progress;
 use switchboard_wire::protocol::era::Era;
@@ -16,10 +16,12 @@ use switchboard_wire::server;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use super::errors::{error_for_client, failure_response, not_found};
+use super::errors::{error_for_client, failure_response, has_call_ended, method_error, not_found};
 use super::progress::with_progress;
 use super::request_state::request_digest;
+use super::used_states::StateUse;
 use super::{REQUEST_TIMEOUT, Relay};
+use crate::downstream::leases::ConnectionLease;
 use crate::downstream::permission_prompt::ClientPermissionPrompt;
 use crate::downstream::request::{InboundRequest, Outcome};
 use crate::exposed::catalogue::ExposedCatalogue;
@@ -44,8 +46,11 @@ impl Relay {
             params = Cow::Owned(search::inner_call(params.into_owned())?);
             name = tool_name(&params)?;
         }
-        if !catalogue.tools.contains_key(&name)
-            && let Some(tool) = catalogue.disconnected_tools.get(&name).cloned()
+        if !catalogue.tools.contains_key(&name) && catalogue.unconnected_tool(&name).is_none() {
+            Box::pin(self.first_lists.wait()).await;
+            catalogue = self.catalogue();
+        }
+        if let Some(tool) = catalogue.unconnected_tool(&name).cloned()
             && self.shows_tool(request.principal(), &tool)
         {
             catalogue = Box::pin(self.reconnect(&name, &tool.server)).await?;
@@ -59,11 +64,16 @@ impl Relay {
 
     /// Connects the server of a tool, and returns the catalogue with its tools. The tool may be gone then.
     async fn reconnect(&self, name: &str, server: &str) -> Result<Arc<ExposedCatalogue>, RpcError> {
-        self.host.ensure_connected(server).await.map_err(|it| error_for_client(&it))?;
+        let max_wait = self.host.connect_timeout(server);
+        match timeout(max_wait, self.host.ensure_connected(server)).await {
+            Ok(connected) => connected.map_err(|it| error_for_client(&it))?,
+            Err(_) => {
+                let text = format!("`{server}` is not connected yet");
+                return Err(server::internal_error(&text));
+            }
+        }
         let mut catalogues = self.catalogues.clone();
-        let is_listed = |it: &Arc<ExposedCatalogue>| {
-            it.tools.contains_key(name) || !it.disconnected_tools.contains_key(name)
-        };
+        let is_listed = |it: &Arc<ExposedCatalogue>| it.is_listed(name, server);
         match timeout(TOOLS_LISTED_TIMEOUT, catalogues.wait_for(is_listed)).await {
             Ok(_listed_or_closed) => Ok(self.catalogue()),
             Err(_) => {
@@ -86,26 +96,48 @@ impl Relay {
         let mut other_params = params.without(&["name", "arguments"]);
         let digest = || call_digest(exposed_name, arguments);
         if request.client().era == Era::Modern {
-            self.unwrap_state(server, request, digest, &mut other_params)?;
+            let state_use = match tool.annotations.read_only {
+                true => StateUse::UntilExpired,
+                false => StateUse::Once,
+            };
+            self.unwrap_state(server, request, (digest, state_use), &mut other_params)?;
         }
+        let lease = self.lease_connection(request, server).await?;
         if request.client().log_level().is_some() {
-            Box::pin(self.send_log_level_for(request, server)).await;
+            Box::pin(self.send_log_level_for(request, (server, lease.as_ref()))).await;
         }
-        let call_context = self.call_context(principal);
+        let params = (arguments.cloned(), other_params.into_members());
+        let outcome =
+            self.relay_call(request, (exposed_name, tool), params, (progress, lease)).await;
+        let result = outcome.or_else(failure_response)?;
+        self.task_owners.record(&result, server, principal);
+        Ok(self.wrap_state(server, request, digest, result))
+    }
+
+    /// Makes a call with the permissions of the principal, and records it.
+    async fn relay_call(
+        &self,
+        request: &InboundRequest,
+        (requested_name, tool): (&str, &Arc<Tool>),
+        (arguments, other_params): (Option<Payload>, Vec<(String, Payload)>),
+        (progress, lease): (Option<mpsc::Sender<Progress>>, Option<ConnectionLease>),
+    ) -> Result<Payload, ToolCallError> {
+        let (principal, server) = (request.principal(), tool.server.as_str());
+        let call_context = self.client_context(request.client());
         let attributes = request.upstream_attributes(server, Some(&tool.name));
         let span = self.tracer.start_upstream(&attributes);
         let prompt =
-            ClientPermissionPrompt { context: &request.context, fallback: &*call_context.prompt };
+            ClientPermissionPrompt { context: &request.context, operator: &*call_context.prompt };
         let call = RelayedCall {
             caller: principal,
-            requested_name: exposed_name,
+            requested_name,
             tool,
-            arguments: arguments.cloned(),
-            other_params: other_params.into_members(),
+            arguments,
+            other_params,
             options: RequestOptions {
                 timeout: REQUEST_TIMEOUT,
                 progress,
-                on_behalf_of: Some(self.on_behalf_of(request, server, &span)),
+                on_behalf_of: Some(self.on_behalf_of(request, (server, lease.as_ref()), &span)),
             },
             prompt: &prompt,
             origin: request.origin(),
@@ -113,10 +145,35 @@ impl Relay {
         let timer = self.metrics.start_call(server);
         let (call_outcome, outcome) = self.host.relay(&call_context, call).await;
         timer.finish(call_outcome);
+        if let Some(lease) = &lease
+            && outcome.as_ref().err().is_none_or(has_call_ended)
+        {
+            lease.complete();
+        }
         let failure = Some(call_outcome).filter(|it| *it != CallOutcome::Succeeded);
         span.finish(failure.map(CallOutcome::id));
-        let result = outcome.or_else(failure_response)?;
-        self.task_owners.record(&result, server, principal);
+        outcome
+    }
+
+    /// Forwards a method of an extension, as a call.
+    pub(super) async fn relay_method(
+        &self,
+        request: &InboundRequest,
+        tool: &Arc<Tool>,
+        progress: Option<mpsc::Sender<Progress>>,
+    ) -> Outcome {
+        let server = tool.server.as_str();
+        let digest = || request_digest(&request.method, &request.params);
+        let mut params = request.params.clone();
+        if request.client().era == Era::Modern {
+            self.unwrap_state(server, request, (digest, StateUse::Once), &mut params)?;
+        }
+        let params = (Some(params.to_payload()), Vec::new());
+        let lease = self.lease_connection(request, server).await?;
+        let target = (&*tool.exposed_name, tool);
+        let outcome = self.relay_call(request, target, params, (progress, lease)).await;
+        let result = outcome.map_err(method_error)?;
+        self.task_owners.record(&result, server, request.principal());
         Ok(self.wrap_state(server, request, digest, result))
     }
 }

@@ -2,17 +2,25 @@
 
 use std::sync::Arc;
 
-use switchboard::call::pipeline::CallContext;
-use switchboard::pool::naming;
-use switchboard::pool::tool::Tool;
+use switchboard::CallContext;
+use switchboard::pool::Tool;
 use switchboard_config::permission::{self, PermissionEffect, RuleEntry};
 
 use super::Relay;
+use crate::downstream::client::Client;
 
 impl Relay {
     /// The call context of a principal.
     pub(super) fn call_context(&self, principal: &Arc<str>) -> Arc<CallContext> {
         self.call_contexts.get(principal)
+    }
+
+    /// The call context of a client: that of its session, where it has one.
+    pub(super) fn client_context(&self, client: &Client) -> Arc<CallContext> {
+        match client.has_session() {
+            true => self.call_contexts.get_for_session(&client.principal, client.session),
+            false => self.call_contexts.get(&client.principal),
+        }
     }
 
     /// Can the principal's rules hide anything?
@@ -25,7 +33,7 @@ impl Relay {
     /// Is the tool visible to the principal?
     pub(super) fn shows_tool(&self, principal: &Arc<str>, tool: &Tool) -> bool {
         let rules = self.call_context(principal).rules.current();
-        let name = naming::sanitise_borrowed(&tool.name);
+        let name = tool.rule_name();
         permission::tool_hidden_by(&rules, &tool.prefix, &name).is_none()
     }
 
@@ -33,7 +41,7 @@ impl Relay {
     pub(crate) fn shows_server(&self, principal: &Arc<str>, server: &str) -> bool {
         let rules = self.call_context(principal).rules.current();
         let catalogue = self.catalogues.borrow();
-        let prefix = catalogue.servers.iter().find(|it| *it.server == *server).map(|it| &it.prefix);
+        let prefix = catalogue.prefixes.get(server);
         prefix.is_none_or(|it| permission::server_hidden_by(&rules, it).is_none())
     }
 }

@@ -7,9 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use switchboard::audit::log::CallOutcome;
+use switchboard_wire::shared::Shared;
+use tracing::warn;
 
 use crate::method::Method;
-use crate::shared::Shared;
+use crate::telemetry::limit_kind::LimitKind;
 
 /// The labels of methods that have a counter of their own. All other methods share the last one.
 pub(crate) const COUNTED_METHODS: [&str; 17] = [
@@ -51,6 +53,9 @@ pub(crate) const DURATION_BUCKETS: [(u64, &str); 15] = [
     (300_000, "300.0"),
     (600_000, "600.0"),
 ];
+
+/// The least number of seconds between two log events of the same limit.
+const LIMIT_EVENT_INTERVAL: u64 = 10;
 
 /// Why an HTTP request was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,8 +111,17 @@ pub(crate) struct Metrics {
     methods: [AtomicU64; COUNTED_METHODS.len()],
     refusals: [AtomicU64; RefusalReason::ALL.len()],
     responses: [AtomicU64; STATUS_CLASSES.len()],
+    limits: [LimitMetrics; LimitKind::ALL.len()],
     /// Shared state: changes only at the first call of a server.
     servers: Shared<BTreeMap<String, Arc<ServerMetrics>>>,
+}
+
+/// The counter of one limit.
+#[derive(Debug, Default)]
+struct LimitMetrics {
+    rejections: AtomicU64,
+    /// The time of the last log event, in seconds since the start of the process; 0 before the first.
+    last_event: AtomicU64,
 }
 
 /// The counters of one server.
@@ -137,6 +151,18 @@ impl Metrics {
         increment(&self.refusals, reason as usize);
     }
 
+    /// Counts work that was refused, or dropped, because of a limit. A flood of it is not a flood of log events.
+    pub(crate) fn count_limit(&self, limit: LimitKind, principal: &str, now: Duration) {
+        let Some(counters) = self.limits.get(limit as usize) else { return };
+        counters.rejections.fetch_add(1, Ordering::Relaxed);
+        let now = now.as_secs() + LIMIT_EVENT_INTERVAL;
+        let is_due = |last: u64| (now >= last + LIMIT_EVENT_INTERVAL).then_some(now);
+        let last_event = &counters.last_event;
+        if last_event.fetch_update(Ordering::Relaxed, Ordering::Relaxed, is_due).is_ok() {
+            warn!(limit = limit.label(), principal, "a limit is exceeded");
+        }
+    }
+
     /// Starts to measure a call. Dropping the timer before it is finished counts the call as cancelled.
     pub(crate) fn start_call(&self, server: &str) -> CallTimer {
         let known = self.servers.read(|servers| servers.get(server).cloned());
@@ -157,6 +183,11 @@ impl Metrics {
 
     pub(crate) fn refusals(&self) -> impl Iterator<Item = (&'static str, u64)> {
         RefusalReason::ALL.into_iter().map(RefusalReason::label).zip(self.refusals.iter().map(load))
+    }
+
+    pub(crate) fn limit_rejections(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let rejections = self.limits.iter().map(|it| load(&it.rejections));
+        LimitKind::ALL.into_iter().map(LimitKind::label).zip(rejections)
     }
 
     pub(crate) fn responses(&self) -> impl Iterator<Item = (&'static str, u64)> {

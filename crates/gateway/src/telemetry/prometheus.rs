@@ -6,8 +6,9 @@ use std::sync::atomic::Ordering;
 
 use http::HeaderMap;
 use http::header::ACCEPT;
+use switchboard::Snapshot;
+use switchboard::audit::log::AuditStatus;
 use switchboard::connection::Status;
-use switchboard::host::Snapshot;
 
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::process::ProcessStats;
@@ -89,6 +90,8 @@ pub(crate) struct Scrape<'a> {
     pub(crate) suspended_requests: usize,
     /// Spans that could not be exported.
     pub(crate) dropped_spans: u64,
+    /// The state of the audit log.
+    pub(crate) audit: &'a AuditStatus,
 }
 
 /// Renders the page. Reads the numbers of this process from the system.
@@ -103,6 +106,7 @@ pub(crate) fn page(format: Format, scrape: &Scrape<'_>) -> String {
     page.servers(scrape.snapshot);
     page.counter("switchboard_trace_spans_dropped", "Spans that could not be exported.");
     page.sample("switchboard_trace_spans_dropped_total", &[], scrape.dropped_spans as f64);
+    page.audit(scrape.audit);
     page.process(ProcessStats::current());
     page.into_text()
 }
@@ -130,6 +134,10 @@ impl MetricsPage {
         self.counter("switchboard_refused", "Refused HTTP requests, by reason.");
         for (reason, number) in metrics.refusals() {
             self.sample("switchboard_refused_total", &[("reason", reason)], number as f64);
+        }
+        self.counter("switchboard_limit_rejections", "Work refused or dropped, by limit.");
+        for (limit, number) in metrics.limit_rejections() {
+            self.sample("switchboard_limit_rejections_total", &[("limit", limit)], number as f64);
         }
     }
 
@@ -184,6 +192,14 @@ impl MetricsPage {
                 self.sample("switchboard_server_state", &labels, value);
             }
         }
+    }
+
+    fn audit(&mut self, status: &AuditStatus) {
+        let is_writable = f64::from(status.failure.is_none());
+        self.gauge("switchboard_audit_log_writable", "Could the last audit record be written?");
+        self.sample("switchboard_audit_log_writable", &[], is_writable);
+        self.counter("switchboard_audit_records_lost", "Calls that are not in the audit log.");
+        self.sample("switchboard_audit_records_lost_total", &[], status.lost as f64);
     }
 
     fn process(&mut self, process: ProcessStats) {

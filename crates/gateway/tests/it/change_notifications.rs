@@ -74,7 +74,7 @@ impl Listener {
 async fn every_subscribed_client_is_notified_of_a_changed_resource() {
     for server in SERVERS {
         let upstreams = ServerMatrix::start();
-        let mut fixture = upstreams.gateway(&[server], FixtureOptions::default()).await;
+        let mut fixture = upstreams.gateway(&[server], FixtureOptions::shared_processes()).await;
         let mut listeners = Vec::new();
         for kind in ALL_KINDS {
             listeners.push(Listener::start(&mut fixture, kind).await);
@@ -111,7 +111,7 @@ async fn every_subscribed_client_is_notified_of_a_changed_resource() {
 async fn every_client_is_notified_of_a_changed_list_and_gets_the_new_one() {
     for server in SERVERS {
         let upstreams = ServerMatrix::start();
-        let mut fixture = upstreams.gateway(&[server], FixtureOptions::default()).await;
+        let mut fixture = upstreams.gateway(&[server], FixtureOptions::shared_processes()).await;
         let mut listeners = Vec::new();
         for kind in ALL_KINDS {
             listeners.push(Listener::start(&mut fixture, kind).await);
@@ -134,7 +134,7 @@ async fn every_client_is_notified_of_a_changed_list_and_gets_the_new_one() {
 #[tokio::test]
 async fn listening_to_nothing_is_acknowledged_as_such() {
     let upstreams = ServerMatrix::start();
-    let mut fixture = upstreams.gateway(&["ms"], FixtureOptions::default()).await;
+    let mut fixture = upstreams.gateway(&["ms"], FixtureOptions::shared_processes()).await;
     let mut test_client = TestClient::connect(&mut fixture, ClientKind::ModernHttp, 0).await;
     let heard = test_client.request_once("subscriptions/listen", json!({})).await;
     assert_eq!(heard.error()["code"], -32602);

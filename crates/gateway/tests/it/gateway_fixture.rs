@@ -5,21 +5,20 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use switchboard::call::pipeline::CallContext;
 use switchboard::config::file::layer::{FileShape, Layer, Naming};
 use switchboard::config::merge::{EffectiveConfig, MergeInputs, resolve};
 use switchboard::config::permission::{PermissionMode, PermissionRules};
 use switchboard::config::scope::Scope;
 use switchboard::config::source::Source;
-use switchboard::connection::in_process::InProcessServer;
-use switchboard::connection::resolve::HostEnv;
-use switchboard::host::{Host, HostOptions};
-use switchboard::permission::active_rules::ActiveRules;
-use switchboard::sources::loader;
-use switchboard::sources::paths::Paths;
+use switchboard::connection::InProcessServer;
+use switchboard::permission::ActiveRules;
+use switchboard::sources::{Paths, loader};
+use switchboard::{CallContext, Host, HostEnv, HostOptions};
 use switchboard_auth::resource_server::{Authenticator, TokenFile};
 use switchboard_gateway::http::host_origin_check::HostOriginCheck;
-use switchboard_gateway::{ExposeOptions, Gateway, HttpOptions, MetricsAccess};
+use switchboard_gateway::{
+    ExposeOptions, Gateway, HttpOptions, InteractiveSessions, Limits, MetricsAccess,
+};
 use switchboard_wire::protocol::capabilities::ClientCapability;
 use switchboard_wire::transport::in_memory::{InMemoryTransport, pair};
 use tempfile::TempDir;
@@ -36,8 +35,11 @@ pub const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 pub struct FixtureOptions {
     pub expose: ExposeOptions,
     pub rules: PermissionRules,
+    pub mode: PermissionMode,
     pub max_request_bytes: usize,
     pub session_idle_timeout: Duration,
+    pub write_timeout: Duration,
+    pub limits: Limits,
     /// The number of clients with tokens; 0 turns authentication off.
     pub clients: usize,
     /// Servers in this process.
@@ -49,11 +51,23 @@ impl Default for FixtureOptions {
         FixtureOptions {
             expose: ExposeOptions::default(),
             rules: PermissionRules::default(),
+            mode: PermissionMode::Bypass,
             max_request_bytes: HttpOptions::DEFAULT_MAX_REQUEST_BYTES,
             session_idle_timeout: HttpOptions::DEFAULT_SESSION_IDLE_TIMEOUT,
+            write_timeout: HttpOptions::DEFAULT_WRITE_TIMEOUT,
+            limits: Limits::default(),
             clients: 3,
             in_process: BTreeMap::new(),
         }
+    }
+}
+
+impl FixtureOptions {
+    /// All sessions share the process of a server.
+    pub fn shared_processes() -> FixtureOptions {
+        let interactive_sessions = InteractiveSessions::AsShared;
+        let expose = ExposeOptions { interactive_sessions, ..ExposeOptions::default() };
+        FixtureOptions { expose, ..FixtureOptions::default() }
     }
 }
 
@@ -63,6 +77,8 @@ pub struct GatewayFixture {
     pub gateway: Gateway,
     pub address: SocketAddr,
     pub folder: Arc<TempDir>,
+    /// The tokens, where clients authenticate.
+    pub token_file: Option<Arc<TokenFile>>,
     transports: JoinSet<()>,
     stop: watch::Sender<bool>,
     http_task: JoinHandle<()>,
@@ -93,6 +109,8 @@ impl GatewayFixture {
     ) -> GatewayFixture {
         let mut options = options(&folder);
         options.lent_capabilities = vec![ClientCapability::Sampling];
+        // As `swb serve --pool` without `--root`.
+        options.roots = Vec::new();
         let has_in_process = !fixture_options.in_process.is_empty();
         options.in_process = fixture_options.in_process;
         let places = options.paths.clone();
@@ -104,18 +122,21 @@ impl GatewayFixture {
         };
         let mut call_context =
             CallContext::new(host.watch_pool(), &places).expect("a thread can be started");
-        call_context.mode = PermissionMode::Bypass;
+        call_context.mode = fixture_options.mode;
         call_context.rules = ActiveRules::new(fixture_options.rules);
         let (gateway, gateway_task) = Gateway::open(&host, call_context, fixture_options.expose);
         gateway.wait_until_ready(TEST_TIMEOUT).await;
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("it is bound");
+        let (authenticator, token_file) = authenticator(&folder, fixture_options.clients);
         let door = HttpOptions {
             host_origin_check: HostOriginCheck::new(address, &[], &[])
                 .expect("nothing is allowed besides"),
-            authenticator: authenticator(&folder, fixture_options.clients),
+            authenticator,
             max_request_bytes: fixture_options.max_request_bytes,
             session_idle_timeout: fixture_options.session_idle_timeout,
+            write_timeout: fixture_options.write_timeout,
+            limits: fixture_options.limits,
             metrics_access: MetricsAccess::Authenticated,
             worker_threads: 0,
         };
@@ -133,6 +154,7 @@ impl GatewayFixture {
             gateway,
             address,
             folder,
+            token_file,
             transports,
             stop,
             http_task: door,
@@ -181,9 +203,9 @@ impl GatewayFixture {
     }
 }
 
-fn authenticator(folder: &TempDir, clients: usize) -> Authenticator {
+fn authenticator(folder: &TempDir, clients: usize) -> (Arc<Authenticator>, Option<Arc<TokenFile>>) {
     if clients == 0 {
-        return Authenticator::disabled();
+        return (Arc::new(Authenticator::disabled()), None);
     }
     let path = folder.path().join("tokens");
     let lines: Vec<String> = (0..clients).map(|it| format!("c{it}: {}\n", token(it))).collect();
@@ -194,7 +216,8 @@ fn authenticator(folder: &TempDir, clients: usize) -> Authenticator {
         let own = std::fs::Permissions::from_mode(0o600);
         std::fs::set_permissions(&path, own).expect("it is ours");
     }
-    Authenticator::TokenFile(Arc::new(TokenFile::open(&path).expect("it is a list")))
+    let file = Arc::new(TokenFile::open(&path).expect("it is a list"));
+    (Arc::new(Authenticator::TokenFile(file.clone())), Some(file))
 }
 
 fn options(folder: &TempDir) -> HostOptions {
@@ -319,5 +342,5 @@ pub async fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
             poll.tick().await;
         }
     });
-    assert!(waited.await.is_ok(), "waited in vain until {what}");
+    assert!(waited.await.is_ok(), "timed out waiting until {what}");
 }

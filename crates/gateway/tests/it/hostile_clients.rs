@@ -500,3 +500,32 @@ async fn arguments_that_cannot_be_parsed_do_not_bypass_the_rules() {
     assert!(upstreams.received("ls").iter().all(|it| it["method"] != "tools/call"));
     fixture.stop().await;
 }
+
+#[tokio::test]
+async fn a_client_that_does_not_read_loses_its_connection() {
+    let upstreams = ServerMatrix::start();
+    let write_timeout = Duration::from_millis(100);
+    let options = FixtureOptions { write_timeout, ..FixtureOptions::default() };
+    let mut fixture = upstreams.gateway(&["lh"], options).await;
+    let mut client = TestClient::connect(&mut fixture, ClientKind::ModernHttp, 0).await;
+    // More than the socket buffers of both ends hold.
+    let params = json!({"name": "mcp__lh__big", "arguments": {"bytes": 24_000_000}});
+    let request = client.build_request("tools/call", params);
+    let mut connection = client.http.connect().await;
+    let bytes = client.http.post_bytes(&request);
+    connection.write_all(&bytes).await.expect("the request is sent");
+    let reader = RawClient::client(fixture.address, 1);
+    let closed = async {
+        loop {
+            let head = reader.request_head("GET /metrics");
+            let page = reader.send(format!("{head}\r\n").as_bytes()).await.remaining_text().await;
+            // The connection of the metrics request is open itself.
+            if page.contains("switchboard_connections 1\n") && page.contains("tools/call") {
+                return;
+            }
+        }
+    };
+    timeout(TEST_TIMEOUT, closed).await.expect("the connection is closed");
+    drop((connection, client));
+    fixture.stop().await;
+}

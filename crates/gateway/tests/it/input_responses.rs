@@ -143,6 +143,28 @@ async fn a_state_is_valid_once_for_its_request_and_its_client() {
 }
 
 #[tokio::test]
+async fn input_without_a_state_responds_to_no_request_of_a_legacy_server() {
+    let upstreams = ServerMatrix::start();
+    let servers = ["ls", "lh"];
+    let mut fixture = upstreams.gateway(&servers, FixtureOptions::default()).await;
+    for kind in MODERN {
+        for server in servers {
+            let mut test_client = TestClient::connect(&mut fixture, kind, 0).await;
+            let asked = input_required(&mut test_client, &ask_params(server, "elicitation")).await;
+            let mut params = ask_params(server, "elicitation");
+            params["inputResponses"] = input_responses(&asked, "ada");
+            let heard = test_client.request_once("tools/call", params).await;
+            assert_eq!(
+                heard.result()["inputRequests"],
+                asked["inputRequests"],
+                "{kind:?} {server}"
+            );
+        }
+    }
+    fixture.stop().await;
+}
+
+#[tokio::test]
 async fn malformed_responses_do_not_reach_the_server() {
     let upstreams = ServerMatrix::start();
     let mut fixture = upstreams.gateway(&["ls"], FixtureOptions::default()).await;
@@ -156,7 +178,7 @@ async fn malformed_responses_do_not_reach_the_server() {
             assert_eq!(heard.error()["code"], -32602, "{kind:?} {garbage}");
         }
         let result = input_required(&mut test_client, &params).await;
-        let stranger = json!({"nobody-asked": {"action": "accept"}});
+        let stranger = json!({"never-asked": {"action": "accept"}});
         let again = with_input_responses(&params, &result["requestState"], stranger);
         let heard = test_client.request_once("tools/call", again).await;
         let again = heard.result();
@@ -278,5 +300,33 @@ async fn the_number_of_suspended_requests_is_limited() {
     let heard = bob.request_once("tools/call", params).await;
     assert_eq!(heard.result()["resultType"], "input_required");
     drop((ada, bob));
+    fixture.stop().await;
+}
+
+#[tokio::test]
+async fn a_state_of_a_call_that_changes_something_reaches_the_server_once() {
+    let upstreams = ServerMatrix::start();
+    let mut fixture = upstreams.gateway(&["mh", "ms"], FixtureOptions::default()).await;
+    for kind in MODERN {
+        for server in ["mh", "ms"] {
+            let mut ada = TestClient::connect(&mut fixture, kind, 0).await;
+            let params = ask_params(server, "elicitation");
+            let result = input_required(&mut ada, &params).await;
+            let responses = input_responses(&result, "ada");
+            let again = with_input_responses(&params, &result["requestState"], responses);
+            let with_state = |it: &&Json| it["params"]["requestState"].is_string();
+            let count = || upstreams.received(server).iter().filter(with_state).count();
+            let before = count();
+            let first = ada.request_once("tools/call", again.clone()).await;
+            assert_eq!(first.result()["resultType"], "complete", "{first:?}");
+            for _ in 0..3 {
+                let heard = ada.request_once("tools/call", again.clone()).await;
+                check_invalid_state(&heard, "used already");
+                let message = heard.error()["message"].as_str().unwrap_or_default();
+                assert!(message.contains("used already"), "{message}");
+            }
+            assert_eq!(count() - before, 1, "{kind:?} {server}");
+        }
+    }
     fixture.stop().await;
 }

@@ -33,12 +33,12 @@ impl Prng {
     }
 }
 
-/// The word that only this client sends.
+/// A marker that only this client sends.
 fn marker(client: usize) -> String {
     format!("canary-{client:03}-end")
 }
 
-/// Fails if the message has the word of another client.
+/// Fails if the message contains the marker of another client.
 fn check_only_own_marker(client: usize, message: &Json) {
     let (text, own) = (message.to_string(), marker(client));
     for (at, _) in text.match_indices("canary-") {
@@ -255,7 +255,7 @@ async fn a_filtered_long_list_ends() {
 #[tokio::test]
 async fn a_client_cannot_use_ids_cursors_or_tasks_of_another() {
     let upstreams = ServerMatrix::start();
-    let mut fixture = upstreams.gateway(&SERVERS, FixtureOptions::default()).await;
+    let mut fixture = upstreams.gateway(&SERVERS, FixtureOptions::shared_processes()).await;
     let mut ada = TestClient::connect(&mut fixture, ClientKind::LegacyHttp, 0).await;
     let mut bob = TestClient::connect(&mut fixture, ClientKind::LegacyHttp, 1).await;
     let other_principal =
@@ -305,4 +305,49 @@ async fn a_client_cannot_use_ids_cursors_or_tasks_of_another() {
         assert_eq!(bob.request(method, params).await.error()["code"], -32602, "{method}");
     }
     fixture.stop().await;
+}
+
+/// Two programs with one token (or none): messages of the second one's call do not reach the first, whose call runs on
+/// the same server.
+async fn check_two_programs(authenticated_clients: usize, kind: ClientKind) {
+    let upstreams = ServerMatrix::start();
+    let fixture_options =
+        FixtureOptions { clients: authenticated_clients, ..FixtureOptions::default() };
+    let mut fixture = upstreams.gateway(&["ls"], fixture_options).await;
+    let mut ada = TestClient::connect(&mut fixture, kind, 0).await;
+    let mut bob = TestClient::connect(&mut fixture, kind, 0).await;
+    let params = |text: &str, steps: u64, ms: u64, ask: bool| {
+        json!({"name": "mcp__ls__talk", "_meta": {"progressToken": 1},
+               "arguments": {"text": text, "steps": steps, "ms": ms, "ask": ask}})
+    };
+    // Ada's call is silent until it has ended.
+    let waiting = tokio::spawn(async move {
+        let exchange = ada.request("tools/call", params("canary-000-end", 1, 1500, false)).await;
+        (exchange, ada)
+    });
+    upstreams.wait_called("ls", "talk").await;
+    let answers = answer_as("canary-001-end");
+    let exchange =
+        bob.request_answering("tools/call", params("canary-001-end", 2, 1, true), &answers).await;
+    exchange.notifications.iter().for_each(|it| check_only_own_marker(1, it));
+    assert_eq!(exchange.server_requests, ["elicitation/create"], "{kind:?}: {exchange:?}");
+    let (exchange, _ada) = timeout(TEST_TIMEOUT, waiting).await.expect("an end").expect("no panic");
+    check_only_own_marker(0, &json!(exchange.notifications));
+    check_only_own_marker(0, exchange.result());
+    assert!(exchange.server_requests.is_empty(), "{kind:?}: {exchange:?}");
+    drop((bob, _ada));
+    fixture.stop().await;
+}
+
+#[tokio::test]
+async fn two_programs_with_one_token_never_get_each_others_messages() {
+    for kind in ALL_KINDS {
+        check_two_programs(3, kind).await;
+    }
+}
+
+#[tokio::test]
+async fn two_programs_without_a_token_never_get_each_others_messages() {
+    check_two_programs(0, ClientKind::LegacyHttp).await;
+    check_two_programs(0, ClientKind::ModernHttp).await;
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use serde_json::{Value as Json, json};
-use switchboard::connection::in_process::InProcessServer;
+use switchboard::connection::InProcessServer;
 use switchboard_wire::jsonrpc::message;
 use switchboard_wire::jsonrpc::message::{Message, Messages};
 use switchboard_wire::transport::in_memory::InMemoryTransport;
@@ -110,7 +110,7 @@ async fn fixture() -> (GatewayFixture, Arc<AtomicUsize>) {
     let server = InProcessServer::new(move |transport| serve(transport, heard.clone()));
     let in_process = BTreeMap::from([("late".to_owned(), server)]);
     let entry = json!({"type": "sdk", "name": "late"}).to_string();
-    let plan = FixtureOptions { in_process, ..FixtureOptions::default() };
+    let plan = FixtureOptions { in_process, ..FixtureOptions::shared_processes() };
     (GatewayFixture::open(&[("late", entry)], plan).await, calls)
 }
 

@@ -1,15 +1,20 @@
 //! The gateway from the clients' side: over in-memory transports and real sockets, with servers of both eras.
 
 mod change_notifications;
+mod client_permissions;
+mod elicitation_hooks;
 mod era_bridge;
 mod gateway_fixture;
 mod hostile_clients;
 mod input_responses;
 mod isolation;
 mod late_messages;
+mod leased_connections;
+mod limits;
 mod metrics_endpoint;
 mod otlp_export;
 mod raw_http;
 mod resumed_streams;
+mod revoked_tokens;
 mod telemetry_fixture;
 mod test_client;

@@ -119,7 +119,7 @@ impl RawClient {
 
     pub async fn connect(&self) -> TcpStream {
         let stream = timeout(TEST_TIMEOUT, TcpStream::connect(self.address)).await;
-        stream.expect("in time").expect("somebody listens")
+        stream.expect("in time").expect("the gateway listens")
     }
 
     /// Sends bytes over a new connection, and reads the head of the response.
@@ -234,6 +234,12 @@ impl RawResponse {
                 return Some(event.message);
             }
         }
+    }
+
+    /// The remaining body as text.
+    pub async fn remaining_text(mut self) -> String {
+        while self.read_more().await {}
+        String::from_utf8(self.buffer).expect("text")
     }
 
     /// The remaining events of a stream.

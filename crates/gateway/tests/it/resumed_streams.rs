@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 
 use crate::gateway_fixture::{FixtureOptions, GatewayFixture, ServerMatrix};
-use crate::raw_http::{RawResponse, SseEvent};
+use crate::raw_http::{RawClient, RawResponse, SseEvent};
 use crate::test_client::{ClientKind, TestClient, answer_as};
 
 fn call_request(test_client: &mut TestClient, tool: &str, arguments: Json) -> Json {
@@ -40,7 +40,7 @@ fn check_order(events: &[SseEvent], after: u64) {
 
 async fn fixture() -> (ServerMatrix, GatewayFixture) {
     let upstreams = ServerMatrix::start();
-    let fixture = upstreams.gateway(&["ls"], FixtureOptions::default()).await;
+    let fixture = upstreams.gateway(&["ls"], FixtureOptions::shared_processes()).await;
     (upstreams, fixture)
 }
 
@@ -230,4 +230,37 @@ async fn an_idle_session_ends() {
         tokio::time::resume();
     }
     fixture.stop().await;
+}
+
+/// All bytes of the stream of a slow call, for a client of this protocol version.
+async fn stream_text(version: &str) -> String {
+    let (_quarter, fixture) = fixture().await;
+    let mut http = RawClient::client(fixture.address, 0);
+    let initialize = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}});
+    let mut reply = http.post(&initialize).await;
+    assert_eq!(reply.message().await.expect("a result")["result"]["protocolVersion"], version);
+    http.session = reply.header("mcp-session-id").map(str::to_owned);
+    let call = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {
+        "name": "mcp__ls__talk", "arguments": {"text": "t", "steps": 1, "ms": 700, "ask": false}}});
+    let reply = http.post(&call).await;
+    assert!(reply.is_stream());
+    let text = reply.remaining_text().await;
+    fixture.stop().await;
+    text
+}
+
+#[tokio::test]
+async fn a_stream_begins_with_an_event_without_a_message_only_in_versions_that_have_it() {
+    let text = stream_text("2025-11-25").await;
+    assert!(text.starts_with("id: 1-0\nretry: 1000\ndata: \n\n"), "{text}");
+    for version in ["2025-06-18", "2025-03-26", "2024-11-05"] {
+        let text = stream_text(version).await;
+        let messages = text.split_terminator("\n\n").map(|event| {
+            let data = event.lines().find_map(|line| line.strip_prefix("data:"));
+            serde_json::from_str::<Json>(data.unwrap_or_default().trim())
+        });
+        assert!(messages.clone().all(|it| it.is_ok()), "{version}: {text}");
+        assert!(messages.count() > 0 && !text.contains("retry:"), "{version}: {text}");
+    }
 }

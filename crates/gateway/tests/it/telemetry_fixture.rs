@@ -1,4 +1,4 @@
-//! A gateway on a loopback port in front of a scripted server, and clients that speak HTTP by hand.
+//! A gateway on a loopback port in front of a scripted server, and a minimal HTTP client.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,17 +7,15 @@ use std::time::Duration;
 use serde_json::{Value as Json, json};
 use switchboard::audit::log;
 use switchboard::audit::log::AuditRecord;
-use switchboard::call::pipeline::CallContext;
 use switchboard::config::file::layer::{FileShape, Layer, Naming};
 use switchboard::config::merge::{MergeInputs, resolve};
 use switchboard::config::scope::Scope;
 use switchboard::config::source::Source;
-use switchboard::connection::resolve::HostEnv;
-use switchboard::host::{Host, HostOptions};
-use switchboard::sources::paths::Paths;
+use switchboard::sources::Paths;
+use switchboard::{CallContext, Host, HostEnv, HostOptions};
 use switchboard_auth::resource_server::{Authenticator, TokenFile};
 use switchboard_gateway::http::host_origin_check::HostOriginCheck;
-use switchboard_gateway::{ExposeOptions, Gateway, HttpOptions, MetricsAccess, Tracer};
+use switchboard_gateway::{ExposeOptions, Gateway, HttpOptions, Limits, MetricsAccess, Tracer};
 use tempfile::TempDir;
 use testkit::{Script, ScriptedProgram};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -110,9 +108,11 @@ impl TelemetryFixture {
         };
         let options = HttpOptions {
             host_origin_check: HostOriginCheck::new(bound, &[], &[]).expect("a guard"),
-            authenticator,
+            authenticator: authenticator.into(),
             max_request_bytes: HttpOptions::DEFAULT_MAX_REQUEST_BYTES,
             session_idle_timeout: HttpOptions::DEFAULT_SESSION_IDLE_TIMEOUT,
+            write_timeout: HttpOptions::DEFAULT_WRITE_TIMEOUT,
+            limits: Limits::default(),
             metrics_access: metrics,
             worker_threads: 0,
         };

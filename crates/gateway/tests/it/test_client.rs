@@ -93,7 +93,7 @@ pub fn answer_as(who: &str) -> impl Fn(&Json) -> Json + '_ {
             "role": "assistant", "model": who, "content": {"type": "text", "text": who},
         }),
         Some("roots/list") => json!({"roots": [{"uri": format!("file:///{who}")}]}),
-        other => panic!("nobody asks that: {other:?}"),
+        other => panic!("an unexpected request: {other:?}"),
     }
 }
 
@@ -257,7 +257,7 @@ impl TestClient {
                 }
                 (true, false) => exchange.notifications.push(message),
                 (false, _) if message["id"] == request["id"] => return outcome(&message),
-                (false, _) => panic!("nobody asked for {message}"),
+                (false, _) => panic!("an unexpected message: {message}"),
             }
         }
     }

@@ -11,11 +11,11 @@ use serde_json::{Map, Value as Json, json};
 use switchboard::auth::browser::browser_flow::{LoginPrompt, PastedTextFuture};
 use switchboard::auth::flow::DeviceAuthorization;
 use switchboard::auth::flow::runner::UserUnavailable;
-use switchboard::connection::server_requests::{SamplingFuture, SamplingModel};
-use switchboard::elicitation::elicitor::{
-    ElicitFuture, ElicitResult, Elicitation, ElicitationKind, Elicitor,
+use switchboard::connection::{SamplingFuture, SamplingModel};
+use switchboard::elicitation::{
+    ElicitFuture, ElicitResult, Elicitation, ElicitationKind, Elicitor, FieldKind,
+    FieldRequirement, Form, FormField, TextFormat,
 };
-use switchboard::elicitation::form::{FieldKind, FieldRequirement, Form, FormField, TextFormat};
 use tokio::net::TcpStream;
 use url::Url;
 

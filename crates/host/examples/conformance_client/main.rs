@@ -12,17 +12,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
-use switchboard::call::pipeline::{CallContext, ToolCall};
-use switchboard::catalogue::fetch::{ListItem, ListKind};
-use switchboard::connection::resolve::HostEnv;
-use switchboard::connection::state::RetryPolicy;
-use switchboard::connection::{ServerView, Status};
-use switchboard::host::{Host, HostOptions};
-use switchboard::request::send::ServerRequest;
-use switchboard::resources::skills;
-use switchboard::sources::loader;
-use switchboard::sources::paths::Paths;
+use switchboard::SKILLS_EXTENSION;
+use switchboard::catalogue::{ListItem, ListKind};
+use switchboard::connection::{RetryPolicy, ServerView, Status};
+use switchboard::request::ServerRequest;
+use switchboard::sources::{Paths, loader};
 use switchboard::wire::jsonrpc::message::Payload;
+use switchboard::{CallContext, Host, HostEnv, HostOptions, ToolCall};
 
 use auto_approver::AutoApprover;
 use sample_arguments::Samples;
@@ -121,7 +117,7 @@ async fn use_everything(
             .await;
     }
     let has_skills = view.server_info.as_ref().is_some_and(|it| {
-        it.capabilities.others.iter().any(|extension| extension == skills::EXTENSION)
+        it.capabilities.others.iter().any(|extension| extension == SKILLS_EXTENSION)
     });
     if has_skills {
         use_skills(host).await?;

@@ -8,7 +8,9 @@ use switchboard_wire::jsonrpc::message::Payload;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::{BuiltinCall, error_result, status_reason, text_result, unknown_server};
+use super::{
+    BuiltinCall, error_result, status_reason, structured_result, text_result, unknown_server,
+};
 use crate::catalogue::lists::ListItem;
 use crate::connection::handle::ConnectionHandle;
 use crate::connection::status::Status;
@@ -82,7 +84,7 @@ pub(super) async fn run(call: BuiltinCall<'_>) -> Payload {
             }
         }
         Some(LoginMethod::ConnectorAccount) => text_result(&[&format!(
-            "`{server}` is a connector of your account. Nobody can sign in to it from here: use `/mcp`, or \
+            "`{server}` is a connector of your account. It has no login of its own: use `/mcp`, or \
              renew the account's token."
         )]),
         None => error_result(&format!("`{server}` is not a server that one signs in to")),
@@ -161,13 +163,15 @@ fn stage_result(server: &str, current: LoginStage, previous_failure: Option<Stri
         LoginStage::AwaitingUser { url, .. } => {
             let previous_failure =
                 previous_failure.map(|why| format!("The previous login failed: {why}\n\n"));
-            text_result(&[&format!(
+            let text = format!(
                 "{}To sign in to `{server}`, the user has to open this page in a browser:\n\n{url}\n\nAfter the \
                  login, the server's own tools replace this one. If the browser is on another machine, \
                  it ends at a page that it cannot load: then call this tool again, with `{CALLBACK_ARGUMENT}` set to the URL \
                  in its address bar.",
                 previous_failure.unwrap_or_default()
-            )])
+            );
+            let structured = json!({"status": "auth_url", "authUrl": url.as_str()});
+            structured_result(&structured, &text)
         }
         LoginStage::SignedIn => text_result(&[&format!("Already signed in to `{server}`.")]),
         LoginStage::Failed(why) => error_result(&format!("the login to `{server}` failed: {why}")),

@@ -16,7 +16,7 @@ use crate::engine::snapshot::Snapshot;
 use crate::pool::tool::Tool;
 
 pub(super) const NAME: &str = "ListMcpResources";
-/// The longest text of a resource that is told, in characters.
+/// The maximum length of a text in a listed resource, in characters.
 const MAX_TEXT_CHARS: usize = 2048;
 
 /// The tool.

@@ -1,4 +1,5 @@
-//! `ReadMcpResource`: reads a resource. Returns text as it is; saves everything else to a file and returns its path.
+//! `ReadMcpResource`: reads a resource. Returns `{contents: […]}` with texts as they are; everything else is saved to a
+//! file, and its path is returned.
 
 use std::time::Duration;
 
@@ -8,7 +9,8 @@ use serde_json::{Value as Json, json};
 use switchboard_wire::jsonrpc::message::Payload;
 
 use super::{
-    BuiltinCall, error_result, is_hidden, no_resources, not_connected, str_argument, unknown_server,
+    BuiltinCall, error_result, is_hidden, no_resources, not_connected, str_argument,
+    structured_result, unknown_server,
 };
 use crate::pool::tool::Tool;
 use crate::request::error::RequestError;
@@ -23,7 +25,7 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The tool.
 pub(crate) fn definition() -> Tool {
-    let description = "Reads a resource of a server. Text is in the result; anything else is saved to a file, whose path is in `blobSavedTo`.";
+    let description = "Reads a resource of a server. Text is in the result; anything else is saved to a file, whose path is in `blobSavedTo`. The result is {contents: [{uri, mimeType, text or blobSavedTo}]}.";
     let schema = json!({
         "type": "object",
         "properties": {
@@ -74,7 +76,12 @@ struct ReadResourceResult<'a> {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct ResourceContent<'a> {
+    #[serde(borrow, default)]
+    uri: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    mime_type: Option<&'a RawValue>,
     #[serde(borrow, default)]
     text: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -113,20 +120,32 @@ fn is_blob(raw: &RawValue) -> bool {
     content.is_ok_and(|it| !is_text(it.text) && is_text(it.blob))
 }
 
-/// Text contents as they came, blobs replaced by the path of the saved file.
+/// Texts as they came, blobs replaced by the path of the saved file.
 fn with_saved_paths(contents: &[&RawValue], saved: Vec<ContentBlock>) -> Payload {
     let mut saved = saved.into_iter();
-    let mut blocks: Vec<String> = Vec::new();
-    for raw in contents {
-        blocks.push(match is_blob(raw) {
-            false => format!("{{\"type\":\"resource\",\"resource\":{}}}", raw.get()),
-            true => {
-                let path = saved.next().map_or(Json::Null, |part| saved_path_json(&part));
-                json!({"type": "text", "text": path.to_string()}).to_string()
-            }
-        });
-    }
-    Payload::from_json(format!("{{\"content\":[{}]}}", blocks.join(",")).into())
+    let contents: Vec<Json> = contents
+        .iter()
+        .map(|raw| match is_blob(raw) {
+            false => text_json(raw),
+            true => saved.next().map_or(Json::Null, |part| saved_path_json(&part)),
+        })
+        .collect();
+    let structured = json!({"contents": contents});
+    structured_result(&structured, &structured.to_string())
+}
+
+/// A text content: its URI, type and text; members of other types are left out.
+fn text_json(raw: &RawValue) -> Json {
+    let Ok(content) = serde_json::from_str::<ResourceContent<'_>>(raw.get()) else {
+        return json!({"error": "it is not valid"});
+    };
+    let members = [("uri", content.uri), ("mimeType", content.mime_type), ("text", content.text)];
+    let text = |raw: &RawValue| serde_json::from_str::<String>(raw.get()).ok();
+    let members = members.into_iter().filter_map(|(name, raw)| {
+        let text = raw.and_then(text)?;
+        Some((name.to_owned(), Json::String(text)))
+    });
+    Json::Object(members.collect())
 }
 
 fn saved_path_json(part: &ContentBlock) -> Json {

@@ -11,7 +11,7 @@ use crate::tool_result::note::READ_RESULT;
 use crate::tool_result::spill::{ResultId, SpillStore};
 use crate::tool_result::{LineRange, OutputLimits};
 
-/// How many lines are shown where nobody says.
+/// The number of lines shown by default.
 const DEFAULT_LINES: u64 = 200;
 /// Characters reserved for the note about the remaining lines.
 const NOTE_CHARACTERS: usize = 200;
@@ -41,7 +41,7 @@ pub(super) async fn run(call: BuiltinCall<'_>) -> Payload {
     reading.unwrap_or_else(|_| error_result("the result could not be read"))
 }
 
-/// What fits an answer, so that it is not cut itself.
+/// The maximum length of a page, so that the result is not truncated again.
 fn max_characters(limits: &OutputLimits) -> usize {
     limits.max_characters().min(MAX_CHARACTERS).saturating_sub(NOTE_CHARACTERS)
 }

@@ -1,4 +1,4 @@
-//! What calls depend on, besides the servers.
+//! The call context: the dependencies of calls besides the servers.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use crate::audit::log::AuditLog;
 use crate::elicitation::elicitor::DeclineAll;
 use crate::permission::active_rules::ActiveRules;
-use crate::permission::permit::PermissionCheck;
+use crate::permission::permit::{PermissionCheck, ReasonDetail};
 use crate::permission::prompt::PermissionPrompt;
 use crate::permission::tool_pins::ToolPins;
 use crate::pool::Pool;
@@ -19,7 +19,7 @@ use crate::sources::paths::Paths;
 use crate::tool_result::OutputLimits;
 use crate::tool_result::spill::SpillStore;
 
-/// What calls depend on, besides the servers.
+/// The dependencies of calls besides the servers.
 #[derive(Clone)]
 pub struct CallContext {
     /// The tools.
@@ -40,6 +40,8 @@ pub struct CallContext {
     pub limits: OutputLimits,
     /// Stores results beyond the limits.
     pub spill: SpillStore,
+    /// The detail of denial reasons.
+    pub reason_detail: ReasonDetail,
 }
 
 impl CallContext {
@@ -55,6 +57,7 @@ impl CallContext {
             audit: AuditLog::open(&paths.audit())?,
             limits: OutputLimits::default(),
             spill: SpillStore::in_data_folder(&paths.data),
+            reason_detail: ReasonDetail::default(),
         })
     }
 
@@ -83,6 +86,7 @@ impl CallContext {
             mode: self.mode,
             trusted_servers: &self.trusted_servers,
             prompt,
+            reason_detail: self.reason_detail,
         }
     }
 }

@@ -25,7 +25,8 @@ pub(super) async fn execute(
     call: ToolCall,
 ) -> Result<Payload, RequestError> {
     match tool.kind {
-        ToolKind::Server => {
+        // The pool has no methods of extensions; `relay` sends them.
+        ToolKind::Server | ToolKind::ExtensionMethod => {
             let params = call_params(&tool.name, &call.arguments);
             let request = tool_call_request(tool, params, call.options);
             services.requests().send(&tool.server, &request, Authority::ToolCall(permit)).await

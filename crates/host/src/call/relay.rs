@@ -8,21 +8,23 @@ use memchr::memmem::Finder;
 use serde::Deserialize;
 use serde_json::Value as Json;
 use switchboard_wire::jsonrpc::message::{LazyFinder, Payload};
-use switchboard_wire::protocol::request_meta::RawObject;
 
 use crate::audit::log;
-use crate::audit::log::{AuditRecord, CallOutcome, RequestOrigin};
+use crate::audit::log::{CallOutcome, RequestOrigin};
 use crate::call::context::CallContext;
 use crate::call::executor;
 use crate::call::pipeline::PendingRecord;
 use crate::call::services::CallServices;
 use crate::call::tool_call::{ToolCall, ToolCallError};
+use crate::call::unambiguous_json::UnambiguousObject;
 use crate::permission::permit::obtain_permit;
 use crate::permission::prompt::PermissionPrompt;
 use crate::pool::argument_check::{ArgumentFault, ArgumentFaultKind};
 use crate::pool::tool::{Tool, ToolKind};
 use crate::request::send::Authority;
-use crate::request::server_request::{RequestOptions, UrlElicitationPolicy};
+use crate::request::server_request::{
+    Idempotency, RequestOptions, ServerRequest, UrlElicitationPolicy,
+};
 
 /// A call of a client.
 pub struct RelayedCall<'a> {
@@ -30,9 +32,9 @@ pub struct RelayedCall<'a> {
     pub caller: &'a str,
     /// The tool's name in the client's request.
     pub requested_name: &'a str,
-    /// The tool.
+    /// The tool, or the method of an extension.
     pub tool: &'a Arc<Tool>,
-    /// The arguments, where there are any.
+    /// The arguments, where there are any; the parameters of a method.
     pub arguments: Option<Payload>,
     /// The other parameters.
     pub other_params: Vec<(String, Payload)>,
@@ -58,13 +60,14 @@ pub(crate) async fn relay(
 ) -> (CallOutcome, Result<Payload, ToolCallError>) {
     let mut pending = PendingRecord::begin(&context.audit, call.caller, call.requested_name);
     pending.record.origin = std::mem::take(&mut call.origin);
-    let result = run(services, context, call, &mut pending.record).await;
+    let result = run(services, context, call, &mut pending).await;
     let outcome = match &result {
         Ok(result) if is_tool_error(result) => CallOutcome::ToolError,
         Ok(_) => CallOutcome::Succeeded,
         Err(error) => error.into(),
     };
     pending.set_outcome(outcome, result.as_ref().err());
+    pending.finish().await;
     (outcome, result)
 }
 
@@ -72,9 +75,10 @@ async fn run(
     services: &CallServices,
     context: &CallContext,
     call: RelayedCall<'_>,
-    record: &mut AuditRecord,
+    pending: &mut PendingRecord,
 ) -> Result<Payload, ToolCallError> {
     let tool = call.tool;
+    let record = &mut pending.record;
     record.server.clone_from(&tool.server);
     record.tool.clone_from(&tool.name);
     let arguments = match &call.arguments {
@@ -83,6 +87,8 @@ async fn run(
     };
     record.arguments = log::digest(&arguments);
     let view = services.engine().connection(&tool.server).map(|it| it.view());
+    // A method has no definition that could be pinned.
+    let view = view.filter(|_| tool.kind != ToolKind::ExtensionMethod);
     let fingerprint = view.as_ref().map(|it| &it.fingerprint);
     let check = context.permission_check(call.caller, call.prompt);
     let permit = obtain_permit(check, tool, fingerprint, &arguments, &mut record.verdict)
@@ -90,11 +96,24 @@ async fn run(
         .map_err(|denied| ToolCallError::denied(tool, denied))?;
     "allow".clone_into(&mut record.decision);
     permit.because().clone_into(&mut record.because);
+    pending.record_start(tool).await?;
     match tool.kind {
         ToolKind::Server => {
             let params = call_params(&tool.name, call.arguments.as_ref(), &call.other_params);
             let mut request = executor::tool_call_request(tool, params, call.options);
             request.url_elicitation = UrlElicitationPolicy::ReturnError;
+            let authority = Authority::ToolCall(permit);
+            Ok(services.requests().send(&tool.server, &request, authority).await?)
+        }
+        ToolKind::ExtensionMethod => {
+            let request = ServerRequest {
+                method: tool.method().unwrap_or_default().to_owned().into(),
+                params: call.arguments,
+                idempotency: Idempotency::NotIdempotent,
+                param_headers: None,
+                url_elicitation: UrlElicitationPolicy::ReturnError,
+                options: call.options,
+            };
             let authority = Authority::ToolCall(permit);
             Ok(services.requests().send(&tool.server, &request, authority).await?)
         }
@@ -113,12 +132,12 @@ async fn run(
 /// The arguments as rules see them. Arguments that cannot be parsed here, or are ambiguous, are rejected, because the
 /// server might see in them what no rule has seen.
 fn read_arguments(tool: &str, arguments: &Payload) -> Result<Json, ToolCallError> {
-    let members: Option<serde_json::Map<String, Json>> = arguments.decode().ok();
-    let written = RawObject::parse(Some(arguments)).map_or(0, |it| it.into_members().len());
-    match members.filter(|it| it.len() == written) {
-        Some(members) => Ok(Json::Object(members)),
-        None => {
-            let expected = "an object that is not too deep and has no name twice".to_owned();
+    match arguments.decode::<UnambiguousObject>() {
+        Ok(UnambiguousObject(members)) => Ok(Json::Object(members)),
+        Err(_) => {
+            let expected =
+                "must be an object that is not too deep and has no name twice, at any depth"
+                    .to_owned();
             let kind = ArgumentFaultKind::Invalid { expected };
             let faults = vec![ArgumentFault { at: String::new(), kind }];
             Err(ToolCallError::InvalidArguments { tool: tool.to_owned(), faults })
@@ -203,9 +222,20 @@ mod tests {
         assert_eq!(check(r#"{"a": {"b": 1}}"#), Ok(serde_json::json!({"a": {"b": 1}})));
         assert_eq!(check("{}"), Ok(serde_json::json!({})));
         let deep = format!(r#"{{"path": "/etc", "x": {}{}}}"#, "[".repeat(200), "]".repeat(200));
-        for bad in [deep.as_str(), r#"{"path": "/etc", "path": "/srv"}"#, "[1]", "\"x\"", "null"] {
+        for bad in [
+            deep.as_str(),
+            r#"{"path": "/etc", "path": "/srv"}"#,
+            r#"{"options": {"path": "/etc", "path": "/srv"}}"#,
+            r#"{"files": [{"path": "/etc", "p\u0061th": "/srv"}]}"#,
+            r#"{"a": {"b": [[{"c": {"d": 1, "d": 1}}]]}}"#,
+            "[1]",
+            "\"x\"",
+            "null",
+        ] {
             assert!(check(bad).is_err(), "{bad}");
         }
+        let whole = r#"{"a": [1, -2, 2.5, 1e300, true, null, "ü\n"], "b": {"a": {"a": {}}}}"#;
+        assert_eq!(check(whole), Ok(serde_json::from_str(whole).expect("JSON")));
     }
 
     #[test]

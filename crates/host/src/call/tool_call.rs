@@ -1,12 +1,15 @@
 //! A tool call, and why one fails.
 
+use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value as Json;
 use thiserror::Error;
 
 use crate::audit::log::CallOutcome;
-use crate::permission::permit::PermitDenied;
+use crate::permission::definition_diff::DefinitionDiff;
+use crate::permission::permit::PermitDenial;
 use crate::pool::argument_check::ArgumentFault;
 use crate::pool::tool::Tool;
 use crate::request::error::RequestError;
@@ -56,7 +59,7 @@ pub enum ToolCallError {
     InvalidArguments {
         /// The tool.
         tool: String,
-        /// What is wrong with them.
+        /// The validation errors.
         faults: Vec<ArgumentFault>,
     },
     /// The call is not permitted.
@@ -66,6 +69,17 @@ pub enum ToolCallError {
         tool: String,
         /// The reason.
         because: String,
+        /// The change of the tool's definition that needs an approval, if that is why.
+        definition_diff: Option<DefinitionDiff>,
+    },
+    /// The call cannot be recorded in the audit log, and the settings refuse such calls.
+    #[error("`{tool}` was not called, because the audit log cannot be written")]
+    Unrecorded {
+        /// The tool.
+        tool: String,
+        /// Why the log cannot be written.
+        #[source]
+        error: Arc<io::Error>,
     },
     /// The request to the server failed.
     #[error(transparent)]
@@ -73,8 +87,9 @@ pub enum ToolCallError {
 }
 
 impl ToolCallError {
-    pub(super) fn denied(tool: &Tool, PermitDenied(because): PermitDenied) -> ToolCallError {
-        ToolCallError::Denied { tool: tool.exposed_name.clone(), because }
+    pub(super) fn denied(tool: &Tool, denial: PermitDenial) -> ToolCallError {
+        let PermitDenial { because, definition_diff } = denial;
+        ToolCallError::Denied { tool: tool.exposed_name.clone(), because, definition_diff }
     }
 }
 
@@ -84,7 +99,7 @@ impl From<&ToolCallError> for CallOutcome {
             ToolCallError::UnknownTool { .. } | ToolCallError::InvalidArguments { .. } => {
                 CallOutcome::Invalid
             }
-            ToolCallError::Denied { .. } => CallOutcome::Denied,
+            ToolCallError::Denied { .. } | ToolCallError::Unrecorded { .. } => CallOutcome::Denied,
             ToolCallError::Request(RequestError::Timeout { .. }) => CallOutcome::Timeout,
             ToolCallError::Request(_) => CallOutcome::Failed,
         }

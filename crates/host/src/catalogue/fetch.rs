@@ -15,8 +15,8 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::failure::ConnectionFailure;
 
-pub use crate::catalogue::lists::{
-    Catalogue, FetchedList, ListIssue, ListIssueKind, ListItem, ListKind,
+pub(crate) use crate::catalogue::lists::{
+    FetchedList, ListIssue, ListIssueKind, ListItem, ListKind,
 };
 
 /// The maximum number of items of one list.
@@ -53,6 +53,16 @@ pub async fn fetch(
         one(ListKind::Prompts)
     );
     [tools, resources, templates, prompts].into_iter().flatten().collect()
+}
+
+/// The list in a JSON array of items, checked like a page of a server; `None` where it is no such array.
+pub(super) fn parse_items(list: ListKind, items: &RawValue) -> Option<FetchedList> {
+    let mut builder = ListBuilder::new(list);
+    let page = format!("{{\"{}\":{}}}", list.id(), items.get());
+    match builder.add_page(&Payload::from_json(page.into())) {
+        NextPage::Done => Some(builder.finish()),
+        NextPage::Page(_) | NextPage::Stop(_) => None,
+    }
 }
 
 /// Fetches all pages of one list.
@@ -181,7 +191,7 @@ impl ListBuilder {
         }
     }
 
-    /// What is wrong with a tool's `x-mcp-header`. Parses the schema only where the word occurs.
+    /// The error in a tool's `x-mcp-header`, if any. Parses the schema only if the word occurs in it.
     fn param_header_error(&self, raw: &RawValue) -> Option<ParamHeaderError> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
@@ -237,6 +247,7 @@ mod tests {
     use switchboard_wire::jsonrpc::message::RpcError;
 
     use super::*;
+    use crate::catalogue::lists::Catalogue;
 
     fn page(json: &serde_json::Value) -> Payload {
         Payload::encode(json).expect("JSON")

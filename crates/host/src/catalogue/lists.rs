@@ -87,10 +87,11 @@ pub struct ListItem {
 
 /// One fetched list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FetchedList {
     /// Its items.
     pub items: Vec<ListItem>,
-    /// What is wrong with it.
+    /// The problem.
     pub issues: Vec<ListIssue>,
     /// How long it is valid, where the server says so.
     pub ttl: Option<Duration>,
@@ -102,6 +103,7 @@ pub struct FetchedList {
 
 /// Something wrong with a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ListIssue {
     /// The list.
     pub list: ListKind,
@@ -124,7 +126,7 @@ pub enum ListIssueKind {
     InvalidParamHeaders {
         /// The tool.
         tool: String,
-        /// What is wrong.
+        /// The problem.
         fault: ParamHeaderError,
     },
 }

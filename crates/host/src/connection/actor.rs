@@ -4,7 +4,6 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde_json::Value as Json;
@@ -13,52 +12,47 @@ use switchboard_wire::jsonrpc::message::Payload;
 use switchboard_wire::peer::{CallError, CallOwner, PeerEvent};
 use switchboard_wire::process::child::DescendantSearch;
 use switchboard_wire::protocol::capabilities::{ClientCapability, ClientDescription};
-use switchboard_wire::transport::CloseReason;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
+use tracing::{Instrument, info, info_span, warn};
 
 use crate::catalogue::lists::{FetchedList, ListKind};
-use crate::connection::catalogue_sync::{CatalogueSync, ListFetcher, SyncEvent, SyncOutcome};
-use crate::connection::change_stream::{ChangeStream, ChangeStreamEvent};
+use crate::catalogue::remembered::RememberedServer;
+use crate::connection::catalogue_sync::{ListFetcher, SyncEvent, SyncOutcome};
 use crate::connection::context::ConnectionContext;
-use crate::connection::handle::{Closing, ConnectionCommand, ConnectionHandle};
+use crate::connection::handle::{ClosingConnection, ConnectionCommand, ConnectionHandle, UseCount};
 use crate::connection::incoming_requests::IncomingRequests;
+use crate::connection::liveness::ConnectionUsage;
 use crate::connection::open::{OpenRequest, explain_auth_failure, open_with_login};
+use crate::connection::open_connection::{OpenConnection, OpenConnectionEvent};
 use crate::connection::optional_wait::{wait_for, wait_until};
-use crate::connection::resource_revision::ResourceRevision;
 use crate::connection::resource_subscriptions::{
-    RESOURCE_UPDATED, ResourceSubscriptions, ResourceWatch, WatchEvent,
+    RESOURCE_UPDATED, ResourceSubscriptions, ResourceWatch,
 };
 use crate::connection::retry_class;
-use crate::connection::state::{Action, Event, MAX_ATTEMPTS, State};
-use crate::connection::status::{ActiveConnection, ServerView, Status};
+use crate::connection::state::{Action, Event, MAX_ATTEMPTS, RememberedLists, State};
+use crate::connection::status::{ServerView, Status, malformed_note};
 use crate::connection::suspend_detector::SuspendDetector;
-use crate::failure;
-use crate::failure::{ConnectionFailure, FailureKind};
+use crate::failure::{ConnectionFailure, Evidence, FailureKind};
 use crate::login::server_login::LoginSlot;
 use crate::sources::desired_server::DesiredServer;
 
 /// The capacity of the actor's command queue.
 const QUEUE_CAPACITY: usize = 64;
-/// This many transport failures in a row close the connection.
-const MAX_CONSECUTIVE_FAILURES: u32 = 3;
 /// How often suspension and unused subscriptions are checked.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
-/// The timeout of the ping after a suspension.
-const PING_TIMEOUT: Duration = Duration::from_secs(10);
 const SUBSCRIPTIONS_ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
 const CANCELLED: &str = "notifications/cancelled";
 const ELICITATION_COMPLETE: &str = "notifications/elicitation/complete";
 
 type ConnectFuture = Pin<Box<dyn Future<Output = Result<Connection, ConnectionFailure>> + Send>>;
-type PingFuture = Pin<Box<dyn Future<Output = Result<Duration, CallError>> + Send>>;
 
-/// What differs between the connections to one server.
+/// The options that differ between the connections to one server.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionOptions {
     /// The connection that must be closed first.
-    pub(crate) predecessor: Option<Closing>,
+    pub(crate) predecessor: Option<ClosingConnection>,
     /// The capabilities that the server is told of, instead of the host's.
     pub(crate) client_capabilities: Option<Vec<ClientCapability>>,
     /// Answers requests that belong to no call, instead of the host's default handler.
@@ -75,15 +69,18 @@ pub(crate) fn spawn(
     let (commands, command_receiver) = mpsc::channel(QUEUE_CAPACITY);
     let actor = ConnectionActor::new(desired.clone(), context, reports, options);
     let (view, login_slot) = (actor.view_sender.subscribe(), actor.login_slot.clone());
-    let task = tokio::spawn(actor.run(command_receiver));
-    (ConnectionHandle::new(commands, view, desired, login_slot), task)
+    let use_count = actor.use_count.clone();
+    // Names the server in the events of everything that the actor runs.
+    let span = info_span!("connection", server = desired.name());
+    let task = tokio::spawn(actor.run(command_receiver).instrument(span));
+    (ConnectionHandle::new(commands, view, desired, (login_slot, use_count)), task)
 }
 
 struct ConnectionActor {
     desired: DesiredServer,
     context: Arc<ConnectionContext>,
     reports: mpsc::Sender<Arc<ServerView>>,
-    predecessor: Option<Closing>,
+    predecessor: Option<ClosingConnection>,
     client_info: ClientDescription,
     default_handler: Option<Arc<dyn CallOwner>>,
     view_sender: watch::Sender<Arc<ServerView>>,
@@ -93,25 +90,19 @@ struct ConnectionActor {
     ignore_auth_cache: bool,
     connecting: Option<ConnectFuture>,
     backoff_until: Option<Instant>,
+    /// Tells the attempt under way that a caller waits for it.
+    expedited: Arc<Notify>,
     open_connection: Option<OpenConnection>,
     generation: u64,
     attempt_started: Instant,
     incoming: IncomingRequests,
     subscriptions: ResourceSubscriptions,
     suspend_detector: SuspendDetector,
-}
-
-/// An open connection and everything that ends with it.
-struct OpenConnection {
-    connection: Connection,
-    opened: Instant,
-    consecutive_failures: Arc<AtomicU32>,
-    resource_revision: ResourceRevision,
-    lists: CatalogueSync,
-    changes: ChangeStream,
-    resources: ResourceWatch,
-    ping: Option<PingFuture>,
-    time_to_ready: Option<Duration>,
+    /// Whether its lists are stored for later runs: not those of a client with other capabilities.
+    saves_lists: bool,
+    use_count: Arc<UseCount>,
+    /// What is remembered of the last connection, until the first attempts are over.
+    remembered: Option<Arc<RememberedServer>>,
 }
 
 /// The events of an actor.
@@ -119,12 +110,7 @@ enum ActorEvent {
     Command(Option<ConnectionCommand>),
     Connected(Result<Box<Connection>, ConnectionFailure>),
     BackoffElapsed,
-    Message(PeerEvent),
-    Closed(CloseReason),
-    ChangeStream(ChangeStreamEvent),
-    Lists(SyncEvent),
-    PingFinished(Result<Duration, CallError>),
-    Resources(WatchEvent),
+    Open(OpenConnectionEvent),
     Tick,
 }
 
@@ -135,6 +121,7 @@ impl ConnectionActor {
         reports: mpsc::Sender<Arc<ServerView>>,
         options: ConnectionOptions,
     ) -> ConnectionActor {
+        let saves_lists = options.client_capabilities.is_none();
         let mut client_info = context.client_info.clone();
         client_info.capabilities = options.client_capabilities.unwrap_or(client_info.capabilities);
         let first = ServerView {
@@ -145,9 +132,11 @@ impl ConnectionActor {
             status: Status::Pending { attempt: 1, max_attempts: MAX_ATTEMPTS, cause: None },
             server_info: None,
             catalogue: Arc::default(),
+            remembered: None,
             time_to_ready: None,
             pid: None,
             fallback: None,
+            malformed_output: None,
             active: None,
         };
         ConnectionActor {
@@ -163,12 +152,16 @@ impl ConnectionActor {
             ignore_auth_cache: false,
             connecting: None,
             backoff_until: None,
+            expedited: Arc::default(),
             open_connection: None,
             generation: 0,
             attempt_started: Instant::now(),
             incoming: IncomingRequests::default(),
             subscriptions: ResourceSubscriptions::default(),
             suspend_detector: SuspendDetector::new(),
+            saves_lists,
+            use_count: Arc::default(),
+            remembered: None,
         }
     }
 
@@ -176,6 +169,7 @@ impl ConnectionActor {
         let mut ticks = interval(CHECK_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         self.transition(Event::Start, DescendantSearch::Now).await;
+        self.load_remembered().await;
         self.publish().await;
         loop {
             match self.next_event(&mut commands, &mut ticks).await {
@@ -190,32 +184,26 @@ impl ConnectionActor {
                 ActorEvent::BackoffElapsed => {
                     self.transition(Event::BackoffElapsed, DescendantSearch::Now).await;
                 }
-                ActorEvent::Message(PeerEvent::Request(request)) => {
-                    let (server, handler) = (self.desired.name(), self.default_handler.as_ref());
-                    self.incoming.accept(request, server, &self.context, handler);
-                }
-                ActorEvent::Message(PeerEvent::Notification { method, params }) => {
-                    self.on_notification(&method, params.as_ref());
-                }
-                ActorEvent::Closed(reason) => {
-                    self.connection_lost(ConnectionFailure::from(&reason)).await;
-                }
-                ActorEvent::ChangeStream(event) => self.on_change_stream(event),
-                ActorEvent::Lists(SyncEvent::Fetched(lists)) => self.lists_fetched(lists).await,
-                ActorEvent::Lists(SyncEvent::RefreshDue) => self.mark_dirty(&ListKind::ALL),
-                ActorEvent::PingFinished(Ok(_)) => {}
-                ActorEvent::PingFinished(Err(error)) => {
-                    self.connection_lost(ConnectionFailure::from(&error)).await;
-                }
-                ActorEvent::Resources(event) => {
-                    if let Some(open) = &mut self.open_connection {
-                        self.subscriptions.on_event(event, &mut open.resources);
-                    }
-                }
+                ActorEvent::Open(event) => self.on_open_connection(event).await,
                 ActorEvent::Tick => {
-                    self.ping_after_suspend();
+                    self.check_liveness();
                     self.drop_unused_subscriptions(None);
                 }
+            }
+        }
+    }
+
+    /// Loads the lists of the last connection, where the host shows them.
+    async fn load_remembered(&mut self) {
+        match self.context.remembered_lists {
+            RememberedLists::Unused => {}
+            RememberedLists::WhileConnecting => {
+                let (context, desired) = (self.context.clone(), self.desired.clone());
+                let loaded = tokio::task::spawn_blocking(move || {
+                    let folder = &context.remembered_folder;
+                    RememberedServer::load(folder, desired.name(), &desired.fingerprint)
+                });
+                self.remembered = loaded.await.ok().flatten().map(Arc::new);
             }
         }
     }
@@ -237,30 +225,62 @@ impl ConnectionActor {
                 () = wait_until(self.backoff_until) => ActorEvent::BackoffElapsed,
             };
         };
-        let client = open.connection.client.clone();
         tokio::select! {
             biased;
             command = commands.recv() => ActorEvent::Command(command),
-            message = open.connection.next_event() => ActorEvent::Message(message),
-            // Before the lists, which look empty when the connection has ended.
-            reason = client.closed() => ActorEvent::Closed(reason),
-            // Before the lists, so that the stream is requested first and no change is lost between the two.
-            event = open.changes.next() => ActorEvent::ChangeStream(event),
-            event = open.lists.next() => ActorEvent::Lists(event),
-            result = wait_for(&mut open.ping) => {
-                open.ping = None;
-                ActorEvent::PingFinished(result)
-            }
-            event = open.resources.next() => ActorEvent::Resources(event),
+            event = open.next() => ActorEvent::Open(event),
             _ = ticks.tick() => ActorEvent::Tick,
+        }
+    }
+
+    async fn on_open_connection(&mut self, event: OpenConnectionEvent) {
+        match event {
+            OpenConnectionEvent::Message(PeerEvent::Request(request)) => {
+                let (server, handler) = (self.desired.name(), self.default_handler.as_ref());
+                self.incoming.accept(request, server, &self.context, handler);
+            }
+            OpenConnectionEvent::Message(PeerEvent::Notification { method, params }) => {
+                self.on_notification(&method, params.as_ref());
+            }
+            OpenConnectionEvent::Closed(reason) => {
+                self.connection_lost(ConnectionFailure::from(&reason)).await;
+            }
+            OpenConnectionEvent::ChangeStream(event) => {
+                if let Some(open) = &mut self.open_connection {
+                    open.on_change_stream(event);
+                }
+            }
+            OpenConnectionEvent::Lists(SyncEvent::Fetched(lists)) => {
+                self.lists_fetched(lists).await;
+            }
+            OpenConnectionEvent::Lists(SyncEvent::RefreshDue) => {
+                if let Some(open) = &mut self.open_connection {
+                    open.lists.mark_dirty(&ListKind::ALL);
+                }
+            }
+            OpenConnectionEvent::PingFinished(Ok(_)) => {}
+            OpenConnectionEvent::PingFinished(Err(error)) => {
+                if self.usage().is_lost(&error) {
+                    self.connection_lost(ConnectionFailure::from(&error)).await;
+                }
+            }
+            OpenConnectionEvent::Resources(event) => {
+                if let Some(open) = &mut self.open_connection {
+                    self.subscriptions.on_event(event, &mut open.resources);
+                }
+            }
         }
     }
 
     /// Lets the state machine decide about an event, and performs its action.
     async fn transition(&mut self, event: Event, search: DescendantSearch) {
         let before = std::mem::replace(&mut self.state, State::Idle);
+        let before_kind = std::mem::discriminant(&before);
         let (state, action) = before.on(event, self.context.retry_policy);
         self.state = state;
+        if std::mem::discriminant(&self.state) != before_kind {
+            self.log_state(action);
+        }
         match action {
             Action::Nothing => {}
             Action::Open => self.start_connecting(),
@@ -273,14 +293,51 @@ impl ConnectionActor {
         }
     }
 
+    /// Logs a new state. A failure is named by its kind, because its text may quote the server.
+    fn log_state(&self, action: Action) {
+        let server = self.desired.name();
+        match &self.state {
+            State::Idle => {}
+            State::Opening { attempts } => {
+                let transport = self.desired.spec.transport.kind().id();
+                info!(server, transport, attempt = attempts.count(), "connecting");
+            }
+            State::Open { attempts } => {
+                let elapsed_ms = self.attempt_started.elapsed().as_millis();
+                info!(server, attempt = attempts.count(), elapsed_ms, "connected");
+            }
+            State::BackingOff { attempts, cause } if attempts.count() == MAX_ATTEMPTS => {
+                warn_not_connected(server, cause);
+            }
+            State::BackingOff { attempts, cause } => {
+                let delay = match action {
+                    Action::BackOff(delay) => delay,
+                    Action::Nothing | Action::Open | Action::Close | Action::CloseAndOpen => {
+                        Duration::ZERO
+                    }
+                };
+                let (failure, class) = (cause.id(), cause.class());
+                let attempts = attempts.count();
+                info!(server, failure, ?class, attempts, ?delay, "not connected, retrying");
+            }
+            State::AuthRequired { cause } => {
+                warn!(server, failure = cause.id(), "not connected: the server needs a login");
+            }
+            State::Failed { cause } => warn_not_connected(server, cause),
+            State::Closed => info!(server, "connection stopped"),
+        }
+    }
+
     fn start_connecting(&mut self) {
         self.backoff_until = None;
+        self.expedited = Arc::default();
         self.attempt_started = Instant::now();
         let request = OpenRequest {
             desired: self.desired.clone(),
             client_info: self.client_info.clone(),
             context: self.context.clone(),
             login_slot: self.login_slot.clone(),
+            expedited: self.expedited.clone(),
             ignore_auth_cache: std::mem::take(&mut self.ignore_auth_cache),
         };
         let predecessor = self.predecessor.clone();
@@ -294,9 +351,7 @@ impl ConnectionActor {
         self.connecting = None;
         self.incoming.abort_all().await;
         if let Some(open) = self.open_connection.take() {
-            let OpenConnection { connection, lists, changes, ping, resources, .. } = open;
-            drop((lists, changes, ping, resources));
-            connection.close(search).await;
+            open.close(search).await;
         }
     }
 
@@ -304,6 +359,7 @@ impl ConnectionActor {
         match command {
             ConnectionCommand::Connect => {
                 self.transition(Event::Requested, DescendantSearch::Now).await;
+                self.expedited.notify_one();
             }
             ConnectionCommand::Reconnect => {
                 self.ignore_auth_cache = true;
@@ -332,15 +388,27 @@ impl ConnectionActor {
         let Some(open) = &self.open_connection else { return };
         if retry_class::is_session_expired(error) {
             self.context.stderr_log.note(self.desired.name(), "the server forgot the session");
+            info!(server = self.desired.name(), "session expired, opening a new one");
             self.transition(Event::Reconnect, DescendantSearch::Now).await;
         } else if retry_class::is_unauthorized(error) || matches!(error, CallError::Closed { .. }) {
             // The next caller need not wait until the actor notices by itself.
             self.connection_lost(ConnectionFailure::from(error)).await;
-        } else if retry_class::is_transport_failure(error)
-            && open.consecutive_failures.fetch_add(1, Ordering::Relaxed) + 1
-                >= MAX_CONSECUTIVE_FAILURES
-        {
-            self.connection_lost(ConnectionFailure::from(error)).await;
+        } else if retry_class::is_transport_failure(error) {
+            if open.count_failure() {
+                self.connection_lost(ConnectionFailure::from(error)).await;
+            } else if self.usage().needs_ping_after_failure()
+                && let Some(open) = &mut self.open_connection
+            {
+                open.ping();
+            }
+        }
+    }
+
+    fn usage(&self) -> ConnectionUsage {
+        ConnectionUsage {
+            transport: self.desired.spec.transport.kind(),
+            is_watched: self.context.is_watched(),
+            is_in_use: self.use_count.is_in_use(),
         }
     }
 
@@ -357,25 +425,15 @@ impl ConnectionActor {
         self.generation += 1;
         self.suspend_detector = SuspendDetector::new();
         let client = connection.client.clone();
+        let mut resources = ResourceWatch::new(client.clone());
+        self.subscriptions.resubscribe_all(&mut resources);
         let fetcher = ListFetcher {
-            client: client.clone(),
+            client,
             desired: self.desired.clone(),
             login_slot: self.login_slot.clone(),
             context: self.context.clone(),
         };
-        let mut resources = ResourceWatch::new(client.clone());
-        self.subscriptions.resubscribe_all(&mut resources);
-        self.open_connection = Some(OpenConnection {
-            connection,
-            opened: Instant::now(),
-            consecutive_failures: Arc::default(),
-            resource_revision: ResourceRevision::default(),
-            lists: CatalogueSync::start(fetcher),
-            changes: ChangeStream::start(client),
-            resources,
-            ping: None,
-            time_to_ready: None,
-        });
+        self.open_connection = Some(OpenConnection::start(connection, fetcher, resources));
     }
 
     async fn lists_fetched(&mut self, lists: Vec<(ListKind, FetchedList)>) {
@@ -395,30 +453,14 @@ impl ConnectionActor {
             let text = format!("connected after {} ms", elapsed.as_millis());
             self.context.stderr_log.note(self.desired.name(), &text);
         }
-        open.lists.save_completion_cache();
+        if self.saves_lists {
+            open.lists.save();
+        }
         open.lists.fetch_dirty();
         if is_first {
             self.transition(Event::Opened, DescendantSearch::Now).await;
         }
         self.publish().await;
-    }
-
-    fn mark_dirty(&mut self, lists: &[ListKind]) {
-        if let Some(open) = &mut self.open_connection {
-            open.lists.mark_dirty(lists);
-        }
-    }
-
-    fn on_change_stream(&mut self, event: ChangeStreamEvent) {
-        let Some(open) = &mut self.open_connection else { return };
-        match event {
-            ChangeStreamEvent::Ended(result) => {
-                if open.changes.on_ended(&result) {
-                    open.lists.mark_dirty(&ListKind::ALL);
-                }
-            }
-            ChangeStreamEvent::RetryDue => open.changes.open(),
-        }
     }
 
     fn on_notification(&mut self, method: &str, params: Option<&Payload>) {
@@ -455,34 +497,26 @@ impl ConnectionActor {
         self.subscriptions.drop_unused(watch, done);
     }
 
-    /// Pings the server after the machine was suspended.
-    fn ping_after_suspend(&mut self) {
-        if self.suspend_detector.has_suspended()
+    /// Pings the server after the machine was suspended, and while it matters whether the server is there.
+    fn check_liveness(&mut self) {
+        let has_suspended = self.suspend_detector.has_suspended();
+        if (has_suspended || self.usage().needs_ping())
             && let Some(open) = &mut self.open_connection
-            && open.ping.is_none()
         {
-            let client = open.connection.client.clone();
-            open.ping = Some(Box::pin(async move { client.ping(PING_TIMEOUT).await }));
+            open.ping();
         }
     }
 
     /// Closes a connection that has ended or no longer works.
     async fn connection_lost(&mut self, cause: ConnectionFailure) {
         let Some(open) = &mut self.open_connection else { return };
-        let lived = open.opened.elapsed();
-        let was_ready = open.time_to_ready.is_some();
-        let exit = open.connection.exit_status().await;
-        let stderr = open.connection.stderr_tail().await;
-        let cause = match (exit, &cause.kind) {
-            (Some(status), FailureKind::Closed) => {
-                ConnectionFailure::new(failure::exit_failure(status))
-            }
-            (Some(_) | None, _) => cause,
-        };
+        let (lived, was_ready) = (open.lived(), open.time_to_ready.is_some());
+        let (cause, stderr) = open.lost_because(cause).await;
         let cause =
             explain_auth_failure(cause, &self.login_slot, &self.desired, &self.context).await;
-        let cause = cause.with_evidence(failure::stderr_evidence(&stderr));
+        let cause = cause.with_evidence(stderr);
         self.log_failure(&cause);
+        info!(server = self.desired.name(), failure = cause.id(), ?lived, "connection lost");
         let cause = Arc::new(cause);
         self.close(DescendantSearch::Now).await;
         let event = match was_ready {
@@ -495,6 +529,12 @@ impl ConnectionActor {
 
     fn log_failure(&self, cause: &ConnectionFailure) {
         self.context.stderr_log.note(self.desired.name(), &cause.to_string());
+        for evidence in &cause.evidence {
+            if let Evidence::NotAMessage(start) = evidence {
+                let note = malformed_note(&start.escape_debug().to_string());
+                self.context.stderr_log.note(self.desired.name(), &note);
+            }
+        }
     }
 
     async fn shut_down(mut self, search: DescendantSearch, done: Option<oneshot::Sender<()>>) {
@@ -507,28 +547,21 @@ impl ConnectionActor {
         }
     }
 
-    fn status(&self) -> Status {
-        let max_attempts = MAX_ATTEMPTS;
-        match &self.state {
-            State::Idle => Status::Pending { attempt: 1, max_attempts, cause: None },
-            State::Opening { attempt } => {
-                Status::Pending { attempt: *attempt, max_attempts, cause: None }
-            }
-            State::BackingOff { attempts, cause } => {
-                let attempt = (*attempts + 1).min(max_attempts);
-                Status::Pending { attempt, max_attempts, cause: Some(cause.clone()) }
-            }
-            State::Open { .. } => Status::Connected,
-            State::AuthRequired { cause } => Status::NeedsAuth(cause.clone()),
-            State::Failed { cause } => Status::Failed(cause.clone()),
-            State::Closed => Status::Disabled,
-        }
-    }
-
     async fn publish(&mut self) {
-        let status = self.status();
+        let status = self.state.status();
+        if status.is_settled() {
+            self.remembered = None;
+        }
         let is_connected = status == Status::Connected;
         let open = self.open_connection.as_ref().filter(|_| is_connected);
+        let malformed_output =
+            open.and_then(|open| open.connection.client.first_malformed()).map(str::to_owned);
+        if let Some(start) = &malformed_output
+            && self.view_sender.borrow().malformed_output.is_none()
+        {
+            let note = malformed_note(&start.escape_debug().to_string());
+            self.context.stderr_log.note(self.desired.name(), &note);
+        }
         let view = Arc::new(ServerView {
             name: self.desired.name().to_owned(),
             scope: self.desired.scope,
@@ -537,19 +570,21 @@ impl ConnectionActor {
             status,
             server_info: open.map(|open| open.connection.client.server().clone()),
             catalogue: open.map(|open| open.lists.catalogue().clone()).unwrap_or_default(),
+            remembered: self.remembered.clone(),
             time_to_ready: open.and_then(|open| open.time_to_ready),
             pid: self.open_connection.as_ref().and_then(|open| open.connection.pid()),
             fallback: open.and_then(|open| open.connection.fallback),
-            active: open.map(|open| ActiveConnection {
-                client: open.connection.client.clone(),
-                generation: self.generation,
-                resource_revision: open.resource_revision.clone(),
-                consecutive_failures: open.consecutive_failures.clone(),
-            }),
+            malformed_output,
+            active: open.map(|open| open.active(self.generation)),
         });
         self.view_sender.send_replace(view.clone());
         let _engine_gone = self.reports.send(view).await;
     }
+}
+
+fn warn_not_connected(server: &str, cause: &ConnectionFailure) {
+    let (failure, class) = (cause.id(), cause.class());
+    warn!(server, failure, ?class, "not connected; `swb doctor` shows the cause");
 }
 
 /// Whether a notification says that the content of resources may have changed.
@@ -558,7 +593,7 @@ fn may_change_resources(notification: &str) -> bool {
         || ListKind::changed_by(notification).contains(&ListKind::Resources)
 }
 
-async fn wait_until_closed(predecessor: Option<Closing>) {
+async fn wait_until_closed(predecessor: Option<ClosingConnection>) {
     if let Some(predecessor) = predecessor {
         predecessor.closed().await;
     }

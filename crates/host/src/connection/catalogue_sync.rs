@@ -7,14 +7,17 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use switchboard_config::entry::server::TransportKind;
+use switchboard_wire::backoff::Backoff;
 use switchboard_wire::client::Client;
 use tokio::time::{Instant, sleep};
+use tracing::{debug, info};
 
 use crate::catalogue::completion_cache;
 use crate::catalogue::completion_cache::CompletionCache;
 use crate::catalogue::fetch;
 use crate::catalogue::lists::{Catalogue, FetchedList, ListKind};
-use crate::connection::backoff::Backoff;
+use crate::catalogue::remembered;
 use crate::connection::context::ConnectionContext;
 use crate::connection::optional_wait::{wait_for, wait_until};
 use crate::login::server_login::LoginSlot;
@@ -104,7 +107,10 @@ impl CatalogueSync {
             self.refresh_at = Some(now + ttl.max(MIN_TTL));
         }
         if self.catalogue.has_stale_list() {
-            self.refresh_at = Some(now + self.backoff.next_pause());
+            let delay = self.backoff.next_delay();
+            let server = self.fetcher.desired.name();
+            info!(server, ?delay, "a list was not fetched, retrying");
+            self.refresh_at = Some(now + delay);
         } else {
             self.backoff.reset();
         }
@@ -125,6 +131,7 @@ impl CatalogueSync {
         let lists: Vec<ListKind> = std::mem::take(&mut self.dirty_lists).into_iter().collect();
         let pause =
             MIN_FETCH_INTERVAL.saturating_sub(self.last_fetch.elapsed()).max(COALESCE_WINDOW);
+        debug!(server = self.fetcher.desired.name(), ?lists, "fetching changed lists");
         let fetching = self.fetcher.fetch(lists);
         self.fetching = Some(Box::pin(async move {
             sleep(pause).await;
@@ -132,9 +139,20 @@ impl CatalogueSync {
         }));
     }
 
-    /// Stores the names in the catalogue for shell completion.
-    pub(super) fn save_completion_cache(&self) {
+    fn to_remembered_json(&self) -> Option<String> {
+        let instructions = self.fetcher.client.server().instructions.as_deref();
+        remembered::to_json(&self.catalogue, instructions)
+    }
+
+    /// Stores the catalogue for later runs, and its names for shell completion.
+    pub(super) fn save(&self) {
         let ListFetcher { desired, context, .. } = &self.fetcher;
+        let is_in_process = desired.spec.transport.kind() == TransportKind::Sdk;
+        if let (false, Some(text)) = (is_in_process, self.to_remembered_json()) {
+            let folder = &context.remembered_folder;
+            let path = remembered::catalogue_path(folder, desired.name(), &desired.fingerprint);
+            context.state_writer.write_file(path, text);
+        }
         if let Some(names) = CompletionCache::from_catalogue(&self.catalogue) {
             let folder = &context.completion_cache_folder;
             let path = completion_cache::cache_path(folder, desired.name(), &desired.fingerprint);
@@ -154,7 +172,7 @@ pub(super) struct ListFetcher {
 impl ListFetcher {
     /// Fetches lists; once more after a login, where the server rejects the request and the user signs in.
     fn fetch(&self, lists: Vec<ListKind>) -> FetchFuture {
-        let timeout = self.desired.spec.common.timeout.unwrap_or(self.context.connect_timeout);
+        let timeout = self.context.connect_timeout;
         let (client, context) = (self.client.clone(), self.context.clone());
         let (login_slot, desired) = (self.login_slot.clone(), self.desired.clone());
         Box::pin(async move {

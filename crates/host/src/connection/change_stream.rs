@@ -4,16 +4,16 @@
 use std::time::Duration;
 
 use serde_json::json;
+use switchboard_wire::backoff::Backoff;
 use switchboard_wire::client::Client;
 use switchboard_wire::jsonrpc::message::Payload;
 use switchboard_wire::peer::CallError;
 use switchboard_wire::protocol::era::Era;
 use tokio::time::Instant;
 
-use crate::connection::backoff::Backoff;
 use crate::connection::optional_wait::{wait_for, wait_until};
 
-/// The backoff between two streams. A stream that lasted as long as the longest pause resets it.
+/// The backoff between two streams. A stream that lasted as long as the longest delay resets it.
 pub(super) const LISTEN_BACKOFF: Backoff =
     Backoff::new(Duration::from_secs(2), Duration::from_secs(60));
 
@@ -111,8 +111,8 @@ impl ChangeStream {
             Err(CallError::Remote(_)) => false,
             Ok(_)
             | Err(CallError::Timeout(_) | CallError::Transport(_) | CallError::Closed { .. }) => {
-                let pause = self.backoff.next_pause_after(self.opened_at.elapsed());
-                self.retry_at = Some(Instant::now() + pause);
+                self.backoff.reset_if_lasted(self.opened_at.elapsed());
+                self.retry_at = Some(Instant::now() + self.backoff.next_delay());
                 self.may_have_missed = true;
                 true
             }

@@ -1,4 +1,4 @@
-//! What all connections of a host share: environment, slots, caches, logs, logins and the HTTP client.
+//! The context that all connections of a host share: environment, slots, caches, logs, logins and the HTTP client.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,7 +12,7 @@ use tokio::sync::{OnceCell, Semaphore, broadcast};
 
 use crate::connection::in_process::InProcessServer;
 use crate::connection::server_requests::{ClientFeatures, ServerResponder};
-use crate::connection::state::RetryPolicy;
+use crate::connection::state::{RememberedLists, RetryPolicy};
 use crate::failure::ConnectionFailure;
 use crate::login::connector_account::AccountToken;
 use crate::login::context::LoginContext;
@@ -22,7 +22,7 @@ use crate::sources::paths::Paths;
 use crate::storage::stderr_log::StderrLog;
 use crate::storage::ttl_cache::{StateWriter, TtlCache};
 
-/// What every connection is given. `engine::options` builds it.
+/// The shared context of connections. `engine::options` builds it.
 pub(crate) struct ConnectionContext {
     pub(crate) paths: Paths,
     pub(crate) env: HostEnv,
@@ -44,11 +44,22 @@ pub(crate) struct ConnectionContext {
     pub(crate) auth_required_cache: TtlCache,
     pub(crate) state_writer: StateWriter,
     pub(crate) completion_cache_folder: PathBuf,
+    /// The folder of the servers' lists as of their last connection.
+    pub(crate) remembered_folder: PathBuf,
+    pub(crate) remembered_lists: RememberedLists,
     pub(crate) descendants: ProcessSet,
     pub(crate) network: Arc<LazyNetwork>,
     pub(crate) login: Arc<LoginContext>,
     pub(crate) account_token: OnceCell<Option<Arc<AccountToken>>>,
     pub(crate) watchdog: LazyWatchdog,
+    /// Shared with every [`ServerWatch`], so that its count says whether there is one.
+    pub(crate) watches: Arc<()>,
+}
+
+/// While it exists, a user looks at the states of servers: remote servers are pinged, so that one that is gone is noticed.
+#[derive(Debug, Clone)]
+pub struct ServerWatch {
+    _count: Arc<()>,
 }
 
 impl fmt::Debug for ConnectionContext {
@@ -63,6 +74,16 @@ impl ConnectionContext {
         &self,
     ) -> Result<Option<Arc<AccountToken>>, ConnectionFailure> {
         self.account_token.get_or_try_init(|| AccountToken::open(&self.login)).await.cloned()
+    }
+
+    /// Counts a user who looks at the states of servers, until the result is dropped.
+    pub(crate) fn watch_servers(&self) -> ServerWatch {
+        ServerWatch { _count: self.watches.clone() }
+    }
+
+    /// Whether a user looks at the states of servers.
+    pub(crate) fn is_watched(&self) -> bool {
+        Arc::strong_count(&self.watches) > 1
     }
 
     /// Answers the requests of one server.

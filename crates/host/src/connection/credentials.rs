@@ -17,8 +17,8 @@ use crate::sources::desired_server::DesiredServer;
 
 /// The source of a server's credentials.
 pub(super) enum Credentials {
-    /// There is none.
-    None,
+    /// There is none besides the headers of the entry with these names.
+    EntryHeaders(Vec<String>),
     /// A login.
     Login(Arc<ServerLogin>),
     /// The command that `headersHelper` names.
@@ -41,7 +41,9 @@ impl Credentials {
             Address::Http(target) | Address::Sse(target) | Address::WebSocket(target) => {
                 target.url()
             }
-            Address::Stdio(_) | Address::InProcess(_) => return Ok(Credentials::None),
+            Address::Stdio(_) | Address::InProcess(_) => {
+                return Ok(Credentials::EntryHeaders(Vec::new()));
+            }
         };
         if let Some(login) = login {
             return Ok(Credentials::Login(login.clone()));
@@ -53,7 +55,7 @@ impl Credentials {
             };
         }
         match uses_account(desired) {
-            false => Ok(Credentials::None),
+            false => Ok(Credentials::EntryHeaders(header_names(desired))),
             true => Ok(match context.account_token().await? {
                 Some(token) => Credentials::Account(token, url.clone()),
                 None => Credentials::NoAccount,
@@ -69,7 +71,7 @@ impl Credentials {
     /// The address with the credentials.
     pub(super) fn apply(&self, address: Address) -> Address {
         let authorize: Arc<dyn Authorize> = match self {
-            Credentials::None | Credentials::NoAccount => return address,
+            Credentials::EntryHeaders(_) | Credentials::NoAccount => return address,
             Credentials::Login(login) => login.authorize(),
             Credentials::Helper(helper) => helper.clone(),
             Credentials::Account(token, _) => token.authorize(),
@@ -89,7 +91,8 @@ impl Credentials {
             return cause;
         }
         let detail = match self {
-            Credentials::None | Credentials::Login(_) => return cause,
+            Credentials::EntryHeaders(headers) => return refused_headers(cause, headers),
+            Credentials::Login(_) => return cause,
             Credentials::Helper(helper) => helper.last_error().unwrap_or_else(|| {
                 "the server refuses the headers of `headersHelper`, also after it was run again"
                     .to_owned()
@@ -100,6 +103,33 @@ impl Credentials {
             }
         };
         cause.with_evidence(Evidence::Detail(detail))
+    }
+}
+
+/// A 401 in spite of the entry's headers is not the wish for a login: an entry with an `Authorization` cannot have one.
+fn refused_headers(cause: ConnectionFailure, headers: &[String]) -> ConnectionFailure {
+    match (&cause.kind, headers.is_empty()) {
+        (FailureKind::AuthRequired, false) => {
+            let kind = FailureKind::HeaderRefused { headers: headers.to_vec() };
+            ConnectionFailure { kind, ..cause }
+        }
+        (_, _) => cause,
+    }
+}
+
+/// The names of the headers in the server's entry.
+fn header_names(desired: &DesiredServer) -> Vec<String> {
+    match &desired.spec.transport {
+        TransportConfig::Http(remote)
+        | TransportConfig::Sse(remote)
+        | TransportConfig::Ws(remote)
+        | TransportConfig::ConnectorProxy(remote) => {
+            remote.headers.iter().map(|(name, _)| name.clone()).collect()
+        }
+        TransportConfig::Stdio(_)
+        | TransportConfig::SseIde(_)
+        | TransportConfig::WsIde(_)
+        | TransportConfig::Sdk { .. } => Vec::new(),
     }
 }
 

@@ -42,9 +42,16 @@ pub(crate) struct ConnectionHandle {
 
 /// How many uses of a connection began, and how many are under way.
 #[derive(Debug, Default)]
-struct UseCount {
+pub(super) struct UseCount {
     total: AtomicU64,
     current: AtomicU64,
+}
+
+impl UseCount {
+    /// Whether a use is under way.
+    pub(super) fn is_in_use(&self) -> bool {
+        self.current.load(Ordering::Relaxed) > 0
+    }
 }
 
 /// A use of a connection, until it is dropped.
@@ -59,9 +66,9 @@ impl Drop for ConnectionUse {
 
 /// A connection that is being closed.
 #[derive(Debug, Clone)]
-pub(crate) struct Closing(watch::Receiver<Arc<ServerView>>);
+pub(crate) struct ClosingConnection(watch::Receiver<Arc<ServerView>>);
 
-impl Closing {
+impl ClosingConnection {
     /// Whether the actor has ended.
     pub(crate) fn is_closed(&self) -> bool {
         self.0.has_changed().is_err()
@@ -78,9 +85,9 @@ impl ConnectionHandle {
         commands: mpsc::Sender<ConnectionCommand>,
         view: watch::Receiver<Arc<ServerView>>,
         desired: DesiredServer,
-        login_slot: LoginSlot,
+        (login_slot, use_count): (LoginSlot, Arc<UseCount>),
     ) -> ConnectionHandle {
-        let (desired, use_count) = (Arc::new(desired), Arc::default());
+        let desired = Arc::new(desired);
         ConnectionHandle { commands, view, desired, login_slot, use_count }
     }
 
@@ -103,7 +110,7 @@ impl ConnectionHandle {
 
     /// Whether a use is under way.
     pub(crate) fn is_in_use(&self) -> bool {
-        self.use_count.current.load(Ordering::Relaxed) > 0
+        self.use_count.is_in_use()
     }
 
     /// The server that it connects to.
@@ -122,8 +129,8 @@ impl ConnectionHandle {
     }
 
     /// Waits for the end of the connection.
-    pub(crate) fn closing(&self) -> Closing {
-        Closing(self.view.clone())
+    pub(crate) fn closing(&self) -> ClosingConnection {
+        ClosingConnection(self.view.clone())
     }
 
     /// Sends a notification, where the server is connected.

@@ -2,7 +2,6 @@
 //! what the attempt showed about the server.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use switchboard_auth::scopes::StepUpLimit;
 use switchboard_config::entry::server::TransportKind;
@@ -13,12 +12,14 @@ use switchboard_wire::http::client::HttpClient;
 use switchboard_wire::process::child::ProcessOptions;
 use switchboard_wire::protocol::capabilities::ClientDescription;
 use switchboard_wire::protocol::era::Era;
-use tokio::time::timeout;
+use tokio::sync::{Notify, SemaphorePermit, watch};
 
 use crate::connection::context::ConnectionContext;
 use crate::connection::credentials::Credentials;
 use crate::connection::resolve;
+use crate::connection::start_window;
 use crate::failure::{ConnectionFailure, Evidence, FailureClass, FailureKind, error_chain};
+use crate::login::auth_required::cache_key;
 use crate::login::headers_helper;
 use crate::login::options::LoginRequest;
 use crate::login::server_login::{LoginSlot, ServerLogin};
@@ -26,16 +27,15 @@ use crate::sources::desired_server::DesiredServer;
 use crate::sources::network;
 use crate::storage::ttl_cache::CacheEdit;
 
-/// How long an attempt may hold its slot. A slower attempt goes on without it.
-const SLOT_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// What to open.
+/// The connection to open.
 #[derive(Clone)]
 pub(super) struct OpenRequest {
     pub(super) desired: DesiredServer,
     pub(super) client_info: ClientDescription,
     pub(super) context: Arc<ConnectionContext>,
     pub(super) login_slot: LoginSlot,
+    /// Notified when a caller waits for the connection: the attempt does not wait for a slot any more.
+    pub(super) expedited: Arc<Notify>,
     /// Whether to connect even where the cache says that the server requires a login.
     pub(super) ignore_auth_cache: bool,
 }
@@ -116,8 +116,12 @@ async fn open(
         | TransportKind::Sdk
         | TransportKind::ConnectorProxy => &context.remote_slots,
     };
-    let slot = slots.acquire().await;
-    let key = format!("{}/{}", desired.name(), desired.fingerprint);
+    let slot = tokio::select! {
+        biased;
+        slot = slots.acquire() => slot.ok(),
+        () = request.expedited.notified() => None,
+    };
+    let key = cache_key(desired.name(), &desired.fingerprint);
     let prepared = {
         let _slot = context.blocking_slots.acquire().await;
         let (request, key) = (request.clone(), key.clone());
@@ -127,45 +131,52 @@ async fn open(
         prepared.unwrap_or_else(|_| Err(ConnectionFailure::new(FailureKind::InvalidConfig)))?;
     let credentials = Credentials::load(desired, &address, login, context).await?;
     // A headers helper may have been slow; it must not hold up the attempts that wait for a slot.
-    let slot = slot.ok().filter(|_| !credentials.ran_command());
+    let slot = slot.filter(|_| !credentials.ran_command());
     let address = credentials.apply(address);
     let (stderr, log_task) = context.stderr_log.sender(desired.name());
+    let (started, program) = watch::channel(None);
     let options = ConnectOptions {
         client: request.client_info.clone(),
         era_hint,
-        timeout: desired.spec.common.timeout.unwrap_or(context.connect_timeout),
+        timeout: desired.spec.common.connect_timeout.unwrap_or(context.connect_timeout),
         process_options: ProcessOptions {
             watchdog: context.watchdog.get(),
             process_set: context.descendants,
             stderr: Some(stderr),
+            started: Some(started),
             ..ProcessOptions::default()
         },
         http_client,
     };
-    let connected = {
-        let connecting = connect::connect(&address, &options);
-        tokio::pin!(connecting);
-        match timeout(SLOT_TIMEOUT, &mut connecting).await {
-            Ok(connected) => {
-                drop(slot);
-                connected
-            }
-            Err(_) => {
-                drop(slot);
-                connecting.await
-            }
-        }
-    };
+    let connected = connect_in_window(&address, &options, slot, program).await;
     // The log task ends with the process whose output it writes.
     drop((options, log_task));
-    AttemptOutcome::of(&connected).save(context, key);
-    match connected {
+    let connected = match connected {
         Ok(connection) => Ok(connection),
         Err(error) => Err(credentials.explain(connect_failure(&error, &address)).await),
-    }
+    };
+    AttemptOutcome::of(&connected).save(context, key);
+    connected
 }
 
-/// What an attempt showed about a server.
+/// Connects. The slot is released when the server is connected or clearly waits, so that a slow server delays no other.
+async fn connect_in_window(
+    address: &Address,
+    options: &ConnectOptions,
+    slot: Option<SemaphorePermit<'_>>,
+    program: watch::Receiver<Option<u32>>,
+) -> Result<Connection, ConnectError> {
+    let connecting = connect::connect(address, options);
+    tokio::pin!(connecting);
+    tokio::select! {
+        biased;
+        connected = &mut connecting => return connected,
+        () = start_window::until_waiting(program) => drop(slot),
+    }
+    connecting.await
+}
+
+/// Facts about a server that an attempt found.
 enum AttemptOutcome {
     Era(Era),
     AuthRequired,
@@ -173,10 +184,10 @@ enum AttemptOutcome {
 }
 
 impl AttemptOutcome {
-    fn of(connected: &Result<Connection, ConnectError>) -> AttemptOutcome {
+    fn of(connected: &Result<Connection, ConnectionFailure>) -> AttemptOutcome {
         match connected {
             Ok(connection) => AttemptOutcome::Era(connection.client.server().era),
-            Err(error) => match ConnectionFailure::from(error).class() {
+            Err(cause) => match cause.class() {
                 FailureClass::AuthRequired => AttemptOutcome::AuthRequired,
                 FailureClass::Transient | FailureClass::Permanent => AttemptOutcome::Nothing,
             },

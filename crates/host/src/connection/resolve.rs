@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use switchboard_config::entry::server::{
-    IdeConfig, RemoteConfig, ServerSpec, StdioConfig, TransportConfig,
+    IdeConfig, ProgramBinding, RemoteConfig, ServerSpec, StdioConfig, TransportConfig,
 };
 use switchboard_config::template::ExpandedText;
 use switchboard_wire::connect::Address;
@@ -18,7 +19,7 @@ use crate::connection::in_process::InProcessServer;
 use crate::failure::{ConnectionFailure, FailureKind};
 use crate::sources::child_env;
 
-pub use crate::sources::host_env::HostEnv;
+pub(crate) use crate::sources::host_env::HostEnv;
 
 /// The header of the token of an IDE.
 const IDE_TOKEN: HeaderName = HeaderName::from_static("x-claude-code-ide-authorization");
@@ -29,8 +30,12 @@ pub fn server_address(
     env: &HostEnv,
     in_process: &BTreeMap<String, InProcessServer>,
 ) -> Result<Address, ConnectionFailure> {
+    let start_folder = env.start_folder(spec);
+    let env = &*env.of_server(spec);
     match &spec.transport {
-        TransportConfig::Stdio(stdio) => program(stdio, env).map(Address::Stdio),
+        TransportConfig::Stdio(stdio) => {
+            program(stdio, &spec.program, start_folder, env).map(Address::Stdio)
+        }
         TransportConfig::Http(remote) | TransportConfig::ConnectorProxy(remote) => {
             target(remote, env).map(Address::Http)
         }
@@ -45,13 +50,19 @@ pub fn server_address(
     }
 }
 
-fn program(stdio: &StdioConfig<ExpandedText>, env: &HostEnv) -> Result<Program, ConnectionFailure> {
+/// The process of a server. A program that was approved or allowed starts as the file that was checked.
+fn program(
+    stdio: &StdioConfig<ExpandedText>,
+    binding: &ProgramBinding,
+    start_folder: PathBuf,
+    env: &HostEnv,
+) -> Result<Program, ConnectionFailure> {
     let os = |it: &ExpandedText| env.reveal(it).map(OsString::from);
     let given: Result<Vec<_>, ConnectionFailure> =
         stdio.env.iter().map(|(name, value)| Ok((name.clone(), env.reveal(value)?))).collect();
     let variables = child_env::child_environment(&env.variables, given?);
     let cwd = match &stdio.cwd {
-        None => env.working_folder.clone(),
+        None => start_folder,
         Some(cwd) => env.absolute_path(&env.reveal(cwd)?),
     };
     if !cwd.is_dir() {
@@ -59,14 +70,22 @@ fn program(stdio: &StdioConfig<ExpandedText>, env: &HostEnv) -> Result<Program, 
         return Err(ConnectionFailure::new(FailureKind::FolderNotFound { folder }));
     }
     Ok(Program {
-        command: command(&env.reveal(&stdio.command)?, env),
+        command: match binding {
+            ProgramBinding::Unbound => command(&env.reveal(&stdio.command)?, env),
+            ProgramBinding::File(file) => file.into(),
+            // One that appeared since has not been checked.
+            ProgramBinding::NotFound => {
+                let command = env.reveal(&stdio.command)?;
+                return Err(ConnectionFailure::new(FailureKind::CommandNotFound { command }));
+            }
+        },
         args: stdio.args.iter().map(os).collect::<Result<_, _>>()?,
         env: variables.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
         cwd: Some(cwd),
     })
 }
 
-/// A command with a slash is a path relative to the working folder, not to the process's `cwd`.
+/// A command with a slash is a path relative to the folder of its definition, not to the process's `cwd`.
 fn command(command: &str, env: &HostEnv) -> OsString {
     match command.contains('/') {
         true => env.absolute_path(command).into(),
@@ -117,7 +136,7 @@ mod tests {
     use std::path::Path;
 
     use switchboard_config::entry::name::{ReservedNames, ServerName};
-    use switchboard_config::entry::server::ServerEntry;
+    use switchboard_config::entry::server::{ServerEntry, StartFolder};
     use switchboard_config::file::layer::{FileShape, Layer, Naming};
     use switchboard_config::scope::Scope;
     use switchboard_config::source::Source;
@@ -156,6 +175,51 @@ mod tests {
         assert_eq!(program.cwd.as_deref(), Some(folder.path()));
         let env: Vec<_> = program.env.iter().map(|(name, _)| name.to_str()).collect();
         assert_eq!(env, [Some("B"), Some("PATH")]);
+    }
+
+    #[test]
+    fn a_project_s_program_starts_in_the_folder_of_its_file_as_the_approved_file() {
+        let folder = tempfile::tempdir().expect("a temp folder");
+        std::fs::create_dir_all(folder.path().join("project/sub")).expect("created");
+        let project = folder.path().join("project");
+        let spec = ServerSpec {
+            base_folder: Some(project.clone()),
+            start_folder: StartFolder::BaseFolder,
+            program: ProgramBinding::File("/usr/bin/npx".into()),
+            ..spec(r#"{"command": "npx", "cwd": "sub"}"#)
+        };
+        let Ok(Address::Stdio(program)) =
+            server_address(&spec, &host_env(folder.path()), &BTreeMap::new())
+        else {
+            panic!("it is a program");
+        };
+        assert_eq!(program.command, "/usr/bin/npx");
+        assert_eq!(program.cwd, Some(project.join("sub")));
+    }
+
+    #[test]
+    fn paths_of_a_definition_do_not_move_the_working_folder_of_its_program() {
+        let folder = tempfile::tempdir().expect("a temp folder");
+        let spec = ServerSpec {
+            base_folder: Some("/etc/switchboard".into()),
+            ..spec(r#"{"command": "./run"}"#)
+        };
+        let Ok(Address::Stdio(program)) =
+            server_address(&spec, &host_env(folder.path()), &BTreeMap::new())
+        else {
+            panic!("it is a program");
+        };
+        assert_eq!(program.command, "/etc/switchboard/./run");
+        assert_eq!(program.cwd.as_deref(), Some(folder.path()));
+    }
+
+    #[test]
+    fn a_program_that_was_not_there_when_it_was_checked_does_not_start() {
+        let folder = tempfile::tempdir().expect("a temp folder");
+        let spec = ServerSpec { program: ProgramBinding::NotFound, ..spec(r#"{"command": "sh"}"#) };
+        let failure = server_address(&spec, &host_env(folder.path()), &BTreeMap::new())
+            .expect_err("`sh` has not been checked");
+        assert_eq!(failure.kind, FailureKind::CommandNotFound { command: "sh".to_owned() });
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::json;
+use switchboard_wire::backoff::Backoff;
 use switchboard_wire::client::Client;
 use switchboard_wire::jsonrpc::message::Payload;
 use switchboard_wire::peer::CallError;
@@ -16,7 +17,6 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::connection::backoff::Backoff;
 use crate::connection::change_stream::{LISTEN_BACKOFF, ListenFuture, listen};
 use crate::connection::optional_wait::{wait_for, wait_until};
 
@@ -29,14 +29,14 @@ const MAX_URI_BYTES: usize = 8192;
 /// The timeout of `resources/subscribe` and `resources/unsubscribe`.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What happened to a subscribed resource, as counters: a receiver that was busy sees the sum, and nothing queues up.
+/// Counters of a subscribed resource's updates. A slow receiver sees the sum, so nothing is queued.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ResourceActivity {
     /// How often the server confirmed the subscription.
     pub(crate) subscribed: u64,
     /// How often the server said that the resource changed.
     pub(crate) updates: u64,
-    /// What changed last: the resource, or a part of it.
+    /// The URI of the last update: the resource, or a part of it.
     pub(crate) last_changed: Option<Arc<str>>,
     /// How often the server refused the subscription.
     pub(crate) refusals: u64,
@@ -98,7 +98,7 @@ struct SubscriptionFilter {
 }
 
 #[derive(Deserialize)]
-struct ResourceUpdated {
+struct ResourceUpdate {
     uri: String,
 }
 
@@ -290,15 +290,15 @@ impl ResourceSubscriptions {
             }
             Ok(_)
             | Err(CallError::Timeout(_) | CallError::Transport(_) | CallError::Closed { .. }) => {
-                let pause = watch.backoff.next_pause_after(watch.opened_at.elapsed());
-                watch.retry_at = Some(Instant::now() + pause);
+                watch.backoff.reset_if_lasted(watch.opened_at.elapsed());
+                watch.retry_at = Some(Instant::now() + watch.backoff.next_delay());
             }
         }
     }
 
     /// Counts a change for every subscription that the changed resource belongs to.
     pub(super) fn resource_updated(&self, params: Option<&Payload>) {
-        let Some(updated) = params.and_then(|it| it.decode::<ResourceUpdated>().ok()) else {
+        let Some(updated) = params.and_then(|it| it.decode::<ResourceUpdate>().ok()) else {
             return;
         };
         if updated.uri.len() > MAX_URI_BYTES {

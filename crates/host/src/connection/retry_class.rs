@@ -1,4 +1,4 @@
-//! What a failed call says about its connection.
+//! Classifies a failed call by the state of its connection.
 
 use switchboard_wire::peer::CallError;
 use switchboard_wire::transport_error::TransportError;

@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::mem;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,7 +14,8 @@ use switchboard_config::source::Origin;
 use switchboard_wire::client::RequestHandler;
 use switchboard_wire::jsonrpc::message::{Payload, RpcError};
 use switchboard_wire::peer::CallOwner;
-use tokio::sync::watch;
+use switchboard_wire::shared::Shared;
+use tracing::{info, warn};
 use url::Url;
 
 use crate::elicitation::elicitor::{
@@ -37,15 +39,22 @@ pub trait SamplingModel: Send + Sync {
 /// Resolves to the result of a sampling request.
 pub type SamplingFuture<'a> = Pin<Box<dyn Future<Output = Result<Json, String>> + Send + 'a>>;
 
-/// What the host offers to servers: roots, elicitation and sampling.
+/// The client features that the host offers to servers: roots, elicitation and sampling.
 pub(crate) struct ClientFeatures {
     roots: Json,
     elicitor: Arc<dyn Elicitor>,
     model: Option<Arc<dyn SamplingModel>>,
-    hooks: watch::Sender<Arc<[ElicitationHook]>>,
-    default_handler: watch::Sender<Option<Arc<dyn CallOwner>>>,
+    /// Shared state: the engine and the gateway replace it while connections read it for every server request.
+    handlers: Shared<RequestHandlers>,
     folder: PathBuf,
     stderr_log: StderrLog,
+}
+
+/// The handlers that come before the elicitor and can change while connections are open.
+#[derive(Default)]
+struct RequestHandlers {
+    hooks: Arc<[ElicitationHook]>,
+    default_handler: Option<Arc<dyn CallOwner>>,
 }
 
 impl fmt::Debug for ClientFeatures {
@@ -56,35 +65,40 @@ impl fmt::Debug for ClientFeatures {
 
 impl ClientFeatures {
     pub(crate) fn new(
-        folder: PathBuf,
+        (folder, roots): (PathBuf, &[PathBuf]),
         elicitor: Arc<dyn Elicitor>,
         model: Option<Arc<dyn SamplingModel>>,
         stderr_log: StderrLog,
     ) -> ClientFeatures {
-        let hooks = watch::Sender::new(Arc::from([]));
-        let default_handler = watch::Sender::new(None);
         ClientFeatures {
-            roots: roots_result(&[&folder]),
+            roots: roots_result(roots),
             elicitor,
             model,
-            hooks,
-            default_handler,
+            handlers: Shared::default(),
             folder,
             stderr_log,
         }
     }
 
     pub(crate) fn set_hooks(&self, hooks: &[ElicitationHook]) {
-        self.hooks.send_replace(hooks.into());
+        let hooks: Arc<[ElicitationHook]> = hooks.into();
+        drop(self.handlers.update(|handlers| mem::replace(&mut handlers.hooks, hooks)));
     }
 
     pub(crate) fn set_default_handler(&self, default_handler: Option<Arc<dyn CallOwner>>) {
-        self.default_handler.send_replace(default_handler);
+        // The replaced handler is dropped outside the closure: its drop may run code of its own.
+        drop(self.handlers.update(|it| mem::replace(&mut it.default_handler, default_handler)));
     }
 
-    /// Answers instead, where one client has the host to itself.
+    /// Replaces the default handler if the host serves a single client.
     pub(crate) fn default_handler(&self) -> Option<Arc<dyn CallOwner>> {
-        self.default_handler.borrow().clone()
+        self.handlers.read(|handlers| handlers.default_handler.clone())
+    }
+
+    /// The result of `roots/list` for a client that has no roots of its own; `None` if there are no roots.
+    pub(crate) fn roots(&self) -> Option<Json> {
+        let has_roots = self.roots["roots"].as_array().is_some_and(|it| !it.is_empty());
+        has_roots.then(|| self.roots.clone())
     }
 
     pub(crate) fn elicitor(&self) -> &dyn Elicitor {
@@ -102,10 +116,32 @@ impl ClientFeatures {
     }
 
     async fn elicit(&self, server: &str, params: Json) -> Json {
-        let reply = match ElicitationKind::parse(&params) {
+        let parsed = ElicitationKind::parse(&params);
+        let kind = parsed.as_ref().map_or("invalid", ElicitationKind::id);
+        info!(server, kind, "elicitation requested");
+        let reply = match parsed {
             Ok(kind) => self.answer_elicitation(server, kind, params).await,
             Err(error) => ElicitResult::Decline(error.to_string()),
         };
+        info!(server, kind, action = reply.action(), "elicitation answered");
+        self.elicit_result(server, reply)
+    }
+
+    /// Do hooks get the elicitations of this server?
+    pub(crate) fn has_hooks(&self, server: &str) -> bool {
+        self.handlers.read(|handlers| handlers.hooks.iter().any(|it| it.matches_server(server)))
+    }
+
+    /// The result of an elicitation that a hook answers; `None` where no hook does, or the parameters are not valid.
+    pub(crate) async fn hook_result(&self, server: &str, params: Json) -> Option<Json> {
+        let kind = ElicitationKind::parse(&params).ok()?;
+        let reply = complete(self.ask_hooks(server, params).await?, &kind);
+        info!(server, kind = kind.id(), action = reply.action(), "elicitation answered by a hook");
+        Some(self.elicit_result(server, reply))
+    }
+
+    /// The result for the server. Refusals are noted.
+    fn elicit_result(&self, server: &str, reply: ElicitResult) -> Json {
         let (action, reason) = match reply {
             ElicitResult::Accept(content) if content.is_empty() => {
                 return json!({"action": "accept"});
@@ -131,26 +167,12 @@ impl ClientFeatures {
             Some(reply) => reply,
             None => self.elicitor.elicit(&elicitation).await,
         };
-        match (reply, &elicitation.kind) {
-            (ElicitResult::Accept(given), ElicitationKind::Form(form)) => {
-                match form.complete(&given) {
-                    Ok(complete) => ElicitResult::Accept(complete),
-                    Err((field, invalid)) => ElicitResult::Decline(format!(
-                        "the answer to `{field}` does not fit: {invalid}"
-                    )),
-                }
-            }
-            // Only a form has content.
-            (ElicitResult::Accept(_), ElicitationKind::Url(_) | ElicitationKind::Sampling(_)) => {
-                ElicitResult::Accept(Map::new())
-            }
-            (reply @ (ElicitResult::Decline(_) | ElicitResult::Cancel(_)), _) => reply,
-        }
+        complete(reply, &elicitation.kind)
     }
 
     /// The reply of the first hook that gives one.
     async fn ask_hooks(&self, server: &str, params: Json) -> Option<ElicitResult> {
-        let hooks = self.hooks.borrow().clone();
+        let hooks = self.handlers.read(|handlers| handlers.hooks.clone());
         for hook in hooks.iter().filter(|hook| hook.matches_server(server)) {
             match hook::run(hook, server, &params, &self.folder).await {
                 Ok(HookAnswer::Reply(reply)) => return Some(reply),
@@ -158,6 +180,7 @@ impl ClientFeatures {
                 Err(error) => {
                     let place = origin_text(&hook.origin);
                     self.stderr_log.note(server, &format!("the hook{place} failed: {error}"));
+                    warn!(server, "the elicitation hook{place} failed");
                 }
             }
         }
@@ -167,6 +190,7 @@ impl ClientFeatures {
     async fn create_message(&self, server: &str, params: Json) -> Result<Json, RpcError> {
         let refused = |reason: String| {
             self.stderr_log.note(server, &format!("its sampling request was refused: {reason}"));
+            info!(server, "sampling request refused");
             RpcError { code: USER_REJECTED, message: reason, data: None }
         };
         let Some(model) = &self.model else {
@@ -175,9 +199,29 @@ impl ClientFeatures {
         let kind = ElicitationKind::Sampling(SamplingRequest::parse(&params));
         let elicitation = Elicitation { server: server.to_owned(), kind };
         match self.elicitor.elicit(&elicitation).await {
-            ElicitResult::Accept(_) => model.create_message(params).await.map_err(refused),
+            ElicitResult::Accept(_) => {
+                info!(server, "sampling request accepted");
+                model.create_message(params).await.map_err(refused)
+            }
             ElicitResult::Decline(reason) | ElicitResult::Cancel(reason) => Err(refused(reason)),
         }
+    }
+}
+
+/// Completes an answer with the defaults of its form. An answer that does not fit is a decline.
+fn complete(reply: ElicitResult, kind: &ElicitationKind) -> ElicitResult {
+    match (reply, kind) {
+        (ElicitResult::Accept(given), ElicitationKind::Form(form)) => match form.complete(&given) {
+            Ok(complete) => ElicitResult::Accept(complete),
+            Err((field, invalid)) => {
+                ElicitResult::Decline(format!("the answer to `{field}` does not fit: {invalid}"))
+            }
+        },
+        // Only a form has content.
+        (ElicitResult::Accept(_), ElicitationKind::Url(_) | ElicitationKind::Sampling(_)) => {
+            ElicitResult::Accept(Map::new())
+        }
+        (reply @ (ElicitResult::Decline(_) | ElicitResult::Cancel(_)), _) => reply,
     }
 }
 
@@ -195,10 +239,14 @@ fn method_not_found(method: &str) -> RpcError {
     RpcError { code: -32601, message, data: None }
 }
 
-fn roots_result(folders: &[&PathBuf]) -> Json {
-    let root = |folder: &&PathBuf| {
+fn roots_result(folders: &[PathBuf]) -> Json {
+    const FILE_SYSTEM_ROOT: &str = "file:///";
+    let root = |folder: &PathBuf| {
         let uri = Url::from_directory_path(folder).ok()?;
-        let uri = uri.as_str().trim_end_matches('/').to_owned();
+        let uri = match uri.as_str() {
+            FILE_SYSTEM_ROOT => FILE_SYSTEM_ROOT,
+            folder => folder.strip_suffix('/').unwrap_or(folder),
+        };
         let name = folder.file_name().map(|name| name.to_string_lossy().into_owned());
         Some(json!({"uri": uri, "name": name.unwrap_or_default()}))
     };
@@ -253,7 +301,8 @@ mod tests {
     ) -> ClientFeatures {
         let folder = tempfile::tempdir().expect("a temp folder");
         let stderr_log = StderrLog::open(folder.path()).expect("a log");
-        ClientFeatures::new("/srv/a b".into(), Arc::new(elicitor), model, stderr_log)
+        let folder = PathBuf::from("/srv/a b");
+        ClientFeatures::new((folder.clone(), &[folder]), Arc::new(elicitor), model, stderr_log)
     }
 
     fn form_params() -> Json {
@@ -278,6 +327,15 @@ mod tests {
         );
         let sampled = features.respond("s", "sampling/createMessage", Json::Null).await;
         assert_eq!(sampled.map_err(|it| it.code), Err(-32601));
+    }
+
+    #[test]
+    fn the_root_of_the_file_system_and_names_with_spaces_are_valid_uris() {
+        let folders = ["/", "/srv/a b", "/srv/50%", "relative"].map(PathBuf::from);
+        let roots = roots_result(&folders);
+        let uris: Vec<_> =
+            roots["roots"].as_array().into_iter().flatten().map(|it| &it["uri"]).collect();
+        assert_eq!(uris, ["file:///", "file:///srv/a%20b", "file:///srv/50%25"]);
     }
 
     #[tokio::test]

@@ -3,16 +3,48 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use switchboard_wire::backoff::Backoff;
+
+use crate::connection::status::Status;
 use crate::failure::{ConnectionFailure, FailureClass};
 
 /// The maximum number of attempts in a row.
 pub const MAX_ATTEMPTS: u32 = 5;
-/// The base of the backoff: the pause after attempt `n` is this times 2ⁿ.
-const INITIAL_BACKOFF: Duration = Duration::from_secs(1);
-/// The longest pause between two attempts.
-const MAX_BACKOFF: Duration = Duration::from_secs(30);
+/// The backoff before an attempt that follows a failure or a loss.
+const RETRY_BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
+/// The backoff after [`MAX_ATTEMPTS`], for a policy that never gives up.
+const SLOW_BACKOFF: Backoff = Backoff::new(Duration::from_secs(30), Duration::from_secs(30));
 /// A connection that lasted this long resets the count of attempts.
 const STABLE_AFTER: Duration = Duration::from_secs(30);
+
+/// A series of attempts. A start, a requested reconnect and the loss of a stable connection each begin a new one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Attempts {
+    count: u32,
+    backoff: Backoff,
+}
+
+impl Attempts {
+    const NONE: Attempts = Attempts { count: 0, backoff: RETRY_BACKOFF };
+    /// One more attempt, and none after it.
+    const LAST: Attempts = Attempts { count: MAX_ATTEMPTS, backoff: RETRY_BACKOFF };
+    /// The attempts of a policy that never gives up, after those of a series failed: the longest delay before each.
+    const SLOW: Attempts = Attempts { count: MAX_ATTEMPTS, backoff: SLOW_BACKOFF };
+
+    /// The number of attempts so far, including the current one.
+    pub fn count(self) -> u32 {
+        self.count
+    }
+
+    fn next(self) -> Attempts {
+        Attempts { count: self.count.saturating_add(1), ..self }
+    }
+
+    /// Whether the attempts of a series have all been made.
+    pub(super) fn is_series_over(self) -> bool {
+        self.count >= MAX_ATTEMPTS
+    }
+}
 
 /// The state of a connection.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,18 +53,18 @@ pub enum State {
     Idle,
     /// Being opened.
     Opening {
-        /// The number of the attempt, from one.
-        attempt: u32,
+        /// The attempts with the current one.
+        attempts: Attempts,
     },
     /// Open.
     Open {
-        /// The attempt that opened it.
-        attempt: u32,
+        /// The attempts with the one that opened it.
+        attempts: Attempts,
     },
     /// Lost or not opened; the next attempt follows after a pause.
     BackingOff {
-        /// The number of attempts so far.
-        attempts: u32,
+        /// The attempts so far.
+        attempts: Attempts,
         /// Why.
         cause: Arc<ConnectionFailure>,
     },
@@ -76,7 +108,7 @@ pub enum Event {
     Stop,
 }
 
-/// What the actor has to do.
+/// An action for the actor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// Nothing.
@@ -98,6 +130,17 @@ pub enum RetryPolicy {
     NoRetry,
     /// Up to [`MAX_ATTEMPTS`] with backoff, for a program that keeps running.
     RetryWithBackoff,
+    /// The same, and then an attempt every 30 seconds whatever the failure, for a program that runs unattended.
+    NeverGiveUp,
+}
+
+/// Whether the lists of a server's last connection are shown until it is connected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RememberedLists {
+    /// No list without a connection.
+    Unused,
+    /// While a server connects for the first time, for a program whose clients should not wait for it.
+    WhileConnecting,
 }
 
 impl State {
@@ -108,7 +151,7 @@ impl State {
             Event::Reconnect => self.on_reconnect(),
             Event::Requested => self.on_requested(),
             Event::Start => match self {
-                State::Idle => open_attempt(1),
+                State::Idle => open(Attempts::NONE.next()),
                 State::Opening { .. }
                 | State::Open { .. }
                 | State::BackingOff { .. }
@@ -117,7 +160,7 @@ impl State {
                 | State::Closed => (self, Action::Nothing),
             },
             Event::Opened => match self {
-                State::Opening { attempt } => (State::Open { attempt }, Action::Nothing),
+                State::Opening { attempts } => (State::Open { attempts }, Action::Nothing),
                 State::Closed => (State::Closed, Action::Close),
                 State::Idle
                 | State::Open { .. }
@@ -126,7 +169,7 @@ impl State {
                 | State::Failed { .. } => (self, Action::Nothing),
             },
             Event::OpenFailed(cause) => match self {
-                State::Opening { attempt } => after_failure(attempt, cause, policy),
+                State::Opening { attempts } => after_failure(attempts, cause, policy),
                 State::Idle
                 | State::Open { .. }
                 | State::BackingOff { .. }
@@ -136,8 +179,8 @@ impl State {
             },
             Event::Lost { cause, lived } => match self {
                 // A failure that is permanent at the first attempt may pass for a server that was connected.
-                State::Open { attempt } => {
-                    let attempts = if lived >= STABLE_AFTER { 0 } else { attempt };
+                State::Open { attempts } => {
+                    let attempts = if lived >= STABLE_AFTER { Attempts::NONE } else { attempts };
                     match cause.class() {
                         FailureClass::AuthRequired => {
                             (State::AuthRequired { cause }, Action::Nothing)
@@ -155,7 +198,7 @@ impl State {
                 | State::Closed => (self, Action::Nothing),
             },
             Event::BackoffElapsed => match self {
-                State::BackingOff { attempts, .. } => open_attempt(attempts + 1),
+                State::BackingOff { attempts, .. } => open(attempts.next()),
                 State::Idle
                 | State::Opening { .. }
                 | State::Open { .. }
@@ -163,6 +206,30 @@ impl State {
                 | State::Failed { .. }
                 | State::Closed => (self, Action::Nothing),
             },
+        }
+    }
+
+    /// The published view of the state.
+    pub(super) fn status(&self) -> Status {
+        let max_attempts = MAX_ATTEMPTS;
+        match self {
+            State::Idle => Status::Pending { attempt: 1, max_attempts, cause: None },
+            State::Opening { attempts } => {
+                let attempt = attempts.count().min(max_attempts);
+                Status::Pending { attempt, max_attempts, cause: None }
+            }
+            // The attempts that follow are too far apart to wait for.
+            State::BackingOff { attempts, cause } if attempts.is_series_over() => {
+                Status::Failed(cause.clone())
+            }
+            State::BackingOff { attempts, cause } => {
+                let attempt = attempts.count() + 1;
+                Status::Pending { attempt, max_attempts, cause: Some(cause.clone()) }
+            }
+            State::Open { .. } => Status::Connected,
+            State::AuthRequired { cause } => Status::NeedsAuth(cause.clone()),
+            State::Failed { cause } => Status::Failed(cause.clone()),
+            State::Closed => Status::Disabled,
         }
     }
 
@@ -179,11 +246,13 @@ impl State {
 
     fn on_reconnect(self) -> (State, Action) {
         match self {
-            State::Open { .. } => (State::Opening { attempt: 1 }, Action::CloseAndOpen),
+            State::Open { .. } => {
+                (State::Opening { attempts: Attempts::NONE.next() }, Action::CloseAndOpen)
+            }
             State::Idle
             | State::BackingOff { .. }
             | State::AuthRequired { .. }
-            | State::Failed { .. } => open_attempt(1),
+            | State::Failed { .. } => open(Attempts::NONE.next()),
             // An attempt is already under way.
             State::Opening { .. } | State::Closed => (self, Action::Nothing),
         }
@@ -192,9 +261,9 @@ impl State {
     /// A request ends the backoff and gives a failed connection one more attempt; it does not replace a login.
     fn on_requested(self) -> (State, Action) {
         match self {
-            State::Idle => open_attempt(1),
-            State::BackingOff { attempts, .. } => open_attempt(attempts + 1),
-            State::Failed { .. } => open_attempt(MAX_ATTEMPTS),
+            State::Idle => open(Attempts::NONE.next()),
+            State::BackingOff { attempts, .. } => open(attempts.next()),
+            State::Failed { .. } => open(Attempts::LAST),
             State::Opening { .. }
             | State::Open { .. }
             | State::AuthRequired { .. }
@@ -203,33 +272,59 @@ impl State {
     }
 }
 
-fn open_attempt(attempt: u32) -> (State, Action) {
-    (State::Opening { attempt }, Action::Open)
+fn open(attempts: Attempts) -> (State, Action) {
+    (State::Opening { attempts }, Action::Open)
 }
 
-/// The state after `attempts` failed attempts.
+/// The state after failed attempts.
 fn after_failure(
-    attempts: u32,
+    attempts: Attempts,
     cause: Arc<ConnectionFailure>,
     policy: RetryPolicy,
 ) -> (State, Action) {
     match cause.class() {
         FailureClass::AuthRequired => (State::AuthRequired { cause }, Action::Nothing),
         FailureClass::Transient => retry(attempts, cause, policy),
-        FailureClass::Permanent => (State::Failed { cause }, Action::Nothing),
+        FailureClass::Permanent => give_up(attempts, cause, policy),
     }
 }
 
 /// Plans another attempt, where the policy and the number of attempts allow it.
-fn retry(attempts: u32, cause: Arc<ConnectionFailure>, policy: RetryPolicy) -> (State, Action) {
-    match policy == RetryPolicy::RetryWithBackoff && attempts < MAX_ATTEMPTS {
-        true => (State::BackingOff { attempts, cause }, Action::BackOff(backoff(attempts))),
-        false => (State::Failed { cause }, Action::Nothing),
+fn retry(
+    attempts: Attempts,
+    cause: Arc<ConnectionFailure>,
+    policy: RetryPolicy,
+) -> (State, Action) {
+    match policy {
+        RetryPolicy::RetryWithBackoff | RetryPolicy::NeverGiveUp if !attempts.is_series_over() => {
+            back_off(attempts, cause)
+        }
+        RetryPolicy::NoRetry | RetryPolicy::RetryWithBackoff | RetryPolicy::NeverGiveUp => {
+            give_up(attempts, cause, policy)
+        }
     }
 }
 
-fn backoff(attempts: u32) -> Duration {
-    INITIAL_BACKOFF.saturating_mul(1 << attempts.min(16)).min(MAX_BACKOFF)
+/// Ends a series of attempts.
+fn give_up(
+    attempts: Attempts,
+    cause: Arc<ConnectionFailure>,
+    policy: RetryPolicy,
+) -> (State, Action) {
+    match policy {
+        RetryPolicy::NoRetry | RetryPolicy::RetryWithBackoff => {
+            (State::Failed { cause }, Action::Nothing)
+        }
+        RetryPolicy::NeverGiveUp => {
+            let count = attempts.count().max(MAX_ATTEMPTS);
+            back_off(Attempts { count, ..Attempts::SLOW }, cause)
+        }
+    }
+}
+
+fn back_off(mut attempts: Attempts, cause: Arc<ConnectionFailure>) -> (State, Action) {
+    let delay = attempts.backoff.next_delay();
+    (State::BackingOff { attempts, cause }, Action::BackOff(delay))
 }
 
 #[cfg(test)]
@@ -253,8 +348,24 @@ mod tests {
 
     const RETRYING: RetryPolicy = RetryPolicy::RetryWithBackoff;
 
-    fn open(attempt: u32) -> State {
-        State::Open { attempt }
+    /// A series with this many attempts, the first one without a delay.
+    fn attempts(count: u32) -> Attempts {
+        let mut attempts = Attempts { count, ..Attempts::NONE };
+        (1..count).for_each(|_| _ = attempts.backoff.next_delay());
+        attempts
+    }
+
+    /// A series after a stable connection was lost: every attempt follows a delay.
+    fn attempts_after_loss(count: u32) -> Attempts {
+        Attempts { count, ..attempts(count + 1) }
+    }
+
+    fn opening(count: u32) -> State {
+        State::Opening { attempts: attempts(count) }
+    }
+
+    fn open(count: u32) -> State {
+        State::Open { attempts: attempts(count) }
     }
 
     fn lost(lived: u64) -> Event {
@@ -266,36 +377,65 @@ mod tests {
         assert_eq!(state.on(event, RETRYING), expected);
     }
 
-    fn backing_off(attempts: u32) -> State {
+    fn backing_off(failed: u32) -> State {
+        let attempts = Attempts { count: failed, ..attempts(failed + 1) };
         State::BackingOff { attempts, cause: transient() }
     }
 
+    fn pause(seconds: u64) -> Action {
+        Action::BackOff(Duration::from_secs(seconds))
+    }
+
     #[test]
-    fn a_connection_is_made_and_stands() {
-        check(State::Idle, Event::Start, (State::Opening { attempt: 1 }, Action::Open));
-        check(State::Opening { attempt: 1 }, Event::Opened, (open(1), Action::Nothing));
+    fn a_connection_is_opened_and_stays_open() {
+        check(State::Idle, Event::Start, (opening(1), Action::Open));
+        check(opening(1), Event::Opened, (open(1), Action::Nothing));
         check(open(1), Event::Requested, (open(1), Action::Nothing));
     }
 
     #[test]
-    fn a_lost_connection_is_made_again_after_pauses_that_double_up_to_a_bound() {
-        let pause = |seconds| Action::BackOff(Duration::from_secs(seconds));
-        check(open(3), lost(31), (backing_off(0), pause(1)));
-        for (attempt, seconds) in [(1, 2), (2, 4), (3, 8), (4, 16)] {
+    fn a_first_connection_is_tried_five_times_with_delays_that_start_at_one_second() {
+        for (attempt, seconds) in [(1, 1), (2, 2), (3, 4), (4, 8)] {
             let failed = Event::OpenFailed(transient());
-            check(State::Opening { attempt }, failed, (backing_off(attempt), pause(seconds)));
-            let next = State::Opening { attempt: attempt + 1 };
-            check(backing_off(attempt), Event::BackoffElapsed, (next, Action::Open));
+            check(opening(attempt), failed, (backing_off(attempt), pause(seconds)));
+            let next = (opening(attempt + 1), Action::Open);
+            check(backing_off(attempt), Event::BackoffElapsed, next);
         }
-        let last = State::Opening { attempt: 5 };
         let failed = State::Failed { cause: transient() };
-        check(last, Event::OpenFailed(transient()), (failed, Action::Nothing));
-        assert_eq!(backoff(40), MAX_BACKOFF);
+        check(opening(5), Event::OpenFailed(transient()), (failed, Action::Nothing));
     }
 
     #[test]
-    fn a_server_that_dies_soon_after_every_start_is_given_up() {
-        let mut state = State::Opening { attempt: 1 };
+    fn a_lost_connection_is_tried_five_times_with_delays_that_start_at_one_second() {
+        let opening = |count| State::Opening { attempts: attempts_after_loss(count) };
+        let (mut state, action) = open(3).on(lost(31), RETRYING);
+        assert_eq!(action, pause(1));
+        for (attempt, seconds) in [(1, 2), (2, 4), (3, 8), (4, 16)] {
+            state = state.on(Event::BackoffElapsed, RETRYING).0;
+            assert_eq!(state, opening(attempt));
+            let (next, action) = state.on(Event::OpenFailed(transient()), RETRYING);
+            assert_eq!(action, pause(seconds), "after attempt {attempt}");
+            state = next;
+        }
+        state = state.on(Event::BackoffElapsed, RETRYING).0;
+        let failed = State::Failed { cause: transient() };
+        check(state, Event::OpenFailed(transient()), (failed, Action::Nothing));
+    }
+
+    #[test]
+    fn the_first_retry_of_a_connection_lost_soon_after_its_start_waits_one_second() {
+        check(open(1), lost(2), (backing_off(1), pause(1)));
+        check(open(2), lost(2), (backing_off(2), pause(2)));
+    }
+
+    #[test]
+    fn a_delay_is_at_most_thirty_seconds() {
+        assert_eq!(RETRY_BACKOFF.delay(40), Duration::from_secs(30));
+    }
+
+    #[test]
+    fn a_server_that_exits_soon_after_every_start_fails_after_the_last_attempt() {
+        let mut state = opening(1);
         let mut starts = 1;
         loop {
             state = state.on(Event::Opened, RETRYING).0.on(lost(2), RETRYING).0;
@@ -316,49 +456,102 @@ mod tests {
     }
 
     #[test]
-    fn what_waiting_does_not_mend_fails_at_once() {
-        let opening = State::Opening { attempt: 1 };
+    fn a_permanent_failure_of_the_first_attempt_is_final() {
         let failed = State::Failed { cause: permanent() };
-        check(opening, Event::OpenFailed(permanent()), (failed, Action::Nothing));
+        check(opening(1), Event::OpenFailed(permanent()), (failed, Action::Nothing));
     }
 
     #[test]
-    fn what_stood_once_is_tried_again_though_a_first_attempt_would_have_been_the_last() {
+    fn a_connection_that_was_open_is_retried_even_after_a_permanent_failure() {
         let lost = Event::Lost { cause: permanent(), lived: STABLE_AFTER };
-        let backing_off = State::BackingOff { attempts: 0, cause: permanent() };
-        check(open(1), lost.clone(), (backing_off, Action::BackOff(INITIAL_BACKOFF)));
+        let backing_off = State::BackingOff {
+            attempts: Attempts { count: 0, ..attempts_after_loss(1) },
+            cause: permanent(),
+        };
+        check(open(1), lost.clone(), (backing_off, pause(1)));
         let failed = State::Failed { cause: permanent() };
         assert_eq!(open(1).on(lost, RetryPolicy::NoRetry), (failed, Action::Nothing));
     }
 
     #[test]
-    fn a_wall_stays_until_a_person_tries_again() {
-        let walled = State::AuthRequired { cause: login() };
-        let opening = State::Opening { attempt: 2 };
-        check(opening, Event::OpenFailed(login()), (walled.clone(), Action::Nothing));
-        check(walled.clone(), Event::Requested, (walled.clone(), Action::Nothing));
-        check(walled, Event::Reconnect, (State::Opening { attempt: 1 }, Action::Open));
+    fn a_required_login_stays_until_a_reconnect_is_requested() {
+        let needs_login = State::AuthRequired { cause: login() };
+        check(opening(2), Event::OpenFailed(login()), (needs_login.clone(), Action::Nothing));
+        check(needs_login.clone(), Event::Requested, (needs_login.clone(), Action::Nothing));
+        check(needs_login, Event::Reconnect, (opening(1), Action::Open));
     }
 
     #[test]
-    fn a_use_ends_a_pause_and_gives_a_failed_connection_one_more_chance() {
-        check(backing_off(2), Event::Requested, (State::Opening { attempt: 3 }, Action::Open));
+    fn a_request_ends_the_backoff_and_gives_a_failed_connection_one_more_attempt() {
+        check(backing_off(2), Event::Requested, (opening(3), Action::Open));
         let failed = State::Failed { cause: transient() };
-        let chance = State::Opening { attempt: MAX_ATTEMPTS };
+        let chance = State::Opening { attempts: Attempts::LAST };
         check(failed.clone(), Event::Requested, (chance.clone(), Action::Open));
         check(chance, Event::OpenFailed(transient()), (failed, Action::Nothing));
     }
 
     #[test]
-    fn whoever_tries_only_once_fails_at_once() {
-        let opening = State::Opening { attempt: 1 };
-        let (state, act) = opening.on(Event::OpenFailed(transient()), RetryPolicy::NoRetry);
+    fn without_retries_the_first_failure_is_final() {
+        let (state, act) = opening(1).on(Event::OpenFailed(transient()), RetryPolicy::NoRetry);
         assert_eq!((state, act), (State::Failed { cause: transient() }, Action::Nothing));
     }
 
     #[test]
-    fn a_person_can_have_it_made_anew_at_any_time() {
-        let opening = || State::Opening { attempt: 1 };
+    fn a_timeout_under_load_is_tried_again() {
+        let timeout =
+            Arc::new(ConnectionFailure::new(FailureKind::Timeout(Duration::from_secs(30))));
+        let (state, action) = opening(1).on(Event::OpenFailed(timeout), RETRYING);
+        assert_eq!(action, pause(1));
+        assert!(matches!(state, State::BackingOff { .. }), "{state:?}");
+    }
+
+    /// Runs a policy that never gives up through failures, and returns the delays in seconds and the statuses.
+    fn never_give_up(failures: &[Arc<ConnectionFailure>]) -> Vec<(u64, &'static str)> {
+        let mut state = opening(1);
+        let on = |state: State, event| state.on(event, RetryPolicy::NeverGiveUp);
+        let delays = failures.iter().map(|failure| {
+            let failed = Event::OpenFailed(failure.clone());
+            let (next, action) = on(std::mem::replace(&mut state, State::Idle), failed);
+            let Action::BackOff(delay) = action else { panic!("{action:?}") };
+            let status = next.status().id();
+            state = on(next, Event::BackoffElapsed).0;
+            assert_eq!(state.status().id(), "pending");
+            (delay.as_secs(), status)
+        });
+        delays.collect()
+    }
+
+    #[test]
+    fn a_policy_that_never_gives_up_goes_on_every_thirty_seconds_and_says_failed_meanwhile() {
+        let delays = never_give_up(&vec![transient(); 8]);
+        let pending = [1, 2, 4, 8].map(|seconds| (seconds, "pending"));
+        let failed = [(30, "failed"); 4];
+        assert_eq!(delays, [pending.as_slice(), failed.as_slice()].concat());
+        // What only a user can change may have been changed since.
+        assert_eq!(never_give_up(&vec![permanent(); 3]), [(30, "failed"); 3]);
+    }
+
+    #[test]
+    fn a_request_does_not_wait_for_the_next_slow_attempt() {
+        let cause = transient();
+        let slow = State::BackingOff { attempts: Attempts::SLOW, cause: cause.clone() };
+        let (opened, action) = slow.on(Event::Requested, RetryPolicy::NeverGiveUp);
+        assert_eq!(action, Action::Open);
+        assert!(!opened.status().is_settled());
+        let (state, action) = opened.on(Event::OpenFailed(cause), RetryPolicy::NeverGiveUp);
+        assert_eq!((state.status().id(), action), ("failed", pause(30)));
+    }
+
+    #[test]
+    fn a_login_is_not_replaced_by_attempts_that_never_end() {
+        let needs_login = State::AuthRequired { cause: login() };
+        let on = opening(1).on(Event::OpenFailed(login()), RetryPolicy::NeverGiveUp);
+        assert_eq!(on, (needs_login, Action::Nothing));
+    }
+
+    #[test]
+    fn a_reconnect_can_be_requested_at_any_time() {
+        let opening = || opening(1);
         check(open(4), Event::Reconnect, (opening(), Action::CloseAndOpen));
         check(backing_off(4), Event::Reconnect, (opening(), Action::Open));
         check(State::Failed { cause: permanent() }, Event::Reconnect, (opening(), Action::Open));
@@ -367,7 +560,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_too_late_changes_nothing() {
+    fn a_late_event_changes_nothing() {
         for event in
             [Event::BackoffElapsed, Event::OpenFailed(transient()), Event::Opened, Event::Start]
         {
@@ -399,8 +592,8 @@ mod tests {
             let mut state = State::Idle;
             for event in &events {
                 state = state.on(event.clone(), RETRYING).0;
-                if let State::Opening { attempt } | State::Open { attempt } = state {
-                    prop_assert!((1..=MAX_ATTEMPTS).contains(&attempt));
+                if let State::Opening { attempts } | State::Open { attempts } = state {
+                    prop_assert!((1..=MAX_ATTEMPTS).contains(&attempts.count()));
                 }
             }
             let (mut state, _) = state.on(Event::Stop, RETRYING);

@@ -1,4 +1,4 @@
-//! What readers see of a server and its connection.
+//! The published view of a server and its connection.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,6 +11,7 @@ use switchboard_wire::connect::Fallback;
 use switchboard_wire::protocol::capabilities::ServerDescription;
 
 use crate::catalogue::lists::Catalogue;
+use crate::catalogue::remembered::RememberedServer;
 use crate::connection::resource_revision::ResourceRevision;
 use crate::failure::ConnectionFailure;
 
@@ -37,7 +38,18 @@ pub enum Status {
 }
 
 impl Status {
-    /// The status in output.
+    /// The status for people: `needs login`, `connecting (attempt 1 of 5)`.
+    pub fn label(&self) -> String {
+        match self {
+            Status::Pending { attempt, max_attempts, .. } => {
+                format!("connecting (attempt {attempt} of {max_attempts})")
+            }
+            Status::NeedsAuth(_) => "needs login".to_owned(),
+            Status::Connected | Status::Failed(_) | Status::Disabled => self.id().to_owned(),
+        }
+    }
+
+    /// The status in JSON and metrics.
     pub fn id(&self) -> &'static str {
         match self {
             Status::Pending { .. } => "pending",
@@ -80,21 +92,48 @@ pub struct ServerView {
     pub server_info: Option<ServerDescription>,
     /// Its lists, while it is connected.
     pub catalogue: Arc<Catalogue>,
+    /// What is remembered of its last connection, while it connects for the first time. Only where the host's options say so.
+    pub remembered: Option<Arc<RememberedServer>>,
     /// The time from the start of the attempt until all lists were fetched.
     pub time_to_ready: Option<Duration>,
     /// The process id of a local server.
     pub pid: Option<u32>,
     /// The fallback that the connection needed, where it needed one.
     pub fallback: Option<Fallback>,
+    /// The start of the first output that is not a message, while it is connected. Untrusted and not escaped.
+    pub malformed_output: Option<String>,
     /// The open connection, while the server is connected.
     pub(crate) active: Option<ActiveConnection>,
 }
 
 impl ServerView {
+    /// Its lists: those of the connection, or the remembered ones while it is connecting.
+    pub fn listed(&self) -> &Arc<Catalogue> {
+        match (&self.remembered, &self.status) {
+            (Some(remembered), Status::Pending { .. }) => &remembered.catalogue,
+            (Some(_) | None, _) => &self.catalogue,
+        }
+    }
+
+    /// The first output that is not a message, if there was any. Not escaped.
+    pub fn malformed_note(&self) -> Option<String> {
+        self.malformed_output.as_deref().map(malformed_note)
+    }
+
+    /// What is wrong with the server although it is connected. Not escaped.
+    pub fn notes(&self) -> Vec<String> {
+        self.catalogue.issues().map(ToString::to_string).chain(self.malformed_note()).collect()
+    }
+
     /// Whether the server declares resources; `false` while it is not connected.
     pub fn has_resources(&self) -> bool {
         self.server_info.as_ref().is_some_and(|it| it.capabilities.resources.is_some())
     }
+}
+
+/// What is said about output that is not a message.
+pub(super) fn malformed_note(start: &str) -> String {
+    format!("it prints text that is not a message where messages are expected: {start}")
 }
 
 /// An open connection, for callers.

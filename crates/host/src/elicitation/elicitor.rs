@@ -15,6 +15,9 @@ const MAX_MESSAGE_CHARS: usize = 4000;
 /// The maximum length of a URL shown to the user.
 const MAX_URL_BYTES: usize = 4096;
 
+/// The reason of a denial that the user chose without giving one.
+pub const DENIED_BY_USER: &str = "you said no";
+
 /// Answers elicitations. The user may take any time; dropping the future withdraws the elicitation.
 pub trait Elicitor: Send + Sync {
     /// Answers one elicitation.
@@ -55,6 +58,7 @@ pub enum ElicitationKind {
 
 /// A request to open a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct UrlElicitation {
     /// The server's message to the user.
     pub message: String,
@@ -66,6 +70,7 @@ pub struct UrlElicitation {
 
 /// A server's request for a model's response.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SamplingRequest {
     /// The system prompt.
     pub system_prompt: Option<String>,
@@ -113,6 +118,7 @@ impl Elicitor for DeclineAll {
 
 /// Why an elicitation is rejected without asking the user.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum InvalidElicitation {
     /// The form is invalid.
     #[error(transparent)]
@@ -125,7 +131,27 @@ pub enum InvalidElicitation {
     UnknownMode(String),
 }
 
+impl ElicitResult {
+    /// The action in the response to the server.
+    pub(crate) fn action(&self) -> &'static str {
+        match self {
+            ElicitResult::Accept(_) => "accept",
+            ElicitResult::Decline(_) => "decline",
+            ElicitResult::Cancel(_) => "cancel",
+        }
+    }
+}
+
 impl ElicitationKind {
+    /// The kind, for logs.
+    pub(crate) fn id(&self) -> &'static str {
+        match self {
+            ElicitationKind::Form(_) => "form",
+            ElicitationKind::Url(_) => "url",
+            ElicitationKind::Sampling(_) => "sampling",
+        }
+    }
+
     /// Parses the params of `elicitation/create`.
     pub fn parse(params: &Json) -> Result<ElicitationKind, InvalidElicitation> {
         match params["mode"].as_str().unwrap_or("form") {

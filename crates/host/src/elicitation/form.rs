@@ -113,6 +113,7 @@ pub enum TextFormat {
 
 /// Why a schema is not a valid form.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum FormError {
     /// The schema has no properties.
     #[error("the form has no fields")]
@@ -172,7 +173,7 @@ impl fmt::Display for TextFormat {
 }
 
 impl FieldKind {
-    /// What the user is to enter, for a prompt: "a whole number 1 to 5". Empty for text of any length.
+    /// The expected input, for a prompt: "a whole number 1 to 5". Empty for text of any length.
     pub fn expected_input(&self) -> String {
         let range = |least: Option<String>, most: Option<String>| match (least, most) {
             (Some(least), Some(most)) => format!(" {least} to {most}"),

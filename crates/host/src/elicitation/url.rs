@@ -8,6 +8,7 @@ use switchboard_wire::jsonrpc::message::RpcError;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::timeout;
+use tracing::info;
 
 use crate::elicitation::elicitor::{
     ElicitResult, Elicitation, ElicitationKind, Elicitor, InvalidElicitation, UrlElicitation,
@@ -16,9 +17,9 @@ use crate::elicitation::elicitor::{
 
 /// The error code of a server that requires a URL elicitation first.
 const URL_ELICITATION_REQUIRED: i64 = -32042;
-/// How often one question may send people somewhere.
+/// The maximum number of rounds of URL elicitations for one request.
 pub(crate) const MAX_ROUNDS: usize = 3;
-/// How many pages at once.
+/// The maximum number of URLs in one round.
 const MAX_URLS: usize = 8;
 /// How long to wait for completion before the request is retried anyway.
 const MAX_WAIT: Duration = Duration::from_secs(3600);
@@ -41,7 +42,9 @@ pub(crate) async fn complete_url_elicitations(
         let id = url_elicitation.id.clone();
         let elicitation =
             Elicitation { server: server.to_owned(), kind: ElicitationKind::Url(url_elicitation) };
-        match elicitor.elicit(&elicitation).await {
+        let reply = elicitor.elicit(&elicitation).await;
+        info!(server, kind = "url", action = reply.action(), "elicitation answered");
+        match reply {
             ElicitResult::Accept(_) => {}
             ElicitResult::Decline(reason) | ElicitResult::Cancel(reason) => return Err(reason),
         }

@@ -4,18 +4,20 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use switchboard_config::entry::server::{Fingerprint, ToolFilter, TransportKind};
+use switchboard_config::entry::server::{Fingerprint, ProgramBinding, ToolFilter, TransportKind};
 use switchboard_config::permission::PermissionRules;
+use switchboard_wire::process::SetDescendants;
 use switchboard_wire::process::child::DescendantSearch;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::interval;
+use tracing::{debug, info};
 
 use crate::connection::actor;
 use crate::connection::actor::ConnectionOptions;
 use crate::connection::context::ConnectionContext;
 use crate::connection::dedicated::{DedicatedConnection, DedicatedConnections};
-use crate::connection::handle::{Closing, ConnectionHandle};
+use crate::connection::handle::{ClosingConnection, ConnectionHandle};
 use crate::connection::status::ServerView;
 use crate::engine::changes::Changes;
 use crate::engine::handle::{EngineCommand, EngineHandle};
@@ -64,13 +66,14 @@ pub(crate) struct Engine {
     rules: Arc<PermissionRules>,
     /// Connections that are being closed. A successor waits for them, because two processes at once might compete for
     /// a file or a port.
-    closing: BTreeMap<String, Closing>,
+    closing: BTreeMap<String, ClosingConnection>,
     dedicated: DedicatedConnections,
     pending_logins: PendingLogins,
 }
 
 struct ManagedServer {
     fingerprint: Fingerprint,
+    program: ProgramBinding,
     handle: ConnectionHandle,
     task: JoinHandle<()>,
     view: Arc<ServerView>,
@@ -129,6 +132,7 @@ impl Engine {
                 let _caller_gone = reply.send(changes);
             }
             EngineCommand::SetRules { rules, done } => {
+                debug!(rules = rules.entries().len(), "permission rules replaced");
                 self.rules = rules;
                 self.publish(ConnectionSet::Unchanged);
                 let _caller_gone = done.send(());
@@ -157,7 +161,8 @@ impl Engine {
         dedicated: DedicatedConnection,
     ) -> Option<ConnectionHandle> {
         let main = &self.servers.get(server)?.handle;
-        let handle = self.dedicated.open(main, dedicated, &self.context, &self.report_sender);
+        let connect = (&self.context, &self.report_sender);
+        let handle = self.dedicated.open(main, dedicated, connect, &mut self.closing_tasks);
         self.publish(ConnectionSet::Changed);
         handle
     }
@@ -190,11 +195,15 @@ impl Engine {
         let mut desired: BTreeMap<String, DesiredServer> =
             desired.into_iter().map(|it| (it.name().to_owned(), it)).collect();
         let mut changes = Changes::default();
-        let current: Vec<(String, Fingerprint)> =
-            self.servers.iter().map(|(name, it)| (name.clone(), it.fingerprint.clone())).collect();
-        for (name, fingerprint) in current {
+        let current: Vec<String> = self.servers.keys().cloned().collect();
+        for name in current {
+            let is_same = |new: &DesiredServer| {
+                self.servers.get(&name).is_some_and(|it| {
+                    it.fingerprint == new.fingerprint && it.program == new.spec.program
+                })
+            };
             match desired.get(&name) {
-                Some(new) if new.fingerprint == fingerprint => {
+                Some(new) if is_same(new) => {
                     desired.remove(&name);
                     changes.kept.push(name);
                 }
@@ -214,13 +223,20 @@ impl Engine {
                 changes.started.push(name);
             }
         }
+        info!(
+            started = changes.started.join(","),
+            restarted = changes.restarted.join(","),
+            stopped = changes.stopped.join(","),
+            kept = changes.kept.len(),
+            "servers applied"
+        );
         self.publish(ConnectionSet::Changed);
         changes
     }
 
     fn start_server(&mut self, desired: DesiredServer) {
         let name = desired.name().to_owned();
-        let fingerprint = desired.fingerprint.clone();
+        let (fingerprint, program) = (desired.fingerprint.clone(), desired.spec.program.clone());
         let tool_filter = desired.spec.common.tools.clone();
         let options = ConnectionOptions {
             predecessor: self.closing.get(&name).cloned(),
@@ -230,7 +246,8 @@ impl Engine {
         let (context, reports) = (self.context.clone(), self.report_sender.clone());
         let (handle, task) = actor::spawn(desired, context, reports, options);
         let view = handle.view();
-        self.servers.insert(name, ManagedServer { fingerprint, handle, task, view, tool_filter });
+        let managed = ManagedServer { fingerprint, program, handle, task, view, tool_filter };
+        self.servers.insert(name, managed);
     }
 
     fn stop_server(&mut self, name: &str) {
@@ -280,8 +297,12 @@ impl Engine {
     /// Stops all servers at once, then looks once for descendants that left their process groups.
     async fn shut_down(&mut self) {
         self.pending_logins.shut_down().await;
-        self.dedicated.close_all(&mut self.closing_tasks);
         let mut had_processes = false;
+        let process_set = self.context.descendants;
+        // Before the first program stops: its descendants lose their links to it.
+        let finding = move || SetDescendants::find(process_set);
+        let descendants = tokio::task::spawn_blocking(finding).await;
+        self.dedicated.close_all(&mut self.closing_tasks);
         for managed in std::mem::take(&mut self.servers).into_values() {
             had_processes |= managed.view.transport == TransportKind::Stdio;
             self.closing_tasks.spawn(async move {
@@ -296,10 +317,8 @@ impl Engine {
                 _ = self.reports.recv() => {}
             }
         }
-        if had_processes {
-            let descendants = self.context.descendants;
-            let killing = move || descendants.kill_descendants();
-            let _killed = tokio::task::spawn_blocking(killing).await;
+        if let (true, Ok(descendants)) = (had_processes, descendants) {
+            let _panicked = tokio::task::spawn_blocking(move || descendants.kill()).await;
         }
         self.publish(ConnectionSet::Changed);
         self.workers.shutdown().await;

@@ -1,9 +1,10 @@
-//! What a new configuration changed.
+//! The differences between two configurations.
 
 use switchboard_config::problem::Problem;
 
-/// The effect of [`Host::apply`](crate::host::Host::apply), by server name.
+/// The effect of [`Host::apply`](crate::Host::apply), by server name.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct Changes {
     /// Servers that were added.
     pub started: Vec<String>,
@@ -13,7 +14,7 @@ pub struct Changes {
     pub stopped: Vec<String>,
     /// Servers that run on unchanged.
     pub kept: Vec<String>,
-    /// The problems of the configuration.
+    /// The problems of the configuration and of its servers. A server with an error does not run.
     pub problems: Vec<Problem>,
 }
 

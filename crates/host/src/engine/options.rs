@@ -1,8 +1,9 @@
-//! What the caller decides about a host, and the context of its connections made from it.
+//! The options of a host, and the connection context that is built from them.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use tokio::sync::{OnceCell, Semaphore, broadcast};
 use crate::connection::context::{ConnectionContext, LazyWatchdog};
 use crate::connection::in_process::InProcessServer;
 use crate::connection::server_requests::{ClientFeatures, SamplingModel};
-use crate::connection::state::RetryPolicy;
+use crate::connection::state::{RememberedLists, RetryPolicy};
 use crate::elicitation::elicitor::{DeclineAll, Elicitor};
 use crate::login::context::LoginContext;
 use crate::login::options::LoginOptions;
@@ -25,11 +26,11 @@ use crate::storage::stderr_log::StderrLog;
 use crate::storage::ttl_cache::{StateWriter, TtlCache};
 
 /// The default of [`HostOptions::max_concurrent_local`].
-pub const DEFAULT_MAX_CONCURRENT_LOCAL: usize = 3;
+const DEFAULT_MAX_CONCURRENT_LOCAL: usize = 3;
 /// The default of [`HostOptions::max_concurrent_remote`].
-pub const DEFAULT_MAX_CONCURRENT_REMOTE: usize = 20;
+const DEFAULT_MAX_CONCURRENT_REMOTE: usize = 20;
 /// The default of [`HostOptions::connect_timeout`].
-pub const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long the cached era of a server is valid.
 const ERA_TTL: Duration = Duration::from_secs(7 * 24 * 3600);
 /// How long a server that requires a login is not connected to again.
@@ -42,7 +43,7 @@ const COMPLETED_ELICITATIONS_CAPACITY: usize = 256;
 /// The options of a host.
 #[derive(Clone)]
 pub struct HostOptions {
-    /// Where files are.
+    /// The paths of the host's files.
     pub paths: Paths,
     /// Home folder, working folder and variables.
     pub env: HostEnv,
@@ -54,12 +55,17 @@ pub struct HostOptions {
     pub connect_timeout: Duration,
     /// Whether failed attempts are repeated.
     pub retry_policy: RetryPolicy,
+    /// Whether the lists of a server's last connection are shown until it is connected.
+    pub remembered_lists: RememberedLists,
     /// The settings of the HTTP client.
     pub network: HttpSettings,
     /// The watchdog program, which stops the servers when the host is killed.
     pub watchdog: Option<WatchdogProgram>,
     /// Servers in this process, by the name in a definition of type `sdk`.
     pub in_process: BTreeMap<String, InProcessServer>,
+    /// The folders that servers get as roots outside of calls for clients that have roots of their own. By default the
+    /// working folder.
+    pub roots: Vec<PathBuf>,
     /// Answers elicitations.
     pub elicitor: Arc<dyn Elicitor>,
     /// Runs sampling requests; without one, servers are not offered sampling.
@@ -75,12 +81,14 @@ impl HostOptions {
     /// declined.
     pub fn new(paths: Paths, env: HostEnv) -> HostOptions {
         HostOptions {
+            roots: vec![env.working_folder.clone()],
             paths,
             env,
             max_concurrent_local: DEFAULT_MAX_CONCURRENT_LOCAL,
             max_concurrent_remote: DEFAULT_MAX_CONCURRENT_REMOTE,
             connect_timeout: DEFAULT_CONNECT_TIMEOUT,
             retry_policy: RetryPolicy::RetryWithBackoff,
+            remembered_lists: RememberedLists::Unused,
             network: HttpSettings {
                 user_agent: concat!("switchboard/", env!("CARGO_PKG_VERSION")).to_owned(),
                 proxies: ProxySettings::default(),
@@ -115,7 +123,7 @@ impl HostOptions {
             stderr_log.clone(),
         );
         let client_features = ClientFeatures::new(
-            self.env.working_folder.clone(),
+            (self.env.working_folder.clone(), &self.roots),
             self.elicitor,
             self.model,
             stderr_log.clone(),
@@ -139,11 +147,14 @@ impl HostOptions {
             ),
             state_writer: StateWriter::start()?,
             completion_cache_folder: self.paths.completion_cache(),
+            remembered_folder: self.paths.remembered_catalogues(),
+            remembered_lists: self.remembered_lists,
             descendants: ProcessSet::new(),
             network,
             login: Arc::new(login),
             account_token: OnceCell::new(),
             watchdog: LazyWatchdog::new(self.watchdog),
+            watches: Arc::default(),
             paths: self.paths,
         })
     }

@@ -1,6 +1,5 @@
 //! Starts a host with servers that the program defines itself, and with what calls need by default.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,8 +9,8 @@ use switchboard_config::merge::{EffectiveConfig, ResolvedServer, ServerState};
 use thiserror::Error;
 
 use super::Host;
+use super::server_source::ServerSource;
 use crate::call::context::CallContext;
-use crate::connection::in_process::InProcessServer;
 use crate::connection::status::Status;
 use crate::elicitation::elicitor::{DeclineAll, Elicitor};
 use crate::engine::options::HostOptions;
@@ -31,6 +30,7 @@ pub struct HostBuilder {
 
 /// Why a host was not started.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum StartError {
     /// The log, the audit log or the thread that writes state cannot be opened.
     #[error("the files of the host cannot be opened")]
@@ -40,93 +40,9 @@ pub enum StartError {
     InvalidServer {
         /// The server.
         name: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
-}
-
-/// A local server: a command that speaks MCP on standard input and output.
-#[derive(Debug, Clone)]
-pub struct Stdio {
-    command: String,
-    args: Vec<String>,
-    env: BTreeMap<String, String>,
-    cwd: Option<String>,
-}
-
-impl Stdio {
-    /// A server that is started with this command. A command without a slash is looked for in the `PATH` of
-    /// [`HostEnv::variables`].
-    pub fn new(command: impl Into<String>) -> Stdio {
-        Stdio { command: command.into(), args: Vec::new(), env: BTreeMap::new(), cwd: None }
-    }
-
-    /// Adds arguments.
-    pub fn args<T: Into<String>>(mut self, args: impl IntoIterator<Item = T>) -> Stdio {
-        self.args.extend(args.into_iter().map(Into::into));
-        self
-    }
-
-    /// Sets an environment variable of the server.
-    pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Stdio {
-        self.env.insert(name.into(), value.into());
-        self
-    }
-
-    /// Sets the folder that the server starts in; the working folder by default.
-    pub fn cwd(mut self, folder: impl Into<String>) -> Stdio {
-        self.cwd = Some(folder.into());
-        self
-    }
-}
-
-/// A remote server that speaks Streamable HTTP.
-#[derive(Debug, Clone)]
-pub struct Http {
-    url: String,
-    headers: BTreeMap<String, String>,
-}
-
-impl Http {
-    /// A server at this URL.
-    pub fn new(url: impl Into<String>) -> Http {
-        Http { url: url.into(), headers: BTreeMap::new() }
-    }
-
-    /// Sets a header of every request.
-    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Http {
-        self.headers.insert(name.into(), value.into());
-        self
-    }
-}
-
-/// What a server is: a command, a URL or a part of this program.
-#[derive(Debug, Clone)]
-pub enum ServerSource {
-    /// A local server.
-    Stdio(Stdio),
-    /// A remote server.
-    Http(Http),
-    /// A server in this process.
-    InProcess(InProcessServer),
-}
-
-impl From<Stdio> for ServerSource {
-    fn from(stdio: Stdio) -> ServerSource {
-        ServerSource::Stdio(stdio)
-    }
-}
-
-impl From<Http> for ServerSource {
-    fn from(http: Http) -> ServerSource {
-        ServerSource::Http(http)
-    }
-}
-
-impl From<InProcessServer> for ServerSource {
-    fn from(server: InProcessServer) -> ServerSource {
-        ServerSource::InProcess(server)
-    }
 }
 
 impl Host {
@@ -146,16 +62,10 @@ impl Host {
 impl HostBuilder {
     /// Adds a server. Its tools are exposed as `mcp__<name>__<tool>`.
     pub fn server(mut self, name: &str, source: impl Into<ServerSource>) -> HostBuilder {
-        let entry = match source.into() {
-            ServerSource::Stdio(stdio) => stdio_entry(&stdio),
-            ServerSource::Http(http) => {
-                json!({"type": "http", "url": literal(&http.url), "headers": literals(&http.headers)})
-            }
-            ServerSource::InProcess(server) => {
-                self.options.in_process.insert(name.to_owned(), server);
-                json!({"type": "sdk", "name": name})
-            }
-        };
+        let (entry, in_process) = source.into().into_entry(name);
+        if let Some(server) = in_process {
+            self.options.in_process.insert(name.to_owned(), server);
+        }
         self.servers.insert(name.to_owned(), entry);
         self
     }
@@ -172,8 +82,8 @@ impl HostBuilder {
         self
     }
 
-    /// Decides about calls of tools that are not trusted. Without one, they are denied.
-    pub fn permission_prompt(mut self, prompt: impl PermissionPrompt + 'static) -> HostBuilder {
+    /// Decides about calls of tools of servers that are not trusted. Without one, such calls are denied.
+    pub fn permission(mut self, prompt: impl PermissionPrompt + 'static) -> HostBuilder {
         self.prompt = Arc::new(prompt);
         self
     }
@@ -193,7 +103,7 @@ impl HostBuilder {
     /// Starts the host inside a Tokio runtime, and waits until each server is connected or its first attempt has
     /// failed. A server that is not connected is no error: [`Host::snapshot`] says why it is not.
     pub async fn start(self) -> Result<Host, StartError> {
-        let effective = effective(&self.servers)?;
+        let effective = effective(&self.servers, &self.options.env)?;
         let (host, _ends_with_the_host) = Host::start(self.options)?;
         let context = CallContext {
             trusted_servers: self.trusted_servers.into_iter().collect(),
@@ -212,9 +122,10 @@ impl HostBuilder {
 }
 
 /// The servers as a configuration.
-fn effective(servers: &Map<String, Json>) -> Result<EffectiveConfig, StartError> {
+fn effective(servers: &Map<String, Json>, env: &HostEnv) -> Result<EffectiveConfig, StartError> {
     let text = json!({"mcpServers": servers}).to_string();
-    let effective = loader::from_program("this program", &text);
+    let environment = env.variables.clone().into_iter().collect();
+    let effective = loader::from_program_with_env("this program", &text, environment);
     match effective.servers.iter().find(|it| !it.is_ready()) {
         None => Ok(effective),
         Some(server) => {
@@ -241,45 +152,91 @@ fn not_ready_reason(server: &ResolvedServer) -> String {
     }
 }
 
-fn stdio_entry(stdio: &Stdio) -> Json {
-    let args: Vec<String> = stdio.args.iter().map(|it| literal(it)).collect();
-    let mut entry =
-        json!({"command": literal(&stdio.command), "args": args, "env": literals(&stdio.env)});
-    if let Some(cwd) = &stdio.cwd {
-        entry["cwd"] = literal(cwd).into();
-    }
-    entry
-}
-
-/// A text in which no variable is expanded.
-fn literal(text: &str) -> String {
-    text.replace('$', "$$")
-}
-
-fn literals(texts: &BTreeMap<String, String>) -> BTreeMap<&str, String> {
-    texts.iter().map(|(name, value)| (name.as_str(), literal(value))).collect()
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use switchboard_config::entry::server::{ServerSpec, TransportConfig};
+
     use super::*;
+    use crate::host::server_source::{Http, OAuth, Sse, Stdio, WebSocket};
+
+    fn env() -> HostEnv {
+        let variables = [("TOKEN", "t-1"), ("TEAM", "core")];
+        let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        HostEnv { variables: variables.into(), ..HostEnv::default() }
+    }
+
+    fn spec(source: impl Into<ServerSource>) -> Result<ServerSpec, StartError> {
+        let builder = Host::builder(Paths::in_dir("/nowhere".as_ref())).server("s", source);
+        let config = effective(&builder.servers, &env())?;
+        Ok(config.servers[0].spec.clone().expect("a ready server has a spec"))
+    }
 
     #[test]
-    fn texts_of_a_program_are_literal_and_an_invalid_server_is_an_error() {
-        let folder = tempfile::tempdir().expect("a temp folder");
-        let builder = Host::builder(Paths::in_dir(folder.path()));
-        let builder = builder.server("files", Stdio::new("serve").args(["${HOME}"]).env("A", "$1"));
-        let config = effective(&builder.servers).expect("it is valid");
-        let spec = config.servers[0].spec.clone().expect("it is ready");
-        let env = HostEnv::default();
-        let switchboard_config::entry::server::TransportConfig::Stdio(stdio) = &spec.transport
-        else {
-            panic!("it is a command");
+    fn texts_of_a_program_are_literal_and_those_of_an_entry_are_expanded() {
+        let stdio = |source| {
+            let TransportConfig::Stdio(stdio) = spec(source).expect("a valid server").transport
+            else {
+                panic!("not a command");
+            };
+            stdio
         };
-        assert_eq!(env.reveal(&stdio.args[0]).expect("plain"), "${HOME}");
-        assert_eq!(env.reveal(&stdio.env[0].1).expect("plain"), "$1");
-        let builder = builder.server("bad", Stdio::new(""));
-        let error = effective(&builder.servers).expect_err("it has no command");
-        assert_eq!(error.to_string(), "the server `bad` cannot be started: must not be empty");
+        let typed = stdio(Stdio::new("serve").args(["${TEAM}"]).env("A", "$1").into());
+        assert_eq!(env().reveal(&typed.args[0]).expect("plain"), "${TEAM}");
+        assert_eq!(env().reveal(&typed.env[0].1).expect("plain"), "$1");
+        let entry = ServerSource::parse_json(r#"{"command": "serve", "args": ["${TEAM}"]}"#);
+        let entry = stdio(entry.expect("JSON"));
+        assert_eq!(env().reveal(&entry.args[0]).expect("plain"), "core");
+    }
+
+    #[test]
+    fn an_invalid_server_is_an_error() {
+        let error = |source: ServerSource| spec(source).expect_err("not valid").to_string();
+        assert_eq!(
+            error(Stdio::new("").into()),
+            "the server `s` cannot be started: must not be empty"
+        );
+        let zero = Stdio::new("serve").timeout(Duration::ZERO);
+        assert_eq!(
+            error(zero.into()),
+            "the server `s` cannot be started: must be a whole number of milliseconds, from 1 to 4294967295"
+        );
+        assert_eq!(
+            error(json!({"url": "https://h/"}).into()),
+            "the server `s` cannot be started: has a `url` but no `type`; the default type is `stdio`"
+        );
+    }
+
+    #[test]
+    fn remote_servers_have_a_transport_a_timeout_and_a_login() {
+        let oauth = OAuth::new().client_id("c").client_secret("$s").scopes(["a", "b"]);
+        let http = Http::new("https://h/").timeout(Duration::from_secs(5));
+        let http = spec(http.oauth(oauth.callback_port(3118))).expect("a valid server");
+        assert_eq!(http.common.timeout, Some(Duration::from_secs(5)));
+        let TransportConfig::Http(remote) = &http.transport else { panic!("not HTTP") };
+        let oauth = remote.oauth.as_ref().expect("OAuth options");
+        assert_eq!(
+            (&oauth.scopes[..], oauth.callback_port),
+            (&["a".into(), "b".into()][..], Some(3118))
+        );
+        let secret = oauth.client_secret.as_ref().expect("a secret");
+        assert_eq!(env().reveal(secret).expect("plain"), "$s");
+        let sse = spec(Sse::new("https://h/").header("A", "b")).expect("a valid server");
+        assert!(matches!(sse.transport, TransportConfig::Sse(_)));
+        let websocket = spec(WebSocket::new("wss://h/")).expect("a valid server");
+        assert!(matches!(websocket.transport, TransportConfig::Ws(_)));
+    }
+
+    #[test]
+    fn debug_output_of_a_source_holds_no_value() {
+        let oauth = OAuth::new().client_secret("hidden");
+        let sources: [ServerSource; 3] = [
+            Stdio::new("serve").env("A", "hidden").args(["hidden"]).into(),
+            Http::new("https://h/?key=hidden").header("A", "hidden").oauth(oauth.clone()).into(),
+            json!({"command": "serve", "env": {"A": "hidden"}}).into(),
+        ];
+        let printed = format!("{sources:?} {oauth:?}");
+        assert!(!printed.contains("hidden"), "{printed}");
     }
 }

@@ -102,6 +102,7 @@ impl Host {
         let context = self.call_context().map_err(|error| ToolCallError::Denied {
             tool: tool.to_owned(),
             because: format!("the audit log cannot be opened: {error}"),
+            definition_diff: None,
         })?;
         Ok(self.default_context.get_or_init(|| context))
     }

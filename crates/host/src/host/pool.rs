@@ -2,11 +2,23 @@
 
 use std::sync::Arc;
 
+use switchboard_config::permission::PermissionRules;
 use tokio::sync::watch;
 
-use super::Host;
+use super::{Host, built_in_tools};
+use crate::catalogue::lists::Catalogue;
 use crate::pool::Pool;
+use crate::pool::updater;
 use crate::pool::updater::PoolWatch;
+use crate::sources::desired_server::DesiredServer;
+
+/// The pool of servers with these catalogues and the built-in tools, without a host. For catalogues that are remembered.
+pub fn pool_from_catalogues(
+    servers: &[(DesiredServer, Arc<Catalogue>)],
+    rules: &PermissionRules,
+) -> Pool {
+    updater::build_from_catalogues(servers, rules, built_in_tools())
+}
 
 impl Host {
     /// All tools that are known now.

@@ -1,26 +1,24 @@
 //! Resources and skills of servers.
 
-use std::time::Duration;
-
 use switchboard_wire::jsonrpc::message::Payload;
 
 use super::Host;
 use crate::connection::dedicated::DedicatedConnection;
 use crate::request::error::RequestError;
+use crate::request::typed::resource::ReadResource;
 use crate::resources::skills;
 use crate::resources::skills::{Skill, SkillError};
 use crate::resources::subscription;
 use crate::resources::subscription::{SubscribeError, Subscription};
 
 impl Host {
-    /// Reads a resource, from the cache where it is still valid.
-    pub async fn read_resource(
+    /// Reads a resource, from the cache where it is still valid, and returns the response without decoding it.
+    pub async fn read_resource_raw(
         &self,
         server: &str,
-        uri: &str,
-        timeout: Duration,
+        request: ReadResource,
     ) -> Result<Payload, RequestError> {
-        self.services.resources().read(server, uri, timeout).await
+        self.services.resources().read(server, &request.uri, request.timeout).await
     }
 
     /// Whether a server has resources. Connects to it where it is not connected.

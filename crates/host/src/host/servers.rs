@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::Value as Json;
 use switchboard_config::merge::EffectiveConfig;
 use switchboard_config::permission::PermissionRules;
 use switchboard_config::settings::hooks::ElicitationHook;
@@ -10,6 +11,7 @@ use switchboard_wire::peer::CallOwner;
 use switchboard_wire::protocol::era::Era;
 
 use super::Host;
+use crate::connection::context::ServerWatch;
 use crate::engine::changes::Changes;
 use crate::request::error::RequestError;
 use crate::sources::desired_server::{DesiredServer, desired_servers};
@@ -19,7 +21,9 @@ impl Host {
     /// Makes the servers of a configuration those that run. Servers with an unchanged definition run on.
     pub async fn apply(&self, effective: &EffectiveConfig) -> Changes {
         let changes = self.apply_servers(desired_servers(effective)).await;
-        Changes { problems: effective.problems.clone(), ..changes }
+        let of_servers = effective.servers.iter().flat_map(|it| &it.problems);
+        let problems = effective.problems.iter().chain(of_servers).cloned().collect();
+        Changes { problems, ..changes }
     }
 
     /// The same for a list of servers.
@@ -44,6 +48,19 @@ impl Host {
         self.services.requests().active_connection(server).await.map(drop)
     }
 
+    /// The timeout of an attempt to connect to a server.
+    pub fn connect_timeout(&self, server: &str) -> Duration {
+        let handle = self.engine().connection(server);
+        let own = handle.and_then(|it| it.desired().spec.common.connect_timeout);
+        own.unwrap_or(self.context().connect_timeout)
+    }
+
+    /// Says that a user looks at the states of servers until the result is dropped. Remote servers are pinged then, so that
+    /// one that is gone is noticed within 15 seconds.
+    pub fn watch_servers(&self) -> ServerWatch {
+        self.context().watch_servers()
+    }
+
     /// Pings a server and returns the round-trip time.
     pub async fn ping(&self, server: &str, timeout: Duration) -> Result<Duration, RequestError> {
         self.services.requests().ping(server, timeout).await
@@ -62,6 +79,16 @@ impl Host {
     /// Sets the hooks that answer elicitations before the elicitor.
     pub fn set_hooks(&self, hooks: &[ElicitationHook]) {
         self.context().client_features.set_hooks(hooks);
+    }
+
+    /// Do hooks get the elicitations of this server?
+    pub fn has_hooks(&self, server: &str) -> bool {
+        self.context().client_features.has_hooks(server)
+    }
+
+    /// The result of an elicitation that a hook answers; `None` where no hook does.
+    pub async fn hook_result(&self, server: &str, params: Json) -> Option<Json> {
+        self.context().client_features.hook_result(server, params).await
     }
 
     /// Sets the client that answers the servers' requests that belong to no call. Legacy servers are told to request

@@ -17,7 +17,7 @@ use crate::login::context::LoginContext;
 use crate::login::server_login::ServerLoginError;
 use crate::sources::connector_cache::{ApiConnector, MAX_CONNECTORS, unix_now, usable_connectors};
 
-pub use crate::sources::connector_cache::{Connector, ConnectorList, cached_connectors};
+use crate::sources::connector_cache::ConnectorList;
 
 /// The timeout of the whole list.
 pub(crate) const LIST_TIMEOUT: Duration = Duration::from_secs(30);

@@ -1,4 +1,4 @@
-//! What all logins of a host share: options, environment, token store and HTTP client.
+//! The context that all logins of a host share: options, environment, token store and HTTP client.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::storage::stderr_log::StderrLog;
 /// The service name of our entry in the system's keychain.
 const KEYCHAIN_SERVICE: &str = "switchboard";
 
-/// What logins depend on, besides the server's entry.
+/// The dependencies of logins besides the server's entry.
 pub(crate) struct LoginContext {
     pub(crate) options: LoginOptions,
     pub(crate) env: HostEnv,

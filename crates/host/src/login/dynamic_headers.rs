@@ -10,8 +10,10 @@ use http::{HeaderMap, header};
 use switchboard_wire::http::client::{
     Authorize, OutboundRequest, ResponseHead, RetryDecision, RetryFuture,
 };
-use tokio::sync::{Semaphore, watch};
+use switchboard_wire::shared::Shared;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
+use tracing::{debug, warn};
 use url::{Origin, Url};
 
 /// Resolves to headers, or to an error text without a secret.
@@ -51,7 +53,8 @@ enum HeaderTrial {
 pub(crate) struct DynamicHeaders {
     source: Box<dyn HeaderSource>,
     ttl: Duration,
-    current: watch::Sender<CurrentHeaders>,
+    /// Shared state: the tasks of several requests read it, and the one that produced new headers replaces it.
+    current: Shared<CurrentHeaders>,
     /// One task produces them at a time; the others use its result.
     refresh_slot: Semaphore,
 }
@@ -59,7 +62,7 @@ pub(crate) struct DynamicHeaders {
 impl DynamicHeaders {
     /// Headers that are produced again after `ttl`.
     pub(crate) fn new(source: impl HeaderSource + 'static, ttl: Duration) -> DynamicHeaders {
-        let current = watch::Sender::new(CurrentHeaders::default());
+        let current = Shared::new(CurrentHeaders::default());
         DynamicHeaders { source: Box::new(source), ttl, current, refresh_slot: Semaphore::new(1) }
     }
 
@@ -74,34 +77,40 @@ impl DynamicHeaders {
 
     /// Why the last attempt to produce them failed.
     pub(crate) fn last_error(&self) -> Option<String> {
-        self.current.borrow().error.clone()
+        self.current.read(|current| current.error.clone())
     }
 
     /// The headers after generation `seen`, produced now unless another task already did.
     async fn refresh(&self, seen: u64, trial: HeaderTrial) -> CurrentHeaders {
         let _slot = self.refresh_slot.acquire().await;
-        let before = self.current.borrow().clone();
+        let before = self.current.get();
         if before.generation != seen {
             return before;
         }
         let fetched = self.source.produce().await;
-        self.current.send_modify(|current| match fetched {
-            Ok(headers) => {
-                *current = CurrentHeaders {
-                    headers,
-                    fetched_at: Some(Instant::now()),
-                    generation: current.generation + 1,
-                    trial,
-                    error: None,
-                };
+        match &fetched {
+            Ok(headers) => debug!(count = headers.len(), "dynamic headers created"),
+            Err(_) => warn!("dynamic headers could not be created; `swb doctor` shows the cause"),
+        }
+        self.current.update(|current| {
+            match fetched {
+                Ok(headers) => {
+                    *current = CurrentHeaders {
+                        headers,
+                        fetched_at: Some(Instant::now()),
+                        generation: current.generation + 1,
+                        trial,
+                        error: None,
+                    };
+                }
+                Err(error) => current.error = Some(error),
             }
-            Err(error) => current.error = Some(error),
-        });
-        self.current.borrow().clone()
+            current.clone()
+        })
     }
 
     async fn on_refusal(&self, refusal: ResponseHead<'_>) -> RetryDecision {
-        let before = self.current.borrow().clone();
+        let before = self.current.get();
         let current_authorization = before.headers.get(header::AUTHORIZATION);
         if let (Some(shown), Some(current_authorization)) =
             (refusal.authorization, current_authorization)
@@ -127,7 +136,7 @@ impl Authorize for DynamicHeaders {
         _: OutboundRequest<'a>,
     ) -> Pin<Box<dyn Future<Output = HeaderMap> + Send + 'a>> {
         Box::pin(async move {
-            let current = self.current.borrow().clone();
+            let current = self.current.get();
             match current.fetched_at {
                 Some(fetched) if fetched.elapsed() < self.ttl => current.headers,
                 // Where they cannot be produced again, the old ones may still be accepted.
@@ -142,11 +151,7 @@ impl Authorize for DynamicHeaders {
 
     fn on_response(&self, response: ResponseHead<'_>) {
         if (200..300).contains(&response.status) {
-            self.current.send_if_modified(|current| {
-                let was_unproven = current.trial == HeaderTrial::Unproven;
-                current.trial = HeaderTrial::Accepted;
-                was_unproven
-            });
+            self.current.update(|current| current.trial = HeaderTrial::Accepted);
         }
     }
 }

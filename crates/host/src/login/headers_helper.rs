@@ -77,7 +77,7 @@ pub(crate) fn for_server(
     let helper = HeadersHelper {
         command: command.to_owned(),
         label: format!("`headersHelper` of `{}` (scope {})", desired.name(), desired.scope.id()),
-        folder: env.working_folder.clone(),
+        folder: env.of_server(&desired.spec).working_folder.clone(),
         variables,
     };
     Some(DynamicHeaders::new(helper, HEADERS_TTL))
@@ -136,7 +136,7 @@ impl HeadersHelper {
             return String::new();
         };
         let mut text = line.trim().to_owned();
-        let credentials = self.variables.iter().filter(|(name, _)| is_credential(name));
+        let credentials = self.variables.iter().filter(|(name, value)| is_credential(name, value));
         let credentials = credentials.filter(|(name, _)| !name.starts_with("SWITCHBOARD_MCP_"));
         let arguments =
             self.command.split(|c: char| c.is_whitespace() || "\"'=".contains(c)).skip(1);

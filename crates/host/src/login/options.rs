@@ -1,4 +1,4 @@
-//! What the caller decides about logins: once for the host, and for each login.
+//! The options of logins: those of the host, and those of each login.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use url::Url;
 /// The login options of a host.
 #[derive(Clone, Default)]
 pub struct LoginOptions {
-    /// Where tokens are stored.
+    /// The location of the token store.
     pub token_storage: StoragePreference,
     /// Guides the user through a login when a server requires one while it is connected to. Without a guide the
     /// server stays in the status `needs-auth`.

@@ -22,7 +22,7 @@ use crate::login::context::{LoginContext, LoginServices};
 use crate::login::method::login_remote;
 
 /// The client name that authorization servers show to users.
-const CLIENT_NAME: &str = "Switchboard";
+pub(super) const CLIENT_NAME: &str = "Switchboard";
 
 /// Everything of an entry that a login depends on.
 pub(super) struct OAuthProfile {
@@ -83,6 +83,8 @@ impl OAuthProfile {
         let key = key.map(|pem| SigningKey::from_pem(&pem)).transpose();
         let key = key.map_err(|error| invalid(format!("`oauth.privateKey`: {error}")))?;
         let metadata = text(oauth.and_then(|it| it.auth_server_metadata_url.as_ref()))?;
+        let document = text(oauth.and_then(|it| it.client_metadata_url.as_ref()))?;
+        let document = document.map(|it| url("oauth.clientMetadataUrl", &it)).transpose()?;
         let workload = text(oauth.and_then(|it| it.workload_token.as_ref()))?;
         if workload.is_none() && oauth.is_some_and(|it| it.grant == OAuthGrant::JwtBearer) {
             let detail = "`oauth.grant` is `jwt_bearer`, and there is no `oauth.workloadToken`";
@@ -107,7 +109,7 @@ impl OAuthProfile {
             callback_port: oauth.and_then(|it| it.callback_port),
             workload_token: workload.map(Secret::new),
             identity_provider,
-            client_metadata_url: context.options.client_metadata_url.clone(),
+            client_metadata_url: document.or_else(|| context.options.client_metadata_url.clone()),
             proxies: Vec::new(),
         })
     }
@@ -145,15 +147,19 @@ impl OAuthProfile {
             // The client's secret goes only to the issuer of its last login.
             issuer: record.map(|it| it.key.issuer.clone()),
         });
+        // The document describes a public client, which can only log in with a user.
+        let metadata_document = match &grant {
+            LoginGrant::Browser { .. } | LoginGrant::Device => self.client_metadata_url.clone(),
+            LoginGrant::ClientCredentials
+            | LoginGrant::WorkloadIdentity(_)
+            | LoginGrant::IdentityProvider(_) => None,
+        };
         LoginPlan {
             challenge,
             trusted_urls,
             proxies,
             metadata_url: self.metadata_url.clone(),
-            client_config: ClientConfig {
-                configured,
-                metadata_document: self.client_metadata_url.clone(),
-            },
+            client_config: ClientConfig { configured, metadata_document },
             previous_client: record.and_then(|it| it.reusable_client().cloned()),
             scopes: self.scopes.clone(),
             granted_scopes,

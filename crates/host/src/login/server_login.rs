@@ -18,6 +18,7 @@ use switchboard_auth::token_store::{LoginRecord, LoginStatus, TokenStoreError, W
 use switchboard_wire::http::client::Authorize;
 use thiserror::Error;
 use tokio::sync::OnceCell;
+use tracing::{info, warn};
 
 use crate::failure::{ConnectionFailure, error_chain};
 use crate::login::context::{LoginContext, LoginServices};
@@ -25,8 +26,8 @@ use crate::login::method::login_remote;
 use crate::login::profile::{OAuthProfile, unattended_plan};
 use crate::sources::desired_server::DesiredServer;
 
-pub use crate::login::options::{LoginOptions, LoginRequest};
-pub use crate::login::summary::{LoginView, LogoutOutcome};
+pub(crate) use crate::login::options::LoginRequest;
+pub(crate) use crate::login::summary::LogoutOutcome;
 
 /// Why a login or logout failed.
 #[derive(Debug, Error)]
@@ -142,7 +143,7 @@ impl ServerLogin {
         self.token_provider.clone()
     }
 
-    /// What the user has to do, by the last request that the server rejected.
+    /// The required user action, according to the last request that the server rejected.
     pub(crate) fn required_action(&self) -> Option<RequiredAction> {
         self.token_provider.required_action()
     }
@@ -198,7 +199,14 @@ impl ServerLogin {
         if !request.scopes.is_empty() {
             plan.scopes = Some(Scopes::new(&request.scopes));
         }
+        info!(server = self.profile.name, "login started");
         let outcome = self.token_provider.sign_in(plan, &flow).await;
+        match &outcome {
+            Ok(_) => info!(server = self.profile.name, "login completed"),
+            Err(error) => {
+                warn!(server = self.profile.name, error = error.log_label(), "login failed");
+            }
+        }
         let page = match &outcome {
             Ok(_) => ResultPage::SignedIn { server: self.profile.name.clone() },
             Err(error) => ResultPage::Failed { why: error_chain(error) },
@@ -230,6 +238,8 @@ impl ServerLogin {
         {
             record = *newer;
         }
+        let is_revoked = revoked.is_ok();
+        info!(server = self.profile.name, is_revoked, "login removed");
         Ok(match revoked {
             Ok(()) => LogoutOutcome::Revoked,
             Err(error) => LogoutOutcome::RemovedLocally(error),

@@ -1,10 +1,11 @@
-//! What users see of logins.
+//! Summaries of logins for display.
 
 use switchboard_auth::token_provider::revocation::RevokeError;
 use switchboard_auth::token_store::{LoginRecord, LoginStatus};
 
 /// A stored login, without its tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LoginView {
     /// The server's URL.
     pub server: String,

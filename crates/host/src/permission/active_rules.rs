@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use switchboard_config::permission::{PermissionEffect, PermissionRules, ToolRule};
-use tokio::sync::watch;
+use switchboard_wire::shared::Shared;
 
 use crate::permission::settings_file;
 use crate::permission::settings_file::RuleFile;
@@ -14,7 +14,8 @@ use crate::sources::paths::Paths;
 /// The active rules. Clones share them.
 #[derive(Debug, Clone)]
 pub struct ActiveRules {
-    sets: watch::Sender<RuleSets>,
+    /// Shared state: every call reads the rules, and a change must hold before the next call.
+    sets: Shared<RuleSets>,
     /// The file for permanent rules.
     file: Option<(Paths, RuleFile)>,
 }
@@ -34,7 +35,7 @@ impl ActiveRules {
     pub fn new(rules: PermissionRules) -> ActiveRules {
         let configured = Arc::new(rules);
         let sets = RuleSets { effective: configured.clone(), configured, session: Vec::new() };
-        ActiveRules { sets: watch::Sender::new(sets), file: None }
+        ActiveRules { sets: Shared::new(sets), file: None }
     }
 
     /// Writes permanent rules to a settings file.
@@ -47,19 +48,19 @@ impl ActiveRules {
     /// reach each copy only through [`ActiveRules::replace`]. Permanent rules still go to the owner's settings file,
     /// so only the owner may add them.
     pub fn fork(&self) -> ActiveRules {
-        let configured = self.sets.borrow().configured.clone();
+        let configured = self.sets.read(|sets| sets.configured.clone());
         let sets = RuleSets { effective: configured.clone(), configured, session: Vec::new() };
-        ActiveRules { sets: watch::Sender::new(sets), file: self.file.clone() }
+        ActiveRules { sets: Shared::new(sets), file: self.file.clone() }
     }
 
     /// The combined rules.
     pub fn current(&self) -> Arc<PermissionRules> {
-        self.sets.borrow().effective.clone()
+        self.sets.read(|sets| sets.effective.clone())
     }
 
     /// Replaces the configured rules. Session rules stay.
     pub fn replace(&self, rules: PermissionRules) {
-        self.sets.send_modify(|sets| {
+        self.sets.update(|sets| {
             sets.configured = Arc::new(rules);
             sets.rebuild();
         });
@@ -67,7 +68,7 @@ impl ActiveRules {
 
     /// Allows the calls that a rule matches for the rest of the session.
     pub fn allow_for_session(&self, rule: ToolRule) {
-        self.sets.send_modify(|sets| {
+        self.sets.update(|sets| {
             sets.session.push(rule);
             sets.rebuild();
         });

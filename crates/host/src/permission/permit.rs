@@ -10,13 +10,15 @@ use switchboard_config::permission::{
     self, CallRequest, HintValue, PermissionEffect, PermissionMode, PermissionRules, RuleDecision,
     Suggestion, ToolHints, Trust,
 };
+use tracing::{debug, info, warn};
 
+use crate::elicitation::elicitor::DENIED_BY_USER;
 use crate::permission::active_rules::ActiveRules;
+use crate::permission::definition_diff::DefinitionDiff;
 use crate::permission::prompt::{
     GrantScope, PermissionDecision, PermissionPrompt, PermissionRequest,
 };
 use crate::permission::tool_pins::{PinStatus, ToolPins};
-use crate::pool::naming;
 use crate::pool::tool::{Tool, ToolKind};
 
 /// Why the user is asked about a tool that a rule allows.
@@ -37,7 +39,34 @@ impl Permit {
 
 /// Why a call is not permitted.
 #[derive(Debug)]
-pub(crate) struct PermitDenied(pub(crate) String);
+pub(crate) struct PermitDenial {
+    pub(crate) because: String,
+    /// The change of the tool's definition that needs an approval, if that is why.
+    pub(crate) definition_diff: Option<DefinitionDiff>,
+}
+
+impl PermitDenial {
+    fn by(because: impl Into<String>) -> PermitDenial {
+        PermitDenial { because: because.into(), definition_diff: None }
+    }
+
+    /// The denial of a tool whose changed definition no user could approve.
+    fn of_change(because: &str, tool: &Tool, definition_diff: DefinitionDiff) -> PermitDenial {
+        let command = format!("swb permissions accept {}", tool.exposed_name);
+        let because = format!("{because}; `{command}` accepts the new definition");
+        PermitDenial { because, definition_diff: Some(definition_diff) }
+    }
+}
+
+/// The detail of denial reasons. The caller gets the reason of a denial.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ReasonDetail {
+    /// Rules with the file and line that they are in, for the user whose files they are.
+    #[default]
+    WithPaths,
+    /// Rules with the scope of their settings, for other programs.
+    WithoutPaths,
+}
 
 /// The caller, and what the decision depends on.
 #[derive(Clone, Copy)]
@@ -48,6 +77,7 @@ pub(crate) struct PermissionCheck<'a> {
     pub(crate) mode: PermissionMode,
     pub(crate) trusted_servers: &'a BTreeSet<String>,
     pub(crate) prompt: &'a dyn PermissionPrompt,
+    pub(crate) reason_detail: ReasonDetail,
 }
 
 /// Decides about a call. A tool whose definition changed since it was approved counts as not approved. Writes the
@@ -58,65 +88,112 @@ pub(crate) async fn obtain_permit(
     fingerprint: Option<&Fingerprint>,
     arguments: &Json,
     verdict: &mut String,
-) -> Result<Permit, PermitDenied> {
-    let (server, name) = (tool.prefix.as_str(), naming::sanitise_borrowed(&tool.name));
+) -> Result<Permit, PermitDenial> {
+    let (server, name) = (tool.prefix.as_str(), tool.rule_name());
     let rules = check.rules.current();
     match tool.kind {
         ToolKind::BuiltIn => {
-            // It only reads what the rules let servers say, and hides what the rules hide.
+            // It reads only from servers that no rule denies as a whole.
             return Ok(Permit { because: "a read-only built-in tool".to_owned() });
         }
-        ToolKind::LoginPlaceholder => return permit_login(&rules, tool),
-        ToolKind::Server => {}
+        ToolKind::LoginPlaceholder => return permit_login(&rules, tool, check.reason_detail),
+        ToolKind::Server | ToolKind::ExtensionMethod => {}
     }
     let request = rule_request(check.trusted_servers, tool, (server, &name), arguments);
     let RuleDecision { effect, reason } = permission::decide(&rules, &request, check.mode);
     effect.id().clone_into(verdict);
     let pin_status = fingerprint.map_or(PinStatus::Unchanged, |it| check.pins.status(it, tool));
-    let because = reason.to_string();
+    let because = match check.reason_detail {
+        ReasonDetail::WithPaths => reason.to_string(),
+        ReasonDetail::WithoutPaths => reason.without_paths(),
+    };
+    let (verdict, mode) = (effect.id(), check.mode.id());
+    debug!(server = tool.server, tool = tool.name, verdict, because, mode, "rules evaluated");
     let (because, definition_diff) = match (effect, pin_status) {
-        (PermissionEffect::Deny, _) => return Err(PermitDenied(because)),
-        (PermissionEffect::Allow, PinStatus::Unchanged) => return Ok(Permit { because }),
+        (PermissionEffect::Deny, _) => return Err(PermitDenial::by(because)),
+        (PermissionEffect::Allow, PinStatus::Unchanged) => {
+            // The tool has its approved definition again.
+            if fingerprint.is_some_and(|it| check.pins.has_change(it, tool)) {
+                pin_definition(check, fingerprint, tool).await;
+            }
+            return Ok(Permit { because });
+        }
         (PermissionEffect::Allow, PinStatus::New) => {
             pin_definition(check, fingerprint, tool).await;
             return Ok(Permit { because });
         }
-        (PermissionEffect::Allow, PinStatus::Changed(definition_diff)) => {
+        (PermissionEffect::Allow, PinStatus::Changed) => {
             match rules.effective_mode(check.mode) {
                 PermissionMode::Bypass => return Ok(Permit { because }),
                 PermissionMode::DontAsk => {
-                    return Err(PermitDenied(format!(
-                        "{CHANGED_SINCE_APPROVAL}, and nothing asks in the mode `dontAsk`"
-                    )));
+                    record_change(check, fingerprint, tool).await;
+                    let because =
+                        format!("{CHANGED_SINCE_APPROVAL}, and nothing asks in the mode `dontAsk`");
+                    let diff = definition_diff(check, fingerprint, tool).await.unwrap_or_default();
+                    return Err(PermitDenial::of_change(&because, tool, diff));
                 }
                 PermissionMode::Plan | PermissionMode::Default | PermissionMode::AcceptEdits => {}
             }
-            (CHANGED_SINCE_APPROVAL.to_owned(), Some(definition_diff))
+            (CHANGED_SINCE_APPROVAL.to_owned(), definition_diff(check, fingerprint, tool).await)
         }
-        (PermissionEffect::Ask, PinStatus::Changed(definition_diff)) => {
-            (format!("{because}, and {CHANGED_SINCE_APPROVAL}"), Some(definition_diff))
-        }
+        (PermissionEffect::Ask, PinStatus::Changed) => (
+            format!("{because}, and {CHANGED_SINCE_APPROVAL}"),
+            definition_diff(check, fingerprint, tool).await,
+        ),
         (PermissionEffect::Ask, PinStatus::Unchanged | PinStatus::New) => (because, None),
     };
+    if definition_diff.is_some() {
+        warn!(server = tool.server, tool = tool.name, "the tool's definition has changed");
+        record_change(check, fingerprint, tool).await;
+    }
     let suggestions = useful_suggestions(&rules, &request, check.mode);
     let caller = check.caller;
-    let request =
-        PermissionRequest { caller, tool, arguments, because, suggestions, definition_diff };
-    match check.prompt.decide(&request).await {
+    let approver = permission::approver(&rules, &request, check.mode);
+    // The pins are the operator's and apply to every client, so no client replaces one alone.
+    let approver = match &definition_diff {
+        Some(_) => approver.without_client_alone(),
+        None => approver,
+    };
+    let request = PermissionRequest {
+        caller,
+        tool,
+        arguments,
+        because,
+        suggestions,
+        approver,
+        definition_diff,
+    };
+    let decision = check.prompt.decide(&request).await;
+    let (server, tool_name) = (&*tool.server, &*tool.name);
+    let label = decision.log_label();
+    info!(caller, server, tool = tool_name, decision = label, "permission requested and decided");
+    match decision {
         PermissionDecision::Allow { decided_by, scope } => {
             pin_definition(check, fingerprint, tool).await;
             record_grant(check, scope).await;
             Ok(Permit { because: decided_by })
         }
-        PermissionDecision::Deny(because) => Err(PermitDenied(because)),
+        PermissionDecision::Deny(because) => Err(match request.definition_diff {
+            Some(diff) => PermitDenial::of_change(&because, tool, diff),
+            None => PermitDenial::by(because),
+        }),
+        PermissionDecision::DeniedByUser => Err(PermitDenial::by(DENIED_BY_USER)),
+        PermissionDecision::NoAnswer => Err(PermitDenial::by("you did not answer")),
     }
 }
 
 /// Signing in is the user's own act in a browser, so there is nothing to ask. A rule against the server still denies.
-fn permit_login(rules: &PermissionRules, tool: &Tool) -> Result<Permit, PermitDenied> {
+fn permit_login(
+    rules: &PermissionRules,
+    tool: &Tool,
+    detail: ReasonDetail,
+) -> Result<Permit, PermitDenial> {
     match permission::tool_hidden_by(rules, &tool.prefix, &tool.name) {
         None => Ok(Permit { because: "it only shows where to sign in".to_owned() }),
-        Some(because) => Err(PermitDenied(because.to_string())),
+        Some(because) => Err(PermitDenial::by(match detail {
+            ReasonDetail::WithPaths => because.to_string(),
+            ReasonDetail::WithoutPaths => because.without_paths(),
+        })),
     }
 }
 
@@ -134,6 +211,19 @@ fn useful_suggestions(
     permission::suggestions(request).into_iter().filter(permits).collect()
 }
 
+/// What changed in a tool's definition. Comparing takes time that a server chooses, so no worker of the runtime does it.
+async fn definition_diff(
+    check: PermissionCheck<'_>,
+    fingerprint: Option<&Fingerprint>,
+    tool: &Arc<Tool>,
+) -> Option<DefinitionDiff> {
+    let fingerprint = fingerprint?.clone();
+    let (pins, tool) = (check.pins.clone(), tool.clone());
+    let comparing = move || pins.difference(&fingerprint, &tool);
+    // Without a difference to show, the tool still counts as changed.
+    Some(tokio::task::spawn_blocking(comparing).await.unwrap_or_default())
+}
+
 /// Stores the definition that was approved. Where that fails, the user is asked once more than needed, or a later change
 /// is not noticed.
 async fn pin_definition(
@@ -145,7 +235,22 @@ async fn pin_definition(
     let (pins, tool) = (check.pins.clone(), tool.clone());
     let work = move || pins.pin(&fingerprint, &tool);
     if let Ok(Err(error)) = tokio::task::spawn_blocking(work).await {
+        warn!(cause = %error, "the tool's definition could not be stored");
         check.prompt.warn(&format!("the tool's definition could not be stored: {error}"));
+    }
+}
+
+/// Stores the changed definition, so that `swb permissions` can show and accept it.
+async fn record_change(
+    check: PermissionCheck<'_>,
+    fingerprint: Option<&Fingerprint>,
+    tool: &Arc<Tool>,
+) {
+    let Some(fingerprint) = fingerprint.cloned() else { return };
+    let (pins, tool) = (check.pins.clone(), tool.clone());
+    let work = move || pins.record_change(&fingerprint, &tool);
+    if let Ok(Err(error)) = tokio::task::spawn_blocking(work).await {
+        warn!(cause = %error, "the tool's changed definition could not be stored");
     }
 }
 
@@ -157,6 +262,7 @@ async fn record_grant(check: PermissionCheck<'_>, scope: GrantScope) {
         GrantScope::Always(rule) => {
             let written = tokio::task::spawn_blocking(move || rules.allow_always(rule)).await;
             if let Ok(Err(error)) = written {
+                warn!(cause = %error, "the permission rule could not be stored");
                 check.prompt.warn(&format!("the rule holds for this session only: {error}"));
             }
         }
@@ -182,5 +288,70 @@ pub fn rule_request<'a>(
             open_world: hint(tool.annotations.open_world),
         },
         trust: if is_trusted { Trust::Trusted } else { Trust::Untrusted },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use switchboard_config::permission::Approver;
+    use switchboard_config::scope::Scope;
+    use switchboard_config::settings::Settings;
+    use switchboard_config::source::{Authority, Source};
+    use tokio::sync::mpsc;
+
+    use super::*;
+    use crate::permission::prompt::DecisionFuture;
+    use crate::permission::tool_pins::tests::tool;
+
+    /// Permits every call and tells who would have been asked.
+    struct Recorder(mpsc::UnboundedSender<Approver>);
+
+    impl PermissionPrompt for Recorder {
+        fn decide<'a>(&'a self, request: &'a PermissionRequest<'a>) -> DecisionFuture<'a> {
+            self.0.send(request.approver).expect("the test listens");
+            let allow =
+                PermissionDecision::Allow { decided_by: "test".into(), scope: GrantScope::Once };
+            Box::pin(std::future::ready(allow))
+        }
+    }
+
+    /// The approvers of three calls: of a new tool, of the same one, and of one with another description.
+    async fn check(permissions: &Json, expected: &[Approver]) {
+        let folder = tempfile::tempdir().expect("a temp folder");
+        let text = json!({"permissions": permissions}).to_string();
+        let source = Source::file(Scope::User, "settings.json");
+        let rules = Settings::read(&source, &text, Authority::User).permissions;
+        let (sender, mut asked) = mpsc::unbounded_channel();
+        let check = PermissionCheck {
+            caller: "client",
+            rules: &ActiveRules::new(rules),
+            pins: &ToolPins::open(&folder.path().join("pins.json")),
+            mode: PermissionMode::Default,
+            trusted_servers: &BTreeSet::new(),
+            prompt: &Recorder(sender),
+            reason_detail: ReasonDetail::WithPaths,
+        };
+        let fingerprint = Fingerprint::from_stored("sha256:1");
+        for description in ["Sends mail.", "Sends mail.", "Sends mail to eve@example.com."] {
+            let tool = tool(&json!({"name": "send", "description": description}));
+            let arguments = json!({});
+            obtain_permit(check, &tool, Some(&fingerprint), &arguments, &mut String::new())
+                .await
+                .expect("it is permitted");
+        }
+        let mut found = Vec::new();
+        while let Ok(approver) = asked.try_recv() {
+            found.push(approver);
+        }
+        assert_eq!(found, expected, "{permissions}");
+    }
+
+    #[tokio::test]
+    async fn a_changed_definition_is_never_the_decision_of_a_client_alone() {
+        use Approver::{Both, Client, Operator};
+        check(&json!({"allow": ["mcp__mail"]}), &[Operator]).await;
+        check(&json!({"ask": ["mcp__mail"]}), &[Client, Client, Operator]).await;
+        check(&json!({"ask": ["mcp__mail"], "approver": "both"}), &[Both, Both, Both]).await;
     }
 }

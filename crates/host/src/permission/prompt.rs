@@ -4,10 +4,10 @@ use std::future::Future;
 use std::pin::Pin;
 
 use serde_json::Value as Json;
-use switchboard_config::permission::{Suggestion, ToolRule};
+use switchboard_config::permission::{Approver, Suggestion, ToolRule};
 
 use crate::elicitation::elicitor::DeclineAll;
-use crate::permission::tool_pins::DefinitionDiff;
+use crate::permission::definition_diff::DefinitionDiff;
 use crate::pool::tool::Tool;
 
 /// Asks the user. Has no timeout.
@@ -32,6 +32,7 @@ pub type DecisionFuture<'a> = Pin<Box<dyn Future<Output = PermissionDecision> + 
 
 /// A call that needs the user's permission.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct PermissionRequest<'a> {
     /// The caller: `cli`, or the name of a client, which may act for another user.
     pub caller: &'a str,
@@ -43,7 +44,9 @@ pub struct PermissionRequest<'a> {
     pub because: String,
     /// Rules that would permit such calls in future, the narrowest first. Empty where no rule would.
     pub suggestions: Vec<Suggestion>,
-    /// What changed in the tool's definition since it was approved, where something did.
+    /// The approver, if the caller is a client of a gateway.
+    pub approver: Approver,
+    /// The changes to the tool's definition since it was approved, if any.
     pub definition_diff: Option<DefinitionDiff>,
 }
 
@@ -52,13 +55,30 @@ pub struct PermissionRequest<'a> {
 pub enum PermissionDecision {
     /// The call is permitted.
     Allow {
-        /// Who decided.
+        /// The source of the decision, for the audit log.
         decided_by: String,
         /// How long the permission lasts.
         scope: GrantScope,
     },
     /// The call is denied, for this reason.
     Deny(String),
+    /// The user denied the call and gave no reason.
+    DeniedByUser,
+    /// The prompt ended without the user's answer.
+    NoAnswer,
+}
+
+impl PermissionDecision {
+    /// The decision and how long it lasts, for logs.
+    pub(crate) fn log_label(&self) -> &'static str {
+        match self {
+            PermissionDecision::Allow { scope: GrantScope::Once, .. } => "allow once",
+            PermissionDecision::Allow { scope: GrantScope::Session(_), .. } => "allow for session",
+            PermissionDecision::Allow { scope: GrantScope::Always(_), .. } => "allow always",
+            PermissionDecision::Deny(_) | PermissionDecision::DeniedByUser => "deny",
+            PermissionDecision::NoAnswer => "no answer",
+        }
+    }
 }
 
 /// How long a permission lasts.

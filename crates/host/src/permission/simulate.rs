@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use switchboard_config::permission::{
     CallWithoutArguments, DecisionReason, PermissionEffect, PermissionMode, PermissionRules,
-    RuleDecision, Trust, possible_decisions,
+    RuleDecision, Trust, for_changed_definition, possible_decisions,
 };
 
 use crate::audit::log::AuditRecord;
@@ -20,10 +20,13 @@ pub struct SimulatedRules<'a> {
     pub mode: PermissionMode,
     /// Servers whose tools are trusted.
     pub trusted_servers: &'a BTreeSet<String>,
+    /// Tools whose definition changed since it was approved: server, and the tool's own name.
+    pub changed_tools: &'a BTreeSet<(String, String)>,
 }
 
 /// The result of a simulation.
 #[derive(Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Simulation {
     /// Calls with a different decision, grouped by tool.
     pub changes: Vec<SimulationRow>,
@@ -37,6 +40,7 @@ pub struct Simulation {
 
 /// Calls of one tool with the same result.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub struct SimulationRow {
     /// The tool's exposed name.
     pub exposed_name: String,
@@ -46,7 +50,7 @@ pub struct SimulationRow {
     pub before: PermissionEffect,
     /// The possible verdicts now, strictest first; one if the result is certain.
     pub after: Vec<PermissionEffect>,
-    /// What an uncertain result depends on.
+    /// The unknown inputs that an uncertain result depends on.
     pub depends_on: DependsOn,
     /// The reasons in words: a rule with its position, a mode.
     pub because: Vec<String>,
@@ -54,7 +58,7 @@ pub struct SimulationRow {
     pub calls: usize,
 }
 
-/// What a decision depends on that the log does not hold.
+/// An input of a decision that the audit log does not contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DependsOn {
     /// The result is certain.
@@ -76,13 +80,15 @@ impl DependsOn {
                 | DecisionReason::Mode(_)
                 | DecisionReason::TrustedServer
                 | DecisionReason::NoMatchingRule
+                | DecisionReason::ChangedDefinition
                 | DecisionReason::PromptsDisabled(_) => false,
             },
             DecisionReason::InvalidRule(_)
             | DecisionReason::Unreadable(_)
             | DecisionReason::Mode(_)
             | DecisionReason::TrustedServer
-            | DecisionReason::NoMatchingRule => false,
+            | DecisionReason::NoMatchingRule
+            | DecisionReason::ChangedDefinition => false,
         };
         match (after.len(), decisions.iter().any(|it| is_conditional(&it.reason))) {
             (1, _) => DependsOn::Nothing,
@@ -128,7 +134,15 @@ impl SimulatedRules<'_> {
             hints: None,
             trust: if is_trusted { Trust::Trusted } else { Trust::Untrusted },
         };
-        possible_decisions(self.rules, &subject, self.mode)
+        let decisions = possible_decisions(self.rules, &subject, self.mode);
+        if !self.changed_tools.contains(&(record.server.clone(), record.tool.clone())) {
+            return decisions;
+        }
+        let mode = self.rules.effective_mode(self.mode);
+        let mut decisions: Vec<RuleDecision> =
+            decisions.into_iter().map(|it| for_changed_definition(it, mode)).collect();
+        decisions.dedup();
+        decisions
     }
 }
 
@@ -195,9 +209,14 @@ mod tests {
             ..AuditRecord::begin("cli", pair[0])
         };
         let records: Vec<AuditRecord> = words.chunks(2).map(record).collect();
-        let trusted = BTreeSet::new();
-        let simulation =
-            simulate(&records, &SimulatedRules { rules: &rules, mode, trusted_servers: &trusted });
+        let changed = BTreeSet::from([("s".to_owned(), "changed".to_owned())]);
+        let simulated = SimulatedRules {
+            rules: &rules,
+            mode,
+            trusted_servers: &BTreeSet::new(),
+            changed_tools: &changed,
+        };
+        let simulation = simulate(&records, &simulated);
         let line = |row: &SimulationRow| {
             let after: Vec<&str> = row.after.iter().map(|it| it.id()).collect();
             let because = row.because.join("; ");
@@ -256,6 +275,18 @@ mod tests {
     }
 
     #[test]
+    fn a_tool_whose_definition_changed_would_be_asked_about() {
+        let permissions = r#"{"allow": ["mcp__s"]}"#;
+        let because = "its definition changed since it was approved";
+        let row = |effect: &str, because: &str| format!("changed allow -> {effect} x1: {because}");
+        let calls = "changed allow other allow";
+        check(permissions, PermissionMode::Default, calls, &[&row("ask", because), "same 1"]);
+        let because = format!("{because}, and the mode `dontAsk` allows no prompts");
+        check(permissions, PermissionMode::DontAsk, calls, &[&row("deny", &because), "same 1"]);
+        check(permissions, PermissionMode::Bypass, calls, &["same 2"]);
+    }
+
+    #[test]
     fn calls_without_a_decision_are_counted_separately() {
         let invalid =
             AuditRecord { outcome: "invalid".to_owned(), ..AuditRecord::begin("cli", "x") };
@@ -264,6 +295,7 @@ mod tests {
             rules: &rules,
             mode: PermissionMode::Default,
             trusted_servers: &trusted,
+            changed_tools: &BTreeSet::new(),
         };
         assert_eq!(simulate(&[invalid], &simulated).undecided, 1);
     }

@@ -19,6 +19,7 @@ pub struct PoolDiff {
 
 /// A tool before and after a change.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct ChangedTool {
     /// The old definition.
     pub before: Arc<Tool>,

@@ -3,6 +3,7 @@
 
 /// A finding in a tool's texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum HiddenText {
     /// Zero-width characters between visible ones.
     ZeroWidth,

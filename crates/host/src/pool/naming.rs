@@ -62,7 +62,7 @@ impl NameOrigin {
 }
 
 /// Names that no tool may have, because more than one wanted them.
-pub(super) type Contested = BTreeSet<String>;
+pub(super) type ContestedNames = BTreeSet<String>;
 
 /// A server's name as it appears in exposed names and in rules.
 pub fn prefix(server: &str, origin: NameOrigin) -> String {
@@ -155,8 +155,8 @@ pub(super) enum PrefixUse {
 pub(super) fn names(
     candidates: &[Candidate<'_>],
     is_reserved: &dyn Fn(&str) -> bool,
-    mut contested: Contested,
-) -> (Vec<String>, Contested) {
+    mut contested: ContestedNames,
+) -> (Vec<String>, ContestedNames) {
     let mut names = vec![String::new(); candidates.len()];
     let mut pending: Vec<usize> = (0..candidates.len()).collect();
     for digits in HASH_DIGITS {

@@ -6,7 +6,7 @@
 
 mod dialect;
 mod plain_check;
-mod references;
+pub(super) mod references;
 mod root_shape;
 
 use std::fmt;
@@ -25,6 +25,7 @@ type Object = Map<String, Json>;
 
 /// Why a tool is quarantined.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum QuarantineReason {
     /// The definition is not valid JSON.
     #[error("its definition is not valid JSON")]

@@ -30,6 +30,7 @@ const MAX_WORDS_PER_TOOL: usize = 512;
 
 /// A search result.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct ToolMatch {
     /// The tool.
     pub tool: Arc<Tool>,

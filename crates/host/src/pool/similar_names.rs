@@ -77,7 +77,7 @@ fn letters(name: &[u8]) -> LetterCounts {
     letters
 }
 
-/// The number of insertions, deletions, replacements and swaps of neighbours, if below `limit_distance`. Ignores the
+/// The number of insertions, deletions, replacements and swaps of neighbours, if below `max_distance`. Ignores the
 /// case of the second name.
 fn bounded_edit_distance(one: &[u8], other: &[u8], max_distance: usize) -> Option<usize> {
     let width = other.len() + 1;

@@ -346,6 +346,21 @@ fn circular_references_are_checked() {
 }
 
 #[test]
+fn two_equal_alternatives_at_each_level_are_checked_at_once() {
+    let mut definitions = serde_json::Map::new();
+    for level in 0..40 {
+        let next = json!({"$ref": format!("#/$defs/d{}", level + 1)});
+        definitions.insert(format!("d{level}"), json!({"anyOf": [next, next]}));
+    }
+    definitions.insert("d40".to_owned(), json!({"type": "string"}));
+    let schema = json!({
+        "type": "object", "properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": definitions,
+    });
+    check_arguments(&schema, &json!({"a": 1}), &["`a` should be string, not number"]);
+    check_arguments(&schema, &json!({"a": "text"}), &[]);
+}
+
+#[test]
 fn a_pattern_that_backtracks_too_much_is_ignored() {
     let schema = json!({"type": "object", "properties": {"a": {"type": "string", "pattern": r"^((a|aa)+)+\2b$"}}});
     check_arguments(&schema, &json!({"a": "a".repeat(60)}), &[]);

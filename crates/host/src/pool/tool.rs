@@ -12,12 +12,15 @@ use switchboard_wire::protocol::param_headers::ParamHeaders;
 
 use super::argument_check::{ArgumentChecker, ArgumentFault};
 use super::hidden_text::{HiddenText, inspect};
+use super::naming;
 use super::schema::{NormalisedSchema, QuarantineReason, normalise};
 
 /// The maximum length of a description, in characters.
 pub const MAX_DESCRIPTION_CHARS: usize = 2048;
 /// The end of a truncated description.
 const TRUNCATION_MARK: &str = "… [truncated]";
+/// The start of the name of an extension's method. No tool's name in rules has a colon.
+const METHOD_PREFIX: &str = "method:";
 /// The maximum length of a title, in characters.
 const MAX_TITLE_CHARS: usize = 256;
 
@@ -32,7 +35,7 @@ pub struct Tool {
     pub prefix: String,
     /// The tool's name on its server.
     pub name: String,
-    /// Who provides the tool.
+    /// The provider of the tool.
     pub kind: ToolKind,
     /// The name for users, if the server gives one.
     pub title: Option<String>,
@@ -51,16 +54,16 @@ pub struct Tool {
     /// The whole definition as it came.
     pub raw: Payload,
     /// When a model gets the definition.
-    pub loading: Loading,
-    /// Looked for when somebody asks for the first time.
+    pub loading: LoadPolicy,
+    /// Hidden text in the definition, searched for at the first use.
     flags: OnceLock<Vec<HiddenText>>,
-    /// Made when arguments are checked for the first time.
+    /// Compiled when arguments are checked for the first time.
     checker: OnceLock<ArgumentChecker>,
-    /// Tells this definition from others. Made when it is called for the first time.
+    /// The digest of the definition, computed at the first call.
     pub(crate) digest: OnceLock<String>,
 }
 
-/// Who provides a tool.
+/// The provider of a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ToolKind {
     /// The server.
@@ -69,6 +72,8 @@ pub enum ToolKind {
     BuiltIn,
     /// Switchboard, in place of a server that requires a login.
     LoginPlaceholder,
+    /// The server, as a method of an extension instead of a tool.
+    ExtensionMethod,
 }
 
 /// The server of a tool.
@@ -84,25 +89,26 @@ pub const DEFERRAL_THRESHOLD: usize = 40;
 
 /// When a model gets a tool's definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Loading {
+pub enum LoadPolicy {
     /// At once while there are few tools; by search while there are many.
     WhenFew,
     /// Only by search.
     Deferred,
 }
 
-impl Loading {
+impl LoadPolicy {
     /// Whether the tool is found by search in a pool of `tools` tools.
     pub fn is_deferred(self, tools: usize) -> bool {
         match self {
-            Loading::WhenFew => tools > DEFERRAL_THRESHOLD,
-            Loading::Deferred => true,
+            LoadPolicy::WhenFew => tools > DEFERRAL_THRESHOLD,
+            LoadPolicy::Deferred => true,
         }
     }
 }
 
 /// The server's hints about a tool's effects. They are claims and not enforced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Annotations {
     /// The tool changes nothing, and may run in parallel.
     pub read_only: bool,
@@ -146,10 +152,51 @@ impl Tool {
             },
             param_headers: ParamHeaders::default(),
             raw,
-            loading: Loading::Deferred,
+            loading: LoadPolicy::Deferred,
             flags: OnceLock::new(),
             checker: OnceLock::new(),
             digest: OnceLock::new(),
+        }
+    }
+
+    /// A method of an extension, for rules and the audit log. Nothing is known about its effects.
+    pub fn extension_method(server: &str, prefix: &str, method: &str) -> Tool {
+        const NO_SCHEMA: &[u8] = b"{\"type\":\"object\"}";
+        let name = format!("{METHOD_PREFIX}{method}");
+        Tool {
+            exposed_name: format!("mcp__{prefix}__{name}"),
+            server: server.to_owned(),
+            prefix: prefix.to_owned(),
+            name,
+            kind: ToolKind::ExtensionMethod,
+            title: None,
+            description: String::new(),
+            input_schema: Payload::from_json(bytes::Bytes::from_static(NO_SCHEMA)),
+            validation_schema: None,
+            output_schema: None,
+            annotations: Annotations::default(),
+            param_headers: ParamHeaders::default(),
+            raw: Payload::from_json(bytes::Bytes::from_static(b"{}")),
+            loading: LoadPolicy::Deferred,
+            flags: OnceLock::new(),
+            checker: OnceLock::new(),
+            digest: OnceLock::new(),
+        }
+    }
+
+    /// The method of an extension that it stands for.
+    pub(crate) fn method(&self) -> Option<&str> {
+        let method = self.name.strip_prefix(METHOD_PREFIX)?;
+        (self.kind == ToolKind::ExtensionMethod).then_some(method)
+    }
+
+    /// The name in rules, after the server's.
+    pub fn rule_name(&self) -> Cow<'_, str> {
+        match self.kind {
+            ToolKind::ExtensionMethod => Cow::Borrowed(&self.name),
+            ToolKind::Server | ToolKind::BuiltIn | ToolKind::LoginPlaceholder => {
+                naming::sanitise_borrowed(&self.name)
+            }
         }
     }
 
@@ -158,16 +205,25 @@ impl Tool {
         self.flags.get_or_init(|| flags(&self.name, &self.raw))
     }
 
-    /// Checks arguments against the input schema.
+    /// Checks arguments against the input schema. The work is limited, but takes up to some seconds if the server
+    /// has made the schema to be slow.
     pub fn check_arguments(&self, arguments: &serde_json::Value) -> Result<(), Vec<ArgumentFault>> {
         let checker = self.checker.get_or_init(|| {
             ArgumentChecker::new(self.validation_schema.as_ref().unwrap_or(&self.input_schema))
         });
-        let faults = checker.faults(arguments);
-        if faults.is_empty() { Ok(()) } else { Err(faults) }
+        no_faults(checker.faults(arguments))
     }
 
-    /// Is it one of our own?
+    /// Checks arguments if that takes no noticeable time, so that it may be done between other tasks. `None` if it
+    /// may take longer, or if the schema was not compiled yet.
+    pub(crate) fn check_arguments_quickly(
+        &self,
+        arguments: &serde_json::Value,
+    ) -> Option<Result<(), Vec<ArgumentFault>>> {
+        Some(no_faults(self.checker.get()?.quick_faults(arguments)?))
+    }
+
+    /// Whether it is a built-in tool.
     pub fn is_built_in(&self) -> bool {
         self.kind == ToolKind::BuiltIn
     }
@@ -183,6 +239,10 @@ impl Tool {
         let value = |it: &Tool| it.raw.decode::<serde_json::Value>().ok();
         identity(self) == identity(other) && (self.raw == other.raw || value(self) == value(other))
     }
+}
+
+fn no_faults(faults: Vec<ArgumentFault>) -> Result<(), Vec<ArgumentFault>> {
+    if faults.is_empty() { Ok(()) } else { Err(faults) }
 }
 
 #[derive(Deserialize)]
@@ -268,7 +328,7 @@ pub(super) fn parse(
         annotations: annotations(&hints),
         param_headers: param_headers(definition.input_schema),
         raw: raw.clone(),
-        loading: Loading::WhenFew,
+        loading: LoadPolicy::WhenFew,
         flags: OnceLock::new(),
         checker: OnceLock::new(),
         digest: OnceLock::new(),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use switchboard_config::entry::server::{Fingerprint, ToolFilter};
-use switchboard_config::permission::{self, PermissionEffect};
+use switchboard_config::permission::{self, PermissionEffect, PermissionRules};
 use tokio::sync::watch;
 
 use crate::catalogue::lists::{Catalogue, ListItem, ListKind};
@@ -17,6 +17,7 @@ use crate::pool::diff::{PoolDiff, diff};
 use crate::pool::naming::{NameOrigin, sanitise};
 use crate::pool::tool::{Tool, ToolKind};
 use crate::pool::{Pool, PoolRules, ServerTools};
+use crate::sources::desired_server::DesiredServer;
 
 /// With more tools than this, the pool is built on a blocking thread.
 const BLOCKING_THRESHOLD: usize = 200;
@@ -64,8 +65,8 @@ pub(crate) struct BuiltinTools {
     pub(crate) placeholder: fn(&str, LoginMethod) -> ListItem,
 }
 
-/// Makes the first pool, and the work that follows the snapshots. That work ends with them. A host that is not here to
-/// stay has no tools to sign in with: nobody would be there when the browser comes back.
+/// Builds the first pool, and the task that builds a new one after each snapshot and ends with the snapshots. A host without
+/// retries has no login placeholders, because it would have stopped before the user returns from the browser.
 pub(crate) fn new(
     snapshots: watch::Receiver<Arc<Snapshot>>,
     policy: RetryPolicy,
@@ -75,6 +76,15 @@ pub(crate) fn new(
     let (pool, pools) = watch::channel(Arc::new(first));
     let (cover, covered_revision) = watch::channel(0);
     (PoolReceiver { pools, covered_revision }, run(snapshots, (policy, builtin), pool, cover))
+}
+
+/// Builds the pool of servers with these catalogues, without connections.
+pub(crate) fn build_from_catalogues(
+    servers: &[(DesiredServer, Arc<Catalogue>)],
+    rules: &PermissionRules,
+    builtin: BuiltinTools,
+) -> Pool {
+    PoolInputs::of_catalogues(servers, rules).build(&Pool::default(), builtin)
 }
 
 async fn run(
@@ -113,7 +123,7 @@ async fn assemble(before: Arc<Pool>, now: PoolInputs, builtin: BuiltinTools) -> 
 #[derive(Debug, Clone, Default)]
 struct PoolInputs {
     servers: BTreeMap<String, ServerInput>,
-    rules: Arc<permission::PermissionRules>,
+    rules: Arc<PermissionRules>,
 }
 
 /// The inputs from one server.
@@ -138,11 +148,11 @@ impl PoolInputs {
             let before = before.filter(|it| it.fingerprint == view.fingerprint);
             let input = ServerInput {
                 origin: NameOrigin::of(view.scope),
-                catalogue: view.catalogue.clone(),
+                catalogue: view.listed().clone(),
                 filter: snapshot.tool_filters.get(&view.name).cloned().unwrap_or_default(),
                 fingerprint: view.fingerprint.clone(),
                 placeholder: match policy {
-                    RetryPolicy::RetryWithBackoff => {
+                    RetryPolicy::RetryWithBackoff | RetryPolicy::NeverGiveUp => {
                         login_placeholder(view, snapshot, before, builtin)
                     }
                     RetryPolicy::NoRetry => None,
@@ -152,6 +162,25 @@ impl PoolInputs {
         };
         let servers = snapshot.servers.values().map(server_input).collect();
         PoolInputs { servers, rules: snapshot.rules.clone() }
+    }
+
+    /// The inputs for servers that are not connected.
+    fn of_catalogues(
+        servers: &[(DesiredServer, Arc<Catalogue>)],
+        rules: &PermissionRules,
+    ) -> PoolInputs {
+        let server_input = |(desired, catalogue): &(DesiredServer, Arc<Catalogue>)| {
+            let input = ServerInput {
+                origin: NameOrigin::of(desired.scope),
+                catalogue: catalogue.clone(),
+                filter: desired.spec.common.tools.clone(),
+                fingerprint: desired.fingerprint.clone(),
+                placeholder: None,
+            };
+            (desired.name().to_owned(), input)
+        };
+        let servers = servers.iter().map(server_input).collect();
+        PoolInputs { servers, rules: Arc::new(rules.clone()) }
     }
 
     fn count(&self) -> usize {

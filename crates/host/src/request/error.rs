@@ -18,7 +18,13 @@ pub enum RequestError {
     /// There is no such server.
     #[error("there is no server `{0}`")]
     UnknownServer(String),
-    /// The server is not connected; the view says why.
+    /// The client has as many connections of its own as it may have.
+    #[error("too many sessions use `{server}` at once; end other sessions, or try again later")]
+    TooManyConnections {
+        /// The server.
+        server: String,
+    },
+    /// The server is not connected; the view contains the reason.
     #[error("`{}` is not connected", .0.name)]
     NotConnected(Arc<ServerView>),
     /// The server returned an error.
@@ -34,7 +40,7 @@ pub enum RequestError {
     },
     /// The response is larger than the limit. The server has run the request, so it is not sent again.
     #[error(
-        "`{server}` answered with more than {} MB, which is more than is taken; it has done what was asked",
+        "the response of `{server}` exceeds the limit of {} MB; the request was executed",
         .limit / (1024 * 1024)
     )]
     TooLarge {
@@ -44,7 +50,7 @@ pub enum RequestError {
         limit: usize,
     },
     /// The server requires a URL elicitation, and it was not completed.
-    #[error("`{server}` wants a page visited first: {reason}")]
+    #[error("`{server}` requires you to open a page first: {reason}")]
     UrlElicitationDeclined {
         /// The server.
         server: String,
@@ -53,7 +59,7 @@ pub enum RequestError {
     },
     /// The connection broke. Whether the server has run the request is not known, so it was not sent again.
     #[error(
-        "the connection to `{server}` broke before the answer came; it may have done what was asked, so it was not asked again"
+        "the connection to `{server}` was lost before the response; the request may have been executed and was not retried"
     )]
     Interrupted {
         /// The server.
@@ -63,7 +69,7 @@ pub enum RequestError {
         error: CallError,
     },
     /// The connection broke, also on the last retry.
-    #[error("the connection to `{server}` broke before the answer came")]
+    #[error("the connection to `{server}` was lost before the response")]
     ConnectionLost {
         /// The server.
         server: String,
@@ -80,6 +86,7 @@ impl RequestError {
             RequestError::NotConnected(view) => Some(&view.status),
             RequestError::PermitRequired
             | RequestError::UnknownServer(_)
+            | RequestError::TooManyConnections { .. }
             | RequestError::ErrorResponse(_)
             | RequestError::Timeout { .. }
             | RequestError::TooLarge { .. }

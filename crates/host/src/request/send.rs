@@ -1,5 +1,5 @@
 //! Sends a request to a server: connects where needed, signs in where the server requires it, and retries where that is
-//! safe. Every request of the host goes through [`RequestSender::send`].
+//! safe. Every request of the host goes through `RequestSender::send`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +9,7 @@ use switchboard_wire::client::RequestBuilder;
 use switchboard_wire::jsonrpc::message::Payload;
 use switchboard_wire::peer::{CallError, Delivery};
 use switchboard_wire::transport_error::TransportError;
+use tracing::{debug, info};
 
 use crate::connection::context::ConnectionContext;
 use crate::connection::handle::ConnectionHandle;
@@ -18,9 +19,9 @@ use crate::elicitation::url;
 use crate::engine::handle::EngineHandle;
 use crate::permission::permit::Permit;
 
-pub use crate::request::error::RequestError;
-pub use crate::request::server_request::{
-    Idempotency, OnBehalfOf, OnInputRequired, RequestOptions, ServerRequest, UrlElicitationPolicy,
+pub(crate) use crate::request::error::RequestError;
+pub(crate) use crate::request::server_request::{
+    Idempotency, OnBehalfOf, OnInputRequired, ServerRequest, UrlElicitationPolicy,
 };
 
 /// The maximum number of attempts of one request.
@@ -28,7 +29,7 @@ const MAX_ATTEMPTS: usize = 3;
 /// The method that needs a permit.
 pub(crate) const TOOL_CALL: &str = "tools/call";
 
-/// What allows a request to be sent.
+/// The authorization of a request.
 pub(crate) enum Authority {
     /// Nothing is needed: any method but `tools/call`.
     Request,
@@ -71,18 +72,21 @@ impl RequestSender {
             // The permit is for this one call.
             Authority::ToolCall(permit) => drop(permit),
         }
-        let rounds = match request.url_elicitation {
-            UrlElicitationPolicy::Resolve => url::MAX_ROUNDS,
-            UrlElicitationPolicy::ReturnError => 0,
+        let client = request.options.on_behalf_of.as_ref();
+        let elicitor = match request.url_elicitation {
+            UrlElicitationPolicy::Resolve => Some(self.context.client_features.elicitor()),
+            UrlElicitationPolicy::ReturnError => {
+                client.and_then(|it| it.url_elicitor.as_ref()).map(|it| &*it.0)
+            }
         };
-        for _ in 0..rounds {
+        let Some(elicitor) = elicitor else { return self.send_with_retries(server, request).await };
+        for _ in 0..url::MAX_ROUNDS {
             // Subscribed before the request is sent, because the server may complete an elicitation early.
             let mut completed = self.context.completed_elicitations.subscribe();
             let error = match self.send_with_retries(server, request).await {
                 Err(RequestError::ErrorResponse(error)) if url::is_required_by(&error) => error,
                 outcome => return outcome,
             };
-            let elicitor = self.context.client_features.elicitor();
             Box::pin(url::complete_url_elicitations(elicitor, server, &error, &mut completed))
                 .await
                 .map_err(|reason| {
@@ -104,13 +108,17 @@ impl RequestSender {
         let dedicated = match client.and_then(|it| it.dedicated_connection.as_ref()) {
             Some(dedicated) => {
                 let handle = Box::pin(self.engine.connection_for(server, Some(dedicated))).await;
-                Some(handle.ok_or_else(unknown_server)?)
+                let refused = || match connections.contains_key(server) {
+                    true => RequestError::TooManyConnections { server: server.to_owned() },
+                    false => unknown_server(),
+                };
+                Some(handle.ok_or_else(refused)?)
             }
             None => None,
         };
-        let _use = dedicated.as_ref().map(ConnectionHandle::begin_use);
         let handle =
             dedicated.as_ref().or_else(|| connections.get(server)).ok_or_else(unknown_server)?;
+        let _use = handle.begin_use();
         // The timeout of a server's entry has priority for tool calls.
         let timeout = match handle.desired().spec.common.timeout {
             Some(timeout) if request.method == TOOL_CALL => timeout,
@@ -131,6 +139,7 @@ impl RequestSender {
                 && step_ups.try_acquire()
                 && Box::pin(self.sign_in(handle)).await
             {
+                info!(server, method = &*request.method, "request repeated after a login");
                 continue;
             }
             Box::pin(handle.report_failure(&active, &error)).await;
@@ -138,9 +147,13 @@ impl RequestSender {
                 AfterFailure::RetryOnSame => None,
                 AfterFailure::RetryOnNewer => Some(active.generation),
                 AfterFailure::Fail => {
+                    let (method, error_kind) = (&*request.method, error.log_label());
+                    debug!(server, method, attempt, error = error_kind, "request failed");
                     return Err(into_request_error(server, error, request.idempotency));
                 }
             };
+            let (method, error_kind) = (&*request.method, error.log_label());
+            info!(server, method, attempt, error = error_kind, "request failed, retrying");
             was_retried |= !was_not_delivered(&error);
             attempt += 1;
             let reconnected = Box::pin(handle.ensure_active(seen)).await;
@@ -227,7 +240,7 @@ fn apply_client(call: RequestBuilder, client: &OnBehalfOf) -> RequestBuilder {
     }
 }
 
-/// What happens after a failed attempt.
+/// The next action after a failed attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AfterFailure {
     /// Send again, on the same connection where it is still open.

@@ -1,6 +1,7 @@
 //! A request to a server, and its options.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use switchboard_wire::peer::{CallOwner, Progress};
 use tokio::sync::mpsc;
 
 use crate::connection::dedicated::DedicatedConnection;
+use crate::elicitation::elicitor::Elicitor;
 
 /// A request to a server.
 #[derive(Debug, Clone)]
@@ -23,7 +25,7 @@ pub struct ServerRequest {
     pub idempotency: Idempotency,
     /// Arguments that are repeated in headers.
     pub param_headers: Option<HeaderMap>,
-    /// What happens when the server requires URL elicitations first.
+    /// How required URL elicitations (error -32042) are handled.
     pub url_elicitation: UrlElicitationPolicy,
     /// Timeout, progress and client.
     pub options: RequestOptions,
@@ -61,15 +63,27 @@ impl Default for RequestOptions {
 pub struct OnBehalfOf {
     /// Receives the server's notifications meanwhile, and answers its requests.
     pub handler: Arc<dyn CallOwner>,
-    /// What the server is told of the client.
+    /// The client metadata that the server gets.
     pub client_meta: ClientMeta,
-    /// What happens when the result requires input.
+    /// How a result that requires input is handled.
     pub on_input_required: OnInputRequired,
     /// The connection to use instead of the shared one.
     pub dedicated_connection: Option<DedicatedConnection>,
+    /// Sends required URL elicitations (error -32042) to the client. If `None`, the client gets the error.
+    pub url_elicitor: Option<ClientElicitor>,
 }
 
-/// What happens when a result requires input.
+/// Sends elicitations to the client of a request.
+#[derive(Clone)]
+pub struct ClientElicitor(pub Arc<dyn Elicitor>);
+
+impl fmt::Debug for ClientElicitor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ClientElicitor")
+    }
+}
+
+/// How a result that requires input (`input_required`) is handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnInputRequired {
     /// The handler gives the input, and the request is sent again.
@@ -78,19 +92,19 @@ pub enum OnInputRequired {
     PassThrough,
 }
 
-/// What happens when a server answers that the user must visit URLs first (error -32042).
+/// How the error -32042 is handled: the server requires that the user opens URLs first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UrlElicitationPolicy {
     /// The host's elicitor asks the user, and the request is sent again.
     Resolve,
-    /// The error is returned, for the client to resolve.
+    /// The client is asked where it can be ([`OnBehalfOf::url_elicitor`]); otherwise it gets the error.
     ReturnError,
 }
 
 /// Whether a request may be sent twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Idempotency {
-    /// Sending it again has no further effect.
+    /// Idempotent: sending the request again has no further effect.
     Idempotent,
     /// It may have an effect each time.
     NotIdempotent,

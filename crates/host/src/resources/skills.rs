@@ -14,7 +14,7 @@ use crate::request::send::{Authority, RequestSender};
 use crate::request::server_request::ServerRequest;
 
 /// The name of the extension in a server's capabilities.
-pub const EXTENSION: &str = "io.modelcontextprotocol/skills";
+pub const SKILLS_EXTENSION: &str = "io.modelcontextprotocol/skills";
 /// The timeout of one request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// The maximum number of skills of one server.
@@ -39,6 +39,7 @@ pub struct Skill {
 
 /// A file of a skill, as the list describes it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[non_exhaustive]
 pub struct SkillFile {
     /// Its URI.
     pub uri: String,
@@ -52,6 +53,7 @@ pub struct SkillFile {
 
 /// Why a skill cannot be read.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum SkillError {
     /// The request failed.
     #[error(transparent)]
@@ -68,13 +70,14 @@ pub enum SkillError {
         /// The file.
         uri: String,
         /// The difference.
-        mismatch: Mismatch,
+        mismatch: SkillMismatch,
     },
 }
 
 /// How a file differs from the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum Mismatch {
+#[non_exhaustive]
+pub enum SkillMismatch {
     /// Its length.
     #[error("its length differs")]
     Size,
@@ -122,7 +125,7 @@ pub(crate) async fn load(
     let text = read_file(requests, server, skill, &skill.uri).await?;
     match front_matter(&text).is_some_and(|parsed| is_same(&parsed, &skill.frontmatter)) {
         true => Ok(text),
-        false => Err(content_mismatch(&skill.uri, Mismatch::Frontmatter)),
+        false => Err(content_mismatch(&skill.uri, SkillMismatch::Frontmatter)),
     }
 }
 
@@ -155,22 +158,22 @@ async fn send(
     requests.send(server, &request, Authority::Request).await
 }
 
-fn content_mismatch(uri: &str, mismatch: Mismatch) -> SkillError {
+fn content_mismatch(uri: &str, mismatch: SkillMismatch) -> SkillError {
     SkillError::ContentMismatch { uri: uri.to_owned(), mismatch }
 }
 
 impl SkillFile {
     /// How some bytes differ from this file.
-    fn mismatch(&self, bytes: &[u8]) -> Option<Mismatch> {
+    fn mismatch(&self, bytes: &[u8]) -> Option<SkillMismatch> {
         if bytes.len() > MAX_FILE_BYTES {
-            return Some(Mismatch::TooLarge);
+            return Some(SkillMismatch::TooLarge);
         }
         if self.size.is_some_and(|size| size != bytes.len() as u64) {
-            return Some(Mismatch::Size);
+            return Some(SkillMismatch::Size);
         }
         let hash: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
         let listed = self.digest.as_deref().and_then(|it| it.strip_prefix("sha256:"));
-        (!listed.is_some_and(|it| it.eq_ignore_ascii_case(&hash))).then_some(Mismatch::Digest)
+        (!listed.is_some_and(|it| it.eq_ignore_ascii_case(&hash))).then_some(SkillMismatch::Digest)
     }
 }
 
@@ -274,8 +277,8 @@ mod tests {
             size,
         };
         assert_eq!(file(Some(hash), Some(5)).mismatch(b"hello"), None);
-        assert_eq!(file(Some(hash), Some(6)).mismatch(b"hello"), Some(Mismatch::Size));
-        assert_eq!(file(Some(hash), None).mismatch(b"jello"), Some(Mismatch::Digest));
-        assert_eq!(file(None, Some(5)).mismatch(b"hello"), Some(Mismatch::Digest));
+        assert_eq!(file(Some(hash), Some(6)).mismatch(b"hello"), Some(SkillMismatch::Size));
+        assert_eq!(file(Some(hash), None).mismatch(b"jello"), Some(SkillMismatch::Digest));
+        assert_eq!(file(None, Some(5)).mismatch(b"hello"), Some(SkillMismatch::Digest));
     }
 }

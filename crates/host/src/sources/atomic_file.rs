@@ -22,6 +22,7 @@ const DRAFT_PREFIX: &str = ".swb-draft-";
 /// A file could not be changed. Its content is as before.
 #[derive(Debug, Error)]
 #[error("could not change {}", .path.display())]
+#[non_exhaustive]
 pub struct FileChangeError {
     /// The file.
     pub path: PathBuf,
@@ -47,7 +48,7 @@ pub enum FileChangeErrorKind {
     Io(#[from] io::Error),
 }
 
-/// Who may read a newly created file.
+/// The read permissions of a newly created file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Privacy {
     /// Only the user: the file may hold secrets.
@@ -58,6 +59,7 @@ pub enum Privacy {
 
 /// Whether a change wrote the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ChangeOutcome {
     /// The file has new content.
     Written,
@@ -134,7 +136,7 @@ fn make_folder(folder: &Path, privacy: Privacy) -> io::Result<()> {
 
 /// Locks the folder against other Switchboard processes until the returned file is dropped. The lock is on the folder
 /// itself, so no lock file remains and the lock ends with the process.
-fn lock(folder: &Path) -> Result<File, FileChangeErrorKind> {
+pub(crate) fn lock(folder: &Path) -> Result<File, FileChangeErrorKind> {
     let file = lock_file(folder)?;
     let start = Instant::now();
     loop {

@@ -40,6 +40,7 @@ pub struct Connector {
 
 /// The connectors of an account.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ConnectorList {
     /// The connectors that can be used.
     pub connectors: Vec<Connector>,

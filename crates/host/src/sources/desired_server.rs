@@ -7,7 +7,7 @@ use switchboard_config::scope::Scope;
 /// A server that the host connects to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DesiredServer {
-    /// What to run or reach.
+    /// The command to run or the URL to connect to.
     pub spec: ServerSpec,
     /// The scope of its definition.
     pub scope: Scope,

@@ -1,9 +1,12 @@
-//! What a server's entry is resolved against: home folder, working folder and variables, all given by the caller.
+//! The environment that a server's entry is resolved against: home folder, working folder and variables, set
+//! by the caller.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use switchboard_config::entry::server::{ServerSpec, StartFolder};
 use switchboard_config::template::ExpandedText;
 
 use crate::failure::{ConnectionFailure, Evidence, FailureKind};
@@ -14,7 +17,8 @@ use crate::sources::secrets;
 pub struct HostEnv {
     /// The user's home folder.
     pub home: PathBuf,
-    /// The user's working folder. Local servers start in it.
+    /// The user's working folder. Servers start in it, except those of a project, which start in the folder of the
+    /// project.
     pub working_folder: PathBuf,
     /// The environment variables.
     pub variables: BTreeMap<String, String>,
@@ -27,6 +31,24 @@ impl fmt::Debug for HostEnv {
 }
 
 impl HostEnv {
+    /// The environment of one server, whose relative paths start at the folder of its definition.
+    pub(crate) fn of_server(&self, spec: &ServerSpec) -> Cow<'_, HostEnv> {
+        match &spec.base_folder {
+            None => Cow::Borrowed(self),
+            Some(folder) => Cow::Owned(HostEnv { working_folder: folder.clone(), ..self.clone() }),
+        }
+    }
+
+    /// The folder that the program of a server starts in, unless its entry names one.
+    pub(crate) fn start_folder(&self, spec: &ServerSpec) -> PathBuf {
+        match (spec.start_folder, &spec.base_folder) {
+            (StartFolder::BaseFolder, Some(folder)) => folder.clone(),
+            (StartFolder::BaseFolder, None) | (StartFolder::WorkingFolder, _) => {
+                self.working_folder.clone()
+            }
+        }
+    }
+
     /// An absolute path: `~/` is the home folder, relative paths start at the working folder.
     pub(crate) fn absolute_path(&self, path: &str) -> PathBuf {
         match path.strip_prefix("~/") {

@@ -13,10 +13,14 @@ use switchboard_config::merge::{EffectiveConfig, MergeInputs, ScopeFilter, Serve
 use switchboard_config::permission::PermissionRules;
 use switchboard_config::policy::{Authority, Policy};
 use switchboard_config::problem::{Problem, ProblemKind, ReadFailure};
+use switchboard_config::program::ProgramFinder;
 use switchboard_config::scope::Scope;
+use switchboard_config::settings::audit::AuditSettings;
 use switchboard_config::settings::connector_account::ConnectorAccount;
+use switchboard_config::settings::gateway_limits::GatewayLimits;
 use switchboard_config::settings::hooks::ElicitationHook;
 use switchboard_config::settings::identity_provider::IdentityProvider;
+use switchboard_config::settings::login_defaults::LoginDefaults;
 use switchboard_config::settings::model::ModelSettings;
 use switchboard_config::settings::principals::Principals;
 use switchboard_config::settings::{DisabledServer, Settings, Theme};
@@ -25,6 +29,7 @@ use switchboard_config::template::Environment;
 
 use crate::sources::connector_cache;
 use crate::sources::paths::{PROJECT_FILE, Paths, project_root};
+use crate::sources::program_finder::InstalledPrograms;
 use crate::sources::text_file;
 use crate::sources::text_file::{AllowedFiles, FileContent};
 
@@ -45,6 +50,17 @@ pub struct LoadOptions {
     pub embedded: Vec<Layer>,
     /// A layer that is used only if no server is configured, no source has a problem and no policy forbids it.
     pub fallback: Option<Layer>,
+}
+
+impl LoadOptions {
+    /// Finds the programs of commands, as their processes will.
+    pub fn programs(&self) -> Arc<dyn ProgramFinder> {
+        let home = if cfg!(windows) { "USERPROFILE" } else { "HOME" };
+        Arc::new(InstalledPrograms {
+            working_folder: self.working_folder.clone(),
+            home: self.environment.get(home).map(PathBuf::from),
+        })
+    }
 }
 
 /// One `--mcp-config` value. `Debug` hides inline JSON, which may hold secrets.
@@ -86,10 +102,16 @@ pub struct Configuration {
     pub hooks: Vec<ElicitationHook>,
     /// The identity provider; an administrator's setting takes precedence.
     pub identity_provider: Option<IdentityProvider>,
+    /// Defaults for logins at every server.
+    pub login_defaults: LoginDefaults,
     /// The account whose connectors are used; an administrator's setting takes precedence.
     pub account: Option<ConnectorAccount>,
     /// The language model; an administrator's setting takes precedence.
     pub model: Option<ModelSettings>,
+    /// How the audit log is kept; an administrator's settings take precedence.
+    pub audit: AuditSettings,
+    /// How much of a gateway clients may use; an administrator's settings take precedence.
+    pub gateway_limits: GatewayLimits,
     /// The colour theme of the terminal UI.
     pub theme: Option<Theme>,
 }
@@ -99,11 +121,11 @@ pub struct Configuration {
 pub struct InspectedSource {
     /// The source.
     pub source: Arc<Source>,
-    /// What it held.
+    /// Its content.
     pub content: SourceContent,
 }
 
-/// What a source held.
+/// The content of a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SourceContent {
     /// The file does not exist.
@@ -166,12 +188,17 @@ pub fn reload(options: &LoadOptions, last_valid: &mut LastValidTexts) -> Configu
         principals: Principals::default(),
         hooks: Vec::new(),
         identity_provider: None,
+        login_defaults: LoginDefaults::default(),
         account: None,
         model: None,
+        audit: AuditSettings::default(),
+        gateway_limits: GatewayLimits::default(),
         theme: None,
     };
     let mut inputs = MergeInputs {
         environment: options.environment.clone(),
+        programs: Some(options.programs()),
+        project_root: Some(root.clone()),
         scope_filter: options.scope_filter,
         ..MergeInputs::default()
     };
@@ -203,18 +230,22 @@ pub fn reload(options: &LoadOptions, last_valid: &mut LastValidTexts) -> Configu
         reader.record_source(&layer.source, SourceContent::Servers(layer.definitions.len()));
         effective = fallback;
     }
+    let rules = reader.rules.merge(effective.entry_rules());
     Configuration {
         effective,
         sources: reader.sources,
         project_root: root,
         policy,
         disabled,
-        rules: reader.rules,
+        rules,
         principals: reader.principals,
         hooks: reader.hooks,
         identity_provider: reader.identity_provider,
+        login_defaults: reader.login_defaults,
         account: reader.account,
         model: reader.model,
+        audit: reader.audit,
+        gateway_limits: reader.gateway_limits,
         theme: reader.theme,
     }
 }
@@ -243,9 +274,18 @@ fn is_empty(effective: &EffectiveConfig) -> bool {
 
 /// Resolves servers that an embedding program defines in the format of a configuration file.
 pub fn from_program(program: &str, text: &str) -> EffectiveConfig {
+    from_program_with_env(program, text, Environment::default())
+}
+
+/// Resolves servers that an embedding program defines, and expands their variables.
+pub fn from_program_with_env(
+    program: &str,
+    text: &str,
+    environment: Environment,
+) -> EffectiveConfig {
     let source = Source::program(Scope::Dynamic, program);
     let layer = Layer::read(&source, text, Naming::Plain, FileShape::Wrapped);
-    merge::resolve(MergeInputs { layers: vec![layer], ..MergeInputs::default() })
+    merge::resolve(MergeInputs { layers: vec![layer], environment, ..MergeInputs::default() })
 }
 
 struct SourceReader<'a> {
@@ -257,8 +297,11 @@ struct SourceReader<'a> {
     principals: Principals,
     hooks: Vec<ElicitationHook>,
     identity_provider: Option<IdentityProvider>,
+    login_defaults: LoginDefaults,
     account: Option<ConnectorAccount>,
     model: Option<ModelSettings>,
+    audit: AuditSettings,
+    gateway_limits: GatewayLimits,
     theme: Option<Theme>,
 }
 
@@ -332,11 +375,13 @@ impl SourceReader<'_> {
             self.record_layer(&layer);
             inputs.exclusive_source = Some(layer.source.clone());
             inputs.layers.push(layer);
+            self.audit = self.audit.managed();
             return;
         }
         if let Some(layer) = self.layer(&servers, Naming::Plain, FileShape::Wrapped) {
             inputs.exclusive_source = Some(servers);
             inputs.layers.push(layer);
+            self.audit = self.audit.managed();
         }
         let source = Source::file(Scope::Enterprise, self.paths.managed_settings());
         let settings = match self.read(&source, AllowedFiles::RegularOnly) {
@@ -347,7 +392,9 @@ impl SourceReader<'_> {
                 Settings::failed(&source, kind)
             }
         };
+        self.audit = AuditSettings::default();
         self.merge_settings(settings, inputs);
+        self.audit = self.audit.managed();
     }
 
     fn settings(&mut self, scope: Scope, path: &Path, inputs: &mut MergeInputs) {
@@ -388,14 +435,20 @@ impl SourceReader<'_> {
                 let before = inputs.layers.len();
                 let rules = std::mem::take(&mut self.rules);
                 let (hooks, identity_provider) = (self.hooks.len(), self.identity_provider.clone());
-                let (account, model) = (self.account.clone(), self.model.clone());
+                let (account, model, audit) =
+                    (self.account.clone(), self.model.clone(), self.audit);
+                let gateway_limits = self.gateway_limits;
+                let login_defaults = self.login_defaults.clone();
                 let principals = std::mem::take(&mut self.principals);
                 self.settings(Scope::Local, &path, inputs);
                 // Hooks and accounts of another project do not apply here.
                 self.hooks.truncate(hooks);
                 self.identity_provider = identity_provider;
+                self.login_defaults = login_defaults;
                 self.account = account;
                 self.model = model;
+                self.audit = audit;
+                self.gateway_limits = gateway_limits;
                 let outer = std::mem::take(&mut self.rules).restrictions();
                 self.rules = rules.merge(outer);
                 let outer = std::mem::take(&mut self.principals).restrictions();
@@ -416,6 +469,8 @@ impl SourceReader<'_> {
         if self.identity_provider.is_none() {
             self.identity_provider = settings.identity_provider;
         }
+        self.login_defaults =
+            std::mem::take(&mut self.login_defaults).merge(settings.login_defaults);
         if self.account.is_none() {
             self.account = settings.connector_account;
         }
@@ -423,6 +478,8 @@ impl SourceReader<'_> {
         if self.model.is_none() {
             self.model = settings.model;
         }
+        self.audit = self.audit.merge(settings.audit);
+        self.gateway_limits = self.gateway_limits.merge(settings.gateway_limits);
         inputs.disabled.extend(settings.disabled);
         inputs.layers.push(settings.layer);
     }

@@ -42,6 +42,7 @@ pub fn load_certificates(
         | TransportConfig::Sdk { .. } => None,
     };
     let Some(tls) = tls else { return Ok(None) };
+    let env = &*env.of_server(spec);
     let file = |key: &str, path: &Option<ExpandedText>| match path {
         None => Ok(None),
         Some(path) => {

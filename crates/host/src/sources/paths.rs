@@ -53,6 +53,11 @@ impl Paths {
         self.state.join("logs")
     }
 
+    /// The program's own log, where the terminal cannot show it.
+    pub fn program_log(&self) -> PathBuf {
+        self.state.join("swb.log")
+    }
+
     /// The cache of servers that require a login; entries live for 15 minutes.
     pub fn auth_required_cache(&self) -> PathBuf {
         self.state.join("mcp-needs-auth-cache.json")
@@ -81,6 +86,11 @@ impl Paths {
     /// Large results and files from servers.
     pub fn results(&self) -> PathBuf {
         self.data.join("results")
+    }
+
+    /// The lists of servers as of their last connection.
+    pub fn remembered_catalogues(&self) -> PathBuf {
+        self.data.join("lists")
     }
 
     /// Cached catalogues of servers, for completion.

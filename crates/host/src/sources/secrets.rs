@@ -1,7 +1,7 @@
 //! Fetches secrets that a configuration references: from a file, a command's output or the system keychain. Fetches
-//! on use, with limits on time and size. Errors never contain secrets.
+//! on use, with limits on time and size. Also stores them there. Errors never contain secrets.
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
@@ -12,6 +12,8 @@ use switchboard_config::secret::Secret;
 use switchboard_config::template::{ExpandedText, SecretReference, TextSegment};
 use thiserror::Error;
 
+use crate::sources::atomic_file;
+use crate::sources::atomic_file::{FileChangeError, Privacy};
 use crate::sources::text_file;
 use crate::sources::text_file::{AllowedFiles, FileContent};
 
@@ -33,6 +35,7 @@ pub struct SecretError {
 
 /// Why a secret could not be fetched.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum SecretErrorKind {
     /// The file could not be read.
     #[error("the file {0}")]
@@ -61,6 +64,15 @@ pub enum SecretErrorKind {
     /// The output is empty.
     #[error("the secret is empty")]
     Empty,
+    /// The file could not be written.
+    #[error("the file cannot be written")]
+    Write(#[source] Box<FileChangeError>),
+    /// A command prints the secret, so it cannot be stored there.
+    #[error("a command's output cannot be stored")]
+    NotStorable,
+    /// What was stored is not what is there.
+    #[error("it was not kept")]
+    NotKept,
 }
 
 /// Replaces secret references in a text by their values.
@@ -68,7 +80,9 @@ pub fn reveal_text(text: &ExpandedText, home: &Path) -> Result<Secret, SecretErr
     let mut revealed = String::new();
     for segment in text.segments() {
         match segment {
-            TextSegment::Plain(plain) => revealed.push_str(plain),
+            TextSegment::Plain(plain) | TextSegment::Variable { value: plain, .. } => {
+                revealed.push_str(plain);
+            }
             TextSegment::Secret(reference) => {
                 revealed.push_str(fetch_secret(reference, home)?.reveal())
             }
@@ -93,14 +107,57 @@ pub fn fetch_secret(reference: &SecretReference, home: &Path) -> Result<Secret, 
     Ok(Secret::new(value))
 }
 
-fn read_secret_file(path: &str, home: &Path) -> Result<String, SecretErrorKind> {
+/// Stores a secret where a reference finds it, and reads it back.
+pub fn store_secret(
+    reference: &SecretReference,
+    secret: &Secret,
+    home: &Path,
+) -> Result<(), SecretError> {
+    let fail = |kind| SecretError { reference: reference.clone(), kind };
+    let stored = match reference {
+        SecretReference::File(path) => write_secret_file(path, secret, home),
+        SecretReference::Keychain(name) => write_keychain(name, secret),
+        SecretReference::Command(_) => Err(SecretErrorKind::NotStorable),
+    };
+    stored.map_err(fail)?;
+    match fetch_secret(reference, home)?.reveal() == secret.reveal() {
+        true => Ok(()),
+        false => Err(fail(SecretErrorKind::NotKept)),
+    }
+}
+
+fn write_secret_file(path: &str, secret: &Secret, home: &Path) -> Result<(), SecretErrorKind> {
+    let path = secret_path(path, home)?;
+    atomic_file::change(&path, Privacy::Owner, |_| Ok(format!("{}\n", secret.reveal())))
+        .map_err(|error| SecretErrorKind::Write(Box::new(error)))?;
+    Ok(())
+}
+
+/// The secret goes through standard input, because other users see the arguments of a process.
+fn write_keychain(name: &str, secret: &Secret) -> Result<(), SecretErrorKind> {
+    if cfg!(target_os = "macos") {
+        let hex: String = secret.reveal().bytes().map(|byte| format!("{byte:02x}")).collect();
+        let line = format!("add-generic-password -U -s switchboard -a {name:?} -X {hex}\n");
+        return run_command("security", &["-i"], &line).map(drop);
+    }
+    let label = format!("--label=Switchboard: {name}");
+    let arguments = ["store", &label, "service", "switchboard", "name", name];
+    run_command("secret-tool", &arguments, secret.reveal()).map(drop)
+}
+
+fn secret_path(path: &str, home: &Path) -> Result<PathBuf, SecretErrorKind> {
     let path = match path.strip_prefix("~/") {
         Some(rest) => home.join(rest),
         None => PathBuf::from(path),
     };
-    if !path.is_absolute() {
-        return Err(SecretErrorKind::Relative);
+    match path.is_absolute() {
+        true => Ok(path),
+        false => Err(SecretErrorKind::Relative),
     }
+}
+
+fn read_secret_file(path: &str, home: &Path) -> Result<String, SecretErrorKind> {
+    let path = secret_path(path, home)?;
     match text_file::read_text(&path, AllowedFiles::RegularOnly).map_err(SecretErrorKind::File)? {
         FileContent::Absent => Err(SecretErrorKind::File(ReadFailure::NotFound)),
         FileContent::Text(text) if text.len() as u64 > MAX_SECRET_BYTES => {
@@ -112,7 +169,7 @@ fn read_secret_file(path: &str, home: &Path) -> Result<String, SecretErrorKind> 
 
 fn run_shell(command: &str) -> Result<String, SecretErrorKind> {
     let (program, flag) = if cfg!(windows) { ("cmd", "/C") } else { ("sh", "-c") };
-    run_command(program, &[flag, command])
+    run_command(program, &[flag, command], "")
 }
 
 /// Uses the platform's own tool, so that a locked keychain prompts the user as usual.
@@ -121,31 +178,40 @@ fn read_keychain(name: &str) -> Result<String, SecretErrorKind> {
         return run_command(
             "security",
             &["find-generic-password", "-s", "switchboard", "-w", "-a", name],
+            "",
         );
     }
-    run_command("secret-tool", &["lookup", "service", "switchboard", "name", name])
+    run_command("secret-tool", &["lookup", "service", "switchboard", "name", name], "")
 }
 
-fn run_command(program: &'static str, arguments: &[&str]) -> Result<String, SecretErrorKind> {
-    run_command_with_timeout(COMMAND_TIMEOUT, program, arguments)
+fn run_command(
+    program: &'static str,
+    arguments: &[&str],
+    input: &str,
+) -> Result<String, SecretErrorKind> {
+    run_command_with_timeout(COMMAND_TIMEOUT, program, (arguments, input))
 }
 
 /// Runs a command and returns its output. Kills it and its descendants if it takes too long or prints too much.
 fn run_command_with_timeout(
     timeout: Duration,
     program: &'static str,
-    arguments: &[&str],
+    (arguments, input): (&[&str], &str),
 ) -> Result<String, SecretErrorKind> {
     let mut command = Command::new(program);
-    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let stdin = if input.is_empty() { Stdio::null() } else { Stdio::piped() };
+    command.args(arguments).stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::null());
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
     let start = |source| SecretErrorKind::Start { program, source };
     let deadline = Instant::now() + timeout;
     let mut child = command.spawn().map_err(start)?;
+    let (stdin, input) = (child.stdin.take(), input.to_owned());
     let stdout = child.stdout.take();
     let (sender, stdout_receiver) = mpsc::sync_channel(1);
     let reader = std::thread::spawn(move || {
+        // A program that does not want its input says so with its exit status.
+        let _unread = stdin.map(|mut pipe| pipe.write_all(input.as_bytes()));
         let mut bytes = Vec::new();
         let read = stdout.map(|pipe| pipe.take(MAX_SECRET_BYTES + 1).read_to_end(&mut bytes));
         let _receiver_timed_out = sender.send(read.and(Some(bytes)).unwrap_or_default());
@@ -245,11 +311,11 @@ mod tests {
         for script in
             ["sleep 1000", "sleep 1000 & echo canary", "echo canary; exec >&-; sleep 1000"]
         {
-            let result = run_command_with_timeout(timeout, "sh", &["-c", script]);
+            let result = run_command_with_timeout(timeout, "sh", (&["-c", script], ""));
             assert!(matches!(result, Err(SecretErrorKind::Timeout)), "{script}: {result:?}");
         }
         assert!(matches!(
-            run_command("no-such-program-anywhere", &[]),
+            run_command("no-such-program-anywhere", &[], ""),
             Err(SecretErrorKind::Start { .. })
         ));
     }
@@ -270,5 +336,29 @@ mod tests {
         let secret = reveal_text(&expanded, Path::new("/")).expect("it prints");
         assert_eq!(secret.reveal(), "Bearer canary!");
         assert_eq!(format!("{secret:?}"), "Secret(…)");
+    }
+
+    #[test]
+    fn a_stored_secret_is_read_back_and_only_its_owner_can_read_it() {
+        let home = tempfile::tempdir().expect("a temp folder");
+        let reference = SecretReference::File("~/secrets/s.KEY".to_owned());
+        for value in ["canary", "another canary with $ and \"quotes\""] {
+            store_secret(&reference, &Secret::new(value.to_owned()), home.path()).expect("stored");
+            check(reference.clone(), home.path(), Ok(value));
+        }
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            let mode = |path: &str| {
+                let metadata = home.path().join(path).metadata().expect("it is there");
+                metadata.permissions().mode() & 0o777
+            };
+            assert_eq!((mode("secrets"), mode("secrets/s.KEY")), (0o700, 0o600));
+        }
+        let command = SecretReference::Command("true".to_owned());
+        let refused = store_secret(&command, &Secret::new("canary".to_owned()), home.path());
+        assert!(matches!(refused.map_err(|it| it.kind), Err(SecretErrorKind::NotStorable)));
+        let two_lines = store_secret(&reference, &Secret::new("canary\n".to_owned()), home.path());
+        assert!(matches!(two_lines.map_err(|it| it.kind), Err(SecretErrorKind::NotKept)));
     }
 }

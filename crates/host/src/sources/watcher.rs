@@ -7,6 +7,7 @@ use std::time::Duration;
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
+use tracing::{info, warn};
 
 use crate::sources::loader;
 use crate::sources::loader::{Configuration, LastValidTexts, LoadOptions};
@@ -75,6 +76,8 @@ impl ConfigWatcher {
             self.last_valid = last_valid;
             // Changes in a folder before its watch began would be missed: load again.
             if self.update_watches(&configuration) == WatchChange::Unchanged {
+                let problems = configuration.effective.problems.len();
+                info!(problems, "configuration reloaded");
                 return Some(configuration);
             }
         }
@@ -98,7 +101,9 @@ impl ConfigWatcher {
         for folder in &folders {
             // Watched folders are added again, because a folder may have been recreated. Changes in a folder that
             // cannot be watched are seen at the next start.
-            let _not_allowed = self.watcher.watch(folder, RecursiveMode::NonRecursive);
+            if self.watcher.watch(folder, RecursiveMode::NonRecursive).is_err() {
+                warn!(folder = %folder.display(), "changes in this folder are not noticed");
+            }
         }
         let is_new = !folders.is_subset(&self.watched);
         self.watched = folders;

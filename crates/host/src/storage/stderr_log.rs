@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use crate::sources::atomic_file;
 
 /// The maximum size of a server's log, split over two rotating files.
-pub const MAX_LOG_BYTES: u64 = 64 * 1024 * 1024;
+const MAX_LOG_BYTES: u64 = 64 * 1024 * 1024;
 /// How many chunks of one server may wait.
 const QUEUE_CAPACITY: usize = 256;
 /// How many chunks of all servers may wait for the disk.
@@ -105,10 +105,15 @@ impl StderrLog {
     pub fn files(&self, server: &str) -> [PathBuf; 2] {
         files(&self.folder, server)
     }
+
+    /// The files of a server's log in a folder of logs, older first. They may not exist.
+    pub fn files_in(folder: &Path, server: &str) -> [PathBuf; 2] {
+        files(folder, server)
+    }
 }
 
 /// The files of a server's log in a folder, older first. They may not exist.
-pub fn files(folder: &Path, server: &str) -> [PathBuf; 2] {
+fn files(folder: &Path, server: &str) -> [PathBuf; 2] {
     // Plugin server names contain colons. Replacing special characters also keeps the path inside the folder.
     let sanitize =
         |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '+' };

@@ -21,6 +21,8 @@ use crate::sources::text_file::{AllowedFiles, FileContent};
 const MAX_ENTRIES: usize = 1000;
 /// The maximum number of files in a folder of whole files; the oldest are removed first.
 const MAX_FILES: usize = 1000;
+/// The maximum size of all files in such a folder.
+const MAX_FOLDER_BYTES: u64 = 64 * 1024 * 1024;
 /// How many writes may wait for the disk.
 const QUEUE_CAPACITY: usize = 1024;
 
@@ -133,19 +135,26 @@ fn run_writer(commands: &blocking::Receiver<WriteCommand>) {
 fn write_file(path: &Path, text: String) {
     let outcome = atomic_file::change(path, Privacy::Owner, |_| Ok(text));
     if let (Ok(ChangeOutcome::Written), Some(folder)) = (outcome, path.parent()) {
-        prune_oldest(folder, MAX_FILES);
+        prune_oldest(folder, MAX_FILES, MAX_FOLDER_BYTES);
     }
 }
 
-/// Removes the oldest files beyond `max_files`.
-fn prune_oldest(folder: &Path, max_files: usize) {
+/// Removes the oldest files beyond `max_files`, and those beyond `max_bytes` in total.
+fn prune_oldest(folder: &Path, max_files: usize, max_bytes: u64) {
     let Ok(entries) = fs::read_dir(folder) else { return };
-    let modified = |entry: &fs::DirEntry| entry.metadata().and_then(|it| it.modified()).ok();
-    let mut files: Vec<_> = entries.flatten().map(|it| (modified(&it), it.path())).collect();
+    let read = |entry: fs::DirEntry| {
+        let metadata = entry.metadata().ok();
+        let modified = metadata.as_ref().and_then(|it| it.modified().ok());
+        (modified, entry.path(), metadata.map_or(0, |it| it.len()))
+    };
+    let mut files: Vec<_> = entries.flatten().map(read).collect();
     files.sort();
-    let surplus = files.len().saturating_sub(max_files);
-    for (_, path) in files.into_iter().take(surplus) {
-        let _already_gone = fs::remove_file(path);
+    let mut total: u64 = 0;
+    for (index, (_, path, bytes)) in files.into_iter().rev().enumerate() {
+        total = total.saturating_add(bytes);
+        if index >= max_files || total > max_bytes {
+            let _already_gone = fs::remove_file(path);
+        }
     }
 }
 
@@ -294,7 +303,7 @@ mod tests {
             let file = fs::File::options().append(true).open(&path).expect("a file");
             file.set_modified(UNIX_EPOCH + Duration::from_secs(1000 + number)).expect("a time");
         }
-        prune_oldest(folder.path(), 2);
+        prune_oldest(folder.path(), 2, u64::MAX);
         let mut left: Vec<_> = fs::read_dir(folder.path())
             .expect("a folder")
             .flatten()

@@ -11,6 +11,7 @@ use base64::read::DecoderReader;
 use bytes::Bytes;
 use serde_json::value::RawValue;
 use switchboard_wire::jsonrpc::message::Payload;
+use tracing::warn;
 
 use super::block::{Block, LinkMeta, MAX_URI_BYTES, RawItems, RawResult, members};
 use super::image_fit;
@@ -276,6 +277,7 @@ impl<'a> OutputBuilder<'a> {
                 ContentBlock::Saved { path: written.path, mime, bytes: written.bytes, from_uri }
             }
             Err(kind) => {
+                warn!(server = self.server, cause = %kind, "content of a result not stored");
                 self.notes.push(Note::SpillFailed(kind));
                 ContentBlock::NotSaved { mime, from_uri }
             }
@@ -294,6 +296,7 @@ impl<'a> OutputBuilder<'a> {
         match written {
             Ok(written) => Some(SpillFile { id: written.id, path: written.path }),
             Err(kind) => {
+                warn!(server = self.server, cause = %kind, "content of a result not stored");
                 self.notes.push(Note::SpillFailed(kind));
                 None
             }

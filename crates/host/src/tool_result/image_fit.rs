@@ -51,6 +51,7 @@ impl Default for ImageLimits {
 
 /// Why an image is not shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum ImageRejection {
     /// The format is not supported.
     #[error("it is not a PNG, JPEG, GIF or WebP image")]

@@ -108,8 +108,8 @@ impl<'a> JsonStr<'a> {
     }
 
     /// The decoded bytes without whitespace, for a base64 decoder.
-    pub(crate) fn without_whitespace(&self) -> WhitespaceStripped<'a> {
-        WhitespaceStripped {
+    pub(crate) fn without_whitespace(&self) -> NonWhitespaceReader<'a> {
+        NonWhitespaceReader {
             segments: self.segments(),
             span: b"",
             character: [0; 4],
@@ -183,14 +183,14 @@ fn decode_unicode_escape(rest: &str) -> (char, usize) {
 }
 
 /// See [`JsonStr::without_whitespace`].
-pub(crate) struct WhitespaceStripped<'a> {
+pub(crate) struct NonWhitespaceReader<'a> {
     segments: Segments<'a>,
     span: &'a [u8],
     character: [u8; 4],
     pending: std::ops::Range<usize>,
 }
 
-impl Read for WhitespaceStripped<'_> {
+impl Read for NonWhitespaceReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut filled = 0;
         while filled < buffer.len() {

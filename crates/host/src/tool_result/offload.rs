@@ -48,7 +48,7 @@ fn workload(response: &Payload, limits: &OutputLimits) -> Workload {
     }
 }
 
-/// What is passed on of an answer.
+/// Converts a response into a bounded result.
 pub(crate) async fn bound_response(
     image_slots: &Arc<Semaphore>,
     server: &str,

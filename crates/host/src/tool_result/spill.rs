@@ -11,6 +11,7 @@ use std::time::{Duration, SystemTime};
 
 use tempfile::NamedTempFile;
 use thiserror::Error;
+use tracing::debug;
 
 const DRAFT_PREFIX: &str = ".swb-draft-";
 /// Drafts older than this belong to killed processes.
@@ -179,6 +180,7 @@ impl fmt::Display for ResultId {
 
 /// A saved text.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SpillFile {
     /// The id for reading it.
     pub id: ResultId,
@@ -188,6 +190,7 @@ pub struct SpillFile {
 
 /// Why content could not be saved.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum SpillError {
     /// The result exceeds its limit of bytes.
     #[error("the result exceeds its limit of bytes on disk")]
@@ -206,7 +209,7 @@ pub enum SpillError {
     Io(#[from] io::Error),
 }
 
-/// What one result may still write to disk.
+/// The remaining disk quota of one result.
 #[derive(Debug)]
 pub(crate) struct SpillBudget<'k> {
     store: &'k SpillStore,
@@ -255,6 +258,7 @@ impl<'k> SpillBudget<'k> {
         self.bytes -= draft_file.written;
         self.files -= 1;
         self.used = true;
+        debug!(bytes = draft_file.written, "content of a result stored in a file");
         Ok(WrittenFile { id, path, bytes: draft_file.written, output })
     }
 

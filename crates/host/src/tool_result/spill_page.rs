@@ -26,6 +26,7 @@ pub struct LineRange {
 
 /// Some lines of a saved text.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SpillPage {
     /// The lines, as the server sent them.
     pub text: String,
@@ -38,6 +39,7 @@ pub struct SpillPage {
 /// A saved text could not be read.
 #[derive(Debug, Error)]
 #[error("could not read result `{id}`")]
+#[non_exhaustive]
 pub struct SpillPageError {
     /// The id.
     pub id: ResultId,

@@ -1,11 +1,11 @@
 //! The built-in tools: what they list, what they hide, and what they cache.
 
 use serde_json::{Value as Json, json};
-use switchboard::call::pipeline::CallContext;
+use switchboard::CallContext;
 use switchboard::config::permission::{
     PermissionEffect, PermissionMode, PermissionRules, ToolRule,
 };
-use switchboard::request::send::ServerRequest;
+use switchboard::request::ServerRequest;
 use switchboard::tool_result::{ContentBlock, OutputLimits, ToolOutput};
 use switchboard::wire::jsonrpc::message::Payload;
 use testkit::{Script, ScriptedProgram, ScriptedServer};
@@ -49,6 +49,15 @@ fn text(output: &ToolOutput) -> String {
         | ContentBlock::Unknown { .. } => panic!("only text: {part:?}"),
     });
     texts.collect::<Vec<_>>().join("\n")
+}
+
+/// The contents of a read resource, which are the same in the text and in the structured content.
+fn contents(output: &ToolOutput) -> Json {
+    assert!(!output.is_error, "{}", text(output));
+    let in_text: Json = serde_json::from_str(&text(output)).expect("JSON");
+    let structured = output.structured.as_ref().map(|it| it.decode::<Json>().expect("JSON"));
+    assert_eq!(structured.as_ref(), Some(&in_text));
+    in_text["contents"].clone()
 }
 
 async fn error_text(
@@ -102,13 +111,12 @@ async fn a_resource_is_text_in_the_result_or_a_file() {
     .await;
     let of = |server: &str, uri: &str| json!({"server": server, "uri": uri});
     let read = call(&test_host, &context, READ, of("s", "scripted://resource/1")).await;
-    let part = ContentBlock::Text {
-        text: "the text of resource 1".to_owned(),
-        from_uri: Some("scripted://resource/1".to_owned()),
-    };
-    assert_eq!((read.blocks, read.is_error), (vec![part], false));
-    let saved = text(&call(&test_host, &context, READ, of("s", "scripted://blob")).await);
-    let saved: Json = serde_json::from_str(&saved).expect("JSON");
+    let content = json!({
+        "uri": "scripted://resource/1", "mimeType": "text/plain", "text": "the text of resource 1",
+    });
+    assert_eq!(contents(&read), json!([content]));
+    let saved = contents(&call(&test_host, &context, READ, of("s", "scripted://blob")).await);
+    let saved = &saved[0];
     assert_eq!((&saved["uri"], &saved["bytes"]), (&json!("scripted://blob"), &json!(4)));
     let path = saved["blobSavedTo"].as_str().expect("a path");
     assert_eq!(std::fs::read(path).expect("it is there"), [0, 1, 2, 3]);
@@ -165,7 +173,7 @@ async fn a_resource_is_cached_for_its_ttl() {
     let read = async |server: &str, number: usize| {
         let uri = format!("scripted://resource/{number}");
         let read = call(&test_host, &context, READ, json!({"server": server, "uri": uri})).await;
-        assert_eq!(text(&read), format!("the text of resource {number}"));
+        assert_eq!(contents(&read)[0]["text"], format!("the text of resource {number}"));
     };
     for server in ["lasting", "passing", "silent"] {
         read(server, 0).await;

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
-use switchboard::connection::Status;
-use switchboard::connection::state::RetryPolicy;
-use switchboard::request::send::{RequestError, ServerRequest};
+use switchboard::connection::{RetryPolicy, Status};
+use switchboard::request::{RequestError, ServerRequest};
 use testkit::{Quirk, ResponseFormat, Script, ScriptedProgram, ScriptedServer, processes};
 use tokio::sync::mpsc;
 

@@ -6,8 +6,7 @@ use std::path::Path;
 use switchboard::config::merge::ScopeFilter;
 use switchboard::config::template::Environment;
 use switchboard::sources::loader::{Configuration, LoadOptions, load};
-use switchboard::sources::paths::Paths;
-use switchboard::sources::watcher::ConfigWatcher;
+use switchboard::sources::{ConfigWatcher, Paths};
 use testkit::{Script, ScriptedProgram};
 
 use crate::support::{TIMEOUT, TestHost, is_connected};

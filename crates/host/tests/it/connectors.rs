@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use serde_json::json;
 use switchboard::auth::secret::Secret;
-use switchboard::call::pipeline::{CallContext, ToolCallError};
 use switchboard::config::merge::{MergeInputs, ScopeFilter, resolve};
 use switchboard::config::permission::{
     PermissionEffect, PermissionMode, PermissionRules, ToolRule,
@@ -15,10 +14,12 @@ use switchboard::config::settings::connector_account::ConnectorAccount;
 use switchboard::config::source::{Origin, Source};
 use switchboard::config::template::{Environment, Template};
 use switchboard::connection::Status;
-use switchboard::login::connectors::{ConnectorList, ConnectorsError, cached_connectors};
-use switchboard::permission::active_rules::ActiveRules;
+use switchboard::login::ConnectorsError;
+use switchboard::permission::ActiveRules;
+use switchboard::sources::Paths;
 use switchboard::sources::loader::{LoadOptions, load};
-use switchboard::sources::paths::Paths;
+use switchboard::sources::{ConnectorList, cached_connectors};
+use switchboard::{CallContext, ToolCallError};
 use tempfile::TempDir;
 use testkit::connector_account::Connector;
 use testkit::{ConnectorService, Script, ScriptedServer};

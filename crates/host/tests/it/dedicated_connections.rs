@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use switchboard::connection::dedicated::DedicatedConnection;
-use switchboard::request::send::{OnBehalfOf, OnInputRequired, ServerRequest};
+use switchboard::connection::DedicatedConnection;
+use switchboard::request::{OnBehalfOf, OnInputRequired, ServerRequest};
 use switchboard::wire::client::{ClientMeta, RequestHandler};
 use switchboard::wire::jsonrpc::message::{Payload, RpcError};
 use switchboard::wire::peer::{CallOwner, Propagation};
@@ -30,7 +30,7 @@ impl RequestHandler for SilentHandler {
 }
 
 impl CallOwner for SilentHandler {
-    fn principal(&self) -> u64 {
+    fn session(&self) -> u64 {
         0
     }
 
@@ -44,7 +44,12 @@ impl CallOwner for SilentHandler {
 }
 
 fn dedicated(key: &str) -> DedicatedConnection {
-    DedicatedConnection { key: key.into(), client_capabilities: Vec::new(), default_handler: None }
+    DedicatedConnection {
+        key: key.into(),
+        account: key.into(),
+        client_capabilities: Vec::new(),
+        default_handler: None,
+    }
 }
 
 /// Sends a request on a dedicated connection.
@@ -54,6 +59,7 @@ async fn send_dedicated(test_host: &TestHost, key: &str) {
         client_meta: ClientMeta::default(),
         on_input_required: OnInputRequired::PassThrough,
         dedicated_connection: Some(dedicated(key)),
+        url_elicitor: None,
     };
     let request =
         ServerRequest::idempotent("prompts/list", CALL_TIMEOUT).on_behalf_of(on_behalf_of);

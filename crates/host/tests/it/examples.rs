@@ -55,6 +55,35 @@ fn an_example_answers_questions_and_permits_by_itself() {
 }
 
 #[test]
+fn an_example_reads_resources_prompts_and_completions() {
+    assert_eq!(
+        run("typed_requests", &[]),
+        "resource: Buy milk\nprompt: summarise_notes []\nprompt: write_about [\"topic\", \"tone\"]\n\
+         topics: [\"Buy milk\"]\nUser: Write five lines about milk, in a plain tone.\n"
+    );
+}
+
+#[test]
+fn an_example_applies_changed_configurations() {
+    assert_eq!(
+        run("apply_changes", &[]),
+        "started [\"a\"], stopped [], unchanged []\nstarted [], stopped [], unchanged [\"a\"]\n\
+         started [\"b\"], stopped [\"a\"], unchanged []\nproblem: must not be empty\n"
+    );
+}
+
+#[test]
+fn an_example_calls_with_options_and_prints_log_events() {
+    let output = Command::new(example("call_options")).output().expect("it can be run");
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        "progress: 1\nprogress: 2\nprogress: 3\nCounted to 3.\n"
+    );
+    let events = String::from_utf8_lossy(&output.stderr);
+    assert!(events.lines().any(|it| it.contains("switchboard::call")), "{events}");
+}
+
+#[test]
 fn the_conformance_client_continues_after_denied_calls() {
     // Some tools of a scripted server are meant to crash it, so all calls are denied.
     let refusal = Quirk::HttpStatus {

@@ -4,12 +4,12 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::json;
+use switchboard::FailureKind;
 use switchboard::config::merge::{ScopeFilter, ServerState};
 use switchboard::config::template::Environment;
 use switchboard::connection::Status;
-use switchboard::failure::FailureKind;
+use switchboard::sources::Paths;
 use switchboard::sources::loader::{LoadOptions, load};
-use switchboard::sources::paths::Paths;
 use testkit::{Quirk, Script, ScriptedServer};
 
 use crate::support::{TestHost, cause, is_connected, remote, with_member};

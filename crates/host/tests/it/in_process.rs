@@ -5,11 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value as Json, json};
-use switchboard::catalogue::fetch::ListKind;
-use switchboard::connection::Status;
-use switchboard::connection::in_process::InProcessServer;
-use switchboard::connection::state::RetryPolicy;
-use switchboard::failure::FailureKind;
+use switchboard::FailureKind;
+use switchboard::catalogue::ListKind;
+use switchboard::connection::{InProcessServer, RetryPolicy, Status};
 use switchboard::sources::loader;
 use switchboard::wire::protocol::era::Era;
 use switchboard_builtin::demo;

@@ -6,12 +6,13 @@ use std::path::Path;
 use switchboard::config::file::layer::{FileShape, Layer, Naming};
 use switchboard::config::merge::{ScopeFilter, ServerState};
 use switchboard::config::scope::Scope;
+use switchboard::config::settings::audit::UnrecordedCalls;
 use switchboard::config::source::Source;
 use switchboard::config::template::Environment;
+use switchboard::sources::Paths;
 use switchboard::sources::loader::{
     Configuration, DynamicConfig, LoadOptions, SourceContent, load,
 };
-use switchboard::sources::paths::Paths;
 
 fn options(root: &Path) -> LoadOptions {
     fs::create_dir_all(root.join("project")).expect("a folder");
@@ -113,6 +114,19 @@ fn connectors_rank_between_dynamic_and_project() {
         states(&load(&options)),
         ["s dynamic ready", "s connectors shadowed by dynamic", "s user shadowed by dynamic"]
     );
+}
+
+#[test]
+fn unrecorded_calls_are_refused_where_the_administrators_folder_cannot_be_read() {
+    let home = tempfile::tempdir().expect("a temp folder");
+    let options = options(home.path());
+    let text = r#"{"audit": {"unrecordedCalls": "allow", "keepDays": 1}}"#;
+    write(&options.paths.user_settings(), text);
+    assert_eq!(load(&options).audit.unrecorded_calls(), UnrecordedCalls::Allow);
+    write(&options.paths.managed, "a file where the folder should be");
+    let audit = load(&options).audit;
+    assert_eq!(audit.unrecorded_calls(), UnrecordedCalls::Refuse);
+    assert_eq!(audit.keep_days(), 30);
 }
 
 #[test]

@@ -3,16 +3,15 @@
 use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
-use switchboard::call::pipeline::{CallContext, ToolCallError};
 use switchboard::config::permission::{
     PermissionEffect, PermissionMode, PermissionRules, ToolRule,
 };
 use switchboard::config::scope::Scope;
-use switchboard::connection::Status;
-use switchboard::connection::state::RetryPolicy;
-use switchboard::permission::active_rules::ActiveRules;
+use switchboard::connection::{RetryPolicy, Status};
+use switchboard::permission::ActiveRules;
 use switchboard::pool::Pool;
 use switchboard::tool_result::{ContentBlock, ToolOutput};
+use switchboard::{CallContext, ToolCallError};
 use testkit::authorization_server::{AuthorizationConfig, AuthorizationServer, Consent};
 use url::Url;
 
@@ -64,7 +63,10 @@ fn login_url(answer: &ToolOutput) -> String {
     assert!(!answer.is_error, "{}", text(answer));
     let text = text(answer);
     let line = text.lines().find(|line| line.starts_with("http"));
-    line.unwrap_or_else(|| panic!("the result has a URL: {text}")).to_owned()
+    let url = line.unwrap_or_else(|| panic!("the result has a URL: {text}")).to_owned();
+    let structured = answer.structured.as_ref().and_then(|it| it.decode::<Json>().ok());
+    assert_eq!(structured, Some(json!({"status": "auth_url", "authUrl": url})));
+    url
 }
 
 /// The address of the host's callback listener.

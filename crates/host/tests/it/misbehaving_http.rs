@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::net::TcpListener;
 
 use switchboard::connection::Status;
-use switchboard::failure::{Evidence, FailureKind};
 use switchboard::wire::transport_error::UnreachableReason;
+use switchboard::{Evidence, FailureKind};
 use testkit::{Quirk, Script, ScriptedServer};
 
 use crate::support::{TestHost, cause, is_connected, remote};
@@ -80,6 +80,26 @@ async fn unreachable_servers_report_the_failed_step() {
         let view = &snapshot.servers[name];
         assert_eq!(cause(view).kind, FailureKind::Unreachable(why), "{name}: {view:#?}");
     }
+    test_host.stop().await;
+}
+
+#[tokio::test]
+async fn a_refused_header_is_not_a_missing_login() {
+    let server = responding(401, "", &[("www-authenticate", "Bearer")]);
+    let entry = serde_json::json!({
+        "type": "http", "url": server.url(), "headers": {"Authorization": "Bearer stale"},
+    });
+    let test_host = TestHost::without_retries();
+    test_host.apply(&[("keyed", entry.to_string())]).await;
+    let view = test_host.view("keyed").await;
+    let headers = vec!["Authorization".to_owned()];
+    assert_eq!(cause(&view).kind, FailureKind::HeaderRefused { headers }, "{view:#?}");
+    assert!(matches!(view.status, Status::Failed(_)), "{view:#?}");
+    assert_eq!(
+        cause(&view).to_string(),
+        "the server refused the header `Authorization` of its entry (HTTP 401)"
+    );
+    assert!(!format!("{view:?}").contains("stale"), "{view:?}");
     test_host.stop().await;
 }
 

@@ -1,14 +1,13 @@
 //! Programs that misbehave during the connect: their status and the reported failure.
 
 use std::fs;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value as Json, json};
-use switchboard::catalogue::fetch::{ListIssueKind, ListKind};
-use switchboard::connection::Status;
-use switchboard::connection::state::RetryPolicy;
-use switchboard::failure::{ConnectionFailure, Evidence, FailureKind};
+use switchboard::catalogue::{ListIssueKind, ListKind};
+use switchboard::connection::{RetryPolicy, Status};
 use switchboard::wire::connect::Fallback;
+use switchboard::{ConnectionFailure, Evidence, FailureKind};
 use testkit::{Cursors, Quirk, Script, ScriptedProgram, processes};
 
 use crate::support::{TIMEOUT, TestHost, cause, is_connected, tools, with_member};
@@ -19,7 +18,8 @@ const SHORT: u64 = 1500;
 fn stderr_of(cause: &ConnectionFailure) -> String {
     let stderr_of = cause.evidence.iter().find_map(|it| match it {
         Evidence::Stderr(text) => Some(text.clone()),
-        Evidence::SearchedPath(_)
+        Evidence::NotAMessage(_)
+        | Evidence::SearchedPath(_)
         | Evidence::Body(_)
         | Evidence::Challenge(_)
         | Evidence::RetryAfter(_)
@@ -63,7 +63,10 @@ async fn a_program_without_a_handshake_reports_the_cause() {
     let servers: Vec<(&str, String)> = cases
         .iter()
         .map(|(name, script, _)| {
-            (*name, with_member(&ScriptedProgram::config_entry(script), "timeout", json!(SHORT)))
+            (
+                *name,
+                with_member(&ScriptedProgram::config_entry(script), "connectTimeout", json!(SHORT)),
+            )
         })
         .collect();
     test_host.apply(&servers).await;
@@ -147,6 +150,33 @@ async fn a_program_with_minor_faults_still_connects() {
 }
 
 #[tokio::test]
+async fn output_that_is_not_a_message_is_quoted() {
+    let test_host = TestHost::without_retries();
+    let garbage = "printf 'loading \\033[31mmodel\\n'; exec \"$@\"";
+    let script = Script::legacy();
+    let connects = json!({
+        "command": "sh",
+        "args": ["-c", garbage, "sh", testkit::scripted::program(), script.to_json()],
+    });
+    let exits =
+        json!({"command": "sh", "args": ["-c", "echo usage: server FILE; read -r line; exit 2"]});
+    test_host.apply(&[("connects", connects.to_string()), ("exits", exits.to_string())]).await;
+    let snapshot = test_host.settled().await;
+    let view = &snapshot.servers["connects"];
+    assert!(is_connected(view), "{view:#?}");
+    assert_eq!(view.malformed_output.as_deref(), Some("loading \u{1b}[31mmodel"));
+    assert!(view.notes().iter().any(|note| note.contains("loading")), "{:?}", view.notes());
+    let evidence = &cause(&snapshot.servers["exits"]).evidence;
+    let quoted = Evidence::NotAMessage("usage: server FILE".to_owned());
+    assert!(evidence.contains(&quoted), "{evidence:?}");
+    let [_, log] = test_host.host.stderr_log().files("connects");
+    let _folder = test_host.folder.clone();
+    test_host.stop().await;
+    let text = fs::read_to_string(log).expect("a log");
+    assert!(text.contains("loading \\u{1b}[31mmodel"), "{text}");
+}
+
+#[tokio::test]
 async fn a_program_that_exits_on_the_probe_is_restarted_and_not_probed_again() {
     let test_host = TestHost::without_retries();
     let journal = test_host.folder.path().join("journal");
@@ -225,7 +255,7 @@ async fn a_programs_stderr_output_is_in_its_log() {
 }
 
 #[tokio::test]
-async fn a_stubborn_program_is_killed_in_time_with_its_descendants() {
+async fn a_stubborn_program_is_killed_with_its_descendants() {
     let test_host = TestHost::new();
     let marker = format!("ZOO_MARK=stubborn-{}", std::process::id());
     let env = json!({"ZOO_MARK": marker.strip_prefix("ZOO_MARK=")});
@@ -245,10 +275,7 @@ async fn a_stubborn_program_is_killed_in_time_with_its_descendants() {
     processes::wait_until(TIMEOUT, "all processes are running", || {
         (processes::processes_with_environment(&marker).len() == 7).then_some(())
     });
-    let began = Instant::now();
     test_host.stop().await;
-    let took = began.elapsed();
-    assert!(took < Duration::from_millis(2500), "{took:?}");
     assert_eq!(processes::processes_with_environment(&marker), [0; 0]);
 }
 

@@ -2,7 +2,9 @@
 
 use std::fs;
 
+use serde_json::json;
 use switchboard::wire::protocol::era::Era;
+use switchboard::{Host, Http, Paths};
 use testkit::{Script, ScriptedProgram, ScriptedServer};
 
 use crate::support::{TestHost, is_connected, remote};
@@ -74,4 +76,23 @@ async fn damaged_state_files_are_ignored() {
         let stored = fs::read_to_string(state.join("eras.json")).expect("it is there");
         assert!(stored.contains("\"legacy\""), "{damage:?}: {stored}");
     }
+}
+
+#[tokio::test]
+async fn every_call_is_in_the_audit_log_when_a_host_has_shut_down() {
+    let folder = tempfile::tempdir().expect("a temp folder");
+    let paths = Paths::in_dir(folder.path());
+    let server = ScriptedServer::http(Script::modern());
+    let host = Host::builder(paths.clone())
+        .server("s", Http::new(server.url()))
+        .trust("s")
+        .start()
+        .await
+        .expect("it starts");
+    for _ in 0..3 {
+        host.call("mcp__s__echo", json!({"text": "hello"})).await.expect("it is trusted");
+    }
+    host.shutdown().await;
+    let records = switchboard::audit::log::read(&paths.audit()).expect("it can be read");
+    assert_eq!(records.len(), 3);
 }

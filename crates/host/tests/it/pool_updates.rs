@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use switchboard::config::permission::{PermissionEffect, PermissionRules, ToolRule};
-use switchboard::pool::diff::PoolDiff;
-use switchboard::pool::tool::Tool;
-use switchboard::pool::updater::PoolWatch;
+use switchboard::pool::{PoolDiff, PoolWatch, Tool};
 use testkit::{Script, ScriptedProgram, ScriptedServer};
 
 use crate::support::{TIMEOUT, TestHost, remote, with_member};

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use switchboard::call::pipeline::{
-    CallContext, DecisionFuture, GrantScope, PermissionDecision, PermissionPrompt,
-    PermissionRequest, ToolCallError,
-};
 use switchboard::config::permission::{PermissionMode, RuleCoverage};
-use switchboard::elicitation::elicitor::{
+use switchboard::elicitation::{
     ElicitFuture, ElicitResult, Elicitation, ElicitationKind, Elicitor,
 };
+use switchboard::permission::{
+    DecisionFuture, GrantScope, PermissionDecision, PermissionPrompt, PermissionRequest,
+};
+use switchboard::{CallContext, ToolCallError};
 use testkit::{Script, ScriptedProgram};
 use tokio::sync::mpsc;
 
@@ -69,7 +69,7 @@ async fn a_context_without_a_prompt_denies_untrusted_servers() {
     let test_host = TestHost::new();
     test_host.apply(&[("s", ScriptedProgram::config_entry(&Script::legacy()))]).await;
     test_host.host.settled().await;
-    let paths = switchboard::sources::paths::Paths::in_dir(test_host.folder.path());
+    let paths = switchboard::sources::Paths::in_dir(test_host.folder.path());
     let context = CallContext::new(test_host.host.watch_pool(), &paths).expect("a call context");
     let refused = test_host.call_exposed(&context, "mcp__s__echo", json!({"text": "x"})).await;
     assert!(matches!(refused, Err(ToolCallError::Denied { .. })), "{refused:?}");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use switchboard::resources::subscription::{ResourceEvent, SubscribeError, Subscription};
+use switchboard::{ResourceEvent, SubscribeError, Subscription};
 use testkit::{Script, ScriptedProgram, ScriptedServer, processes};
 use tokio::time::timeout;
 

@@ -1,5 +1,7 @@
 //! Changes while a host runs: a server's tools, its requests, and the configured servers.
 
+use std::time::Duration;
+
 use serde_json::{Value as Json, json};
 use switchboard::connection::ServerView;
 use testkit::{Quirk, Script, ScriptedProgram, ScriptedServer, processes};
@@ -81,9 +83,8 @@ async fn an_ended_change_stream_is_reopened() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn tools_stay_while_a_list_request_times_out_and_is_retried() {
     let server = ScriptedServer::http(Script::modern());
-    let test_host = TestHost::new();
-    let entry = with_member(&remote("http", server.url()), "timeout", json!(500));
-    test_host.apply(&[("s", entry)]).await;
+    let test_host = TestHost::with(|options| options.connect_timeout = Duration::from_secs(2));
+    test_host.apply(&[("s", remote("http", server.url()))]).await;
     let before = test_host.view("s").await;
     assert!(has(&before, "echo"), "{before:#?}");
     server.wait_for(|it| it.iter().any(|it| it.rpc_method() == Some("subscriptions/listen")));
@@ -144,7 +145,7 @@ async fn only_servers_with_changed_entries_are_restarted() {
     let first = [("a", entry("a")), ("b", entry("b")), ("c", entry("c"))];
     test_host.apply(&first).await;
     let before = test_host.settled().await;
-    let number = |snapshot: &switchboard::host::Snapshot, name: &str| {
+    let number = |snapshot: &switchboard::Snapshot, name: &str| {
         snapshot.servers[name].pid.expect("a program")
     };
     let changed = with_member(&first[1].1, "env", json!({"X": "1"}));
@@ -191,4 +192,16 @@ async fn stopping_one_host_does_not_affect_the_servers_of_another() {
     other.call_idempotent("s", "echo", json!({"text": "x"})).await.expect("it is still there");
     assert_eq!(other.view("s").await.pid, Some(running));
     other.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_remote_server_that_is_gone_is_shown_as_lost_while_it_is_watched() {
+    let server = ScriptedServer::http(Script::modern());
+    let test_host = TestHost::new();
+    test_host.apply(&[("far", remote("http", server.url()))]).await;
+    test_host.view_when("far", is_connected).await;
+    let _watched = test_host.host.watch_servers();
+    drop(server);
+    test_host.view_when("far", |view| !is_connected(view)).await;
+    test_host.stop().await;
 }

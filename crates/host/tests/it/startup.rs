@@ -1,12 +1,13 @@
 //! Many servers at once: how many start in parallel, which wait for which, and what remains afterwards.
 
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
-use switchboard::connection::Status;
-use switchboard::failure::FailureKind;
+use switchboard::FailureKind;
+use switchboard::connection::{RetryPolicy, Status};
 use testkit::{Quirk, Script, ScriptedProgram, ScriptedServer, processes};
 
 use crate::support::{TestHost, cause, is_connected, remote, with_member};
@@ -17,7 +18,7 @@ fn named(servers: &[(String, String)]) -> Vec<(&str, String)> {
 
 #[tokio::test]
 async fn an_unresponsive_server_blocks_no_other() {
-    let test_host = TestHost::new();
+    let test_host = TestHost::with(|options| options.max_concurrent_local = 1);
     let unresponsive = ScriptedProgram::config_entry(&Script::legacy().quirk(Quirk::NeverAnswers));
     let mut servers = vec![("a-mute".to_owned(), unresponsive)];
     let good = ScriptedProgram::config_entry(&Script::legacy());
@@ -28,6 +29,47 @@ async fn an_unresponsive_server_blocks_no_other() {
         .await;
     let unresponsive = &snapshot.servers["a-mute"];
     assert!(matches!(unresponsive.status, Status::Pending { attempt: 1, .. }), "{unresponsive:#?}");
+    test_host.stop().await;
+}
+
+/// A server that works for more than a second before it answers, notes that it works, and notes where another one
+/// works at the same time.
+fn busy_server(folder: &Path) -> String {
+    let folder = folder.display();
+    let work = "i=0; while [ $i -lt 2500000 ]; do i=$((i+1)); done";
+    let script = format!(
+        "mkdir {folder}/working || touch {folder}/overlap; {work}; rmdir {folder}/working; {CHEAP}"
+    );
+    json!({"command": "sh", "args": ["-c", script]}).to_string()
+}
+
+#[tokio::test]
+async fn a_start_counts_against_the_window_for_as_long_as_it_works() {
+    let test_host = TestHost::with(|options| {
+        options.max_concurrent_local = 1;
+        options.connect_timeout = Duration::from_secs(300);
+    });
+    let folder = test_host.folder.path();
+    let busy = busy_server(folder);
+    test_host.apply(&[("one", busy.clone()), ("two", busy)]).await;
+    let snapshot = test_host.host.settled().await;
+    assert!(snapshot.servers.values().all(|it| is_connected(it)), "{snapshot:#?}");
+    assert!(!folder.join("overlap").exists(), "both worked at the same time");
+    test_host.stop().await;
+}
+
+#[tokio::test]
+async fn a_server_that_a_caller_waits_for_waits_for_no_slot() {
+    let test_host = TestHost::with(|options| options.max_concurrent_local = 1);
+    // Each of these holds the only slot until the connect timeout.
+    let busy = json!({"command": "sh", "args": ["-c", "while :; do :; done"]}).to_string();
+    let mut servers: Vec<(String, String)> =
+        (0..4).map(|number| (format!("busy{number}"), busy.clone())).collect();
+    servers.push(("used".to_owned(), json!({"command": "sh", "args": ["-c", CHEAP]}).to_string()));
+    test_host.apply(&named(&servers)).await;
+    let connected = test_host.host.ensure_connected("used");
+    let connected = tokio::time::timeout(crate::support::TIMEOUT, connected).await;
+    connected.expect("it does not wait for the others").expect("it is connected");
     test_host.stop().await;
 }
 
@@ -68,7 +110,10 @@ async fn concurrent_connects_are_limited() {
 
 #[tokio::test]
 async fn a_server_is_killed_after_its_configured_timeout() {
-    let test_host = TestHost::with(|options| options.connect_timeout = Duration::from_millis(1200));
+    let test_host = TestHost::with(|options| {
+        options.connect_timeout = Duration::from_millis(1200);
+        options.retry_policy = RetryPolicy::NoRetry;
+    });
     let marker = format!("ZOO_MARK=late-{}", std::process::id());
     let script =
         Script::legacy().quirk(Quirk::ForksGrandchildren { n: 2 }).quirk(Quirk::NeverAnswers);
@@ -77,8 +122,9 @@ async fn a_server_is_killed_after_its_configured_timeout() {
     let unresponsive = ScriptedServer::ws(Script::legacy().quirk(Quirk::NeverAnswers));
     test_host
         .apply(&[
-            ("usual", entry.clone()),
-            ("own", with_member(&entry, "timeout", json!(700))),
+            // The timeout of its calls.
+            ("usual", with_member(&entry, "timeout", json!(700))),
+            ("own", with_member(&entry, "connectTimeout", json!(700))),
             ("remote", remote("ws", unresponsive.url())),
         ])
         .await;

@@ -7,34 +7,28 @@ use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 use switchboard::audit::log::AuditLog;
-use switchboard::call::pipeline::{
-    CallContext, DecisionFuture, PermissionDecision, PermissionPrompt, PermissionRequest, ToolCall,
-    ToolCallError,
-};
-use switchboard::catalogue::fetch::{ListItem, ListKind};
+use switchboard::catalogue::{ListItem, ListKind};
 use switchboard::config::entry::server::ToolFilter;
 use switchboard::config::file::layer::{FileShape, Layer, Naming};
 use switchboard::config::merge::{EffectiveConfig, MergeInputs, resolve};
 use switchboard::config::permission::{PermissionMode, PermissionRules};
 use switchboard::config::scope::Scope;
 use switchboard::config::source::Source;
-use switchboard::connection::resolve::HostEnv;
-use switchboard::connection::state::RetryPolicy;
-use switchboard::connection::{ServerView, Status};
-use switchboard::failure::ConnectionFailure;
-use switchboard::host::{Host, HostOptions, Snapshot};
-use switchboard::permission::active_rules::ActiveRules;
-use switchboard::permission::tool_pins::ToolPins;
+use switchboard::connection::{RetryPolicy, ServerView, Status};
+use switchboard::permission::{ActiveRules, ToolPins};
+use switchboard::permission::{
+    DecisionFuture, PermissionDecision, PermissionPrompt, PermissionRequest,
+};
 use switchboard::pool::naming::NameOrigin;
-use switchboard::pool::tool::ToolKind;
-use switchboard::pool::{self, Pool};
-use switchboard::request::error::RequestError;
-use switchboard::request::server_request::{Idempotency, RequestOptions};
-use switchboard::sources::paths::Paths;
-use switchboard::tool_result::spill::SpillStore;
-use switchboard::tool_result::{OutputLimits, ToolOutput};
+use switchboard::pool::{self, Pool, ToolKind};
+use switchboard::request::{Idempotency, RequestError, RequestOptions};
+use switchboard::sources::Paths;
+use switchboard::tool_result::{OutputLimits, SpillStore, ToolOutput};
 use switchboard::wire::jsonrpc::message::Payload;
 use switchboard::wire::peer::Progress;
+use switchboard::{
+    CallContext, ConnectionFailure, Host, HostEnv, HostOptions, Snapshot, ToolCall, ToolCallError,
+};
 use tempfile::TempDir;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -181,7 +175,8 @@ impl TestHost {
             Err(
                 error @ (ToolCallError::UnknownTool { .. }
                 | ToolCallError::InvalidArguments { .. }
-                | ToolCallError::Denied { .. }),
+                | ToolCallError::Denied { .. }
+                | ToolCallError::Unrecorded { .. }),
             ) => panic!("every call is permitted: {error}"),
         }
     }
@@ -198,6 +193,7 @@ impl TestHost {
             audit: self.audit.clone(),
             limits: OutputLimits::default(),
             spill: SpillStore::in_data_folder(self.folder.path()),
+            reason_detail: switchboard::permission::ReasonDetail::default(),
         }
     }
 

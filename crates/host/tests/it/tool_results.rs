@@ -11,10 +11,9 @@ use image::codecs::gif::GifEncoder;
 use image::{DynamicImage, Frame, ImageFormat, Rgb, RgbImage, Rgba, RgbaImage};
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use switchboard::tool_result::image_fit::ImageLimits;
-use switchboard::tool_result::spill::SpillStore;
 use switchboard::tool_result::{
-    ContentBlock, LineRange, OutputLimits, ToolOutput, from_resource_read, from_tool_call,
+    ContentBlock, ImageLimits, LineRange, OutputLimits, SpillStore, ToolOutput, from_resource_read,
+    from_tool_call,
 };
 use switchboard::wire::jsonrpc::message::Payload;
 

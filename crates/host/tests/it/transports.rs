@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use switchboard::catalogue::fetch::ListKind;
+use switchboard::catalogue::ListKind;
 use switchboard::connection::Status;
-use switchboard::request::send::ServerRequest;
+use switchboard::request::ServerRequest;
 use switchboard::wire::protocol::era::Era;
 use testkit::{Script, ScriptedProgram, ScriptedServer};
 

@@ -363,7 +363,7 @@ fn read(uri: &str) -> Option<ResourceContents> {
             let image = ResourceContents::blob(fixtures().png.clone(), uri);
             Some(image.with_mime_type("image/png"))
         }
-        WATCHED_RESOURCE => Some(resource_text(uri, "text/plain", "Somebody watches this.")),
+        WATCHED_RESOURCE => Some(resource_text(uri, "text/plain", "A resource with subscribers.")),
         _ => skills::read(uri),
     }
 }

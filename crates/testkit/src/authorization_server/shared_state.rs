@@ -1,5 +1,6 @@
 //! State that all requests of one authorization server share: its origins, its signing key and the grant store.
 
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 
 use serde_json::Value;
@@ -28,6 +29,8 @@ pub(crate) struct SharedState {
     pub identity_key: SigningKey,
     /// The published client metadata document.
     pub client_document: Mutex<Option<Value>>,
+    /// Documents of other sites, by URL.
+    pub hosted_documents: Mutex<BTreeMap<String, Value>>,
     store: Mutex<GrantStore>,
 }
 
@@ -37,6 +40,7 @@ impl SharedState {
             origins,
             identity_key: SigningKey::new(),
             client_document: Mutex::default(),
+            hosted_documents: Mutex::default(),
             store: Mutex::new(GrantStore::new(config)),
         }
     }

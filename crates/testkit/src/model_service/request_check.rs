@@ -99,7 +99,39 @@ fn check_completions(body: &Value) -> Option<String> {
 }
 
 fn check_responses(body: &Value) -> Option<String> {
+    if let Some(item) = list(&body["input"]).find(|it| !is_valid_message(it)) {
+        return Some(format!("not a message of the responses API: {item}"));
+    }
     let calls = ids(list(&body["input"]), "function_call", "call_id");
     let outputs = ids(list(&body["input"]), "function_call_output", "call_id");
     (calls != outputs).then(|| format!("the calls {calls:?} have the outputs {outputs:?}"))
+}
+
+/// Whether an item is no message, or a message as the official types define it. A message of the assistant needs an id,
+/// a status, and parts with annotations.
+fn is_valid_message(item: &Value) -> bool {
+    if item["type"] != "message" {
+        return true;
+    }
+    let is_kind =
+        |it: &Value, kinds: &[&str]| it["type"].as_str().is_some_and(|kind| kinds.contains(&kind));
+    match item["role"].as_str() {
+        Some("assistant") => {
+            let is_part = |it: &Value| {
+                is_kind(it, &["output_text"])
+                    && it["text"].is_string()
+                    && it["annotations"].is_array()
+            };
+            item["id"].as_str().is_some_and(|it| it.starts_with("msg_") && it.len() <= 64)
+                && is_valid_status(&item["status"])
+                && list(&item["content"]).all(is_part)
+        }
+        Some("user") => list(&item["content"])
+            .all(|it| is_kind(it, &["input_text", "input_image", "input_file"])),
+        Some(_) | None => false,
+    }
+}
+
+fn is_valid_status(status: &Value) -> bool {
+    matches!(status.as_str(), Some("in_progress" | "completed" | "incomplete"))
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use super::client_channel::ClientChannel;
-use super::protocol::{Initialized, META_SUBSCRIPTION_ID, RequestEra};
+use super::protocol::{Handshake, META_SUBSCRIPTION_ID, RequestEra};
 use super::server_state::{NotificationSink, ServerState};
 
 /// A request of the client.
@@ -38,7 +38,7 @@ pub struct ClientSession {
 
 #[derive(Debug)]
 pub(super) struct SessionState {
-    pub(super) initialized: Initialized,
+    pub(super) initialized: Handshake,
     /// The params of `initialize`; null before.
     pub(super) client: Value,
     pub(super) calls: HashMap<String, CallInProgress>,
@@ -53,7 +53,7 @@ pub(super) struct CallInProgress {
     pub(super) serial: usize,
     /// The name under which a cancellation is recorded.
     pub(super) label: String,
-    pub(super) cancel: oneshot::Sender<Cancelled>,
+    pub(super) cancel: oneshot::Sender<CallCancellation>,
 }
 
 #[derive(Debug)]
@@ -68,13 +68,13 @@ pub(super) struct Subscription {
 
 /// The call was cancelled and gets no response.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Cancelled;
+pub(super) struct CallCancellation;
 
 impl ClientSession {
     pub fn new(
         server: &Arc<ServerState>,
         standalone: ClientChannel,
-        initialized: Initialized,
+        initialized: Handshake,
     ) -> Arc<ClientSession> {
         let state = SessionState {
             initialized,
@@ -95,7 +95,7 @@ impl ClientSession {
         self.state.lock().expect("no holder of the lock panics")
     }
 
-    pub fn initialized(&self) -> Initialized {
+    pub fn initialized(&self) -> Handshake {
         self.state().initialized
     }
 

@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use super::client_session::{
-    CallInProgress, Cancelled, ClientRequest, ClientSession, Subscription,
+    CallCancellation, CallInProgress, ClientRequest, ClientSession, Subscription,
 };
 use super::protocol;
-use super::protocol::{Initialized, META_SUBSCRIPTION_ID, RequestEra, RequestFailure, RpcError};
+use super::protocol::{Handshake, META_SUBSCRIPTION_ID, RequestEra, RequestFailure, RpcError};
 use super::server_state::{AfterMessage, NotificationSink};
 use super::{catalogue, response_quirks, tools};
 use crate::scripted::quirk::Quirk;
@@ -84,7 +84,7 @@ impl ClientSession {
                 if let Some(CallInProgress { serial, label, cancel }) = call {
                     self.state().subscriptions.retain(|it| it.serial != serial);
                     self.server.record_cancelled(&label);
-                    let _has_ended = cancel.send(Cancelled);
+                    let _has_ended = cancel.send(CallCancellation);
                 }
             }
             Some("notifications/initialized") => {
@@ -120,7 +120,7 @@ impl ClientSession {
         self: &Arc<Self>,
         request: &ClientRequest,
         serial: usize,
-        cancelled: oneshot::Receiver<Cancelled>,
+        cancelled: oneshot::Receiver<CallCancellation>,
     ) {
         let server = &self.server;
         let response = async {
@@ -137,7 +137,7 @@ impl ClientSession {
         };
         let outcome = tokio::select! {
             biased;
-            Ok(Cancelled) = cancelled => return,
+            Ok(CallCancellation) = cancelled => return,
             () = disconnected => return server.record_cancelled(&request_label(request)),
             outcome = response => outcome,
         };
@@ -174,7 +174,7 @@ impl ClientSession {
             "initialize" => {
                 response_quirks::delay_start(&self.server).await;
                 let mut state = self.state();
-                state.initialized = Initialized::Yes;
+                state.initialized = Handshake::Complete;
                 state.client = params.clone();
                 Ok(protocol::initialize_result(script, params))
             }

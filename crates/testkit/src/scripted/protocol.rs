@@ -87,17 +87,17 @@ pub fn request_version(params: &Value) -> Option<&str> {
     params["_meta"][META_VERSION].as_str()
 }
 
-/// Whether the session is initialized.
+/// The state of the handshake of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Initialized {
-    Yes,
-    NotYet,
+pub enum Handshake {
+    Complete,
+    Pending,
 }
 
 /// The era of a request, or the error that rejects it.
 pub fn check_request(
     script: &Script,
-    initialized: Initialized,
+    initialized: Handshake,
     method: &str,
     params: &Value,
 ) -> Result<RequestEra, RpcError> {
@@ -118,14 +118,14 @@ fn request_era(script: &Script, method: &str, params: &Value) -> RequestEra {
     }
 }
 
-fn check_legacy(initialized: Initialized, method: &str) -> Result<RequestEra, RpcError> {
+fn check_legacy(initialized: Handshake, method: &str) -> Result<RequestEra, RpcError> {
     let is_known = matches!(method, "initialize" | "ping" | "logging/setLevel")
         || matches!(method, "resources/subscribe" | "resources/unsubscribe")
         || is_in_both_eras(method);
     if !is_known {
         return Err(RpcError::method_not_found(method, RequestEra::Legacy));
     }
-    if initialized == Initialized::NotYet && !matches!(method, "initialize" | "ping") {
+    if initialized == Handshake::Pending && !matches!(method, "initialize" | "ping") {
         return Err(RpcError::new(-32600, "`initialize` comes first"));
     }
     Ok(RequestEra::Legacy)

@@ -11,7 +11,7 @@ use crate::state::screen_state::ScreenState;
 
 /// The note shown when the user takes over.
 pub const TAKEN_OVER: &str =
-    "The keys are yours now: say anything, /help lists commands, Ctrl-D leaves.";
+    "The keys are yours now: say anything, /help lists commands, Ctrl-D quits.";
 /// The shortest time between a dialog accepting keys and the first key.
 const DIALOG_MARGIN: Duration = Duration::from_millis(30);
 

@@ -4,7 +4,7 @@
 use std::time::{Duration, SystemTime};
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use switchboard::storage::stderr_log::utc_timestamp;
+use switchboard::utc_timestamp;
 use switchboard_chat::model::scripted::ScriptedModel;
 
 /// The delay before each word of the model.

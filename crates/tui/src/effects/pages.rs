@@ -21,21 +21,21 @@ const LOG_LINES: usize = 2000;
 const KEYS: [(&str, &str); 17] = [
     ("Enter", "send"),
     ("Alt-Enter, Shift-Enter, Ctrl-J, \\ Enter", "new line"),
-    ("Up, Down", "what you sent before; Up also takes back what waits"),
-    ("Ctrl-R", "search in what you sent before"),
-    ("Tab", "take what the menu offers"),
-    ("Esc", "stop the model or a call; close what is open"),
-    ("Ctrl-C", "empty the line; twice: leave"),
-    ("Ctrl-D", "leave, on an empty line"),
-    ("Ctrl-G, Ctrl-X Ctrl-E", "write in your editor"),
-    ("Shift-Tab", "how much is asked: default, acceptEdits, plan"),
-    ("Ctrl-O", "unfold and fold calls, results and thoughts"),
-    ("Alt-Up, Alt-Down", "choose one call to unfold"),
+    ("Up, Down", "input history; Up also recalls queued input"),
+    ("Ctrl-R", "search the input history"),
+    ("Tab", "complete from the menu"),
+    ("Esc", "stop the model or a call; close a dialog"),
+    ("Ctrl-C", "clear the line; twice: quit"),
+    ("Ctrl-D", "quit, on an empty line"),
+    ("Ctrl-G, Ctrl-X Ctrl-E", "edit in your editor"),
+    ("Shift-Tab", "permission mode: default, acceptEdits, plan"),
+    ("Ctrl-O", "expand or collapse calls, results and reasoning"),
+    ("Alt-Up, Alt-Down", "choose a call to expand"),
     ("PageUp, PageDown, Shift-Up, Shift-Down", "scroll"),
     ("Ctrl-Home, Ctrl-End", "to the beginning, to the end"),
     ("Ctrl-A E K U W Y, Alt-B F D", "move, cut and paste as in a shell"),
     ("Ctrl-_", "undo"),
-    ("Ctrl-Z, Ctrl-L", "stop the program for a while; draw anew"),
+    ("Ctrl-Z, Ctrl-L", "suspend the program; redraw"),
 ];
 
 impl EffectRunner {
@@ -135,7 +135,7 @@ fn help_text() -> String {
     let left = "/mcp__SERVER__PROMPT";
     text.push_str(&format!("  {left:<30} {}\n", paint(Tone::Muted, "a server's prompt")));
     let left = "@SERVER:URI";
-    let about = "in a message: what the server has there";
+    let about = "in a message: include a resource";
     text.push_str(&format!("  {left:<30} {}\n", paint(Tone::Muted, about)));
     text.push_str(&format!("\n{}\n", paint(Tone::Strong, "Keys")));
     for (keys, about) in KEYS {

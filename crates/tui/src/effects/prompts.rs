@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
-use switchboard::catalogue::fetch::{ListItem, ListKind};
+use switchboard::catalogue::{ListItem, ListKind};
 use switchboard::connection::ServerView;
-use switchboard::request::send::ServerRequest;
+use switchboard::request::{ReadResource, ServerRequest};
 use switchboard::tool_result;
 use switchboard::wire::jsonrpc::message::Payload;
 use switchboard_chat::message::ContentBlock;
@@ -34,7 +34,7 @@ impl EffectRunner {
             Some((view.clone(), item.clone()))
         });
         let Some((view, item)) = found else {
-            let text = format!("there is no prompt `/{name}`; `/mcp` says which servers are there");
+            let text = format!("there is no prompt `/{name}`; `/mcp` lists the servers");
             return self.queue_event(ScreenEvent::Error(text));
         };
         let mut invocation = prompt_invocation(&view, &item, name);
@@ -111,7 +111,8 @@ impl EffectRunner {
         let (host, backend, width) = (host.clone(), backend.clone(), *width);
         let (limits, spill) = (call_context.limits, call_context.spill.clone());
         self.spawn(async move {
-            match host.read_resource(&server, &uri, REQUEST_TIMEOUT).await {
+            let request = ReadResource::new(uri.as_str()).timeout(REQUEST_TIMEOUT);
+            match host.read_resource_raw(&server, request).await {
                 Err(error) => error_event(&backend.render_request_error(&error)),
                 Ok(response) => {
                     let read = move || {
@@ -123,7 +124,7 @@ impl EffectRunner {
                             ScreenEvent::Text { title: uri, text }
                         }
                         Err(_) => {
-                            ScreenEvent::Error("what was read could not be understood".to_owned())
+                            ScreenEvent::Error("the resource could not be decoded".to_owned())
                         }
                     }
                 }

@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use switchboard::host::{Host, Snapshot};
-use switchboard::tool_result;
-use switchboard::tool_result::OutputLimits;
-use switchboard::tool_result::spill::SpillStore;
+use switchboard::tool_result::{OutputLimits, SpillStore};
+use switchboard::{Host, ReadResource, Snapshot, tool_result};
 use switchboard_chat::message::ContentBlock;
 
 use switchboard::config::display::sanitize_line;
@@ -57,7 +55,8 @@ pub async fn resolve_mentions(
     let mut blocks = vec![ContentBlock::Text { text: text.to_owned() }];
     let mut errors = Vec::new();
     for ResourceMention { server, uri } in find_mentions(text, &host.snapshot()) {
-        let response = match host.read_resource(&server, &uri, READ_TIMEOUT).await {
+        let request = ReadResource::new(uri.as_str()).timeout(READ_TIMEOUT);
+        let response = match host.read_resource_raw(&server, request).await {
             Ok(response) => response,
             Err(error) => {
                 errors.push(sanitize_line(&format!("@{server}:{uri} could not be read: {error}")));

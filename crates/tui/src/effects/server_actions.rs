@@ -45,7 +45,7 @@ impl EffectRunner {
             match tokio::task::spawn_blocking(move || backend.change_server(change)).await {
                 Ok(Ok(text)) => ScreenEvent::Note(text),
                 Ok(Err(error)) => error_event(&error),
-                Err(_) => ScreenEvent::Error("it could not be done".to_owned()),
+                Err(_) => ScreenEvent::Error("the change could not be made".to_owned()),
             }
         });
     }
@@ -80,7 +80,7 @@ impl EffectRunner {
                 Ok(Ok(output)) if output.is_empty() => ScreenEvent::Redraw,
                 Ok(Ok(output)) => ScreenEvent::Note(output),
                 Ok(Err(error)) => error_event(&error),
-                Err(_) => ScreenEvent::Error("it could not be written down".to_owned()),
+                Err(_) => ScreenEvent::Error("the decision could not be stored".to_owned()),
             }
         });
     }

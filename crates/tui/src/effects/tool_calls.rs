@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::Value as Json;
-use switchboard::call::pipeline::{CallContext, ToolCall, ToolCallError};
-use switchboard::host::Host;
-use switchboard::request::server_request::RequestOptions;
+use switchboard::request::RequestOptions;
 use switchboard::tool_result::ToolOutput;
+use switchboard::{CallContext, Host, ToolCall, ToolCallError};
 use switchboard_chat::conversation::event::{CallOutcome, ConversationEvent, ToolCallView};
 use tokio::sync::{mpsc, watch};
 
@@ -58,7 +57,9 @@ struct UserCall {
 impl EffectRunner {
     pub(crate) async fn call(&mut self, tool: String, words: &[String]) {
         let backend = self.context.backend.clone();
-        let arguments = match backend.parse_arguments(words) {
+        let pool = self.context.host.pool();
+        let definition = pool.find(&tool).map(AsRef::as_ref);
+        let arguments = match backend.parse_arguments(definition, words) {
             Ok(arguments) => arguments,
             Err(error) => return self.queue_event(error_event(&error)),
         };
@@ -73,7 +74,7 @@ impl EffectRunner {
             width: self.context.width,
             host: self.context.host.clone(),
             call_context: self.context.call_context.clone(),
-            view: ToolCallView::new(&self.context.host.pool(), &id, &tool, arguments),
+            view: ToolCallView::new(&pool, &id, &tool, arguments),
             timeout,
             events: self.events.clone(),
         };
@@ -148,7 +149,7 @@ impl UserCall {
 
     async fn rendered_failure(&self, failure: &ToolCallError) -> (CallOutcome, String) {
         let outcome_kind = match failure {
-            ToolCallError::Denied { .. } => CallOutcome::Denied,
+            ToolCallError::Denied { .. } | ToolCallError::Unrecorded { .. } => CallOutcome::Denied,
             ToolCallError::UnknownTool { .. }
             | ToolCallError::InvalidArguments { .. }
             | ToolCallError::Request(_) => CallOutcome::Failed,

@@ -7,7 +7,8 @@ use std::time::Duration;
 use switchboard::auth::browser::browser_flow::{LoginPrompt, PastedTextFuture};
 use switchboard::auth::flow::DeviceAuthorization;
 use switchboard::auth::flow::runner::UserUnavailable;
-use tokio::sync::{mpsc, oneshot, watch};
+use switchboard::wire::shared::Shared;
+use tokio::sync::{mpsc, oneshot};
 use url::Url;
 
 use crate::elicitor::{BrowserMode, ElicitorMessage, ScreenElicitor};
@@ -22,7 +23,8 @@ pub struct ScreenLoginGuide {
     /// Has the browser been opened? It is opened once only.
     is_opened: AtomicBool,
     /// Why the last pasted text was rejected.
-    rejection: watch::Sender<Option<String>>,
+    /// Shared state: the login's task sets it, and the next dialog takes it.
+    rejection: Shared<Option<String>>,
     cancellations: mpsc::Sender<oneshot::Receiver<LoginInput>>,
 }
 
@@ -53,7 +55,7 @@ impl ScreenLoginGuide {
             elicitor: elicitor.clone(),
             server: server.to_owned(),
             is_opened: AtomicBool::new(false),
-            rejection: watch::Sender::new(None),
+            rejection: Shared::default(),
             cancellations,
         };
         (guide, LoginCancellation { codes })
@@ -78,7 +80,7 @@ impl ScreenLoginGuide {
             (BrowserMode::ShowUrl, _) => LoginGrant::UrlShown,
         };
         loop {
-            let rejection = self.rejection.send_replace(None);
+            let rejection = self.rejection.update(Option::take);
             let page = LoginPage {
                 server: self.server.clone(),
                 url: url.clone(),
@@ -100,7 +102,7 @@ impl LoginPrompt for ScreenLoginGuide {
     }
 
     fn callback_rejected(&self, why: &str) {
-        self.rejection.send_replace(Some(why.to_owned()));
+        self.rejection.update(|rejection| *rejection = Some(why.to_owned()));
     }
 
     fn show_device_code(&self, instructions: &DeviceAuthorization) -> Result<(), UserUnavailable> {

@@ -5,8 +5,8 @@ use std::time::Instant;
 use crossterm::event::KeyCode;
 use serde_json::json;
 use switchboard::config::permission::{RuleCoverage, Suggestion, ToolRule};
-use switchboard::elicitation::elicitor::SamplingRequest;
-use switchboard::pool::tool::Annotations;
+use switchboard::elicitation::SamplingRequest;
+use switchboard::pool::Annotations;
 
 use super::*;
 use crate::view::dialog::login::LoginPage;
@@ -190,7 +190,7 @@ async fn a_page_that_cannot_be_opened_is_asked_about_again() {
     let mut screen = TestScreen::new(messages);
     let answer = ask(&elicitor, url_elicitation());
     screen.receive_until(1).await;
-    insta::assert_snapshot!("visit_80", screen.render());
+    insta::assert_snapshot!("url_elicitation_80", screen.render());
     screen.advance_clock(INPUT_DELAY);
     screen.press(KeyCode::Char('1'));
     screen.press(KeyCode::Enter);
@@ -230,7 +230,7 @@ async fn questions_go_before_a_dialog_that_only_waits() {
     screen.advance_clock(INPUT_DELAY);
     screen.press(KeyCode::Esc);
     answer.await.expect("asked");
-    assert!(screen.render().contains("bank waits for you"));
+    assert!(screen.render().contains("bank is waiting for you"));
     assert!(matches!(screen.press(KeyCode::Char('r')), OverlayOutcome::Stay));
     screen.advance_clock(INPUT_DELAY);
     assert!(matches!(screen.press(KeyCode::Char('r')), OverlayOutcome::Close));
@@ -312,7 +312,7 @@ async fn a_login_takes_pasted_text_and_shows_why_it_was_rejected() {
     guide.callback_rejected("the state is another");
     let second = url_request();
     screen.receive_until(1).await;
-    assert!(screen.render().contains("That is not taken: the state is another"));
+    assert!(screen.render().contains("Not accepted: the state is another"));
     // The browser came back.
     second.abort();
     screen.receive_until(0).await;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crossterm::event::KeyEvent;
-use switchboard::host::Snapshot;
+use switchboard::Snapshot;
 use switchboard::pool::Pool;
 use switchboard_chat::conversation::event::ConversationEvent;
 

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use switchboard::Snapshot;
 use switchboard::config::permission::PermissionMode;
-use switchboard::host::Snapshot;
 use switchboard::pool::Pool;
 use switchboard_chat::model::language_model::Usage;
 

@@ -1,12 +1,20 @@
-//! A model's failure as a text with a hint.
+//! A model's failure as a text with a hint, and a retry as one line.
 
 use std::error::Error;
+use std::time::Duration;
 
 use switchboard::config::display::sanitize_line;
 use switchboard_chat::model::language_model::{ModelError, ModelErrorKind};
 
 use crate::text::ansi::paint;
+use crate::text::duration::format_duration;
 use crate::theme::Tone;
+
+/// One line about a failed request that is retried. `advice` says what the user can do meanwhile.
+pub fn retry_text(attempt: u32, after: Duration, reason: &str, advice: &str) -> String {
+    let (reason, after) = (sanitize_line(reason), format_duration(after));
+    format!("The model failed: {reason}. Retry {attempt} in {after}; {advice}.")
+}
 
 /// The error with its cause and a hint.
 pub fn model_error_text(error: &ModelError) -> String {
@@ -15,16 +23,14 @@ pub fn model_error_text(error: &ModelError) -> String {
         text.push_str(&format!("\ncaused by: {}", sanitize_line(&cause.to_string())));
     }
     let hint = match &error.kind {
-        ModelErrorKind::NotConfigured => "/model says how to set one",
-        ModelErrorKind::KeyRejected(_) => "check the key; /model says where it comes from",
-        ModelErrorKind::Unreachable(_) => {
-            "check the network and the address; what you said is kept"
-        }
-        ModelErrorKind::Overloaded(_) => "say it again in a while; what you said is kept",
-        ModelErrorKind::ContextTooLong(_) => "/clear begins a new conversation",
+        ModelErrorKind::NotConfigured => "/model explains how to set one",
+        ModelErrorKind::KeyRejected(_) => "check the key; /model shows its source",
+        ModelErrorKind::Unreachable(_) => "check the network and the URL; your message is kept",
+        ModelErrorKind::Overloaded(_) => "try again later; your message is kept",
+        ModelErrorKind::ContextTooLong(_) => "/clear starts a new conversation",
         ModelErrorKind::Rejected { .. }
         | ModelErrorKind::InvalidResponse(_)
-        | ModelErrorKind::StreamInterrupted(_) => "say “go on” to try again",
+        | ModelErrorKind::StreamInterrupted(_) => "send “continue” to try again",
     };
     format!("{text}\n{} {hint}", paint(Tone::Strong, "hint:"))
 }

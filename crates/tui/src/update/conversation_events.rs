@@ -5,10 +5,11 @@ use switchboard_chat::conversation::event::{ConversationEvent, TurnEnd};
 use crate::effects::tool_calls::USER_CALL_PREFIX;
 use crate::state::screen_state::ScreenState;
 use crate::text::ansi::paint;
-use crate::text::duration::format_duration;
-use crate::text::model_error::model_error_text;
+use crate::text::model_error::{model_error_text, retry_text};
 use crate::theme::Tone;
-use switchboard::config::display::sanitize_line;
+
+/// What the user can do while a request is retried.
+const RETRY_ADVICE: &str = "Esc stops it, /model chooses another model";
 
 impl ScreenState {
     pub(crate) fn on_conversation_event(&mut self, event: ConversationEvent) {
@@ -40,10 +41,8 @@ impl ScreenState {
             ConversationEvent::Usage(usage) => self.usage = usage,
             ConversationEvent::Retrying { attempt, after, reason } => {
                 self.transcript.discard_response();
-                let reason = sanitize_line(&reason);
-                let after = format_duration(after);
-                let text = format!("retrying in {after} (attempt {attempt}): {reason}");
-                self.transcript.push_note(&paint(Tone::Warning, text));
+                let text = retry_text(attempt, after, &reason, RETRY_ADVICE);
+                self.transcript.set_retry_note(&paint(Tone::Warning, text));
             }
             ConversationEvent::TurnEnded(end) => {
                 self.turn_started = None;
@@ -56,12 +55,12 @@ impl ScreenState {
         match end {
             TurnEnd::Finished => {}
             TurnEnd::CutShort => {
-                self.transcript.push_note("The answer was as long as it may be; say “go on”.");
+                self.transcript.push_note("The answer reached the length limit; send “continue”.");
             }
-            TurnEnd::Refused => self.transcript.push_note("The model would not answer."),
+            TurnEnd::Refused => self.transcript.push_note("The model refused to answer."),
             TurnEnd::Interrupted => self.transcript.push_note("Stopped."),
             TurnEnd::TooManyRounds => {
-                self.transcript.push_note("Too many rounds of calls; say “go on” to let it go on.");
+                self.transcript.push_note("Too many rounds of calls; send “continue”.");
             }
             TurnEnd::Failed(error) => self.transcript.push_error(&model_error_text(&error)),
         }

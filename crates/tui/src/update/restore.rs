@@ -16,7 +16,7 @@ impl ScreenState {
             }
         }
         if !history.is_empty() {
-            self.transcript.push_note("(from here on it is now)");
+            self.transcript.push_note("(end of the earlier conversation)");
         }
     }
 

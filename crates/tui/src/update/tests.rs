@@ -201,6 +201,20 @@ fn a_failed_attempt_takes_its_words_back() {
 }
 
 #[test]
+fn the_retries_of_a_response_share_one_line_that_says_what_to_do() {
+    let mut screen = TestScreen::with_model();
+    for attempt in [1, 2, 3] {
+        let reason = "it is overloaded".to_owned();
+        let after = Duration::from_secs(2);
+        screen.send_conversation_event(ConversationEvent::Text("half".to_owned()));
+        screen.send_conversation_event(ConversationEvent::Retrying { attempt, after, reason });
+    }
+    let shown = screen.render();
+    assert_eq!(shown.matches("The model failed").count(), 1, "{shown}");
+    assert!(shown.contains("Retry 3 in 2") && shown.contains("Esc"), "{shown}");
+}
+
+#[test]
 fn a_scrolled_view_stays_and_counts_new_lines() {
     let mut screen = TestScreen::with_model();
     let lines =

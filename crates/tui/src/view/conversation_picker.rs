@@ -60,7 +60,7 @@ impl ConversationPicker {
     /// Draws the list.
     pub fn draw(&self, frame: &mut Frame<'_>, area: Rect, theme: &ScreenTheme) {
         let buffer = frame.buffer_mut();
-        let title = "Which conversation?  (arrows and Enter; Esc leaves)";
+        let title = "Which conversation?  (arrows and Enter; Esc quits)";
         buffer.set_stringn(
             area.x,
             area.y,
@@ -122,7 +122,7 @@ mod tests {
     fn the_latest_is_first_and_texts_do_nothing() {
         let list = list();
         insta::assert_snapshot!(render((50, 6), |frame| list.draw(frame, frame.area(), &TEST_THEME)), @r"
-        Which conversation?  (arrows and Enter; Esc leaves
+        Which conversation?  (arrows and Enter; Esc quits)
 
           just now the latest
            2 hours an older one

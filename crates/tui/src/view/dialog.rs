@@ -11,6 +11,3 @@ pub mod queue;
 pub mod request;
 pub mod sampling;
 pub mod url;
-
-/// The reason of a denial that the user chose.
-pub(crate) const DENIED_BY_USER: &str = "you said no";

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crossterm::event::KeyEvent;
 use ratatui::Frame;
 use ratatui::layout::Rect;
-use switchboard::host::Snapshot;
+use switchboard::Snapshot;
 use switchboard::pool::Pool;
 
 use crate::configured_servers::ConfiguredServers;

@@ -15,14 +15,15 @@ use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::Span;
 use switchboard::config::display::pluralize;
-use switchboard::host::{Host, Snapshot};
+use switchboard::connection::ServerWatch;
 use switchboard::pool::Pool;
+use switchboard::{Host, Snapshot};
 
 use crate::text::rich_text::sanitize_and_truncate;
 use crate::theme::{ScreenTheme, Tone};
 use crate::view::overlay::{Notice, Overlay, OverlayOutcome, Redraw, ServerAction};
 use crate::view::widget::frame::{draw_frame, is_cancel_key};
-use crate::view::widget::input::KeyHandled;
+use crate::view::widget::input::KeyOutcome;
 
 use crate::configured_servers::{ConfiguredServers, Eligibility};
 use monitor::{Measurements, Monitor, MonitorTargets};
@@ -46,6 +47,8 @@ pub struct ServerPanel {
     message: Option<String>,
     /// The action that pressing the same key again runs.
     confirmation: Option<(KeyCode, ServerAction)>,
+    /// Lets the host notice remote servers that are gone while the panel is open.
+    _watch: Option<ServerWatch>,
 }
 
 impl ServerPanel {
@@ -53,7 +56,8 @@ impl ServerPanel {
     pub fn open(host: &Host, configured_servers: Arc<ConfiguredServers>) -> ServerPanel {
         let monitor = Monitor::start(host.stderr_log().clone());
         let pool = host.watch_pool().borrow().clone();
-        ServerPanel::with_monitor(configured_servers, host.snapshot(), pool, monitor)
+        let panel = ServerPanel::with_monitor(configured_servers, host.snapshot(), pool, monitor);
+        ServerPanel { _watch: Some(host.watch_servers()), ..panel }
     }
 
     /// A panel with a given monitor.
@@ -76,6 +80,7 @@ impl ServerPanel {
             page: None,
             message: None,
             confirmation: None,
+            _watch: None,
         };
         panel.update_monitor_targets();
         panel
@@ -182,9 +187,8 @@ impl ServerPanel {
                 Eligibility::PendingApproval
                 | Eligibility::Rejected
                 | Eligibility::Disabled
-                | Eligibility::Blocked => self.show_message(format!(
-                    "`{name}` does not run, so there is nothing to reconnect"
-                )),
+                | Eligibility::Blocked => self
+                    .show_message(format!("`{name}` is not running, so it cannot be reconnected")),
             },
             ('e', true) => match eligibility {
                 Eligibility::Disabled => OverlayOutcome::Run(ServerAction::Enable(name)),
@@ -192,15 +196,15 @@ impl ServerPanel {
                     OverlayOutcome::Run(ServerAction::Disable(name))
                 }
                 Eligibility::Rejected | Eligibility::Blocked => {
-                    self.show_message(format!("`{name}` does not run anyway"))
+                    self.show_message(format!("`{name}` is not running"))
                 }
             },
             ('a' | 'c', true) if !is_remote => {
-                self.show_message(format!("`{name}` is no server that one signs in to"))
+                self.show_message(format!("`{name}` is a local server without a login"))
             }
             ('a', true) => OverlayOutcome::Run(ServerAction::SignIn(name)),
             ('c', true) => {
-                let text = format!("c once more forgets the login of `{name}`");
+                let text = format!("press c again to delete the login of `{name}`");
                 self.ask_again(key.code, ServerAction::SignOut(name), text)
             }
             // The user must see what the server runs before approving: it is on its overview page.
@@ -210,12 +214,12 @@ impl ServerPanel {
                 let shown = self.configured.find(&name).and_then(|it| it.fingerprint.clone());
                 let (word, action) = match (letter, shown) {
                     ('p', Some(fingerprint)) => {
-                        ("approves", ServerAction::ApproveShown { name: name.clone(), fingerprint })
+                        ("approve", ServerAction::ApproveShown { name: name.clone(), fingerprint })
                     }
-                    ('p', None) => ("approves", ServerAction::Approve(name.clone())),
-                    (_, _) => ("rejects", ServerAction::Reject(name.clone())),
+                    ('p', None) => ("approve", ServerAction::Approve(name.clone())),
+                    (_, _) => ("reject", ServerAction::Reject(name.clone())),
                 };
-                let text = format!("{letter} once more {word} `{name}` as it is shown here");
+                let text = format!("press {letter} again to {word} `{name}` as shown here");
                 self.ask_again(key.code, action, text)
             }
             ('p' | 'x', true) => self.show_message(format!("`{name}` needs no approval")),
@@ -280,7 +284,7 @@ impl Overlay for ServerPanel {
             return OverlayOutcome::Run(action);
         }
         if self.page.is_none() {
-            if self.list.on_key(key, &self.servers) == KeyHandled::Yes {
+            if self.list.on_key(key, &self.servers) == KeyOutcome::Handled {
                 return OverlayOutcome::Stay;
             }
             if is_cancel_key(key) || key.code == KeyCode::Char('q') {

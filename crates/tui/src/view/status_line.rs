@@ -1,10 +1,10 @@
 //! The status line: model, servers, tokens, permission mode and folder.
 
 use ratatui::text::{Line, Span};
+use switchboard::Snapshot;
 use switchboard::config::display::printable;
 use switchboard::config::permission::PermissionMode;
 use switchboard::connection::Status;
-use switchboard::host::Snapshot;
 use unicode_width::UnicodeWidthStr;
 
 use crate::text::wrap::truncate;

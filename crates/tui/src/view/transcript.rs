@@ -76,6 +76,15 @@ impl TranscriptView {
         self.push(EntryBody::Note(text.to_owned()));
     }
 
+    /// Shows a note about a request that is retried, in place of the last such note.
+    pub fn set_retry_note(&mut self, text: &str) {
+        if let Some(Entry { body: EntryBody::RetryNote(_), .. }) = self.entries.last() {
+            self.entries.pop();
+        }
+        self.push(EntryBody::RetryNote(text.to_owned()));
+        self.clamp_viewport();
+    }
+
     /// Adds an error; the text may hold SGR colours.
     pub fn push_error(&mut self, text: &str) {
         self.push(EntryBody::Error(text.to_owned()));
@@ -155,6 +164,7 @@ impl TranscriptView {
             | EntryBody::Response(_)
             | EntryBody::Thinking(_)
             | EntryBody::Note(_)
+            | EntryBody::RetryNote(_)
             | EntryBody::Error(_) => None,
         })
     }
@@ -262,6 +272,7 @@ impl TranscriptView {
                     EntryBody::User(_)
                     | EntryBody::Thinking(_)
                     | EntryBody::Note(_)
+                    | EntryBody::RetryNote(_)
                     | EntryBody::Error(_) => true,
                 }
         });

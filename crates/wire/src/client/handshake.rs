@@ -18,7 +18,7 @@ use crate::transport_error::TransportError;
 /// How long `server/discover` may stay unanswered before `initialize` is sent as well.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What is known about a server's era before the handshake.
+/// The known facts about a server's era before the handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EraHint {
     /// Nothing. `server/discover` is sent first.
@@ -84,7 +84,7 @@ impl HandshakeErrorKind {
     }
 }
 
-/// What the response to `server/discover` shows about the server.
+/// The classified response to `server/discover`.
 enum DiscoverOutcome {
     Modern(Box<Client>),
     /// The server does not know the method, so it is a legacy server.

@@ -27,7 +27,7 @@ pub struct ResponseHead<'a> {
     pub authorization: Option<&'a HeaderValue>,
 }
 
-/// What to do with a request that was answered with 401 or 403.
+/// The next action for a request that was answered with 401 or 403.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RetryDecision {
     /// Return the response to the caller.

@@ -3,12 +3,15 @@
 use std::error::Error;
 use std::io;
 
-use crate::transport_error::{TransportError, UnreachableReason};
+use tokio_rustls::rustls;
+use tokio_rustls::rustls::{CertificateError, InvalidMessage};
+
+use crate::transport_error::{TlsProblem, TransportError, UnreachableReason};
 
 /// How many characters of a library's error text are kept.
 const MAX_DETAIL: usize = 300;
 
-/// What a request was doing when it failed.
+/// The phase in which a request failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FailurePhase {
     /// Resolving the host name.
@@ -56,6 +59,9 @@ fn unreachable(reason: UnreachableReason, detail: &str) -> TransportError {
 }
 
 fn classify(causes: &[&(dyn Error + 'static)], is_tls_handshake: bool) -> UnreachableReason {
+    if let Some(error) = causes.iter().find_map(|cause| cause.downcast_ref::<rustls::Error>()) {
+        return UnreachableReason::Tls(classify_tls(error));
+    }
     let mut kinds =
         causes.iter().rev().filter_map(|cause| Some(cause.downcast_ref::<io::Error>()?.kind()));
     match kinds.next() {
@@ -64,6 +70,34 @@ fn classify(causes: &[&(dyn Error + 'static)], is_tls_handshake: bool) -> Unreac
             UnreachableReason::Reset
         }
         None => UnreachableReason::Other,
+    }
+}
+
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "enums of the library, to which it may add; all other variants are one kind here"
+)]
+fn classify_tls(error: &rustls::Error) -> TlsProblem {
+    match error {
+        rustls::Error::InvalidCertificate(problem) => match problem {
+            // `BadSignature`: signed by another key than that of the trusted issuer of this name. `Other`: among others
+            // a self-signed certificate that may issue others.
+            CertificateError::UnknownIssuer
+            | CertificateError::BadSignature
+            | CertificateError::Other(_) => TlsProblem::UntrustedCertificate,
+            CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+                TlsProblem::ExpiredCertificate
+            }
+            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+                TlsProblem::CertificateNotYetValid
+            }
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+                TlsProblem::WrongHost
+            }
+            _ => TlsProblem::Other,
+        },
+        rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType) => TlsProblem::NotTls,
+        _ => TlsProblem::Other,
     }
 }
 
@@ -81,8 +115,8 @@ fn classify_io(kind: io::ErrorKind, is_tls_handshake: bool) -> UnreachableReason
     } else if kind == Kind::TimedOut {
         UnreachableReason::Timeout
     } else if kind == Kind::InvalidData || is_tls_handshake && kind == Kind::UnexpectedEof {
-        // Rejected by our TLS library, or an alert from the server's.
-        UnreachableReason::Tls
+        // Rejected by our TLS library, or closed by the server during the handshake.
+        UnreachableReason::Tls(TlsProblem::Other)
     } else if RESET_KINDS.contains(&kind) {
         UnreachableReason::Reset
     } else {

@@ -10,7 +10,7 @@ use crate::transport_error::TransportError;
 
 /// The longest id that is kept, because it is sent back in a header.
 const MAX_ID_LENGTH: usize = 4 * 1024;
-/// What a line may contain beside the data: a field name, a colon and a space.
+/// The allowance for the parts of a line besides the data: a field name, a colon and a space.
 const LINE_OVERHEAD: usize = 64;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 

@@ -12,7 +12,7 @@ pub use super::payload::{LazyFinder, Payload};
 /// The default limit for the size of a received message, in bytes.
 pub const DEFAULT_MAX_MESSAGE_SIZE: usize = 64 * 1024 * 1024;
 
-/// A request id. Ours are numbers; the other side may use any JSON value that JSON-RPC allows.
+/// A request id. Ours are numbers; the peer may use any JSON value that JSON-RPC allows.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum RequestId {
     /// A non-negative integer that fits 64 bits.
@@ -55,7 +55,7 @@ pub struct RpcError {
     pub code: i64,
     /// The error message.
     pub message: String,
-    /// Additional data, if the other side sent any.
+    /// Additional data, if the peer sent any.
     pub data: Option<Payload>,
 }
 
@@ -80,7 +80,7 @@ pub enum Message {
     },
     /// A response.
     Response {
-        /// The id of the request; absent if the other side could not read it.
+        /// The id of the request; absent if the peer could not read it.
         id: Option<RequestId>,
         /// A result or an error.
         outcome: Result<Payload, RpcError>,
@@ -204,7 +204,7 @@ fn parse_error(bytes: &Bytes, raw: &RawValue) -> RpcError {
     }
 }
 
-/// The start of a method name, for logs: the other side may send a name of any length.
+/// The start of a method name, for logs: the peer may send a name of any length.
 pub(crate) fn log_method(method: &str) -> &str {
     const MAX_LENGTH: usize = 100;
     &method[..method.floor_char_boundary(MAX_LENGTH)]

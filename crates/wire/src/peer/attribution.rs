@@ -1,4 +1,4 @@
-//! Attributes requests and notifications of the other side to the call that caused them: one connection may carry
+//! Attributes requests and notifications of the peer to the call that caused them: one connection may carry
 //! calls for several clients.
 
 use std::fmt;
@@ -20,8 +20,9 @@ pub trait RequestHandler: Send + Sync {
 
 /// The party that a call is made for. Receives the notifications and answers the requests that belong to the call.
 pub trait CallOwner: RequestHandler + fmt::Debug {
-    /// The identity behind the owner. Owners of one principal may see each other's messages.
-    fn principal(&self) -> u64;
+    /// The client session that the call belongs to. Owners in one session may see each other's messages; owners in
+    /// two sessions of one principal may not, because two programs may use the same credentials.
+    fn session(&self) -> u64;
 
     /// Whether the owner is already answering a request.
     fn has_pending_request(&self) -> bool;
@@ -46,12 +47,12 @@ pub enum Attribution {
     None,
     /// A call of this owner.
     Owner(Arc<dyn CallOwner>),
-    /// Calls of several principals are pending, so the owner is unknown.
+    /// Calls of several sessions are pending, so the owner is unknown.
     Ambiguous,
 }
 
 impl Attribution {
-    /// Chooses among the calls that a message may belong to, given by number. Of several calls of one principal it
+    /// Chooses among the calls that a message may belong to, given by number. Of several calls of one session it
     /// is the oldest whose owner is not answering a request; if all are, the newest, because requests of the others
     /// may have been abandoned.
     pub(super) fn resolve<'a>(
@@ -61,7 +62,7 @@ impl Attribution {
         for (number, owner) in candidates {
             let is_pending = owner.has_pending_request();
             best = match best {
-                Some((_, _, other)) if other.principal() != owner.principal() => {
+                Some((_, _, other)) if other.session() != owner.session() => {
                     return Attribution::Ambiguous;
                 }
                 Some(best @ (true, newest, _)) if is_pending && newest > number => Some(best),
@@ -77,7 +78,7 @@ impl fmt::Debug for Attribution {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Attribution::None => f.write_str("None"),
-            Attribution::Owner(owner) => write!(f, "Owner({})", owner.principal()),
+            Attribution::Owner(owner) => write!(f, "Owner({})", owner.session()),
             Attribution::Ambiguous => f.write_str("Ambiguous"),
         }
     }
@@ -101,7 +102,7 @@ mod tests {
     }
 
     impl CallOwner for TestOwner {
-        fn principal(&self) -> u64 {
+        fn session(&self) -> u64 {
             self.0
         }
 
@@ -118,8 +119,8 @@ mod tests {
     fn check(calls: &[(u64, u64, bool)], expected: Option<usize>) {
         let all: Vec<(u64, Arc<dyn CallOwner>)> = calls
             .iter()
-            .map(|(number, principal, is_pending)| {
-                (*number, Arc::new(TestOwner(*principal, *is_pending)) as _)
+            .map(|(number, session, is_pending)| {
+                (*number, Arc::new(TestOwner(*session, *is_pending)) as _)
             })
             .collect();
         let found = match Attribution::resolve(all.iter().map(|(number, it)| (*number, it))) {
@@ -130,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_of_several_principals_are_ambiguous() {
+    fn calls_of_several_sessions_are_ambiguous() {
         check(&[], None);
         check(&[(1, 7, false)], Some(0));
         check(&[(1, 7, false), (2, 8, false)], None);
@@ -138,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn of_one_principals_calls_the_first_idle_one_is_chosen() {
+    fn of_one_sessions_calls_the_first_idle_one_is_chosen() {
         check(&[(5, 7, false), (3, 7, false), (9, 7, true)], Some(1));
         check(&[(5, 7, true), (3, 7, true), (9, 7, true)], Some(2));
         check(&[(9, 7, true), (3, 7, true)], Some(0));

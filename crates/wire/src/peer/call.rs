@@ -49,7 +49,7 @@ pub(crate) enum CallTimeout {
     Total(Duration),
     /// From the last progress notification.
     Progress(Duration),
-    /// From the start of the call, not counting the time in which the other side waits for a response of ours.
+    /// From the start of the call, not counting the time in which the peer waits for a response of ours.
     Server(Duration),
 }
 
@@ -83,14 +83,14 @@ impl Call {
         self
     }
 
-    /// Fails the call when no progress arrived for this time. It does not fail while the other side waits for a
+    /// Fails the call when no progress arrived for this time. It does not fail while the peer waits for a
     /// response of ours.
     pub fn progress_timeout(mut self, timeout: Duration) -> Call {
         self.timeout = CallTimeout::Progress(timeout);
         self
     }
 
-    /// Fails the call after this time, but not while the other side waits for a response of ours.
+    /// Fails the call after this time, but not while the peer waits for a response of ours.
     pub fn server_timeout(mut self, timeout: Duration) -> Call {
         self.timeout = CallTimeout::Server(timeout);
         self
@@ -313,7 +313,7 @@ impl CallFuture {
             return Poll::Pending;
         };
         while deadline.as_mut().poll(task).is_ready() {
-            // The other side waits for a response of ours, which may take a user any time.
+            // The peer waits for a response of ours, which may take a user any time.
             if matches!(self.timeout, CallTimeout::Total(_)) || !self.peer.has_open_requests() {
                 return self.time_out(limit);
             }

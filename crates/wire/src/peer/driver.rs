@@ -1,8 +1,8 @@
 //! The task of a peer: owns the transport and completes pending calls.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -44,6 +44,8 @@ pub(super) struct DriverOutputs {
     /// How many received requests have no response yet.
     pub(super) open_requests: Arc<AtomicUsize>,
     pub(super) close_reason: watch::Sender<Option<CloseReason>>,
+    /// The start of the first input that was not a message.
+    pub(super) first_malformed: Arc<OnceLock<String>>,
 }
 
 pub(super) struct Driver<L> {
@@ -69,7 +71,7 @@ impl<L: Transport> Driver<L> {
         let DriverInputs { mut commands, mut responses, mut cancellations } = inputs;
         let reason = loop {
             let has_room = self.transport.queued_bytes() < HIGH_WATER;
-            // A call of the other side may wait for our response, so responses do not wait behind calls.
+            // A call of the peer may wait for our response, so responses do not wait behind calls.
             let has_room_for_responses = self.transport.queued_bytes() < RESPONSE_LIMIT;
             tokio::select! {
                 command = commands.recv(), if has_room => match command {
@@ -97,9 +99,12 @@ impl<L: Transport> Driver<L> {
                     Ok(TransportEvent::Message(message)) => self.receive(message, None),
                     Ok(TransportEvent::RelatedMessage { request_id, message }) => self.receive(message, Some(&request_id)),
                     Ok(TransportEvent::DeliveryFailed { id, error }) => self.on_delivery_failed(id, error),
-                    Ok(TransportEvent::Malformed(error)) => {
-                        debug!(parent: &self.span, %error, "malformed message ignored");
+                    Ok(TransportEvent::Malformed(malformed)) => {
+                        debug!(parent: &self.span, error = %malformed.error, "malformed message ignored");
                         self.statistics.malformed_messages += 1;
+                        if !malformed.excerpt.is_empty() {
+                            let _not_the_first = self.outputs.first_malformed.set(malformed.excerpt);
+                        }
                     }
                     Err(reason) => break reason,
                 },
@@ -163,11 +168,11 @@ impl<L: Transport> Driver<L> {
         match message {
             Message::Response { id, outcome } => self.complete(id, CallOutcome::Response(outcome)),
             Message::Notification { method, params } => {
-                trace!(parent: &self.span, method = ?log_method(&method), "notification received");
+                trace!(parent: &self.span, method = log_method(&method), "notification received");
                 self.on_notification(method, params, related_to)
             }
             Message::Request { id, method, params } => {
-                trace!(parent: &self.span, method = ?log_method(&method), "request received");
+                trace!(parent: &self.span, method = log_method(&method), "request received");
                 let attribution = self.pending_calls.attribute(related_to, MessageKind::Request);
                 self.on_request(id, method, params, attribution);
             }
@@ -258,7 +263,7 @@ impl<L: Transport> Driver<L> {
         }
     }
 
-    /// Sends an automatic response. The other side gets none while it does not read: callers can be made to wait, a
+    /// Sends an automatic response. The peer gets none while it does not read: callers can be made to wait, a
     /// flood of requests cannot.
     fn respond(&mut self, id: RequestId, outcome: Result<Payload, RpcError>) {
         if self.transport.queued_bytes() < RESPONSE_LIMIT {

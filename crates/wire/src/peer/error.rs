@@ -11,10 +11,10 @@ use crate::transport_error::TransportError;
 /// Why a call has no result.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum CallError {
-    /// The other side responded with an error.
+    /// The peer responded with an error.
     #[error(transparent)]
     Remote(#[from] RpcError),
-    /// No response arrived in time; the other side was sent a cancellation.
+    /// No response arrived in time; the peer was sent a cancellation.
     #[error("no response within {} ms", .0.as_millis())]
     Timeout(Duration),
     /// The request was not delivered, or its response can no longer arrive. The connection stays open.
@@ -32,8 +32,8 @@ pub enum CallError {
 }
 
 impl CallError {
-    /// The kind of error for logs, without anything that the other side sent.
-    pub(crate) fn log_label(&self) -> &'static str {
+    /// The kind of error for logs, without anything that the peer sent.
+    pub fn log_label(&self) -> &'static str {
         match self {
             CallError::Remote(_) => "error response",
             CallError::Timeout(_) => "timeout",
@@ -43,7 +43,7 @@ impl CallError {
     }
 }
 
-/// Whether a request may have reached the other side. One that was not sent can be repeated safely.
+/// Whether a request may have reached the peer. One that was not sent can be repeated safely.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivery {
     /// The request was not sent.

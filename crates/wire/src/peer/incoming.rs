@@ -1,4 +1,4 @@
-//! Requests from the other side: answered once, counted while they are open.
+//! Requests from the peer: answered once, counted while they are open.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use super::attribution::Attribution;
 use crate::jsonrpc::message::{Message, Payload, RequestId, RpcError};
 
-/// A request from the other side. Dropping it without a response sends an error.
+/// A request from the peer. Dropping it without a response sends an error.
 #[derive(Debug)]
 pub struct IncomingRequest {
     /// The id, as a cancellation names it.
@@ -61,7 +61,7 @@ impl IncomingRequest {
         RequestNotifier(self.responses.clone())
     }
 
-    /// Drops the request without a response, because the other side cancelled it.
+    /// Drops the request without a response, because the peer cancelled it.
     pub fn discard(mut self) {
         self.responses = None;
     }

@@ -14,8 +14,9 @@ use crate::jsonrpc::message::{Payload, RequestId, RpcError};
 use crate::transport::CloseReason;
 use crate::transport_error::TransportError;
 
-/// How long the other side may still send messages that belong to a cancelled call, and to an answered one.
-const CANCELLED_GRACE: Duration = Duration::from_secs(10);
+/// How long the peer may still send messages that belong to a cancelled call, and to an answered one. A server
+/// that ignores the cancellation goes on with the call for as long as the call takes.
+const CANCELLED_GRACE: Duration = Duration::from_secs(300);
 const ANSWERED_GRACE: Duration = Duration::from_secs(1);
 /// How many ended calls are remembered.
 const MAX_RECENT_CALLS: usize = 1024;
@@ -24,7 +25,7 @@ const MAX_RECENT_CALLS: usize = 1024;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Progress(pub Payload);
 
-/// What is stored about a call until its response arrives.
+/// The entry of a call until its response arrives.
 #[derive(Debug)]
 pub(super) struct PendingCall {
     pub(super) response: oneshot::Sender<CallOutcome>,
@@ -65,7 +66,7 @@ pub(super) enum CallEnding {
     Answered,
 }
 
-/// What the other side sends. It sends no requests for a call that it has answered, but may send notifications.
+/// A message of the remote peer. It sends no requests for a call that it has answered, but may send notifications.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MessageKind {
     Request,
@@ -101,7 +102,7 @@ impl PendingCalls {
         self.calls().pending.drain().map(|it| it.1).collect()
     }
 
-    /// Finds the owner of a message. Without a related request, the owner is only known while one principal has
+    /// Finds the owner of a message. Without a related request, the owner is only known while one session has
     /// calls.
     pub(super) fn attribute(
         &self,
@@ -117,7 +118,7 @@ impl PendingCalls {
         let owned =
             calls.pending.iter().filter_map(|(number, it)| Some((*number, it.owner.as_ref()?)));
         match (Attribution::resolve(owned), kind) {
-            // The message may belong to a call of another principal that was just cancelled.
+            // The message may belong to a call of another session that was just cancelled.
             (Attribution::Owner(owner), _) if calls.is_ambiguous(&*owner, kind) => {
                 Attribution::Ambiguous
             }
@@ -140,9 +141,9 @@ impl Calls {
         if self.recent.is_empty() {
             return false;
         }
-        let (now, principal) = (Instant::now(), owner.principal());
+        let (now, session) = (Instant::now(), owner.session());
         self.recent.iter().any(|recent| {
-            recent.owner.principal() != principal
+            recent.owner.session() != session
                 && recent.expires_at > now
                 && (recent.ending == CallEnding::Cancelled || kind == MessageKind::Notification)
         })

@@ -16,8 +16,7 @@ use tokio::time::timeout;
 use tracing::field::display;
 use tracing::info;
 
-use super::descendants;
-use super::group::ProcessGroup;
+use super::group::{DescendantSet, LeaderRole, ProcessGroup};
 use super::stop::{CLOSE_GRACE, INTERRUPT_GRACE, KILL_GRACE, TERMINATE_GRACE};
 use crate::transport::stdio::StdioTransport;
 
@@ -50,7 +49,7 @@ pub struct Process {
 pub enum DescendantSearch {
     /// After the program has exited.
     Now,
-    /// Not here: the caller stops many programs and then calls [`ProcessSet::kill_descendants`].
+    /// Not here: the caller stops many programs, and uses [`SetDescendants`](super::SetDescendants) before and after.
     Deferred,
 }
 
@@ -74,8 +73,15 @@ pub fn spawn(
     if let Some(cwd) = &program.cwd {
         command.current_dir(cwd);
     }
-    let mut child = command.spawn().map_err(fail)?;
-    let group = ProcessGroup::new(&child, mark, options.watchdog.clone())
+    let descendants = DescendantSet::prepare(mark, options.cgroups);
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) => {
+            descendants.discard();
+            return Err(fail(error));
+        }
+    };
+    let group = ProcessGroup::new(&child, descendants, options, LeaderRole::Program)
         .ok_or_else(|| fail(io::ErrorKind::NotFound.into()))?;
     let streams = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let (Some(stdin), Some(stdout), Some(stderr)) = streams else {
@@ -86,6 +92,9 @@ pub fn spawn(
     let transport = StdioTransport::new(stdout, stdin, options.max_message_size);
     let name = program.name();
     info!(program = %name.display(), pid = child.id(), "process started");
+    if let Some(started) = &options.started {
+        started.send_replace(child.id());
+    }
     Ok((transport, Process { name, child, group, stderr_requests, stderr_task }))
 }
 
@@ -115,6 +124,16 @@ impl Process {
         Ok(status)
     }
 
+    /// Remembers the descendants of the program, so that [`Process::stop`] finds those that cleared their environment
+    /// and left the process group. To be called before the transport is dropped: the program may exit then, and a
+    /// descendant whose parent exits loses its link to it.
+    pub async fn note_descendants(&mut self, search: DescendantSearch) {
+        match search {
+            DescendantSearch::Now => self.group.note_descendants().await,
+            DescendantSearch::Deferred => {}
+        }
+    }
+
     /// Stops the program with increasing force, within 600 ms. The transport must be dropped first, which closes
     /// standard input. Processes that the program left behind are killed in any case.
     pub async fn stop(mut self, search: DescendantSearch) -> ProcessExit {
@@ -125,13 +144,13 @@ impl Process {
         ];
         for (step, signal, grace) in steps {
             if let Some(signal) = signal {
-                self.group.signal_all(signal);
+                self.group.signal_program(signal);
             }
             if let Ok(status) = timeout(grace, self.child.wait()).await {
                 return self.finish(status.ok(), step, search).await;
             }
         }
-        self.group.signal_all(Signal::KILL);
+        self.group.kill_program().await;
         let status = timeout(KILL_GRACE, self.child.wait()).await;
         self.finish(status.ok().and_then(Result::ok), StopStep::Kill, search).await
     }
@@ -148,10 +167,14 @@ impl Process {
             let status = status.map(display);
             info!(program = %self.name.display(), status, ?step, "process stopped");
         }
-        let mark = self.group.mark.take();
+        let descendants = self.group.take_descendants();
         let Process { stderr_requests, stderr_task, .. } = self;
-        if let (DescendantSearch::Now, Some(mark)) = (search, mark) {
-            let _found = tokio::task::spawn_blocking(move || descendants::kill_marked(&mark)).await;
+        if let Some(descendants) = descendants {
+            let killing = move || match search {
+                DescendantSearch::Now => descendants.kill(),
+                DescendantSearch::Deferred => descendants.kill_without_mark(),
+            };
+            let _panicked = tokio::task::spawn_blocking(killing).await;
         }
         drop(stderr_requests);
         let _ended_or_slow = timeout(INTERRUPT_GRACE, stderr_task).await;

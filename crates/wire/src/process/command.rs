@@ -10,14 +10,18 @@ use std::process::{ExitStatus, Stdio};
 use rustix::process::Signal;
 use tokio::net::unix::pipe::Receiver;
 use tokio::process::{Child, Command};
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tracing::field::display;
 use tracing::info;
 
-use super::descendants::{self, OWNER_VARIABLE};
-use super::group::ProcessGroup;
+use super::cgroup::CgroupUse;
+use super::descendants::OWNER_VARIABLE;
+use super::group::{DescendantSet, LeaderRole, ProcessGroup};
 use super::program::{ProcessOptions, Program, StartError};
 use super::stop::{KILL_GRACE, ProcessExit, StopStep, TERMINATE_GRACE};
+use super::supervisor::supervised_command;
+use super::watchdog::WatchdogProgram;
 
 /// A running command and its descendants. Dropping it kills all of them.
 #[derive(Debug)]
@@ -26,6 +30,18 @@ pub struct RunningCommand {
     name: OsString,
     child: Child,
     group: ProcessGroup,
+    /// The search for descendants, once the command has exited.
+    killing: Option<JoinHandle<()>>,
+}
+
+/// Whether a command runs below a supervisor.
+#[derive(Debug, Clone, Copy)]
+pub enum Supervision<'a> {
+    /// It does not. A descendant that cleared its environment, started a session and lost its parent before the
+    /// command ended is then found only if the command has a cgroup.
+    Unsupervised,
+    /// It runs below this program, which finds every descendant, and needs no cgroup.
+    Supervised(&'a WatchdogProgram),
 }
 
 /// Starts a command without standard input. Its output comes through the pipe in order. Must be called inside a
@@ -33,53 +49,82 @@ pub struct RunningCommand {
 pub fn spawn(
     program: &Program,
     options: &ProcessOptions,
+    supervision: Supervision<'_>,
 ) -> Result<(Receiver, RunningCommand), StartError> {
     let fail = |source| StartError { command: program.command.clone(), source };
     let mark = options.process_set.next_program_mark();
     let (reader, writer) = io::pipe().map_err(fail)?;
-    let mut command = Command::new(&program.command);
+    let output = Receiver::from_owned_fd(OwnedFd::from(reader)).map_err(fail)?;
+    let (supervisor, role, cgroups) = match supervision {
+        Supervision::Supervised(program) => {
+            (Some(program), LeaderRole::Supervisor, CgroupUse::Never)
+        }
+        Supervision::Unsupervised => (None, LeaderRole::Program, options.cgroups),
+    };
+    let descendants = DescendantSet::prepare(mark, cgroups);
+    let child = match spawn_leader(program, descendants.mark(), writer, supervisor) {
+        Ok(child) => child,
+        Err(error) => {
+            descendants.discard();
+            return Err(fail(error));
+        }
+    };
+    let group = ProcessGroup::new(&child, descendants, options, role)
+        .ok_or_else(|| fail(io::ErrorKind::NotFound.into()))?;
+    let name = program.name();
+    info!(program = %name.display(), pid = child.id(), "process started");
+    Ok((output, RunningCommand { name, child, group, killing: None }))
+}
+
+/// Starts the program or its supervisor. Both streams go to the pipe, of which this process keeps no write end: the
+/// pipe would never reach its end while one is open.
+fn spawn_leader(
+    program: &Program,
+    mark: &str,
+    writer: io::PipeWriter,
+    supervisor: Option<&WatchdogProgram>,
+) -> io::Result<Child> {
+    let mut command = match supervisor {
+        Some(supervisor) => supervised_command(program, supervisor)?,
+        None => {
+            let mut command = Command::new(&program.command);
+            command.args(&program.args);
+            command
+        }
+    };
     command
-        .args(&program.args)
         .env_clear()
         .envs(program.env.iter().map(|(name, value)| (name, value)))
-        .env(OWNER_VARIABLE, &mark)
+        .env(OWNER_VARIABLE, mark)
         .stdin(Stdio::null())
-        .stdout(Stdio::from(writer.try_clone().map_err(fail)?))
+        .stdout(Stdio::from(writer.try_clone()?))
         .stderr(Stdio::from(writer))
         .process_group(0);
     if let Some(cwd) = &program.cwd {
         command.current_dir(cwd);
     }
-    let child = command.spawn().map_err(fail)?;
-    // The builder holds copies of the write end; the pipe would never reach its end while they are open.
-    drop(command);
-    let group = ProcessGroup::new(&child, mark, options.watchdog.clone())
-        .ok_or_else(|| fail(io::ErrorKind::NotFound.into()))?;
-    let output = Receiver::from_owned_fd(OwnedFd::from(reader)).map_err(fail)?;
-    let name = program.name();
-    info!(program = %name.display(), pid = child.id(), "process started");
-    Ok((output, RunningCommand { name, child, group }))
+    command.spawn()
 }
 
 impl RunningCommand {
-    /// Waits until the command exits by itself, and kills what it left behind in its group. Processes that left the
-    /// group are killed with the process set. Cancel safe.
+    /// Waits until the command exits by itself, and kills all of its descendants. Cancel safe.
     pub async fn wait(&mut self) -> io::Result<ExitStatus> {
         let status = self.child.wait().await?;
         if self.group.kill_remaining() {
             info!(program = %self.name.display(), %status, "process exited");
         }
-        self.group.mark = None;
+        self.kill_descendants().await;
         Ok(status)
     }
 
     /// Stops the command with increasing force, and kills all of its descendants.
     pub async fn stop(mut self) -> ProcessExit {
-        self.group.signal_all(Signal::TERM);
+        self.group.note_descendants().await;
+        self.group.signal_program(Signal::TERM);
         let (status, step) = match timeout(TERMINATE_GRACE, self.child.wait()).await {
             Ok(status) => (status.ok(), StopStep::Terminate),
             Err(_) => {
-                self.group.signal_all(Signal::KILL);
+                self.group.kill_program().await;
                 let status = timeout(KILL_GRACE, self.child.wait()).await;
                 (status.ok().and_then(Result::ok), StopStep::Kill)
             }
@@ -88,9 +133,19 @@ impl RunningCommand {
             let status = status.map(display);
             info!(program = %self.name.display(), status, ?step, "process stopped");
         }
-        if let Some(mark) = self.group.mark.take() {
-            let _found = tokio::task::spawn_blocking(move || descendants::kill_marked(&mark)).await;
-        }
+        self.kill_descendants().await;
         ProcessExit { status, step }
+    }
+
+    /// The search reads the whole process table, so it runs on a blocking thread; there it goes on when the caller is
+    /// gone. Cancel safe: the next call waits for the same search.
+    async fn kill_descendants(&mut self) {
+        if let Some(descendants) = self.group.take_descendants() {
+            self.killing = Some(tokio::task::spawn_blocking(move || descendants.kill()));
+        }
+        if let Some(killing) = &mut self.killing {
+            let _panicked = killing.await;
+            self.killing = None;
+        }
     }
 }

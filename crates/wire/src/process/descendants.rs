@@ -7,6 +7,9 @@ use std::path::PathBuf;
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::cgroup::kill_in_cgroups;
+use super::process_table::{ProcessEntry, list_pids, wait_until_exited};
+
 /// The environment variable that carries the mark.
 pub const OWNER_VARIABLE: &str = "SWITCHBOARD_OWNER";
 
@@ -54,19 +57,23 @@ impl std::fmt::Display for Owner {
 }
 
 /// Kills all processes whose mark is the given one or below it: of a program, a process set or an owner. Blocks
-/// while it scans the process table. Returns how many it killed.
+/// while it scans the process table and until they are gone. Returns how many it killed.
 pub fn kill_marked(mark: &str) -> usize {
     kill_matching(|_, found| has_mark(found, mark))
 }
 
-/// Kills the processes whose owner does not run any more. Processes in another PID namespace, such as a container,
+/// Kills the processes whose owner does not run any more, by cgroup and mark. Processes in another PID namespace, such as a container,
 /// are left alone: the process id of their owner is not valid here.
 pub fn kill_orphans() -> usize {
     let here = pid_namespace("self");
+    let has_lost_owner = |mark: &str| {
+        let owner = mark.split('/').next().and_then(Owner::parse);
+        owner.is_some_and(|owner| !owner.is_alive())
+    };
+    kill_in_cgroups(has_lost_owner);
     kill_matching(|pid, found| {
-        let owner = found.split('/').next().and_then(Owner::parse);
         let is_here = here.is_some() && pid_namespace(&pid.to_string()) == here;
-        is_here && owner.is_some_and(|owner| !owner.is_alive())
+        is_here && has_lost_owner(found)
     })
 }
 
@@ -75,38 +82,30 @@ fn pid_namespace(process: &str) -> Option<PathBuf> {
     fs::read_link(format!("/proc/{process}/ns/pid")).ok()
 }
 
-fn has_mark(found: &str, mark: &str) -> bool {
+pub(super) fn has_mark(found: &str, mark: &str) -> bool {
     found.strip_prefix(mark).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 fn kill_matching(matches_mark: impl Fn(u32, &str) -> bool) -> usize {
     let mut killed = 0;
     for _ in 0..MAX_SCANS {
-        let mut found = 0;
-        for pid in list_pids() {
-            if read_mark(pid).is_ok_and(|mark| mark.is_some_and(|mark| matches_mark(pid, &mark)))
-                && let Some(process) = i32::try_from(pid).ok().and_then(Pid::from_raw)
+        let mut found = Vec::new();
+        for entry in list_pids().into_iter().filter_map(ProcessEntry::read) {
+            let mark = read_mark(entry.pid).ok().flatten();
+            if mark.is_some_and(|mark| matches_mark(entry.pid, &mark))
+                && let Some(process) = i32::try_from(entry.pid).ok().and_then(Pid::from_raw)
                 && kill_process(process, Signal::KILL).is_ok()
             {
-                found += 1;
+                found.push((entry.pid, entry.start_time));
             }
         }
-        killed += found;
-        if found == 0 {
+        if found.is_empty() {
             break;
         }
+        killed += found.len();
+        wait_until_exited(found);
     }
     killed
-}
-
-fn list_pids() -> Vec<u32> {
-    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
-    let own = std::process::id();
-    entries
-        .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .filter(|pid| *pid != own)
-        .collect()
 }
 
 /// The mark in the environment of a process; an error if the environment is not readable or the process is gone. A
@@ -119,14 +118,9 @@ fn read_mark(pid: u32) -> io::Result<Option<String>> {
     Ok(marked.and_then(|value| String::from_utf8(value).ok()))
 }
 
-/// The start time of a process, in kernel clock ticks.
+/// The start time of a process that runs.
 fn start_time(pid: u32) -> Option<String> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in parentheses may contain anything; the fields after it do not.
-    let (_, fields) = stat.rsplit_once(") ")?;
-    let mut fields = fields.split(' ');
-    let state = fields.next()?;
-    (state != "Z" && state != "X").then(|| fields.nth(18).map(str::to_owned))?
+    ProcessEntry::read(pid).map(|entry| entry.start_time.to_string())
 }
 
 #[cfg(test)]

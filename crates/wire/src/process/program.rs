@@ -1,4 +1,4 @@
-//! What to start and how: programs, options, and sets of programs that end together.
+//! The programs to start: commands, options, and sets of programs that end together.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use thiserror::Error;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
-use super::descendants::{self, Owner};
+use super::cgroup::CgroupUse;
+use super::descendants::Owner;
 use super::watchdog::Watchdog;
 use crate::jsonrpc::message::DEFAULT_MAX_MESSAGE_SIZE;
 
@@ -30,6 +31,10 @@ pub struct ProcessOptions {
     pub process_set: ProcessSet,
     /// Receives a copy of the standard error output. Output is dropped while the channel is full.
     pub stderr: Option<mpsc::Sender<Bytes>>,
+    /// Receives the process id of each program that is started.
+    pub started: Option<watch::Sender<Option<u32>>>,
+    /// Whether the program gets a cgroup of its own.
+    pub cgroups: CgroupUse,
 }
 
 impl Default for ProcessOptions {
@@ -39,6 +44,8 @@ impl Default for ProcessOptions {
             watchdog: None,
             process_set: ProcessSet::new(),
             stderr: None,
+            started: None,
+            cgroups: CgroupUse::default(),
         }
     }
 }
@@ -90,10 +97,9 @@ impl ProcessSet {
         ProcessSet(NEXT_SET.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Kills all descendants of the programs in this set. To be called last, when none of them shall run any more.
-    /// Blocks while it scans the process table.
-    pub fn kill_descendants(self) -> usize {
-        descendants::kill_marked(&Owner::current().set_mark(self.0))
+    /// The mark of all programs in this set.
+    pub(super) fn mark(self) -> String {
+        Owner::current().set_mark(self.0)
     }
 
     /// A new mark for a program of this set.

@@ -2,24 +2,39 @@
 //! started.
 //! It notices by the end of a pipe that only this process holds.
 
-use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
+use super::cgroup::kill_in_cgroups;
 use super::descendants::{self, Owner};
+use super::family::Recipients;
+use super::process_table::read_process_table;
+use super::watched_programs::WatchedPrograms;
 
-/// How to start the watchdog: a program whose `main` passes standard input to [`run_watchdog`].
+/// How often the process table is scanned while programs run.
+const SCAN_INTERVAL: Duration = Duration::from_secs(5);
+
+/// How many lines of the owner may wait during a scan.
+const MAX_UNREAD_LINES: usize = 1024;
+
+/// A program that can be a watchdog, whose `main` passes standard input to [`run_watchdog`], and a supervisor, whose
+/// `main` passes its further arguments to [`run_supervisor`](super::run_supervisor).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WatchdogProgram {
     /// The program.
     pub command: OsString,
     /// The arguments that start it as a watchdog; the owner follows them.
     pub args: Vec<OsString>,
+    /// The arguments that start it as the supervisor of a command; the command and its arguments follow them.
+    pub supervisor_args: Vec<OsString>,
 }
 
 /// A running watchdog. Clones share it. When the last is dropped, or this process dies, it kills and exits.
@@ -77,27 +92,51 @@ impl Drop for WatchdogPipe {
     }
 }
 
-/// The main loop of the watchdog: reads until the pipe closes, then kills every listed group and every process with
-/// the owner's mark.
-pub fn run_watchdog(input: impl Read, owner: &str) {
+/// The main loop of the watchdog: reads until the pipe closes, then kills every listed group, the descendants of its
+/// leader by their links, what is in the owner's cgroups, and every process with the owner's mark.
+pub fn run_watchdog(input: impl Read + Send, owner: &str) {
     // A session of its own, so that a terminal does not stop it together with us.
     let _already_leads_one = rustix::process::setsid();
-    let mut groups = BTreeSet::new();
-    for line in BufReader::new(input).lines() {
-        let Ok(line) = line else { break };
-        let parsed = line.get(1..).and_then(|number| number.parse().ok()).and_then(Pid::from_raw);
-        match (line.as_bytes().first(), parsed) {
-            (Some(b'+'), Some(group)) => {
-                groups.insert(group.as_raw_pid());
+    let mut watched = WatchedPrograms::default();
+    thread::scope(|scope| {
+        let (sender, lines) = mpsc::sync_channel(MAX_UNREAD_LINES);
+        scope.spawn(move || {
+            for line in BufReader::new(input).lines().map_while(Result::ok) {
+                let _reader_left = sender.send(line);
             }
-            (Some(b'-'), Some(group)) => {
-                groups.remove(&group.as_raw_pid());
-            }
-            (Some(_) | None, Some(_) | None) => {}
-        }
-    }
-    for group in groups.into_iter().filter_map(Pid::from_raw) {
+        });
+        watch_until_closed(&lines, &mut watched);
+    });
+    watched.scan(&read_process_table());
+    watched.family().kill(Recipients::All);
+    for group in watched.programs().filter_map(Pid::from_raw) {
         let _group_empty = kill_process_group(group, Signal::KILL);
     }
     descendants::kill_marked(owner);
+    kill_in_cgroups(|mark| descendants::has_mark(mark, owner));
+}
+
+/// Follows the programs of the owner until the pipe closes. Scans the process table from time to time: when the owner
+/// is killed, its servers see the end of their input and exit, and with them the links to their descendants.
+fn watch_until_closed(lines: &mpsc::Receiver<String>, watched: &mut WatchedPrograms) {
+    let mut next_scan = Instant::now() + SCAN_INTERVAL;
+    loop {
+        let until_scan = next_scan.saturating_duration_since(Instant::now());
+        let received = match watched.is_empty() {
+            true => lines.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            false => lines.recv_timeout(until_scan),
+        };
+        match received {
+            Ok(line) => {
+                if let Some(ended) = watched.read_line(&line) {
+                    ended.kill(Recipients::Descendants);
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                watched.scan(&read_process_table());
+                next_scan = Instant::now() + SCAN_INTERVAL;
+            }
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+    }
 }

@@ -40,9 +40,18 @@ pub(crate) const LEGACY_VERSIONS: &[&str] =
 /// The only version that allows batches.
 pub(crate) const BATCH_VERSION: &str = "2025-03-26";
 
+/// The first version in which a stream begins with an event without a message.
+const PRIMING_EVENT_VERSION: &str = "2025-11-25";
+
 /// Whether we support this version of the legacy era.
 pub fn is_legacy_version(version: &str) -> bool {
     LEGACY_VERSIONS.contains(&version)
+}
+
+/// Whether clients of this version expect a stream to begin with an event that has an id and no message. Clients of
+/// earlier versions parse the data of every event as a message.
+pub fn supports_priming_event(version: &str) -> bool {
+    is_legacy_version(version) && version >= PRIMING_EVENT_VERSION
 }
 
 /// Whether clients of this version may send batches.

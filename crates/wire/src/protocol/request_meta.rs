@@ -10,7 +10,7 @@ use super::headers::{PROTOCOL_VERSION_HEADER, check};
 use super::meta_key;
 use crate::jsonrpc::message::{Payload, RpcError};
 
-pub use super::era::{is_legacy_version, supports_batches};
+pub use super::era::{is_legacy_version, supports_batches, supports_priming_event};
 pub use super::errors::http_status;
 pub use super::headers::{check_method_headers, has_modern_version_header};
 pub use crate::jsonrpc::raw_object::RawObject;

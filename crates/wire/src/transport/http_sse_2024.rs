@@ -34,7 +34,8 @@ const UPDATE_QUEUE: usize = 64;
 const POST_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long the server may take to name the URL for messages.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(60);
-/// What a message adds to [`Transport::queued_bytes`] beside its size, so that small messages are bounded, too.
+/// The bytes that a message adds to [`Transport::queued_bytes`] besides its size, so that small messages are
+/// bounded, too.
 const MESSAGE_OVERHEAD: usize = 4 * 1024;
 
 /// The transport to a server at a URL. Dropping it closes the stream.
@@ -73,7 +74,7 @@ struct PostOutcome {
     event: Option<TransportEvent>,
 }
 
-/// What the stream reports.
+/// An event of the stream.
 enum StreamUpdate {
     PostUrl(Url),
     Event(TransportEvent),

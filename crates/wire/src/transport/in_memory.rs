@@ -9,7 +9,7 @@ use crate::transport::{CloseReason, OutgoingMessage, Transport, TransportEvent};
 
 /// How many messages the channel holds before the sender queues more on its side.
 const CHANNEL_CAPACITY: usize = 64;
-/// What a message adds to [`Transport::queued_bytes`].
+/// The number of bytes that a message adds to [`Transport::queued_bytes`].
 const MESSAGE_WEIGHT: usize = 1024;
 
 /// One end of a pair. Dropping it closes both.

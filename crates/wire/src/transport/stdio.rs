@@ -8,7 +8,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use crate::jsonrpc::message;
 use crate::jsonrpc::message::Messages;
 use crate::jsonrpc::oversized;
-use crate::transport::{CloseReason, OutgoingMessage, Transport, TransportEvent};
+use crate::transport::{CloseReason, MalformedInput, OutgoingMessage, Transport, TransportEvent};
 use crate::transport_error::TransportError;
 
 pub use crate::jsonrpc::message::DEFAULT_MAX_MESSAGE_SIZE;
@@ -178,7 +178,10 @@ impl LineReader {
                 Ok(Messages::Batch(parts)) => {
                     self.ready.extend(parts.into_iter().map(TransportEvent::from))
                 }
-                Err(malformed) => return Some(Ok(TransportEvent::Malformed(malformed))),
+                Err(error) => {
+                    let malformed = MalformedInput::new(error, &line);
+                    return Some(Ok(TransportEvent::Malformed(malformed)));
+                }
             }
         }
     }
@@ -294,7 +297,9 @@ mod tests {
                 Ok(TransportEvent::DeliveryFailed { id, error }) => {
                     seen.push(format!("{id:?}: {error}"))
                 }
-                Ok(TransportEvent::Malformed(malformed)) => seen.push(malformed.to_string()),
+                Ok(TransportEvent::Malformed(malformed)) => {
+                    seen.push(malformed.error.to_string());
+                }
                 Err(end) => return (seen, end),
             }
         }

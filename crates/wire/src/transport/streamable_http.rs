@@ -90,7 +90,7 @@ struct InFlightRequest {
     load: usize,
 }
 
-/// What an exchange reports before it completes.
+/// An event of an exchange before it completes.
 enum ExchangeUpdate {
     Event(TransportEvent),
     /// The session that the response to `initialize` started.

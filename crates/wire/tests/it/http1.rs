@@ -266,3 +266,36 @@ async fn unsolicited_bytes_after_a_response_close_the_connection() {
     send_response(&mut another, 2).await;
     assert_eq!(next_message(&mut transport).await["result"], 2);
 }
+
+#[tokio::test]
+async fn endless_interim_responses_are_an_error() {
+    let server = ManualServer::bind().await;
+    let mut transport = server.transport();
+    transport.push(request(1, "ping"));
+    let mut socket = drive_until(&mut transport, server.next_request()).await;
+    let flood = "HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n".repeat(64);
+    socket.write_all(flood.as_bytes()).await.expect("there is room");
+    match next(&mut transport).await {
+        Ok(TransportEvent::DeliveryFailed { id: Some(RequestId::Number(1)), error }) => {
+            let TransportError::Unreachable { detail, .. } = &error else {
+                panic!("it broke: {error:?}")
+            };
+            assert_eq!(detail, "too many interim responses");
+            assert!(!error.is_before_delivery());
+        }
+        other => panic!("it is refused: {other:?}"),
+    }
+    wait_until_closed(&mut socket).await;
+}
+
+#[tokio::test]
+async fn a_few_interim_responses_are_skipped() {
+    let server = ManualServer::bind().await;
+    let mut transport = server.transport();
+    transport.push(request(1, "ping"));
+    let mut socket = drive_until(&mut transport, server.next_request()).await;
+    let interim = "HTTP/1.1 102 Processing\r\n\r\n".repeat(3);
+    socket.write_all(interim.as_bytes()).await.expect("it is read");
+    send_response(&mut socket, 1).await;
+    assert_eq!(next_message(&mut transport).await["result"], 1);
+}

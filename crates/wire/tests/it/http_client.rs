@@ -14,7 +14,7 @@ use switchboard_wire::http::client::{
 use switchboard_wire::transport::streamable_http::StreamableHttpTransport;
 use switchboard_wire::transport::websocket::WebSocketTransport;
 use switchboard_wire::transport::{Transport, TransportEvent};
-use switchboard_wire::transport_error::{TransportError, UnreachableReason};
+use switchboard_wire::transport_error::{TlsProblem, TransportError, UnreachableReason};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -148,6 +148,15 @@ impl Authority {
     /// A server with a certificate of this authority, which may require client certificates.
     async fn serve(&self, client_auth: ClientAuth) -> TestServer {
         let (certificate, key) = self.issue("localhost");
+        self.serve_with(&certificate, &key, client_auth).await
+    }
+
+    async fn serve_with(
+        &self,
+        certificate: &rcgen::Certificate,
+        key: &KeyPair,
+        client_auth: ClientAuth,
+    ) -> TestServer {
         let chain: Vec<CertificateDer<'static>> = vec![certificate.der().clone()];
         let key = PrivateKeyDer::try_from(key.serialize_der()).expect("a key");
         let builder = match client_auth {
@@ -204,12 +213,13 @@ async fn an_extra_certificate_authority_is_trusted() {
     let authority = Authority::new();
     let server = authority.serve(ClientAuth::None).await;
     let (reason, detail) = unreachable_reason(ping(&settings(), &secure_url(&server)).await);
-    assert_eq!(reason, UnreachableReason::Tls, "{detail}");
+    let untrusted = UnreachableReason::Tls(TlsProblem::UntrustedCertificate);
+    assert_eq!(reason, untrusted, "{detail}");
     let settings = HttpSettings { extra_ca: vec![authority.pem()], ..settings() };
     assert_eq!(ping(&settings, &secure_url(&server)).await, Ok(json!("here")));
     let by_address = format!("https://{}/mcp", server.address);
     let (reason, detail) = unreachable_reason(ping(&settings, &by_address).await);
-    assert_eq!(reason, UnreachableReason::Tls, "the certificate has another name: {detail}");
+    assert_eq!(reason, UnreachableReason::Tls(TlsProblem::WrongHost), "{detail}");
 }
 
 #[tokio::test]
@@ -227,7 +237,10 @@ async fn a_websocket_uses_the_same_proxy_and_certificates() {
     assert!(
         matches!(
             transport_error(&untrusted),
-            TransportError::Unreachable { reason: UnreachableReason::Tls, .. }
+            TransportError::Unreachable {
+                reason: UnreachableReason::Tls(TlsProblem::UntrustedCertificate),
+                ..
+            }
         ),
         "{untrusted:?}"
     );
@@ -249,7 +262,7 @@ async fn a_client_certificate_is_sent_when_required() {
     let server = authority.serve(ClientAuth::Certificate).await;
     let without = HttpSettings { extra_ca: vec![authority.pem()], ..settings() };
     let (reason, detail) = unreachable_reason(ping(&without, &secure_url(&server)).await);
-    assert_eq!(reason, UnreachableReason::Tls, "{detail}");
+    assert_eq!(reason, UnreachableReason::Tls(TlsProblem::Other), "{detail}");
     let (certificate, key) = authority.issue("client");
     let identity = Some(format!("{}{}", certificate.pem(), key.serialize_pem()).into_bytes());
     let with = HttpSettings { identity, ..without };
@@ -257,10 +270,41 @@ async fn a_client_certificate_is_sent_when_required() {
 }
 
 #[tokio::test]
-async fn a_server_without_tls_is_a_tls_error() {
+async fn plain_http_on_an_https_port_is_recognised() {
     let server = TestServer::start(echo).await;
     let (reason, detail) = unreachable_reason(ping(&settings(), &secure_url(&server)).await);
-    assert_eq!(reason, UnreachableReason::Tls, "{detail}");
+    assert_eq!(reason, UnreachableReason::Tls(TlsProblem::NotTls), "{detail}");
+}
+
+#[tokio::test]
+async fn each_certificate_problem_has_its_kind() {
+    let authority = Authority::new();
+    let trusting = HttpSettings { extra_ca: vec![authority.pem()], ..settings() };
+    let valid = || CertificateParams::new(vec!["localhost".to_owned()]).expect("parameters");
+    let (mut expired, mut future, mut ca) = (valid(), valid(), valid());
+    expired.not_after = rcgen::date_time_ymd(2020, 1, 1);
+    future.not_before = rcgen::date_time_ymd(2100, 1, 1);
+    future.not_after = rcgen::date_time_ymd(2101, 1, 1);
+    ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let issue = |params: CertificateParams| {
+        let key = KeyPair::generate().expect("a key");
+        (params.signed_by(&key, &authority.issuer).expect("a certificate"), key)
+    };
+    let self_signed = |params: CertificateParams| {
+        let key = KeyPair::generate().expect("a key");
+        (params.self_signed(&key).expect("a certificate"), key)
+    };
+    let cases = [
+        (issue(expired), TlsProblem::ExpiredCertificate),
+        (issue(future), TlsProblem::CertificateNotYetValid),
+        (self_signed(valid()), TlsProblem::UntrustedCertificate),
+        (self_signed(ca), TlsProblem::UntrustedCertificate),
+    ];
+    for ((certificate, key), problem) in cases {
+        let server = authority.serve_with(&certificate, &key, ClientAuth::None).await;
+        let (reason, detail) = unreachable_reason(ping(&trusting, &secure_url(&server)).await);
+        assert_eq!(reason, UnreachableReason::Tls(problem), "{detail}");
+    }
 }
 
 /// Set in the process that runs a test again in another environment.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use switchboard_wire::client::handshake::EraHint;
-use switchboard_wire::connect::{Address, ConnectOptions, connect};
+use switchboard_wire::connect::{Address, ConnectOptions, Fallback, connect};
 use switchboard_wire::jsonrpc::message::Payload;
 use switchboard_wire::peer::{Peer, PeerEvent, SpawnedPeer};
 use switchboard_wire::process::child::{DescendantSearch, ProcessOptions};
@@ -101,4 +101,39 @@ async fn dropping_a_connection_aborts_its_in_process_server() {
     drop(connection);
     dropped.notified().await;
     assert!(is_dropped.load(Ordering::SeqCst));
+}
+
+/// Closes the first connection after a while, as a server does that exits on an unknown method, and answers
+/// `initialize` on the second one after a while.
+fn slow_legacy_address() -> Address {
+    const WHILE: Duration = Duration::from_millis(800);
+    let is_first = Arc::new(AtomicBool::new(true));
+    Address::InProcess(Arc::new(move |transport| {
+        let is_first = is_first.swap(false, Ordering::SeqCst);
+        Box::pin(async move {
+            // The clock is paused.
+            let _elapsed = tokio::time::timeout(WHILE, std::future::pending::<()>()).await;
+            if is_first {
+                // Without a peer, which responds with an error to requests that are dropped.
+                return drop(transport);
+            }
+            let SpawnedPeer { peer: _peer, mut events, task: _task } = Peer::spawn(transport);
+            while let Some(event) = events.recv().await {
+                if let PeerEvent::Request(request) = event {
+                    let server = json!({"name": "slow", "version": "1"});
+                    let result = json!({
+                        "protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": server
+                    });
+                    request.respond(Payload::encode(&result).expect("it is JSON")).await;
+                }
+            }
+        })
+    }))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_restarted_without_the_probe_gets_the_whole_timeout_again() {
+    let options = ConnectOptions { timeout: Duration::from_secs(1), ..connect_options() };
+    let connection = connect(&slow_legacy_address(), &options).await.expect("it answers");
+    assert_eq!(connection.fallback, Some(Fallback::Restarted));
 }

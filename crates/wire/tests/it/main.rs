@@ -10,6 +10,7 @@ mod in_process;
 mod log_events;
 mod peer;
 mod process;
+mod process_descendants;
 mod streamable_http;
 mod test_server;
 mod websocket;

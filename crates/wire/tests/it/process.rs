@@ -9,6 +9,7 @@ use switchboard_wire::peer::{CallError, Delivery, Peer};
 use switchboard_wire::process::child::{
     DescendantSearch, Process, ProcessOptions, ProcessTransport, Program, StopStep,
 };
+use switchboard_wire::process::command::Supervision;
 use switchboard_wire::process::{child, command};
 use switchboard_wire::transport::CloseReason;
 use tokio::io::AsyncReadExt;
@@ -96,13 +97,13 @@ async fn the_stderr_tail_is_bounded_and_never_blocks_the_program() {
 }
 
 /// Whether the process runs and is not a zombie.
-fn is_alive(number: &str) -> bool {
+pub fn is_alive(number: &str) -> bool {
     std::fs::read_to_string(format!("/proc/{}/stat", number.trim()))
         .is_ok_and(|stat| !stat.rsplit(')').next().unwrap_or("").trim_start().starts_with('Z'))
 }
 
 /// Waits until a killed process is gone.
-async fn wait_until_dead(number: &str) {
+pub async fn wait_until_dead(number: &str) {
     for _ in 0..500 {
         if !is_alive(number) {
             return;
@@ -113,7 +114,7 @@ async fn wait_until_dead(number: &str) {
 }
 
 /// Waits until a file exists and returns its text.
-async fn wait_for_file(path: PathBuf) -> String {
+pub async fn wait_for_file(path: PathBuf) -> String {
     for _ in 0..500 {
         match std::fs::read_to_string(&path) {
             Ok(text) if text.ends_with('\n') => return text,
@@ -178,9 +179,11 @@ async fn two_hundred_programs_need_no_thread_each() {
     let running: Vec<_> = (0..200).map(|_| spawn_shell("read -r line", home.path())).collect();
     let threads = std::fs::read_dir("/proc/self/task").expect("it is there").count();
     assert!(threads < 20, "{threads} threads");
-    for (transport, process) in running {
-        drop(transport);
-        assert_eq!(process.stop(DescendantSearch::Deferred).await.step, StopStep::CloseStdin);
+    let (transports, processes): (Vec<_>, Vec<_>) = running.into_iter().unzip();
+    drop(transports);
+    for mut process in processes {
+        assert_eq!(process.wait().await.expect("it ends when its input closes").code(), Some(1));
+        process.stop(DescendantSearch::Deferred).await;
     }
 }
 
@@ -205,9 +208,12 @@ async fn read_all(mut output: tokio::net::unix::pipe::Receiver) -> String {
 async fn a_command_returns_its_output_and_its_group_is_killed() {
     let home = tempfile::tempdir().expect("a temp folder");
     let script = "sleep 1000 & echo out; echo err >&2; cat; exit 3";
-    let (output, mut command) =
-        command::spawn(&shell_program(script, home.path()), &ProcessOptions::default())
-            .expect("it starts");
+    let (output, mut command) = command::spawn(
+        &shell_program(script, home.path()),
+        &ProcessOptions::default(),
+        Supervision::Unsupervised,
+    )
+    .expect("it starts");
     let status = command.wait().await.expect("it ends");
     assert_eq!(status.code(), Some(3));
     // The sleeping descendant also held the pipe, and is gone.
@@ -218,9 +224,12 @@ async fn a_command_returns_its_output_and_its_group_is_killed() {
 async fn a_command_that_ignores_terminate_is_killed() {
     let home = tempfile::tempdir().expect("a temp folder");
     let script = "trap '' TERM; echo deaf; while :; do sleep 1000; done";
-    let (mut output, command) =
-        command::spawn(&shell_program(script, home.path()), &ProcessOptions::default())
-            .expect("it starts");
+    let (mut output, command) = command::spawn(
+        &shell_program(script, home.path()),
+        &ProcessOptions::default(),
+        Supervision::Unsupervised,
+    )
+    .expect("it starts");
     let mut word = [0; 5];
     output.read_exact(&mut word).await.expect("it is deaf by now");
     let ended = command.stop().await;

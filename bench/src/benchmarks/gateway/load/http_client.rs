@@ -32,6 +32,7 @@ pub struct HttpClient {
     host: String,
     path: String,
     session: String,
+    authorization: String,
     buffer: Vec<u8>,
     filled: usize,
     out: Vec<u8>,
@@ -46,28 +47,34 @@ struct HttpResponse {
 }
 
 impl HttpClient {
-    /// Connects, and begins a session where there are any.
+    /// Connects without a token, and begins a session where there are any.
     pub async fn open(address: &str, era: Era) -> io::Result<HttpClient> {
-        let rest = address.strip_prefix("http://").ok_or(ErrorKind::InvalidInput)?;
-        let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
-        let stream = TcpStream::connect(host).await?;
-        stream.set_nodelay(true)?;
-        let mut connection = HttpClient {
-            stream,
-            era,
-            host: host.to_owned(),
-            path: format!("/{path}"),
-            session: String::new(),
-            buffer: vec![0; READ_SIZE],
-            filled: 0,
-            out: Vec::new(),
-            next: 1,
-        };
+        let mut connection = HttpClient::connect(address, era, "").await?;
         match era {
             Era::Legacy => connection.initialize().await?,
             Era::Modern => {}
         }
         Ok(connection)
+    }
+
+    /// Connects. All requests have these header lines, each with its line break.
+    pub async fn connect(address: &str, era: Era, headers: &str) -> io::Result<HttpClient> {
+        let rest = address.strip_prefix("http://").ok_or(ErrorKind::InvalidInput)?;
+        let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let stream = TcpStream::connect(host).await?;
+        stream.set_nodelay(true)?;
+        Ok(HttpClient {
+            stream,
+            era,
+            host: host.to_owned(),
+            path: format!("/{path}"),
+            session: String::new(),
+            authorization: headers.to_owned(),
+            buffer: vec![0; READ_SIZE],
+            filled: 0,
+            out: Vec::new(),
+            next: 1,
+        })
     }
 
     /// Begins a session; from now on calls are made in it.
@@ -81,8 +88,28 @@ impl HttpClient {
         self.post(INITIALIZED).await.map(drop)
     }
 
+    /// Makes one call, and says how long it took.
+    pub async fn call(&mut self, size: usize) -> io::Result<Duration> {
+        let mut call = Vec::new();
+        let (start, id) = (Instant::now(), self.next);
+        self.next += 1;
+        write_call(&mut call, id, size, self.era)?;
+        let answer = self.post(&call).await?;
+        verify(answer.status, &self.buffer[answer.body..answer.end], id, size)?;
+        Ok(start.elapsed())
+    }
+
+    /// Sends a call and reads nothing.
+    pub async fn send_call(&mut self, size: usize) -> io::Result<()> {
+        let mut call = Vec::new();
+        let id = self.next;
+        self.next += 1;
+        write_call(&mut call, id, size, self.era)?;
+        self.send(&call).await
+    }
+
     /// Makes calls, one after the other, and says how long each took.
-    pub(crate) async fn calls(
+    pub(super) async fn calls(
         &mut self,
         size: usize,
         until: StopCondition,
@@ -106,10 +133,10 @@ impl HttpClient {
     /// Asks for the stream of the session, and waits until the gateway says that it has begun.
     pub async fn open_get_stream(&mut self) -> io::Result<()> {
         self.out.clear();
-        let HttpClient { path, host, session, out, .. } = self;
+        let HttpClient { path, host, session, authorization, out, .. } = self;
         write!(
             out,
-            "GET {path} HTTP/1.1\r\nHost: {host}\r\nAccept: text/event-stream\r\n{session}\r\n"
+            "GET {path} HTTP/1.1\r\nHost: {host}\r\nAccept: text/event-stream\r\n{authorization}{session}\r\n"
         )?;
         self.stream.write_all(&self.out).await?;
         self.filled = 0;
@@ -131,16 +158,16 @@ impl HttpClient {
             return Ok(());
         }
         self.out.clear();
-        let HttpClient { path, host, session, out, .. } = self;
-        write!(out, "DELETE {path} HTTP/1.1\r\nHost: {host}\r\n{session}\r\n")?;
+        let HttpClient { path, host, session, authorization, out, .. } = self;
+        write!(out, "DELETE {path} HTTP/1.1\r\nHost: {host}\r\n{authorization}{session}\r\n")?;
         self.stream.write_all(&self.out).await?;
         self.filled = 0;
         self.read().await
     }
 
-    async fn post(&mut self, body: &[u8]) -> io::Result<HttpResponse> {
+    async fn send(&mut self, body: &[u8]) -> io::Result<()> {
         self.out.clear();
-        let HttpClient { path, host, session, out, .. } = self;
+        let HttpClient { path, host, session, authorization, out, .. } = self;
         let of_era = match self.era {
             Era::Legacy => session.as_str(),
             Era::Modern => {
@@ -150,11 +177,15 @@ impl HttpClient {
         write!(
             out,
             "POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n\
-             Accept: application/json, text/event-stream\r\n{of_era}Content-Length: {}\r\n\r\n",
+             Accept: application/json, text/event-stream\r\n{authorization}{of_era}Content-Length: {}\r\n\r\n",
             body.len()
         )?;
         self.out.extend_from_slice(body);
-        self.stream.write_all(&self.out).await?;
+        self.stream.write_all(&self.out).await
+    }
+
+    async fn post(&mut self, body: &[u8]) -> io::Result<HttpResponse> {
+        self.send(body).await?;
         self.filled = 0;
         let mut looked_at = 0;
         loop {
@@ -250,18 +281,18 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_ends_where_its_length_says() {
+    fn a_response_ends_at_its_content_length() {
         check("HTTP/1.1 200 OK\r\ncontent-LENGTH: 3\r\n\r\nabc", "abc");
     }
 
     #[test]
-    fn an_answer_in_pieces_ends_with_an_empty_one() {
+    fn a_chunked_response_ends_with_an_empty_chunk() {
         let pieces = "3\r\nabc\r\n0\r\n\r\n";
         check(&format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{pieces}"), pieces);
     }
 
     #[test]
-    fn only_a_good_answer_to_the_call_counts() {
+    fn only_a_successful_response_to_the_call_counts() {
         let good = br#"{"jsonrpc":"2.0","id":7,"result":{"content":[],"isError":false}}"#;
         assert!(verify(200, good, 7, 10).is_ok());
         assert!(verify(200, good, 8, 10).is_err());

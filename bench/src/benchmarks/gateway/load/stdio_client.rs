@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_says_which_call_it_answers() {
+    fn a_response_line_is_matched_to_its_call() {
         assert_eq!(response_id(br#"{"jsonrpc":"2.0","id":17,"result":{}}"#), Some(17));
         assert_eq!(response_id(br#"{"result":{},"id":17}"#), Some(17));
         assert_eq!(response_id(br#"{"jsonrpc":"2.0","id":17,"error":{}}"#), None);

@@ -164,7 +164,7 @@ proptest! {
             let request = RequestHead { headers: &headers, method: &Method::POST, uri: &target };
             let (list, _file) = list();
             for authenticator in [list, Issuer::new().authenticator()] {
-                let refusal = authenticator.authenticate(request).await.expect_err("nobody made a token");
+                let refusal = authenticator.authenticate(request).await.expect_err("no token was issued");
                 let _said = authenticator.challenge(&refusal);
                 assert!(authenticator.cached(&headers).is_none());
             }

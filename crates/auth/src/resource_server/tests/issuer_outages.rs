@@ -231,3 +231,30 @@ fn policy_values_must_be_urls() {
         assert_eq!(check(ISSUER, bad), Err(JwtPolicyError::Resource), "{bad}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_credential_of_an_accepted_request_is_valid_until_it_expires_or_its_key_is_withdrawn() {
+    let issuer = Issuer::new();
+    let authenticator = issuer.authenticator();
+    let credential = |token: &str| {
+        authenticator.credential(&header_map(&[("authorization", &format!("Bearer {token}"))]))
+    };
+    let token = issuer.token(json!({}));
+    assert!(authenticate_bearer(&authenticator, &token).await.is_ok());
+    let (accepted, expired) = (credential(&token), issuer.token(json!({ "exp": 1 })));
+    assert!(authenticator.is_valid(&accepted));
+    assert!(!authenticator.is_valid(&credential(&expired)));
+    assert!(!format!("{accepted:?}").contains(&token));
+    // Another key of the issuer changes nothing.
+    let second = Signer::generate("ES256");
+    issuer.set_keys(&[jwk_with_kid(&issuer.key, "k1"), jwk_with_kid(&second, "k2")]);
+    advance(Duration::from_secs(3600)).await;
+    assert!(authenticator.is_valid(&accepted));
+    authenticator.close().await;
+    assert!(authenticator.is_valid(&accepted));
+    issuer.set_keys(&[jwk_with_kid(&second, "k2")]);
+    advance(Duration::from_secs(3600)).await;
+    assert!(authenticator.is_valid(&accepted), "until the keys are fetched");
+    authenticator.close().await;
+    assert!(!authenticator.is_valid(&accepted));
+}

@@ -3,7 +3,9 @@
 use std::io::Cursor;
 
 use image::codecs::jpeg::JpegEncoder;
-use image::{DynamicImage, ImageFormat, ImageReader, Limits};
+use image::{DynamicImage, ImageDecoder, ImageFormat, ImageReader, Limits};
+
+use super::decode_budget::{DECODE_BUDGET, MAX_DECODED_BYTES};
 
 /// Larger pictures, in bytes or in pixels per side, are scaled down.
 const MAX_UNCHANGED_BYTES: usize = 3 * 1024 * 1024;
@@ -11,7 +13,6 @@ const MAX_UNCHANGED_SIDE: u32 = 2000;
 /// The longest side of a scaled picture.
 const RESIZED_SIDE: u32 = 1568;
 /// Limits for decoding a picture.
-const MAX_DECODER_MEMORY: u64 = 256 * 1024 * 1024;
 const MAX_DECODED_SIDE: u32 = 20_000;
 const JPEG_QUALITY: u8 = 85;
 
@@ -39,14 +40,24 @@ pub(crate) fn prepare(bytes: &[u8], format: ImageFormat) -> Option<PreparedImage
             size,
         });
     }
-    let image = limited_reader(bytes, format).decode().ok()?;
-    let image = image.thumbnail(RESIZED_SIDE, RESIZED_SIDE);
+    // Known from the header, and given back when only the small picture is left.
+    let decoder = limited_reader(bytes, format).into_decoder().ok()?;
+    let needed = Some(estimated_memory(decoder.total_bytes(), format));
+    let permit = DECODE_BUDGET.acquire(needed.filter(|it| *it <= MAX_DECODED_BYTES)?);
+    let image = DynamicImage::from_decoder(decoder).ok()?.thumbnail(RESIZED_SIDE, RESIZED_SIDE);
+    drop(permit);
     encode(&image)
+}
+
+/// The memory to decode a picture. Decoders of animations keep a canvas beside the picture.
+fn estimated_memory(decoded_bytes: u64, format: ImageFormat) -> u64 {
+    let is_animation = matches!(format, ImageFormat::Gif | ImageFormat::WebP);
+    if is_animation { decoded_bytes.saturating_mul(2) } else { decoded_bytes }
 }
 
 fn limited_reader(bytes: &[u8], format: ImageFormat) -> ImageReader<Cursor<&[u8]>> {
     let mut limits = Limits::default();
-    limits.max_alloc = Some(MAX_DECODER_MEMORY);
+    limits.max_alloc = Some(MAX_DECODED_BYTES);
     limits.max_image_width = Some(MAX_DECODED_SIDE);
     limits.max_image_height = Some(MAX_DECODED_SIDE);
     let mut reader = ImageReader::with_format(Cursor::new(bytes), format);

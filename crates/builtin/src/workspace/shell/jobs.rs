@@ -8,11 +8,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use switchboard_wire::process::SetDescendants;
 use switchboard_wire::process::child::{
     ProcessOptions, ProcessSet, Program, StartError, Watchdog, WatchdogProgram,
 };
 use switchboard_wire::process::command as process_command;
-use switchboard_wire::process::command::RunningCommand;
+use switchboard_wire::process::command::{RunningCommand, Supervision};
 use tokio::net::unix::pipe::Receiver;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
@@ -183,10 +184,13 @@ impl Jobs {
             table.jobs.clear();
             std::mem::take(&mut table.tasks)
         };
+        let process_set = self.descendants;
+        let has_run = self.next_number.load(Ordering::Relaxed) > 0;
+        let finding = move || has_run.then(|| SetDescendants::find(process_set));
+        let descendants = tokio::task::spawn_blocking(finding).await;
         tasks.shutdown().await;
-        if self.next_number.load(Ordering::Relaxed) > 0 {
-            let flock = self.descendants;
-            let _found = tokio::task::spawn_blocking(move || flock.kill_descendants()).await;
+        if let Ok(Some(descendants)) = descendants {
+            let _panicked = tokio::task::spawn_blocking(move || descendants.kill()).await;
         }
     }
 
@@ -234,10 +238,15 @@ impl Jobs {
         let failed = |error: &StartError| {
             HandlerError::failed(format!("the shell cannot be started: {}", error.source))
         };
-        match process_command::spawn(&program, &options) {
+        let supervision = match &self.watchdog_program {
+            Some(program) => Supervision::Supervised(program),
+            None => Supervision::Unsupervised,
+        };
+        match process_command::spawn(&program, &options, supervision) {
             Err(error) if error.source.kind() == std::io::ErrorKind::NotFound => {
                 program.command = "sh".into();
-                process_command::spawn(&program, &options).map_err(|error| failed(&error))
+                let spawned = process_command::spawn(&program, &options, supervision);
+                spawned.map_err(|error| failed(&error))
             }
             spawned => spawned.map_err(|error| failed(&error)),
         }

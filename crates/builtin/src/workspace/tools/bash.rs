@@ -49,14 +49,14 @@ pub(crate) fn tool(session: &Arc<WorkspaceSession>) -> Tool {
                 "command": {"type": "string", "description": "The command."},
                 "timeout": {"type": "integer", "minimum": 1, "maximum": MAX_TIMEOUT_MILLISECONDS, "default": DEFAULT_TIMEOUT_MILLISECONDS, "description": "How long it may take, in milliseconds; in the background it may take as long as it likes."},
                 "run_in_background": {"type": "boolean", "default": false},
-                "description": {"type": "string", "description": "What it does, in a few words, for people."},
+                "description": {"type": "string", "description": "A short description for the user."},
             }),
             &["command"],
         )
         .output_schema(json!({
             "type": "object",
             "properties": {
-                "output": {"type": "string", "description": "What it said on both output streams."},
+                "output": {"type": "string", "description": "Standard output and standard error, combined."},
                 "exitCode": {"type": ["integer", "null"]},
                 "signal": {"type": ["integer", "null"]},
                 "timedOut": {"type": "boolean"},

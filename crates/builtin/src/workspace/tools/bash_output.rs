@@ -39,7 +39,7 @@ pub(crate) fn tool(session: &Arc<WorkspaceSession>) -> Tool {
         .input_schema(
             json!({
                 "bash_id": {"type": "string", "description": "The name that Bash gave it."},
-                "filter": {"type": "string", "description": "Show only lines that this regular expression fits; the others are gone."},
+                "filter": {"type": "string", "description": "Show only lines that match this regular expression; other lines are discarded."},
                 "wait": {"type": "integer", "minimum": 0, "maximum": MAX_WAIT_MILLISECONDS, "description": "How long to wait for its end, in milliseconds."},
             }),
             &["bash_id"],

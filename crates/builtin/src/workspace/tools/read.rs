@@ -64,7 +64,7 @@ pub(crate) fn tool(session: &Arc<WorkspaceSession>) -> Tool {
                 "startLine": line,
                 "lines": {"type": "integer", "minimum": 0, "description": "How many lines are shown."},
                 "totalLines": {"type": "integer", "minimum": 0},
-                "nextOffset": {"type": "integer", "minimum": 1, "description": "Where to go on, where there is more."},
+                "nextOffset": {"type": "integer", "minimum": 1, "description": "The offset of the next page, if there is more."},
                 "encoding": {"enum": ["utf-8", "utf-8-bom", "utf-16le", "utf-16be", "unknown"]},
                 "lineEnds": {"enum": ["lf", "crlf", "mixed"]},
                 "mimeType": {"type": "string"},

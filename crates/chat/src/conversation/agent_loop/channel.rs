@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use switchboard::call::pipeline::CallContext;
+use switchboard::CallContext;
 use tokio::sync::mpsc;
 
 use crate::conversation::command::Command;

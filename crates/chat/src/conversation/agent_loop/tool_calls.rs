@@ -7,10 +7,9 @@ use std::time::{Duration, Instant};
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use serde_json::Value as Json;
-use switchboard::call::pipeline::{CallContext, ToolCall, ToolCallError};
-use switchboard::host::Host;
 use switchboard::pool::Pool;
 use switchboard::wire::peer::Progress;
+use switchboard::{CallContext, Host, ToolCall, ToolCallError};
 use tokio::sync::mpsc;
 
 use super::channel::LoopChannel;
@@ -166,7 +165,7 @@ async fn run_call(
         let outcome = call_with_progress(host, call_context, call, (id, progress_events)).await;
         let mut discovered = vec![call.tool.clone()];
         if outcome.as_ref().is_ok_and(|it| it.full_text.is_some()) {
-            discovered.push(switchboard::builtin_tools::READ_RESULT.to_owned());
+            discovered.push(switchboard::tool_result::READ_RESULT.to_owned());
         }
         (outcome.map(result_content::from_output), discovered)
     };
@@ -174,7 +173,8 @@ async fn run_call(
         Ok(result_content) if result_content.is_error => (CallOutcome::ToolError, result_content),
         Ok(result_content) => (CallOutcome::Done, result_content),
         Err(failure) => {
-            let denied = matches!(failure, ToolCallError::Denied { .. });
+            let denied =
+                matches!(failure, ToolCallError::Denied { .. } | ToolCallError::Unrecorded { .. });
             let end = if denied { CallOutcome::Denied } else { CallOutcome::Failed };
             (end, result_content::from_failure(&failure))
         }

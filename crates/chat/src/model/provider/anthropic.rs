@@ -188,6 +188,11 @@ impl MessagesParser {
                 arguments.push_str(piece("partial_json"));
                 Vec::new()
             }
+            // A text whose start was not sent.
+            (None, Some("text_delta")) if at <= MAX_BLOCKS => {
+                self.blocks.insert(at, PartialBlock::Text(piece("text").to_owned()));
+                vec![ResponseDelta::Text(piece("text").to_owned())]
+            }
             // Unknown deltas.
             (_, _) => Vec::new(),
         }
@@ -212,7 +217,16 @@ impl ResponseParser for MessagesParser {
     fn push_event(&mut self, event: &Json) -> Result<Vec<ResponseDelta>, AttemptError> {
         let at = event["index"].as_u64().unwrap_or_default();
         match event["type"].as_str() {
-            Some("message_start") => self.add_usage(&event["message"]["usage"]),
+            Some("message_start") => {
+                self.add_usage(&event["message"]["usage"]);
+                // Usually empty; some services send the whole message here.
+                let blocks = event["message"]["content"].as_array().into_iter().flatten();
+                let mut deltas = Vec::new();
+                for (at, block) in (0..=MAX_BLOCKS).zip(blocks) {
+                    deltas.extend(self.start_block(at, block)?);
+                }
+                return Ok(deltas);
+            }
             Some("content_block_start") => return self.start_block(at, &event["content_block"]),
             Some("content_block_delta") => return Ok(self.extend_block(at, &event["delta"])),
             Some("message_delta") => {

@@ -182,6 +182,15 @@ impl ChatCompletionsParser {
     }
 }
 
+/// The text of a string, or of a list of parts, which some services send instead.
+fn text_of(content: &Json) -> String {
+    match content {
+        Json::String(text) => text.clone(),
+        Json::Array(parts) => parts.iter().filter_map(|it| it["text"].as_str()).collect(),
+        Json::Null | Json::Bool(_) | Json::Number(_) | Json::Object(_) => String::new(),
+    }
+}
+
 impl ResponseParser for ChatCompletionsParser {
     fn push_event(&mut self, event: &Json) -> Result<Vec<ResponseDelta>, AttemptError> {
         let error = &event["error"];
@@ -199,21 +208,31 @@ impl ResponseParser for ChatCompletionsParser {
             };
         }
         let (choice, mut deltas) = (&event["choices"][0], Vec::new());
-        let delta = &choice["delta"];
-        let piece = |name: &str| delta[name].as_str().filter(|it| !it.is_empty());
-        if let Some(more) = piece("reasoning_content").or(piece("reasoning")) {
-            self.thinking.push_str(more);
-            deltas.push(ResponseDelta::Thinking(more.to_owned()));
-        }
-        for name in ["content", "refusal"] {
-            if let Some(more) = piece(name) {
-                self.is_refusal |= name == "refusal";
-                self.text.push_str(more);
-                deltas.push(ResponseDelta::Text(more.to_owned()));
+        // Some services send the whole message at the end instead of deltas, or after them.
+        let (delta, whole) = (&choice["delta"], &choice["message"]);
+        for (message, is_whole) in [(delta, false), (whole, true)] {
+            let piece = |name: &str| Some(text_of(&message[name])).filter(|it| !it.is_empty());
+            let rest = |more: String, before: &str| match is_whole {
+                false => Some(more),
+                true => more.strip_prefix(before).filter(|it| !it.is_empty()).map(str::to_owned),
+            };
+            let thinking = piece("reasoning_content").or(piece("reasoning"));
+            if let Some(more) = thinking.and_then(|it| rest(it, &self.thinking)) {
+                self.thinking.push_str(&more);
+                deltas.push(ResponseDelta::Thinking(more));
             }
-        }
-        for (position, call) in delta["tool_calls"].as_array().into_iter().flatten().enumerate() {
-            self.add_call_delta(position, call)?;
+            for name in ["content", "refusal"] {
+                if let Some(more) = piece(name).and_then(|it| rest(it, &self.text)) {
+                    self.is_refusal |= name == "refusal";
+                    self.text.push_str(&more);
+                    deltas.push(ResponseDelta::Text(more));
+                }
+            }
+            let calls = message["tool_calls"].as_array().into_iter().flatten();
+            let calls = calls.filter(|_| !is_whole || self.calls.is_empty()).collect::<Vec<_>>();
+            for (position, call) in calls.into_iter().enumerate() {
+                self.add_call_delta(position, call)?;
+            }
         }
         if let Some(reason) = choice["finish_reason"].as_str() {
             self.stop = Some(match reason {

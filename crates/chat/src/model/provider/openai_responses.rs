@@ -1,6 +1,7 @@
 //! The Responses API of OpenAI: writes a conversation as items, parses the events of a response. Nothing is stored at the
 //! service: its encrypted reasoning is sent back with each request.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use serde_json::{Value as Json, json};
@@ -18,7 +19,8 @@ const MAX_ITEMS: usize = 10_000;
 
 /// The body of a request.
 pub(crate) fn body(request: &ModelRequest, settings: &RequestSettings) -> Json {
-    let input: Vec<Json> = request.messages.iter().flat_map(|it| items(it, settings)).collect();
+    let messages = request.messages.iter().enumerate();
+    let input: Vec<Json> = messages.flat_map(|(at, it)| items(at, it, settings)).collect();
     let mut body = json!({
         "model": settings.model,
         "input": input,
@@ -50,46 +52,55 @@ pub(crate) fn body(request: &ModelRequest, settings: &RequestSettings) -> Json {
     body
 }
 
-fn items(source_message: &Message, settings: &RequestSettings) -> Vec<Json> {
+/// The items of the message at a position of the conversation.
+fn items(at: usize, source_message: &Message, settings: &RequestSettings) -> Vec<Json> {
     let mut items: Vec<Json> = Vec::new();
     for block in &source_message.content {
-        let content = match block {
-            ContentBlock::Text { text } => match source_message.role {
-                Role::User => json!({"type": "input_text", "text": text}),
-                Role::Assistant => json!({"type": "output_text", "text": text}),
-            },
-            ContentBlock::Image { mime, base64 } => image_part(mime, base64),
-            ContentBlock::Thinking { provider_block, .. } => {
+        let content = match (block, source_message.role) {
+            (ContentBlock::Text { text }, Role::User) => {
+                json!({"type": "input_text", "text": text})
+            }
+            (ContentBlock::Text { text }, Role::Assistant) => {
+                json!({"type": "output_text", "text": text, "annotations": []})
+            }
+            (ContentBlock::Image { mime, base64 }, Role::User) => image_part(mime, base64),
+            // The API has no images in messages of the assistant.
+            (ContentBlock::Image { .. }, Role::Assistant) => continue,
+            (ContentBlock::Thinking { provider_block, .. }, _) => {
                 let provider_block =
                     provider_block.as_ref().filter(|it| it["by"] == *settings.model_id);
                 items.extend(provider_block.map(|it| it["block"].clone()));
                 continue;
             }
-            ContentBlock::ToolUse(call) => {
+            (ContentBlock::ToolUse(call), _) => {
                 items.push(json!({
                     "type": "function_call", "call_id": call.id, "name": call.tool,
                     "arguments": arguments_to_text(&call.arguments),
                 }));
                 continue;
             }
-            ContentBlock::ToolResult(result) => {
+            (ContentBlock::ToolResult(result), _) => {
                 items.push(json!({
                     "type": "function_call_output", "call_id": result.id, "output": function_output(result),
                 }));
                 continue;
             }
         };
-        let role = match source_message.role {
-            Role::User => "user",
-            Role::Assistant => "assistant",
-        };
+        let part = items.len();
         match items.last_mut().filter(|it| it["type"] == "message") {
             Some(message) => {
                 if let Some(list) = message["content"].as_array_mut() {
                     list.push(content);
                 }
             }
-            None => items.push(json!({"type": "message", "role": role, "content": [content]})),
+            None => items.push(match source_message.role {
+                Role::User => json!({"type": "message", "role": "user", "content": [content]}),
+                // The API requires an id. The service keeps no items, so the id only has to be unique.
+                Role::Assistant => json!({
+                    "type": "message", "id": format!("msg_{at}_{part}"), "role": "assistant",
+                    "status": "completed", "content": [content],
+                }),
+            }),
         }
     }
     items
@@ -130,6 +141,8 @@ fn function_output(result: &ToolResult) -> Json {
 pub(crate) struct ResponsesParser {
     model_id: String,
     items: Vec<Json>,
+    /// The text deltas of items that are not complete yet, by the number of the item.
+    streamed: BTreeMap<usize, String>,
     end: Option<ResponseEnd>,
     usage: Usage,
 }
@@ -144,10 +157,51 @@ enum ResponseEnd {
 
 impl ResponsesParser {
     pub(crate) fn new(model_id: String) -> ResponsesParser {
-        ResponsesParser { model_id, items: Vec::new(), end: None, usage: Usage::default() }
+        ResponsesParser {
+            model_id,
+            items: Vec::new(),
+            streamed: BTreeMap::new(),
+            end: None,
+            usage: Usage::default(),
+        }
     }
 
-    fn complete(&mut self, response: &Json, end: ResponseEnd) {
+    /// The number of the item that an event is about; the next one where the service does not say it.
+    fn item_number(&self, event: &Json) -> usize {
+        let number = event["output_index"].as_u64().and_then(|it| usize::try_from(it).ok());
+        number.unwrap_or(self.items.len())
+    }
+
+    fn add_text_delta(&mut self, event: &Json) -> Result<Vec<ResponseDelta>, AttemptError> {
+        let piece = event["delta"].as_str().unwrap_or_default();
+        let number = self.item_number(event);
+        if self.streamed.len() >= MAX_ITEMS && !self.streamed.contains_key(&number) {
+            return Err(too_many_parts());
+        }
+        self.streamed.entry(number).or_default().push_str(piece);
+        Ok(vec![ResponseDelta::Text(piece.to_owned())])
+    }
+
+    /// Adds a complete item. Returns the text of it that came in no delta.
+    fn add_item(&mut self, number: usize, item: &Json) -> Result<Vec<ResponseDelta>, AttemptError> {
+        if self.items.len() >= MAX_ITEMS {
+            return Err(too_many_parts());
+        }
+        self.items.push(item.clone());
+        if item["type"] != "message" {
+            return Ok(Vec::new());
+        }
+        let text: String = message_texts(item).map(|(_, text)| text).collect();
+        let streamed = self.streamed.remove(&number).unwrap_or_default();
+        let rest = text.strip_prefix(&streamed).filter(|it| !it.is_empty());
+        Ok(rest.map(|it| ResponseDelta::Text(it.to_owned())).into_iter().collect())
+    }
+
+    fn complete(
+        &mut self,
+        response: &Json,
+        end: ResponseEnd,
+    ) -> Result<Vec<ResponseDelta>, AttemptError> {
         let number = |json: &Json| json.as_u64().unwrap_or_default();
         let usage = &response["usage"];
         self.usage = Usage {
@@ -155,11 +209,14 @@ impl ResponsesParser {
             cached: number(&usage["input_tokens_details"]["cached_tokens"]),
             output: number(&usage["output_tokens"]),
         };
-        if self.items.is_empty() {
-            let items = response["output"].as_array().into_iter().flatten();
-            self.items = items.take(MAX_ITEMS).cloned().collect();
-        }
         self.end = Some(end);
+        // Some services send items only with the end of the response.
+        let items = response["output"].as_array().into_iter().flatten();
+        let mut deltas = Vec::new();
+        for (number, item) in items.enumerate().skip(self.items.len()) {
+            deltas.extend(self.add_item(number, item)?);
+        }
+        Ok(deltas)
     }
 }
 
@@ -173,25 +230,24 @@ impl ResponseParser for ResponsesParser {
         };
         match event["type"].as_str() {
             Some("response.output_text.delta" | "response.refusal.delta") => {
-                return Ok(vec![ResponseDelta::Text(piece())]);
+                return self.add_text_delta(event);
             }
             Some("response.reasoning_summary_text.delta" | "response.reasoning_text.delta") => {
                 return Ok(vec![ResponseDelta::Thinking(piece())]);
             }
             Some("response.output_item.done") => {
-                if self.items.len() >= MAX_ITEMS {
-                    return Err(AttemptError::invalid_response("a response with too many parts"));
-                }
-                self.items.push(event["item"].clone());
+                return self.add_item(self.item_number(event), &event["item"]);
             }
-            Some("response.completed") => self.complete(&event["response"], ResponseEnd::Completed),
+            Some("response.completed") => {
+                return self.complete(&event["response"], ResponseEnd::Completed);
+            }
             Some("response.incomplete") => {
                 let reason = event["response"]["incomplete_details"]["reason"].as_str();
                 let end = match reason {
                     Some("content_filter") => ResponseEnd::Filtered,
                     Some(_) | None => ResponseEnd::CutShort,
                 };
-                self.complete(&event["response"], end);
+                return self.complete(&event["response"], end);
             }
             Some("response.failed") => return Err(service_error(&event["response"]["error"])),
             Some("error") if event["error"].is_object() => {
@@ -229,6 +285,9 @@ impl ResponseParser for ResponsesParser {
                 Some(_) | None => {}
             }
         }
+        // Text whose item never came complete.
+        let texts = self.streamed.into_values().filter(|it| !it.is_empty());
+        blocks.extend(texts.map(|text| ContentBlock::Text { text }));
         let has_tool_use = blocks.iter().any(|it| matches!(it, ContentBlock::ToolUse(_)));
         let stop = match end {
             ResponseEnd::CutShort => StopReason::MaxTokens,
@@ -244,14 +303,23 @@ impl ResponseParser for ResponsesParser {
 /// Adds the text of a message. Returns whether it is a refusal.
 fn push_message_text(item: &Json, blocks: &mut Vec<ContentBlock>) -> bool {
     let mut is_refusal = false;
-    for content in item["content"].as_array().into_iter().flatten() {
+    for (content, text) in message_texts(item) {
         is_refusal |= content["type"] == "refusal";
-        let text = content["text"].as_str().or(content["refusal"].as_str()).unwrap_or_default();
         if !text.is_empty() {
             blocks.push(ContentBlock::Text { text: text.to_owned() });
         }
     }
     is_refusal
+}
+
+/// The parts of a message with their text.
+fn message_texts(item: &Json) -> impl Iterator<Item = (&Json, &str)> {
+    let parts = item["content"].as_array().into_iter().flatten();
+    parts.map(|it| (it, it["text"].as_str().or(it["refusal"].as_str()).unwrap_or_default()))
+}
+
+fn too_many_parts() -> AttemptError {
+    AttemptError::invalid_response("a response with too many parts")
 }
 
 fn thinking_block(item: &Json, model_id: &str) -> ContentBlock {

@@ -3,14 +3,14 @@
 use std::fmt::Write;
 
 use serde_json::{Map, Value as Json};
-use switchboard::call::pipeline::{
+use switchboard::config::display::printable;
+use switchboard::elicitation::{
+    ElicitFuture, ElicitResult, Elicitation, ElicitationKind, Elicitor, Form, FormField,
+    WaitFuture, WaitOutcome,
+};
+use switchboard::permission::{
     DecisionFuture, GrantScope, PermissionDecision, PermissionPrompt, PermissionRequest,
 };
-use switchboard::config::display::printable;
-use switchboard::elicitation::elicitor::{
-    ElicitFuture, ElicitResult, Elicitation, ElicitationKind, Elicitor, WaitFuture, WaitOutcome,
-};
-use switchboard::elicitation::form::{Form, FormField};
 
 use crate::output::report;
 use crate::prompt::permission::ProposedCall;

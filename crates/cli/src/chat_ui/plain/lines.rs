@@ -9,7 +9,7 @@ use switchboard_chat::conversation::event::{
     CallOutcome, ConversationEvent, ToolCallView, TurnEnd,
 };
 use switchboard_tui::text::duration::format_duration;
-use switchboard_tui::text::model_error::model_error_text;
+use switchboard_tui::text::model_error::{model_error_text, retry_text};
 
 use crate::output::report;
 
@@ -23,6 +23,8 @@ const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
 pub(crate) struct LineWriter {
     /// Does the last line lack its line break?
     is_line_open: bool,
+    /// Were retries of the current response announced?
+    is_retrying: bool,
     /// The titles of running calls, and when each last printed its progress.
     calls: BTreeMap<Arc<str>, (String, Instant)>,
 }
@@ -74,17 +76,20 @@ impl LineWriter {
                 self.print(&preview(&text));
             }
             ConversationEvent::Retrying { attempt, after, reason } => {
-                let reason = sanitize_line(&reason);
-                let after = format_duration(after);
-                self.print(&format!("retrying in {after} (attempt {attempt}): {reason}\n"));
+                // One line for all retries of a response.
+                if !std::mem::replace(&mut self.is_retrying, true) {
+                    let advice = "Ctrl+C stops it, `/model` chooses another model";
+                    self.print(&format!("{}\n", retry_text(attempt, after, &reason, advice)));
+                }
             }
+            ConversationEvent::ResponseEnded => self.is_retrying = false,
             ConversationEvent::TurnEnded(end) => {
+                self.is_retrying = false;
                 self.end_line();
                 self.turn_ended(&end);
             }
             ConversationEvent::MessagesAccepted { .. }
             | ConversationEvent::Thinking(_)
-            | ConversationEvent::ResponseEnded
             | ConversationEvent::Usage(_) => {}
         }
     }
@@ -99,10 +104,10 @@ impl LineWriter {
     fn turn_ended(&mut self, end: &TurnEnd) {
         let text = match end {
             TurnEnd::Finished => return,
-            TurnEnd::CutShort => "The answer was as long as it may be; say “go on”.".to_owned(),
-            TurnEnd::Refused => "The model would not answer.".to_owned(),
+            TurnEnd::CutShort => "The answer reached the length limit; send “continue”.".to_owned(),
+            TurnEnd::Refused => "The model refused to answer.".to_owned(),
             TurnEnd::Interrupted => "Stopped.".to_owned(),
-            TurnEnd::TooManyRounds => "Too many rounds of calls; say “go on”.".to_owned(),
+            TurnEnd::TooManyRounds => "Too many rounds of calls; send “continue”.".to_owned(),
             TurnEnd::Failed(error) => model_error_text(error),
         };
         self.print(&format!("{text}\n"));

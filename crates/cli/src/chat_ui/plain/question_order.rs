@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use switchboard::call::pipeline::{DecisionFuture, PermissionPrompt, PermissionRequest};
-use switchboard::elicitation::elicitor::{ElicitFuture, Elicitation, Elicitor, WaitFuture};
+use switchboard::elicitation::{ElicitFuture, Elicitation, Elicitor, WaitFuture};
+use switchboard::permission::{DecisionFuture, PermissionPrompt, PermissionRequest};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
@@ -81,7 +81,7 @@ impl<P: Elicitor + ?Sized> Elicitor for OrderedPrompts<P> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use switchboard::elicitation::elicitor::{ElicitResult, ElicitationKind};
+    use switchboard::elicitation::{ElicitResult, ElicitationKind};
 
     struct RecordingElicitor(mpsc::Sender<&'static str>);
 
@@ -95,8 +95,7 @@ mod tests {
     }
 
     fn elicitation() -> Elicitation {
-        let form =
-            switchboard::elicitation::form::Form { message: "?".to_owned(), fields: Vec::new() };
+        let form = switchboard::elicitation::Form { message: "?".to_owned(), fields: Vec::new() };
         Elicitation { server: "demo".to_owned(), kind: ElicitationKind::Form(form) }
     }
 

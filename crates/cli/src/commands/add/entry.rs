@@ -1,5 +1,7 @@
 //! Builds the entry that `swb add` writes from its options.
 
+use std::path::{Path, PathBuf};
+
 use serde_json::{Map, Value as Json};
 
 use super::options::AddOptions;
@@ -10,11 +12,11 @@ use crate::outcome::Failure;
 
 /// Are no login options set?
 fn has_default_login(options: &AddOptions) -> bool {
-    let names_somebody = options.client_id.is_some()
+    let has_credentials = options.client_id.is_some()
         || options.client_secret
         || options.private_key_env_var.is_some()
         || options.workload_token_env_var.is_some();
-    !names_somebody && !options.xaa && options.grant.is_none() && options.scopes.is_empty()
+    !has_credentials && !options.xaa && options.grant.is_none() && options.scopes.is_empty()
 }
 
 /// The entry of a command, and notes for the user.
@@ -33,7 +35,7 @@ pub fn stdio_entry(
     expect_unused(has_default_login(options), "sign-in", "a command")?;
     let mut entry = Map::new();
     entry.insert("type".to_owned(), "stdio".into());
-    entry.insert("command".to_owned(), command.as_str().into());
+    entry.insert("command".to_owned(), stored_command(command, options, invocation).into());
     if !arguments.is_empty() {
         entry.insert("args".to_owned(), arguments.into());
     }
@@ -52,6 +54,29 @@ pub fn stdio_entry(
     }
     insert_common(&mut entry, options);
     Ok((entry, String::new()))
+}
+
+/// The command as the scope's file means it. A relative path means the folder where it was typed, but in a file it
+/// starts at the folder of the file.
+fn stored_command(command: &str, options: &AddOptions, invocation: &Invocation) -> String {
+    let is_relative = command.contains('/')
+        && !command.contains('$')
+        && !command.starts_with("~/")
+        && !Path::new(command).is_absolute();
+    if !is_relative {
+        return command.to_owned();
+    }
+    let typed: PathBuf = invocation.env.working_folder.join(command).components().collect();
+    let scope = options.scope.unwrap_or(WritableScope::Local);
+    let file = invocation.scope_file(scope);
+    let in_project = match scope {
+        WritableScope::Project => file.parent().and_then(|it| typed.strip_prefix(it).ok()),
+        WritableScope::Local | WritableScope::User => None,
+    };
+    match in_project {
+        Some(inside) => format!("./{}", inside.to_string_lossy()),
+        None => typed.to_string_lossy().into_owned(),
+    }
 }
 
 /// The entry of a URL, and notes for the user.
@@ -157,6 +182,9 @@ fn client_secret(
 fn insert_common(entry: &mut Map<String, Json>, options: &AddOptions) {
     if let Some(timeout) = options.timeout {
         entry.insert("timeout".to_owned(), timeout.into());
+    }
+    if let Some(timeout) = options.connect_timeout {
+        entry.insert("connectTimeout".to_owned(), timeout.into());
     }
     if options.trust {
         entry.insert("trust".to_owned(), true.into());

@@ -56,6 +56,9 @@ pub struct AddOptions {
     /// The timeout of tool calls, in milliseconds
     #[arg(long, value_name = "MS")]
     pub timeout: Option<u32>,
+    /// The timeout of connecting, in milliseconds
+    #[arg(long, value_name = "MS")]
+    pub connect_timeout: Option<u32>,
     /// Run its tools without asking
     #[arg(long)]
     pub trust: bool,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use serde_json::{Map, Value as Json, json};
-use switchboard::config::display::printable;
+use switchboard::config::display::{pluralize, printable};
 use switchboard::config::import::HostAppFile;
 
 use crate::edit::servers::NewServer;
@@ -31,7 +31,14 @@ pub(super) struct ImportItem {
     pub(super) original: String,
     pub(super) server: NewServer,
     pub(super) scope: WritableScope,
+    /// The command line or the URL.
     pub(super) target: String,
+    /// The rest of the entry as it will run, one line each.
+    pub(super) details: String,
+    /// The entry as it will run, as JSON.
+    pub(super) shown_entry: Option<Json>,
+    /// The places of secrets in clear text.
+    pub(super) secrets: Vec<String>,
     pub(super) action: ImportAction,
     pub(super) notes: Vec<String>,
 }
@@ -72,6 +79,12 @@ impl ImportPlan {
         self.files.iter().flat_map(|file| &file.items)
     }
 
+    /// How many secrets in clear text can be stored elsewhere.
+    pub(super) fn storable_secrets(&self) -> usize {
+        let items = self.items().filter(|it| it.has_storable_secrets());
+        items.map(|it| it.secrets.len()).sum()
+    }
+
     /// Drops a server that an earlier file already provides. Of two different servers with one name only the first is
     /// imported.
     pub(super) fn without_duplicates(
@@ -105,7 +118,19 @@ impl ImportPlan {
             }
             return text;
         }
-        self.files.iter().map(|file| file.to_text(invocation)).collect::<Vec<_>>().join("\n")
+        let mut text: String =
+            self.files.iter().map(|file| file.to_text(invocation)).collect::<Vec<_>>().join("\n");
+        let with_secrets: Vec<&ImportItem> =
+            self.items().filter(|it| it.action.writes() && !it.secrets.is_empty()).collect();
+        if !with_secrets.is_empty() {
+            let count = with_secrets.iter().map(|it| it.secrets.len()).sum();
+            text.push_str(&format!(
+                "\n{} in clear text in {}\n",
+                pluralize(count, "secret", "secrets"),
+                pluralize(with_secrets.len(), "server", "servers"),
+            ));
+        }
+        text
     }
 
     pub(super) fn to_json(&self, written: &[WritableScope]) -> Json {
@@ -147,6 +172,15 @@ impl PlannedFile {
 }
 
 impl ImportItem {
+    /// Has it secrets that can be stored elsewhere? A project's file cannot refer to what one user has stored.
+    pub(super) fn has_storable_secrets(&self) -> bool {
+        let is_own = match self.scope {
+            WritableScope::User | WritableScope::Local => true,
+            WritableScope::Project => false,
+        };
+        is_own && self.action.writes() && !self.secrets.is_empty()
+    }
+
     pub(super) fn to_text(&self) -> String {
         let name = match self.server.name.as_str() {
             "" => printable(&self.original),
@@ -175,6 +209,11 @@ impl ImportItem {
                 format!("  {} {name}: skipped: {}\n", paint(TextStyle::Error, "!"), printable(why))
             }
         };
+        if self.action.writes() {
+            for line in self.details.lines() {
+                text.push_str(&format!("    {line}\n"));
+            }
+        }
         for note in &self.notes {
             text.push_str(&format!("      {}\n", printable(note)));
         }
@@ -188,6 +227,8 @@ impl ImportItem {
         json.insert("scope".to_owned(), self.scope.scope().id().into());
         json.insert("action".to_owned(), self.action.id().into());
         json.insert("target".to_owned(), self.target.clone().into());
+        json.insert("entry".to_owned(), self.shown_entry.clone().into());
+        json.insert("clearTextSecrets".to_owned(), self.secrets.clone().into());
         if let ImportAction::Skip(why) = &self.action {
             json.insert("reason".to_owned(), why.clone().into());
         }

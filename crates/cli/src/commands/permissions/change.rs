@@ -9,7 +9,7 @@ use switchboard::config::permission::{PermissionEffect, ToolRule};
 use switchboard::permission::settings_file;
 use switchboard::permission::settings_file::RuleFile;
 use switchboard::sources::loader::Configuration;
-use switchboard::sources::paths::project_root;
+use switchboard::sources::project_root;
 
 use crate::edit::file;
 use crate::exit::Exit;

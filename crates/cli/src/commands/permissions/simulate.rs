@@ -1,5 +1,6 @@
 //! `swb permissions simulate`: replays the audit log against other rules.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -14,13 +15,13 @@ use switchboard::config::problem::Severity;
 use switchboard::config::scope::Scope;
 use switchboard::config::settings::Settings;
 use switchboard::config::source::Source;
-use switchboard::permission::simulate::{
-    DependsOn, SimulatedRules, Simulation, SimulationRow, simulate,
+use switchboard::permission::{
+    DependsOn, SimulatedRules, Simulation, SimulationRow, ToolPins, simulate,
 };
 use switchboard::sources::loader::Configuration;
 use switchboard::sources::text_file;
 use switchboard::sources::text_file::{AllowedFiles, FileContent};
-use switchboard::storage::stderr_log::utc_timestamp;
+use switchboard::utc_timestamp;
 
 use crate::exit::Exit;
 use crate::invocation::Invocation;
@@ -40,7 +41,7 @@ pub struct SimulateArgs {
     #[arg(long, value_name = "FILE")]
     pub rules: Option<PathBuf>,
     /// The permission mode: plan, dontAsk, default, acceptEdits, bypass
-    #[arg(long, value_name = "MODE", value_parser = parse_mode)]
+    #[arg(long = "permission-mode", visible_alias = "mode", value_name = "MODE", value_parser = parse_mode)]
     pub mode: Option<PermissionMode>,
     /// Only calls since this time: 30m, 12h, 7d, 2026-01-31, or 2026-01-31T12:00:00Z
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
@@ -67,12 +68,28 @@ pub fn run(
     let trusted = servers.filter(|it| it.is_trusted()).map(|it| it.name.clone()).collect();
     let default_mode = rules.default_mode().map_or(PermissionMode::Default, |(mode, _)| mode);
     let mode = rules.effective_mode(arguments.mode.unwrap_or(default_mode));
-    let simulation =
-        simulate(&records, &SimulatedRules { rules: &rules, mode, trusted_servers: &trusted });
+    let changed = changed_tools(invocation, configuration);
+    let simulated =
+        SimulatedRules { rules: &rules, mode, trusted_servers: &trusted, changed_tools: &changed };
+    let simulation = simulate(&records, &simulated);
     Ok(match invocation.wants_json() {
         true => as_json(&simulation, mode),
         false => CommandOutput::text(as_text(invocation, &simulation, mode)),
     })
+}
+
+/// The tools that had another definition at their last call than the approved one.
+fn changed_tools(
+    invocation: &Invocation,
+    configuration: &Configuration,
+) -> BTreeSet<(String, String)> {
+    let pins = ToolPins::open(&invocation.env.paths.pins());
+    let servers = configuration.effective.servers.iter().filter(|it| it.is_selected());
+    let changes = servers.flat_map(|server| {
+        let changes = server.fingerprint.as_ref().map(|it| pins.changes(&server.name, it));
+        changes.into_iter().flatten().map(|it| (server.name.clone(), it.tool))
+    });
+    changes.collect()
 }
 
 /// Reads the rules of a settings file. Any error in them is a failure, because partial rules would give wrong

@@ -1,7 +1,7 @@
 //! Conversation events as JSON lines.
 
 use serde_json::{Value as Json, json};
-use switchboard::host::Snapshot;
+use switchboard::Snapshot;
 use switchboard::pool::Pool;
 use switchboard_chat::conversation::event::{CallOutcome, ConversationEvent};
 use switchboard_chat::model::language_model::Usage;

@@ -1,10 +1,11 @@
 //! The options of a conversation.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use clap::{Args, ValueEnum};
-use switchboard::sources::paths::project_root;
-use switchboard::storage::stderr_log::utc_timestamp;
+use switchboard::config::permission::PermissionMode;
+use switchboard::sources::project_root;
+use switchboard::utc_timestamp;
 use switchboard_chat::message::Message;
 use switchboard_chat::system_prompt;
 use switchboard_chat::transcript::{
@@ -13,7 +14,9 @@ use switchboard_chat::transcript::{
 
 use crate::exit::Exit;
 use crate::invocation::Invocation;
+use crate::invocation::options::parse_mode;
 use crate::outcome::Failure;
+use crate::runtime::readiness::{ReadyOptions, parse_seconds};
 
 /// Options of a conversation.
 #[derive(Debug, Clone, Default, Args)]
@@ -36,6 +39,9 @@ pub struct ConversationArgs {
     /// The model: PROVIDER/NAME, or NAME
     #[arg(long, value_name = "MODEL", help_heading = "Conversation")]
     pub model: Option<String>,
+    /// The permission mode: plan, dontAsk, default, acceptEdits, bypass
+    #[arg(long, visible_alias = "mode", value_name = "MODE", value_parser = parse_mode, help_heading = "Conversation")]
+    pub permission_mode: Option<PermissionMode>,
     /// Continue the last conversation of this project
     #[arg(long = "continue", conflicts_with = "resume", help_heading = "Conversation")]
     pub continue_last: bool,
@@ -45,6 +51,12 @@ pub struct ConversationArgs {
     /// The most model responses before the run ends
     #[arg(long, value_name = "COUNT", requires = "print", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Conversation")]
     pub max_turns: Option<u32>,
+    /// Fail before the model is asked unless this server is connected; may be repeated
+    #[arg(long, value_name = "NAME", requires = "print", help_heading = "Conversation")]
+    pub require: Vec<String>,
+    /// Stop waiting for servers after this many seconds, and use those that are connected
+    #[arg(long, value_name = "SECONDS", requires = "print", value_parser = parse_seconds, help_heading = "Conversation")]
+    pub ready_timeout: Option<Duration>,
     /// Use plain text instead of the screen, for screen readers and simple terminals
     #[arg(long, conflicts_with = "print", help_heading = "Conversation")]
     pub plain: bool,
@@ -87,6 +99,19 @@ impl ConversationArgs {
             || *continue_last
             || self.plain
             || max_turns.is_some()
+            || !self.require.is_empty()
+            || self.ready_timeout.is_some()
+            || self.permission_mode.is_some()
+    }
+
+    /// The required servers.
+    pub fn ready(&self) -> ReadyOptions {
+        ReadyOptions { require: self.require.clone(), ready_timeout: self.ready_timeout }
+    }
+
+    /// Does `--output-format` select JSON?
+    pub fn prints_json(&self) -> bool {
+        matches!(self.output_format, Some(OutputFormat::Json | OutputFormat::StreamJson))
     }
 
     /// The system prompt.

@@ -7,9 +7,15 @@ use std::time::Duration;
 use serde_json::{Value as Json, json};
 use switchboard_chat::conversation::event::{CallOutcome, ConversationEvent, TurnEnd};
 use switchboard_chat::model::language_model::Usage;
+use switchboard_tui::text::model_error::retry_text;
 
 use super::events;
-use crate::output::report::StdoutState;
+use crate::exit::Exit;
+use crate::outcome::Failure;
+use crate::output::report::{self, StdoutState};
+
+/// What the user can do while a request is retried.
+const RETRY_ADVICE: &str = "Ctrl+C stops it, `--model` chooses another model";
 
 /// The result of one prompt.
 pub(super) struct RunResult {
@@ -20,6 +26,8 @@ pub(super) struct RunResult {
     pub(super) usage: Usage,
     /// The tool of each call, by call id.
     calls: BTreeMap<Arc<str>, Arc<str>>,
+    /// Were retries of the current response announced?
+    is_retrying: bool,
     /// Calls that were denied.
     denied: Vec<Json>,
     pub(super) id: Option<Arc<str>>,
@@ -36,6 +44,7 @@ impl RunResult {
             answer_count: 0,
             usage: Usage::default(),
             calls: BTreeMap::new(),
+            is_retrying: false,
             denied: Vec::new(),
             id: None,
             save_error: None,
@@ -47,8 +56,18 @@ impl RunResult {
     pub(super) fn record(&mut self, event: ConversationEvent) {
         match event {
             ConversationEvent::Text(text) => self.answer.push_str(&text),
-            ConversationEvent::Retrying { .. } => self.answer.clear(),
-            ConversationEvent::ResponseEnded => self.answer_count += 1,
+            ConversationEvent::Retrying { attempt, after, reason } => {
+                self.answer.clear();
+                // One line for all retries of a response.
+                if !std::mem::replace(&mut self.is_retrying, true) {
+                    let text = retry_text(attempt, after, &reason, RETRY_ADVICE);
+                    report::print_stderr(&format!("{text}\n"));
+                }
+            }
+            ConversationEvent::ResponseEnded => {
+                self.answer_count += 1;
+                self.is_retrying = false;
+            }
             // Text after a call belongs to the next answer.
             ConversationEvent::CallStarted(call) => {
                 self.answer.clear();
@@ -67,7 +86,25 @@ impl RunResult {
         }
     }
 
-    pub(super) fn as_json(&self) -> Json {
+    /// The failure of a turn that did not finish.
+    pub(super) fn failure(&self) -> Option<Failure> {
+        let because = |text: &str| Some(Failure::new(Exit::ModelFailed, text));
+        match &self.end {
+            Some(TurnEnd::Finished) => None,
+            Some(TurnEnd::Failed(error)) => {
+                because(&error.to_string()).map(|it| it.caused_by(&error.kind))
+            }
+            Some(TurnEnd::CutShort) => because("the answer was truncated at the length limit"),
+            Some(TurnEnd::Refused) => because("the model refused to answer"),
+            Some(TurnEnd::TooManyRounds) => {
+                because("the model did not finish within the allowed number of responses")
+            }
+            Some(TurnEnd::Interrupted) => Some(Failure::new(Exit::Interrupted, "interrupted")),
+            None => because("the conversation ended early"),
+        }
+    }
+
+    pub(super) fn as_json(&self, failure: Option<&Failure>) -> Json {
         let (reason, error) = match &self.end {
             Some(TurnEnd::Finished) => ("end_turn", None),
             Some(TurnEnd::CutShort) => ("max_tokens", None),
@@ -76,7 +113,7 @@ impl RunResult {
             Some(TurnEnd::TooManyRounds) => ("max_turns", None),
             Some(TurnEnd::Failed(error)) => ("error", Some(format!("{error}: {}", error.kind))),
         };
-        json!({
+        let mut json = json!({
             "type": "result",
             "result": error.as_ref().unwrap_or(&self.answer),
             "is_error": reason != "end_turn",
@@ -86,6 +123,10 @@ impl RunResult {
             "duration_ms": u64::try_from(self.duration.as_millis()).unwrap_or(u64::MAX),
             "usage": events::usage(&self.usage),
             "permission_denials": self.denied,
-        })
+        });
+        if let Some(failure) = failure {
+            json["error"] = report::error_json(failure);
+        }
+        json
     }
 }

@@ -3,10 +3,10 @@
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value as Json, json};
-use switchboard::call::pipeline::{GrantScope, PermissionDecision};
 use switchboard::config::permission::{RuleCoverage, Suggestion, ToolRule};
-use switchboard::permission::tool_pins::{DefinitionDiff, LineChange};
-use switchboard::storage::stderr_log::utc_timestamp;
+use switchboard::permission::{DefinitionDiff, LineChange};
+use switchboard::permission::{GrantScope, PermissionDecision};
+use switchboard::utc_timestamp;
 use switchboard_gateway::{ApprovalQueue, PendingApproval};
 
 const BREADTH_NAMES: [(RuleCoverage, &str); 3] = [
@@ -25,13 +25,17 @@ pub fn list_request() -> Json {
     json!({"approvals": "list"})
 }
 
-/// The request that decides a call; `None` if the decision names a rule that was not suggested.
+/// The request that decides a call; `None` if there is no decision, or if it names a rule that was not suggested.
 pub fn decision_request(waiting: &PendingApproval, decision: &PermissionDecision) -> Option<Json> {
     let number = waiting.id;
     let (scope, rule) = match decision {
         PermissionDecision::Deny(reason) => {
             return Some(json!({"approvals": "deny", "number": number, "reason": reason}));
         }
+        PermissionDecision::DeniedByUser => {
+            return Some(json!({"approvals": "deny", "number": number}));
+        }
+        PermissionDecision::NoAnswer => return None,
         PermissionDecision::Allow { scope: GrantScope::Once, .. } => {
             return Some(json!({"approvals": "allow", "number": number}));
         }

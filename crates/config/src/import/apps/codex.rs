@@ -34,6 +34,8 @@ fn convert_server(server: Value) -> Result<ConvertedEntry, SkipReason> {
         (false, false) => return Err(SkipReason::NoTransport),
     }
     builder.copy_timeout("tool_timeout_sec", TimeUnit::Seconds)?;
+    builder.copy_connect_timeout("startup_timeout_ms", TimeUnit::Milliseconds)?;
+    builder.copy_connect_timeout("startup_timeout_sec", TimeUnit::Seconds)?;
     builder.copy_tools("enabled_tools", "disabled_tools")?;
     builder.copy_enabled_flag("enabled", FlagMeaning::Enables)?;
     Ok(builder.build())
@@ -159,13 +161,12 @@ oauth = { client_id = "abc", callback_port = 4321, callback_url = "http://localh
 oauth_resource = "https://mcp.example.com"
 enabled = true
 "#,
-            r#"docs (User) {"type":"stdio","command":"docs-server","args":["--price","5$$","$${HOME}"],"env":{"MODE":"fast","TOKEN":"${TOKEN}","REGION":"${REGION}"},"cwd":"/srv","timeout":1500,"tools":{"allow":["search","read"],"deny":["write"]},"disabled":true}
+            r#"docs (User) {"type":"stdio","command":"docs-server","args":["--price","5$$","$${HOME}"],"env":{"MODE":"fast","TOKEN":"${TOKEN}","REGION":"${REGION}"},"cwd":"/srv","timeout":1500,"connectTimeout":20000,"tools":{"allow":["search","read"],"deny":["write"]},"disabled":true}
   `args[1]`: `$` became `$$` to stay a literal dollar sign
   `args[2]`: `$` became `$$` to stay a literal dollar sign
   `TOKEN` must be set
   `REGION` must be set
   `env_vars[2]` has no counterpart and was left out
-  `startup_timeout_sec` has no counterpart and was left out
   `required` has no counterpart and was left out
   `default_tools_approval_mode` has no counterpart and was left out
   `tools` has no counterpart and was left out

@@ -102,11 +102,15 @@ fn copy_timeout(builder: &mut EntryBuilder<'_>) -> Result<(), SkipReason> {
         Some(Value::Object(times)) => {
             for (name, time) in times {
                 let key = format!("timeout.{name}");
-                if name == "request" {
-                    builder.set("timeout", to_millis(&key, &time, TimeUnit::Milliseconds)?);
-                } else {
-                    builder.note(ImportNote::KeyDropped { key });
-                }
+                let target = match name.as_str() {
+                    "request" => "timeout",
+                    "startup" => "connectTimeout",
+                    _ => {
+                        builder.note(ImportNote::KeyDropped { key });
+                        continue;
+                    }
+                };
+                builder.set(target, to_millis(&key, &time, TimeUnit::Milliseconds)?);
             }
         }
         Some(time @ Value::Number(_)) => {
@@ -181,8 +185,7 @@ open (User) {"type":"sse","url":"https://o.example.com/sse"}
   "b": {"type": "remote", "url": "https://b", "oauth": {"client_id": "i", "client_secret": "s", "callback_port": 99}},
   "c": {"type": "remote", "url": "https://c", "timeout": "soon"}
 }}}"#,
-            r#"type (User) {"type":"stdio","command":"x","args":[],"cwd":".","timeout":2,"disabled":true}
-  `timeout.startup` has no counterpart and was left out
+            r#"type (User) {"type":"stdio","command":"x","args":[],"cwd":".","connectTimeout":1,"timeout":2,"disabled":true}
 b (User) {"type":"http","url":"https://b","oauth":{"clientId":"i","clientSecret":"s","callbackPort":99}}
 `mcp.timeout` has no counterpart and was left out
 `c` was skipped: `timeout` should be a duration

@@ -100,7 +100,7 @@ fn references<'a>(schema: &'a Json, targets: &mut Vec<&'a str>) {
 }
 
 /// The target of a local reference.
-fn target<'a>(root: &'a Json, reference: &str) -> Option<&'a Json> {
+pub(crate) fn target<'a>(root: &'a Json, reference: &str) -> Option<&'a Json> {
     let pointer = reference.strip_prefix('#')?;
     let decoded = percent_decoded(pointer)?;
     root.pointer(&decoded).filter(|it| it.is_object() || it.is_boolean())
@@ -122,66 +122,85 @@ fn percent_decoded(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// The references that each reference's target contains.
-struct Graph<'a> {
-    edges: HashMap<&'a str, Vec<&'a str>>,
+/// The address of a schema, which tells it from others as long as it is not moved. A pointer to it can be spelt in many
+/// ways, so its text does not.
+type Address = usize;
+
+fn address(schema: &Json) -> Address {
+    std::ptr::from_ref(schema).addr()
 }
 
-impl<'a> Graph<'a> {
+/// The targets of the references in each target of a reference.
+struct Graph {
+    edges: HashMap<Address, HashSet<Address>>,
+}
+
+impl Graph {
     /// Follows all references. Fails on remote and dangling ones.
-    fn of(root: &'a Json) -> Result<Graph<'a>, QuarantineReason> {
-        let mut pending = Vec::new();
-        references(root, &mut pending);
-        let mut edges: HashMap<&str, Vec<&str>> = HashMap::new();
-        while let Some(reference) = pending.pop() {
-            if edges.contains_key(reference) {
+    fn of(root: &Json) -> Result<Graph, QuarantineReason> {
+        let mut edges: HashMap<Address, HashSet<Address>> = HashMap::new();
+        let mut pending = Graph::targets(root, root)?;
+        while let Some(schema) = pending.pop() {
+            if edges.contains_key(&address(schema)) {
                 continue;
             }
-            let shortened = || reference.chars().take(200).collect::<String>();
-            if !reference.starts_with('#') {
-                return Err(QuarantineReason::RemoteReference(shortened()));
-            }
-            let Some(target) = target(root, reference) else {
-                return Err(QuarantineReason::DanglingReference(shortened()));
-            };
-            let mut targets = Vec::new();
-            references(target, &mut targets);
-            pending.extend(&targets);
-            edges.insert(reference, targets);
+            let targets = Graph::targets(root, schema)?;
+            edges.insert(address(schema), targets.iter().map(|it| address(it)).collect());
+            pending.extend(targets);
         }
         Ok(Graph { edges })
     }
 
-    /// The circular references: those that remain after repeatedly removing references without successors.
-    fn circular(&self) -> HashSet<String> {
-        let mut outgoing: HashMap<&str, usize> = HashMap::new();
-        let mut incoming: HashMap<&str, Vec<&str>> = HashMap::new();
-        for (from, to) in &self.edges {
-            outgoing.insert(from, to.len());
-            for target in to {
-                incoming.entry(target).or_default().push(from);
+    /// The targets of the references in a schema, each once.
+    fn targets<'a>(root: &'a Json, schema: &'a Json) -> Result<Vec<&'a Json>, QuarantineReason> {
+        let mut pointers = Vec::new();
+        references(schema, &mut pointers);
+        let mut targets = Vec::new();
+        let mut known = HashSet::new();
+        for pointer in pointers {
+            let shortened = || pointer.chars().take(200).collect::<String>();
+            if !pointer.starts_with('#') {
+                return Err(QuarantineReason::RemoteReference(shortened()));
+            }
+            let target = target(root, pointer);
+            let target = target.ok_or_else(|| QuarantineReason::DanglingReference(shortened()))?;
+            if known.insert(address(target)) {
+                targets.push(target);
             }
         }
-        let mut leaves: Vec<&str> =
-            outgoing.iter().filter(|(_, count)| **count == 0).map(|(name, _)| *name).collect();
+        Ok(targets)
+    }
+
+    /// The targets of circular references: those that remain after repeatedly removing targets without references.
+    fn circular(&self) -> HashSet<Address> {
+        let mut outgoing: HashMap<Address, usize> = HashMap::new();
+        let mut incoming: HashMap<Address, Vec<Address>> = HashMap::new();
+        for (from, to) in &self.edges {
+            outgoing.insert(*from, to.len());
+            for target in to {
+                incoming.entry(*target).or_default().push(*from);
+            }
+        }
+        let mut leaves: Vec<Address> =
+            outgoing.iter().filter(|(_, count)| **count == 0).map(|(target, _)| *target).collect();
         while let Some(leaf) = leaves.pop() {
-            outgoing.remove(leaf);
-            for from in incoming.get(leaf).into_iter().flatten() {
+            outgoing.remove(&leaf);
+            for from in incoming.get(&leaf).into_iter().flatten() {
                 let Some(count) = outgoing.get_mut(from) else { continue };
                 *count -= 1;
                 if *count == 0 {
-                    leaves.push(from);
+                    leaves.push(*from);
                 }
             }
         }
-        outgoing.into_keys().map(str::to_owned).collect()
+        outgoing.into_keys().collect()
     }
 }
 
 /// Copies a schema with references inlined, within a size budget.
 struct Inliner<'a> {
     root: &'a Json,
-    circular: HashSet<String>,
+    circular: HashSet<Address>,
     remaining_bytes: usize,
 }
 
@@ -193,9 +212,10 @@ impl Inliner<'_> {
         }
         let Json::Object(object) = schema else { return self.copy(schema) };
         let reference = object.get("$ref").and_then(Json::as_str);
-        let reference = reference.filter(|it| !self.circular.contains(*it));
-        let Some(reference) = reference else { return self.members(object, depth) };
-        let target = self.schema(target(self.root, reference)?, depth + 1)?;
+        let target = reference.and_then(|it| target(self.root, it));
+        let target = target.filter(|it| !self.circular.contains(&address(it)));
+        let Some(target) = target else { return self.members(object, depth) };
+        let target = self.schema(target, depth + 1)?;
         let mut siblings = object.clone();
         siblings.shift_remove("$ref");
         let siblings = self.members(&siblings, depth)?;

@@ -352,3 +352,23 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn references_that_are_spelt_in_many_ways_are_followed_once() {
+    // Each refers to the root, and so each target contains all of them.
+    let references: Vec<Json> = (0..2_000)
+        .map(|it| {
+            let bits = (0..11).map(|bit| if it >> bit & 1 == 1 { "a" } else { "%61" });
+            json!({"$ref": format!("#/$defs/{}", bits.collect::<String>())})
+        })
+        .collect();
+    let name = "a".repeat(11);
+    let schema = json!({
+        "type": "object",
+        "properties": {"x": {"$ref": format!("#/$defs/{name}")}},
+        "$defs": {name: {"anyOf": references}},
+    });
+    let root = schema.as_object().expect("an object").clone();
+    // Circular, so they stay as they are.
+    assert_eq!(super::references::inline_references(root.clone()), Ok(root));
+}

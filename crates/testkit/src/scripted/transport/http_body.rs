@@ -53,19 +53,19 @@ struct BodyState {
     source: Option<Source>,
     steps: VecDeque<Step>,
     pace: Pace,
-    started: Started,
+    started: FirstBytes,
 }
 
 /// Whether bytes were sent that must be written before the connection breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Started {
-    Yes,
-    NotYet,
+enum FirstBytes {
+    Sent,
+    NotSent,
 }
 
 impl BodyState {
     fn new(source: Option<Source>, steps: VecDeque<Step>, pace: Pace) -> BodyState {
-        BodyState { source, steps, pace, started: Started::NotYet }
+        BodyState { source, steps, pace, started: FirstBytes::NotSent }
     }
 }
 
@@ -109,7 +109,7 @@ fn body_chunks(state: BodyState) -> impl stream::Stream<Item = io::Result<Vec<u8
         loop {
             match state.steps.pop_front() {
                 Some(Step::Bytes(mut bytes)) => {
-                    state.started = Started::Yes;
+                    state.started = FirstBytes::Sent;
                     if state.pace == Pace::Dripped && bytes.len() > DRIP_BYTES {
                         state.steps.push_front(Step::Bytes(bytes.split_off(DRIP_BYTES)));
                         tokio::time::sleep(DRIP_PAUSE).await;
@@ -118,7 +118,7 @@ fn body_chunks(state: BodyState) -> impl stream::Stream<Item = io::Result<Vec<u8
                 }
                 Some(Step::Fail) => {
                     state.source = None;
-                    if state.started == Started::Yes {
+                    if state.started == FirstBytes::Sent {
                         // An error discards unwritten bytes.
                         tokio::time::sleep(FLUSH_TIME).await;
                     }

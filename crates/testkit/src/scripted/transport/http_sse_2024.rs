@@ -14,7 +14,7 @@ use super::http_state::{HttpRequest, HttpState};
 use crate::http::response::{empty_response, event_stream_response};
 use crate::scripted::client_channel::ClientChannel;
 use crate::scripted::client_session::ClientSession;
-use crate::scripted::protocol::Initialized;
+use crate::scripted::protocol::Handshake;
 
 /// Handles a request.
 pub async fn respond(state: &Arc<HttpState>, http_request: HttpRequest) -> Response {
@@ -30,7 +30,7 @@ fn open_stream(state: &Arc<HttpState>) -> Response {
     let (sender, frames) = mpsc::unbounded_channel();
     let name = format!("{}-{}", std::process::id(), state.server.next_id());
     let session =
-        ClientSession::new(&state.server, ClientChannel::Direct(sender), Initialized::NotYet);
+        ClientSession::new(&state.server, ClientChannel::Direct(sender), Handshake::Pending);
     let mut sessions = state.sessions.lock().expect("no holder of the lock panics");
     sessions.insert(name.clone(), Arc::new(HttpSession::with_single_stream(session)));
     let endpoint = format!("event: endpoint\ndata: /messages?session={name}\n\n").into_bytes();

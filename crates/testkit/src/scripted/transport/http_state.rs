@@ -14,7 +14,7 @@ use super::http_session::HttpSession;
 use crate::http::response::{empty_response, with_header};
 use crate::scripted::client_channel::ClientChannel;
 use crate::scripted::client_session::ClientSession;
-use crate::scripted::protocol::Initialized;
+use crate::scripted::protocol::Handshake;
 use crate::scripted::quirk::Quirk;
 use crate::scripted::server_state::ServerState;
 
@@ -57,7 +57,7 @@ impl HttpRequest {
 impl HttpState {
     pub fn new(server: Arc<ServerState>) -> HttpState {
         let shared_session =
-            ClientSession::new(&server, ClientChannel::discard(), Initialized::Yes);
+            ClientSession::new(&server, ClientChannel::discard(), Handshake::Complete);
         HttpState {
             server,
             sessions: Mutex::default(),

@@ -14,7 +14,7 @@ use super::http_body::{DRIP_BYTES, DRIP_PAUSE};
 use super::process_quirks::{MAX_LIFETIME, apply_startup_quirks};
 use crate::scripted::client_channel::{ClientChannel, Frame};
 use crate::scripted::client_session::ClientSession;
-use crate::scripted::protocol::Initialized;
+use crate::scripted::protocol::Handshake;
 use crate::scripted::quirk::Quirk;
 use crate::scripted::script::Script;
 use crate::scripted::server_state::{CRASH_EXIT_CODE, RunMode, ServerState};
@@ -53,7 +53,7 @@ async fn serve(script: Script) {
         let _receiver_dropped = done.send(());
     });
     let mut lines = read_lines();
-    let session = ClientSession::new(&server, ClientChannel::Direct(sender), Initialized::NotYet);
+    let session = ClientSession::new(&server, ClientChannel::Direct(sender), Handshake::Pending);
     while let Some(mut line) = lines.recv().await {
         if let Some(taint) = &server.script.taint {
             line = taint::remove(line, taint);

@@ -18,7 +18,7 @@ use crate::http::response::{empty_response, event_stream_response, json_response
 use crate::scripted::client_channel::{ClientChannel, ReplayBuffer};
 use crate::scripted::client_session::{ClientRequest, ClientSession};
 use crate::scripted::protocol;
-use crate::scripted::protocol::{Initialized, RequestEra, RpcError};
+use crate::scripted::protocol::{Handshake, RequestEra, RpcError};
 use crate::scripted::quirk::Quirk;
 use crate::scripted::response_quirks;
 use crate::scripted::script::{Era, ResponseFormat, SessionMode, is_modern};
@@ -98,7 +98,7 @@ async fn post_modern(
         _ => header_check::check(http_request, method, params),
     };
     let admitted = checked.and_then(|()| {
-        protocol::check_request(&state.server.script, Initialized::Yes, method, params)
+        protocol::check_request(&state.server.script, Handshake::Complete, method, params)
     });
     if let Err(rpc_error) = admitted {
         response_quirks::delay(&state.server.script, method).await;
@@ -219,7 +219,7 @@ async fn post_stateless(
     };
     match protocol::check_request(
         &state.server.script,
-        Initialized::Yes,
+        Handshake::Complete,
         method,
         &message["params"],
     ) {
@@ -295,7 +295,7 @@ fn open_session(state: &Arc<HttpState>) -> (String, Arc<HttpSession>) {
     let replay_buffer = ReplayBuffer::new("standing".to_owned());
     let standalone = ClientChannel::Replayable(Arc::clone(&replay_buffer));
     let session = Arc::new(HttpSession {
-        session: ClientSession::new(&state.server, standalone, Initialized::NotYet),
+        session: ClientSession::new(&state.server, standalone, Handshake::Pending),
         streams: Mutex::new(HashMap::from([(replay_buffer.name.clone(), replay_buffer)])),
         requests: AtomicUsize::new(0),
     });

@@ -15,7 +15,7 @@ use crate::http::recorded_request::RecordedRequest;
 use crate::http::response::empty_response;
 use crate::scripted::client_channel::{ClientChannel, Frame};
 use crate::scripted::client_session::ClientSession;
-use crate::scripted::protocol::Initialized;
+use crate::scripted::protocol::Handshake;
 
 const SUBPROTOCOL: &str = "mcp";
 const MAX_MESSAGE_BYTES: usize = 256 * 1024 * 1024;
@@ -44,7 +44,7 @@ pub async fn respond(state: &Arc<HttpState>, mut incoming: HttpRequest) -> Respo
 async fn serve(state: Arc<HttpState>, socket: WebSocket, headers: Value) {
     let (sender, mut frames) = mpsc::unbounded_channel();
     let session =
-        ClientSession::new(&state.server, ClientChannel::Direct(sender), Initialized::NotYet);
+        ClientSession::new(&state.server, ClientChannel::Direct(sender), Handshake::Pending);
     let (mut writer, mut reader) = socket.split();
     loop {
         tokio::select! {

@@ -6,10 +6,10 @@ use std::ops::Range;
 use nucleo_matcher::pattern::{AtomKind, CaseMatching, Normalization, Pattern};
 use nucleo_matcher::{Config, Matcher, Utf32Str};
 use serde_json::Value as Json;
-use switchboard::catalogue::fetch::ListKind;
+use switchboard::Snapshot;
+use switchboard::catalogue::ListKind;
 use switchboard::config::display::printable;
 use switchboard::connection::ServerView;
-use switchboard::host::Snapshot;
 use switchboard::pool::Pool;
 
 use crate::slash_command::{COMMANDS, prompt_command_name};
@@ -160,7 +160,9 @@ impl<'d> CompletionTarget<'d> {
                 let servers = snapshot.servers.values();
                 (
                     range,
-                    servers.map(|it| choice(&it.name, it.status.id(), OnAccept::Submit)).collect(),
+                    servers
+                        .map(|it| choice(&it.name, &it.status.label(), OnAccept::Submit))
+                        .collect(),
                 )
             }
             CompletionTarget::Resource { server, range } => {

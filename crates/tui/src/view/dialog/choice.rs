@@ -10,7 +10,7 @@ use crate::theme::ScreenTheme;
 use crate::view::overlay::{Dialog, Overlay, OverlayOutcome, Urgency};
 use crate::view::widget::button_row::ButtonRow;
 use crate::view::widget::frame::{FRAME_SIZE, draw_frame, is_cancel_key, split_rows};
-use crate::view::widget::input::{InputFocus, KeyHandled};
+use crate::view::widget::input::{InputFocus, KeyOutcome};
 use crate::view::widget::scroll_area::ScrollArea;
 
 /// The content of a choice dialog.
@@ -98,7 +98,7 @@ impl<T: Clone + Send> Overlay for ChoiceDialog<T> {
             let value = self.values.get(self.answers.selected).map(|it| it.1.clone());
             return self.answer(value.unwrap_or_else(|| self.escape.clone()));
         }
-        if self.answers.on_key(key) == KeyHandled::No {
+        if self.answers.on_key(key) == KeyOutcome::NotHandled {
             self.body.on_key(key);
         }
         OverlayOutcome::Stay

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value as Json;
 use similar::{ChangeTag, TextDiff};
-use switchboard::permission::tool_pins::LineChange;
+use switchboard::permission::LineChange;
 
 use crate::text::rich_text::RichText;
 use crate::theme::Tone;

@@ -8,8 +8,7 @@ use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use serde_json::Map;
-use switchboard::elicitation::elicitor::ElicitResult;
-use switchboard::elicitation::form::Form;
+use switchboard::elicitation::{ElicitResult, Form};
 use tokio::sync::oneshot;
 
 use crate::text::rich_text::{RichText, draw_lines};
@@ -19,7 +18,7 @@ use crate::view::widget::button_row::ButtonRow;
 use crate::view::widget::frame::{
     FRAME_SIZE, draw_frame, hidden_lines_label, is_cancel_key, split_rows,
 };
-use crate::view::widget::input::{InputFocus, KeyHandled};
+use crate::view::widget::input::{InputFocus, KeyOutcome};
 use crate::view::widget::scroll::Scroll;
 
 use field::{ErrorVisibility, FieldEditor};
@@ -87,13 +86,13 @@ impl FormDialog {
     }
 
     fn cancel(&mut self) -> OverlayOutcome {
-        self.answer(ElicitResult::Cancel("the person did not decide".to_owned()))
+        self.answer(ElicitResult::Cancel("the user did not decide".to_owned()))
     }
 
     fn confirm(&mut self) -> OverlayOutcome {
         match self.answers.selected {
             0 => self.accept(),
-            1 => self.answer(ElicitResult::Decline("the person said no".to_owned())),
+            1 => self.answer(ElicitResult::Decline("the user said no".to_owned())),
             _ => self.cancel(),
         }
     }
@@ -217,7 +216,7 @@ impl Overlay for FormDialog {
                     Some(field) => field.on_key(key),
                     None => self.answers.on_key(key),
                 };
-                self.follows_focus = self.follows_focus || handled == KeyHandled::Yes;
+                self.follows_focus = self.follows_focus || handled == KeyOutcome::Handled;
                 OverlayOutcome::Stay
             }
         }

@@ -97,7 +97,7 @@ impl LoginPage {
             );
         }
         if let Some(refusal) = &self.rejection {
-            content.push_text(Tone::Error, &format!("That is not taken: {refusal}"));
+            content.push_text(Tone::Error, &format!("Not accepted: {refusal}"));
         }
         content
     }
@@ -109,11 +109,11 @@ impl LoginPage {
         match &self.method {
             LoginGrant::DeviceCode { complete, expires_in, .. } => {
                 if let Some(complete) = complete {
-                    content.push_text(Tone::Text, "Or, with the code in it:");
+                    content.push_text(Tone::Text, "Or use this link, which contains the code:");
                     content.push_text(Tone::Link, complete.as_str());
                 }
                 let minutes = expires_in.as_secs().div_ceil(60);
-                let text = format!("Waiting; the code is good for {minutes} min.");
+                let text = format!("Waiting; the code expires in {minutes} min.");
                 content.push_text(Tone::Muted, &text);
             }
             LoginGrant::BrowserOpened | LoginGrant::BrowserFailed(_) | LoginGrant::UrlShown => content.push_text(
@@ -198,7 +198,7 @@ impl Overlay for LoginDialog {
 
     fn key_hints(&self) -> Vec<(&'static str, &'static str)> {
         match self.page.takes_text() {
-            true => vec![("Enter", "hand it in"), ("Ctrl-O", "open a browser"), ("Esc", "give up")],
+            true => vec![("Enter", "submit"), ("Ctrl-O", "open a browser"), ("Esc", "give up")],
             false => vec![("Esc", "give up")],
         }
     }

@@ -5,22 +5,21 @@ use crossterm::event::{KeyCode, KeyEvent};
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use serde_json::Value as Json;
-use switchboard::call::pipeline::{GrantScope, PermissionDecision, PermissionRequest};
 use switchboard::config::permission::{RuleCoverage, Suggestion};
-use switchboard::permission::tool_pins::DefinitionDiff;
-use switchboard::pool::tool::Annotations;
+use switchboard::permission::DefinitionDiff;
+use switchboard::permission::{GrantScope, PermissionDecision, PermissionRequest};
+use switchboard::pool::Annotations;
 use tokio::sync::oneshot;
 
 use crate::text::json;
 use crate::text::rich_text::{RichText, draw_lines};
 use crate::theme::{ScreenTheme, Tone};
-use crate::view::dialog::DENIED_BY_USER;
 use crate::view::dialog::edit_preview;
 use crate::view::dialog::edit_preview::EditPreview;
 use crate::view::overlay::{Dialog, Overlay, OverlayOutcome};
 use crate::view::widget::button_row::ButtonRow;
 use crate::view::widget::frame::{FRAME_SIZE, draw_frame, is_cancel_key, split_rows};
-use crate::view::widget::input::{InputFocus, KeyHandled};
+use crate::view::widget::input::{InputFocus, KeyOutcome};
 use crate::view::widget::scroll_area::ScrollArea;
 
 /// A call that needs permission.
@@ -80,24 +79,26 @@ impl ProposedCall {
         }
         let it = self.annotations;
         about.push(match (it.read_only, it.destructive) {
-            (true, _) => (Tone::Success, "says it only reads".to_owned()),
-            (false, true) => (Tone::Warning, "may destroy something".to_owned()),
-            (false, false) => (Tone::Text, "changes something".to_owned()),
+            (true, _) => (Tone::Success, "read-only".to_owned()),
+            (false, true) => (Tone::Warning, "destructive".to_owned()),
+            (false, false) => (Tone::Text, "writes".to_owned()),
         });
         if it.open_world {
-            about.push((Tone::Muted, " · reaches beyond this machine".to_owned()));
+            about.push((Tone::Muted, " · open world".to_owned()));
         }
         content.push_line(2, about);
         for flag in &self.warnings {
-            content
-                .push_line(5, vec![(Tone::Error, "odd: ".to_owned()), (Tone::Text, flag.clone())]);
+            content.push_line(
+                5,
+                vec![(Tone::Error, "warning: ".to_owned()), (Tone::Text, flag.clone())],
+            );
         }
         let caller = match self.caller.as_str() {
             "chat" => "the model".to_owned(),
             "cli" => "you".to_owned(),
             other => other.to_owned(),
         };
-        let text = format!("wanted by {caller}; asked because {}", self.reason);
+        let text = format!("requested by {caller}; {}", self.reason);
         content.push_line(2, vec![(Tone::Muted, text)]);
         content
     }
@@ -105,7 +106,7 @@ impl ProposedCall {
     fn body(&self) -> RichText {
         let mut content = RichText::default();
         if let Some(diff) = &self.pin_change {
-            content.push_text(Tone::Error, "It is not what it was when it was approved:");
+            content.push_text(Tone::Error, "Its definition has changed since it was approved:");
             edit_preview::push_diff_lines(&mut content, &diff.lines);
             content.push_blank();
         }
@@ -123,7 +124,7 @@ impl ProposedCall {
         }
         match arguments.as_object().is_some_and(|it| it.is_empty()) {
             true if self.edit.is_some() => {}
-            true => content.push_text(Tone::Muted, "It gets no arguments."),
+            true => content.push_text(Tone::Muted, "No arguments."),
             false => json::push_json(&mut content, &arguments),
         }
         content
@@ -241,7 +242,7 @@ impl PermissionDialog {
     }
 
     fn deny(&mut self) -> OverlayOutcome {
-        self.answer(PermissionDecision::Deny(DENIED_BY_USER.to_owned()))
+        self.answer(PermissionDecision::DeniedByUser)
     }
 
     fn rule_key(&mut self, key: KeyEvent, at: usize) -> OverlayOutcome {
@@ -293,11 +294,11 @@ impl PermissionDialog {
                 }
             }
             (PermissionStep::Answer, PermissionAnswer::Session, Some(it)) => {
-                content.push_line(2, vec![muted("until you leave: "), rule(it)]);
+                content.push_line(2, vec![muted("until you quit: "), rule(it)]);
             }
             (PermissionStep::Answer, PermissionAnswer::Always, Some(it)) => {
                 let several = self.call.suggestions.len() > 1;
-                let front = if several { "you choose the rule, usually: " } else { "writes " };
+                let front = if several { "you choose the rule; suggested: " } else { "writes " };
                 let place = format!(" to {}", self.call.rule_file);
                 content.push_line(2, vec![muted(front), rule(it), muted(&place)]);
             }
@@ -340,7 +341,7 @@ impl Overlay for PermissionDialog {
         if key.code == KeyCode::Enter {
             return self.confirm();
         }
-        if self.buttons.on_key(key) == KeyHandled::No {
+        if self.buttons.on_key(key) == KeyOutcome::NotHandled {
             self.body.on_key(key);
         }
         OverlayOutcome::Stay

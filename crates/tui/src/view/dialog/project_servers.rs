@@ -15,8 +15,11 @@ use crate::view::widget::button_row::ButtonRow;
 use crate::view::widget::frame::{
     FRAME_SIZE, draw_frame, hidden_lines_label, is_cancel_key, split_rows,
 };
-use crate::view::widget::input::{InputFocus, KeyHandled};
+use crate::view::widget::input::{InputFocus, KeyOutcome};
 use crate::view::widget::scroll::Scroll;
+
+/// How a line of an entry begins that points out a danger.
+const WARNING_LABEL: &str = "Warning:";
 
 /// A server of the project that waits for approval.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -156,14 +159,24 @@ impl ProjectServersDialog {
             pieces.push((if is_selected { it.tone() } else { Tone::Muted }, text));
         }
         content.push_line(4, pieces);
-        if server.pending == PendingReason::Changed {
-            content.push_indented(4, Tone::Error, "It is not what you approved any more.");
+        match server.pending {
+            PendingReason::New => {}
+            PendingReason::Changed => {
+                content.push_indented(4, Tone::Error, "It has changed since you approved it.");
+            }
+            PendingReason::ProgramChanged => {
+                let text = "Its command no longer runs the program that you approved.";
+                content.push_indented(4, Tone::Error, text);
+            }
         }
         for line in server.entry.lines() {
-            content.push_indented(4, Tone::Text, line.trim_start());
+            let line = line.strip_prefix("  ").unwrap_or(line);
+            let is_warning = line.starts_with(WARNING_LABEL);
+            let tone = if is_warning { Tone::Warning } else { Tone::Text };
+            content.push_indented(4, tone, line);
         }
         if server.wants_trust {
-            let text = "It asks for trust: its tools would run without asking you.";
+            let text = "It requests trust: its tools would run without asking you.";
             content.push_indented(4, Tone::Warning, text);
         }
         content
@@ -248,7 +261,7 @@ impl Overlay for ProjectServersDialog {
                 self.scroll.scroll_by(-page);
             }
             (_, true) => {
-                let _not_meant: KeyHandled = self.buttons.on_key(key);
+                let _not_meant: KeyOutcome = self.buttons.on_key(key);
             }
             (KeyCode::Right | KeyCode::Char(' '), false) => {
                 self.choices[self.focused] = self.choices[self.focused].next();

@@ -1,10 +1,7 @@
 //! A request for a dialog, with the channel its answer goes to, and the dialog that each becomes.
 
-use switchboard::call::pipeline::PermissionDecision;
-use switchboard::elicitation::elicitor::{
-    ElicitResult, SamplingRequest, UrlElicitation, WaitOutcome,
-};
-use switchboard::elicitation::form::Form;
+use switchboard::elicitation::{ElicitResult, Form, SamplingRequest, UrlElicitation, WaitOutcome};
+use switchboard::permission::PermissionDecision;
 use tokio::sync::oneshot;
 
 use crate::view::dialog::form::FormDialog;

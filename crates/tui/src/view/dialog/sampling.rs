@@ -1,11 +1,10 @@
 //! The dialog of a sampling request: shows every message that the server would send to the user's model.
 
-use switchboard::elicitation::elicitor::{ElicitResult, SamplingRequest};
+use switchboard::elicitation::{DENIED_BY_USER, ElicitResult, SamplingRequest};
 use tokio::sync::oneshot;
 
 use crate::text::rich_text::RichText;
 use crate::theme::Tone;
-use crate::view::dialog::DENIED_BY_USER;
 use crate::view::dialog::choice::{ChoiceDialog, ChoiceOptions};
 use crate::view::overlay::Urgency;
 
@@ -20,7 +19,7 @@ pub fn sampling_dialog(
         Some(tokens) => format!(", for an answer of at most {tokens} tokens"),
         None => String::new(),
     };
-    head.push_text(Tone::Text, &format!("It wants to ask your model this{limit}:"));
+    head.push_text(Tone::Text, &format!("It asks to send this to your model{limit}:"));
     let mut body = RichText::default();
     let system = request.system_prompt.iter().map(|it| ("system", it.as_str()));
     let messages = request.messages.iter().map(|(role, text)| (role.as_str(), text.as_str()));

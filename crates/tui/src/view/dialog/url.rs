@@ -1,7 +1,7 @@
 //! The dialogs of a URL elicitation: one shows where the URL leads before it is opened, one waits until the server reports
 //! completion. Opening it is left to `elicitor`.
 
-use switchboard::elicitation::elicitor::{UrlElicitation, WaitOutcome};
+use switchboard::elicitation::{UrlElicitation, WaitOutcome};
 use tokio::sync::oneshot;
 
 use crate::text::rich_text::RichText;
@@ -25,13 +25,10 @@ fn heading(server: &str, elicitation: &UrlElicitation) -> RichText {
     let host = elicitation.url.host_str().unwrap_or_default();
     content.push_line(
         2,
-        vec![
-            (Tone::Text, format!("{server} wants you to visit ")),
-            (Tone::Strong, host.to_owned()),
-        ],
+        vec![(Tone::Text, format!("{server} asks you to open ")), (Tone::Strong, host.to_owned())],
     );
     if elicitation.url.scheme() != "https" {
-        content.push_text(Tone::Warning, "The way there is not encrypted.");
+        content.push_text(Tone::Warning, "The connection is not encrypted.");
     }
     content
 }
@@ -63,7 +60,7 @@ pub fn url_dialog(
         body: address(elicitation),
         answers: vec![
             ("Open it in the browser", None, UrlChoice::Open),
-            ("I go there myself", None, UrlChoice::OpenManually),
+            ("I will open it myself", None, UrlChoice::OpenManually),
             ("No", None, UrlChoice::Decline),
         ],
         selected: 2,
@@ -85,12 +82,12 @@ pub fn url_wait_dialog(
     head.push_line(
         2,
         vec![
-            (Tone::Text, "Waiting until it is done at ".to_owned()),
+            (Tone::Text, "Waiting for completion at ".to_owned()),
             (Tone::Strong, host.to_owned()),
         ],
     );
     let choice = ChoiceOptions {
-        title: format!("{server} waits for you"),
+        title: format!("{server} is waiting for you"),
         head,
         body: address(elicitation),
         answers: vec![

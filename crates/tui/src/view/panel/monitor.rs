@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use switchboard::storage::stderr_log::StderrLog;
+use switchboard::StderrLog;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 

@@ -2,7 +2,7 @@
 //! tokens.
 
 use serde_json::Value as Json;
-use switchboard::catalogue::fetch::ListKind;
+use switchboard::catalogue::ListKind;
 use switchboard::connection::ServerView;
 use switchboard::pool::Pool;
 
@@ -91,10 +91,11 @@ fn exposure_of(view: &ServerView, pool: &Pool, name: &str) -> ToolExposure {
     if let Some(tool) = pool.find_by_server(&view.name, name) {
         return ToolExposure::ExposedAs(tool.exposed_name.clone());
     }
-    let is_it = |it: &&switchboard::pool::Quarantined| it.server == view.name && it.tool == name;
+    let is_it =
+        |it: &&switchboard::pool::QuarantineEntry| it.server == view.name && it.tool == name;
     match pool.quarantined().iter().find(is_it) {
         Some(quarantined) => ToolExposure::Hidden(quarantined.reason.to_string()),
-        None => ToolExposure::Hidden("a rule or its entry leaves it out".to_owned()),
+        None => ToolExposure::Hidden("excluded by a rule or by its entry".to_owned()),
     }
 }
 
@@ -108,7 +109,7 @@ fn tool_entry(name: &str, raw: &Json, offer: ToolExposure) -> ToolEntry {
     match (hint("readOnlyHint"), hint("destructiveHint")) {
         (Some(true), _) => annotations.push("read-only"),
         (_, Some(true)) => annotations.push("destructive"),
-        (_, Some(false)) => annotations.push("additive"),
+        (_, Some(false)) => annotations.push("writes"),
         (_, None) => {}
     }
     if hint("idempotentHint") == Some(true) {

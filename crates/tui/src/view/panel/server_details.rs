@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use switchboard::catalogue::fetch::ListKind;
+use switchboard::catalogue::ListKind;
 use switchboard::connection::{ServerView, Status};
-use switchboard::failure::ConnectionFailure;
-use switchboard::host::Snapshot;
 use switchboard::wire::connect::Fallback;
 use switchboard::wire::protocol::capabilities::{
     ListCapability, ServerCapabilities, ServerDescription,
 };
+use switchboard::{ConnectionFailure, Snapshot};
 
 use crate::configured_servers::{ConfiguredServer, ConfiguredServers, Eligibility};
 use crate::theme::{GlyphSet, ScreenTheme, Tone};
@@ -59,8 +58,6 @@ pub struct FailureDetails {
 /// What a server reported at initialization.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NegotiatedServer {
-    /// The protocol era.
-    pub era: &'static str,
     /// The protocol version.
     pub protocol_version: String,
     /// Its name and version.
@@ -174,26 +171,25 @@ impl ServerDetails {
     }
 
     fn from_view(view: &ServerView, configured_server: Option<&ConfiguredServer>) -> ServerDetails {
-        let (health, state) = match &view.status {
-            Status::Connected => (ServerHealth::Connected, "connected".to_owned()),
-            Status::Pending { attempt, max_attempts: most, .. } => {
-                (ServerHealth::Connecting, format!("pending ({attempt}/{most})"))
-            }
-            Status::Failed(_) => (ServerHealth::Failed, "failed".to_owned()),
-            Status::NeedsAuth(_) => (ServerHealth::NeedsLogin, "needs login".to_owned()),
-            Status::Disabled => (ServerHealth::Inactive, "disabled".to_owned()),
+        let health = match &view.status {
+            Status::Connected => ServerHealth::Connected,
+            Status::Pending { .. } => ServerHealth::Connecting,
+            Status::Failed(_) => ServerHealth::Failed,
+            Status::NeedsAuth(_) => ServerHealth::NeedsLogin,
+            Status::Disabled => ServerHealth::Inactive,
         };
+        let state = view.status.label();
         let capabilities = view.server_info.as_ref().map(|it| &it.capabilities);
         let count = |list: ListKind| {
             let is_declared = capabilities.is_some_and(|it| list.is_declared(it));
             is_declared.then(|| view.catalogue.items(list).len())
         };
-        let mut notes: Vec<String> = view.catalogue.issues().map(ToString::to_string).collect();
+        let mut notes = view.notes();
         notes.extend(view.fallback.map(|it| match it {
             Fallback::Restarted => {
-                "it ended when it was asked about its era, and was started again".to_owned()
+                "it exited during version negotiation and was restarted".to_owned()
             }
-            Fallback::HttpSse2024 => "it took the older transport only".to_owned(),
+            Fallback::HttpSse2024 => "it refused streamable HTTP and uses HTTP+SSE".to_owned(),
         }));
         notes.extend(configured_server.into_iter().flat_map(|it| it.problems.clone()));
         ServerDetails {
@@ -229,7 +225,6 @@ impl NegotiatedServer {
     fn from_initialize(it: &ServerDescription) -> NegotiatedServer {
         let name = it.title.as_ref().unwrap_or(&it.name);
         NegotiatedServer {
-            era: it.era.as_str(),
             protocol_version: it.protocol_version.clone(),
             title: format!("{name} {}", it.server_version).trim().to_owned(),
             capabilities: capability_labels(&it.capabilities),
@@ -246,8 +241,8 @@ fn capability_labels(capabilities: &ServerCapabilities) -> Vec<String> {
     ];
     let word = |(name, listing): (&str, Option<ListCapability>)| {
         let listing = listing?;
-        let changes = listing.list_changed.then_some("says when they change");
-        let subscriptions = listing.subscribe.then_some("takes subscriptions");
+        let changes = listing.list_changed.then_some("change notifications");
+        let subscriptions = listing.subscribe.then_some("subscriptions");
         let more: Vec<&str> = changes.into_iter().chain(subscriptions).collect();
         Some(match more.is_empty() {
             true => name.to_owned(),

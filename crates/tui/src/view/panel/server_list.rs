@@ -13,12 +13,12 @@ use crate::view::panel::memory_use;
 use crate::view::panel::monitor::Measurements;
 use crate::view::panel::server_details::{ServerDetails, ServerHealth};
 use crate::view::widget::frame::hidden_lines_label;
-use crate::view::widget::input::{InputFocus, KeyHandled};
+use crate::view::widget::input::{InputFocus, KeyOutcome};
 use crate::view::widget::scroll::Scroll;
 use crate::view::widget::text_field::TextField;
 
 /// The columns after the name.
-const COLUMN_TITLES: [&str; 7] = ["STATE", "ERA", "SCOPE", "TYPE", "T/R/P", "READY", "MEMORY"];
+const COLUMN_TITLES: [&str; 7] = ["STATE", "PROTOCOL", "SCOPE", "TYPE", "T/R/P", "READY", "MEMORY"];
 /// The order in which columns are left out.
 const DROP_ORDER: [usize; 6] = [2, 3, 1, 5, 6, 4];
 /// The maximum width of the name column.
@@ -83,7 +83,7 @@ impl ServerList {
     }
 
     /// Handles the keys that move, filter and sort.
-    pub fn on_key(&mut self, key: KeyEvent, all: &[ServerDetails]) -> KeyHandled {
+    pub fn on_key(&mut self, key: KeyEvent, all: &[ServerDetails]) -> KeyOutcome {
         if self.is_filtering {
             return self.on_filter_key(key, all);
         }
@@ -103,12 +103,12 @@ impl ServerList {
             (KeyCode::PageDown, ()) => self.move_selection(page, all),
             (KeyCode::Home, ()) => self.move_selection(isize::MIN, all),
             (KeyCode::End, ()) => self.move_selection(isize::MAX, all),
-            (_, ()) => return KeyHandled::No,
+            (_, ()) => return KeyOutcome::NotHandled,
         }
-        KeyHandled::Yes
+        KeyOutcome::Handled
     }
 
-    fn on_filter_key(&mut self, key: KeyEvent, all: &[ServerDetails]) -> KeyHandled {
+    fn on_filter_key(&mut self, key: KeyEvent, all: &[ServerDetails]) -> KeyOutcome {
         match (key.code, ()) {
             (KeyCode::Esc, ()) => {
                 self.filter.clear();
@@ -122,7 +122,7 @@ impl ServerList {
                 self.filter.on_key(key);
             }
         }
-        KeyHandled::Yes
+        KeyOutcome::Handled
     }
 
     /// Inserts pasted text into the filter.
@@ -155,7 +155,7 @@ impl ServerList {
         }
         if shown.is_empty() {
             let text =
-                if all.is_empty() { "no servers are configured" } else { "none is like that" };
+                if all.is_empty() { "no servers are configured" } else { "no server matches" };
             let line = Line::from(Span::styled(text, theme.style(Tone::Muted)));
             draw_lines(frame.buffer_mut(), area, &[line]);
             return;
@@ -320,8 +320,8 @@ fn cells(details: &ServerDetails, measurements: &Measurements, theme: &ScreenThe
     };
     let memory = details.process.and_then(|it| measurements.memory.get(&it));
     [
-        sanitize_and_truncate(&format!("{} {}", details.health.glyph(theme), details.state), 28),
-        details.description.as_ref().map_or_else(absent, |it| it.era.to_owned()),
+        sanitize_and_truncate(&format!("{} {}", details.health.glyph(theme), details.state), 30),
+        details.description.as_ref().map_or_else(absent, |it| it.protocol_version.clone()),
         details.scope.to_owned(),
         details.transport.to_owned(),
         counts,

@@ -14,7 +14,7 @@ use crate::view::panel::server_catalogue::{
     CatalogueEntry, ServerCatalogue, ToolEntry, ToolExposure,
 };
 use crate::view::panel::server_details::ServerDetails;
-use crate::view::widget::input::KeyHandled;
+use crate::view::widget::input::KeyOutcome;
 use crate::view::widget::scroll_area::ScrollArea;
 
 /// The number of description lines in the short form.
@@ -127,7 +127,7 @@ impl ServerPage {
     }
 
     /// Handles the keys that change tabs and scroll.
-    pub fn on_key(&mut self, key: KeyEvent, context: PageContext<'_>) -> KeyHandled {
+    pub fn on_key(&mut self, key: KeyEvent, context: PageContext<'_>) -> KeyOutcome {
         let count = Tab::ALL.len();
         match (key.code, ()) {
             (KeyCode::Right | KeyCode::Tab, ()) => {
@@ -153,7 +153,7 @@ impl ServerPage {
                 return taken;
             }
         }
-        KeyHandled::Yes
+        KeyOutcome::Handled
     }
 
     /// Draws the page.
@@ -230,11 +230,10 @@ fn overview_text(context: PageContext<'_>) -> RichText {
     }
     if let Some(it) = &details.description {
         content.push_labelled("Server", Tone::Text, &it.title);
-        let era = format!("{} ({})", it.era, it.protocol_version);
-        content.push_labelled("Era", Tone::Text, &era);
+        content.push_labelled("Protocol", Tone::Text, &it.protocol_version);
         let words =
             if it.capabilities.is_empty() { "none".to_owned() } else { it.capabilities.join(", ") };
-        content.push_labelled("Can do", Tone::Text, &words);
+        content.push_labelled("Capabilities", Tone::Text, &words);
     }
     if let Some(time) = details.ready_after {
         content.push_labelled("Ready after", Tone::Text, &format!("{} ms", time.as_millis()));
@@ -251,7 +250,7 @@ fn overview_text(context: PageContext<'_>) -> RichText {
     }
     if let Some(text) = details.description.as_ref().and_then(|it| it.instructions.as_ref()) {
         content.push_blank();
-        content.push_text(Tone::Muted, "How to use it, in its own words:");
+        content.push_text(Tone::Muted, "Instructions from the server:");
         content.push_indented(2, Tone::Text, text);
     }
     content
@@ -281,7 +280,7 @@ fn tools_text(catalogue: &ServerCatalogue, detail: DescriptionLength) -> RichTex
         return content;
     }
     let text = format!(
-        "{}; those that a model is told of take about {} tokens",
+        "{}; those offered to the model take about {} tokens",
         switchboard::config::display::pluralize(catalogue.tools.len(), "tool", "tools"),
         catalogue.tokens()
     );
@@ -296,7 +295,8 @@ fn push_tool(content: &mut RichText, tool: &ToolEntry, detail: DescriptionLength
     let mut pieces: Vec<TonedText> = vec![(Tone::Strong, tool.name.clone())];
     for word in &tool.annotations {
         let tone = match *word {
-            "read-only" | "additive" => Tone::Success,
+            "read-only" => Tone::Success,
+            "writes" => Tone::Text,
             "destructive" => Tone::Warning,
             _ => Tone::Muted,
         };
@@ -309,7 +309,7 @@ fn push_tool(content: &mut RichText, tool: &ToolEntry, detail: DescriptionLength
     }
     match &tool.exposure {
         ToolExposure::ExposedAs(exposed) if detail == DescriptionLength::Full => {
-            content.push_indented(2, Tone::Muted, &format!("called {exposed}"));
+            content.push_indented(2, Tone::Muted, &format!("exposed as {exposed}"));
         }
         ToolExposure::ExposedAs(_) => {}
         ToolExposure::Hidden(why) => {
@@ -357,7 +357,7 @@ fn log_text(context: PageContext<'_>) -> RichText {
                 content.push_text(Tone::Text, line);
             }
         }
-        Some(_) | None => content.push_text(Tone::Muted, "It has said nothing yet."),
+        Some(_) | None => content.push_text(Tone::Muted, "The log is empty."),
     }
     content
 }

@@ -45,10 +45,9 @@ fn connected(name: &str, transport: &'static str) -> ServerDetails {
         state: "connected".to_owned(),
         failure: None,
         description: Some(NegotiatedServer {
-            era: "legacy",
             protocol_version: "2025-06-18".to_owned(),
             title: "Files 1.2.0".to_owned(),
-            capabilities: vec!["tools (says when they change)".to_owned(), "logging".to_owned()],
+            capabilities: vec!["tools (change notifications)".to_owned(), "logging".to_owned()],
             instructions: Some("Ask for folders first.".to_owned()),
         }),
         counts: [Some(12), Some(3), None],
@@ -172,10 +171,10 @@ fn it_looks_like_this() {
 #[test]
 fn a_server_is_shown_in_full() {
     let mut panel = page();
-    insta::assert_snapshot!("sheet_overview_80", render_overlay(&mut panel, (80, 24)));
-    insta::assert_snapshot!("sheet_overview_120", render_overlay(&mut panel, (120, 40)));
+    insta::assert_snapshot!("server_page_overview_80", render_overlay(&mut panel, (80, 24)));
+    insta::assert_snapshot!("server_page_overview_120", render_overlay(&mut panel, (120, 40)));
     press(&mut panel, &[Right]);
-    insta::assert_snapshot!("sheet_tools_80", render_overlay(&mut panel, (80, 24)));
+    insta::assert_snapshot!("server_page_tools_80", render_overlay(&mut panel, (80, 24)));
     press(&mut panel, &[Enter]);
     assert!(render_overlay(&mut panel, (80, 24)).contains("And more of it."));
     press(&mut panel, &[Char('3')]);
@@ -183,9 +182,9 @@ fn a_server_is_shown_in_full() {
     press(&mut panel, &[TabKey]);
     assert!(render_overlay(&mut panel, (80, 24)).contains("review  takes file*"));
     press(&mut panel, &[Right]);
-    insta::assert_snapshot!("sheet_log_80", render_overlay(&mut panel, (80, 24)));
+    insta::assert_snapshot!("server_page_log_80", render_overlay(&mut panel, (80, 24)));
     let mut failing = self::panel().opened_at("wiki", Tab::Overview);
-    insta::assert_snapshot!("sheet_failed_80", render_overlay(&mut failing, (80, 24)));
+    insta::assert_snapshot!("server_page_failed_80", render_overlay(&mut failing, (80, 24)));
 }
 
 #[test]
@@ -214,7 +213,7 @@ fn check(server: &str, keys: &[KeyCode], expected: &str) {
     let mut panel = panel();
     panel.list.select(server);
     let done = match press(&mut panel, keys) {
-        OverlayOutcome::Run(deed) => format!("{deed:?}"),
+        OverlayOutcome::Run(effect) => format!("{effect:?}"),
         OverlayOutcome::Stay => format!("says {}", panel.message.unwrap_or_default()),
         OverlayOutcome::Close => "closes".to_owned(),
     };
@@ -228,12 +227,12 @@ fn single_keys_do_something_about_a_server() {
     check("files", &[Char('e')], "Disable(\"files\")");
     check("old", &[Char('e')], "Enable(\"old\")");
     check("docs", &[Char('a')], "SignIn(\"docs\")");
-    check("docs", &[Char('c')], "says c once more forgets the login of `docs`");
+    check("docs", &[Char('c')], "says press c again to delete the login of `docs`");
     check("docs", &[Char('c'), Char('c')], "SignOut(\"docs\")");
     check("docs", &[Char('c'), Char('l')], "ShowLog(\"docs\")");
     check("docs", &[Char('l')], "ShowLog(\"docs\")");
-    check("files", &[Char('a')], "says `files` is no server that one signs in to");
-    check("old", &[Char('r')], "says `old` does not run, so there is nothing to reconnect");
+    check("files", &[Char('a')], "says `files` is a local server without a login");
+    check("old", &[Char('r')], "says `old` is not running, so it cannot be reconnected");
     check("files", &[Char('p')], "says `files` needs no approval");
     check("files", &[Esc], "closes");
     check("files", &[Char('q')], "closes");
@@ -241,7 +240,7 @@ fn single_keys_do_something_about_a_server() {
 
 #[test]
 fn nothing_is_approved_unseen() {
-    let asks = "says p once more approves `project-tools` as it is shown here";
+    let asks = "says press p again to approve `project-tools` as shown here";
     check("project-tools", &[Char('p')], asks);
     check(
         "project-tools",
@@ -252,12 +251,12 @@ fn nothing_is_approved_unseen() {
     check(
         "project-tools",
         &[Char('p'), Char('x')],
-        "says x once more rejects `project-tools` as it is shown here",
+        "says press x again to reject `project-tools` as shown here",
     );
     let mut panel = panel();
     panel.list.select("project-tools");
     press(&mut panel, &[Char('p')]);
-    insta::assert_snapshot!("sheet_pending_80", render_overlay(&mut panel, (80, 24)));
+    insta::assert_snapshot!("server_page_pending_80", render_overlay(&mut panel, (80, 24)));
 }
 
 #[test]
@@ -269,7 +268,7 @@ fn servers_are_found_by_typing() {
     assert!(text.contains("wiki") && !text.contains("tracker"), "{text}");
     // While the filter is typed, letters are no commands.
     type_text(&mut panel, "r");
-    assert!(render_overlay(&mut panel, (80, 24)).contains("none is like that"));
+    assert!(render_overlay(&mut panel, (80, 24)).contains("no server matches"));
     press(&mut panel, &[Backspace, Enter]);
     assert!(
         matches!(press(&mut panel, &[Char('r')]), OverlayOutcome::Run(ServerAction::Reconnect(name)) if name == "wiki")
@@ -317,12 +316,11 @@ fn hostile_texts_and_small_screens_do_no_harm() {
     for text in HOSTILE_TEXTS {
         let mut panel = panel();
         let mut hostile = in_trouble(text, ServerHealth::Failed, text, text);
-        hostile.description = connected(text, "stdio").description.map(|it| NegotiatedServer {
+        hostile.description = Some(NegotiatedServer {
             protocol_version: text.to_owned(),
             title: text.to_owned(),
             capabilities: vec![text.to_owned()],
             instructions: Some(text.to_owned()),
-            ..it
         });
         panel.servers = vec![hostile; 40];
         render_at_small_sizes(&mut panel);

@@ -19,6 +19,8 @@ pub(crate) enum EntryBody {
     ToolCall(ToolCallCard),
     /// A note, with SGR colours.
     Note(String),
+    /// A note about a model request that is retried, with SGR colours.
+    RetryNote(String),
     /// An error with its hint.
     Error(String),
 }
@@ -47,8 +49,12 @@ impl EntryBody {
         matches!(self, EntryBody::ToolCall(_) | EntryBody::Thinking(_))
     }
 
+    fn is_note(&self) -> bool {
+        matches!(self, EntryBody::Note(_) | EntryBody::RetryNote(_))
+    }
+
     /// Is there an empty line between `before` and this?
     pub(crate) fn needs_gap_after(&self, before: &EntryBody) -> bool {
-        !matches!((before, self), (EntryBody::Note(_), EntryBody::Note(_)))
+        !(before.is_note() && self.is_note())
     }
 }

@@ -25,7 +25,7 @@ pub(crate) fn lines_of(
         }
         EntryBody::Thinking(text) => thought_lines(text, width, detail, theme),
         EntryBody::ToolCall(card) => card.lines(width, detail, theme, now),
-        EntryBody::Note(text) => {
+        EntryBody::Note(text) | EntryBody::RetryNote(text) => {
             let lines = ansi::lines(text, theme);
             lines.iter().flat_map(|it| wrap(&it.spans, width, &Margin::none())).collect()
         }

@@ -6,7 +6,7 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::text::rich_text::sanitize_and_truncate;
 use crate::theme::{GlyphSet, ScreenTheme, Tone};
-use crate::view::widget::input::{InputFocus, KeyHandled};
+use crate::view::widget::input::{InputFocus, KeyOutcome};
 
 /// A row of buttons, one of them selected.
 #[derive(Debug, Clone)]
@@ -23,7 +23,7 @@ impl ButtonRow {
     }
 
     /// Handles the keys that select a button.
-    pub fn on_key(&mut self, key: KeyEvent) -> KeyHandled {
+    pub fn on_key(&mut self, key: KeyEvent) -> KeyOutcome {
         let last = self.labels.len().saturating_sub(1);
         match (key.code, key.modifiers.contains(KeyModifiers::CONTROL)) {
             (KeyCode::Left | KeyCode::BackTab, _) => {
@@ -34,12 +34,12 @@ impl ButtonRow {
                 let number = c.to_digit(10).and_then(|it| usize::try_from(it).ok());
                 match number.and_then(|it| it.checked_sub(1)).filter(|it| *it <= last) {
                     Some(at) => self.selected = at,
-                    None => return KeyHandled::No,
+                    None => return KeyOutcome::NotHandled,
                 }
             }
-            (_, _) => return KeyHandled::No,
+            (_, _) => return KeyOutcome::NotHandled,
         }
-        KeyHandled::Yes
+        KeyOutcome::Handled
     }
 
     /// Lays the buttons out in lines. The selection is visible without colours, too.

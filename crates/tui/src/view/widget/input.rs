@@ -1,12 +1,12 @@
 //! What widgets say about keys: whether one was handled, and which widget receives them.
 
-/// Whether a widget handled a key.
+/// What a widget did with a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum KeyHandled {
-    /// It did, and may have changed.
-    Yes,
-    /// It did not.
-    No,
+pub enum KeyOutcome {
+    /// It handled the key, and may have changed.
+    Handled,
+    /// It did not handle the key.
+    NotHandled,
 }
 
 /// Whether a widget receives the keys.

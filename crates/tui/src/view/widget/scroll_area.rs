@@ -8,7 +8,7 @@ use ratatui::text::{Line, Span};
 use crate::text::rich_text::{RichText, draw_lines};
 use crate::theme::{ScreenTheme, Tone};
 use crate::view::widget::frame::hidden_lines_label;
-use crate::view::widget::input::KeyHandled;
+use crate::view::widget::input::KeyOutcome;
 use crate::view::widget::scroll::Scroll;
 
 /// A text that scrolls.
@@ -46,7 +46,7 @@ impl ScrollArea {
     }
 
     /// Handles the keys that scroll.
-    pub fn on_key(&mut self, key: KeyEvent) -> KeyHandled {
+    pub fn on_key(&mut self, key: KeyEvent) -> KeyOutcome {
         let page = self.scroll.page_size();
         match (key.code, key.modifiers.contains(KeyModifiers::CONTROL)) {
             (KeyCode::Up, _) => self.scroll.scroll_by(-1),
@@ -55,9 +55,9 @@ impl ScrollArea {
             (KeyCode::PageDown, _) => self.scroll.scroll_by(page),
             (KeyCode::Home, _) => self.scroll.top = 0,
             (KeyCode::End, _) => self.scroll.scroll_to_end(),
-            (_, _) => return KeyHandled::No,
+            (_, _) => return KeyOutcome::NotHandled,
         }
-        KeyHandled::Yes
+        KeyOutcome::Handled
     }
 
     /// The scroll position.

@@ -8,7 +8,7 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::text::rich_text::sanitize;
 use crate::theme::{ScreenTheme, Tone};
-use crate::view::widget::input::{InputFocus, KeyHandled};
+use crate::view::widget::input::{InputFocus, KeyOutcome};
 
 /// The maximum length, in bytes.
 const MAX_BYTES: usize = 64 * 1024;
@@ -53,7 +53,7 @@ impl TextField {
     }
 
     /// Handles the keys that edit or move the cursor.
-    pub fn on_key(&mut self, key: KeyEvent) -> KeyHandled {
+    pub fn on_key(&mut self, key: KeyEvent) -> KeyOutcome {
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         match (key.code, control) {
             (KeyCode::Char('a'), true) | (KeyCode::Home, _) => self.cursor = 0,
@@ -72,9 +72,9 @@ impl TextField {
             (KeyCode::Left, _) => self.cursor = self.previous_boundary(),
             (KeyCode::Right, _) => self.cursor = self.next_boundary(),
             (KeyCode::Char(c), false) => self.insert(c.encode_utf8(&mut [0; 4])),
-            (_, _) => return KeyHandled::No,
+            (_, _) => return KeyOutcome::NotHandled,
         }
-        KeyHandled::Yes
+        KeyOutcome::Handled
     }
 
     fn previous_boundary(&self) -> usize {

@@ -19,7 +19,7 @@ use tracing::debug;
 use url::{Position, Url};
 
 use super::connect::resolve_and_connect;
-use super::head::{self, ConnectionReuse, Http1Head};
+use super::head::{self, ConnectionReuse, HeadProgress, Http1Head};
 use crate::http::error::{self, FailurePhase};
 use crate::http::request::HttpRequest;
 use crate::transport_error::{TransportError, UnreachableReason};
@@ -96,7 +96,8 @@ impl PooledConnection {
         let stream = connected.unwrap_or_else(|_| Err((timed_out(), FailurePhase::Connect)));
         let stream = stream.map_err(|(error, phase)| error::from_error(&error, phase))?;
         let _slower_then = stream.set_nodelay(true);
-        debug!(origin = &url[..Position::BeforePath], "HTTP connection opened");
+        let (host, port) = (url.host_str(), url.port_or_known_default());
+        debug!(host, port, "HTTP connection opened");
         Ok(PooledConnection {
             origin: url[..Position::BeforePath].into(),
             thread: driver_thread(),
@@ -120,7 +121,7 @@ impl PooledConnection {
         if !self.is_reusable() {
             return Err(SendError { is_sent: false, error: connection_closed() });
         }
-        let (mut sent, mut searched) = (0, 0);
+        let (mut sent, mut progress) = (0, HeadProgress::default());
         poll_fn(|task| {
             let is_sent = match self.poll_send(encoded, &mut sent, task) {
                 Poll::Ready(Err(error)) if sent == 0 => {
@@ -130,7 +131,7 @@ impl PooledConnection {
                 Poll::Pending => false,
             };
             // A server that closes early may have sent a response that says why.
-            let head = std::task::ready!(self.poll_head(&mut searched, task));
+            let head = std::task::ready!(self.poll_head(&mut progress, task));
             let head = head.map(|mut head| {
                 if !is_sent {
                     head.reuse = ConnectionReuse::Close;
@@ -168,11 +169,11 @@ impl PooledConnection {
 
     fn poll_head(
         &mut self,
-        searched: &mut usize,
+        progress: &mut HeadProgress,
         task: &mut Context<'_>,
     ) -> Poll<io::Result<Http1Head>> {
         loop {
-            if let Some(head) = head::read_response_head(&mut self.read_buffer, searched)
+            if let Some(head) = head::read_response_head(&mut self.read_buffer, progress)
                 .map_err(io::Error::other)?
             {
                 return Poll::Ready(Ok(head));

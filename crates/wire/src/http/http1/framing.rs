@@ -25,7 +25,7 @@ pub(crate) enum BodyFraming {
     UntilClose,
 }
 
-/// What comes next in a chunked body.
+/// The next element of a chunked body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ChunkState {
     /// A chunk size line.

@@ -12,6 +12,8 @@ use crate::http::request::HttpRequest;
 /// Limits for the size and the number of headers of a response head.
 const MAX_HEAD_SIZE: usize = 400 * 1024;
 const MAX_HEADERS: usize = 100;
+/// How many interim (1xx) responses may precede a response. Together they are not larger than one head.
+const MAX_INTERIM_RESPONSES: usize = 16;
 
 /// The head of a response.
 #[derive(Debug)]
@@ -27,6 +29,16 @@ pub(crate) struct Http1Head {
 pub(crate) enum ConnectionReuse {
     Reusable,
     Close,
+}
+
+/// The part of a response head that has been read so far.
+#[derive(Debug, Default)]
+pub(crate) struct HeadProgress {
+    /// How far the buffer was searched for the end of the head.
+    searched: usize,
+    /// How many interim responses were skipped, and their size in bytes.
+    interim_count: usize,
+    interim_size: usize,
 }
 
 /// Writes the head of a request. `user_agent` is used unless the request sets its own.
@@ -94,11 +106,11 @@ fn decimal(mut number: usize, digits: &mut [u8; 20]) -> &[u8] {
     }
 }
 
-/// Parses the head of a response once it is complete, and removes it from the buffer. `searched` is how far the
-/// buffer was searched before. Interim responses are skipped.
+/// Parses the head of a response once it is complete, and removes it from the buffer. Interim responses are skipped, up
+/// to a limit: a server could send them forever.
 pub(crate) fn read_response_head(
     buffer: &mut BytesMut,
-    searched: &mut usize,
+    progress: &mut HeadProgress,
 ) -> Result<Option<Http1Head>, &'static str> {
     const HTTP_PREFIX: &[u8] = b"HTTP/";
     loop {
@@ -107,18 +119,23 @@ pub(crate) fn read_response_head(
         if buffer[..known] != HTTP_PREFIX[..known] {
             return Err("the response is not HTTP");
         }
-        let Some(end) = head_end(buffer, searched) else {
+        let Some(end) = head_end(buffer, &mut progress.searched) else {
             let is_too_large = buffer.len() > MAX_HEAD_SIZE;
             return if is_too_large { Err("the headers are too large") } else { Ok(None) };
         };
         let text = buffer.split_to(end).freeze();
-        *searched = 0;
+        progress.searched = 0;
         let head = parse(&text)?;
         if head.status == StatusCode::SWITCHING_PROTOCOLS {
             return Err("the server switched protocols without an upgrade request");
         }
         if !head.status.is_informational() {
             return Ok(Some(head));
+        }
+        progress.interim_count += 1;
+        progress.interim_size += end;
+        if progress.interim_count > MAX_INTERIM_RESPONSES || progress.interim_size > MAX_HEAD_SIZE {
+            return Err("too many interim responses");
         }
     }
 }
@@ -209,11 +226,11 @@ mod tests {
 
     /// Parses a head that arrives byte by byte, and returns the bytes after it.
     fn parse_byte_by_byte(text: &str) -> Result<Option<(Http1Head, String)>, &'static str> {
-        let (mut buffer, mut searched) = (BytesMut::new(), 0);
+        let (mut buffer, mut progress) = (BytesMut::new(), HeadProgress::default());
         let mut bytes = text.bytes();
         while let Some(byte) = bytes.next() {
             buffer.extend_from_slice(&[byte]);
-            if let Some(head) = read_response_head(&mut buffer, &mut searched)? {
+            if let Some(head) = read_response_head(&mut buffer, &mut progress)? {
                 buffer.extend(bytes);
                 return Ok(Some((head, String::from_utf8_lossy(&buffer).into_owned())));
             }
@@ -291,10 +308,28 @@ mod tests {
         let mut endless = BytesMut::from("HTTP/1.1 200 ");
         endless.resize(MAX_HEAD_SIZE + 1, b'a');
         assert_eq!(
-            read_response_head(&mut endless, &mut 0).expect_err("too large"),
+            read_response_head(&mut endless, &mut HeadProgress::default()).expect_err("too large"),
             "the headers are too large"
         );
         assert!(parse_byte_by_byte("HTTP/1.1 200 OK\r\ncontent-le").expect("not yet").is_none());
+    }
+
+    #[test]
+    fn interim_responses_are_limited_in_number_and_size() {
+        let check = |interim: &str, count: usize, is_accepted: bool| {
+            let text = format!("{}HTTP/1.1 204 No Content\r\n\r\n", interim.repeat(count));
+            let (mut buffer, mut progress) = (BytesMut::from(&*text), HeadProgress::default());
+            let error = read_response_head(&mut buffer, &mut progress).err();
+            let expected = (!is_accepted).then_some("too many interim responses");
+            assert_eq!(error, expected, "{count}");
+        };
+        let small = "HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n";
+        check(small, MAX_INTERIM_RESPONSES, true);
+        check(small, MAX_INTERIM_RESPONSES + 1, false);
+        let large =
+            format!("HTTP/1.1 103 Early Hints\r\nlink: {}\r\n\r\n", "a".repeat(MAX_HEAD_SIZE / 3));
+        check(&large, 2, true);
+        check(&large, 3, false);
     }
 
     #[test]

@@ -25,7 +25,7 @@ use crate::http::sse_decoder::{SseEvent, SseStream};
 use crate::jsonrpc::message;
 use crate::jsonrpc::message::{Message, Messages, Payload, RequestId};
 use crate::protocol::errors::code;
-use crate::transport::TransportEvent;
+use crate::transport::{MalformedInput, TransportEvent};
 use crate::transport_error::TransportError;
 
 /// How long the server may take to accept a notification or a response.
@@ -108,7 +108,7 @@ async fn send_one_way(
     Ok(())
 }
 
-/// A request and the channel for what comes response.
+/// A request, and the channel for its response and events.
 struct RequestExchange<'a> {
     id: &'a RequestId,
     lifetime: RequestLifetime,
@@ -285,7 +285,8 @@ impl RequestExchange<'_> {
         }
         match message::parse(&event.data) {
             Ok(messages) => self.dispatch(messages).await,
-            Err(malformed) => {
+            Err(error) => {
+                let malformed = MalformedInput::new(error, &event.data);
                 self.emit(TransportEvent::Malformed(malformed)).await;
                 None
             }
@@ -305,7 +306,7 @@ impl RequestExchange<'_> {
             match part.map(|message| self.match_response(message)) {
                 Ok(Ok(message)) => response_message = Some(message),
                 Ok(Err(other)) => self.emit(self.related(*other)).await,
-                Err(malformed) => self.emit(TransportEvent::Malformed(malformed)).await,
+                Err(error) => self.emit(TransportEvent::Malformed(error.into())).await,
             }
         }
         response_message
@@ -350,7 +351,7 @@ fn end_on_disconnect(
     }
 }
 
-/// What to report about a response.
+/// The report about a response.
 enum SessionReport {
     None,
     Initialize { session: Option<HeaderValue> },
@@ -368,13 +369,13 @@ impl SessionReport {
 
 fn negotiated_version(result: &Payload) -> Option<HeaderValue> {
     #[derive(Deserialize)]
-    struct Initialized {
+    struct InitializeResult {
         #[serde(rename = "protocolVersion")]
         version: String,
     }
     /// A version is a date of ten characters.
     const MAX_VERSION_LENGTH: usize = 64;
-    let initialized: Initialized = result.decode().ok()?;
+    let initialized: InitializeResult = result.decode().ok()?;
     let version = initialized.version;
     (version.len() <= MAX_VERSION_LENGTH).then(|| HeaderValue::from_str(&version).ok()).flatten()
 }

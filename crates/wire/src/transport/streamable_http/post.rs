@@ -9,8 +9,8 @@ use crate::jsonrpc::message::{Message, Payload, RequestId};
 use crate::protocol::headers::PROTOCOL_VERSION_HEADER;
 use crate::transport::OutgoingMessage;
 
-/// What an exchange adds to [`Transport::queued_bytes`](crate::transport::Transport::queued_bytes): 256 exchanges
-/// fill the limit of the peer.
+/// The bytes that an exchange adds to [`Transport::queued_bytes`](crate::transport::Transport::queued_bytes): 256
+/// exchanges fill the limit of the peer.
 const EXCHANGE_LOAD: usize = 4 * 1024;
 /// Large messages add more, but one of 10 MB still leaves room for others.
 const BODY_BYTES_PER_UNIT: usize = 64;
@@ -83,10 +83,10 @@ impl Post {
 /// The request that a cancellation names.
 pub(crate) fn cancelled_id(params: &Payload) -> Option<RequestId> {
     #[derive(Deserialize)]
-    struct Cancelled<'a> {
+    struct CancelledParams<'a> {
         #[serde(borrow, rename = "requestId")]
         id: &'a RawValue,
     }
-    let parsed: Cancelled<'_> = serde_json::from_slice(params.as_bytes()).ok()?;
+    let parsed: CancelledParams<'_> = serde_json::from_slice(params.as_bytes()).ok()?;
     Some(RequestId::from_raw(parsed.id))
 }

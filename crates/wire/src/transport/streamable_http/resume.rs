@@ -24,7 +24,7 @@ const MAX_RETRY: Duration = Duration::from_secs(60);
 const MAX_FAILURES: u32 = 4;
 const MAX_EMPTY_STREAMS: u32 = 1000;
 
-/// Where to resume a broken stream.
+/// The position at which a broken stream is resumed.
 #[derive(Default)]
 pub(crate) struct Resume {
     last_id: Option<HeaderValue>,

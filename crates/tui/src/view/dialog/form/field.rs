@@ -4,13 +4,11 @@ use std::collections::BTreeSet;
 
 use crossterm::event::{KeyCode, KeyEvent};
 use serde_json::Value as Json;
-use switchboard::elicitation::form::{
-    Choice, FieldKind, FieldRequirement, FormField, InvalidAnswer,
-};
+use switchboard::elicitation::{Choice, FieldKind, FieldRequirement, FormField, InvalidAnswer};
 
 use crate::text::rich_text::{RichText, TonedText};
 use crate::theme::{GlyphSet, ScreenTheme, Tone};
-use crate::view::widget::input::{InputFocus, KeyHandled};
+use crate::view::widget::input::{InputFocus, KeyOutcome};
 use crate::view::widget::text_field::TextField;
 
 /// How many choices are visible at once.
@@ -106,7 +104,7 @@ impl FieldEditor {
     }
 
     /// Handles a key that changes its input.
-    pub fn on_key(&mut self, key: KeyEvent) -> KeyHandled {
+    pub fn on_key(&mut self, key: KeyEvent) -> KeyOutcome {
         let choices = self.field.kind.choices();
         let is_optional = self.field.requirement == FieldRequirement::Optional;
         let handled = match &mut self.input {
@@ -115,7 +113,7 @@ impl FieldEditor {
             FieldInput::Single(at) => single_key(at, key, choices, is_optional),
             FieldInput::Multiple { chosen, at } => multiple_key(chosen, at, key, choices),
         };
-        self.is_touched = self.is_touched || handled == KeyHandled::Yes;
+        self.is_touched = self.is_touched || handled == KeyOutcome::Handled;
         handled
     }
 
@@ -154,7 +152,7 @@ impl FieldEditor {
             matches!(self.field.kind, FieldKind::Boolean | FieldKind::SingleSelect(_));
         if !expected.is_empty() && !is_self_evident {
             let expected = match self.field.kind {
-                FieldKind::MultiSelect { .. } => "some of these".to_owned(),
+                FieldKind::MultiSelect { .. } => "any of these".to_owned(),
                 FieldKind::Text { .. }
                 | FieldKind::Number { .. }
                 | FieldKind::Boolean
@@ -236,15 +234,15 @@ fn visible_choices(choices: &[Choice], at: usize) -> impl Iterator<Item = (usize
     choices.iter().enumerate().skip(first).take(VISIBLE_CHOICES)
 }
 
-fn boolean_key(truth: &mut Option<bool>, key: KeyEvent, is_optional: bool) -> KeyHandled {
+fn boolean_key(truth: &mut Option<bool>, key: KeyEvent, is_optional: bool) -> KeyOutcome {
     *truth = match (key.code, *truth) {
         (KeyCode::Left | KeyCode::Char('y' | 'Y'), _) => Some(true),
         (KeyCode::Right | KeyCode::Char('n' | 'N'), _) => Some(false),
         (KeyCode::Char(' '), before) => Some(!before.unwrap_or(false)),
         (KeyCode::Backspace | KeyCode::Delete, _) if is_optional => None,
-        (_, _) => return KeyHandled::No,
+        (_, _) => return KeyOutcome::NotHandled,
     };
-    KeyHandled::Yes
+    KeyOutcome::Handled
 }
 
 fn single_key(
@@ -252,7 +250,7 @@ fn single_key(
     key: KeyEvent,
     choices: &[Choice],
     is_optional: bool,
-) -> KeyHandled {
+) -> KeyOutcome {
     let last = choices.len().saturating_sub(1);
     *at = match (key.code, *at) {
         (KeyCode::Left, before) => Some(before.map_or(last, |it| it.saturating_sub(1))),
@@ -263,14 +261,14 @@ fn single_key(
         (KeyCode::Char(' '), None) => Some(0),
         (KeyCode::Char(c), before) => match beginning_with(choices, c, before) {
             Some(found) => Some(found),
-            None => return KeyHandled::No,
+            None => return KeyOutcome::NotHandled,
         },
-        (_, _) => return KeyHandled::No,
+        (_, _) => return KeyOutcome::NotHandled,
     };
     if choices.is_empty() {
         *at = None;
     }
-    KeyHandled::Yes
+    KeyOutcome::Handled
 }
 
 fn multiple_key(
@@ -278,7 +276,7 @@ fn multiple_key(
     at: &mut usize,
     key: KeyEvent,
     choices: &[Choice],
-) -> KeyHandled {
+) -> KeyOutcome {
     let last = choices.len().saturating_sub(1);
     match (key.code, ()) {
         (KeyCode::Left, ()) => *at = at.saturating_sub(1),
@@ -292,11 +290,11 @@ fn multiple_key(
         }
         (KeyCode::Char(c), ()) => match beginning_with(choices, c, Some(*at)) {
             Some(found) => *at = found,
-            None => return KeyHandled::No,
+            None => return KeyOutcome::NotHandled,
         },
-        (_, ()) => return KeyHandled::No,
+        (_, ()) => return KeyOutcome::NotHandled,
     }
-    KeyHandled::Yes
+    KeyOutcome::Handled
 }
 
 /// The next choice whose title starts with a letter, wrapping around.

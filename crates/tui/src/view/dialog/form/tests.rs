@@ -101,9 +101,9 @@ fn check(keys: &[KeyCode], expected: &ElicitResult) {
 #[test]
 fn a_form_is_accepted_declined_or_cancelled() {
     check(&[Enter, Enter], &ElicitResult::Accept(Map::new()));
-    check(&[Tab, Right, Enter], &ElicitResult::Decline("the person said no".to_owned()));
-    check(&[Tab, Char('3'), Enter], &ElicitResult::Cancel("the person did not decide".to_owned()));
-    check(&[Esc], &ElicitResult::Cancel("the person did not decide".to_owned()));
+    check(&[Tab, Right, Enter], &ElicitResult::Decline("the user said no".to_owned()));
+    check(&[Tab, Char('3'), Enter], &ElicitResult::Cancel("the user did not decide".to_owned()));
+    check(&[Esc], &ElicitResult::Cancel("the user did not decide".to_owned()));
 }
 
 #[test]

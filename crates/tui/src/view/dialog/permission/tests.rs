@@ -3,7 +3,7 @@
 use crossterm::event::KeyCode::{Down, End, Enter, Esc, Left, Right, Tab};
 use serde_json::json;
 use switchboard::config::permission::ToolRule;
-use switchboard::permission::tool_pins::LineChange;
+use switchboard::permission::LineChange;
 
 use super::*;
 use crate::view::test_support::{
@@ -57,7 +57,8 @@ fn check(call: ProposedCall, keys: &[KeyCode], expected: &str) {
         Ok(PermissionDecision::Allow { scope: GrantScope::Always(rule), .. }) => {
             format!("always {rule}")
         }
-        Ok(PermissionDecision::Deny(_)) => "no".to_owned(),
+        Ok(PermissionDecision::DeniedByUser) => "no".to_owned(),
+        Ok(PermissionDecision::Deny(_) | PermissionDecision::NoAnswer) => "other".to_owned(),
         Err(_) => "nothing".to_owned(),
     };
     assert_eq!(said, expected, "{keys:?}");

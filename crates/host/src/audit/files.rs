@@ -1,0 +1,428 @@
+//! The files of the audit log: appends to the current one, rotates it by size and by week, and removes old ones to stay
+//! below a total size. Never removes a file with a record that is younger than the configured number of days.
+
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::fs::{self, File, Metadata};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::audit::record::{AuditRecord, STARTED};
+use crate::sources::atomic_file;
+
+/// The time after which a file is rotated, whatever its size.
+const ROTATION_PERIOD: Duration = Duration::from_secs(7 * 24 * 3600);
+/// The number of rotated files beyond which old ones are removed, whatever their size.
+const MAX_ROTATED_FILES: usize = 64;
+
+/// The limits of the files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct FileLimits {
+    /// The size at which the current file is rotated.
+    pub(super) file_bytes: u64,
+    /// The size of all files together.
+    pub(super) total_bytes: u64,
+    /// The minimum age of records that may be removed.
+    pub(super) keep: Duration,
+}
+
+/// The files, and the open one.
+#[derive(Debug)]
+pub(super) struct AuditFiles {
+    path: PathBuf,
+    limits: FileLimits,
+    current: Option<CurrentFile>,
+}
+
+#[derive(Debug)]
+struct CurrentFile {
+    file: File,
+    /// The size of all rotated files.
+    rotated_bytes: u64,
+    /// Whether the last line lacks its end, because a write failed.
+    is_torn: bool,
+}
+
+/// Why lines were not appended.
+#[derive(Debug)]
+pub(super) struct AppendError {
+    /// How many lines were appended before.
+    pub(super) appended: usize,
+    pub(super) error: io::Error,
+}
+
+impl From<io::Error> for AppendError {
+    fn from(error: io::Error) -> AppendError {
+        AppendError { appended: 0, error }
+    }
+}
+
+impl AuditFiles {
+    pub(super) fn new(path: &Path, limits: FileLimits) -> AuditFiles {
+        AuditFiles { path: path.to_owned(), limits, current: None }
+    }
+
+    /// Appends whole lines in one write, so that several processes can share the file. After an error the file is
+    /// opened again.
+    pub(super) fn append(&mut self, lines: &[u8], now: SystemTime) -> Result<(), AppendError> {
+        let more = lines.len() as u64;
+        let mut current = self.open(more, now)?;
+        let total = current.rotated_bytes + current.file.metadata()?.len() + more;
+        if total > self.limits.total_bytes {
+            current.rotated_bytes = self.remove_old_files(more, now)?;
+            let total = current.rotated_bytes + current.file.metadata()?.len() + more;
+            if total > self.limits.total_bytes {
+                return Err(self.limit_reached().into());
+            }
+        }
+        if current.is_torn {
+            current.file.write_all(b"\n")?;
+            current.is_torn = false;
+        }
+        write_lines(&mut current.file, lines)?;
+        self.current = Some(current);
+        Ok(())
+    }
+
+    /// The open file with room for more bytes, rotated where that is due.
+    fn open(&mut self, more: u64, now: SystemTime) -> io::Result<CurrentFile> {
+        let current = match self.current.take() {
+            Some(current) if is_at(&self.path, &current.file.metadata()?) => current,
+            Some(_) | None => self.reopen()?,
+        };
+        let metadata = current.file.metadata()?;
+        let is_old = metadata.modified().is_ok_and(|modified| period(modified) != period(now));
+        let is_due = metadata.len() > 0
+            && (metadata.len().saturating_add(more) > self.limits.file_bytes || is_old);
+        if !is_due {
+            return Ok(current);
+        }
+        drop(current);
+        // A file that cannot be rotated is appended to, as far as the total size allows.
+        let _not_rotated = self.rotate(&metadata);
+        let _not_removed = self.remove_old_files(more, now);
+        self.reopen()
+    }
+
+    fn reopen(&self) -> io::Result<CurrentFile> {
+        let file = atomic_file::open_append(&self.path)?;
+        let is_torn = !ends_with_newline(&self.path)?;
+        Ok(CurrentFile { file, rotated_bytes: rotated_bytes(&self.path)?, is_torn })
+    }
+
+    /// Renames every file to the next number, unless another process has just done so.
+    fn rotate(&self, seen: &Metadata) -> io::Result<()> {
+        let _lock = self.lock()?;
+        if !is_at(&self.path, seen) {
+            return Ok(());
+        }
+        for (number, path) in rotated_files(&self.path)? {
+            fs::rename(path, rotated_path(&self.path, number + 1))?;
+        }
+        fs::rename(&self.path, rotated_path(&self.path, 1))
+    }
+
+    /// Removes the oldest files while there are too many or they are too large, as long as all of their records are
+    /// old enough. Returns the size of the files that remain.
+    fn remove_old_files(&self, more: u64, now: SystemTime) -> io::Result<u64> {
+        let _lock = self.lock()?;
+        let mut files = Vec::new();
+        for (_, path) in rotated_files(&self.path)? {
+            files.push((path.metadata()?, path));
+        }
+        let current = self.path.metadata().map_or(0, |it| it.len());
+        let mut rotated: u64 = files.iter().map(|(metadata, _)| metadata.len()).sum();
+        let mut count = files.len();
+        for (metadata, path) in files {
+            let is_over = rotated + current + more > self.limits.total_bytes;
+            let age = now.duration_since(metadata.modified()?).unwrap_or_default();
+            if !(is_over || count > MAX_ROTATED_FILES) || age < self.limits.keep {
+                break;
+            }
+            fs::remove_file(path)?;
+            rotated -= metadata.len();
+            count -= 1;
+        }
+        Ok(rotated)
+    }
+
+    fn lock(&self) -> io::Result<File> {
+        let folder = self.path.parent().unwrap_or(Path::new("."));
+        atomic_file::lock(folder).map_err(io::Error::other)
+    }
+
+    fn limit_reached(&self) -> io::Error {
+        let megabytes = self.limits.total_bytes.div_ceil(1024 * 1024);
+        let days = self.limits.keep.as_secs() / (24 * 3600);
+        io::Error::new(
+            io::ErrorKind::QuotaExceeded,
+            format!(
+                "the log has reached {megabytes} MB and holds only records of the last {days} days, which are kept \
+                 (settings `audit.maxMegabytes` and `audit.keepDays`)"
+            ),
+        )
+    }
+}
+
+fn write_lines(file: &mut File, lines: &[u8]) -> Result<(), AppendError> {
+    let mut written = 0;
+    while written < lines.len() {
+        let error = match file.write(&lines[written..]) {
+            Ok(0) => io::ErrorKind::WriteZero.into(),
+            Ok(count) => {
+                written += count;
+                continue;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => error,
+        };
+        let appended = lines[..written].iter().filter(|byte| **byte == b'\n').count();
+        return Err(AppendError { appended, error });
+    }
+    Ok(())
+}
+
+/// The period that a time is in.
+fn period(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() / ROTATION_PERIOD.as_secs()
+}
+
+/// Whether a file is still the one at a path, and was not rotated by another process.
+#[cfg(unix)]
+fn is_at(path: &Path, file: &Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    path.metadata().is_ok_and(|it| (it.dev(), it.ino()) == (file.dev(), file.ino()))
+}
+
+#[cfg(not(unix))]
+fn is_at(path: &Path, file: &Metadata) -> bool {
+    path.metadata().is_ok_and(|it| it.len() >= file.len())
+}
+
+/// Whether a file is empty or its last line is complete. Anything but a regular file counts as such.
+fn ends_with_newline(path: &Path) -> io::Result<bool> {
+    if !path.metadata()?.is_file() {
+        return Ok(true);
+    }
+    let mut file = File::open(path)?;
+    if file.seek(SeekFrom::End(0))? == 0 {
+        return Ok(true);
+    }
+    let mut last = [0];
+    file.seek(SeekFrom::End(-1))?;
+    file.read_exact(&mut last)?;
+    Ok(last == [b'\n'])
+}
+
+fn rotated_path(path: &Path, number: usize) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{number}"));
+    PathBuf::from(name)
+}
+
+/// The rotated files with their numbers, oldest first.
+fn rotated_files(path: &Path) -> io::Result<Vec<(usize, PathBuf)>> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let name = path.file_name().unwrap_or_default();
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let mut files = Vec::new();
+    for entry in entries {
+        let entry = entry?;
+        files.extend(file_number(name, &entry.file_name()).map(|number| (number, entry.path())));
+    }
+    files.sort_unstable_by(|one, other| other.cmp(one));
+    Ok(files)
+}
+
+/// The number of a rotated file, by its name.
+fn file_number(current: &OsStr, rotated: &OsStr) -> Option<usize> {
+    let rest = rotated.to_str()?.strip_prefix(current.to_str()?)?.strip_prefix('.')?;
+    rest.parse().ok().filter(|number: &usize| number.to_string() == rest)
+}
+
+fn rotated_bytes(path: &Path) -> io::Result<u64> {
+    let files = rotated_files(path)?;
+    Ok(files.iter().filter_map(|(_, path)| path.metadata().ok()).map(|it| it.len()).sum())
+}
+
+/// Reads all stored records, oldest first. Skips invalid lines, and the record of a call's start where its end is
+/// recorded too. Blocks.
+pub fn read(path: &Path) -> io::Result<Vec<AuditRecord>> {
+    let rotated = rotated_files(path)?.into_iter().map(|(_, path)| path);
+    let mut records = Vec::new();
+    for file in rotated.chain([path.to_owned()]) {
+        match File::open(&file) {
+            Ok(file) => {
+                for line in BufReader::new(file).split(b'\n') {
+                    records.extend(serde_json::from_slice::<AuditRecord>(&line?));
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let is_start = |record: &AuditRecord| record.outcome == STARTED;
+    let ended: HashSet<String> =
+        records.iter().filter(|it| !is_start(it)).map(|it| it.id.clone()).collect();
+    records.retain(|it| !is_start(it) || !ended.contains(&it.id));
+    Ok(records)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::audit::record::to_json_line;
+
+    const DAY: Duration = Duration::from_secs(24 * 3600);
+    const SMALL: FileLimits = FileLimits {
+        file_bytes: 1000,
+        total_bytes: 10_000,
+        keep: Duration::from_secs(30 * 86_400),
+    };
+
+    fn record(tool: &str) -> AuditRecord {
+        AuditRecord { tool: tool.to_owned(), ..AuditRecord::begin("cli", "mcp__s__t") }
+    }
+
+    struct Fixture {
+        _folder: tempfile::TempDir,
+        path: PathBuf,
+    }
+
+    impl Fixture {
+        fn new() -> Fixture {
+            let folder = tempfile::tempdir().expect("a temp folder");
+            Fixture { path: folder.path().join("audit.jsonl"), _folder: folder }
+        }
+
+        /// Appends records until one is refused.
+        fn append(&self, limits: FileLimits, tools: std::ops::Range<u32>, now: SystemTime) -> u32 {
+            let mut files = AuditFiles::new(&self.path, limits);
+            for tool in tools.clone() {
+                if files.append(&to_json_line(&record(&tool.to_string())), now).is_err() {
+                    return tool;
+                }
+            }
+            tools.end
+        }
+
+        fn tools(&self) -> Vec<u32> {
+            let records = read(&self.path).expect("read");
+            records.iter().map(|it| it.tool.parse().expect("a number")).collect()
+        }
+
+        fn total_bytes(&self) -> u64 {
+            rotated_bytes(&self.path).expect("sizes") + self.path.metadata().expect("a file").len()
+        }
+    }
+
+    #[test]
+    fn records_younger_than_the_floor_are_never_removed_and_the_total_size_is_bounded() {
+        let fixture = Fixture::new();
+        let refused_at = fixture.append(SMALL, 0..200, SystemTime::now());
+        assert!(refused_at < 200, "the limit refuses records");
+        assert_eq!(fixture.tools(), (0..refused_at).collect::<Vec<_>>());
+        assert!(fixture.total_bytes() <= SMALL.total_bytes, "{}", fixture.total_bytes());
+    }
+
+    #[test]
+    fn an_error_at_the_limit_names_both_settings() {
+        let fixture = Fixture::new();
+        let mut files = AuditFiles::new(&fixture.path, FileLimits { total_bytes: 10, ..SMALL });
+        let refused = files.append(&to_json_line(&record("1")), SystemTime::now());
+        let text = refused.expect_err("over the limit").error.to_string();
+        assert!(text.contains("audit.maxMegabytes") && text.contains("audit.keepDays"), "{text}");
+    }
+
+    #[test]
+    fn records_older_than_the_floor_make_room_for_new_ones() {
+        let fixture = Fixture::new();
+        let refused_at = fixture.append(SMALL, 0..200, SystemTime::now());
+        let later = SystemTime::now() + 31 * DAY;
+        assert_eq!(fixture.append(SMALL, refused_at..refused_at + 10, later), refused_at + 10);
+        let tools = fixture.tools();
+        assert!(tools[0] > 0 && tools.is_sorted(), "{tools:?}");
+        assert_eq!(tools.last(), Some(&(refused_at + 9)));
+        assert!(fixture.total_bytes() <= SMALL.total_bytes, "{}", fixture.total_bytes());
+    }
+
+    #[test]
+    fn a_file_of_an_earlier_week_is_rotated_whatever_its_size() {
+        let fixture = Fixture::new();
+        let now = SystemTime::now();
+        fixture.append(SMALL, 0..1, now);
+        fixture.append(SMALL, 1..2, now);
+        assert!(!rotated_path(&fixture.path, 1).exists());
+        fixture.append(SMALL, 2..3, now + 7 * DAY);
+        assert!(rotated_path(&fixture.path, 1).exists());
+        assert_eq!(fixture.tools(), [0, 1, 2]);
+    }
+
+    #[test]
+    fn a_file_that_another_process_rotated_is_not_rotated_again() {
+        let fixture = Fixture::new();
+        let now = SystemTime::now();
+        let mut one = AuditFiles::new(&fixture.path, SMALL);
+        let mut other = AuditFiles::new(&fixture.path, SMALL);
+        let mut lines = (0..).map(|tool: u32| to_json_line(&record(&tool.to_string())));
+        one.append(&lines.next().expect("endless"), now).expect("written");
+        let rotated = || rotated_files(&fixture.path).expect("files").len();
+        while rotated() == 0 {
+            other.append(&lines.next().expect("endless"), now).expect("written");
+        }
+        one.append(&lines.next().expect("endless"), now).expect("written");
+        assert_eq!(rotated(), 1);
+        assert!(fixture.tools().is_sorted(), "{:?}", fixture.tools());
+    }
+
+    #[test]
+    fn a_torn_line_costs_only_its_own_record() {
+        let fixture = Fixture::new();
+        let torn = "{\"half\": \"é".as_bytes();
+        fs::write(&fixture.path, &torn[..torn.len() - 1]).expect("written");
+        fixture.append(SMALL, 0..2, SystemTime::now());
+        assert_eq!(fixture.tools(), [0, 1]);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn lines_for_a_full_disk_are_refused_with_the_systems_error() {
+        let mut full = File::options().write(true).open("/dev/full").expect("a device");
+        let refused = write_lines(&mut full, b"a\nb\n").expect_err("it is full");
+        assert_eq!((refused.appended, refused.error.kind()), (0, io::ErrorKind::StorageFull));
+    }
+
+    #[test]
+    fn the_start_of_a_call_is_shown_only_where_its_end_is_not_recorded() {
+        let fixture = Fixture::new();
+        let mut files = AuditFiles::new(&fixture.path, SMALL);
+        let (mut ended, mut crashed) = (record("1"), record("2"));
+        let starts = [ended.start(), crashed.start()];
+        for it in [&starts[0], &starts[1], &ended, &record("3")] {
+            files.append(&to_json_line(it), SystemTime::now()).expect("written");
+        }
+        let outcomes: Vec<_> = read(&fixture.path)
+            .expect("read")
+            .into_iter()
+            .map(|it| (it.tool, it.outcome))
+            .collect();
+        let expected = [("2", STARTED), ("1", "cancelled"), ("3", "cancelled")];
+        assert_eq!(outcomes, expected.map(|(tool, it)| (tool.to_owned(), it.to_owned())));
+    }
+
+    #[test]
+    fn invalid_lines_and_files_with_other_names_are_skipped() {
+        let fixture = Fixture::new();
+        let good = serde_json::to_string(&record("1")).expect("JSON");
+        fs::write(&fixture.path, format!("nonsense\n{good}\n{{\"half\":")).expect("written");
+        for name in ["audit.jsonl.old", "audit.jsonl.01", "audit.jsonl.", "other.1"] {
+            fs::write(fixture.path.with_file_name(name), &good).expect("written");
+        }
+        assert_eq!(fixture.tools(), [1]);
+    }
+}

@@ -72,7 +72,8 @@ fn masked_line(line: &str, column: usize, subject: &ExcerptSubject<'_>) -> Strin
             };
             continue;
         }
-        let text = token.strip_prefix('"').and_then(|it| it.strip_suffix('"'));
+        // A string that is not closed on this line has no last quote.
+        let text = token.strip_prefix('"').map(|it| it.strip_suffix('"').unwrap_or(it));
         let next = rest.trim_start().chars().next();
         let is_key = next == Some(':') && matches!(previous, Previous::Start | Previous::Value);
         let visible = match text {
@@ -183,7 +184,9 @@ mod tests {
     const SUBJECT: ExcerptSubject<'static> = ExcerptSubject {
         key: "",
         is_known_key: &|key| matches!(key, "args" | "command" | "env" | "type" | "authToken"),
-        is_like_known_word: &|word| matches!(word, "htpp" | "flase" | "ture"), // misspelt on purpose
+        is_like_known_word: &|word| {
+            matches!(word.trim_start_matches('"'), "htpp" | "flase" | "ture")
+        }, // misspelt on purpose
     };
 
     /// Checks the excerpt of a line with a problem at the mark, or at its start.
@@ -247,6 +250,9 @@ mod tests {
         check_excerpt(r#"{"url": ‸"htpp://canary"}"#, r#"{"url": "htpp://••••••"}"#);
         check_excerpt(r#"{"disabled": ‸flase}"#, r#"{"disabled": flase}"#); // misspelt on purpose
         check_excerpt(r#"{"odd": ‸ture}"#, r#"{"odd": ture}"#); // misspelt on purpose
+        check_excerpt(r#"{"type": ‸"htpp"#, r#"{"type": "htpp"#);
+        check_excerpt("‸\"htpp", "\"htpp");
+        check_excerpt("‸\"", "\"");
     }
 
     #[test]

@@ -181,12 +181,12 @@ fn mask_token(token: &str) -> String {
 mod tests {
     use super::*;
 
+    const MISSPELT: [&str; 3] = ["htpp", "flase", "ture"]; // misspelt on purpose
+
     const SUBJECT: ExcerptSubject<'static> = ExcerptSubject {
         key: "",
         is_known_key: &|key| matches!(key, "args" | "command" | "env" | "type" | "authToken"),
-        is_like_known_word: &|word| {
-            matches!(word.trim_start_matches('"'), "htpp" | "flase" | "ture")
-        }, // misspelt on purpose
+        is_like_known_word: &|word| MISSPELT.contains(&word.trim_start_matches('"')),
     };
 
     /// Checks the excerpt of a line with a problem at the mark, or at its start.

@@ -1,4 +1,4 @@
-//! The program `swb` with the administrator's folder taken from a variable, for tests alone.
+//! The program `swb` with the administrator's folder and the time of its build taken from variables, for tests alone.
 //! `swb` itself has no such variable: nothing may lift an administrator's control.
 
 use std::path::PathBuf;
@@ -6,5 +6,6 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let managed = std::env::var_os("SWB_TESTBED_MANAGED").map(PathBuf::from);
-    swb_cli::run(managed.unwrap_or_else(swb_cli::env::managed_folder))
+    let written = std::env::var("SWB_TESTBED_BUILD").ok().and_then(|it| it.parse().ok());
+    swb_cli::run(managed.unwrap_or_else(swb_cli::env::managed_folder), written)
 }

@@ -5,8 +5,8 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     add, add_json, approvals, approve, audit, auth, call, complete, completions, config, demo,
-    describe, disable, doctor, enable, get, idp, import, list, login, logout, logs, man, paths,
-    permissions, ping, policy, print, prompt, prompts, read, reconnect, reject, remove,
+    describe, disable, doctor, enable, get, host, idp, import, list, login, logout, logs, man,
+    paths, permissions, ping, policy, print, prompt, prompts, ps, read, reconnect, reject, remove,
     reset_project_choices, resources, result, search, serve, status, subscribe, tools, version,
 };
 use crate::invocation::options::GlobalOptions;
@@ -68,6 +68,10 @@ pub enum CommandArgs {
     Logs(logs::LogsArgs),
     /// Connect to a server and measure its response time
     Ping(ping::PingArgs),
+    /// List the server processes that run, and who uses them
+    Ps(ps::PsArgs),
+    /// Show or stop the shared host, which keeps servers for several sessions
+    Host(host::HostArgs),
     /// Make other running swb processes reconnect to a server
     #[command(alias = "restart")]
     Reconnect(reconnect::ReconnectArgs),

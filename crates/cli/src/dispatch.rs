@@ -5,8 +5,8 @@ use crate::chat_ui::{launch, plain};
 use crate::commands::demo::DemoPlayers;
 use crate::commands::{
     add, add_json, approvals, approve, audit, auth, call, complete, completions, config, demo,
-    describe, disable, doctor, enable, get, idp, import, list, login, logout, logs, man, paths,
-    permissions, ping, policy, prompt, prompts, read, reconnect, reject, remove,
+    describe, disable, doctor, enable, get, host, idp, import, list, login, logout, logs, man,
+    paths, permissions, ping, policy, prompt, prompts, ps, read, reconnect, reject, remove,
     reset_project_choices, resources, result, search, serve, status, subscribe, tools, version,
 };
 use crate::help;
@@ -32,6 +32,8 @@ pub fn run(command: CommandArgs, invocation: &Invocation) -> Result<CommandOutpu
         CommandArgs::Idp(it) => idp::run(&it, invocation),
         CommandArgs::Logs(it) => logs::run(&it, invocation),
         CommandArgs::Ping(it) => ping::run(&it, invocation),
+        CommandArgs::Ps(it) => ps::run(&it, invocation),
+        CommandArgs::Host(it) => host::run(&it, invocation),
         CommandArgs::Reconnect(it) => reconnect::run(&it, invocation),
         CommandArgs::Tools(it) => tools::run(&it, invocation),
         CommandArgs::Search(it) => search::run(&it, invocation),

@@ -6,9 +6,11 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use switchboard::config::display::printable;
+use switchboard::config::entry::sha256;
 use switchboard::config::import::Platform;
 use switchboard::config::source::{Origin, Source, SourceKind};
 use switchboard::config::template::Environment;
+use switchboard::sharing::share::protocol::Build;
 use switchboard::sources::Paths;
 
 use crate::exit::Exit;
@@ -28,6 +30,8 @@ pub struct ProcessEnv {
     pub working_folder: PathBuf,
     /// The program's own folders.
     pub paths: Paths,
+    /// The build of this program.
+    pub build: Build,
     /// The terminal at the standard streams.
     pub terminal: Terminal,
 }
@@ -77,7 +81,7 @@ pub struct Terminal {
 
 impl ProcessEnv {
     /// Reads the environment. `managed` is the folder of the administrator's files.
-    pub fn from_process(managed: PathBuf) -> Result<ProcessEnv, Failure> {
+    pub fn from_process(managed: PathBuf, build: Build) -> Result<ProcessEnv, Failure> {
         let variables: BTreeMap<String, String> = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .collect();
@@ -93,7 +97,22 @@ impl ProcessEnv {
             })?;
         let paths = default_paths(&variables, &home, managed)?;
         let variables = Variables(variables);
-        Ok(ProcessEnv { variables, home, working_folder, paths, terminal: detect_terminal() })
+        let terminal = detect_terminal();
+        Ok(ProcessEnv { variables, home, working_folder, paths, build, terminal })
+    }
+
+    /// The folder of the socket of the shared host: one for each folder of state, in the runtime folder of the user
+    /// where there is one.
+    pub fn shared_host_folder(&self) -> PathBuf {
+        let runtime = self.variables.get("XDG_RUNTIME_DIR").map(PathBuf::from);
+        let is_moved = self.variables.get(CONFIG_DIR_VARIABLE).is_some_and(|it| !it.is_empty());
+        match runtime.filter(|it| it.is_absolute() && it.is_dir() && !is_moved) {
+            Some(runtime) => {
+                let hash = sha256(self.paths.state.as_os_str().as_encoded_bytes());
+                runtime.join(format!("switchboard-{}", &hash[..12]))
+            }
+            None => self.paths.state.join("host"),
+        }
     }
 
     /// The variables that configurations may refer to.

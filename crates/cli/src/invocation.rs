@@ -15,6 +15,7 @@ use switchboard::config::settings::connector_account::ConnectorAccount;
 use switchboard::config::settings::identity_provider::IdentityProvider;
 use switchboard::config::settings::login_defaults::LoginDefaults;
 use switchboard::config::settings::model::ModelSettings;
+use switchboard::config::settings::sharing::SharingSettings;
 use switchboard::config::source::{Origin, Source};
 use switchboard::sources::loader;
 use switchboard::sources::loader::{Configuration, DynamicConfig, LoadOptions};
@@ -53,6 +54,8 @@ pub struct ConfiguredProviders {
     pub account: Option<ConnectorAccount>,
     /// The language model to use.
     pub model: Option<ModelSettings>,
+    /// How servers are shared with other sessions.
+    pub sharing: SharingSettings,
 }
 
 /// What is done about files that cannot be used.
@@ -64,12 +67,14 @@ enum UnusableFiles {
 
 impl ConfiguredProviders {
     fn from_configuration(configuration: &Configuration) -> ConfiguredProviders {
-        let Configuration { identity_provider, login_defaults, account, model, .. } = configuration;
+        let Configuration { identity_provider, login_defaults, account, model, sharing, .. } =
+            configuration;
         ConfiguredProviders {
             identity_provider: identity_provider.clone(),
             login_defaults: login_defaults.clone(),
             account: account.clone(),
             model: model.clone(),
+            sharing: sharing.clone(),
         }
     }
 }

@@ -37,8 +37,9 @@ use crate::output::json::json_line;
 use crate::output::report;
 use crate::output::report::FailureFormat;
 
-/// Runs the program. `managed` is the folder of the administrator's files.
-pub fn run(managed: PathBuf) -> ExitCode {
+/// Runs the program. `managed` is the folder of the administrator's files; `written` is when the program was written,
+/// if that is not the time of its file.
+pub fn run(managed: PathBuf, written: Option<u64>) -> ExitCode {
     if let Some(owner) = runtime::subprocess::watchdog_owner() {
         switchboard::wire::process::child::run_watchdog(std::io::stdin(), &owner);
         return ExitCode::SUCCESS;
@@ -48,6 +49,15 @@ pub fn run(managed: PathBuf) -> ExitCode {
     }
     if runtime::subprocess::is_pdf_reader() {
         return runtime::subprocess::read_pdf();
+    }
+    if let Some(folder) = runtime::subprocess::shared_host_folder() {
+        let build = runtime::sharing::current_build(written);
+        return match ProcessEnv::from_process(managed, build) {
+            Ok(env) => runtime::shared_host::serve(folder, env),
+            Err(failure) => {
+                ExitCode::from(report::print_outcome(Err(failure), FailureFormat::Text).code())
+            }
+        };
     }
     if shell::completion::complete_if_requested(managed.clone(), Cli::command) {
         return ExitCode::SUCCESS;
@@ -73,7 +83,8 @@ pub fn run(managed: PathBuf) -> ExitCode {
         true => FailureFormat::Json,
         false => FailureFormat::Text,
     };
-    let env = match ProcessEnv::from_process(managed) {
+    let build = runtime::sharing::current_build(written);
+    let env = match ProcessEnv::from_process(managed, build) {
         Ok(env) => env,
         Err(failure) => return ExitCode::from(report::print_outcome(Err(failure), format).code()),
     };

@@ -11,5 +11,5 @@ use mimalloc::MiMalloc;
 static MEMORY: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
-    swb_cli::run(swb_cli::env::managed_folder())
+    swb_cli::run(swb_cli::env::managed_folder(), None)
 }

@@ -1,6 +1,7 @@
 //! What commands print: text, tables and JSON, and the functions that print them. Uses the environment for paths and
 //! widths, and nothing above it.
 
+pub mod age;
 pub mod catalogue_table;
 pub mod connection_json;
 pub mod connection_text;

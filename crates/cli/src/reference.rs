@@ -13,6 +13,7 @@ use switchboard::config::settings::identity_provider;
 use switchboard::config::settings::login_defaults;
 use switchboard::config::settings::model;
 use switchboard::config::settings::principals;
+use switchboard::config::settings::sharing;
 use switchboard::config::settings::{self, SettingsKey};
 
 use crate::exit::Exit;
@@ -92,6 +93,8 @@ fn keys() -> String {
     text.push_str(&settings_table(audit::AUDIT_KEYS));
     text.push_str("\n### `gatewayLimits`\n\nRead when a gateway starts.\n\n");
     text.push_str(&settings_table(gateway_limits::GATEWAY_LIMITS_KEYS));
+    text.push_str("\n### `sharing`\n\nRead when a program starts.\n\n");
+    text.push_str(&settings_table(sharing::SHARING_KEYS));
     text.push_str("\n## Scopes, highest first\n\n");
     for scope in Scope::ALL {
         text.push_str(&format!("- `{scope}`\n"));

@@ -13,6 +13,8 @@ pub mod network;
 pub mod readiness;
 pub mod server_log;
 pub mod servers;
+pub mod shared_host;
+pub mod sharing;
 pub mod shutdown_deadline;
 pub mod stdio;
 pub mod subprocess;

@@ -73,9 +73,28 @@ pub fn pluralize(count: usize, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
+/// Bytes in a unit that fits.
+pub fn format_bytes(bytes: u64) -> String {
+    const MEGABYTE: u64 = 1024 * 1024;
+    match bytes {
+        0..MEGABYTE => format!("{} KB", bytes / 1024),
+        MEGABYTE..10_737_418_240 => format!("{} MB", bytes / MEGABYTE),
+        _ => format!("{} GB", bytes / MEGABYTE / 1024),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sizes_are_short() {
+        for (bytes, expected) in
+            [(0, "0 KB"), (1_048_576, "1 MB"), (83_886_080, "80 MB"), (53_687_091_200, "50 GB")]
+        {
+            assert_eq!(format_bytes(bytes), expected);
+        }
+    }
 
     #[test]
     fn nothing_that_a_terminal_acts_on_is_printed() {

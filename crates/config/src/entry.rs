@@ -4,6 +4,7 @@
 mod fingerprint;
 pub mod name;
 pub mod server;
+pub mod sharing;
 pub mod signature;
 mod transport;
 

@@ -10,7 +10,8 @@ pub(crate) use known_words::{is_known_key, is_like_known_word};
 pub(crate) use settings_keys::ELICITATION;
 pub use settings_keys::{
     AUDIT_KEYS, CONNECTOR_ACCOUNT_KEYS, GATEWAY_LIMITS_KEYS, HOOKS_KEYS, IDENTITY_PROVIDER_KEYS,
-    LOGIN_DEFAULTS_KEYS, MODEL_KEYS, PERMISSIONS_KEYS, PRINCIPAL_KEYS, SETTINGS_KEYS, SettingsKey,
+    LOGIN_DEFAULTS_KEYS, MODEL_KEYS, PERMISSIONS_KEYS, PRINCIPAL_KEYS, SETTINGS_KEYS, SHARING_KEYS,
+    SettingsKey,
 };
 
 /// Returns the known word that is most similar, if it is similar enough.

@@ -11,6 +11,7 @@ pub mod model;
 mod policy_lists;
 pub mod principals;
 mod section;
+pub mod sharing;
 #[cfg(test)]
 mod test_reader;
 
@@ -32,6 +33,7 @@ use identity_provider::IdentityProvider;
 use login_defaults::LoginDefaults;
 use model::ModelSettings;
 use policy_lists::{POLICY_LIST_KEYS, is_list_unreadable};
+use sharing::SharingSettings;
 
 /// The content of a settings file.
 #[derive(Debug, Clone)]
@@ -60,6 +62,8 @@ pub struct Settings {
     pub audit: AuditSettings,
     /// How much of a gateway clients may use.
     pub gateway_limits: GatewayLimits,
+    /// How servers are shared with other sessions.
+    pub sharing: SharingSettings,
     /// The colours of the screen.
     pub theme: Option<Theme>,
 }
@@ -98,6 +102,7 @@ impl Settings {
             model: None,
             audit: AuditSettings::default(),
             gateway_limits: GatewayLimits::default(),
+            sharing: SharingSettings::default(),
             theme: None,
         }
     }
@@ -159,6 +164,7 @@ impl Settings {
             settings.model = model::read(members, reporter);
             settings.audit = audit::read(members, reporter);
             settings.gateway_limits = gateway_limits::read(members, reporter);
+            settings.sharing = sharing::read(members, authority, reporter);
             if authority == Authority::User {
                 settings.disabled = policy_lists::read_disabled(members, authority, reporter);
                 settings.theme = read_theme(members, reporter);

@@ -151,7 +151,7 @@ impl ResourceSubscriptions {
         if self.by_uri.len() >= MAX_RESOURCES {
             return Err(server::internal_error("too many resource subscriptions"));
         }
-        let catalogue = relay.catalogue();
+        let catalogue = relay.first_catalogue().await;
         let server = catalogue.server_for_uri(uri).cloned();
         let server = server.filter(|it| relay.shows_server(&client.principal, it));
         let server = server.ok_or_else(|| server::invalid_params("the resource does not exist"))?;

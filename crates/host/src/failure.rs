@@ -481,6 +481,9 @@ impl From<&ConnectError> for ConnectionFailure {
             ConnectErrorKind::Timeout(limit) => {
                 ConnectionFailure::new(FailureKind::Timeout(*limit))
             }
+            // A session that cannot share a server runs its own copy, so this is not shown.
+            ConnectErrorKind::NotShared(error) => ConnectionFailure::new(FailureKind::Closed)
+                .with_evidence(Evidence::Detail(error_chain(error))),
             ConnectErrorKind::NoHttpClient => ConnectionFailure::new(FailureKind::InvalidConfig),
             ConnectErrorKind::Handshake(HandshakeError { kind, .. }) => match kind {
                 HandshakeErrorKind::Call(error) => ConnectionFailure::from(error),

@@ -52,6 +52,7 @@ pub mod permission;
 pub mod pool;
 pub mod request;
 mod resources;
+pub mod sharing;
 pub mod sources;
 mod storage;
 pub mod tool_result;

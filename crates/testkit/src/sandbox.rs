@@ -107,6 +107,8 @@ impl Sandbox {
             .env("HOME", self.home())
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("SWB_TESTBED_MANAGED", self.managed())
+            // Tests count processes; those about sharing turn it on.
+            .env("SWB_SHARE", "off")
             .envs(&self.variables)
             .stdin(Stdio::null());
         command

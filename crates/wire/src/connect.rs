@@ -1,6 +1,8 @@
 //! Connects to a server at an address. The only module that knows every transport.
 //! A new transport is a module of its own and one more arm of the `match` here.
 
+mod shared_program;
+
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -22,12 +24,18 @@ use crate::process::{
     self, DescendantSearch, Process, ProcessExit, ProcessOptions, Program, StartError,
 };
 use crate::protocol::capabilities::ClientDescription;
+use crate::protocol::era::Era;
 use crate::transport::CloseReason;
 use crate::transport::http_sse_2024::HttpSseTransport;
 use crate::transport::in_memory::{self, InMemoryTransport};
+use crate::transport::stdio::StdioTransport;
 use crate::transport::streamable_http::StreamableHttpTransport;
 use crate::transport::websocket::WebSocketTransport;
 use crate::transport_error::TransportError;
+
+pub use shared_program::{
+    AttachError, Attachment, NotSharedCause, SharedExit, SharedProcess, SharedProgram,
+};
 
 /// How long a program that closed its streams has to exit, so that its exit status is known.
 const EXIT_GRACE: Duration = Duration::from_millis(300);
@@ -39,6 +47,8 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 pub enum Address {
     /// A program to start.
     Stdio(Program),
+    /// A program that another process of the user runs for several clients.
+    Shared(Arc<dyn SharedProgram>),
     /// Streamable HTTP; if the server rejects it, the older HTTP transport at the same URL.
     Http(Target),
     /// The older HTTP transport with a separate event stream.
@@ -57,6 +67,7 @@ impl fmt::Debug for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Address::Stdio(program) => program.fmt(f),
+            Address::Shared(_) => f.write_str("Shared"),
             Address::Http(target) => write!(f, "Http({target:?})"),
             Address::Sse(target) => write!(f, "Sse({target:?})"),
             Address::WebSocket(target) => write!(f, "WebSocket({target:?})"),
@@ -69,6 +80,7 @@ impl Address {
     fn transport_name(&self) -> &'static str {
         match self {
             Address::Stdio(_) => "stdio",
+            Address::Shared(_) => "shared",
             Address::Http(_) => "http",
             Address::Sse(_) => "sse",
             Address::WebSocket(_) => "websocket",
@@ -102,6 +114,7 @@ pub struct Connection {
     events: mpsc::Receiver<PeerEvent>,
     task: JoinHandle<Statistics>,
     process: Option<Process>,
+    shared_process: Option<Arc<dyn SharedProcess>>,
     in_process_server: Option<InProcessServer>,
     /// When to close the connection of a program that has exited.
     close_at: Option<Instant>,
@@ -137,6 +150,9 @@ pub enum ConnectErrorKind {
     /// The program could not be started.
     #[error(transparent)]
     Start(#[from] StartError),
+    /// The program cannot be shared.
+    #[error(transparent)]
+    NotShared(AttachError),
     /// The handshake failed.
     #[error(transparent)]
     Handshake(#[from] HandshakeError),
@@ -146,6 +162,15 @@ pub enum ConnectErrorKind {
     /// The server did not respond in time.
     #[error("the server did not answer within {} s", .0.as_secs_f32())]
     Timeout(Duration),
+}
+
+impl From<AttachError> for ConnectErrorKind {
+    fn from(error: AttachError) -> ConnectErrorKind {
+        match error {
+            AttachError::Start(error) => ConnectErrorKind::Start(error),
+            not_shared @ AttachError::NotShared { .. } => ConnectErrorKind::NotShared(not_shared),
+        }
+    }
 }
 
 impl From<ConnectErrorKind> for ConnectError {
@@ -214,8 +239,14 @@ async fn attempt(
     options: &ConnectOptions,
     hint: EraHint,
 ) -> Result<Connection, ConnectError> {
-    let OpenTransport { spawned_peer, mut process, in_process_server } =
-        open_transport(address, options)?;
+    let OpenTransport { spawned_peer, mut process, shared, in_process_server } =
+        open_transport(address, options).await?;
+    let (shared_process, hint) = match shared {
+        // Another client has found out.
+        Some((process, Some(Era::Legacy))) => (Some(process), EraHint::Legacy),
+        Some((process, Some(Era::Modern) | None)) => (Some(process), hint),
+        None => (None, hint),
+    };
     let deadline = Instant::now() + options.timeout;
     let SpawnedPeer { peer, events, task } = spawned_peer;
     let mut close_at = None;
@@ -240,6 +271,7 @@ async fn attempt(
                 events,
                 task,
                 process,
+                shared_process,
                 in_process_server,
                 close_at,
             });
@@ -256,12 +288,17 @@ async fn attempt(
     if let Some(in_process_server) = in_process_server {
         in_process_server.stop().await;
     }
+    if let Some(shared_process) = shared_process {
+        let exit = shared_process.exit().await.unwrap_or_default();
+        let malformed = malformed.or(exit.malformed);
+        return Err(ConnectError { kind, stderr: exit.stderr, exit: exit.status, malformed });
+    }
     let error = with_process_exit(kind, process).await;
     Err(ConnectError { malformed, ..error })
 }
 
 /// Opens the transport. No caller knows which one it has.
-fn open_transport(
+async fn open_transport(
     address: &Address,
     options: &ConnectOptions,
 ) -> Result<OpenTransport, ConnectErrorKind> {
@@ -271,10 +308,19 @@ fn open_transport(
             let (transport, process) = process::spawn(program, &options.process_options)?;
             let spawned_peer = Peer::spawn(transport);
             return Ok(OpenTransport {
-                spawned_peer,
                 process: Some(process),
-                in_process_server: None,
+                ..OpenTransport::new(spawned_peer)
             });
+        }
+        Address::Shared(program) => {
+            let Attachment { reader, writer, era, process } = program.attach().await?;
+            if let Some(started) = &options.process_options.started {
+                started.send_replace(process.pid());
+            }
+            let limit = options.process_options.max_message_size;
+            let spawned_peer = Peer::spawn(StdioTransport::new(reader, writer, limit));
+            let shared = Some((process, era));
+            return Ok(OpenTransport { shared, ..OpenTransport::new(spawned_peer) });
         }
         Address::Http(target) => {
             Peer::spawn(StreamableHttpTransport::new(client()?, target.clone()))
@@ -287,21 +333,26 @@ fn open_transport(
             let (ours, theirs) = in_memory::pair();
             let in_process_server = InProcessServer(tokio::spawn(serve(theirs)));
             let spawned_peer = Peer::spawn(ours);
-            return Ok(OpenTransport {
-                spawned_peer,
-                process: None,
-                in_process_server: Some(in_process_server),
-            });
+            let in_process_server = Some(in_process_server);
+            return Ok(OpenTransport { in_process_server, ..OpenTransport::new(spawned_peer) });
         }
     };
-    Ok(OpenTransport { spawned_peer, process: None, in_process_server: None })
+    Ok(OpenTransport::new(spawned_peer))
 }
 
 /// A peer, and the process or task at its other end if we own it.
 struct OpenTransport {
     spawned_peer: SpawnedPeer,
     process: Option<Process>,
+    /// The process of another process, and the era that others agreed on with it.
+    shared: Option<(Arc<dyn SharedProcess>, Option<Era>)>,
     in_process_server: Option<InProcessServer>,
+}
+
+impl OpenTransport {
+    fn new(spawned_peer: SpawnedPeer) -> OpenTransport {
+        OpenTransport { spawned_peer, process: None, shared: None, in_process_server: None }
+    }
 }
 
 /// The task of an in-process server. Dropping it aborts the task.
@@ -375,19 +426,31 @@ impl Connection {
 
     /// The process id, if the server is a program that runs.
     pub fn pid(&self) -> Option<u32> {
-        self.process.as_ref().and_then(Process::pid)
+        match &self.shared_process {
+            Some(process) => process.pid(),
+            None => self.process.as_ref().and_then(Process::pid),
+        }
+    }
+
+    /// Whether another process runs the program, for other clients as well.
+    pub fn is_shared(&self) -> bool {
+        self.shared_process.is_some()
     }
 
     /// The end of the program's standard error output.
     pub async fn stderr_tail(&self) -> Vec<u8> {
-        match &self.process {
-            Some(process) => process.stderr_tail().await,
-            None => Vec::new(),
+        match (&self.process, &self.shared_process) {
+            (Some(process), _) => process.stderr_tail().await,
+            (None, Some(process)) => process.exit().await.unwrap_or_default().stderr,
+            (None, None) => Vec::new(),
         }
     }
 
     /// The exit status, if the program exited by itself.
     pub async fn exit_status(&mut self) -> Option<ExitStatus> {
+        if let Some(process) = &self.shared_process {
+            return process.exit().await?.status;
+        }
         let process = self.process.as_mut()?;
         timeout(EXIT_GRACE, process.wait()).await.ok()?.ok()
     }

@@ -9,6 +9,7 @@ pub(crate) mod descendants;
 pub(crate) mod family;
 pub(crate) mod file_limit;
 pub(crate) mod group;
+pub mod memory_use;
 pub(crate) mod process_table;
 pub(crate) mod program;
 pub(crate) mod running_programs;

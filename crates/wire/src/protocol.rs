@@ -4,6 +4,7 @@
 pub mod capabilities;
 pub mod era;
 pub mod errors;
+pub mod forwarding;
 pub mod headers;
 pub mod log_level;
 pub(crate) mod meta_key;

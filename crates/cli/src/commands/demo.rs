@@ -121,6 +121,7 @@ fn isolated(invocation: &Invocation, folder: &TempDir) -> Result<Invocation, Fai
         home,
         working_folder,
         paths,
+        build: invocation.env.build.clone(),
         terminal: invocation.env.terminal,
     };
     let name = demo_server::NAME;
@@ -129,6 +130,7 @@ fn isolated(invocation: &Invocation, folder: &TempDir) -> Result<Invocation, Fai
         mcp_config: vec![servers.to_string()],
         strict_mcp_config: true,
         answers: None,
+        no_share: true,
         ..invocation.global.clone()
     };
     Ok(Invocation::new(env, global))

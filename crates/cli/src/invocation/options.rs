@@ -20,6 +20,9 @@ pub struct GlobalOptions {
     /// Answer elicitations from a JSON file before asking you
     #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
     pub answers: Option<String>,
+    /// Run servers of this session only, without the shared host [env: SWB_SHARE=off]
+    #[arg(long, global = true, help_heading = "Global options")]
+    pub no_share: bool,
     /// Log events to standard error: a level, or levels of parts such as gateway=trace,info [env: SWB_LOG]
     #[arg(long, global = true, value_name = "LEVEL|FILTER", help_heading = "Global options")]
     pub log: Option<String>,

@@ -6,12 +6,13 @@ use std::fmt;
 use tracing::level_filters::LevelFilter;
 
 /// The parts that emit events: the name in a filter, and the crate.
-const PARTS: [(&str, &str); 6] = [
+const PARTS: [(&str, &str); 7] = [
     ("auth", "switchboard_auth"),
     ("chat", "switchboard_chat"),
     ("cli", "swb_cli"),
     ("gateway", "switchboard_gateway"),
     ("host", "switchboard"),
+    ("share", "switchboard_share"),
     ("wire", "switchboard_wire"),
 ];
 /// The level of the parts that a filter does not name.
@@ -183,7 +184,7 @@ mod tests {
         check_invalid("info,", "the filter has an empty part");
         check_invalid(
             "gates=debug",
-            "`gates` is not a part of this program: auth, chat, cli, gateway, host, wire, or a module path",
+            "`gates` is not a part of this program: auth, chat, cli, gateway, host, share, wire, or a module path",
         );
     }
 }

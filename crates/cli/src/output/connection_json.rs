@@ -26,6 +26,7 @@ pub fn members(connection: Option<&ServerView>) -> Map<String, Json> {
         "counts": counted.map(counts_json),
         "readyAfterMs": ready_after.map(|it| u64::try_from(it.as_millis()).unwrap_or(u64::MAX)),
         "process": connection.and_then(|it| it.pid),
+        "shared": connection.map(|it| it.is_shared),
         "detour": connection.and_then(|it| it.fallback).map(fallback_id),
         "notes": connection.map(ServerView::notes).unwrap_or_default(),
     });

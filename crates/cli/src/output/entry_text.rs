@@ -212,6 +212,7 @@ fn oauth_text<T: ShownText>(oauth: &OAuthConfig<T>, literals: LiteralText) -> St
 }
 
 /// A heading and labelled lines under it.
+#[derive(Debug, Default)]
 pub struct DetailsText {
     /// The lines so far.
     pub text: String,

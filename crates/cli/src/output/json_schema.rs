@@ -40,6 +40,7 @@ const SERVER: &[Member] = &[
     ),
     ("readyAfterMs", optional_integer, "How long it took to connect."),
     ("process", optional_integer, "The process id."),
+    ("shared", optional_truth, "Whether the shared host runs it, for other sessions as well."),
     ("detour", optional_text, "How it was connected after a first attempt failed."),
     ("notes", texts, "Problems of its lists, and output that is not a message."),
 ];
@@ -47,6 +48,11 @@ const SERVER: &[Member] = &[
 /// The members that only `get` prints.
 const DEFINITION: &[Member] = &[
     ("entry", optional_object, "`get` only: the entry as expanded, without secrets."),
+    (
+        "sharing",
+        optional_object,
+        "`get` only: the sharing `class`, the `reason` for it, and the copies that the shared host runs (`running`).",
+    ),
     ("fingerprint", optional_text, "`get` only: the hash that an approval is bound to."),
 ];
 
@@ -112,6 +118,10 @@ fn text() -> Json {
 
 fn optional_text() -> Json {
     json!({"type": ["string", "null"]})
+}
+
+fn optional_truth() -> Json {
+    json!({"type": ["boolean", "null"]})
 }
 
 fn truth() -> Json {

@@ -49,6 +49,19 @@ pub struct ControlResponse {
     pub body: Json,
 }
 
+/// A server that one process runs for itself.
+#[derive(Debug)]
+pub struct OwnServer {
+    /// The process of the session.
+    pub process: u32,
+    /// The working folder of the session.
+    pub folder: PathBuf,
+    /// The server's name.
+    pub server: String,
+    /// The server's process.
+    pub pid: u32,
+}
+
 /// The response to a reconnect request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReconnectOutcome {
@@ -125,9 +138,36 @@ async fn serve_connection(mut stream: Stream, targets: ControlTargets) -> io::Re
         (None, Some(action)) => {
             approvals::respond(targets.approvals.as_ref(), action, &request).await
         }
+        (None, None) if request["servers"] == true => own_servers(&targets.host),
         (None, None) => json!({"error": "unknown request"}),
     };
     writer.write_all(format!("{response}\n").as_bytes()).await
+}
+
+/// The server processes of a host that no other session uses.
+fn own_servers(host: &Host) -> Json {
+    let snapshot = host.snapshot();
+    let own = snapshot.servers.values().filter(|it| !it.is_shared);
+    let servers: Vec<Json> =
+        own.filter_map(|it| Some(json!({"name": it.name, "pid": it.pid?}))).collect();
+    json!({"servers": servers, "folder": std::env::current_dir().ok()})
+}
+
+/// The servers that running processes run for themselves.
+pub fn running_servers(folder: &Path) -> io::Result<Vec<OwnServer>> {
+    let mut servers = Vec::new();
+    for response in request_all(folder, &json!({"servers": true}))? {
+        let ControlResponse { process, body } = response;
+        let folder = PathBuf::from(body["folder"].as_str().unwrap_or_default());
+        for server in body["servers"].as_array().into_iter().flatten() {
+            let pid = server["pid"].as_u64().and_then(|it| u32::try_from(it).ok());
+            if let (Some(name), Some(pid)) = (server["name"].as_str(), pid) {
+                let (server, folder) = (name.to_owned(), folder.clone());
+                servers.push(OwnServer { process, folder, server, pid });
+            }
+        }
+    }
+    Ok(servers)
 }
 
 /// Asks every running process to reconnect to a server.

@@ -38,6 +38,8 @@ use crate::runtime::control;
 use crate::runtime::host;
 use crate::runtime::interrupts::Interrupts;
 use crate::runtime::servers;
+use crate::runtime::sharing;
+use crate::runtime::sharing::HostStart;
 use crate::runtime::shutdown_deadline::ShutdownDeadline;
 use crate::runtime::stdio;
 use crate::runtime::trace_export;
@@ -117,7 +119,13 @@ pub fn run(invocation: &Invocation, options: GatewayOptions) -> Result<CommandOu
     if let ToolSource::Configured { .. } = &options.source {
         report::print_stderr(&servers::unapproved_note(&configuration, &[]));
     }
+    // Over HTTP, sessions of many clients need connections of their own, which a shared program cannot tell apart.
+    let sharing = match (&options.source, &options.http) {
+        (ToolSource::Configured { .. }, None) => sharing::options(invocation, HostStart::Always)?,
+        (ToolSource::Configured { .. }, Some(_)) | (ToolSource::Workspace(_), _) => None,
+    };
     let customize = |mut host_options: HostOptions| {
+        host_options.sharing = sharing;
         // Elicitations outside of any client's call.
         host_options.elicitor = Arc::new(DeclineAll("there is no user to ask".to_owned()));
         host_options.lent_capabilities = vec![ClientCapability::Sampling];

@@ -21,6 +21,8 @@ use crate::runtime::in_process;
 use crate::runtime::interrupts::{Interrupts, tokio_runtime};
 use crate::runtime::language_model;
 use crate::runtime::network::network_settings;
+use crate::runtime::sharing;
+use crate::runtime::sharing::HostStart;
 use crate::runtime::shutdown_deadline::ShutdownDeadline;
 use crate::runtime::subprocess::watchdog_program;
 use crate::runtime::variables::{duration_variable, positive_number};
@@ -159,6 +161,7 @@ fn host_options(
         retry_policy,
         network: network_settings(invocation, defaults.network)?,
         watchdog: watchdog_program(),
+        sharing: sharing::options(invocation, HostStart::Interactive)?,
         elicitor: elicitor(invocation, Arc::new(invocation.prompt.clone()))?,
         in_process: in_process::in_process(invocation),
         model: language_model::sampler(invocation),

@@ -1,6 +1,8 @@
-//! Roles in which this program starts itself: watchdog of server processes, supervisor of a command, and PDF reader.
+//! Roles in which this program starts itself: watchdog of server processes, supervisor of a command, shared host, and
+//! PDF reader.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use switchboard::wire::process::child::{Program, WatchdogProgram};
@@ -16,6 +18,18 @@ const SUPERVISOR_ARGUMENT: &str = "__supervise";
 
 /// The argument that selects the PDF reader role.
 const PDF_READER_ARGUMENT: &str = "__pdf";
+
+/// The argument that selects the role of the shared host; the folder of its socket follows.
+pub const SHARED_HOST_ARGUMENT: &str = "__host";
+
+/// The folder of the shared host that this process is, if it is one.
+pub fn shared_host_folder() -> Option<PathBuf> {
+    let mut arguments = std::env::args_os().skip(1);
+    match arguments.next() {
+        Some(word) if word == SHARED_HOST_ARGUMENT => arguments.next().map(PathBuf::from),
+        Some(_) | None => None,
+    }
+}
 
 /// The owner to watch, if this process is a watchdog.
 pub fn watchdog_owner() -> Option<String> {

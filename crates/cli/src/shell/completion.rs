@@ -8,6 +8,7 @@ use crate::env::ProcessEnv;
 use crate::invocation::Invocation;
 use crate::invocation::options::GlobalOptions;
 use crate::output::report;
+use crate::runtime::sharing::current_build;
 use crate::shell::candidates;
 use crate::shell::candidates::Candidate;
 
@@ -22,7 +23,8 @@ pub fn complete_if_requested(managed: PathBuf, cli: fn() -> Command) -> bool {
     if first != COMPLETE_ARGUMENT {
         return false;
     }
-    let Ok(env) = ProcessEnv::from_process(managed) else { return true };
+    let build = current_build(None);
+    let Ok(env) = ProcessEnv::from_process(managed, build) else { return true };
     let invocation = Invocation::new(env, GlobalOptions::default());
     let mut root = cli();
     root.build();

@@ -147,6 +147,30 @@ fn a_client_is_answered_before_its_servers_are_connected() {
 }
 
 #[test]
+fn a_request_for_a_resource_waits_until_its_server_is_connected() {
+    let scene = scene();
+    let gate = write_gated_server(&scene, &json!({}));
+    close_gate(&gate);
+    let mut raw = StdioClient::legacy(&scene, &["--pool", "--mode", "bypass"]);
+    let uri = json!({"uri": "scripted://resource/0"});
+    raw.send_request("resources/subscribe", uri.clone());
+    let subscribed = raw.last_id;
+    raw.send_request("resources/read", uri);
+    let read = raw.last_id;
+    open_gate(&gate);
+    let mut answered = std::collections::BTreeMap::new();
+    while answered.len() < 2 {
+        let message = next_message(&mut raw);
+        if let Some(id) = message["id"].as_u64().filter(|it| [subscribed, read].contains(it)) {
+            answered.insert(id, message);
+        }
+    }
+    assert!(answered.values().all(|it| it["result"].is_object()), "{answered:?}");
+    raw.input = None;
+    assert_eq!(raw.wait_exit().0, Some(0));
+}
+
+#[test]
 fn remembered_tools_are_listed_at_once_and_a_call_waits_for_the_server() {
     let scene = scene();
     let gate = write_gated_server(&scene, &json!({}));

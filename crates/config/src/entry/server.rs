@@ -9,6 +9,7 @@ use serde_json::Value as Json;
 
 pub use super::fingerprint::{Fingerprint, sha256};
 use super::name::ServerName;
+use super::sharing::SharingClass;
 pub use super::transport::{
     IdeConfig, OAuthConfig, OAuthGrant, RemoteConfig, StdioConfig, TlsConfig, TransportConfig,
     TransportKind,
@@ -33,6 +34,8 @@ pub struct CommonOptions {
     pub timeout: Option<Duration>,
     /// The timeout of a connection attempt.
     pub connect_timeout: Option<Duration>,
+    /// Which sessions use one copy of the program, if the entry says so.
+    pub sharing: Option<SharingClass>,
     /// Which tools are in the pool.
     pub tools: ToolFilter,
     /// Unknown keys of the entry, which are ignored.

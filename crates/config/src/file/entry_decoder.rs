@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::fields::Fields;
 use crate::document::{Node, Value};
+use crate::entry::sharing::SharingClass;
 use crate::entry::{
     CommonOptions, IdeConfig, OAuthConfig, OAuthGrant, RawEntry, RemoteConfig, ServerEntry,
     StdioConfig, TlsConfig, ToolFilter, TransportConfig, TransportKind, is_client_metadata_url,
@@ -23,6 +24,7 @@ pub fn decode_entry(server: &str, node: &Node, reporter: &mut Reporter<'_>) -> O
         trust: fields.boolean("trust"),
         timeout: timeout(&mut fields, "timeout"),
         connect_timeout: timeout(&mut fields, "connectTimeout"),
+        sharing: sharing(&mut fields),
         tools: tools(&mut fields),
         unknown_keys: fields.report_unknown_keys(ENTRY_KEYS),
         raw: raw_entry(node),
@@ -226,6 +228,14 @@ fn timeout(fields: &mut Fields<'_, '_, '_>, key: &str) -> Option<Duration> {
         fields.report(span, key, ProblemKind::OutOfRange { range });
     }
     milliseconds.map(|it| Duration::from_millis(it.into()))
+}
+
+fn sharing(fields: &mut Fields<'_, '_, '_>) -> Option<SharingClass> {
+    let class = SharingClass::parse(&fields.string("sharing")?);
+    if let (None, Some(member)) = (class, fields.find("sharing")) {
+        fields.report_wrong_type(&member.node, "sharing", SharingClass::EXPECTED);
+    }
+    class
 }
 
 fn tools(fields: &mut Fields<'_, '_, '_>) -> ToolFilter {

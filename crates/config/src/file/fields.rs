@@ -50,7 +50,7 @@ impl<'n, 'r, 'l> Fields<'n, 'r, 'l> {
         self.reporter.report(span, ProblemSubject { server: Some(self.server), key: &key }, kind);
     }
 
-    fn report_wrong_type(&mut self, node: &Node, key: &str, expected: &'static str) {
+    pub(super) fn report_wrong_type(&mut self, node: &Node, key: &str, expected: &'static str) {
         self.report(node.span, key, ProblemKind::WrongType { expected, found: node.kind() });
     }
 

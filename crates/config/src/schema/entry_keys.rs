@@ -55,6 +55,7 @@ pub const ENTRY_KEYS: &[EntryKey] = keys! {
     "trust", "boolean", &[], "run its tools without a prompt; has an effect only in scopes that you or your administrator control";
     "timeout", "number, milliseconds", &[], "how long a tool call may take without a sign of progress";
     "connectTimeout", "number, milliseconds", &[], "how long connecting may take, from the start of the program";
+    "sharing", "string", STDIO, "which sessions use one copy of the program: `user` (all of yours), `workspace` (those in one folder, the default) or `session` (none)";
     "tools", "object", &[], "which of its tools are in the pool: `allow`, `deny`";
     "permissions", "object", &[], "permission rules for its tools: `allow`, `ask`, `deny`, each an array of `tool` or `tool(argument=value)`, in `ask` also an object with `rule` and `approver`; `allow` has an effect only in scopes that you or your administrator control";
     "disabled", "boolean", &[], "disable the server";

@@ -3,7 +3,7 @@
 use super::entry_keys::{ENTRY_KEYS, OAUTH_KEYS, TLS_KEYS, TOOLS_KEYS};
 use super::settings_keys::{
     AUDIT_KEYS, CONNECTOR_ACCOUNT_KEYS, GATEWAY_LIMITS_KEYS, HOOKS_KEYS, IDENTITY_PROVIDER_KEYS,
-    LOGIN_DEFAULTS_KEYS, MODEL_KEYS, PERMISSIONS_KEYS, PRINCIPAL_KEYS, SETTINGS_KEYS,
+    LOGIN_DEFAULTS_KEYS, MODEL_KEYS, PERMISSIONS_KEYS, PRINCIPAL_KEYS, SETTINGS_KEYS, SHARING_KEYS,
 };
 
 /// Is the key part of the format?
@@ -21,6 +21,7 @@ pub(crate) fn is_known_key(key: &str) -> bool {
         MODEL_KEYS,
         AUDIT_KEYS,
         GATEWAY_LIMITS_KEYS,
+        SHARING_KEYS,
     ];
     entry.into_iter().flatten().any(|known| known.name == key)
         || settings.into_iter().flatten().any(|known| known.name == key)
@@ -55,6 +56,9 @@ const WORDS: &[&str] = &[
     "client",
     "operator",
     "both", // approvers
+    "user",
+    "workspace",
+    "session", // sharing classes
     "anthropic",
     "openai",
     "openai-responses", // model providers

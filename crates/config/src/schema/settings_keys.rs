@@ -96,6 +96,18 @@ pub const SETTINGS_KEYS: &[SettingsKey] = &[
         "how much of a gateway over HTTP one client, one address and all clients may use",
     ),
     settings_key(
+        "shareHost",
+        "boolean",
+        true,
+        "`false`: each session runs its own copy of every server, and no shared host is used",
+    ),
+    settings_key(
+        "sharing",
+        "object",
+        true,
+        "which servers sessions share, and how long a server stays without a session",
+    ),
+    settings_key(
         "theme",
         "string",
         false,
@@ -258,6 +270,28 @@ pub const AUDIT_KEYS: &[SettingsKey] = &[
         "number",
         true,
         "the size of all files of the log together; 1024 by default. Without old records to remove, new ones cannot be written",
+    ),
+];
+
+/// The keys of `sharing`.
+pub const SHARING_KEYS: &[SettingsKey] = &[
+    settings_key(
+        "servers",
+        "object of strings",
+        true,
+        "the sharing class of servers by name: `user`, `workspace` or `session`. An administrator's precedes `sharing` in the server's entry; yours has an effect where the entry has none",
+    ),
+    settings_key(
+        "userIdleMinutes",
+        "number",
+        true,
+        "how long a server of the class `user` runs without a session; 10 by default",
+    ),
+    settings_key(
+        "workspaceIdleMinutes",
+        "number",
+        true,
+        "how long a server of the class `workspace` runs without a session; 10 by default",
     ),
 ];
 

@@ -1,7 +1,7 @@
 //! One object of a settings file. Its keys are checked when it is opened; each value is read, or reported if it
 //! is not valid.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::str::FromStr;
 
 use crate::document::{Member, Node, Span, Value, find_member};
@@ -172,6 +172,41 @@ impl<'m, 'r, 'l> Section<'m, 'r, 'l> {
             self.report_wrong_type(member.map_or(&self.member.node, |it| &it.node), name, expected);
         }
         word
+    }
+
+    /// Reads an object of strings that `parse` accepts. Others are reported and left out.
+    pub(crate) fn words<T>(
+        &mut self,
+        name: &str,
+        expected: &'static str,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> BTreeMap<String, T> {
+        let mut words = BTreeMap::new();
+        let Some(member) = find_member(self.inner, name) else { return words };
+        let Value::Object(inner) = &member.node.value else {
+            self.report_wrong_type(&member.node, name, "an object");
+            return words;
+        };
+        for member in inner {
+            let word = match &member.node.value {
+                Value::String(text) => parse(text),
+                Value::Null
+                | Value::Bool(_)
+                | Value::Number(_)
+                | Value::Array(_)
+                | Value::Object(_) => None,
+            };
+            match word {
+                Some(word) => {
+                    words.insert(member.key.clone(), word);
+                }
+                None => {
+                    let key = format!("{name}.{}", member.key);
+                    self.report_wrong_type(&member.node, &key, expected);
+                }
+            }
+        }
+        words
     }
 
     /// Returns the position of the section.

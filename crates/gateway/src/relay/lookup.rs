@@ -13,6 +13,7 @@ use super::Relay;
 use super::errors::not_found;
 use super::progress::with_progress;
 use crate::downstream::request::{InboundRequest, Outcome};
+use crate::exposed::catalogue::ExposedCatalogue;
 use crate::json::payload;
 
 /// The tasks extension of the modern era.
@@ -25,11 +26,20 @@ pub(super) const SKILLS_EXTENSION: &str = "io.modelcontextprotocol/skills";
 const NOT_FOUND_CODES: [i64; 2] = [-32002, -32602];
 
 impl Relay {
+    /// The catalogue, after something is known of every server: a request for one server must not fail because the
+    /// gateway has just started.
+    pub(crate) async fn first_catalogue(&self) -> Arc<ExposedCatalogue> {
+        if !self.first_lists.is_over() {
+            Box::pin(self.first_lists.wait()).await;
+        }
+        self.catalogue()
+    }
+
     /// Forwards a method of an extension to the server that declares the extension. To rules and the audit log it is a
     /// call of `mcp__server__method:NAME`.
     pub(super) async fn forward_extension(&self, request: &InboundRequest) -> Outcome {
         let method = request.method.as_str();
-        let catalogue = self.catalogue();
+        let catalogue = self.first_catalogue().await;
         let found = catalogue.server_for_method(method);
         let tool = found
             .map(|it| Arc::new(Tool::extension_method(&it.server, &it.prefix, method)))
@@ -42,7 +52,7 @@ impl Relay {
     pub(super) async fn read_resource(&self, request: &InboundRequest) -> Outcome {
         let uri = required_string(request, "uri")?;
         let mut first_error = None;
-        for server in self.catalogue().candidate_servers(&uri) {
+        for server in self.first_catalogue().await.candidate_servers(&uri) {
             match self.forward(&server, request, &request.params).await {
                 Err(error) if NOT_FOUND_CODES.contains(&error.code) => {
                     first_error = first_error.or(Some(error))
@@ -55,7 +65,7 @@ impl Relay {
 
     pub(super) async fn get_prompt(&self, request: &InboundRequest) -> Outcome {
         let name = required_string(request, "name")?;
-        let owner = self.catalogue().prompts.get(&name).cloned();
+        let owner = self.first_catalogue().await.prompts.get(&name).cloned();
         let owner = owner.filter(|it| self.shows_server(request.principal(), &it.server));
         let owner = owner.ok_or_else(|| not_found("prompt", &name))?;
         let mut params = request.params.clone();
@@ -77,7 +87,7 @@ impl Relay {
             || server::invalid_params("`ref` names neither a prompt nor a resource");
         let raw = request.params.get("ref").ok_or_else(invalid_reference)?;
         let reference: Reference = raw.decode().map_err(|_| invalid_reference())?;
-        let catalogue = self.catalogue();
+        let catalogue = self.first_catalogue().await;
         match reference.kind.as_str() {
             "ref/prompt" => {
                 let owner = catalogue.prompts.get(&reference.name);

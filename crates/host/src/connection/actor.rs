@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value as Json;
+use switchboard_share::protocol::Reuse;
 use switchboard_wire::connect::Connection;
 use switchboard_wire::jsonrpc::message::Payload;
 use switchboard_wire::peer::{CallError, CallOwner, PeerEvent};
@@ -88,6 +89,8 @@ struct ConnectionActor {
     login_slot: LoginSlot,
     /// Whether the next attempt connects even where the cache says that the server requires a login.
     ignore_auth_cache: bool,
+    /// Whether the next attempt takes a copy of the program that other sessions use.
+    reuse: Reuse,
     connecting: Option<ConnectFuture>,
     backoff_until: Option<Instant>,
     /// Tells the attempt under way that a caller waits for it.
@@ -135,6 +138,7 @@ impl ConnectionActor {
             remembered: None,
             time_to_ready: None,
             pid: None,
+            is_shared: false,
             fallback: None,
             malformed_output: None,
             active: None,
@@ -150,6 +154,7 @@ impl ConnectionActor {
             state: State::Idle,
             login_slot: LoginSlot::default(),
             ignore_auth_cache: false,
+            reuse: Reuse::Running,
             connecting: None,
             backoff_until: None,
             expedited: Arc::default(),
@@ -339,6 +344,7 @@ impl ConnectionActor {
             login_slot: self.login_slot.clone(),
             expedited: self.expedited.clone(),
             ignore_auth_cache: std::mem::take(&mut self.ignore_auth_cache),
+            reuse: std::mem::replace(&mut self.reuse, Reuse::Running),
         };
         let predecessor = self.predecessor.clone();
         self.connecting = Some(Box::pin(async move {
@@ -363,6 +369,7 @@ impl ConnectionActor {
             }
             ConnectionCommand::Reconnect => {
                 self.ignore_auth_cache = true;
+                self.reuse = Reuse::Fresh;
                 self.transition(Event::Reconnect, DescendantSearch::Now).await;
             }
             ConnectionCommand::CallFailed { generation, error } => {
@@ -573,6 +580,7 @@ impl ConnectionActor {
             remembered: self.remembered.clone(),
             time_to_ready: open.and_then(|open| open.time_to_ready),
             pid: self.open_connection.as_ref().and_then(|open| open.connection.pid()),
+            is_shared: open.is_some_and(|open| open.connection.is_shared()),
             fallback: open.and_then(|open| open.connection.fallback),
             malformed_output,
             active: open.map(|open| open.active(self.generation)),

@@ -16,6 +16,7 @@ use crate::connection::state::{RememberedLists, RetryPolicy};
 use crate::failure::ConnectionFailure;
 use crate::login::connector_account::AccountToken;
 use crate::login::context::LoginContext;
+use crate::sharing::OptionalSharing;
 use crate::sources::host_env::HostEnv;
 use crate::sources::network::LazyNetwork;
 use crate::sources::paths::Paths;
@@ -43,6 +44,8 @@ pub(crate) struct ConnectionContext {
     pub(crate) era_cache: TtlCache,
     pub(crate) auth_required_cache: TtlCache,
     pub(crate) state_writer: StateWriter,
+    /// Attaches to servers that other sessions use as well.
+    pub(crate) sharing: OptionalSharing,
     pub(crate) completion_cache_folder: PathBuf,
     /// The folder of the servers' lists as of their last connection.
     pub(crate) remembered_folder: PathBuf,

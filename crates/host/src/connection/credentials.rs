@@ -41,7 +41,7 @@ impl Credentials {
             Address::Http(target) | Address::Sse(target) | Address::WebSocket(target) => {
                 target.url()
             }
-            Address::Stdio(_) | Address::InProcess(_) => {
+            Address::Stdio(_) | Address::Shared(_) | Address::InProcess(_) => {
                 return Ok(Credentials::EntryHeaders(Vec::new()));
             }
         };
@@ -80,7 +80,7 @@ impl Credentials {
             Address::Http(target) => Address::Http(target.authorize(authorize)),
             Address::Sse(target) => Address::Sse(target.authorize(authorize)),
             Address::WebSocket(target) => Address::WebSocket(target.authorize(authorize)),
-            other @ (Address::Stdio(_) | Address::InProcess(_)) => other,
+            other @ (Address::Stdio(_) | Address::Shared(_) | Address::InProcess(_)) => other,
         }
     }
 

@@ -5,14 +5,19 @@ use std::sync::Arc;
 
 use switchboard_auth::scopes::StepUpLimit;
 use switchboard_config::entry::server::TransportKind;
+use switchboard_share::protocol::Reuse;
 use switchboard_wire::client::handshake::EraHint;
 use switchboard_wire::connect;
-use switchboard_wire::connect::{Address, ConnectError, ConnectOptions, Connection};
+use switchboard_wire::connect::{
+    Address, AttachError, ConnectError, ConnectErrorKind, ConnectOptions, Connection,
+    NotSharedCause,
+};
 use switchboard_wire::http::client::HttpClient;
 use switchboard_wire::process::child::ProcessOptions;
 use switchboard_wire::protocol::capabilities::ClientDescription;
 use switchboard_wire::protocol::era::Era;
 use tokio::sync::{Notify, SemaphorePermit, watch};
+use tracing::info;
 
 use crate::connection::context::ConnectionContext;
 use crate::connection::credentials::Credentials;
@@ -23,6 +28,7 @@ use crate::login::auth_required::cache_key;
 use crate::login::headers_helper;
 use crate::login::options::LoginRequest;
 use crate::login::server_login::{LoginSlot, ServerLogin};
+use crate::sharing::ShareableProgram;
 use crate::sources::desired_server::DesiredServer;
 use crate::sources::network;
 use crate::storage::ttl_cache::CacheEdit;
@@ -38,6 +44,8 @@ pub(super) struct OpenRequest {
     pub(super) expedited: Arc<Notify>,
     /// Whether to connect even where the cache says that the server requires a login.
     pub(super) ignore_auth_cache: bool,
+    /// Whether a copy of the program that other sessions use will do.
+    pub(super) reuse: Reuse,
 }
 
 /// Opens a connection; the user signs in on the way, where the server requires it and there is a guide. The slot is
@@ -131,16 +139,16 @@ async fn open(
         prepared.unwrap_or_else(|_| Err(ConnectionFailure::new(FailureKind::InvalidConfig)))?;
     let credentials = Credentials::load(desired, &address, login, context).await?;
     // A headers helper may have been slow; it must not hold up the attempts that wait for a slot.
-    let slot = slot.filter(|_| !credentials.ran_command());
+    let mut slot = slot.filter(|_| !credentials.ran_command());
     let address = credentials.apply(address);
     let (stderr, log_task) = context.stderr_log.sender(desired.name());
     let (started, program) = watch::channel(None);
-    let options = ConnectOptions {
+    let shared = shared_address(request, &address);
+    let mut options = ConnectOptions {
         client: request.client_info.clone(),
         era_hint,
         timeout: desired.spec.common.connect_timeout.unwrap_or(context.connect_timeout),
         process_options: ProcessOptions {
-            watchdog: context.watchdog.get(),
             process_set: context.descendants,
             stderr: Some(stderr),
             started: Some(started),
@@ -148,7 +156,27 @@ async fn open(
         },
         http_client,
     };
-    let connected = connect_in_window(&address, &options, slot, program).await;
+    let mut connected = None;
+    if let Some((shared_address, client)) = shared {
+        options.client = client;
+        match connect_in_window(&shared_address, &options, &mut slot, program.clone()).await {
+            Err(ConnectError { kind: ConnectErrorKind::NotShared(error), .. }) => {
+                note_not_shared(request, &key, &error);
+                options.client = request.client_info.clone();
+            }
+            outcome => connected = Some(outcome),
+        }
+    }
+    let connected = match connected {
+        Some(outcome) => outcome,
+        None => {
+            if let Address::Stdio(_) = &address {
+                // It is a process of its own, so it is started for programs that this process runs.
+                options.process_options.watchdog = context.watchdog.get();
+            }
+            connect_in_window(&address, &options, &mut slot, program).await
+        }
+    };
     // The log task ends with the process whose output it writes.
     drop((options, log_task));
     let connected = match connected {
@@ -163,7 +191,7 @@ async fn open(
 async fn connect_in_window(
     address: &Address,
     options: &ConnectOptions,
-    slot: Option<SemaphorePermit<'_>>,
+    slot: &mut Option<SemaphorePermit<'_>>,
     program: watch::Receiver<Option<u32>>,
 ) -> Result<Connection, ConnectError> {
     let connecting = connect::connect(address, options);
@@ -171,9 +199,36 @@ async fn connect_in_window(
     tokio::select! {
         biased;
         connected = &mut connecting => return connected,
-        () = start_window::until_waiting(program) => drop(slot),
+        () = start_window::until_waiting(program) => drop(slot.take()),
     }
     connecting.await
+}
+
+/// The address of a copy of the program that other sessions use as well, if this server is shared.
+fn shared_address(
+    request: &OpenRequest,
+    address: &Address,
+) -> Option<(Address, ClientDescription)> {
+    let Address::Stdio(program) = address else { return None };
+    request.context.sharing.as_ref()?.address(&ShareableProgram {
+        desired: &request.desired,
+        program,
+        home: &request.context.env.home,
+        client: &request.client_info,
+        reuse: request.reuse,
+    })
+}
+
+/// Remembers a server that belongs to one session. Otherwise the shared host cannot be used now, and this session runs
+/// its own copy.
+fn note_not_shared(request: &OpenRequest, key: &str, error: &AttachError) {
+    let AttachError::NotShared { reason, cause } = error else { return };
+    let server = request.desired.name();
+    info!(server, ?cause, "not shared: this session runs its own copy");
+    if let (NotSharedCause::Server, Some(sharing)) = (cause, &request.context.sharing) {
+        let edit = CacheEdit::Put { key: key.to_owned(), value: reason.clone() };
+        request.context.state_writer.edit(&sharing.session_bound_cache, edit);
+    }
 }
 
 /// Facts about a server that an attempt found.
@@ -235,7 +290,7 @@ fn prepare(
             let certificates = network::load_certificates(&desired.spec, &context.env)?;
             Some(context.network.client(certificates)?)
         }
-        Address::Stdio(_) | Address::InProcess(_) => None,
+        Address::Stdio(_) | Address::Shared(_) | Address::InProcess(_) => None,
     };
     Ok((address, era_hint, http_client))
 }

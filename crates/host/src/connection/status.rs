@@ -98,6 +98,8 @@ pub struct ServerView {
     pub time_to_ready: Option<Duration>,
     /// The process id of a local server.
     pub pid: Option<u32>,
+    /// Whether the shared host runs its program, for other sessions as well.
+    pub is_shared: bool,
     /// The fallback that the connection needed, where it needed one.
     pub fallback: Option<Fallback>,
     /// The start of the first output that is not a message, while it is connected. Untrusted and not escaped.

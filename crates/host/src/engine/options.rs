@@ -19,6 +19,7 @@ use crate::connection::state::{RememberedLists, RetryPolicy};
 use crate::elicitation::elicitor::{DeclineAll, Elicitor};
 use crate::login::context::LoginContext;
 use crate::login::options::LoginOptions;
+use crate::sharing::{Sharing, SharingOptions};
 use crate::sources::host_env::HostEnv;
 use crate::sources::network::LazyNetwork;
 use crate::sources::paths::Paths;
@@ -74,6 +75,8 @@ pub struct HostOptions {
     pub lent_capabilities: Vec<ClientCapability>,
     /// The login options.
     pub login: LoginOptions,
+    /// Shares servers with other sessions; without it, this host runs its own copies.
+    pub sharing: Option<SharingOptions>,
 }
 
 impl HostOptions {
@@ -102,6 +105,7 @@ impl HostOptions {
             model: None,
             lent_capabilities: Vec::new(),
             login: LoginOptions::default(),
+            sharing: None,
         }
     }
 
@@ -128,7 +132,9 @@ impl HostOptions {
             self.model,
             stderr_log.clone(),
         );
+        let sharing = self.sharing.map(|it| Arc::new(Sharing::new(it, &self.paths)));
         Ok(ConnectionContext {
+            sharing,
             env: self.env,
             in_process: self.in_process,
             local_slots: Semaphore::new(self.max_concurrent_local.max(1)),

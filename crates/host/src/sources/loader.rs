@@ -23,6 +23,7 @@ use switchboard_config::settings::identity_provider::IdentityProvider;
 use switchboard_config::settings::login_defaults::LoginDefaults;
 use switchboard_config::settings::model::ModelSettings;
 use switchboard_config::settings::principals::Principals;
+use switchboard_config::settings::sharing::SharingSettings;
 use switchboard_config::settings::{DisabledServer, Settings, Theme};
 use switchboard_config::source::Source;
 use switchboard_config::template::Environment;
@@ -112,6 +113,8 @@ pub struct Configuration {
     pub audit: AuditSettings,
     /// How much of a gateway clients may use; an administrator's settings take precedence.
     pub gateway_limits: GatewayLimits,
+    /// How servers are shared with other sessions; an administrator's settings take precedence.
+    pub sharing: SharingSettings,
     /// The colour theme of the terminal UI.
     pub theme: Option<Theme>,
 }
@@ -193,6 +196,7 @@ pub fn reload(options: &LoadOptions, last_valid: &mut LastValidTexts) -> Configu
         model: None,
         audit: AuditSettings::default(),
         gateway_limits: GatewayLimits::default(),
+        sharing: SharingSettings::default(),
         theme: None,
     };
     let mut inputs = MergeInputs {
@@ -246,6 +250,7 @@ pub fn reload(options: &LoadOptions, last_valid: &mut LastValidTexts) -> Configu
         model: reader.model,
         audit: reader.audit,
         gateway_limits: reader.gateway_limits,
+        sharing: reader.sharing,
         theme: reader.theme,
     }
 }
@@ -302,6 +307,7 @@ struct SourceReader<'a> {
     model: Option<ModelSettings>,
     audit: AuditSettings,
     gateway_limits: GatewayLimits,
+    sharing: SharingSettings,
     theme: Option<Theme>,
 }
 
@@ -438,6 +444,7 @@ impl SourceReader<'_> {
                 let (account, model, audit) =
                     (self.account.clone(), self.model.clone(), self.audit);
                 let gateway_limits = self.gateway_limits;
+                let sharing = self.sharing.clone();
                 let login_defaults = self.login_defaults.clone();
                 let principals = std::mem::take(&mut self.principals);
                 self.settings(Scope::Local, &path, inputs);
@@ -449,6 +456,7 @@ impl SourceReader<'_> {
                 self.model = model;
                 self.audit = audit;
                 self.gateway_limits = gateway_limits;
+                self.sharing = sharing;
                 let outer = std::mem::take(&mut self.rules).restrictions();
                 self.rules = rules.merge(outer);
                 let outer = std::mem::take(&mut self.principals).restrictions();
@@ -480,6 +488,7 @@ impl SourceReader<'_> {
         }
         self.audit = self.audit.merge(settings.audit);
         self.gateway_limits = self.gateway_limits.merge(settings.gateway_limits);
+        self.sharing = std::mem::take(&mut self.sharing).merge(settings.sharing);
         inputs.disabled.extend(settings.disabled);
         inputs.layers.push(settings.layer);
     }

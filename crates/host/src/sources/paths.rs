@@ -68,6 +68,16 @@ impl Paths {
         self.state.join("eras.json")
     }
 
+    /// The cache of servers that turned out to belong to one session.
+    pub fn session_bound_cache(&self) -> PathBuf {
+        self.state.join("session-bound.json")
+    }
+
+    /// The log of the shared host.
+    pub fn shared_host_log(&self) -> PathBuf {
+        self.state.join("host.log")
+    }
+
     /// Stored logins.
     pub fn logins(&self) -> PathBuf {
         self.data.join("logins")

@@ -1,7 +1,6 @@
 //! The server panel: a list of all servers, a page for one, and keys that act on them. It receives changes as notices
 //! and returns actions; running them is left to `effects`.
 
-pub mod memory_use;
 pub mod monitor;
 pub mod server_catalogue;
 pub mod server_details;

@@ -19,7 +19,8 @@ const MAY_USE: &[Crate] = &[
     Crate { folder: "wire", package: "switchboard-wire", may_use: &[] },
     Crate { folder: "config", package: "switchboard-config", may_use: &[] },
     Crate { folder: "auth", package: "switchboard-auth", may_use: &["wire"] },
-    Crate { folder: "host", package: "switchboard", may_use: &["wire", "config", "auth"] },
+    Crate { folder: "share", package: "switchboard-share", may_use: &["wire"] },
+    Crate { folder: "host", package: "switchboard", may_use: &["wire", "config", "auth", "share"] },
     Crate { folder: "builtin", package: "switchboard-builtin", may_use: &["wire"] },
     Crate { folder: "chat", package: "switchboard-chat", may_use: &["host", "config"] },
     Crate {

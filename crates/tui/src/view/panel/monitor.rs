@@ -12,7 +12,7 @@ use switchboard::StderrLog;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::view::panel::memory_use;
+use switchboard::wire::process::memory_use;
 
 /// The polling interval.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);

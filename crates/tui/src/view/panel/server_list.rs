@@ -7,9 +7,10 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthStr;
 
+use switchboard::config::display::format_bytes;
+
 use crate::text::rich_text::{draw_lines, sanitize_and_truncate};
 use crate::theme::{GlyphSet, ScreenTheme, Tone};
-use crate::view::panel::memory_use;
 use crate::view::panel::monitor::Measurements;
 use crate::view::panel::server_details::{ServerDetails, ServerHealth};
 use crate::view::widget::frame::hidden_lines_label;
@@ -326,6 +327,6 @@ fn cells(details: &ServerDetails, measurements: &Measurements, theme: &ScreenThe
         details.transport.to_owned(),
         counts,
         details.ready_after.map_or_else(absent, |it| format!("{} ms", it.as_millis())),
-        memory.map_or_else(absent, |it| memory_use::format_bytes(*it)),
+        memory.map_or_else(absent, |it| format_bytes(*it)),
     ]
 }

@@ -5,10 +5,11 @@ use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
+use switchboard::config::display::format_bytes;
+
 use crate::configured_servers::{ConfiguredServer, Eligibility};
 use crate::text::rich_text::{RichText, TonedText, draw_lines, sanitize_and_truncate};
 use crate::theme::{ScreenTheme, Tone};
-use crate::view::panel::memory_use;
 use crate::view::panel::monitor::Measurements;
 use crate::view::panel::server_catalogue::{
     CatalogueEntry, ServerCatalogue, ToolEntry, ToolExposure,
@@ -240,7 +241,7 @@ fn overview_text(context: PageContext<'_>) -> RichText {
     }
     if let Some(process) = details.process {
         let memory = measurements.memory.get(&process);
-        let memory = memory.map_or("-".to_owned(), |it| memory_use::format_bytes(*it));
+        let memory = memory.map_or("-".to_owned(), |it| format_bytes(*it));
         content.push_labelled("Process", Tone::Text, &format!("{process}, {memory} in memory"));
     }
     content.push_blank();

@@ -1,4 +1,4 @@
-//! The memory use of servers: of the process, its descendants and its process group. Linux only.
+//! The memory use of programs: of the process, its descendants and its process group. Linux only.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -75,18 +75,8 @@ fn processes() -> Vec<ProcessEntry> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn held_by(_: u32) -> Option<u64> {
+fn process_resident_bytes(_: u32) -> Option<u64> {
     None
-}
-
-/// Bytes in a unit that fits.
-pub fn format_bytes(bytes: u64) -> String {
-    const MEGABYTE: u64 = 1024 * 1024;
-    match bytes {
-        0..MEGABYTE => format!("{} KB", bytes / 1024),
-        MEGABYTE..10_737_418_240 => format!("{} MB", bytes / MEGABYTE),
-        _ => format!("{} GB", bytes / MEGABYTE / 1024),
-    }
 }
 
 #[cfg(test)]
@@ -123,15 +113,6 @@ mod tests {
         assert_eq!(parse_stat("nonsense"), None);
         assert_eq!(parse_resident_bytes("Name:\ta\nVmRSS:\t    2048 kB\n"), Some(2_097_152));
         assert_eq!(parse_resident_bytes("Name:\ta\n"), None);
-    }
-
-    #[test]
-    fn sizes_are_short() {
-        for (bytes, expected) in
-            [(0, "0 KB"), (1_048_576, "1 MB"), (83_886_080, "80 MB"), (53_687_091_200, "50 GB")]
-        {
-            assert_eq!(format_bytes(bytes), expected);
-        }
     }
 
     #[cfg(target_os = "linux")]

@@ -211,6 +211,7 @@ pub fn rules(count: usize) -> PermissionRules {
 /// A client of the same server, without a host.
 async fn connect_client() -> Connection {
     let client_info = ClientDescription {
+        legacy_capabilities: None,
         name: "swb-bench".to_owned(),
         title: "bench".to_owned(),
         version: "1".to_owned(),

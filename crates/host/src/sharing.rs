@@ -89,14 +89,20 @@ impl Sharing {
         if sharing.class == SharingClass::Session {
             return None;
         }
+        // The handshake of the first session holds for all, so it offers what any of them may have. A session without
+        // a model refuses to sample.
+        let mut offered = vec![ClientCapability::Elicitation, ClientCapability::Sampling];
         let mut client = (*client).clone();
         if sharing.is_configured() {
             // A server that is shared on purpose must not learn the roots of one session.
             client.capabilities.retain(|it| *it != ClientCapability::Roots);
+        } else {
+            offered.push(ClientCapability::Roots);
         }
+        client.legacy_capabilities = Some(offered);
         let program = key::program_of_class(program, sharing.class, &desired.spec, home);
         let request = AttachRequest {
-            key: key::sharing_key(desired, &program, sharing.class, &client),
+            key: key::sharing_key(desired, &program, &sharing),
             server: desired.name().to_owned(),
             fingerprint: desired.fingerprint.to_string(),
             class: sharing.class.to_string(),

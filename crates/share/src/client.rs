@@ -122,12 +122,23 @@ impl SharedHostClient {
         }
     }
 
-    /// Asks the host to end, with all servers.
-    pub async fn stop(&self) -> Result<(), ClientError> {
+    /// Ends the host with all servers, and waits until its process has ended. Returns whether it ended in time.
+    pub async fn stop(&self, process: u32, limit: Duration) -> Result<bool, ClientError> {
+        let folder = HostFolder::open(&self.0.folder)?;
         let mut stream = self.connect_running().await?;
         let line = self.exchange(&mut stream, Request::Stop, ANSWER_TIMEOUT).await?;
         match line.response {
-            Response::Done => Ok(()),
+            Response::Done => {
+                let deadline = Instant::now() + limit;
+                // It holds the lock until it has ended; another one may have taken over since.
+                while folder.try_lock()?.is_none() && !self.is_replaced(process).await {
+                    if Instant::now() >= deadline {
+                        return Ok(false);
+                    }
+                    sleep(START_INTERVAL).await;
+                }
+                Ok(true)
+            }
             Response::Attached { .. }
             | Response::NotStarted { .. }
             | Response::NotShareable { .. }
@@ -136,6 +147,11 @@ impl SharedHostClient {
             | Response::Status(_)
             | Response::Invalid { .. } => Err(self.other_build(line.build)),
         }
+    }
+
+    /// Whether another process is the host now.
+    async fn is_replaced(&self, process: u32) -> bool {
+        self.status().await.is_ok_and(|(_, status)| status.pid != process)
     }
 
     fn other_build(&self, host: Build) -> ClientError {

@@ -85,7 +85,7 @@ pub async fn run(options: HostOptions, stop: impl Future<Output = ()>) -> io::Re
                 break;
             }
         }
-        if registry.phase() != Phase::Serving
+        if registry.phase() == Phase::Retiring
             && let Some(socket) = listening.take()
         {
             info!("the socket is given up");

@@ -107,6 +107,7 @@ impl TestClient {
             }
         });
         let offer = ClientDescription {
+            legacy_capabilities: None,
             name: "visitor".to_owned(),
             title: "Visitor".to_owned(),
             version: "1".to_owned(),

@@ -1,6 +1,7 @@
 //! `swb host`: shows and stops the shared host, the process that keeps servers which several sessions use.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::collections::BTreeSet;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::{Args, Subcommand};
 use serde_json::json;
@@ -20,8 +21,6 @@ use crate::runtime::sharing;
 
 /// How long the host may take to end.
 const STOP_TIMEOUT: Duration = Duration::from_secs(15);
-/// How often its end is checked.
-const STOP_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Arguments of `swb host`.
 #[derive(Debug, Args)]
@@ -76,7 +75,8 @@ fn status(invocation: &Invocation, client: &SharedHostClient) -> Result<CommandO
     };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_secs());
     let age = short_age(Duration::from_secs(now.saturating_sub(status.since)));
-    let clients: usize = status.programs.iter().map(|it| it.clients.len()).sum();
+    let clients: BTreeSet<u32> =
+        status.programs.iter().flat_map(|it| &it.clients).map(|it| it.pid).collect();
     let memory = memory_use::resident_bytes(&[status.pid]).get(&status.pid).copied();
     let mut text =
         format!("Shared host: process {}, running for {age}\nBuild:       {build}\n", status.pid);
@@ -89,7 +89,7 @@ fn status(invocation: &Invocation, client: &SharedHostClient) -> Result<CommandO
     text.push_str(&format!(
         "Runs:        {} for {}\n",
         pluralize(status.programs.len(), "server", "servers"),
-        pluralize(clients, "client", "clients"),
+        pluralize(clients.len(), "client", "clients"),
     ));
     if let Some(memory) = memory {
         text.push_str(&format!("Memory:      {} with its servers\n", format_bytes(memory)));
@@ -127,19 +127,11 @@ fn stop(invocation: &Invocation, client: &SharedHostClient) -> Result<CommandOut
         }
         Err(error) => return Err(failed(error)),
     };
-    runtime.block_on(client.stop()).map_err(failed)?;
-    let deadline = Instant::now() + STOP_TIMEOUT;
-    // Another host may have started in the meantime, for a session that goes on.
-    let is_same = |status: &HostStatus| status.pid == before.pid;
-    while runtime.block_on(client.status()).is_ok_and(|(_, status)| is_same(&status)) {
-        if Instant::now() >= deadline {
-            return Err(Failure::new(
-                Exit::Failure,
-                &format!("the shared host (process {}) does not end", before.pid),
-            )
-            .hint(&format!("`kill {}` ends it", before.pid)));
-        }
-        runtime.block_on(tokio::time::sleep(STOP_INTERVAL));
+    if !runtime.block_on(client.stop(before.pid, STOP_TIMEOUT)).map_err(failed)? {
+        let message = format!("the shared host (process {}) does not end", before.pid);
+        return Err(
+            Failure::new(Exit::Failure, &message).hint(&format!("`kill {}` ends it", before.pid))
+        );
     }
     if invocation.wants_json() {
         return Ok(json_output(&json!({"stopped": true, "pid": before.pid})));

@@ -74,11 +74,18 @@ impl From<ProgramStatus> for RunningServer {
                 Some(_) => "session".to_owned(),
                 None => program.class,
             }),
-            clients: program.clients,
+            clients: distinct(program.clients),
             calls: Some(program.calls),
             idle_seconds: program.idle_seconds,
         }
     }
+}
+
+/// One client for each process: a gateway has several connections.
+fn distinct(mut clients: Vec<ClientInfo>) -> Vec<ClientInfo> {
+    clients.sort_by_key(|it| it.pid);
+    clients.dedup_by_key(|it| it.pid);
+    clients
 }
 
 impl From<control::OwnServer> for RunningServer {

@@ -85,6 +85,19 @@ impl StdioClient {
         answer["result"].clone()
     }
 
+    /// Sends a request and returns the whole response. Other messages are skipped.
+    pub fn request_outcome(&mut self, method: &str, params: Json) -> Json {
+        self.send_request(method, params);
+        loop {
+            let mut line = String::new();
+            self.output.read_line(&mut line).expect("it answers");
+            let message: Json = serde_json::from_str(&line).expect("it is JSON");
+            if message["id"] == self.last_id && message["method"].is_null() {
+                return message;
+            }
+        }
+    }
+
     #[track_caller]
     pub fn call(&mut self, tool: &str, arguments: Json) -> Json {
         self.request("tools/call", json!({"name": tool, "arguments": arguments}))

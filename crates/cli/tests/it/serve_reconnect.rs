@@ -104,7 +104,7 @@ fn write_gated_server(scene: &Sandbox, permissions: &Json) -> PathBuf {
     let start = r#"cat "$0" > /dev/null; exec "$1" "$2""#;
     let program = scripted::program();
     let entry = json!({
-        "command": "sh", "args": ["-c", start, gate, program, Script::legacy().prompts(1).to_json()],
+        "command": "sh", "args": ["-c", start, gate, program, Script::legacy().prompts(1).resources(1).to_json()],
     });
     let settings = json!({"permissions": permissions, "mcpServers": {"one": entry}});
     scene.write(USER, &settings.to_string());

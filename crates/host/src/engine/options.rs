@@ -112,6 +112,7 @@ impl HostOptions {
     /// The context of the connections. Opens the log and starts the thread that writes state.
     pub(crate) fn into_context(self) -> io::Result<ConnectionContext> {
         let client_info = ClientDescription {
+            legacy_capabilities: None,
             name: "switchboard".to_owned(),
             title: "Switchboard".to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -8,8 +8,8 @@ use std::path::Path;
 use switchboard_config::entry::server::{ServerSpec, StartFolder, TransportConfig, sha256};
 use switchboard_config::entry::sharing::SharingClass;
 use switchboard_wire::process::child::Program;
-use switchboard_wire::protocol::capabilities::{ClientCapability, ClientDescription};
 
+use super::class::ServerSharing;
 use crate::sources::desired_server::DesiredServer;
 
 /// Variables that count.
@@ -118,8 +118,7 @@ pub(super) fn program_of_class(
 pub(super) fn sharing_key(
     desired: &DesiredServer,
     program: &Program,
-    class: SharingClass,
-    client: &ClientDescription,
+    sharing: &ServerSharing,
 ) -> String {
     let configured: Vec<&str> = match &desired.spec.transport {
         TransportConfig::Stdio(stdio) => stdio.env.iter().map(|it| it.0.as_str()).collect(),
@@ -134,7 +133,9 @@ pub(super) fn sharing_key(
     let mut input = KeyInput(Vec::new());
     input.add(desired.name());
     input.add(desired.fingerprint.as_str());
-    input.add(class.as_str());
+    input.add(sharing.class.as_str());
+    // A server whose class is configured is offered no roots.
+    input.add(if sharing.is_configured() { "configured" } else { "default" });
     input.add(&program.command);
     for argument in &program.args {
         input.add(argument);
@@ -146,13 +147,6 @@ pub(super) fn sharing_key(
             input.add(name);
             input.add(value);
         }
-    }
-    for capability in &client.capabilities {
-        input.add(match capability {
-            ClientCapability::Roots => "roots",
-            ClientCapability::Elicitation => "elicitation",
-            ClientCapability::Sampling => "sampling",
-        });
     }
     sha256(&input.0)
 }
@@ -171,6 +165,7 @@ impl KeyInput {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sharing::class::SharingReason;
     use crate::sources::desired_server::desired_servers;
     use crate::sources::loader;
 
@@ -189,20 +184,15 @@ mod tests {
         }
     }
 
-    fn client() -> ClientDescription {
-        ClientDescription {
-            name: "c".to_owned(),
-            title: "C".to_owned(),
-            version: "1".to_owned(),
-            capabilities: vec![ClientCapability::Elicitation],
-        }
+    fn workspace() -> ServerSharing {
+        ServerSharing { class: SharingClass::Workspace, reason: SharingReason::Default }
     }
 
     #[test]
     fn terminals_share_a_copy_and_what_a_program_depends_on_separates() {
         let desired = desired(r#"{"command": "run", "env": {"MODE": "x"}}"#);
         let key = |env: &[(&str, &str)], cwd: &str| {
-            sharing_key(&desired, &program(env, cwd), SharingClass::Workspace, &client())
+            sharing_key(&desired, &program(env, cwd), &workspace())
         };
         let base = key(&[("MODE", "x"), ("PATH", "/bin"), ("TERM", "xterm")], "/a");
         let other_terminal =
@@ -231,15 +221,5 @@ mod tests {
         assert_eq!(named, Some("/work".into()));
         let workspace = folder(r#"{"command": "run"}"#, SharingClass::Workspace);
         assert_eq!(workspace, Some("/work".into()));
-    }
-
-    #[test]
-    fn other_capabilities_need_another_copy() {
-        let desired = desired(r#"{"command": "run"}"#);
-        let with = |capabilities: &[ClientCapability]| {
-            let client = ClientDescription { capabilities: capabilities.to_vec(), ..client() };
-            sharing_key(&desired, &program(&[], "/a"), SharingClass::Workspace, &client)
-        };
-        assert_ne!(with(&[ClientCapability::Sampling]), with(&[ClientCapability::Elicitation]));
     }
 }

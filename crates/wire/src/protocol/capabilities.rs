@@ -23,6 +23,9 @@ pub struct ClientDescription {
     pub version: String,
     /// The capabilities that the client offers to servers.
     pub capabilities: Vec<ClientCapability>,
+    /// The capabilities for the handshake of a legacy server, where they differ: one handshake may hold for several
+    /// clients. A modern server learns them with each request.
+    pub legacy_capabilities: Option<Vec<ClientCapability>>,
 }
 
 /// A capability that a client offers to servers.
@@ -43,7 +46,11 @@ impl ClientDescription {
 
     pub(crate) fn capabilities_json(&self, era: Era) -> Json {
         let mut map = Map::new();
-        for capability in &self.capabilities {
+        let capabilities = match era {
+            Era::Legacy => self.legacy_capabilities.as_ref().unwrap_or(&self.capabilities),
+            Era::Modern => &self.capabilities,
+        };
+        for capability in capabilities {
             let (name, value) = match (capability, era) {
                 (ClientCapability::Roots, Era::Legacy) => ("roots", json!({"listChanged": true})),
                 (ClientCapability::Roots, Era::Modern) => ("roots", json!({})),
@@ -308,6 +315,7 @@ mod tests {
     #[test]
     fn roots_announce_changes_in_the_legacy_era_only() {
         let offer = ClientDescription {
+            legacy_capabilities: None,
             name: "swb".into(),
             title: "S".into(),
             version: "1".into(),

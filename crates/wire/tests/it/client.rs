@@ -24,6 +24,7 @@ use tokio::sync::mpsc;
 
 fn client_description() -> ClientDescription {
     ClientDescription {
+        legacy_capabilities: None,
         name: "swb".to_owned(),
         title: "Switchboard".to_owned(),
         version: "1".to_owned(),

@@ -59,6 +59,7 @@ fn in_process_address(is_dropped: &Arc<AtomicBool>, dropped: &Arc<Notify>) -> Ad
 fn connect_options() -> ConnectOptions {
     ConnectOptions {
         client: ClientDescription {
+            legacy_capabilities: None,
             name: "test".to_owned(),
             title: "Test".to_owned(),
             version: "1".to_owned(),

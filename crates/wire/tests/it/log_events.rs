@@ -72,6 +72,7 @@ async fn a_connection_logs_its_lifecycle_and_no_secrets() {
     };
     let options = ConnectOptions {
         client: ClientDescription {
+            legacy_capabilities: None,
             name: "test".to_owned(),
             title: "Test".to_owned(),
             version: "1".to_owned(),

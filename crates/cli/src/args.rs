@@ -4,9 +4,9 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    add, add_json, approvals, approve, audit, auth, call, complete, completions, config, demo,
-    describe, disable, doctor, enable, get, idp, import, list, login, logout, logs, man, paths,
-    permissions, ping, policy, print, prompt, prompts, read, reconnect, reject, remove,
+    add, add_json, adopt, approvals, approve, audit, auth, call, complete, completions, config,
+    demo, describe, disable, doctor, enable, get, idp, import, list, login, logout, logs, man,
+    paths, permissions, ping, policy, print, prompt, prompts, read, reconnect, reject, remove,
     reset_project_choices, resources, result, search, serve, status, subscribe, tools, version,
 };
 use crate::invocation::options::GlobalOptions;
@@ -54,6 +54,8 @@ pub enum CommandArgs {
     Add(Box<add::AddArgs>),
     /// Import servers that other programs have configured
     Import(import::ImportArgs),
+    /// Move the servers of other clients into Switchboard, and make the clients use it
+    Adopt(adopt::AdoptArgs),
 
     /// List configured servers without connecting to them
     #[command(alias = "ls")]

@@ -1,6 +1,7 @@
 //! Changes the file of another client so that it starts Switchboard in place of its own servers.
 //! Pure: maps a text to a text and checks that nothing else changed. The caller reads, confirms and writes.
 
+mod approved_tools;
 mod diff;
 mod json_file;
 mod line_edit;
@@ -19,6 +20,7 @@ use thiserror::Error;
 use crate::edit::EditError;
 use crate::import::{self, FileFormat, HostApp, HostAppFile, ImportError, ImportedScope};
 
+pub use approved_tools::approved_tools;
 pub use diff::unified_diff;
 pub use mask::masked_text;
 pub use merge_lines::merge_lines;

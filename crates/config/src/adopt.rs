@@ -20,7 +20,7 @@ use thiserror::Error;
 use crate::edit::EditError;
 use crate::import::{self, FileFormat, HostApp, HostAppFile, ImportError, ImportedScope};
 
-pub use approved_tools::approved_tools;
+pub use approved_tools::{APPROVAL_KEYS, approved_tools};
 pub use diff::unified_diff;
 pub use mask::masked_text;
 pub use merge_lines::merge_lines;

@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::section::{Sections, object_at};
 use crate::import::{self, HostAppFile, ImportedScope};
 
-/// Lists of tools that run without a question, as several clients call them.
-const LISTS: [&str; 3] = ["autoApprove", "alwaysAllow", "always_allow"];
+/// The keys of an entry that approve tools: lists, as several clients call them, and Codex's table.
+pub const APPROVAL_KEYS: [&str; 4] = ["autoApprove", "alwaysAllow", "always_allow", "tools"];
 
 /// Returns the tools that the entry of a server approves. Names with other characters than those of tools are left
 /// out: in a rule they could mean more than one tool.
@@ -25,7 +25,7 @@ pub fn approved_tools(
         return Vec::new();
     };
     let mut tools: Vec<String> = Vec::new();
-    for list in LISTS.iter().filter_map(|key| entry.get(*key)?.as_array()) {
+    for list in APPROVAL_KEYS.iter().filter_map(|key| entry.get(*key)?.as_array()) {
         tools.extend(list.iter().filter_map(Value::as_str).map(str::to_owned));
     }
     // Codex has one table for each tool.

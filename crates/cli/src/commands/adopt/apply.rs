@@ -19,7 +19,7 @@ use crate::invocation::scope::WritableScope;
 use crate::outcome::Failure;
 
 use super::plan::{self, AdoptionPlan, PlannedAdoption};
-use super::record::{AdoptionRecord, ListRecord, Records, ServerRecord, entry_hash};
+use super::record::{AdoptionRecord, ListRecord, OriginalFile, Records, ServerRecord, entry_hash};
 use super::{AdoptArgs, can_ask, server_removal};
 
 const SCOPES: [WritableScope; 3] =
@@ -118,7 +118,7 @@ fn adopt_file(
         client: planned.file.app,
         file: planned.file.path.clone(),
         at: utc_timestamp(SystemTime::now()),
-        existed: planned.before.is_some(),
+        original: OriginalFile::of(planned.before.as_deref()),
         entry: planned.entry.name.clone(),
         servers: planned.moves.iter().map(server).collect(),
         lists: lists.iter().map(|(_, list)| list.clone()).collect(),

@@ -231,7 +231,7 @@ fn plan_file(planned: PlannedFile, invocation: &Invocation) -> Result<PlannedAdo
     }
     let mut moves = Vec::new();
     let mut approved_tools = Vec::new();
-    for item in items {
+    for mut item in items {
         match reason_to_stay(&item, &file, invocation) {
             Some(reason) => remaining.push(RemainingServer { name: item.original, reason }),
             None => {
@@ -240,6 +240,7 @@ fn plan_file(planned: PlannedFile, invocation: &Invocation) -> Result<PlannedAdo
                     let tools = adopt::approved_tools(&file, &text, &project, server);
                     let rule = |tool: &String| format!("mcp__{}__{tool}", item.server.name);
                     approved_tools.extend(tools.iter().map(|tool| (item.scope, rule(tool))));
+                    note_approvals(&mut item, &tools);
                 }
                 moves.push(item);
             }
@@ -267,6 +268,27 @@ fn plan_file(planned: PlannedFile, invocation: &Invocation) -> Result<PlannedAdo
         notes: other_notes,
         approved_tools,
     })
+}
+
+/// Says what the client approves; the import only says that it left the list out.
+fn note_approvals(item: &mut ImportItem, tools: &[String]) {
+    let mut approved = Vec::new();
+    if is_trusted(item) {
+        approved.push("every tool".to_owned());
+    }
+    if !tools.is_empty() {
+        let is_list = |note: &String| {
+            adopt::APPROVAL_KEYS
+                .iter()
+                .any(|key| *note == ImportNote::KeyDropped { key: (*key).to_owned() }.to_string())
+        };
+        item.notes.retain(|note| !is_list(note));
+        approved.extend(tools.iter().cloned());
+    }
+    if !approved.is_empty() {
+        let list = approved.join(", ");
+        item.notes.push(format!("approved there: {list}; --carry-approvals takes it over"));
+    }
 }
 
 /// Why a server stays in the client's file; `None` if it moves.

@@ -24,12 +24,43 @@ pub(super) struct AdoptionRecord {
     pub(super) file: PathBuf,
     /// When, in UTC.
     pub(super) at: String,
-    /// Did the file exist before?
-    pub(super) existed: bool,
+    pub(super) original: OriginalFile,
     /// The name of the entry in the client's file.
     pub(super) entry: String,
     pub(super) servers: Vec<ServerRecord>,
     pub(super) lists: Vec<ListRecord>,
+}
+
+/// The file before the adoption.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OriginalFile {
+    Absent,
+    Empty,
+    /// Its text is in the backup.
+    Saved,
+}
+
+impl OriginalFile {
+    pub(super) fn of(text: Option<&str>) -> OriginalFile {
+        match text {
+            None => OriginalFile::Absent,
+            Some("") => OriginalFile::Empty,
+            Some(_) => OriginalFile::Saved,
+        }
+    }
+
+    fn id(self) -> &'static str {
+        match self {
+            OriginalFile::Absent => "absent",
+            OriginalFile::Empty => "empty",
+            OriginalFile::Saved => "saved",
+        }
+    }
+
+    fn parse(id: &str) -> Option<OriginalFile> {
+        let all = [OriginalFile::Absent, OriginalFile::Empty, OriginalFile::Saved];
+        all.into_iter().find(|it| it.id() == id)
+    }
 }
 
 /// A server that moved into Switchboard.
@@ -101,7 +132,7 @@ impl<'i> Records<'i> {
     }
 
     /// The path of the text after the adoption.
-    pub(super) fn after_path(&self, record: &AdoptionRecord) -> PathBuf {
+    fn after_path(&self, record: &AdoptionRecord) -> PathBuf {
         self.backup(record, "after")
     }
 
@@ -142,8 +173,21 @@ impl<'i> Records<'i> {
         Ok(())
     }
 
-    /// The text of a backup.
-    pub(super) fn read_backup(&self, path: &Path) -> Result<String, Failure> {
+    /// The text before the adoption; `None` if there was no file.
+    pub(super) fn original_text(&self, record: &AdoptionRecord) -> Result<Option<String>, Failure> {
+        match record.original {
+            OriginalFile::Absent => Ok(None),
+            OriginalFile::Empty => Ok(Some(String::new())),
+            OriginalFile::Saved => self.read_backup(&self.before_path(record)).map(Some),
+        }
+    }
+
+    /// The text after the adoption.
+    pub(super) fn adopted_text(&self, record: &AdoptionRecord) -> Result<String, Failure> {
+        self.read_backup(&self.after_path(record))
+    }
+
+    fn read_backup(&self, path: &Path) -> Result<String, Failure> {
         match text_file::read_text(path, AllowedFiles::RegularOnly) {
             Ok(FileContent::Text(text)) => Ok(text),
             Ok(FileContent::Absent) => Err(self.missing_backup(path, "does not exist")),
@@ -187,7 +231,7 @@ impl AdoptionRecord {
             "client": self.client.id(),
             "file": self.file,
             "at": self.at,
-            "existed": self.existed,
+            "original": self.original.id(),
             "entry": self.entry,
             "servers": servers,
             "lists": lists,
@@ -225,7 +269,7 @@ fn parse_record(json: &Json) -> Option<AdoptionRecord> {
         client: HostApp::parse(&text(json, "client")?)?,
         file: text(json, "file")?.into(),
         at: text(json, "at")?,
-        existed: json.get("existed")?.as_bool()?,
+        original: OriginalFile::parse(json.get("original")?.as_str()?)?,
         entry: text(json, "entry")?,
         servers: json.get("servers")?.as_array()?.iter().map(server).collect::<Option<_>>()?,
         lists: json.get("lists")?.as_array()?.iter().map(list).collect::<Option<_>>()?,
@@ -243,7 +287,7 @@ mod tests {
             client: HostApp::Zed,
             file: "/h/settings.json".into(),
             at: "2026-01-02T03:04:05Z".to_owned(),
-            existed: true,
+            original: OriginalFile::Saved,
             entry: "switchboard".to_owned(),
             servers: vec![ServerRecord {
                 name: "a".to_owned(),

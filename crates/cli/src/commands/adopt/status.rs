@@ -1,5 +1,7 @@
 //! `swb adopt status`: lists the adopted clients.
 
+use std::path::PathBuf;
+
 use serde_json::{Value as Json, json};
 use switchboard::sources::text_file::{self, AllowedFiles, FileContent};
 
@@ -9,7 +11,7 @@ use crate::output::json::json_output;
 use crate::output::table;
 use crate::output::table::{Cell, Truncate};
 
-use super::record::{AdoptionRecord, Records};
+use super::record::{AdoptionRecord, OriginalFile, Records};
 
 /// Runs the command. Changes nothing.
 pub(super) fn run(invocation: &Invocation) -> Result<CommandOutput, Failure> {
@@ -24,7 +26,7 @@ pub(super) fn run(invocation: &Invocation) -> Result<CommandOutput, Failure> {
                     "file": record.file,
                     "since": record.at,
                     "entry": record.entry,
-                    "backup": record.existed.then(|| records.before_path(record)),
+                    "backup": backup(record, &records),
                     "state": state(record, &records),
                     "servers": record.servers.iter().map(|it| it.name.as_str()).collect::<Vec<_>>(),
                 })
@@ -36,9 +38,9 @@ pub(super) fn run(invocation: &Invocation) -> Result<CommandOutput, Failure> {
         return Ok(CommandOutput::text("No client is adopted.\n"));
     }
     let row = |record: &AdoptionRecord| {
-        let backup = match record.existed {
-            true => invocation.display_path(&records.before_path(record)),
-            false => "none: the file is new".to_owned(),
+        let backup = match backup(record, &records) {
+            Some(path) => invocation.display_path(&path),
+            None => "none: the file is new".to_owned(),
         };
         vec![
             Cell::plain(record.client.id()),
@@ -58,9 +60,17 @@ pub(super) fn run(invocation: &Invocation) -> Result<CommandOutput, Failure> {
     )))
 }
 
+/// The text before the adoption; `None` if there was none.
+fn backup(record: &AdoptionRecord, records: &Records<'_>) -> Option<PathBuf> {
+    match record.original {
+        OriginalFile::Absent | OriginalFile::Empty => None,
+        OriginalFile::Saved => Some(records.before_path(record)),
+    }
+}
+
 /// Whether the file still is what the adoption made of it.
 fn state(record: &AdoptionRecord, records: &Records<'_>) -> &'static str {
-    let adopted = records.read_backup(&records.after_path(record)).ok();
+    let adopted = records.adopted_text(record).ok();
     match text_file::read_text(&record.file, AllowedFiles::RegularOnly) {
         Ok(FileContent::Text(text)) if Some(&text) == adopted.as_ref() => "unchanged",
         Ok(FileContent::Text(_)) => "changed",

@@ -135,9 +135,9 @@ fn step(
     records: &Records<'_>,
     invocation: &Invocation,
 ) -> Result<Option<UndoStep>, Failure> {
-    let adopted = records.read_backup(&records.after_path(record))?;
-    let before = records.read_backup(&records.before_path(record))?;
-    let original = record.existed.then(|| before.clone());
+    let adopted = records.adopted_text(record)?;
+    let original = records.original_text(record)?;
+    let before = original.clone().unwrap_or_default();
     let current = texts.get(&record.file).cloned().flatten();
     let mut replaced = None;
     let (restoration, text) = match current {

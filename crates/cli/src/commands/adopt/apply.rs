@@ -63,7 +63,13 @@ pub(super) fn apply(
     let mut records = Records::load(invocation)?;
     let mut done = AdoptionOutput::default();
     for planned in plan.changes() {
-        adopt_file(planned, approvals, &mut records, invocation)?;
+        if let Err(failure) = adopt_file(planned, approvals, &mut records, invocation) {
+            return Err(match done.text.is_empty() {
+                true => failure,
+                // The files before this one are adopted.
+                false => failure.detail(done.text),
+            });
+        }
         done.text.push_str(&adopted_text(planned, invocation));
         let written = planned.moves.iter().filter(|it| it.action.writes()).map(|it| it.scope);
         for scope in written {
@@ -94,7 +100,7 @@ fn adopted_text(planned: &PlannedAdoption, invocation: &Invocation) -> String {
     let path = invocation.display_path(&planned.file.path);
     let staying = match planned.remaining.len() {
         0 => String::new(),
-        count => format!(", {count} stay"),
+        count => format!(", {}", pluralize(count, "stays", "stay")),
     };
     format!("Adopted {}: {moved} moved{staying}; changed {path}\n", planned.file.app.title())
 }

@@ -14,6 +14,7 @@ use crate::commands::import::PlanOptions;
 use crate::commands::import::plan::{FileFailure, ImportAction, ImportItem, PlannedFile};
 use crate::edit::file;
 use crate::edit::servers::{self, IfExists};
+use crate::env::CONFIG_DIR_VARIABLE;
 use crate::exit::Exit;
 use crate::invocation::Invocation;
 use crate::invocation::scope::WritableScope;
@@ -226,7 +227,19 @@ fn plan_file(planned: PlannedFile, invocation: &Invocation) -> Result<PlannedAdo
             }
             // Such a key stays in the file.
             ImportNote::KeyDropped { .. } => {}
-            note => other_notes.push(note.to_string()),
+            ImportNote::KeyNotRead { .. }
+            | ImportNote::Rewritten { .. }
+            | ImportNote::DollarEscaped { .. }
+            | ImportNote::ReferenceNotTranslated { .. }
+            | ImportNote::TrustDropped
+            | ImportNote::VariableRequired { .. }
+            | ImportNote::InputBecameVariable { .. }
+            | ImportNote::FileReferenced { .. }
+            | ImportNote::ContainerKept
+            | ImportNote::TransportAssumed { .. }
+            | ImportNote::DisabledBy { .. }
+            | ImportNote::DisabledInProject
+            | ImportNote::OtherProjects { .. } => other_notes.push(note.to_string()),
         }
     }
     let mut moves = Vec::new();
@@ -253,6 +266,11 @@ fn plan_file(planned: PlannedFile, invocation: &Invocation) -> Result<PlannedAdo
             "Claude Code still starts the servers of .mcp.json itself, which is Switchboard's project file too"
                 .to_owned(),
         );
+    }
+    if invocation.env.variables.contains_key(CONFIG_DIR_VARIABLE) {
+        other_notes.push(format!(
+            "{CONFIG_DIR_VARIABLE} is set here; set it where the client starts its servers too"
+        ));
     }
     let is_free = |name: &&&str| !remaining.iter().any(|server| server.name == **name);
     let name = ENTRY_NAMES.iter().find(is_free).unwrap_or(&ENTRY_NAMES[0]);

@@ -93,6 +93,8 @@ pub(super) fn entry_hash(entry: &Map<String, Json>) -> String {
 pub(super) struct Records<'i> {
     folder: PathBuf,
     invocation: &'i Invocation,
+    /// The text of the manifest, to see whether another process changed it.
+    text: String,
     pub(super) all: Vec<AdoptionRecord>,
 }
 
@@ -105,12 +107,13 @@ impl<'i> Records<'i> {
             let hint = format!("the backups are in {}", invocation.display_path(&folder));
             Failure::new(Exit::Configuration, &format!("{shown} cannot be used")).hint(&hint)
         };
-        let all = match text_file::read_text(&path, AllowedFiles::RegularOnly) {
-            Ok(FileContent::Absent) => Vec::new(),
+        let (text, all) = match text_file::read_text(&path, AllowedFiles::RegularOnly) {
+            Ok(FileContent::Absent) => (String::new(), Vec::new()),
             Ok(FileContent::Text(text)) => {
                 let json: Json =
                     serde_json::from_str(&text).map_err(|error| unusable().caused_by(error))?;
-                parse_all(&json).ok_or_else(unusable)?
+                let all = parse_all(&json).ok_or_else(unusable)?;
+                (text, all)
             }
             Err(why) => {
                 let mut failure = unusable();
@@ -118,12 +121,16 @@ impl<'i> Records<'i> {
                 return Err(failure);
             }
         };
-        Ok(Records { folder, invocation, all })
+        Ok(Records { folder, invocation, text, all })
     }
 
     /// A number that no record or backup has.
     pub(super) fn next_number(&self) -> u64 {
-        self.all.iter().map(|record| record.number).max().unwrap_or(0) + 1
+        let in_folder = std::fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let number_of = |name: String| name.split('-').next()?.parse::<u64>().ok();
+        let backups =
+            in_folder.filter_map(|it| number_of(it.file_name().to_string_lossy().into_owned()));
+        self.all.iter().map(|record| record.number).chain(backups).max().unwrap_or(0) + 1
     }
 
     /// The path of the text before the adoption.
@@ -201,10 +208,22 @@ impl<'i> Records<'i> {
             .hint("restore it, or edit the client's file by hand")
     }
 
-    pub(super) fn save(&self) -> Result<(), Failure> {
+    /// Writes the manifest, unless another process changed it since it was read.
+    pub(super) fn save(&mut self) -> Result<(), Failure> {
         let records: Vec<Json> = self.all.iter().map(AdoptionRecord::to_json).collect();
         let json = json!({"version": VERSION, "adoptions": records});
-        write_private(&self.folder.join(MANIFEST), &format!("{json:#}\n"))
+        let after = format!("{json:#}\n");
+        let mut has_changed = false;
+        atomic_file::change(&self.folder.join(MANIFEST), Privacy::Owner, |text| {
+            has_changed = text != self.text;
+            Ok(if has_changed { text.to_owned() } else { after.clone() })
+        })?;
+        if has_changed {
+            let message = "another `swb adopt` is running; nothing more was changed";
+            return Err(Failure::new(Exit::Conflict, message).hint("run swb adopt again"));
+        }
+        self.text = after;
+        Ok(())
     }
 }
 

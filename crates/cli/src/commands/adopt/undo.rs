@@ -167,16 +167,14 @@ fn merged(
     let file =
         HostAppFile { app: record.client, path: record.file.clone(), scope: FileScope::User };
     let root = project_root(&invocation.env.working_folder);
-    let is_own_entry = |note: &ImportNote| match note {
-        ImportNote::ServerSkipped { server, reason: SkipReason::RunsSwitchboard } => {
-            *server == record.entry
-        }
-        _other => false,
+    let own_entry = ImportNote::ServerSkipped {
+        server: record.entry.clone(),
+        reason: SkipReason::RunsSwitchboard,
     };
     let entry_was_there =
-        import::read(&file, before, &root).is_ok_and(|it| it.notes.iter().any(is_own_entry));
+        import::read(&file, before, &root).is_ok_and(|it| it.notes.contains(&own_entry));
     let outcome = import::read(&file, &text, &root).ok()?;
-    (entry_was_there || !outcome.notes.iter().any(is_own_entry)).then_some(text)
+    (entry_was_there || !outcome.notes.contains(&own_entry)).then_some(text)
 }
 
 fn changed_since(files: &[String]) -> Failure {

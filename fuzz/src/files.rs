@@ -1,6 +1,7 @@
 //! Configuration files of every supported kind: our own, and those of other hosts in JSON with comments and in TOML.
 //! Edits are checked by `edits`.
 
+mod adoptions;
 mod edits;
 
 use std::path::Path;
@@ -20,6 +21,7 @@ use switchboard_config::source::Source;
 /// - Settings that cannot be parsed allow nothing.
 /// - Imported servers can be written to our settings and read again, and the import notes contain no value.
 /// - An edit changes what it names and nothing else: see `edits`.
+/// - An adopted file runs Switchboard, and adopting it again finds nothing to move: see `adoptions`.
 pub fn check(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let values = SecretValues::of(text);
@@ -32,6 +34,7 @@ pub fn check(bytes: &[u8]) {
         notes_show_no_value(&found, &values);
     }
     edits::check(text);
+    adoptions::check(text);
 }
 
 fn problems(text: &str) -> Vec<Problem> {

@@ -4,10 +4,11 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    add, add_json, approvals, approve, audit, auth, call, complete, completions, config, demo,
-    describe, disable, doctor, enable, get, host, idp, import, list, login, logout, logs, man,
-    paths, permissions, ping, policy, print, prompt, prompts, ps, read, reconnect, reject, remove,
-    reset_project_choices, resources, result, search, serve, status, subscribe, tools, version,
+    add, add_json, adopt, approvals, approve, audit, auth, call, complete, completions, config,
+    demo, describe, disable, doctor, enable, get, host, idp, import, list, login, logout, logs,
+    man, paths, permissions, ping, policy, print, prompt, prompts, ps, read, reconnect, reject,
+    remove, reset_project_choices, resources, result, search, serve, status, subscribe, tools,
+    version,
 };
 use crate::invocation::options::GlobalOptions;
 
@@ -54,6 +55,8 @@ pub enum CommandArgs {
     Add(Box<add::AddArgs>),
     /// Import servers that other programs have configured
     Import(import::ImportArgs),
+    /// Move the servers of other clients into Switchboard, and make the clients use it
+    Adopt(adopt::AdoptArgs),
 
     /// List configured servers without connecting to them
     #[command(alias = "ls")]

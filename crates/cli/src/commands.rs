@@ -3,6 +3,7 @@
 
 pub mod add;
 pub mod add_json;
+pub mod adopt;
 pub mod approvals;
 pub mod approve;
 pub mod audit;

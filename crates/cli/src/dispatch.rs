@@ -4,9 +4,9 @@ use crate::args::CommandArgs;
 use crate::chat_ui::{launch, plain};
 use crate::commands::demo::DemoPlayers;
 use crate::commands::{
-    add, add_json, approvals, approve, audit, auth, call, complete, completions, config, demo,
-    describe, disable, doctor, enable, get, host, idp, import, list, login, logout, logs, man,
-    paths, permissions, ping, policy, prompt, prompts, ps, read, reconnect, reject, remove,
+    add, add_json, adopt, approvals, approve, audit, auth, call, complete, completions, config,
+    demo, describe, disable, doctor, enable, get, host, idp, import, list, login, logout, logs,
+    man, paths, permissions, ping, policy, prompt, prompts, ps, read, reconnect, reject, remove,
     reset_project_choices, resources, result, search, serve, status, subscribe, tools, version,
 };
 use crate::help;
@@ -53,6 +53,7 @@ pub fn run(command: CommandArgs, invocation: &Invocation) -> Result<CommandOutpu
         CommandArgs::Get(it) => get::run(&it, invocation),
         CommandArgs::Add(it) => add::run(&it, invocation),
         CommandArgs::AddJson(it) => add_json::run(&it, invocation),
+        CommandArgs::Adopt(it) => adopt::run(&it, invocation),
         CommandArgs::Import(it) => import::run(&it, invocation),
         CommandArgs::Remove(it) => remove::run(&it, invocation),
         CommandArgs::Enable(it) => enable::run(&it, invocation),

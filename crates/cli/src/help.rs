@@ -9,7 +9,7 @@ use crate::args::Cli;
 
 /// Commands by purpose, in the order of `swb --help`.
 pub const GROUPS: [(&str, &[&str]); 7] = [
-    ("Start", &["demo", "add", "import"]),
+    ("Start", &["demo", "add", "import", "adopt"]),
     (
         "Servers",
         &[
@@ -74,6 +74,11 @@ const EXAMPLES: &[(&str, &str)] = &[
         "import",
         "swb import --dry-run\nswb import claude-code cursor\nswb import --yes --scope user",
     ),
+    (
+        "adopt",
+        "swb adopt --dry-run\nswb adopt cursor codex\nswb adopt --yes --secrets keychain\nswb adopt --undo",
+    ),
+    ("adopt status", "swb adopt status\nswb adopt status --json"),
     ("list", "swb list\nswb list --all\nswb list --scope project --json"),
     ("get", "swb get github\nswb get github --json"),
     (

@@ -70,6 +70,22 @@ pub enum Edit {
         /// The string.
         text: String,
     },
+    /// Sets a key of the object at a path. Creates the objects on the way if they are missing.
+    SetMember {
+        /// The keys that lead to the object.
+        path: Vec<String>,
+        /// The key.
+        key: String,
+        /// Its value.
+        value: Json,
+    },
+    /// Removes a key from the object at a path, if it is there.
+    RemoveMember {
+        /// The keys that lead to the object.
+        path: Vec<String>,
+        /// The key.
+        key: String,
+    },
     /// Sets a top-level key, unless it exists.
     SetIfAbsent {
         /// The key.
@@ -92,6 +108,10 @@ impl fmt::Debug for Edit {
             }
             Edit::RemoveFromNestedList { object, key, text } => {
                 write!(f, "RemoveFromNestedList({object}, {key}, {text})")
+            }
+            Edit::SetMember { path, key, .. } => write!(f, "SetMember({}, {key})", path.join(".")),
+            Edit::RemoveMember { path, key } => {
+                write!(f, "RemoveMember({}, {key})", path.join("."))
             }
             Edit::SetIfAbsent { key, .. } => write!(f, "SetIfAbsent({key})"),
         }
@@ -227,11 +247,46 @@ fn apply_one(text: String, edit: &Edit) -> Result<String, EditError> {
             }
             None => Ok(text.clone()),
         },
+        Edit::SetMember { path, key, value } => set_member(top, path, key, value),
+        Edit::RemoveMember { path, key } => {
+            let mut object = top;
+            for step in path {
+                let Some(inner) = object.non_null_member(step) else { return Ok(text.clone()) };
+                inner.require_object(step)?;
+                object = inner;
+            }
+            match object.remove(key) {
+                // Otherwise an older value of a duplicate key would apply again.
+                Some(removed) => apply_one(removed, edit),
+                None => Ok(text.clone()),
+            }
+        }
         Edit::SetIfAbsent { key, value } => Ok(match top.member(key) {
             Some(_) => text.clone(),
             None => top.set(key, value),
         }),
     }
+}
+
+fn set_member(
+    top: ValueRef<'_>,
+    path: &[String],
+    key: &str,
+    value: &Json,
+) -> Result<String, EditError> {
+    let mut object = top;
+    for (depth, step) in path.iter().enumerate() {
+        let Some(inner) = object.non_null_member(step) else {
+            let wrap = |inner: Json, key: &String| {
+                Json::Object(std::iter::once((key.clone(), inner)).collect())
+            };
+            let missing = path[depth + 1..].iter().rev();
+            return Ok(object.set(step, &missing.fold(wrap(value.clone(), &key.to_owned()), wrap)));
+        };
+        inner.require_object(step)?;
+        object = inner;
+    }
+    Ok(object.set(key, value))
 }
 
 fn with_trailing_newline(text: &str) -> String {
@@ -381,6 +436,20 @@ mod tests {
             apply("{}\n", &[add("a"), add("a"), add("b"), remove_text("a"), remove_text("zzz")])
                 .expect("a list");
         assert_eq!(text, "{\n  \"disabledMcpServers\": [\"b\"]\n}\n");
+    }
+
+    #[test]
+    fn a_member_of_an_inner_object_is_set_and_removed() {
+        let path = || vec!["a".to_owned(), "b".to_owned()];
+        let set = |value: Json| Edit::SetMember { path: path(), key: "c".to_owned(), value };
+        let remove = || Edit::RemoveMember { path: path(), key: "c".to_owned() };
+        check("{}", set(json!(1)), "{\n  \"a\": {\n    \"b\": {\n      \"c\": 1\n    }\n  }\n}");
+        check("{\"a\": {\"b\": null}}", set(json!(1)), "{\"a\": {\"b\": {\"c\": 1}}}");
+        check("{\"a\": {\"b\": {\"c\": 2}}}", set(json!(1)), "{\"a\": {\"b\": {\"c\": 1}}}");
+        check("{\"a\": {\"b\": {\"c\": 2, \"c\": 3}}}", remove(), "{\"a\": {\"b\": {}}}");
+        check("{\"a\": {}}", remove(), "{\"a\": {}}");
+        assert!(apply("{\"a\": 5}", &[set(json!(1))]).is_err());
+        assert!(apply("{\"a\": 5}", &[remove()]).is_err());
     }
 
     #[test]

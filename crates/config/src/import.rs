@@ -13,11 +13,17 @@ mod outcome;
 mod parse;
 mod reference;
 mod variable_syntax;
+pub(crate) mod yaml_tree;
 
 use std::path::Path;
 
+use serde_json::{Map, Value};
+
+pub(crate) use apps::claude::is_same_folder;
 pub use error::{ImportError, ImportErrorKind};
-pub use host_app::{ConfigDirs, FileScope, HostApp, HostAppFile, Platform, config_files};
+pub use host_app::{
+    ConfigDirs, FileFormat, FileScope, HostApp, HostAppFile, Platform, config_files,
+};
 pub use note::{ExpectedType, ImportNote, SkipReason};
 pub use outcome::{ImportOutcome, ImportedScope, ImportedServer};
 
@@ -26,21 +32,32 @@ pub use outcome::{ImportOutcome, ImportedScope, ImportedServer};
 /// `project` is the current project: it selects the project's servers in a user's file, and it is the workspace
 /// folder of a project's file.
 pub fn read(file: &HostAppFile, text: &str, project: &Path) -> Result<ImportOutcome, ImportError> {
-    match file.app {
-        HostApp::ClaudeCode => Ok(apps::claude::read_code(parse::json(text)?, project)),
-        HostApp::ClaudeDesktop => Ok(apps::claude::read_desktop(parse::json(text)?)),
-        HostApp::Cursor => Ok(apps::cursor::read(parse::json(text)?, file.scope, project)),
-        HostApp::VsCode => Ok(apps::vscode::read(parse::json(text)?, file.scope, project)),
-        HostApp::Codex => Ok(apps::codex::read(parse::toml(text)?, file.scope)),
-        HostApp::Gemini => Ok(apps::gemini::read(parse::json(text)?, file.scope)),
-        HostApp::Opencode => Ok(apps::opencode::read(parse::json(text)?, file)),
+    let root = parse_file(file.app, text)?;
+    Ok(match file.app {
+        HostApp::ClaudeCode => apps::claude::read_code(root, project),
+        HostApp::ClaudeDesktop => apps::claude::read_desktop(root),
+        HostApp::Cursor => apps::cursor::read(root, file.scope, project),
+        HostApp::VsCode => apps::vscode::read(root, file.scope, project),
+        HostApp::Codex => apps::codex::read(root, file.scope),
+        HostApp::Gemini => apps::gemini::read(root, file.scope),
+        HostApp::Opencode => apps::opencode::read(root, file),
+        HostApp::Zed => apps::zed::read(root, file.scope),
+        HostApp::Windsurf => apps::windsurf::read(root, file.scope, project),
+        HostApp::Goose => apps::goose::read(root, file.scope),
+    })
+}
+
+/// Parses the text of an application's file.
+pub(crate) fn parse_file(app: HostApp, text: &str) -> Result<Map<String, Value>, ImportError> {
+    match app.format() {
+        FileFormat::Json => parse::json(text),
+        FileFormat::Toml => parse::toml(text),
+        FileFormat::Yaml => parse::yaml(text),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
-
     use super::*;
 
     const PROJECT: &str = "/w/app";
@@ -76,7 +93,7 @@ mod tests {
     }
 
     /// Files with a secret in every place that may contain one. `%` stands for the secret.
-    const FILES_WITH_SECRETS: [(HostApp, &str); 7] = [
+    const FILES_WITH_SECRETS: [(HostApp, &str); 10] = [
         (
             HostApp::ClaudeCode,
             r#"{"mcpServers": {
@@ -127,10 +144,28 @@ mod tests {
                       "oauth": {"clientSecret": "%", "redirectUri": "%"}, "timeout": "%"},
                 "c": {"type": "remote", "url": "https://h?k=%", "oauth": {"clientSecret": "%", "x": "%"}}}}"#,
         ),
+        (
+            HostApp::Zed,
+            r#"{"context_servers": {"a": {"command": {"path": "%", "args": ["$%"], "env": {"K": "%"}}, "x": "%"},
+                "b": {"url": "https://h?k=%", "headers": {"A": "%"}, "timeout": "%"},
+                "c": {"source": "extension", "settings": {"k": "%"}}}}"#,
+        ),
+        (
+            HostApp::Windsurf,
+            r#"{"mcpServers": {"a": {"command": "x", "env": {"K": "%${env:%-%}"}, "alwaysAllow": ["%"]},
+                "b": {"serverUrl": "https://h?k=%", "headers": {"A": "%$"}}}}"#,
+        ),
+        (
+            HostApp::Goose,
+            "extensions:\n  a: {type: stdio, cmd: x, args: ['$%'], envs: {K: '%'}, x: '%'}\n  \
+             b: {type: streamable_http, uri: 'https://h?k=%', headers: {A: '${%-%}'}, timeout: '%'}\n  \
+             c: {type: '%'}\n  d: {type: stdio, cmd: x, env_keys: ['%']}\n",
+        ),
     ];
 
     /// Invalid files with secrets.
-    const INVALID_FILES_WITH_SECRETS: [(HostApp, &str); 2] = [
+    const INVALID_FILES_WITH_SECRETS: [(HostApp, &str); 3] = [
+        (HostApp::Goose, "extensions:\n  a: {envs: {K: '%' '%'}}\n"),
         (HostApp::Gemini, r#"{"mcpServers": {"a": {"env": {"K": "%" "%"}}}}"#),
         (HostApp::Codex, "[mcp_servers.a]\nenv = { K = '%' '%' }\n"),
     ];
@@ -161,13 +196,17 @@ mod tests {
         let invalid = "{\n  \"mcpServers\": {\n    \"a\": { \"command\" }\n  }\n}";
         for app in HostApp::ALL {
             let expected = match app {
+                // In YAML it is valid: a key without a value.
+                HostApp::Goose => "",
                 HostApp::Codex => "cannot read line 1, column 1: it is not TOML\n",
                 HostApp::ClaudeCode
                 | HostApp::ClaudeDesktop
                 | HostApp::Cursor
                 | HostApp::VsCode
                 | HostApp::Gemini
-                | HostApp::Opencode => "cannot read line 3, column 22: it is not JSON\n",
+                | HostApp::Opencode
+                | HostApp::Zed
+                | HostApp::Windsurf => "cannot read line 3, column 22: it is not JSON\n",
             };
             assert_eq!(outcome(app, FileScope::User, invalid), expected);
         }

@@ -21,6 +21,7 @@
 //! assert_eq!(effective.servers.len(), 2, "the other one stays visible, with the reason why it lost");
 //! ```
 
+pub mod adopt;
 pub mod approvals;
 pub mod display;
 pub mod document;

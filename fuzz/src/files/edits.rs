@@ -70,7 +70,12 @@ fn edits(root: Option<&Node>) -> Vec<Edit> {
             text: "mcp__added".to_owned(),
         },
         Edit::SetIfAbsent { key: "$schema".to_owned(), value: json!("a\nb") },
+        Edit::SetMember { path: member_path(), key: "new".to_owned(), value: json!({"a": [1]}) },
+        Edit::SetMember { path: Vec::new(), key: OBJECT.to_owned(), value: json!(1) },
     ];
+    if root.is_some() {
+        edits.push(Edit::RemoveMember { path: member_path(), key: INNER_LIST.to_owned() });
+    }
     // The first and the last: faults are most likely at an edge.
     let mut some = vec![servers.first(), servers.last()];
     some.dedup();
@@ -101,6 +106,10 @@ fn edits(root: Option<&Node>) -> Vec<Edit> {
         edits.push(Edit::RemoveFromNestedList { object, key, text });
     }
     edits
+}
+
+fn member_path() -> Vec<String> {
+    vec![OBJECT.to_owned()]
 }
 
 fn keys(node: &Node) -> Vec<&str> {
@@ -244,6 +253,26 @@ fn expected_after(mut root: PlainTree, edit: &Edit) -> Option<PlainTree> {
                 remove(inner.members()?, key, text)?;
             }
         }
+        Edit::SetMember { path, key, value } => {
+            let mut object = top;
+            for step in path {
+                if find(object, step).is_none_or(|it| it.is_null()) {
+                    put(object, step, PlainTree::Members(Vec::new()));
+                }
+                object = find(object, step)?.members()?;
+            }
+            put(object, key, PlainTree::of(value));
+        }
+        Edit::RemoveMember { path, key } => {
+            let mut object = top;
+            for step in path {
+                match find(object, step).filter(|it| !it.is_null()) {
+                    Some(inner) => object = inner.members()?,
+                    None => return Some(root),
+                }
+            }
+            object.retain(|(other, _)| other != key);
+        }
         Edit::SetIfAbsent { key, value } => {
             if find(top, key).is_none() {
                 put(top, key, PlainTree::of(value));
@@ -287,10 +316,21 @@ fn replaced_span(root: Option<&Node>, edit: &Edit) -> Option<Span> {
             inner if null(inner) => Some(inner),
             inner => last(inner, key).filter(|it| null(it)),
         },
+        Edit::SetMember { path, key, .. } => {
+            let mut object = root;
+            for step in path {
+                object = last(object, step)?;
+                if null(object) {
+                    return Some(object.span);
+                }
+            }
+            last(object, key)
+        }
         Edit::RemoveServer { .. }
         | Edit::SetKey { value: None, .. }
         | Edit::RemoveFromList { .. }
         | Edit::RemoveFromNestedList { .. }
+        | Edit::RemoveMember { .. }
         | Edit::SetIfAbsent { .. } => None,
     };
     node.map(|node| node.span)
@@ -308,11 +348,13 @@ fn keeps_bytes(root: Option<&Node>, (old, new): (&str, &str), edit: &Edit) {
         Edit::RemoveServer { .. }
         | Edit::SetKey { value: None, .. }
         | Edit::RemoveFromList { .. }
-        | Edit::RemoveFromNestedList { .. } => is_subsequence(new, old),
+        | Edit::RemoveFromNestedList { .. }
+        | Edit::RemoveMember { .. } => is_subsequence(new, old),
         Edit::SetServer { .. }
         | Edit::SetKey { .. }
         | Edit::AddToList { .. }
         | Edit::AddToNestedList { .. }
+        | Edit::SetMember { .. }
         | Edit::SetIfAbsent { .. } => {
             is_subsequence(old, new) || is_subsequence(&without_whitespace(old), new)
         }

@@ -1,15 +1,15 @@
 //! `swb import`: imports servers that other programs have configured. Shows a plan, and writes only after
 //! confirmation.
 
-mod plan;
-mod secrets;
+pub(crate) mod plan;
+pub(crate) mod secrets;
 
 use std::io::Write;
 
 use clap::Args;
 use switchboard::config::entry::name::ServerName;
 use switchboard::config::import::{
-    self, ConfigDirs, HostApp, HostAppFile, ImportNote, ImportOutcome, ImportedScope,
+    self, ConfigDirs, FileScope, HostApp, HostAppFile, ImportNote, ImportOutcome, ImportedScope,
     ImportedServer,
 };
 use switchboard::config::merge::ResolvedServer;
@@ -32,14 +32,14 @@ use crate::output::style::{TextStyle, paint};
 use crate::output::{entry_text, server_json, server_text};
 use switchboard::config::display::pluralize;
 
-use plan::{ImportAction, ImportItem, ImportPlan, PlannedFile};
+use plan::{FileFailure, ImportAction, ImportItem, ImportPlan, PlannedFile};
 pub use secrets::SecretStorage;
 
 /// Arguments of `swb import`.
 #[derive(Debug, Args)]
 pub struct ImportArgs {
-    /// The programs to import from: claude-code, claude-desktop, cursor, vscode, codex, gemini, opencode [default:
-    /// all]
+    /// The programs to import from: claude-code, claude-desktop, cursor, vscode, codex, gemini, opencode,
+    /// zed, windsurf, goose [default: all]
     #[arg(value_parser = parse_app)]
     pub programs: Vec<HostApp>,
     /// The scope for your own servers; servers of the project stay in its file and need approval
@@ -59,7 +59,8 @@ pub struct ImportArgs {
     pub secrets: Option<SecretStorage>,
 }
 
-fn parse_app(text: &str) -> Result<HostApp, String> {
+/// Parses the name of a program.
+pub(crate) fn parse_app(text: &str) -> Result<HostApp, String> {
     HostApp::parse(text).ok_or_else(|| {
         let ids: Vec<&str> = HostApp::ALL.iter().map(|app| app.id()).collect();
         format!("the programs are {}", ids.join(", "))
@@ -70,7 +71,12 @@ fn parse_app(text: &str) -> Result<HostApp, String> {
 pub fn run(arguments: &ImportArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
     let configuration = invocation.load_without_demo()?;
     invocation.expect_unlocked(&configuration)?;
-    let mut plan = plan(arguments, &configuration, invocation);
+    let options = PlanOptions {
+        programs: &arguments.programs,
+        scope: arguments.scope,
+        existing: if arguments.overwrite { IfExists::Overwrite } else { IfExists::Fail },
+    };
+    let mut plan = plan(&options, &configuration, invocation);
     let count = plan.items().filter(|item| item.action.writes()).count();
     let text = if invocation.wants_json() { String::new() } else { plan.to_text(invocation) };
     if arguments.dry_run || count == 0 {
@@ -82,10 +88,13 @@ pub fn run(arguments: &ImportArgs, invocation: &Invocation) -> Result<CommandOut
     if !arguments.yes && !confirm(&text, count, invocation)? {
         return Ok(CommandOutput::text("Nothing was written.\n"));
     }
-    let storage = secret_storage(arguments, &plan, invocation)?;
-    let stored = store_secrets(&mut plan, storage, invocation)?;
-    let written = write(&plan, arguments, invocation)?;
-    let notes = secret_notes(&plan, storage, stored);
+    let can_ask =
+        invocation.env.terminal.is_interactive && !invocation.wants_json() && !arguments.yes;
+    let storage = secret_storage(arguments.secrets, plan.storable_secrets(), can_ask)?;
+    let items = plan.files.iter_mut().flat_map(|file| &mut file.items);
+    let stored = store_secrets(items, storage, invocation)?;
+    let written = write(&plan, options.existing, invocation)?;
+    let notes = secret_notes(plan.storable_secrets(), storage, stored);
     if invocation.wants_json() {
         return Ok(json_output(&plan.to_json(&written)).note(notes));
     }
@@ -122,7 +131,7 @@ fn confirm(plan: &str, count: usize, invocation: &Invocation) -> Result<bool, Fa
 }
 
 /// Asks the user, and returns the answer in lower case.
-fn ask(question: &str) -> Result<String, Failure> {
+pub(crate) fn ask(question: &str) -> Result<String, Failure> {
     let mut out = anstream::stdout();
     let mut answer = String::new();
     let answered = out
@@ -136,15 +145,12 @@ fn ask(question: &str) -> Result<String, Failure> {
 }
 
 /// Where the secrets of the plan go: as the option says, or as the user answers.
-fn secret_storage(
-    arguments: &ImportArgs,
-    plan: &ImportPlan,
-    invocation: &Invocation,
+pub(crate) fn secret_storage(
+    chosen: Option<SecretStorage>,
+    count: usize,
+    can_ask: bool,
 ) -> Result<SecretStorage, Failure> {
-    let can_ask =
-        invocation.env.terminal.is_interactive && !invocation.wants_json() && !arguments.yes;
-    let count = plan.storable_secrets();
-    match arguments.secrets {
+    match chosen {
         Some(storage) => Ok(storage),
         None if !can_ask || count == 0 => Ok(SecretStorage::Keep),
         None => {
@@ -162,13 +168,13 @@ fn secret_storage(
 }
 
 /// Stores the secrets of the entries and puts references in their places. Returns how many.
-fn store_secrets(
-    plan: &mut ImportPlan,
+pub(crate) fn store_secrets<'p>(
+    items: impl Iterator<Item = &'p mut ImportItem>,
     storage: SecretStorage,
     invocation: &Invocation,
 ) -> Result<usize, Failure> {
     let mut stored = 0;
-    for item in plan.files.iter_mut().flat_map(|file| &mut file.items) {
+    for item in items {
         if !item.has_storable_secrets() {
             continue;
         }
@@ -195,13 +201,13 @@ fn referring_entry(
 }
 
 /// Tells the user where the secrets are now.
-fn secret_notes(plan: &ImportPlan, storage: SecretStorage, stored: usize) -> String {
+pub(crate) fn secret_notes(clear_text: usize, storage: SecretStorage, stored: usize) -> String {
     let secrets = |count: usize| pluralize(count, "secret", "secrets");
     let place = match storage {
         SecretStorage::Keychain => "the keychain",
         SecretStorage::File => "files that only you can read",
         SecretStorage::Keep => {
-            return match plan.storable_secrets() {
+            return match clear_text {
                 0 => String::new(),
                 count => format!(
                     "{} {} written in clear text; --secrets keychain or --secrets file stores them elsewhere\n",
@@ -217,35 +223,72 @@ fn secret_notes(plan: &ImportPlan, storage: SecretStorage, stored: usize) -> Str
     }
 }
 
-fn plan(
-    arguments: &ImportArgs,
-    configuration: &Configuration,
-    invocation: &Invocation,
-) -> ImportPlan {
+/// What a plan is made for.
+pub(crate) struct PlanOptions<'o> {
+    /// The programs; empty for all.
+    pub(crate) programs: &'o [HostApp],
+    /// The scope for the user's own servers, where the user chose one.
+    pub(crate) scope: Option<WritableScope>,
+    /// What to do about servers of the same name.
+    pub(crate) existing: IfExists,
+}
+
+/// The files of a program, in the folders that the environment names.
+pub(crate) fn files_of(app: HostApp, invocation: &Invocation) -> Vec<HostAppFile> {
     let env = &invocation.env;
     let root = project_root(&env.working_folder);
     let config = env.config_home();
     let folders =
         ConfigDirs { home: &env.home, config: &config, project: &root, platform: platform() };
-    let apps = if arguments.programs.is_empty() { &HostApp::ALL[..] } else { &arguments.programs };
+    let mut files = import::config_files(app, &folders);
+    let moved = match app {
+        HostApp::ClaudeCode => Some(("CLAUDE_CONFIG_DIR", ".claude.json")),
+        HostApp::Codex => Some(("CODEX_HOME", "config.toml")),
+        HostApp::ClaudeDesktop
+        | HostApp::Cursor
+        | HostApp::VsCode
+        | HostApp::Gemini
+        | HostApp::Opencode
+        | HostApp::Zed
+        | HostApp::Windsurf
+        | HostApp::Goose => None,
+    };
+    if let Some((variable, name)) = moved
+        && let Some(folder) = env.variables.get(variable).filter(|folder| !folder.is_empty())
+        && let Some(file) = files.iter_mut().find(|file| file.scope == FileScope::User)
+    {
+        file.path = env.working_folder.join(folder).join(name);
+    }
+    files
+}
+
+/// Plans an import: reads the files and decides about each server.
+pub(crate) fn plan(
+    options: &PlanOptions<'_>,
+    configuration: &Configuration,
+    invocation: &Invocation,
+) -> ImportPlan {
+    let root = project_root(&invocation.env.working_folder);
+    let apps = if options.programs.is_empty() { &HostApp::ALL[..] } else { options.programs };
     let mut plan = ImportPlan { files: Vec::new(), looked_at: Vec::new() };
-    for file in apps.iter().flat_map(|app| import::config_files(*app, &folders)) {
+    for file in apps.iter().flat_map(|app| files_of(*app, invocation)) {
         plan.looked_at.push(file.path.clone());
-        let found = match text_file::read_text(&file.path, AllowedFiles::RegularOnly) {
+        let mut planned = PlannedFile::new(file);
+        let found = match text_file::read_text(&planned.file.path, AllowedFiles::RegularOnly) {
             Ok(FileContent::Absent) => continue,
-            Ok(FileContent::Text(text)) => import::read(&file, &text, &root).map_err(|error| {
-                format!("line {}, column {}: {}", error.line, error.column, error.kind)
-            }),
-            Err(why) => Err(format!("the file {why}")),
+            Ok(FileContent::Text(text)) => {
+                planned.text = text;
+                import::read(&planned.file, &planned.text, &root).map_err(FileFailure::Syntax)
+            }
+            Err(why) => Err(FileFailure::Unreadable(why)),
         };
-        let mut planned = PlannedFile { file, failure: None, notes: Vec::new(), items: Vec::new() };
         match found {
             Err(failure) => planned.failure = Some(failure),
             Ok(ImportOutcome { servers, notes }) => {
-                planned.notes = notes.iter().map(ImportNote::to_string).collect();
+                planned.notes = notes;
                 for imported in servers {
                     let item =
-                        plan_item(arguments, imported, &planned.file, configuration, invocation);
+                        plan_item(options, imported, &planned.file, configuration, invocation);
                     let item = plan.without_duplicates(item, &planned.items);
                     planned.items.push(item);
                 }
@@ -257,15 +300,15 @@ fn plan(
 }
 
 fn plan_item(
-    arguments: &ImportArgs,
+    options: &PlanOptions<'_>,
     imported: ImportedServer,
     file: &HostAppFile,
     configuration: &Configuration,
     invocation: &Invocation,
 ) -> ImportItem {
     let scope = match imported.scope {
-        ImportedScope::User => arguments.scope.unwrap_or(WritableScope::User),
-        ImportedScope::Local => arguments.scope.unwrap_or(WritableScope::Local),
+        ImportedScope::User => options.scope.unwrap_or(WritableScope::User),
+        ImportedScope::Local => options.scope.unwrap_or(WritableScope::Local),
         ImportedScope::Project => WritableScope::Project,
     };
     let mut notes: Vec<String> = imported.notes.iter().map(ImportNote::to_string).collect();
@@ -279,6 +322,8 @@ fn plan_item(
         original,
         server,
         scope,
+        source_scope: imported.scope,
+        import_notes: imported.notes,
         target: String::new(),
         details: String::new(),
         shown_entry: None,
@@ -313,7 +358,7 @@ fn plan_item(
                 .iter()
                 .map(secrets::LiteralSecret::place)
                 .collect();
-            item.action = plan_action(arguments, &item, resolved, configuration, invocation);
+            item.action = plan_action(options, &item, resolved, configuration, invocation);
             notes.extend(precedence_note(&item, file, configuration));
             if !item.secrets.is_empty() {
                 let count = pluralize(item.secrets.len(), "secret", "secrets");
@@ -333,7 +378,7 @@ fn plan_item(
 }
 
 fn plan_action(
-    arguments: &ImportArgs,
+    options: &PlanOptions<'_>,
     item: &ImportItem,
     resolved: ResolvedServer,
     configuration: &Configuration,
@@ -348,7 +393,7 @@ fn plan_action(
         {
             ImportAction::Same
         }
-        Some(_) if arguments.overwrite => ImportAction::Replace,
+        Some(_) if options.existing == IfExists::Overwrite => ImportAction::Replace,
         Some(_) => ImportAction::Conflict,
     }
 }
@@ -386,10 +431,9 @@ fn precedence_note(
 
 fn write(
     plan: &ImportPlan,
-    arguments: &ImportArgs,
+    existing: IfExists,
     invocation: &Invocation,
 ) -> Result<Vec<WritableScope>, Failure> {
-    let existing = if arguments.overwrite { IfExists::Overwrite } else { IfExists::Fail };
     let mut written = Vec::new();
     for scope in [WritableScope::User, WritableScope::Local, WritableScope::Project] {
         let servers: Vec<NewServer> = plan

@@ -60,6 +60,11 @@ fn docs_elicitation_examples_match_the_program() {
 }
 
 #[test]
+fn docs_adopt_examples_match_the_program() {
+    check_page(&docs().join("guide/adopt.md"));
+}
+
+#[test]
 fn docs_workspace_examples_match_the_program() {
     check_page(&docs().join("guide/workspace-server.md"));
 }

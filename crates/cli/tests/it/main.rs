@@ -2,6 +2,7 @@
 
 mod add;
 mod add_json;
+mod adopt;
 mod approvals;
 mod approve;
 mod audit;

@@ -49,6 +49,14 @@ fn without_shell(entry: &Map<String, Value>) -> Option<Vec<String>> {
     (!words.is_empty()).then_some(words)
 }
 
+/// Does the command start Switchboard as a server for all servers? Importing it would make Switchboard start itself.
+pub(super) fn runs_switchboard(entry: &Map<String, Value>) -> bool {
+    let is_program =
+        program_name(entry).is_some_and(|name| name == "swb" || name.starts_with("swb-"));
+    let arguments = strings(entry.get("args"));
+    is_program && arguments.contains(&"serve") && arguments.contains(&"--pool")
+}
+
 /// Does the command create a container that is not removed when it ends?
 fn leaves_container(entry: &Map<String, Value>) -> bool {
     let runs_containers =
@@ -105,6 +113,19 @@ mod tests {
         check("cmd", &["/k", "npx"], "cmd /k npx");
         check("cmd", &["/c"], "cmd /c");
         check("npx", &["/c", "x"], "npx /c x");
+    }
+
+    #[test]
+    fn switchboard_itself_is_recognized() {
+        let is_own = |command: &str, arguments: &[&str]| {
+            let entry = json!({"command": command, "args": arguments});
+            runs_switchboard(entry.as_object().expect("an object"))
+        };
+        assert!(is_own("swb", &["serve", "--pool"]));
+        assert!(is_own("/opt/bin/swb", &["serve", "--pool", "--sharing", "session"]));
+        assert!(is_own("C:\\tools\\swb.exe", &["serve", "--pool"]));
+        assert!(!is_own("swb", &["serve"]));
+        assert!(!is_own("swbx", &["serve", "--pool"]));
     }
 
     #[test]

@@ -95,6 +95,11 @@ impl<'a> EntryBuilder<'a> {
         self.input.shift_remove(key).filter(|value| !value.is_null())
     }
 
+    /// Stores a value of the other host under the key that the readers expect.
+    pub(super) fn put_back(&mut self, key: &str, value: Value) {
+        self.input.insert(key.to_owned(), value);
+    }
+
     /// Takes a string without translating it.
     pub(super) fn take_string(&mut self, key: &str) -> Result<Option<String>, SkipReason> {
         self.take(key).map(|value| expect_string(key, value)).transpose()

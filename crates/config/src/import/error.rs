@@ -39,6 +39,12 @@ pub enum ImportErrorKind {
     /// Any TOML error.
     #[error("it is not TOML")]
     NotToml,
+    /// Any YAML error.
+    #[error("it is not YAML")]
+    NotYaml,
+    /// An alias or a key that is not text, which no program writes into this file.
+    #[error("an alias or a key that is not text is not supported")]
+    UnsupportedYaml,
     /// The top-level value is not an object.
     #[error("it is not an object")]
     NotAnObject,

@@ -19,11 +19,28 @@ pub enum HostApp {
     Gemini,
     /// opencode.
     Opencode,
+    /// Zed.
+    Zed,
+    /// Windsurf.
+    Windsurf,
+    /// goose.
+    Goose,
+}
+
+/// The format of an application's files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileFormat {
+    /// JSON with comments.
+    Json,
+    /// TOML.
+    Toml,
+    /// YAML.
+    Yaml,
 }
 
 impl HostApp {
     /// Every application, in the order in which they are listed to users.
-    pub const ALL: [HostApp; 7] = [
+    pub const ALL: [HostApp; 10] = [
         HostApp::ClaudeCode,
         HostApp::ClaudeDesktop,
         HostApp::Cursor,
@@ -31,6 +48,9 @@ impl HostApp {
         HostApp::Codex,
         HostApp::Gemini,
         HostApp::Opencode,
+        HostApp::Zed,
+        HostApp::Windsurf,
+        HostApp::Goose,
     ];
 
     /// The name on the command line.
@@ -43,6 +63,9 @@ impl HostApp {
             HostApp::Codex => "codex",
             HostApp::Gemini => "gemini",
             HostApp::Opencode => "opencode",
+            HostApp::Zed => "zed",
+            HostApp::Windsurf => "windsurf",
+            HostApp::Goose => "goose",
         }
     }
 
@@ -56,6 +79,25 @@ impl HostApp {
             HostApp::Codex => "Codex CLI",
             HostApp::Gemini => "Gemini CLI",
             HostApp::Opencode => "opencode",
+            HostApp::Zed => "Zed",
+            HostApp::Windsurf => "Windsurf",
+            HostApp::Goose => "goose",
+        }
+    }
+
+    /// The format of its files.
+    pub fn format(self) -> FileFormat {
+        match self {
+            HostApp::Codex => FileFormat::Toml,
+            HostApp::Goose => FileFormat::Yaml,
+            HostApp::ClaudeCode
+            | HostApp::ClaudeDesktop
+            | HostApp::Cursor
+            | HostApp::VsCode
+            | HostApp::Gemini
+            | HostApp::Opencode
+            | HostApp::Zed
+            | HostApp::Windsurf => FileFormat::Json,
         }
     }
 
@@ -70,6 +112,9 @@ impl HostApp {
             "codex" | "codex-cli" => Some(HostApp::Codex),
             "gemini" | "gemini-cli" => Some(HostApp::Gemini),
             "opencode" | "open-code" => Some(HostApp::Opencode),
+            "zed" => Some(HostApp::Zed),
+            "windsurf" | "codeium" => Some(HostApp::Windsurf),
+            "goose" => Some(HostApp::Goose),
             _ => None,
         }
     }
@@ -130,7 +175,7 @@ pub fn config_files(app: HostApp, config_dirs: &ConfigDirs<'_>) -> Vec<HostAppFi
         Platform::Linux | Platform::Windows => config.to_owned(),
         Platform::MacOs => home.join("Library/Application Support"),
     };
-    // opencode follows XDG on every system.
+    // opencode follows XDG on every system, Zed and goose everywhere but on Windows.
     let xdg = match platform {
         Platform::Linux => config.to_owned(),
         Platform::MacOs | Platform::Windows => home.join(".config"),
@@ -161,6 +206,18 @@ pub fn config_files(app: HostApp, config_dirs: &ConfigDirs<'_>) -> Vec<HostAppFi
             project(".opencode/opencode.json"),
             project(".opencode/opencode.jsonc"),
         ],
+        HostApp::Zed => {
+            let folder = match platform {
+                Platform::Linux | Platform::MacOs => xdg.join("zed"),
+                Platform::Windows => config.join("Zed"),
+            };
+            vec![user(folder.join("settings.json")), project(".zed/settings.json")]
+        }
+        HostApp::Windsurf => vec![user(home.join(".codeium/windsurf/mcp_config.json"))],
+        HostApp::Goose => vec![user(match platform {
+            Platform::Linux | Platform::MacOs => xdg.join("goose/config.yaml"),
+            Platform::Windows => config.join("Block/goose/config/config.yaml"),
+        })],
     }
 }
 
@@ -235,6 +292,13 @@ mod tests {
                 ("/w/app/.opencode/opencode.jsonc", Project),
             ],
         );
+        check(
+            Zed,
+            linux,
+            &[("/h/ada/.xdg/zed/settings.json", User), ("/w/app/.zed/settings.json", Project)],
+        );
+        check(Windsurf, linux, &[("/h/ada/.codeium/windsurf/mcp_config.json", User)]);
+        check(Goose, linux, &[("/h/ada/.xdg/goose/config.yaml", User)]);
     }
 
     #[test]
@@ -273,7 +337,7 @@ mod tests {
             ("Code", Some(HostApp::VsCode)),
             ("vs-code", Some(HostApp::VsCode)),
             ("gemini_cli", Some(HostApp::Gemini)),
-            ("zed", None),
+            ("zeta", None),
             ("", None),
         ] {
             assert_eq!(HostApp::parse(word), app);

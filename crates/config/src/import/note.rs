@@ -143,6 +143,17 @@ pub enum SkipReason {
     UnknownType,
     /// Its URL has a scheme that is not supported, such as a socket file.
     UnsupportedUrl,
+    /// It starts Switchboard, which must not start itself.
+    RunsSwitchboard,
+    /// An extension of the other host provides it; the file holds only its settings.
+    ProvidedByExtension,
+    /// It is built into the other host.
+    PartOfProgram,
+    /// It needs values from a store that only the other host can read.
+    SecretsElsewhere {
+        /// The key that names the values.
+        key: &'static str,
+    },
     /// A key has the wrong type.
     WrongType {
         /// The key's path in the server.
@@ -160,6 +171,14 @@ impl fmt::Display for SkipReason {
             SkipReason::CommandAndUrl => write!(f, "it has both a command and a URL"),
             SkipReason::UnknownType => write!(f, "its `type` cannot be imported"),
             SkipReason::UnsupportedUrl => write!(f, "the scheme of its URL is not supported"),
+            SkipReason::RunsSwitchboard => write!(f, "it runs Switchboard itself"),
+            SkipReason::ProvidedByExtension => {
+                write!(f, "an extension of the program provides it")
+            }
+            SkipReason::PartOfProgram => write!(f, "it is a part of the program itself"),
+            SkipReason::SecretsElsewhere { key } => {
+                write!(f, "only the program can read the values of its `{key}`")
+            }
             SkipReason::WrongType { key, expected } => write!(f, "`{key}` should be {expected}"),
         }
     }

@@ -81,9 +81,15 @@ impl ImportOutcome {
             }
         };
         for (name, server) in servers {
-            match convert(&name, server) {
-                Ok(mut converted) => {
-                    command_line::adapt(&mut converted);
+            let converted = convert(&name, server).and_then(|mut converted| {
+                command_line::adapt(&mut converted);
+                match command_line::runs_switchboard(&converted.entry) {
+                    true => Err(SkipReason::RunsSwitchboard),
+                    false => Ok(converted),
+                }
+            });
+            match converted {
+                Ok(converted) => {
                     let ConvertedEntry { entry, notes } = converted;
                     self.servers.push(ImportedServer { name, scope, entry, notes });
                 }

@@ -1,4 +1,4 @@
-//! Parses a file, JSON or TOML, into one kind of tree.
+//! Parses a file, JSON, TOML or YAML, into one kind of tree.
 //! What the keys mean is left to the reader of each application.
 
 use jsonc_parser::ParseStringErrorKind;
@@ -6,6 +6,7 @@ use jsonc_parser::errors::ParseErrorKind;
 use serde_json::{Map, Number, Value};
 
 use super::error::{ImportError, ImportErrorKind};
+use super::yaml_tree;
 use crate::document::{Document, LineIndex, strip_bom};
 
 /// Parses JSON with comments and trailing commas; an empty text is an empty object.
@@ -14,6 +15,19 @@ pub(super) fn json(text: &str) -> Result<Map<String, Value>, ImportError> {
     let document = Document::parse(text)
         .map_err(|error| error_at(text, error.span().start, json_kind(error.kind())))?;
     let Some(root) = document.root else { return Ok(Map::new()) };
+    match root.to_json() {
+        Value::Object(map) => Ok(map),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            Err(error_at(text, root.span.start, ImportErrorKind::NotAnObject))
+        }
+    }
+}
+
+/// Parses YAML; an empty text is an empty object.
+pub(super) fn yaml(text: &str) -> Result<Map<String, Value>, ImportError> {
+    let text = strip_bom(text);
+    let root = yaml_tree::parse(text).map_err(|error| error_at(text, error.offset, error.kind))?;
+    let Some(root) = root else { return Ok(Map::new()) };
     match root.to_json() {
         Value::Object(map) => Ok(map),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {

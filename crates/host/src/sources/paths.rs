@@ -123,6 +123,11 @@ impl Paths {
         self.state.join("approvals.json")
     }
 
+    /// Records and backups of adopted clients.
+    pub fn adoptions(&self) -> PathBuf {
+        self.state.join("adopt")
+    }
+
     /// The administrator's servers; while this file exists, they are the only ones.
     pub fn managed_servers(&self) -> PathBuf {
         self.managed.join("managed-mcp.json")

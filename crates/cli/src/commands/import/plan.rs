@@ -1,10 +1,12 @@
 //! The plan of an import, as text and as JSON.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use serde_json::{Map, Value as Json, json};
 use switchboard::config::display::{pluralize, printable};
-use switchboard::config::import::HostAppFile;
+use switchboard::config::import::{HostAppFile, ImportError, ImportNote, ImportedScope};
+use switchboard::config::problem::ReadFailure;
 
 use crate::edit::servers::NewServer;
 use crate::invocation::Invocation;
@@ -12,39 +14,62 @@ use crate::invocation::scope::WritableScope;
 use crate::output::style::{TextStyle, paint};
 
 /// What an import would do.
-pub(super) struct ImportPlan {
-    pub(super) files: Vec<PlannedFile>,
-    pub(super) looked_at: Vec<PathBuf>,
+pub(crate) struct ImportPlan {
+    pub(crate) files: Vec<PlannedFile>,
+    pub(crate) looked_at: Vec<PathBuf>,
 }
 
 /// One file of another program, and its servers.
-pub(super) struct PlannedFile {
-    pub(super) file: HostAppFile,
-    pub(super) failure: Option<String>,
-    pub(super) notes: Vec<String>,
-    pub(super) items: Vec<ImportItem>,
+pub(crate) struct PlannedFile {
+    pub(crate) file: HostAppFile,
+    /// Its text; empty if it could not be read.
+    pub(crate) text: String,
+    pub(crate) failure: Option<FileFailure>,
+    pub(crate) notes: Vec<ImportNote>,
+    pub(crate) items: Vec<ImportItem>,
+}
+
+/// Why a file could not be used.
+pub(crate) enum FileFailure {
+    Unreadable(ReadFailure),
+    Syntax(ImportError),
+}
+
+impl fmt::Display for FileFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FileFailure::Unreadable(why) => write!(f, "the file {why}"),
+            FileFailure::Syntax(error) => {
+                write!(f, "line {}, column {}: {}", error.line, error.column, error.kind)
+            }
+        }
+    }
 }
 
 /// One server of that file.
-pub(super) struct ImportItem {
+pub(crate) struct ImportItem {
     /// The server's name in the other program.
-    pub(super) original: String,
-    pub(super) server: NewServer,
-    pub(super) scope: WritableScope,
+    pub(crate) original: String,
+    pub(crate) server: NewServer,
+    pub(crate) scope: WritableScope,
+    /// The scope that it has in the other program.
+    pub(crate) source_scope: ImportedScope,
+    /// What the conversion changed.
+    pub(crate) import_notes: Vec<ImportNote>,
     /// The command line or the URL.
-    pub(super) target: String,
+    pub(crate) target: String,
     /// The rest of the entry as it will run, one line each.
-    pub(super) details: String,
+    pub(crate) details: String,
     /// The entry as it will run, as JSON.
-    pub(super) shown_entry: Option<Json>,
+    pub(crate) shown_entry: Option<Json>,
     /// The places of secrets in clear text.
-    pub(super) secrets: Vec<String>,
-    pub(super) action: ImportAction,
-    pub(super) notes: Vec<String>,
+    pub(crate) secrets: Vec<String>,
+    pub(crate) action: ImportAction,
+    pub(crate) notes: Vec<String>,
 }
 
 /// What would be done with one server.
-pub(super) enum ImportAction {
+pub(crate) enum ImportAction {
     Add,
     Replace,
     /// The same entry already exists.
@@ -56,14 +81,14 @@ pub(super) enum ImportAction {
 }
 
 impl ImportAction {
-    pub(super) fn writes(&self) -> bool {
+    pub(crate) fn writes(&self) -> bool {
         match self {
             ImportAction::Add | ImportAction::Replace => true,
             ImportAction::Same | ImportAction::Conflict | ImportAction::Skip(_) => false,
         }
     }
 
-    pub(super) fn id(&self) -> &'static str {
+    pub(crate) fn id(&self) -> &'static str {
         match self {
             ImportAction::Add => "add",
             ImportAction::Replace => "replace",
@@ -75,19 +100,19 @@ impl ImportAction {
 }
 
 impl ImportPlan {
-    pub(super) fn items(&self) -> impl Iterator<Item = &ImportItem> {
+    pub(crate) fn items(&self) -> impl Iterator<Item = &ImportItem> {
         self.files.iter().flat_map(|file| &file.items)
     }
 
     /// How many secrets in clear text can be stored elsewhere.
-    pub(super) fn storable_secrets(&self) -> usize {
+    pub(crate) fn storable_secrets(&self) -> usize {
         let items = self.items().filter(|it| it.has_storable_secrets());
         items.map(|it| it.secrets.len()).sum()
     }
 
     /// Drops a server that an earlier file already provides. Of two different servers with one name only the first is
     /// imported.
-    pub(super) fn without_duplicates(
+    pub(crate) fn without_duplicates(
         &self,
         mut item: ImportItem,
         same_file: &[ImportItem],
@@ -109,7 +134,7 @@ impl ImportPlan {
         item
     }
 
-    pub(super) fn to_text(&self, invocation: &Invocation) -> String {
+    pub(crate) fn to_text(&self, invocation: &Invocation) -> String {
         if self.files.is_empty() {
             let mut text =
                 String::from("No configuration of another program was found. Looked in:\n");
@@ -133,7 +158,7 @@ impl ImportPlan {
         text
     }
 
-    pub(super) fn to_json(&self, written: &[WritableScope]) -> Json {
+    pub(crate) fn to_json(&self, written: &[WritableScope]) -> Json {
         let files: Vec<Json> = self.files.iter().map(PlannedFile::to_json).collect();
         let written: Vec<&str> = written.iter().map(|scope| scope.scope().id()).collect();
         json!({"files": files, "writtenScopes": written})
@@ -141,17 +166,31 @@ impl ImportPlan {
 }
 
 impl PlannedFile {
-    pub(super) fn to_text(&self, invocation: &Invocation) -> String {
+    pub(crate) fn new(file: HostAppFile) -> PlannedFile {
+        PlannedFile {
+            file,
+            text: String::new(),
+            failure: None,
+            notes: Vec::new(),
+            items: Vec::new(),
+        }
+    }
+
+    pub(crate) fn to_text(&self, invocation: &Invocation) -> String {
         let title = paint(TextStyle::Bold, self.file.app.title());
         let mut text = format!("{title}  {}\n", invocation.display_path(&self.file.path));
         if let Some(failure) = &self.failure {
-            text.push_str(&format!("  {} {}\n", paint(TextStyle::Error, "!"), printable(failure)));
+            text.push_str(&format!(
+                "  {} {}\n",
+                paint(TextStyle::Error, "!"),
+                printable(&failure.to_string())
+            ));
         }
         for item in &self.items {
             text.push_str(&item.to_text());
         }
         for note in &self.notes {
-            text.push_str(&format!("  {}\n", printable(note)));
+            text.push_str(&format!("  {}\n", printable(&note.to_string())));
         }
         if self.failure.is_none() && self.items.is_empty() && self.notes.is_empty() {
             text.push_str("  no servers\n");
@@ -159,13 +198,14 @@ impl PlannedFile {
         text
     }
 
-    pub(super) fn to_json(&self) -> Json {
+    pub(crate) fn to_json(&self) -> Json {
         let items: Vec<Json> = self.items.iter().map(ImportItem::to_json).collect();
+        let notes: Vec<String> = self.notes.iter().map(ToString::to_string).collect();
         json!({
             "program": self.file.app.id(),
             "file": self.file.path.to_string_lossy(),
-            "failure": self.failure,
-            "notes": self.notes,
+            "failure": self.failure.as_ref().map(ToString::to_string),
+            "notes": notes,
             "servers": items,
         })
     }
@@ -173,7 +213,7 @@ impl PlannedFile {
 
 impl ImportItem {
     /// Has it secrets that can be stored elsewhere? A project's file cannot refer to what one user has stored.
-    pub(super) fn has_storable_secrets(&self) -> bool {
+    pub(crate) fn has_storable_secrets(&self) -> bool {
         let is_own = match self.scope {
             WritableScope::User | WritableScope::Local => true,
             WritableScope::Project => false,
@@ -181,7 +221,7 @@ impl ImportItem {
         is_own && self.action.writes() && !self.secrets.is_empty()
     }
 
-    pub(super) fn to_text(&self) -> String {
+    pub(crate) fn to_text(&self) -> String {
         let name = match self.server.name.as_str() {
             "" => printable(&self.original),
             name => printable(name),
@@ -220,7 +260,7 @@ impl ImportItem {
         text
     }
 
-    pub(super) fn to_json(&self) -> Json {
+    pub(crate) fn to_json(&self) -> Json {
         let mut json = Map::new();
         json.insert("name".to_owned(), self.server.name.clone().into());
         json.insert("original".to_owned(), self.original.clone().into());

@@ -26,7 +26,7 @@ pub enum SecretStorage {
 
 /// A secret in clear text. Its value is not part of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct LiteralSecret {
+pub(crate) struct LiteralSecret {
     /// The keys that lead to its text.
     keys: [String; 2],
     /// Where the secret begins in the text; before it is a flag or the scheme of a header.
@@ -35,7 +35,7 @@ pub(super) struct LiteralSecret {
 
 impl LiteralSecret {
     /// Its place in the entry: `env.API_KEY`.
-    pub(super) fn place(&self) -> String {
+    pub(crate) fn place(&self) -> String {
         self.keys.join(".")
     }
 
@@ -54,7 +54,7 @@ impl LiteralSecret {
 }
 
 /// Finds the secrets of an entry that are there in clear text.
-pub(super) fn literal_secrets(entry: &Map<String, Json>) -> Vec<LiteralSecret> {
+pub(crate) fn literal_secrets(entry: &Map<String, Json>) -> Vec<LiteralSecret> {
     let mut found = Vec::new();
     for section in ["env", "headers", "oauth"] {
         let members = entry.get(section).and_then(Json::as_object).into_iter().flatten();
@@ -102,10 +102,10 @@ fn is_literal_secret(text: &str, start: usize, is_named: bool) -> bool {
 }
 
 /// An entry with references in place of its secrets, and the secrets.
-pub(super) type EntryWithSecrets = (Map<String, Json>, Vec<(SecretReference, Secret)>);
+pub(crate) type EntryWithSecrets = (Map<String, Json>, Vec<(SecretReference, Secret)>);
 
 /// Puts references in the places of the secrets of an entry; `None` if one of them has no reference.
-pub(super) fn with_references(
+pub(crate) fn with_references(
     entry: &Map<String, Json>,
     reference_of: impl Fn(&LiteralSecret) -> Option<SecretReference>,
 ) -> Option<EntryWithSecrets> {
@@ -123,7 +123,7 @@ pub(super) fn with_references(
 }
 
 /// The reference to a secret of a server. Names contain the project where the settings do.
-pub(super) fn reference(
+pub(crate) fn reference(
     invocation: &Invocation,
     storage: SecretStorage,
     (scope, server): (WritableScope, &str),
@@ -153,7 +153,7 @@ pub(super) fn reference(
 }
 
 /// Stores a secret, and reads it back: settings must not refer to one that is not there.
-pub(super) fn store(
+pub(crate) fn store(
     invocation: &Invocation,
     reference: &SecretReference,
     secret: &Secret,

@@ -110,7 +110,7 @@ pub(crate) fn read_desktop(mut root: Map<String, Value>) -> ImportOutcome {
 }
 
 /// Claude Code writes folders with slashes on every system.
-fn is_same_folder(written: &str, project: &Path) -> bool {
+pub(crate) fn is_same_folder(written: &str, project: &Path) -> bool {
     let canonical = |folder: &str| {
         let is_windows = folder.as_bytes().get(1) == Some(&b':');
         let slashes = if is_windows { folder.replace('\\', "/") } else { folder.to_owned() };

@@ -5,7 +5,7 @@ use serde_json::{Value as Json, json};
 use switchboard::config::display::{pluralize, printable};
 use switchboard::config::merge::ResolvedServer;
 use switchboard::sharing::share::protocol::ProgramStatus;
-use switchboard::sharing::{ServerSharing, configured_sharing};
+use switchboard::sharing::{ServerSharing, SharingReason, configured_sharing};
 
 use crate::invocation::Invocation;
 use crate::invocation::scope::WritableScope;
@@ -79,6 +79,10 @@ fn sharing_text(
     let Some(sharing) = sharing_of(server, invocation).filter(|_| server.is_ready()) else {
         return String::new();
     };
+    // Only programs can be shared.
+    if matches!(sharing.reason, SharingReason::Remote | SharingReason::InProcess) {
+        return String::new();
+    }
     let mut details = entry_text::DetailsText::default();
     details.line("Sharing", &format!("{}: {}", sharing.class, printable(&sharing.reason_text())));
     for copy in running.iter().filter(|it| it.server == server.name) {

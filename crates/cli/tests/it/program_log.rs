@@ -73,7 +73,7 @@ fn an_invalid_filter_names_its_bad_part_and_shows_good_ones() {
     insta::assert_snapshot!(scene.swb(&["list", "--log", "gates=debug,info"]).to_snapshot(), @"
     exit: 2
     --- stderr
-    error: --log: `gates` is not a part of this program: auth, chat, cli, gateway, host, wire, or a module path
+    error: --log: `gates` is not a part of this program: auth, chat, cli, gateway, host, share, wire, or a module path
 
     hint: for example `--log debug`, `--log gateway=trace,info` or `--log switchboard::connection=debug`; the levels are off, error, warn, info, debug and trace
     ");

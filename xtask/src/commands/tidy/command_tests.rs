@@ -37,6 +37,7 @@ const SHARED_TESTS: &[&str] = &[
     "secrets.rs",
     "serve_isolation.rs",
     "serve_pool.rs",
+    "sharing.rs",
     "serve_reconnect.rs",
     "serve_roots.rs",
     "telemetry.rs",

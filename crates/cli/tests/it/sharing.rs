@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 use testkit::processes::{is_alive, processes_with_environment, wait_until};
-use testkit::{Quirk, Sandbox, Script, ScriptedProgram};
+use testkit::{Quirk, Sandbox, Script, ScriptedProgram, Size};
 
+use crate::screen_start::screen;
 use crate::serve::StdioClient;
 use crate::support::{USER, json, scene};
 
@@ -394,4 +395,16 @@ fn a_host_leaves_no_process_behind() {
 fn signal(pid: u32, signal: &str) {
     let sent = std::process::Command::new("kill").args([signal, &pid.to_string()]).status();
     assert!(sent.expect("`kill` is there").success());
+}
+
+#[test]
+fn a_session_at_a_terminal_starts_a_host_and_its_panel_shows_the_shared_server() {
+    let mut scene = SharingScene::new();
+    scene.set_env("SWB_SHARE", "auto").set_env("LANG", "C.UTF-8");
+    let mut terminal = screen(&scene, Size::STANDARD);
+    terminal.wait_for_screen("1/1 server").send_keys("/mcp\r").wait_for_screen("1 connected");
+    terminal.send_keys("\r").wait_for_screen("shared with other sessions");
+    let running = scene.running();
+    assert_eq!(running[0]["clients"].as_array().map(Vec::len), Some(1), "{running:?}");
+    assert_eq!(running[0]["pid"].as_u64(), Some(scene.pid()), "a command uses the same process");
 }

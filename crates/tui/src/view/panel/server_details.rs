@@ -36,6 +36,8 @@ pub struct ServerDetails {
     pub ready_after: Option<Duration>,
     /// Its process.
     pub process: Option<u32>,
+    /// Whether other sessions use the same process.
+    pub is_shared: bool,
     /// Further notes.
     pub notes: Vec<String>,
     /// Whether it may run.
@@ -164,6 +166,7 @@ impl ServerDetails {
             counts: [None; 3],
             ready_after: None,
             process: None,
+            is_shared: false,
             notes: it.problems.clone(),
             eligibility: it.eligibility,
             is_remote: it.is_remote,
@@ -203,6 +206,7 @@ impl ServerDetails {
             counts: [count(ListKind::Tools), count(ListKind::Resources), count(ListKind::Prompts)],
             ready_after: view.time_to_ready,
             process: view.pid,
+            is_shared: view.is_shared,
             notes,
             eligibility: configured_server.map_or(Eligibility::Runnable, |it| it.eligibility),
             is_remote: configured_server.is_none_or(|it| it.is_remote),

@@ -242,7 +242,9 @@ fn overview_text(context: PageContext<'_>) -> RichText {
     if let Some(process) = details.process {
         let memory = measurements.memory.get(&process);
         let memory = memory.map_or("-".to_owned(), |it| format_bytes(*it));
-        content.push_labelled("Process", Tone::Text, &format!("{process}, {memory} in memory"));
+        let shared = if details.is_shared { ", shared with other sessions" } else { "" };
+        let text = format!("{process}, {memory} in memory{shared}");
+        content.push_labelled("Process", Tone::Text, &text);
     }
     content.push_blank();
     match configured_server {

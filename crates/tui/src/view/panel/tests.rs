@@ -38,6 +38,7 @@ fn configured_server(
 
 fn connected(name: &str, transport: &'static str) -> ServerDetails {
     ServerDetails {
+        is_shared: false,
         name: name.to_owned(),
         scope: "user",
         transport,

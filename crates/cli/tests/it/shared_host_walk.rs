@@ -93,17 +93,19 @@ impl StandIns {
         self.0.iter().fold(command.to_owned(), replaced)
     }
 
+    /// Rows of `swb ps` are in the order of their stand-ins, because process ids start again at some point.
     fn replace(&mut self, output: &str) -> String {
-        let mut is_table = false;
+        let mut lines = output.lines();
         let mut text = String::new();
-        for line in output.lines() {
-            is_table |= line.starts_with("SERVER  ");
-            let line = match is_table && !line.starts_with("SERVER  ") {
-                true => self.replace_row(line),
-                false => self.replace_line(line),
-            };
-            text.push_str(&format!("{line}\n"));
+        for line in lines.by_ref() {
+            text.push_str(&format!("{}\n", self.replace_line(line)));
+            if line.starts_with("SERVER  ") {
+                break;
+            }
         }
+        let mut rows: Vec<String> = lines.map(|row| self.replace_row(row)).collect();
+        rows.sort();
+        rows.iter().for_each(|row| text.push_str(&format!("{row}\n")));
         text
     }
 
@@ -154,11 +156,14 @@ fn digits_after(line: &str, before: &str) -> Option<String> {
     (!digits.is_empty()).then_some(digits)
 }
 
-/// Runs a command of the page in bash, after earlier sessions have left the host.
+/// Runs a command of the page in bash, after earlier sessions have left the host. A host that was just killed may still
+/// accept a client, which then gets no answer.
 fn run(scene: &SharingScene, bin: &Path, stand_ins: &mut StandIns, command: &str) -> String {
     wait_until(TIMEOUT, "no session is attached", || {
+        let listed = scene.0.swb(&["ps", "--json"]);
+        let listed: Json = serde_json::from_str(&listed.stdout).ok()?;
         let is_left = |it: &Json| it["clients"].as_array().is_some_and(Vec::is_empty);
-        scene.servers().iter().all(is_left).then_some(())
+        listed["servers"].as_array()?.iter().all(is_left).then_some(())
     });
     let script = format!("exec 2>&1\n{}", stand_ins.resolve(command));
     let mut shell = Command::new("bash");

@@ -9,7 +9,7 @@ use testkit::{MANAGED_DIR, Sandbox};
 
 use crate::support::{program, scene};
 
-fn docs() -> PathBuf {
+pub fn docs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")
 }
 
@@ -72,11 +72,23 @@ fn docs_workspace_examples_match_the_program() {
 /// Runs every command of the page's `console` blocks in order, in one home folder, and inserts the actual output.
 #[track_caller]
 fn check_page(page: &Path) {
-    let text = std::fs::read_to_string(page).expect("the page is there");
     let scene = scene();
+    let bin = link_program(&scene);
+    check_commands(page, |command| run(&scene, &bin, command));
+}
+
+/// A folder of the sandbox for `PATH`, with the program as `swb`.
+pub fn link_program(scene: &Sandbox) -> PathBuf {
     let bin = scene.home().join("bin");
     std::fs::create_dir(&bin).expect("a folder");
     std::os::unix::fs::symlink(program(), bin.join("swb")).expect("a link");
+    bin
+}
+
+/// Compares the output of a page's commands with what `run` returns for each of them, in order.
+#[track_caller]
+pub fn check_commands(page: &Path, mut run: impl FnMut(&str) -> String) {
+    let text = std::fs::read_to_string(page).expect("the page is there");
     let mut walked = String::new();
     let mut block: Option<Vec<&str>> = None;
     let mut commands = 0;
@@ -91,11 +103,8 @@ fn check_page(page: &Path) {
             Some(lines) if line == "```" => {
                 for command in commands_in(lines) {
                     commands += 1;
-                    walked.push_str(&format!(
-                        "{}{}",
-                        with_shell_prompt(&command),
-                        run(&scene, &bin, &command)
-                    ));
+                    let output = run(&command);
+                    walked.push_str(&format!("{}{output}", with_shell_prompt(&command)));
                 }
                 walked.push_str("```\n");
                 block = None;

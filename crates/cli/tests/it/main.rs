@@ -71,6 +71,7 @@ mod serve_isolation;
 mod serve_pool;
 mod serve_reconnect;
 mod serve_roots;
+mod shared_host_walk;
 mod sharing;
 mod status;
 mod subscribe;

@@ -40,6 +40,7 @@ const SHARED_TESTS: &[&str] = &[
     "sharing.rs",
     "serve_reconnect.rs",
     "serve_roots.rs",
+    "shared_host_walk.rs",
     "telemetry.rs",
     "terminal_prompts.rs",
     "terminal_safety.rs",

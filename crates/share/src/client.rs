@@ -31,6 +31,8 @@ use crate::socket::{FolderError, HostFolder};
 const START_TIMEOUT: Duration = Duration::from_secs(3);
 /// How often a client tries to connect meanwhile.
 const START_INTERVAL: Duration = Duration::from_millis(5);
+/// How long a host may take to listen before another one is started.
+const RESTART_INTERVAL: Duration = Duration::from_secs(1);
 /// How long an answer may take. Attaching may have to wait for another client's handshake.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 const ATTACH_TIMEOUT: Duration = Duration::from_secs(60);
@@ -204,14 +206,19 @@ impl SharedHostClient {
         }
         let Some(launcher) = &self.0.launcher else { return Err(ClientError::NotRunning) };
         let folder = HostFolder::create(&self.0.folder)?;
+        let mut last_start: Option<Instant> = None;
         loop {
             match folder.connect().await {
                 Ok(stream) => return Ok(HostStream::new(stream)),
                 Err(error) if is_absent(&error) => {}
                 Err(error) => return Err(error.into()),
             }
-            if let Some(lock) = folder.try_lock()? {
+            // A host that ended at once is not started again and again.
+            if last_start.is_none_or(|it| it.elapsed() >= RESTART_INTERVAL)
+                && let Some(lock) = folder.try_lock()?
+            {
                 launcher.start(lock)?;
+                last_start = Some(Instant::now());
             }
             if Instant::now() >= deadline {
                 return Err(ClientError::NotStarted);

@@ -93,14 +93,18 @@ impl Connection {
         for _ in 0..MAX_JOINS {
             let decision =
                 self.ask(|reply| HostEvent::Attach { request: Box::new(request.clone()), reply });
-            let handle = match decision.await {
-                Some(AttachDecision::Use(handle)) => handle,
+            let (handle, joined) = match decision.await {
+                Some(AttachDecision::Use(handle)) => {
+                    let joined = handle.join(request.client.clone()).await;
+                    (handle, joined)
+                }
+                Some(AttachDecision::Started(handle, joined)) => (handle, joined.await.ok()),
                 Some(AttachDecision::NotShareable(reason)) => {
                     return Err(Response::NotShareable { reason });
                 }
                 Some(AttachDecision::Outdated) | None => return Err(Response::Outdated),
             };
-            match handle.join(request.client.clone()).await {
+            match joined {
                 Some(JoinOutcome::Joined { pid, era, link }) => {
                     let era = era.map(|it| it.as_str().to_owned());
                     let response = Response::Attached { program: handle.number, pid, era };

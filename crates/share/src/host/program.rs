@@ -19,7 +19,7 @@ use switchboard_wire::protocol::era::Era;
 use switchboard_wire::transport::{Transport, TransportEvent};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use tracing::{info, warn};
 
 use crate::multiplexer::{Delivery, Multiplexer, SessionId};
@@ -27,8 +27,12 @@ use crate::protocol::{AttachRequest, ClientInfo, ExitLine, ProgramStatus};
 
 /// While more bytes than this wait for the program, clients wait.
 const HIGH_WATER: usize = 1024 * 1024;
-/// How many messages may wait for a client. One that does not read them is detached.
+/// How many messages may wait for a client. While the queue of a client is full, the program is not read.
 const CLIENT_CAPACITY: usize = 1024;
+/// How many places in the queues of all clients must be free to read the next message.
+const RESERVE: usize = 16;
+/// How long a client whose queue is full may hold up the others. Then it is detached.
+const SLOW_CLIENT_LIMIT: Duration = Duration::from_secs(5);
 /// How many messages of clients may wait for the program.
 const MESSAGE_CAPACITY: usize = 256;
 const COMMAND_CAPACITY: usize = 64;
@@ -41,6 +45,8 @@ const MAX_STDERR: usize = 16 * 1024;
 pub(super) struct ProgramOptions {
     pub(super) number: u64,
     pub(super) request: AttachRequest,
+    /// Tells the client that started it whether it joined: before the program can end.
+    pub(super) starter: oneshot::Sender<JoinOutcome>,
     pub(super) stderr: mpsc::Sender<Bytes>,
     pub(super) watchdog: Option<Watchdog>,
     pub(super) process_set: ProcessSet,
@@ -149,7 +155,8 @@ pub(super) fn spawn(options: ProgramOptions) -> (ProgramHandle, JoinHandle<()>) 
 }
 
 async fn run(options: ProgramOptions, mut commands: mpsc::Receiver<ProgramCommand>) {
-    let ProgramOptions { number, request, stderr, watchdog, process_set, events } = options;
+    let ProgramOptions { number, request, starter, stderr, watchdog, process_set, events } =
+        options;
     let program = Program::from(request.program.clone());
     let process_options =
         ProcessOptions { watchdog, process_set, stderr: Some(stderr), ..ProcessOptions::default() };
@@ -158,6 +165,7 @@ async fn run(options: ProgramOptions, mut commands: mpsc::Receiver<ProgramComman
         Err(error) => {
             let errno = error.source.raw_os_error();
             warn!(server = request.server, errno, "the program did not start");
+            let _client_gone = starter.send(JoinOutcome::NotStarted { errno });
             commands.close();
             while let Some(command) = commands.recv().await {
                 if let ProgramCommand::Join { reply, .. } = command {
@@ -171,7 +179,8 @@ async fn run(options: ProgramOptions, mut commands: mpsc::Receiver<ProgramComman
     // Not needed any more, and it may have secrets.
     drop(program);
     let (to_program, from_clients) = mpsc::channel(MESSAGE_CAPACITY);
-    let running = SharedProgram {
+    let client = request.client.clone();
+    let mut running = SharedProgram {
         number,
         pid: process.pid(),
         folder: process_folder(&request),
@@ -189,6 +198,7 @@ async fn run(options: ProgramOptions, mut commands: mpsc::Receiver<ProgramComman
         malformed: None,
         events,
     };
+    running.admit(client, starter);
     running.run(commands, from_clients).await;
 }
 
@@ -238,6 +248,25 @@ enum End {
 struct Client {
     info: ClientInfo,
     outgoing: mpsc::Sender<Message>,
+    /// Since when its queue is full.
+    full_since: Option<Instant>,
+}
+
+/// What became of a client whose queue is full.
+enum Relief {
+    Room,
+    TooSlow(SessionId),
+}
+
+/// Waits until the queue of a client that is full has room, or has been full for too long. Cancel safe.
+async fn wait_for_room(clients: &BTreeMap<SessionId, Client>) -> Relief {
+    let full = clients.iter().filter_map(|(session, it)| Some((it.full_since?, *session, it)));
+    let Some((since, session, client)) = full.min_by_key(|it| it.0) else { return Relief::Room };
+    let room = client.outgoing.reserve_many(RESERVE);
+    match timeout_at(since + SLOW_CLIENT_LIMIT, room).await {
+        Ok(_) => Relief::Room,
+        Err(_) => Relief::TooSlow(session),
+    }
 }
 
 struct SharedProgram {
@@ -271,6 +300,7 @@ impl SharedProgram {
         let mut exit_status = None;
         let end = loop {
             let has_room = self.transport.queued_bytes() < HIGH_WATER;
+            let is_full = self.note_full_queues();
             let idle_end = self.idle_since.map(|it| it + self.idle_limit());
             tokio::select! {
                 Some((session, event)) = from_clients.recv(), if has_room => {
@@ -282,7 +312,14 @@ impl SharedProgram {
                         self.on_client(session, event);
                     }
                 }
-                arrival = self.transport.next() => match arrival {
+                relief = wait_for_room(&self.clients), if is_full => {
+                    if let Relief::TooSlow(session) = relief {
+                        let pid = self.clients.get(&session).map(|it| it.info.pid);
+                        warn!(server = self.request.server, pid, "a client that does not read was detached");
+                        self.remove(session);
+                    }
+                }
+                arrival = self.transport.next(), if !is_full => match arrival {
                     Ok(event) => self.on_arrival(event),
                     Err(_) => break End::ByItself,
                 },
@@ -325,6 +362,20 @@ impl SharedProgram {
         }
     }
 
+    /// Notes since when the queues of clients are full. Returns whether one is.
+    fn note_full_queues(&mut self) -> bool {
+        let mut is_full = false;
+        for client in self.clients.values_mut() {
+            if client.outgoing.capacity() >= RESERVE {
+                client.full_since = None;
+            } else {
+                client.full_since.get_or_insert_with(Instant::now);
+                is_full = true;
+            }
+        }
+        is_full
+    }
+
     /// How long it stays without clients. One that takes no new clients has no reason to stay.
     fn idle_limit(&self) -> Duration {
         match self.phase {
@@ -352,7 +403,7 @@ impl SharedProgram {
         let (pid, era) = (self.pid, self.multiplexer.era());
         if reply.send(JoinOutcome::Joined { pid, era, link }).is_ok() {
             self.multiplexer.join(session);
-            self.clients.insert(session, Client { info: client, outgoing });
+            self.clients.insert(session, Client { info: client, outgoing, full_since: None });
             self.idle_since = None;
         }
     }
@@ -409,11 +460,12 @@ impl SharedProgram {
                 Delivery::ToServer(message) => self.transport.push(message.into()),
                 Delivery::ToClient(session, message) => {
                     let Some(client) = self.clients.get(&session) else { continue };
+                    // There is room, unless the client has left or one event made very many messages.
                     if client.outgoing.try_send(message).is_err() {
                         let pid = client.info.pid;
-                        warn!(
+                        info!(
                             server = self.request.server,
-                            pid, "a client that does not read was detached"
+                            pid, "a message could not be delivered"
                         );
                         self.remove(session);
                     }
@@ -425,7 +477,7 @@ impl SharedProgram {
     /// Delivers what a process that exited has written before. Another process may hold its output open.
     async fn deliver_last_messages(&mut self) {
         let until = Instant::now() + EXIT_GRACE;
-        while let Ok(Ok(event)) = tokio::time::timeout_at(until, self.transport.next()).await {
+        while let Ok(Ok(event)) = timeout_at(until, self.transport.next()).await {
             self.on_arrival(event);
         }
     }

@@ -11,7 +11,7 @@ use tracing::{info, warn};
 
 use super::StderrSink;
 use super::program::{
-    self, ProgramCommand, ProgramEvent, ProgramHandle, ProgramOptions, unix_seconds,
+    self, JoinOutcome, ProgramCommand, ProgramEvent, ProgramHandle, ProgramOptions, unix_seconds,
 };
 use crate::protocol::{AttachRequest, ExitLine, HostStatus, ProgramStatus, Reuse};
 
@@ -44,7 +44,10 @@ pub(super) enum HostEvent {
 /// Whether a client may use a program.
 #[derive(Debug)]
 pub(super) enum AttachDecision {
+    /// It runs, and the client may join.
     Use(ProgramHandle),
+    /// It was started for the client, which joins first.
+    Started(ProgramHandle, oneshot::Receiver<JoinOutcome>),
     NotShareable(String),
     Outdated,
 }
@@ -180,10 +183,11 @@ impl Registry {
         if let Some(reason) = self.session_bound.get(&request.key) {
             return AttachDecision::NotShareable((*reason).to_owned());
         }
-        AttachDecision::Use(self.start(request))
+        self.start(request)
     }
 
-    fn start(&mut self, request: AttachRequest) -> ProgramHandle {
+    fn start(&mut self, request: AttachRequest) -> AttachDecision {
+        let (starter, joined) = oneshot::channel();
         let number = self.next_program;
         self.next_program += 1;
         let key = request.key.clone();
@@ -192,6 +196,7 @@ impl Registry {
             number,
             stderr: (self.stderr_sink)(&request.server),
             request,
+            starter,
             watchdog: self.watchdog.clone(),
             process_set: self.process_set,
             events: self.events.clone(),
@@ -203,7 +208,7 @@ impl Registry {
             RunningProgram { key, handle: handle.clone(), task, started: Instant::now() },
         );
         self.unused_since = None;
-        handle
+        AttachDecision::Started(handle, joined)
     }
 
     fn remove(&mut self, program: u64) {

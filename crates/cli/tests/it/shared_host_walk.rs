@@ -27,7 +27,7 @@ struct StandIns(BTreeMap<String, String>);
 impl StandIns {
     const FIRST_PROCESS: usize = 4711;
     const MEMORY: &'static str = "7 MB";
-    const HOST_MEMORY: &'static str = "28 MB";
+    const HOST_MEMORY: &'static str = "70 MB";
     const AGE: &'static str = "1 s";
     const BUILD: &'static str = "efbd94e6";
     const TIME: &'static str = "2026-11-18T17:39:10.882Z";

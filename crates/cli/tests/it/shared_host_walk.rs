@@ -1,5 +1,5 @@
-//! The guide to the shared host, run: the commands of its page, two clients at once, the host killed during a call, and
-//! an upgrade. Every test stops the hosts that it started.
+//! The guide to the shared host, run: the commands of its page, and clients and commands at once whose host is killed
+//! during a call. Every test stops the hosts that it started; `sharing.rs` has the cases one by one.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
@@ -9,63 +9,15 @@ use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 use testkit::processes::{wait_until, wait_until_exited};
-use testkit::{Sandbox, Script, ScriptedProgram, scripted};
+use testkit::{Script, scripted};
 
 use crate::docs::{check_commands, docs, link_program};
 use crate::serve::StdioClient;
 use crate::serve_pool::{next_message, request};
-use crate::support::{USER, scene};
+use crate::sharing::SharingScene;
+use crate::support::USER;
 
 const TIMEOUT: Duration = Duration::from_secs(20);
-
-/// A sandbox in which servers are shared. Its host ends with it.
-struct SharingScene(Sandbox);
-
-impl SharingScene {
-    fn new() -> SharingScene {
-        let mut scene = scene();
-        scene.set_env("SWB_SHARE", "on");
-        SharingScene(scene)
-    }
-
-    /// With a user's server `example`.
-    fn with_server() -> SharingScene {
-        let scene = SharingScene::new();
-        let entry = ScriptedProgram::config_entry(&Script::legacy());
-        scene.0.write_servers(USER, &format!("\"example\": {entry}"));
-        scene
-    }
-
-    fn json(&self, arguments: &[&str]) -> Json {
-        crate::support::json(&self.0, arguments)
-    }
-
-    /// The process of the host that listens.
-    fn host(&self) -> Option<u32> {
-        self.json(&["host", "status", "--json"])["pid"].as_u64().map(process_id)
-    }
-
-    /// The shared servers that run.
-    fn servers(&self) -> Vec<Json> {
-        let listed = self.json(&["ps", "--json"]);
-        listed["servers"].as_array().expect("a list").clone()
-    }
-
-    /// The process of `example` that answers a call of a command in a folder.
-    fn called_pid(&self, folder: &Path) -> u64 {
-        let arguments = ["call", "mcp__example__whoami", "--mode", "bypass"];
-        let ran = self.0.swb_in(folder, &arguments);
-        let answer: Json = serde_json::from_str(ran.expect_success()).expect("it is JSON");
-        answer["pid"].as_u64().expect("it tells its process")
-    }
-}
-
-impl Drop for SharingScene {
-    fn drop(&mut self) {
-        let mut stop = self.0.command(&self.0.project(), &["host", "stop"]);
-        let _none_runs = stop.output();
-    }
-}
 
 /// Stand-ins for what differs between runs: processes, memory, times and builds. A command may name a stand-in of a
 /// process.
@@ -75,7 +27,7 @@ struct StandIns(BTreeMap<String, String>);
 impl StandIns {
     const FIRST_PROCESS: usize = 4711;
     const MEMORY: &'static str = "7 MB";
-    const HOST_MEMORY: &'static str = "28 MB";
+    const HOST_MEMORY: &'static str = "70 MB";
     const AGE: &'static str = "1 s";
     const BUILD: &'static str = "efbd94e6";
     const TIME: &'static str = "2026-11-18T17:39:10.882Z";
@@ -160,7 +112,7 @@ fn digits_after(line: &str, before: &str) -> Option<String> {
 /// accept a client, which then gets no answer.
 fn run(scene: &SharingScene, bin: &Path, stand_ins: &mut StandIns, command: &str) -> String {
     wait_until(TIMEOUT, "no session is attached", || {
-        let listed = scene.0.swb(&["ps", "--json"]);
+        let listed = scene.swb(&["ps", "--json"]);
         let listed: Json = serde_json::from_str(&listed.stdout).ok()?;
         let is_left = |it: &Json| it["clients"].as_array().is_some_and(Vec::is_empty);
         listed["servers"].as_array()?.iter().all(is_left).then_some(())
@@ -168,12 +120,12 @@ fn run(scene: &SharingScene, bin: &Path, stand_ins: &mut StandIns, command: &str
     let script = format!("exec 2>&1\n{}", stand_ins.resolve(command));
     let mut shell = Command::new("bash");
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").expect("a path"));
-    shell.args(["-c", &script]).current_dir(scene.0.project()).env_clear().env("PATH", path);
-    shell.env("HOME", scene.0.home()).env("SWB_SHARE", "on");
-    shell.env("SWB_TESTBED_MANAGED", scene.0.managed());
+    shell.args(["-c", &script]).current_dir(scene.project()).env_clear().env("PATH", path);
+    shell.env("HOME", scene.home()).env("SWB_SHARE", "on");
+    shell.env("SWB_TESTBED_MANAGED", scene.managed());
     let output = shell.output().expect("bash can be run");
     let text = stand_ins.replace(&String::from_utf8_lossy(&output.stdout));
-    let ran = scene.0.normalized_output(output.status.code(), text.as_bytes(), b"");
+    let ran = scene.normalized_output(output.status.code(), text.as_bytes(), b"");
     let mut text = ran.stdout.replace("[ROOT]/person", "~");
     if ran.code != 0 {
         text.push_str(&format!("[exit code {}]\n", ran.code));
@@ -192,10 +144,11 @@ fn write_example_server(bin: &Path) {
 
 #[test]
 fn docs_shared_host_examples_match_the_program() {
-    let scene = SharingScene::new();
-    let bin = link_program(&scene.0);
+    let scene = SharingScene::with("");
+    std::fs::remove_file(scene.path(USER)).expect("the page starts without servers");
+    let bin = link_program(&scene);
     write_example_server(&bin);
-    std::fs::create_dir(scene.0.path("~/other")).expect("a folder");
+    std::fs::create_dir(scene.path("~/other")).expect("a folder");
     let mut stand_ins = StandIns::default();
     check_commands(&docs().join("guide/shared-host.md"), |command| {
         run(&scene, &bin, &mut stand_ins, command)
@@ -205,41 +158,31 @@ fn docs_shared_host_examples_match_the_program() {
     left.iter().for_each(|pid| wait_until_exited(*pid, TIMEOUT));
 }
 
-fn process_id(number: u64) -> u32 {
-    u32::try_from(number).expect("it is a process id")
-}
-
-/// The process of `example` that answers a call of a client.
+/// The process of the server that answers a call of a client.
 fn whoami(client: &mut StdioClient) -> u64 {
-    let called = json!({"name": "mcp__example__whoami", "arguments": {}});
-    let answer = request(client, "tools/call", called);
-    let text = answer["content"][0]["text"].as_str().expect("it is text");
-    let answer: Json = serde_json::from_str(text).expect("it is JSON");
-    answer["pid"].as_u64().expect("it tells its process")
-}
-
-fn close(mut client: StdioClient) {
-    client.input = None;
-    assert_eq!(client.wait_exit().0, Some(0));
+    let answer = request(client, "tools/call", json!({"name": "mcp__s__whoami", "arguments": {}}));
+    answer["structuredContent"]["pid"].as_u64().expect("it tells its process")
 }
 
 #[test]
-fn two_clients_use_one_process_and_go_on_after_the_host_is_killed_during_a_call() {
-    let scene = SharingScene::with_server();
-    let pool = ["--pool", "--mode", "bypass"];
-    let mut first = StdioClient::legacy(&scene.0, &pool);
-    let mut second = StdioClient::legacy(&scene.0, &pool);
+fn clients_and_commands_use_one_process_and_go_on_after_the_host_is_killed_during_a_call() {
+    let scene = SharingScene::new();
+    let mut first = StdioClient::legacy(&scene, &["--pool"]);
+    let mut second = StdioClient::legacy(&scene, &["--pool"]);
     let before = whoami(&mut first);
-    assert_eq!(whoami(&mut second), before);
-    let servers = scene.servers();
+    assert_eq!((whoami(&mut second), scene.pid()), (before, before));
+    let servers = wait_until(TIMEOUT, "the command has left", || {
+        let servers = scene.running();
+        let clients = servers[0]["clients"].as_array().map_or(0, Vec::len);
+        (clients == 2).then_some(servers)
+    });
     assert_eq!(servers.len(), 1, "{servers:?}");
-    assert_eq!(servers[0]["clients"].as_array().map(Vec::len), Some(2), "{servers:?}");
-    let host = scene.host().expect("a host runs");
 
-    let slow = json!({"name": "mcp__example__slow", "arguments": {"ms": 60_000, "steps": 1}});
+    let host = scene.host()["pid"].clone();
+    let slow = json!({"name": "mcp__s__slow", "arguments": {"ms": 60_000, "steps": 1}});
     first.send_request("tools/call", slow);
     wait_until(TIMEOUT, "the call has reached the server", || {
-        (scene.servers()[0]["calls"] == 3).then_some(())
+        (scene.running()[0]["calls"] == 4).then_some(())
     });
     let killed = Command::new("kill").args(["-9", &host.to_string()]).status();
     assert!(killed.expect("kill can be run").success());
@@ -250,55 +193,20 @@ fn two_clients_use_one_process_and_go_on_after_the_host_is_killed_during_a_call(
         }
     };
     assert!(lost.to_string().contains("may have been executed"), "{lost}");
-    wait_until_exited(process_id(before), TIMEOUT);
 
     let after = whoami(&mut first);
     assert_ne!(after, before);
-    assert_eq!(whoami(&mut second), after);
-    assert_ne!(scene.host(), Some(host));
-    close(first);
-    close(second);
-    assert!(scene.0.swb(&["host", "stop"]).expect_success().starts_with("Stopped"));
-    wait_until_exited(process_id(after), TIMEOUT);
-}
-
-#[test]
-fn commands_in_one_folder_use_one_process_and_another_folder_has_another() {
-    let scene = SharingScene::with_server();
-    let other = scene.0.path("~/other");
-    std::fs::create_dir(&other).expect("a folder");
-    let first = scene.called_pid(&scene.0.project());
-    assert_eq!(scene.called_pid(&scene.0.project()), first);
-    let second = scene.called_pid(&other);
-    assert_ne!(second, first);
-    assert_eq!(scene.servers().len(), 2);
-    scene.0.swb(&["host", "stop"]).expect_success();
-    for pid in [first, second] {
-        wait_until_exited(process_id(pid), TIMEOUT);
+    assert_eq!((whoami(&mut second), scene.pid()), (after, after));
+    assert_ne!(scene.host()["pid"], host);
+    for mut client in [first, second] {
+        client.input = None;
+        assert_eq!(client.wait_exit().0, Some(0));
     }
-    assert_eq!(scene.servers(), Vec::<Json>::new());
-}
-
-#[test]
-fn a_newer_build_replaces_the_host_and_sessions_of_the_older_one_keep_theirs() {
-    let mut scene = SharingScene::with_server();
-    scene.0.set_env("SWB_TESTBED_BUILD", "1000000");
-    let mut older = StdioClient::legacy(&scene.0, &["--pool", "--mode", "bypass"]);
-    let before = whoami(&mut older);
-    let old_host = scene.host().expect("a host runs");
-
-    scene.0.set_env("SWB_TESTBED_BUILD", "2000000");
-    assert_ne!(scene.called_pid(&scene.0.project()), before);
-    let new_host = scene.host().expect("a host runs");
-    assert_ne!(new_host, old_host);
-    assert_eq!(whoami(&mut older), before);
-
-    scene.0.set_env("SWB_TESTBED_BUILD", "1000000");
-    let status = scene.0.swb(&["host", "status"]);
-    let status = status.expect_success();
-    assert!(status.contains("Build:       0.1.0 (build 00000002)"), "{status}");
-    assert!(status.contains("This build:  0.1.0 (build 00000001)"), "{status}");
-    close(older);
-    wait_until_exited(old_host, TIMEOUT);
-    assert_eq!(scene.host(), Some(new_host));
+    assert_eq!(
+        scene.swb(&["host", "stop"]).expect_success(),
+        "Stopped the shared host and 1 server.\n"
+    );
+    for pid in [before, after] {
+        wait_until_exited(u32::try_from(pid).expect("a process id"), TIMEOUT);
+    }
 }

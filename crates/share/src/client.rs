@@ -25,7 +25,7 @@ use crate::protocol::{
     AttachRequest, Build, HostStatus, MAX_LINE, PROTOCOL, Request, RequestLine, Response,
     ResponseLine,
 };
-use crate::socket::{FolderError, HostFolder};
+use crate::socket::{FolderError, HostFolder, SOCKET};
 
 /// How long a host may take to listen after it was started.
 const START_TIMEOUT: Duration = Duration::from_secs(3);
@@ -110,6 +110,11 @@ impl SharedHostClient {
         &self.0.folder
     }
 
+    /// The socket.
+    pub fn socket(&self) -> PathBuf {
+        self.0.folder.join(SOCKET)
+    }
+
     /// A program that the shared host runs, for [`Address::Shared`](switchboard_wire::connect::Address::Shared).
     pub fn program(&self, request: AttachRequest) -> Arc<dyn SharedProgram> {
         Arc::new(AttachableProgram { client: self.clone(), request })
@@ -168,7 +173,14 @@ impl SharedHostClient {
         loop {
             let mut stream = self.connect_or_start(deadline).await?;
             let attach = Request::Attach(Box::new(request.clone()));
-            let line = self.exchange(&mut stream, attach, ATTACH_TIMEOUT).await?;
+            let line = match self.exchange(&mut stream, attach, ATTACH_TIMEOUT).await {
+                // It ended after it had accepted the connection. Attaching again does no harm.
+                Err(ClientError::NotRunning) if Instant::now() < deadline => {
+                    sleep(START_INTERVAL).await;
+                    continue;
+                }
+                answered => answered?,
+            };
             if !matches!(line.response, Response::Outdated) {
                 return Ok((stream, line));
             }
@@ -236,7 +248,10 @@ impl SharedHostClient {
         let line =
             RequestLine { protocol: PROTOCOL, build: self.0.build.clone(), request: Some(request) };
         let exchanged = timeout(limit, stream.exchange(&line)).await;
-        Ok(exchanged.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))?)
+        match exchanged.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
+            Err(error) if is_gone(&error) => Err(ClientError::NotRunning),
+            exchanged => Ok(exchanged?),
+        }
     }
 
     async fn exit(&self, program: u64) -> Result<Option<SharedExit>, ClientError> {
@@ -254,6 +269,14 @@ impl SharedHostClient {
 /// Whether no process listens at the socket.
 fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
+}
+
+/// Whether the process at the other end of a stream has ended.
+fn is_gone(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe | io::ErrorKind::UnexpectedEof
+    )
 }
 
 impl HostLauncher {
@@ -292,7 +315,9 @@ impl HostStream {
         self.writer.write_all(&line).await?;
         let mut answer = String::new();
         let limit = u64::try_from(MAX_LINE).unwrap_or(u64::MAX);
-        (&mut self.reader).take(limit).read_line(&mut answer).await?;
+        if (&mut self.reader).take(limit).read_line(&mut answer).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
         serde_json::from_str(&answer).map_err(io::Error::other)
     }
 }
@@ -308,10 +333,12 @@ impl SharedProgram for AttachableProgram {
         Box::pin(async move {
             let not_shared = |reason: String, cause| AttachError::NotShared { reason, cause };
             let (stream, line) = self.client.attach(&self.request).await.map_err(|error| {
-                let reason = match std::error::Error::source(&error) {
-                    Some(source) => format!("{error}: {source}"),
-                    None => error.to_string(),
-                };
+                let mut reason = error.to_string();
+                let mut cause = std::error::Error::source(&error);
+                while let Some(error) = cause {
+                    reason = format!("{reason}: {error}");
+                    cause = error.source();
+                }
                 not_shared(reason, NotSharedCause::Host)
             })?;
             match line.response {

@@ -83,6 +83,8 @@ enum Purpose {
     Listen,
     /// The server cannot have questions about it.
     Ping,
+    /// Fetches a list, about which a server has no questions either.
+    List,
     SetLevel,
     Subscribe {
         uri: String,
@@ -151,6 +153,7 @@ impl Multiplexer {
                     Purpose::Initialize => {}
                     Purpose::Listen
                     | Purpose::Ping
+                    | Purpose::List
                     | Purpose::SetLevel
                     | Purpose::Subscribe { .. }
                     | Purpose::Call => cancelled.push(*number),
@@ -231,6 +234,9 @@ impl Multiplexer {
             },
             "subscriptions/listen" => Purpose::Listen,
             "ping" | "server/discover" => Purpose::Ping,
+            "tools/list" | "prompts/list" | "resources/list" | "resources/templates/list" => {
+                Purpose::List
+            }
             "logging/setLevel" => {
                 let level = string_member(params.as_ref(), "level");
                 let Some(level) = level.as_deref().and_then(LogLevel::parse) else {
@@ -267,7 +273,11 @@ impl Multiplexer {
         };
         match purpose {
             Purpose::Initialize | Purpose::Ping => {}
-            Purpose::Listen | Purpose::SetLevel | Purpose::Subscribe { .. } | Purpose::Call => {
+            Purpose::Listen
+            | Purpose::List
+            | Purpose::SetLevel
+            | Purpose::Subscribe { .. }
+            | Purpose::Call => {
                 self.handshake.on_request();
             }
         }
@@ -395,12 +405,17 @@ impl Multiplexer {
                     self.note_required_elicitations(session, &outcome);
                 }
             }
-            Purpose::Listen | Purpose::Ping | Purpose::SetLevel | Purpose::Subscribe { .. } => {}
+            Purpose::Listen
+            | Purpose::Ping
+            | Purpose::List
+            | Purpose::SetLevel
+            | Purpose::Subscribe { .. } => {}
         }
         let outcome = match purpose {
             Purpose::Listen => outcome.map(|it| forwarding::with_subscription_id(&it, &id)),
             Purpose::Initialize
             | Purpose::Ping
+            | Purpose::List
             | Purpose::SetLevel
             | Purpose::Subscribe { .. }
             | Purpose::Call => outcome,

@@ -10,14 +10,14 @@ use rustix::fs::{FlockOperation, flock};
 use thiserror::Error;
 use tokio::net::{UnixListener, UnixStream};
 
-const SOCKET: &str = "host.sock";
+pub(crate) const SOCKET: &str = "host.sock";
 const LOCK: &str = "host.lock";
 /// The longest path that fits a socket address on every system.
 const MAX_SOCKET_PATH: usize = 100;
 
 /// The folder cannot be used, because others could change it.
 #[derive(Debug, Error)]
-#[error("the folder `{}` of the shared host cannot be used: {problem}", .folder.display())]
+#[error("the folder `{}` of the shared host cannot be used", .folder.display())]
 pub struct FolderError {
     /// The folder.
     pub folder: PathBuf,
@@ -194,7 +194,7 @@ mod tests {
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).expect("changed");
         let error = HostFolder::create(&folder).expect_err("others may enter");
         assert!(matches!(error.problem, FolderProblem::Mode), "{error}");
-        assert!(error.to_string().contains("chmod 700"), "{error}");
+        assert!(error.problem.to_string().contains("chmod 700"), "{error}");
     }
 
     #[test]

@@ -94,7 +94,8 @@ fn status(invocation: &Invocation, client: &SharedHostClient) -> Result<CommandO
     if let Some(memory) = memory {
         text.push_str(&format!("Memory:      {} with its servers\n", format_bytes(memory)));
     }
-    text.push_str(&format!("Socket:      {}\n", invocation.display_path(client.folder())));
+    let socket = invocation.display_path(&client.socket());
+    text.push_str(&format!("Socket:      {socket}\n"));
     Ok(CommandOutput::text(text))
 }
 

@@ -43,9 +43,9 @@ pub fn run(_: &PsArgs, invocation: &Invocation) -> Result<CommandOutput, Failure
         Ok((_, status)) => status.programs,
         Err(ClientError::NotRunning) => Vec::new(),
         Err(error) => {
-            return Err(Failure::new(Exit::Failure, "the shared host gave no answer")
-                .caused_by(error)
-                .hint("`swb host stop` ends it; servers reconnect by themselves"));
+            return Err(
+                Failure::new(Exit::Failure, "the shared host cannot be used").caused_by(error)
+            );
         }
     };
     let mut servers: Vec<RunningServer> = shared.into_iter().map(RunningServer::from).collect();

@@ -194,6 +194,10 @@ fn a_server_that_asks_outside_of_calls_belongs_to_one_session() {
     let mut alone = Wire::with(&[A]);
     assert_eq!(alone.server(json!({"id": 1, "method": "sampling/createMessage"}))[0][0], 1);
     assert_eq!(alone.multiplexer.session_bound(), Some(SessionBound::RequestsOutsideCalls));
+    let mut listing = Wire::with(&[A]);
+    listing.client(A, json!({"id": 1, "method": "tools/list"}));
+    assert_eq!(listing.server(json!({"id": 1, "method": "elicitation/create"}))[0][0], 1);
+    assert_eq!(listing.multiplexer.session_bound(), Some(SessionBound::RequestsOutsideCalls));
     let mut shared = Wire::with(&[A, B]);
     assert_eq!(shared.server(json!({"id": 1, "method": "sampling/createMessage"}))[0][0], 0);
     assert_eq!(shared.multiplexer.session_bound(), Some(SessionBound::RequestsOutsideCalls));

@@ -185,7 +185,7 @@ impl Sandbox {
         fs::set_permissions(&path, mode).map_err(|error| self.file_error(&path, error))
     }
 
-    /// The program with this home and an otherwise empty environment.
+    /// The program with this home and an otherwise empty environment. It does not use the shared host.
     pub fn swb(&self) -> Command {
         let mut command = Command::new(&self.swb);
         command
@@ -194,6 +194,7 @@ impl Sandbox {
             .env("HOME", self.path("home"))
             .env("PATH", env::var_os("PATH").unwrap_or_default())
             .env("BROWSER", self.path("browser"))
+            .env("SWB_SHARE", "off")
             .stdin(Stdio::null());
         command
     }

@@ -10,6 +10,7 @@ mod throughput;
 
 use std::time::Duration;
 
+use crate::benchmarks::calls::placement::Placement;
 use crate::echo_server;
 use crate::failure::Failure;
 use crate::machine;
@@ -27,7 +28,7 @@ use throughput::{IN_FLIGHT, Throughput};
 const CALL_BUDGET: Duration = Duration::from_millis(10);
 const MEMORY_RATIO: f64 = 1.1;
 const HOST_MEGABYTES: f64 = 20.0;
-const PIPELINE_BUDGET: Duration = Duration::from_micros(15);
+const PIPELINE_MICROSECONDS: f64 = 15.0;
 const THROUGHPUT_RATIO: f64 = 0.8;
 /// The calls in flight with a budget.
 const JUDGED_IN_FLIGHT: usize = IN_FLIGHT[1];
@@ -36,9 +37,10 @@ const JUDGED_IN_FLIGHT: usize = IN_FLIGHT[1];
 struct Measurements {
     second_call: SecondCall,
     memory: SessionMemory,
-    call: CallTimes,
+    call: Vec<CallTimes>,
     race: StartRace,
     throughput: Vec<Throughput>,
+    build: String,
 }
 
 /// Runs the benchmark.
@@ -54,7 +56,8 @@ pub fn run(workspace: &Workspace) -> Result<Report, Failure> {
     let race = start_race::measure(workspace, &swb)?;
     eprintln!("measuring {SESSIONS} sessions at once");
     let throughput = throughput::measure(workspace, &swb)?;
-    let measurements = Measurements { second_call, memory, call, race, throughput };
+    let build = workspace.swb_build();
+    let measurements = Measurements { second_call, memory, call, race, throughput, build };
     let pictures = vec![measurements.picture()];
     Ok(Report {
         name: "share",
@@ -117,13 +120,15 @@ impl Measurements {
             format!("{} MB", megabytes(memory.host)),
             memory.host <= HOST_MEGABYTES,
         );
-        let more = self.call.shared.saturating_sub(self.call.direct);
-        row(
-            "a call through the shared host, over a direct one",
-            format!("≤ {} µs", microseconds(PIPELINE_BUDGET)),
-            format!("{} µs", microseconds(more)),
-            more <= PIPELINE_BUDGET,
-        );
+        for it in self.call.iter().filter(|it| it.placement == Placement::OneCore) {
+            let more = it.more_microseconds();
+            row(
+                "a call through the shared host, over a direct one, on one core",
+                format!("≤ {PIPELINE_MICROSECONDS} µs"),
+                format!("{more:.1} µs"),
+                more <= PIPELINE_MICROSECONDS,
+            );
+        }
         row(
             &format!("hosts after {PROCESSES} processes started at once"),
             "1".to_owned(),
@@ -147,7 +152,7 @@ impl Measurements {
             "\
 # The shared host
 
-Written by `cargo xtask bench share`. Machine: {machine}.
+Written by `cargo xtask bench share`. Machine: {machine}. `swb` is {build}.
 
 All figures are medians of interleaved repetitions in one run. The server is the echo server of the other benchmarks, with a result of
 100 bytes. Where sharing is on, `SWB_SHARE=on` makes every `swb` use one host, which the first of them starts.
@@ -172,7 +177,8 @@ Without sharing, memory grows with every session.
 ## A call inside a session
 
 The library makes calls one after the other through its whole pipeline (permission, validation, audit), from one process: once with a
-server of its own over pipes, once with a server of the shared host.
+server of its own over pipes, once with a server of the shared host. On one core the time is the work of all processes, which the budget
+is about. With any core, it is mostly the time that idle cores take to wake up, and a third process can make it shorter.
 
 {call}
 ## {PROCESSES} processes at once
@@ -186,6 +192,7 @@ Each session is `swb serve --pool` over stdio with its own client; all of them u
 
 {throughput}",
             machine = machine::describe(),
+            build = self.build,
             budgets = table::markdown(&["budget", "limit", "measured", ""], &[3], &self.budgets()),
             delay = echo_server::START_DELAY.as_millis(),
             answer = microseconds(self.second_call.answer),
@@ -235,10 +242,17 @@ Each session is `swb serve --pool` over stdio with its own client; all of them u
     }
 
     fn pipeline_table(&self) -> String {
-        let CallTimes { direct, shared } = self.call;
-        let rows = [("direct", direct), ("through the shared host", shared)];
-        let rows = rows.map(|(what, time)| vec![what.to_owned(), microseconds(time)]);
-        table::markdown(&["server", "µs a call"], &[], &rows)
+        let row = |it: &CallTimes| {
+            let label = match it.placement {
+                Placement::OneCore => "one core",
+                Placement::AnyCore => "any core",
+            };
+            let more = format!("{:+.1}", it.more_microseconds());
+            vec![label.to_owned(), microseconds(it.direct), microseconds(it.shared), more]
+        };
+        let rows: Vec<_> = self.call.iter().map(row).collect();
+        let header = ["processes on", "direct, µs", "through the shared host, µs", "difference"];
+        table::markdown(&header, &[], &rows)
     }
 
     fn race_table(&self) -> String {
@@ -293,10 +307,11 @@ mod tests {
                 unshared: servers(800.0),
                 host: 20.0,
             },
-            call: CallTimes {
+            call: vec![CallTimes {
+                placement: Placement::OneCore,
                 direct: Duration::from_micros(30),
                 shared: Duration::from_micros(46),
-            },
+            }],
             race: StartRace {
                 hosts: 1,
                 succeeded: 100,
@@ -307,6 +322,7 @@ mod tests {
                 Throughput { in_flight: IN_FLIGHT[0], one: 100.0, all: 10.0 },
                 Throughput { in_flight: JUDGED_IN_FLIGHT, one: 100.0, all: 80.0 },
             ],
+            build: String::new(),
         };
         let verdicts: Vec<String> =
             measurements.budgets().into_iter().map(|row| row[3].clone()).collect();

@@ -18,6 +18,7 @@ use tokio::runtime::Builder;
 use tokio::task::JoinHandle;
 
 use super::shared_home::{SharedHome, echo_entry};
+use crate::benchmarks::calls::placement::Placement;
 use crate::effort;
 use crate::failure::{self, Failure};
 use crate::workspace::Workspace;
@@ -29,14 +30,33 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The median time of a call.
 pub struct CallTimes {
+    /// Where all processes run.
+    pub placement: Placement,
     /// With a server of the process itself.
     pub direct: Duration,
     /// With a server of the shared host.
     pub shared: Duration,
 }
 
-/// Measures both in turn, many calls one after the other.
-pub fn measure(workspace: &Workspace, swb: &Path) -> Result<CallTimes, Failure> {
+impl CallTimes {
+    /// How much longer a call through the shared host takes, in microseconds. Negative if it is faster.
+    pub fn more_microseconds(&self) -> f64 {
+        (self.shared.as_secs_f64() - self.direct.as_secs_f64()) * 1e6
+    }
+}
+
+/// Measures both on one core, then on any.
+pub fn measure(workspace: &Workspace, swb: &Path) -> Result<Vec<CallTimes>, Failure> {
+    let placements = [Placement::OneCore, Placement::AnyCore];
+    placements.into_iter().map(|it| it.during(|| measure_at(it, workspace, swb))).collect()
+}
+
+/// Measures both in turn, many calls one after the other. All processes start here, so they have the placement of this one.
+fn measure_at(
+    placement: Placement,
+    workspace: &Workspace,
+    swb: &Path,
+) -> Result<CallTimes, Failure> {
     let mut servers = Map::new();
     servers.insert("echo".to_owned(), echo_entry("stdio")?);
     let home = SharedHome::open(workspace, swb, servers)?;
@@ -64,9 +84,15 @@ pub fn measure(workspace: &Workspace, swb: &Path) -> Result<CallTimes, Failure> 
         let before = home.shared_calls()?;
         let alone = Session::open(home.sandbox.home(), None).await?;
         let sharing = Session::open(home.sandbox.home(), Some(options)).await?;
-        for _ in 0..effort::repetitions(REPETITIONS) {
-            direct.extend(alone.calls().await?);
-            shared.extend(sharing.calls().await?);
+        for repetition in 0..effort::repetitions(REPETITIONS) {
+            // Neither is always the first.
+            if repetition % 2 == 0 {
+                direct.extend(alone.calls().await?);
+                shared.extend(sharing.calls().await?);
+            } else {
+                shared.extend(sharing.calls().await?);
+                direct.extend(alone.calls().await?);
+            }
         }
         let carried = home.shared_calls()? - before;
         alone.close().await;
@@ -76,7 +102,7 @@ pub fn measure(workspace: &Workspace, swb: &Path) -> Result<CallTimes, Failure> 
             Ok(_) | Err(_) => Err(Failure::client("host", "the calls did not use the shared host")),
         }
     })?;
-    Ok(CallTimes { direct: super::median(direct), shared: super::median(shared) })
+    Ok(CallTimes { placement, direct: super::median(direct), shared: super::median(shared) })
 }
 
 struct Session {

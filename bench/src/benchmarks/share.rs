@@ -178,7 +178,7 @@ Without sharing, memory grows with every session.
 
 The library makes calls one after the other through its whole pipeline (permission, validation, audit), from one process: once with a
 server of its own over pipes, once with a server of the shared host. On one core the time is the work of all processes, which the budget
-is about. With any core, it is mostly the time that idle cores take to wake up, and a third process can make it shorter.
+is about. With any core, it also depends on where the scheduler puts the processes, as on the page of [calls](calls.md).
 
 {call}
 ## {PROCESSES} processes at once

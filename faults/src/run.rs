@@ -223,7 +223,9 @@ async fn open_sessions(
         let stderr = stderr.map_err(|error| {
             Failure::from_io("could not create the file for standard error", error)
         })?;
-        sessions.push(Arc::new(StdioSession::start(home, call_log, stderr).await?));
+        let log = call_log.clone();
+        let on_stray_answer = move |line: &str| log.count_stray_answers(line);
+        sessions.push(Arc::new(StdioSession::start(home, on_stray_answer, stderr).await?));
     }
     Ok(sessions)
 }

@@ -15,7 +15,6 @@ use tokio::time::timeout;
 
 use crate::environment::shared_home::SharedHome;
 use crate::failure::Failure;
-use crate::load::CallLog;
 use crate::verdict::history::Shutdown;
 
 /// How long it may take to exit after the end of its input.
@@ -35,10 +34,10 @@ pub struct StdioSession {
 }
 
 impl StdioSession {
-    /// Starts `swb` and initializes the session.
+    /// Starts `swb` and initializes the session. `on_stray_answer` gets responses that no request waits for.
     pub async fn start(
         home: &SharedHome<'_>,
-        call_log: &CallLog,
+        on_stray_answer: impl Fn(&str) + Send + 'static,
         stderr: std::fs::File,
     ) -> Result<StdioSession, Failure> {
         let mut command = home.swb();
@@ -50,7 +49,7 @@ impl StdioSession {
         let input = process.stdin.take();
         let output = process.stdout.take().expect("it is piped");
         let pending = Pending::default();
-        let reader = tokio::spawn(read(output, pending.clone(), call_log.clone()));
+        let reader = tokio::spawn(read(output, pending.clone(), on_stray_answer));
         let session = StdioSession {
             process: tokio::sync::Mutex::new(process),
             input: tokio::sync::Mutex::new(input),
@@ -111,7 +110,7 @@ fn lock(
 }
 
 /// Passes each response to its request. A second response counts as one too many.
-async fn read(output: ChildStdout, pending: Pending, call_log: CallLog) {
+async fn read(output: ChildStdout, pending: Pending, on_stray_answer: impl Fn(&str)) {
     let mut lines = BufReader::new(output).lines();
     while let Ok(Some(line)) = lines.next_line().await {
         let message: Json = serde_json::from_str(&line).unwrap_or_default();
@@ -123,7 +122,7 @@ async fn read(output: ChildStdout, pending: Pending, call_log: CallLog) {
             Some(waiting) => {
                 let _gave_up = waiting.send(message);
             }
-            None => call_log.count_stray_answers(&line),
+            None => on_stray_answer(&line),
         }
     }
     lock(&pending).clear();

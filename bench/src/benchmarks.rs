@@ -10,6 +10,7 @@ pub(crate) mod instructions;
 pub(crate) mod limits;
 pub(crate) mod list;
 pub(crate) mod pool;
+pub(crate) mod share;
 pub(crate) mod start;
 pub(crate) mod ui;
 pub(crate) mod wire;

@@ -19,13 +19,22 @@ pub mod raw_bytes;
 pub const SUBCOMMAND: &str = "__echo";
 
 const READ_SIZE: usize = 64 * 1024;
+/// How long a server with a slow start sleeps before it reads anything.
+pub const START_DELAY: Duration = Duration::from_millis(300);
+/// The memory of a large server.
+pub const LARGE_BYTES: usize = 40_000_000;
 
-/// Serves until the other side has gone: `stdio`, the same `restless` or `mute`, `http`, or the bare `pipe` and `tcp` without any protocol.
+/// Serves until the other side has gone: `stdio`, the same `restless`, `mute`, `slow-start` or `large`, `http`, or the bare `pipe` and `tcp` without any protocol.
 pub fn run(kind: &str) -> Result<(), Failure> {
     let result = match kind {
         "stdio" => over_stdio(),
         "restless" => over_stdio_with_changes(),
         "mute" => without_responses(),
+        "slow-start" => {
+            thread::sleep(START_DELAY);
+            over_stdio()
+        }
+        "large" => with_memory(),
         "http" => over_http::serve(),
         "pipe" => streams()
             .and_then(|(mut input, mut output)| raw_bytes::serve_bytes(&mut input, &mut output)),
@@ -57,6 +66,15 @@ fn over_stdio_with_changes() -> io::Result<()> {
         }
     });
     over_stdio()
+}
+
+/// Holds as much memory as a server on a runtime with a garbage collector.
+fn with_memory() -> io::Result<()> {
+    // Every page differs from zero, so that the system has to provide it.
+    let memory = vec![1_u8; LARGE_BYTES];
+    let served = over_stdio();
+    drop(std::hint::black_box(memory));
+    served
 }
 
 /// Reads, and never responds.

@@ -44,6 +44,8 @@ Names:
                  the cost of relayed calls, next to a bare proxy and to other gateways; installs those into
                  bench/.peers; SWB_BIN as above; one part alone is printed and not written to the page
   limits         the latency of fifty clients of the gateway beside an abusive one; SWB_BIN as above
+  share          the shared host: a second `swb call`, the memory of ten sessions, the cost of a call, a start race;
+                 installs mcp-proxy into bench/.peers; SWB_BIN as above
   pool           the cost of a pool of 10,000 tools, and of a call through the host
   start          the time from start to the first response, next to the clients of the official SDKs
   wire           the cost of a call through our client, inside one process
@@ -140,6 +142,11 @@ const BENCHMARKS: &[Benchmark] = &[
         name: "limits",
         about: "fifty clients of the gateway beside an abusive one",
         run: |it, _| benchmarks::limits::run(it),
+    },
+    Benchmark {
+        name: "share",
+        about: "one host for all sessions: a second call, memory, the cost of a call, a start race",
+        run: |it, _| benchmarks::share::run(it),
     },
     Benchmark {
         name: "ui",

@@ -22,7 +22,28 @@ pub struct Sandbox {
     home: PathBuf,
     working_folder: PathBuf,
     search_path: OsString,
+    sharing: Sharing,
     _files: TempDir,
+}
+
+/// The value of `SWB_SHARE` for the programs in a sandbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sharing {
+    /// Every `swb` runs its own servers.
+    Off,
+    /// Every `swb` uses the shared host of the home, and starts it.
+    On,
+}
+
+impl Sharing {
+    /// The variable, and its value.
+    fn variable(self) -> (&'static str, &'static str) {
+        let value = match self {
+            Sharing::Off => "off",
+            Sharing::On => "on",
+        };
+        ("SWB_SHARE", value)
+    }
 }
 
 impl Sandbox {
@@ -35,8 +56,20 @@ impl Sandbox {
             working_folder: folder.clone(),
             home: folder,
             search_path: search_path.clone(),
+            sharing: Sharing::Off,
             _files: files,
         })
+    }
+
+    /// The same home for programs that share servers, or do not. Sandboxes start without sharing, so that no process
+    /// outlives a measurement.
+    pub fn set_sharing(&mut self, sharing: Sharing) {
+        self.sharing = sharing;
+    }
+
+    /// The home folder.
+    pub fn home(&self) -> &Path {
+        &self.home
     }
 
     /// A home with these servers in the person's own settings.
@@ -71,6 +104,8 @@ impl Sandbox {
             .env("PATH", &self.search_path)
             .env("HOME", &self.home)
             .env("LANG", "C.UTF-8");
+        let (variable, value) = self.sharing.variable();
+        command.env(variable, value);
         command
     }
 

@@ -54,6 +54,17 @@ impl Workspace {
         self.build(&["--profile", "dist", "--package", "swb", "--bin", "swb"])
     }
 
+    /// How the measured program was built, as far as this is known.
+    pub fn swb_build(&self) -> String {
+        match &self.swb_override {
+            None => "built with the profile `dist`".to_owned(),
+            Some(path) => {
+                let folder = path.parent().and_then(Path::file_name).unwrap_or_default();
+                format!("given by `SWB_BIN`, in the folder `{}`", folder.to_string_lossy())
+            }
+        }
+    }
+
     /// The server that plays scripts. It mostly waits, so it is built as tests build it.
     pub fn scripted(&self) -> Result<PathBuf, Failure> {
         self.build(&["--workspace", "--example", "scripted"])

@@ -38,6 +38,14 @@ pub enum FaultKind {
     DeadTokens,
     /// All issued tokens are revoked, and no new ones are issued for a while.
     NoTokens,
+    /// The shared host is killed.
+    KillHost,
+    /// The shared host is stopped for a while (SIGSTOP).
+    StopHost,
+    /// The disk with the folder of the shared host is full, and a new host has to start on it.
+    FullHostDisk,
+    /// The shared host ends, and a socket to which no process listens is in its place.
+    StaleSocket,
 }
 
 /// Faults of programs that `swb` starts.
@@ -59,6 +67,10 @@ pub const ENVIRONMENT_FAULTS: [FaultKind; 13] = [
     FaultKind::NoTokens,
 ];
 
+/// Faults of the shared host.
+pub const HOST_FAULTS: [FaultKind; 4] =
+    [FaultKind::KillHost, FaultKind::StopHost, FaultKind::FullHostDisk, FaultKind::StaleSocket];
+
 /// Whether calls to affected servers may fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallFailures {
@@ -78,7 +90,9 @@ impl FaultKind {
             | FaultKind::NoLink
             | FaultKind::NewServer
             | FaultKind::ChangedServer
-            | FaultKind::NoTokens => CallFailures::Allowed,
+            | FaultKind::NoTokens
+            | FaultKind::KillHost
+            | FaultKind::StaleSocket => CallFailures::Allowed,
             FaultKind::StopProgram
             | FaultKind::StopRemote
             | FaultKind::SlowLink
@@ -86,7 +100,9 @@ impl FaultKind {
             | FaultKind::ClockAhead
             | FaultKind::ClockBack
             | FaultKind::BrokenFile
-            | FaultKind::DeadTokens => CallFailures::NotAllowed,
+            | FaultKind::DeadTokens
+            | FaultKind::StopHost
+            | FaultKind::FullHostDisk => CallFailures::NotAllowed,
         }
     }
 
@@ -96,15 +112,19 @@ impl FaultKind {
             FaultKind::KillProgram
             | FaultKind::ChangedServer
             | FaultKind::DeadTokens
-            | FaultKind::NewServer => None,
-            FaultKind::StopProgram | FaultKind::StopRemote => Some((1_000, 3_000)),
+            | FaultKind::NewServer
+            | FaultKind::KillHost
+            | FaultKind::StaleSocket => None,
+            FaultKind::StopProgram | FaultKind::StopRemote | FaultKind::StopHost => {
+                Some((1_000, 3_000))
+            }
             FaultKind::KillRemote | FaultKind::SilentLink | FaultKind::NoLink => {
                 Some((1_500, 4_500))
             }
             FaultKind::SlowLink | FaultKind::BrokenFile | FaultKind::NoTokens => {
                 Some((1_500, 3_000))
             }
-            FaultKind::FullDisk => Some((2_000, 4_000)),
+            FaultKind::FullDisk | FaultKind::FullHostDisk => Some((2_000, 4_000)),
             // The clock is read from a file at most once a second.
             FaultKind::ClockAhead | FaultKind::ClockBack => Some((3_000, 5_000)),
         }
@@ -129,6 +149,10 @@ impl fmt::Display for FaultKind {
             FaultKind::BrokenFile => "break the settings",
             FaultKind::DeadTokens => "tokens die",
             FaultKind::NoTokens => "tokens die, issuer down",
+            FaultKind::KillHost => "kill the shared host",
+            FaultKind::StopHost => "stop the shared host, go on",
+            FaultKind::FullHostDisk => "shared host's disk full",
+            FaultKind::StaleSocket => "stale socket, no host",
         })
     }
 }

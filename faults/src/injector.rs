@@ -157,8 +157,13 @@ impl FaultInjector<'_> {
             FaultKind::ChangedServer => self.change_server(planned).await,
             FaultKind::BrokenFile => self.corrupt_settings(planned).await,
             FaultKind::DeadTokens | FaultKind::NoTokens => self.revoke_tokens(planned).await,
-            FaultKind::KillProgram | FaultKind::StopProgram => {
-                Err(Failure::new("programs are hit in another lane"))
+            FaultKind::KillProgram
+            | FaultKind::StopProgram
+            | FaultKind::KillHost
+            | FaultKind::StopHost
+            | FaultKind::FullHostDisk
+            | FaultKind::StaleSocket => {
+                Err(Failure::new("programs and the shared host are hit in other lanes"))
             }
         }
     }

@@ -16,10 +16,13 @@ use crate::gateway_client::{ClientEra, Response};
 use crate::random::SeededRandom;
 use crate::servers;
 use crate::servers::TestServer;
+use crate::stdio_session::StdioSession;
 use crate::verdict::history::{Call, Outcome};
 
 /// The number of clients; every other one has a session.
 pub const CLIENTS: u64 = 24;
+/// The number of callers of each session that uses the shared host.
+const CLIENTS_PER_SESSION: u64 = 2;
 /// The longest pause between two calls of a client, in milliseconds.
 const MAX_PAUSE_MS: u64 = 60;
 /// The timeout of a call: it may wait for a connection, and be retried three times.
@@ -90,8 +93,33 @@ impl CallLog {
         outcome
     }
 
-    /// Counts stray responses: those on the GET stream of a session.
-    fn count_stray_answers(&self, text: &str) {
+    /// Makes one call in a session over standard streams, and logs its outcome.
+    pub async fn call_in_session(
+        &self,
+        session: &StdioSession,
+        test_server: &TestServer,
+        dice: &mut SeededRandom,
+    ) -> Outcome {
+        let number = self.number.fetch_add(1, Ordering::Relaxed) + 1;
+        let canary = format!("{CANARY}{number}-{:08x}", dice.next() >> 32);
+        let (tool, arguments) = test_server.call(&canary, dice);
+        let sent = self.now();
+        let params = json!({"name": tool, "arguments": arguments});
+        let response = session.request(number, "tools/call", params);
+        let (outcome, answers) = match timeout(CALL_TIMEOUT, response).await {
+            Err(_) => (Outcome::TimedOut, 0),
+            Ok(Err(error)) => (Outcome::ProtocolError(error.to_string()), 0),
+            Ok(Ok(answer)) => (classify_answer(&answer, &canary), 1),
+        };
+        let server = test_server.name.to_owned();
+        let ended = self.now();
+        let call = Call { canary, server, sent, ended, outcome: outcome.clone(), answers };
+        self.lock().push(call);
+        outcome
+    }
+
+    /// Counts stray responses: those on the GET stream of a session, or after the response of a call.
+    pub fn count_stray_answers(&self, text: &str) {
         let stray_canaries = find_canaries(text);
         if stray_canaries.is_empty() {
             return;
@@ -120,9 +148,14 @@ fn classify_response(response: &Response, number: u64, canary: &str) -> (Outcome
         let said = format!("no answer in it: HTTP {} {}", response.status, response.body);
         return (Outcome::ProtocolError(said), 0);
     };
+    (classify_answer(answer, canary), answers.len())
+}
+
+/// The outcome of a call, from its response.
+fn classify_answer(answer: &Json, canary: &str) -> Outcome {
     let result = &answer["result"];
     let text = result["content"][0]["text"].as_str().unwrap_or_default();
-    let outcome = if let Some(error) = answer.get("error") {
+    if let Some(error) = answer.get("error") {
         Outcome::Failed(error["message"].as_str().unwrap_or_default().to_owned())
     } else if result["isError"] == true {
         Outcome::Failed(text.to_owned())
@@ -130,8 +163,7 @@ fn classify_response(response: &Response, number: u64, canary: &str) -> (Outcome
         Outcome::Answered
     } else {
         Outcome::WrongAnswer(answer.to_string())
-    };
-    (outcome, answers.len())
+    }
 }
 
 /// A load that continues until it is stopped.
@@ -158,6 +190,29 @@ impl Load {
             });
         }
         Load { stop, clients }
+    }
+
+    /// Starts the clients of sessions that use the shared host, in addition to the others.
+    pub fn add_sessions(
+        &mut self,
+        call_log: &CallLog,
+        sessions: &[Arc<StdioSession>],
+        servers: &[TestServer],
+        seed: u64,
+    ) {
+        for number in 0..sessions.len() as u64 * CLIENTS_PER_SESSION {
+            let session = sessions[number as usize % sessions.len()].clone();
+            let (call_log, servers) = (call_log.clone(), servers.to_vec());
+            let (stop, mut dice) = (self.stop.clone(), SeededRandom::new(seed, 200 + number));
+            self.clients.spawn(async move {
+                while !stop.load(Ordering::Relaxed) {
+                    let test_server = servers::pick(&servers, &mut dice);
+                    call_log.call_in_session(&session, test_server, &mut dice).await;
+                    sleep(Duration::from_millis(dice.below(MAX_PAUSE_MS))).await;
+                }
+                Ok(())
+            });
+        }
     }
 
     /// Lets every client finish its call. Fails if a client could not start or end a session.

@@ -10,6 +10,8 @@ mod load;
 mod random;
 mod run;
 mod servers;
+mod shared_host_injector;
+mod stdio_session;
 mod swb_process;
 pub mod verdict;
 

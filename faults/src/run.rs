@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::process::Signal;
@@ -13,8 +14,9 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::environment::audit_log::AuditLog;
 use crate::environment::remote_network::RemoteNetwork;
 use crate::environment::sandbox::Sandbox;
+use crate::environment::shared_home::SharedHome;
 use crate::failure::Failure;
-use crate::fault::{ENVIRONMENT_FAULTS, FaultPlan, PROGRAM_FAULTS};
+use crate::fault::{ENVIRONMENT_FAULTS, FaultPlan, HOST_FAULTS, PROGRAM_FAULTS};
 use crate::gateway_client;
 use crate::gateway_client::ClientEra;
 use crate::injector::FaultInjector;
@@ -22,6 +24,8 @@ use crate::load::{CallLog, Load};
 use crate::random::SeededRandom;
 use crate::servers;
 use crate::servers::{FORGETFUL, Placement, SIGNED_IN, TRANSIENT, TestServer};
+use crate::shared_host_injector::SharedHostInjector;
+use crate::stdio_session::StdioSession;
 use crate::swb_process::SwbProcess;
 use crate::verdict::history::{Expectation, History, Outcome, Shutdown};
 
@@ -32,6 +36,9 @@ const WARM_UP: Duration = Duration::from_secs(8);
 /// The timeout until every server responds at the start.
 const START_TIMEOUT: Duration = Duration::from_secs(180);
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// The number of sessions that use the shared host.
+const SHARED_SESSIONS: usize = 2;
 
 /// The parameters of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +55,8 @@ struct RunSetup {
     network: RemoteNetwork,
     authorization_server: AuthorizationServer,
     servers: Vec<TestServer>,
+    /// The servers of the sessions that use the shared host.
+    shared_servers: Vec<TestServer>,
     entries: Map<String, Json>,
 }
 
@@ -80,15 +89,24 @@ impl RunSetup {
             let said = String::from_utf8_lossy(&login.stderr).into_owned();
             return Err(Failure::new(format!("`swb login` failed: {said}")));
         }
-        Ok(RunSetup { sandbox: place, network, authorization_server, servers, entries })
+        let shared_servers = servers::shared_servers(&place.journals());
+        Ok(RunSetup {
+            sandbox: place,
+            network,
+            authorization_server,
+            servers,
+            shared_servers,
+            entries,
+        })
     }
 }
 
 /// Executes a run. The history has its findings; an error means that the run could not be completed.
 pub async fn run(options: RunOptions) -> Result<History, Failure> {
     let mut setup = RunSetup::build()?;
+    let all_servers = setup.servers.iter().chain(&setup.shared_servers);
     let mut manners: BTreeMap<String, Expectation> =
-        setup.servers.iter().map(|it| (it.name.to_owned(), it.expectation)).collect();
+        all_servers.map(|it| (it.name.to_owned(), it.expectation)).collect();
     // This server is also called before it is added and after it is removed.
     manners.insert(TRANSIENT.to_owned(), Expectation::Unreliable);
     let mut history = History { expectations: manners, ..History::default() };
@@ -109,12 +127,30 @@ async fn run_with_faults(
     options: RunOptions,
     history: &mut History,
 ) -> Result<(), Failure> {
-    let RunSetup { sandbox: place, network, authorization_server, servers, entries } = setup;
+    let RunSetup {
+        sandbox: place,
+        network,
+        authorization_server,
+        servers,
+        shared_servers,
+        entries,
+    } = setup;
     let swb_process = SwbProcess::start(place)?;
     let call_log = CallLog::new(&swb_process.address);
     wait_until_all_answer(&call_log, servers).await?;
     let records = AuditLog::find(&place.disk())?;
-    let load = Load::begin(&call_log, servers, options.seed);
+    let home = SharedHome::create(place, shared_servers)?;
+    let sessions = open_sessions(&home, place, &call_log).await?;
+    let host_injector = SharedHostInjector {
+        home: &home,
+        call_log: &call_log,
+        sessions: &sessions,
+        servers: shared_servers,
+    };
+    let answered = timeout(START_TIMEOUT, host_injector.wait_for_answers()).await;
+    answered.map_err(|_| Failure::new("the shared servers do not answer at the start"))?;
+    let mut load = Load::begin(&call_log, servers, options.seed);
+    load.add_sessions(&call_log, &sessions, shared_servers, options.seed);
     sleep(WARM_UP).await;
     load.end().await?;
     sleep(Duration::from_secs(1)).await;
@@ -125,7 +161,9 @@ async fn run_with_faults(
         options.seconds
     );
 
-    let load = Load::begin(&call_log, servers, options.seed.wrapping_add(1));
+    let seed = options.seed.wrapping_add(1);
+    let mut load = Load::begin(&call_log, servers, seed);
+    load.add_sessions(&call_log, &sessions, shared_servers, seed);
     let until = Instant::now() + Duration::from_secs(options.seconds);
     let injector = |entries: Map<String, Json>| FaultInjector {
         sandbox: place,
@@ -143,18 +181,53 @@ async fn run_with_faults(
     );
     let plan = FaultPlan::new(&ENVIRONMENT_FAULTS, SeededRandom::new(options.seed, 2));
     let environment_faults = environment_injector.inject_environment_faults(network, plan, until);
-    let (programs, environment_faults) = tokio::try_join!(programs, environment_faults)?;
+    let host_plan = FaultPlan::new(&HOST_FAULTS, SeededRandom::new(options.seed, 3));
+    let host_faults = host_injector.inject_faults(host_plan, until);
+    let (programs, environment_faults, host_faults) =
+        tokio::try_join!(programs, environment_faults, host_faults)?;
     load.end().await?;
-    history.faults = programs.into_iter().chain(environment_faults).collect();
+    history.faults = programs.into_iter().chain(environment_faults).chain(host_faults).collect();
     history.faults.sort_by_key(|it| it.began);
 
     println!("{:7.1} s  calm; settling", call_log.now().as_secs_f64());
     history.usage[1] = swb_process.settled_usage(&network.pids(), &history.usage[0]).await?;
     history.unresponsive = unresponsive_servers(&call_log, servers).await;
+    let mut dice = SeededRandom::new(0, 2);
+    for (session, member) in
+        sessions.iter().flat_map(|it| shared_servers.iter().map(move |member| (it, member)))
+    {
+        let outcome = call_log.call_in_session(session, member, &mut dice).await;
+        if outcome != Outcome::Answered {
+            history.unresponsive.push(format!("`{}`: {outcome:?}", member.name));
+        }
+    }
     history.calls = call_log.calls();
+    for session in &sessions {
+        history.shutdowns.push(session.end().await);
+    }
+    history.shutdowns.push(home.stop_host().await?);
     history.stderr = fs::read_to_string(place.stderr_path()).unwrap_or_default();
     history.shutdowns.push(swb_process.stop(Signal::TERM, &network.pids()).await?);
     Ok(())
+}
+
+/// Starts the sessions that use the shared host.
+async fn open_sessions(
+    home: &SharedHome<'_>,
+    place: &Sandbox,
+    call_log: &CallLog,
+) -> Result<Vec<Arc<StdioSession>>, Failure> {
+    let mut sessions = Vec::new();
+    for _ in 0..SHARED_SESSIONS {
+        let stderr = fs::File::options().create(true).append(true).open(place.stderr_path());
+        let stderr = stderr.map_err(|error| {
+            Failure::from_io("could not create the file for standard error", error)
+        })?;
+        let log = call_log.clone();
+        let on_stray_answer = move |line: &str| log.count_stray_answers(line);
+        sessions.push(Arc::new(StdioSession::start(home, on_stray_answer, stderr).await?));
+    }
+    Ok(sessions)
 }
 
 /// Waits until every server was called, and every good one has responded once.
@@ -210,7 +283,8 @@ fn count_executions(setup: &RunSetup) -> Result<BTreeMap<String, usize>, Failure
     let mut counts = BTreeMap::new();
     let keeps_journal =
         |it: &&TestServer| it.placement != Placement::RealProgram && it.name != FORGETFUL;
-    for member in setup.servers.iter().filter(keeps_journal) {
+    let all_servers = setup.servers.iter().chain(&setup.shared_servers);
+    for member in all_servers.filter(keeps_journal) {
         let path = setup.sandbox.journals().join(member.name);
         let text = fs::read_to_string(&path);
         let text = text.map_err(|error| {

@@ -126,6 +126,21 @@ pub fn all_servers(journals: &Path) -> Vec<TestServer> {
     all
 }
 
+/// The servers of the sessions that use the shared host.
+pub fn shared_servers(journals: &Path) -> Vec<TestServer> {
+    let program = Placement::LocalProgram;
+    let slow = Script::legacy().quirk(Quirk::AnswersLate { ms: 300 }).quirks_on(CALL_METHOD);
+    let mut all = vec![
+        TestServer::new("shared-legacy", program, Script::legacy()),
+        TestServer::new("shared-modern", program, Script::modern()),
+        TestServer::new("shared-slow", program, slow),
+    ];
+    for member in &mut all {
+        member.script = member.script.clone().journal(journals.join(member.name));
+    }
+    all
+}
+
 /// The server that is added and removed.
 pub fn transient_server() -> TestServer {
     TestServer::new(TRANSIENT, Placement::LocalProgram, Script::legacy())

@@ -8,7 +8,7 @@ pub(crate) mod baseline;
 mod hand_written;
 mod load_request;
 mod page;
-mod placement;
+pub(crate) mod placement;
 mod switchboard_client;
 
 use std::ffi::OsString;

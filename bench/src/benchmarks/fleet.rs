@@ -2,7 +2,7 @@
 //! Writes the report page and prints it.
 
 mod real_servers;
-mod status_watch;
+pub(crate) mod status_watch;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

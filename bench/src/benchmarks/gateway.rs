@@ -4,11 +4,11 @@
 
 pub mod bare_proxy;
 
-mod contender;
+pub(crate) mod contender;
 pub(crate) mod load;
 mod memory;
 mod page;
-mod third_party;
+pub(crate) mod third_party;
 
 use std::ffi::OsString;
 

@@ -114,7 +114,8 @@ fn page(states: &str, many: &Rows, few: &Rows, pictures: &[Picture]) -> String {
 Written by `cargo xtask bench list`; `cargo xtask bench install-peers` installs the other programs.
 Machine: {machine}.
 
-The programs run in turn, with only `PATH`, `HOME` and `LANG` in the environment; their output is discarded.
+The programs run in turn, with only `PATH`, `HOME`, `LANG` and `SWB_SHARE=off` in the environment; their output is
+discarded.
 Wall is the time from start to exit of the process, CPU the median of user plus system time, and peak the largest resident set
 of any process in any run. The ratios are comparable; the absolute numbers depend on the other load of the machine.
 

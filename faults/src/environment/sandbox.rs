@@ -103,6 +103,8 @@ impl Sandbox {
         }
         let disk = place.disk().display().to_string();
         system::run_tool(&["mount", "-t", "tmpfs", "-o", DISK_OPTIONS, "tmpfs", &disk])?;
+        fs::create_dir_all(place.shared_home())
+            .map_err(|error| place.file_error(&place.shared_home(), error))?;
         place.set_clock(0)?;
         place.write_browser()?;
         Ok(place)
@@ -113,7 +115,7 @@ impl Sandbox {
     }
 
     fn file_error(&self, path: &Path, error: io::Error) -> Failure {
-        Failure::from_io(format!("trouble with `{}`", path.display()), error)
+        file_error(path, error)
     }
 
     fn write(&self, path: &Path, text: &str) -> Result<(), Failure> {
@@ -123,6 +125,11 @@ impl Sandbox {
     /// The disk for state, logs and audit records.
     pub fn disk(&self) -> PathBuf {
         self.path("home/.local")
+    }
+
+    /// The home of the sessions that use the shared host.
+    pub fn shared_home(&self) -> PathBuf {
+        self.path("shared-home")
     }
 
     /// The folder of the servers' journals.
@@ -153,23 +160,12 @@ impl Sandbox {
 
     /// Fills the disk completely. Fails if there is still space afterwards.
     pub fn fill_disk(&self) -> Result<(), Failure> {
-        let path = self.disk().join("ballast");
-        let mut file = fs::File::create(&path).map_err(|error| self.file_error(&path, error))?;
-        for size in [1 << 20, 4096, 1] {
-            let piece = vec![0; size];
-            while file.write_all(&piece).is_ok() {}
-        }
-        match file.write_all(b"x") {
-            Err(error) if error.kind() == io::ErrorKind::StorageFull => Ok(()),
-            Err(error) => Err(self.file_error(&path, error)),
-            Ok(()) => Err(Failure::new("the disk does not become full")),
-        }
+        fill_disk(&self.disk())
     }
 
     /// Frees the disk space again.
     pub fn free_disk(&self) -> Result<(), Failure> {
-        let path = self.disk().join("ballast");
-        fs::remove_file(&path).map_err(|error| self.file_error(&path, error))
+        free_disk(&self.disk())
     }
 
     /// A browser command that accepts every login.
@@ -185,7 +181,7 @@ impl Sandbox {
         fs::set_permissions(&path, mode).map_err(|error| self.file_error(&path, error))
     }
 
-    /// The program with this home and an otherwise empty environment.
+    /// The program with this home and an otherwise empty environment. It does not use the shared host.
     pub fn swb(&self) -> Command {
         let mut command = Command::new(&self.swb);
         command
@@ -194,6 +190,7 @@ impl Sandbox {
             .env("HOME", self.path("home"))
             .env("PATH", env::var_os("PATH").unwrap_or_default())
             .env("BROWSER", self.path("browser"))
+            .env("SWB_SHARE", "off")
             .stdin(Stdio::null());
         command
     }
@@ -210,10 +207,41 @@ impl Sandbox {
     }
 }
 
+/// A failure with this file.
+pub fn file_error(path: &Path, error: io::Error) -> Failure {
+    Failure::from_io(format!("trouble with `{}`", path.display()), error)
+}
+
+/// The file that takes all space.
+const BALLAST: &str = "ballast";
+
+/// Fills a disk completely. Fails if there is still space afterwards.
+pub fn fill_disk(disk: &Path) -> Result<(), Failure> {
+    let path = disk.join(BALLAST);
+    let mut file = fs::File::create(&path).map_err(|error| file_error(&path, error))?;
+    for size in [1 << 20, 4096, 1] {
+        let piece = vec![0; size];
+        while file.write_all(&piece).is_ok() {}
+    }
+    match file.write_all(b"x") {
+        Err(error) if error.kind() == io::ErrorKind::StorageFull => Ok(()),
+        Err(error) => Err(file_error(&path, error)),
+        Ok(()) => Err(Failure::new("the disk does not become full")),
+    }
+}
+
+/// Frees the space of a disk again.
+pub fn free_disk(disk: &Path) -> Result<(), Failure> {
+    let path = disk.join(BALLAST);
+    fs::remove_file(&path).map_err(|error| file_error(&path, error))
+}
+
 impl Drop for Sandbox {
     fn drop(&mut self) {
         // The disk must be unmounted before the folder can be deleted.
-        let disk = self.disk().display().to_string();
-        let _goes_with_the_namespace = system::run_tool(&["umount", "--lazy", &disk]);
+        for disk in [self.disk(), self.shared_home()] {
+            let disk = disk.display().to_string();
+            let _goes_with_the_namespace = system::run_tool(&["umount", "--lazy", &disk]);
+        }
     }
 }

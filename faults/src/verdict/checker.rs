@@ -148,8 +148,12 @@ pub fn recovery_limit(faults: &[InjectedFault], index: usize) -> Duration {
         | FaultKind::BrokenFile
         | FaultKind::NewServer
         | FaultKind::ChangedServer
-        | FaultKind::DeadTokens => grace,
-        FaultKind::KillProgram => backoff(consecutive_kills(faults, index)) + grace,
+        | FaultKind::DeadTokens
+        | FaultKind::StopHost
+        | FaultKind::FullHostDisk => grace,
+        FaultKind::KillProgram | FaultKind::KillHost | FaultKind::StaleSocket => {
+            backoff(consecutive_kills(faults, index)) + grace
+        }
         FaultKind::KillRemote | FaultKind::NoTokens => backoff_after(outage) + grace,
         FaultKind::SilentLink | FaultKind::NoLink => {
             backoff_after(outage) + ATTEMPT_TIMEOUT + grace
@@ -157,12 +161,17 @@ pub fn recovery_limit(faults: &[InjectedFault], index: usize) -> Duration {
     }
 }
 
-/// How often the same program was killed before, each time too soon for the backoff to reset.
+/// Whether a fault ends the processes of its servers at once.
+fn ends_processes(kind: FaultKind) -> bool {
+    [FaultKind::KillProgram, FaultKind::KillHost, FaultKind::StaleSocket].contains(&kind)
+}
+
+/// How often the same program, or the shared host, was ended before, each time too soon for the backoff to reset.
 fn consecutive_kills(faults: &[InjectedFault], index: usize) -> usize {
     let (mut count, mut since) = (0, faults[index].began);
     let target = &faults[index].servers;
     for hit in faults[..index].iter().rev() {
-        if hit.kind != FaultKind::KillProgram || &hit.servers != target {
+        if !ends_processes(hit.kind) || &hit.servers != target {
             continue;
         }
         if since.saturating_sub(hit.recovered.unwrap_or(hit.ended)) >= STABLE_AFTER {
@@ -377,6 +386,40 @@ mod tests {
         check(
             history(hit(FaultKind::StopProgram, 10, 12, None)),
             &["no recovery: stop a program, go on (alpha) at 10.0 s: never answered again"],
+        );
+    }
+
+    #[test]
+    fn the_end_of_the_shared_host_may_break_calls_and_a_stopped_one_may_not() {
+        let during =
+            |kind| History { faults: vec![hit(kind, 10, 11, Some(12))], ..of_call(failed(BROKE)) };
+        check(during(FaultKind::KillHost), &[]);
+        check(during(FaultKind::StaleSocket), &[]);
+        let reason =
+            format!("failed for no reason: c1 of `alpha` at 11.0 s, no fault hit it: {BROKE}");
+        check(during(FaultKind::StopHost), &[&reason]);
+        check(during(FaultKind::FullHostDisk), &[&reason]);
+    }
+
+    #[test]
+    fn servers_of_an_ended_host_recover_within_the_backoff_of_consecutive_ends() {
+        let end = |kind, began: u64| hit(kind, began, began, Some(began + 1));
+        let faults = [
+            end(FaultKind::KillHost, 10),
+            end(FaultKind::StopHost, 15),
+            end(FaultKind::StaleSocket, 20),
+            end(FaultKind::KillHost, 90),
+        ];
+        let bounds: Vec<Duration> =
+            (0..faults.len()).map(|index| recovery_limit(&faults, index)).collect();
+        assert_eq!(bounds, [seconds(6), seconds(5), seconds(7), seconds(6)]);
+        let late = History {
+            faults: vec![hit(FaultKind::FullHostDisk, 10, 12, Some(18))],
+            ..History::default()
+        };
+        check(
+            late,
+            &["late recovery: shared host's disk full (alpha) at 10.0 s: 6.0 s, not within 5s"],
         );
     }
 

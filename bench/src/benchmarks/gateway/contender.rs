@@ -151,11 +151,7 @@ impl Gateways {
                 command.args(["http", back]).args(target);
                 ListeningServer::spawn(command)?
             }
-            GatewayKind::McpProxy => start_on_free_port(|port| {
-                let mut command = command_for(&self.third_party.mcp_proxy)?;
-                command.args(["--log-level", "ERROR", "--port", port, "--"]).args(target);
-                Ok(command)
-            })?,
+            GatewayKind::McpProxy => start_mcp_proxy(&self.third_party.mcp_proxy, &target)?,
             GatewayKind::Supergateway => start_on_free_port(|port| {
                 let line = target.join(&OsString::from(" "));
                 let mut command = command_for(&self.third_party.supergateway)?;
@@ -213,6 +209,18 @@ impl Gateways {
         command.args(["stdio", "stdio"]).args(echo_command("stdio")?);
         Ok((command, None))
     }
+}
+
+/// Starts mcp-proxy in front of a program.
+pub fn start_mcp_proxy(
+    installed: &InstalledCommand,
+    program: &[OsString],
+) -> Result<ListeningServer, Failure> {
+    start_on_free_port(|port| {
+        let mut command = command_for(installed)?;
+        command.args(["--log-level", "ERROR", "--port", port, "--"]).args(program);
+        Ok(command)
+    })
 }
 
 fn command_for(peer: &InstalledCommand) -> Result<Command, Failure> {

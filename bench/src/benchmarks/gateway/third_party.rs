@@ -31,23 +31,37 @@ pub type InstalledCommand = Result<Vec<OsString>, String>;
 
 /// Installs and builds what is missing.
 pub fn prepare(workspace: &Workspace) -> Result<ThirdPartyGateways, Failure> {
-    let install_dir = &workspace.install_dir;
-    fs::create_dir_all(install_dir).map_err(|error| Failure::file(install_dir, error))?;
-    mark_as_cache(install_dir)?;
+    create_install_dir(workspace)?;
     let message = |failure: Failure| failure.to_string();
     let script = workspace.root.join("bench").join("rivals").join("fastmcp_proxy.py");
     Ok(ThirdPartyGateways {
         rmcp: build_rmcp(workspace)
             .map(|built| vec![built.join("rival-rmcp-gateway").into()])
             .map_err(message),
-        mcp_proxy: python(workspace, "mcp-proxy", MCP_PROXY)
-            .map(|bin| vec![bin.join("mcp-proxy").into()])
-            .map_err(message),
+        mcp_proxy: mcp_proxy(workspace),
         supergateway: node(workspace).map_err(message),
         fastmcp: python(workspace, "fastmcp", FASTMCP)
             .map(|bin| vec![bin.join("python").into(), script.into()])
             .map_err(message),
     })
+}
+
+/// Installs mcp-proxy alone.
+pub fn prepare_mcp_proxy(workspace: &Workspace) -> Result<InstalledCommand, Failure> {
+    create_install_dir(workspace)?;
+    Ok(mcp_proxy(workspace))
+}
+
+fn create_install_dir(workspace: &Workspace) -> Result<(), Failure> {
+    let install_dir = &workspace.install_dir;
+    fs::create_dir_all(install_dir).map_err(|error| Failure::file(install_dir, error))?;
+    mark_as_cache(install_dir)
+}
+
+fn mcp_proxy(workspace: &Workspace) -> InstalledCommand {
+    python(workspace, "mcp-proxy", MCP_PROXY)
+        .map(|bin| vec![bin.join("mcp-proxy").into()])
+        .map_err(|failure| failure.to_string())
 }
 
 /// Each has an environment of its own, as they want different versions of the same SDK.

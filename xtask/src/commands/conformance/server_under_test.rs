@@ -154,6 +154,8 @@ impl ServerUnderTest {
                 write_home(&home, &settings, entry).map_err(|error| io_error(&settings, error))?;
                 let mut gateway = workspace.program(workspace.target.join("debug").join("swb"));
                 gateway.args(GATEWAY_ARGUMENTS).current_dir(&home).env("HOME", &home);
+                // The upstream ends with the gateway.
+                gateway.env("SWB_SHARE", "off");
                 for variable in
                     ["XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"]
                 {

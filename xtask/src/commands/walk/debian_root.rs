@@ -152,6 +152,8 @@ impl DebianRoot {
         command.arg(format!("PATH={}/.cargo/bin:{TOOLCHAIN_BIN}:{SYSTEM_PATH}", person.home));
         command.arg(format!("HOME={home}")).arg(format!("USER={}", person.name));
         command.args(["SHELL=/bin/bash", "TERM=xterm-256color", "DEBIAN_FRONTEND=noninteractive"]);
+        // The documented outputs come from tests, which share no servers between commands.
+        command.arg("SWB_SHARE=off");
         for (name, value) in &self.settings.variables {
             let path = Path::new(value);
             if path.is_absolute() && !self.host_path(&path.to_string_lossy()).exists() {

@@ -45,6 +45,16 @@ impl StdioClient {
         measure(gateway, |until| self.run(size, until, in_flight).map_err(load_error))
     }
 
+    /// Makes calls until a time, so many of them under way at any moment. The duration of each call.
+    pub fn call_until(
+        &mut self,
+        size: usize,
+        in_flight: usize,
+        end: Instant,
+    ) -> Result<Vec<Duration>, Failure> {
+        self.run(size, StopCondition::Deadline(end), in_flight).map_err(load_error)
+    }
+
     fn initialize(&mut self) -> io::Result<()> {
         self.write(format!("{INITIALIZE}\n{INITIALIZED}\n").as_bytes())?;
         let mut answer = Vec::new();

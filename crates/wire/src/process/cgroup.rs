@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{Access, access};
 
-use super::process_table::children;
+use super::process_table::{children, pid_namespace};
 
 /// The first part of the names of our cgroups; the mark of the program follows.
 const NAME_PREFIX: &str = "switchboard-";
@@ -99,10 +99,12 @@ impl Cgroup {
         events.map_or(true, |text| !text.lines().any(|line| line == "populated 1"))
     }
 
-    /// Whether all members are visible here. A process of another PID namespace is listed as 0.
-    fn has_only_visible_members(&self) -> bool {
+    /// Whether all members are in our PID namespace. One of an outer namespace is listed as 0, and has no entry in the
+    /// process table; one of an inner namespace has an owner whose process id is not valid here.
+    fn has_only_members_of_our_namespace(&self) -> bool {
         let members = fs::read_to_string(self.path.join("cgroup.procs")).unwrap_or_default();
-        members.lines().all(|line| line != "0")
+        let here = pid_namespace("self");
+        here.is_some() && members.lines().all(|pid| pid_namespace(pid) == here)
     }
 }
 
@@ -128,7 +130,7 @@ pub(super) fn kill_in_cgroups(is_chosen: impl Fn(&str) -> bool) {
         let name = entry.file_name();
         let Some(mark) = name.to_str().and_then(parse_name) else { continue };
         let cgroup = Cgroup { path: entry.path() };
-        if is_chosen(&mark) && cgroup.has_only_visible_members() {
+        if is_chosen(&mark) && cgroup.has_only_members_of_our_namespace() {
             cgroup.kill_and_remove();
         }
     }
@@ -192,6 +194,16 @@ fn own_cgroup(cgroups: &str, mounts: &str) -> Option<PathBuf> {
         let below = Path::new(own).strip_prefix(root).ok()?;
         Some(Path::new(mount_point).join(below))
     })
+}
+
+/// Puts a process into the cgroup of a mark, where cgroups are writable.
+#[cfg(test)]
+pub(super) fn put_into_cgroup(mark: &str, pid: u32) {
+    if let Some(parent) = writable_parent() {
+        let path = parent.join(cgroup_name(mark));
+        fs::create_dir(&path).expect("it is writable");
+        fs::write(path.join("cgroup.procs"), pid.to_string()).expect("it can be moved");
+    }
 }
 
 #[cfg(test)]

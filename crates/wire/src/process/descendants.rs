@@ -3,12 +3,11 @@
 
 use std::fs;
 use std::io;
-use std::path::PathBuf;
 
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::cgroup::kill_in_cgroups;
-use super::process_table::{ProcessEntry, list_pids, wait_until_exited};
+use super::process_table::{ProcessEntry, list_pids, pid_namespace, wait_until_exited};
 
 /// The environment variable that carries the mark.
 pub const OWNER_VARIABLE: &str = "SWITCHBOARD_OWNER";
@@ -77,11 +76,6 @@ pub fn kill_orphans() -> usize {
     })
 }
 
-/// The PID namespace of a process.
-fn pid_namespace(process: &str) -> Option<PathBuf> {
-    fs::read_link(format!("/proc/{process}/ns/pid")).ok()
-}
-
 pub(super) fn has_mark(found: &str, mark: &str) -> bool {
     found.strip_prefix(mark).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
@@ -130,6 +124,8 @@ mod tests {
     use std::process::{Child, Command, Stdio};
 
     use super::*;
+    use crate::process::cgroup::put_into_cgroup;
+    use crate::process::process_table::children;
 
     #[test]
     fn a_mark_matches_its_owner_only() {
@@ -175,6 +171,8 @@ mod tests {
         let marked = format!("{OWNER_VARIABLE}={}.0/1/1", std::process::id());
         other_namespace.extend(["env", &marked]);
         let (mut here, mut there) = (orphan(&[]), orphan(&other_namespace));
+        let inner = children(there.id())[0];
+        put_into_cgroup(&format!("{}.0/1/1", std::process::id()), inner);
         while kill_orphans() > 0 {}
         let status = here.wait().expect("it ends");
         assert_eq!(status.signal(), Some(Signal::KILL.as_raw()));

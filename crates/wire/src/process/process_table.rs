@@ -2,6 +2,7 @@
 //! Linux only; elsewhere the table is empty.
 
 use std::fs;
+use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -21,6 +22,11 @@ impl ProcessEntry {
     pub(super) fn read(pid: u32) -> Option<ProcessEntry> {
         parse_stat(pid, &fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
     }
+}
+
+/// The PID namespace of a process, given by its number or as `self`. In another one, process ids mean other processes.
+pub(super) fn pid_namespace(process: &str) -> Option<PathBuf> {
+    fs::read_link(format!("/proc/{process}/ns/pid")).ok()
 }
 
 /// How long killed processes may take to exit. On a busy machine each needs a turn on a processor for it.

@@ -372,6 +372,8 @@ impl RunningScreen {
     fn suspend_while<T>(&mut self, work: impl FnOnce(Option<&str>) -> T) -> io::Result<T> {
         // A reader of keys would take them from the other program.
         drop(std::mem::take(&mut self.keys));
+        // The end of a reader wakes the next poll. Keys that arrive at the same poll would stay unread until the next key.
+        let _no_key_yet = crossterm::event::poll(Duration::ZERO);
         let editor = self.editor.as_deref();
         let outcome = self.terminal.suspend_while(|| work(editor))?;
         self.effects.set_width(terminal_width());

@@ -5,8 +5,11 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-use switchboard_config::entry::server::{ServerSpec, StartFolder, TransportConfig, sha256};
+use switchboard_config::entry::server::{
+    ServerSpec, StartFolder, StdioConfig, TransportConfig, sha256,
+};
 use switchboard_config::entry::sharing::SharingClass;
+use switchboard_config::template::ExpandedText;
 use switchboard_wire::process::child::Program;
 
 use super::class::ServerSharing;
@@ -86,6 +89,20 @@ fn counts(name: &str) -> bool {
         || is_user_folder(&upper)
 }
 
+/// The part of an entry that describes a program. Only programs are shared.
+fn stdio_config(spec: &ServerSpec) -> Option<&StdioConfig<ExpandedText>> {
+    match &spec.transport {
+        TransportConfig::Stdio(stdio) => Some(stdio),
+        TransportConfig::Http(_)
+        | TransportConfig::Sse(_)
+        | TransportConfig::Ws(_)
+        | TransportConfig::SseIde(_)
+        | TransportConfig::WsIde(_)
+        | TransportConfig::Sdk { .. }
+        | TransportConfig::ConnectorProxy(_) => None,
+    }
+}
+
 /// The program as it runs for all sessions of a class. One copy for the user starts in the home folder, unless its
 /// entry or its file says where.
 pub(super) fn program_of_class(
@@ -95,16 +112,7 @@ pub(super) fn program_of_class(
     home: &Path,
 ) -> Program {
     let mut program = program.clone();
-    let names_folder = match &spec.transport {
-        TransportConfig::Stdio(stdio) => stdio.cwd.is_some(),
-        TransportConfig::Http(_)
-        | TransportConfig::Sse(_)
-        | TransportConfig::Ws(_)
-        | TransportConfig::SseIde(_)
-        | TransportConfig::WsIde(_)
-        | TransportConfig::Sdk { .. }
-        | TransportConfig::ConnectorProxy(_) => false,
-    };
+    let names_folder = stdio_config(spec).is_some_and(|it| it.cwd.is_some());
     if class == SharingClass::User
         && spec.start_folder == StartFolder::WorkingFolder
         && !names_folder
@@ -120,16 +128,9 @@ pub(super) fn sharing_key(
     program: &Program,
     sharing: &ServerSharing,
 ) -> String {
-    let configured: Vec<&str> = match &desired.spec.transport {
-        TransportConfig::Stdio(stdio) => stdio.env.iter().map(|it| it.0.as_str()).collect(),
-        TransportConfig::Http(_)
-        | TransportConfig::Sse(_)
-        | TransportConfig::Ws(_)
-        | TransportConfig::SseIde(_)
-        | TransportConfig::WsIde(_)
-        | TransportConfig::Sdk { .. }
-        | TransportConfig::ConnectorProxy(_) => Vec::new(),
-    };
+    let configured: Vec<&str> = stdio_config(&desired.spec)
+        .map(|stdio| stdio.env.iter().map(|it| it.0.as_str()).collect())
+        .unwrap_or_default();
     let mut input = KeyInput(Vec::new());
     input.add(desired.name());
     input.add(desired.fingerprint.as_str());

@@ -88,6 +88,7 @@ impl Gateway {
             principal: principal.into(),
             session: Client::new_session(),
             client: None,
+            has_read_handshake: false,
             exclusivity,
             session_context: None,
             tasks: JoinSet::new(),
@@ -104,7 +105,7 @@ impl Gateway {
                     Some(PeerEvent::Notification { method, params }) => connection.receive_notification(&method, params.as_ref()).await,
                     None => break,
                 },
-                Some(changed) = connection.list_changes.next() => connection.notify_list_changes(&changed).await,
+                Some(changed) = connection.list_changes.next(), if connection.may_get_list_changes() => connection.notify_list_changes(&changed).await,
                 uri = connection.subscriptions.next_updated() => connection.notify(resource_updated(&uri)).await,
                 Some(message) = connection.session_messages.recv() => connection.notify(message).await,
                 Some(over) = connection.tasks.join_next() => {
@@ -145,6 +146,9 @@ struct ClientConnection {
     session: u64,
     /// The legacy client, after `initialize`.
     client: Option<Arc<Client>>,
+    /// Whether the legacy client sent a message after `initialize`, so it has the response. A notification could
+    /// overtake it.
+    has_read_handshake: bool,
     exclusivity: Exclusivity,
     /// Keeps the session context of the client alive.
     session_context: Option<Arc<RequestContext>>,
@@ -159,6 +163,7 @@ struct ClientConnection {
 
 impl ClientConnection {
     async fn receive_request(&mut self, request: IncomingRequest) {
+        self.has_read_handshake |= self.client.is_some();
         let params = match split_meta(request.params.as_ref()) {
             Ok(params) => params,
             Err(error) => return request.reject(error).await,
@@ -330,6 +335,7 @@ impl ClientConnection {
     }
 
     async fn receive_notification(&mut self, method: &str, params: Option<&Payload>) {
+        self.has_read_handshake |= self.client.is_some();
         if method == "notifications/roots/list_changed"
             && let Some(client) = &self.client
         {
@@ -347,6 +353,11 @@ impl ClientConnection {
         if let Some(cancel) = id.and_then(|id| self.cancel_by_id.remove(&id)) {
             let _answered_meanwhile = cancel.send(());
         }
+    }
+
+    /// Whether lists that changed can be announced. Those of a client in its handshake wait.
+    fn may_get_list_changes(&self) -> bool {
+        self.client.is_none() || self.has_read_handshake
     }
 
     /// Notifies a legacy client of lists that changed. Modern clients use `subscriptions/listen`.

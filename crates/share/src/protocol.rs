@@ -226,7 +226,7 @@ pub enum Response {
     Status(Box<HostStatus>),
     /// The host does what it was asked.
     Done,
-    /// The request could not be read.
+    /// The request could not be read, or cannot be served at the moment.
     Invalid {
         /// Why.
         reason: String,

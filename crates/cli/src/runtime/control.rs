@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 use switchboard::Host;
+use switchboard::sharing::share::socket::SocketAddress;
 use switchboard_gateway::ApprovalQueue;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream as Stream};
@@ -115,8 +116,8 @@ fn bind(folder: &Path) -> io::Result<(UnixListener, PathBuf)> {
     let path = folder.join(&name);
     // A socket of an earlier process with the same id.
     let _usually_absent = fs::remove_file(&path);
-    let short = ShortSocketFolder::link_to(folder)?;
-    let listener = UnixListener::bind(short.folder().join(name))?;
+    let short = SocketAddress::of(folder)?;
+    let listener = UnixListener::bind(short.path(&name))?;
     Ok((listener, path))
 }
 
@@ -188,9 +189,9 @@ pub fn request_all(folder: &Path, request: &Json) -> io::Result<Vec<ControlRespo
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(responses),
         Err(error) => return Err(error),
     };
-    let short = ShortSocketFolder::link_to(folder)?;
+    let short = SocketAddress::of(folder)?;
     for entry in entries.flatten() {
-        let path = short.folder().join(entry.file_name());
+        let path = short.path(&entry.file_name().to_string_lossy());
         let stem = path.file_stem().and_then(|it| it.to_str());
         let process = stem.and_then(|it| it.parse().ok()).unwrap_or_default();
         match UnixStream::connect(&path) {
@@ -210,8 +211,8 @@ pub fn request_all(folder: &Path, request: &Json) -> io::Result<Vec<ControlRespo
 
 /// Sends a request to one running process; `None` if it does not respond.
 pub fn request_one(folder: &Path, process: u32, request: &Json) -> io::Result<Option<Json>> {
-    let short = ShortSocketFolder::link_to(folder)?;
-    let stream = UnixStream::connect(short.folder().join(format!("{process}.sock")));
+    let short = SocketAddress::of(folder)?;
+    let stream = UnixStream::connect(short.path(&format!("{process}.sock")));
     Ok(stream.ok().and_then(|stream| exchange(stream, request)))
 }
 
@@ -222,19 +223,4 @@ fn exchange(mut stream: UnixStream, request: &Json) -> Option<Json> {
     let mut line = String::new();
     BufReader::new(io::Read::take(stream, MAX_RESPONSE)).read_line(&mut line).ok()?;
     serde_json::from_str(&line).ok()
-}
-
-/// A short path to a folder. Socket addresses are limited to about 100 bytes.
-struct ShortSocketFolder(tempfile::TempDir);
-
-impl ShortSocketFolder {
-    fn link_to(folder: &Path) -> io::Result<ShortSocketFolder> {
-        let short = tempfile::Builder::new().prefix("swb").tempdir()?;
-        std::os::unix::fs::symlink(fs::canonicalize(folder)?, short.path().join("r"))?;
-        Ok(ShortSocketFolder(short))
-    }
-
-    fn folder(&self) -> PathBuf {
-        self.0.path().join("r")
-    }
 }

@@ -135,7 +135,7 @@ async fn open(
         let (request, key) = (request.clone(), key.clone());
         tokio::task::spawn_blocking(move || prepare(&request, &key)).await
     };
-    let (address, era_hint, http_client) =
+    let PreparedAttempt { address, shared, era_hint, http_client } =
         prepared.unwrap_or_else(|_| Err(ConnectionFailure::new(FailureKind::InvalidConfig)))?;
     let credentials = Credentials::load(desired, &address, login, context).await?;
     // A headers helper may have been slow; it must not hold up the attempts that wait for a slot.
@@ -143,7 +143,6 @@ async fn open(
     let address = credentials.apply(address);
     let (stderr, log_task) = context.stderr_log.sender(desired.name());
     let (started, program) = watch::channel(None);
-    let shared = shared_address(request, &address);
     let mut options = ConnectOptions {
         client: request.client_info.clone(),
         era_hint,
@@ -268,11 +267,17 @@ impl AttemptOutcome {
     }
 }
 
+/// What an attempt needs that takes time to find out.
+struct PreparedAttempt {
+    address: Address,
+    /// A copy of the program that other sessions use, and the description of ourselves for it.
+    shared: Option<(Address, ClientDescription)>,
+    era_hint: EraHint,
+    http_client: Option<HttpClient>,
+}
+
 /// Reads caches and fetches secrets. Blocks.
-fn prepare(
-    request: &OpenRequest,
-    key: &str,
-) -> Result<(Address, EraHint, Option<HttpClient>), ConnectionFailure> {
+fn prepare(request: &OpenRequest, key: &str) -> Result<PreparedAttempt, ConnectionFailure> {
     let OpenRequest { desired, context, .. } = request;
     if !request.ignore_auth_cache && context.auth_required_cache.get(key).is_some() {
         let detail =
@@ -292,7 +297,8 @@ fn prepare(
         }
         Address::Stdio(_) | Address::Shared(_) | Address::InProcess(_) => None,
     };
-    Ok((address, era_hint, http_client))
+    let shared = shared_address(request, &address);
+    Ok(PreparedAttempt { address, shared, era_hint, http_client })
 }
 
 /// A connect error with the `PATH` that was searched, where the command was not found.

@@ -89,7 +89,8 @@ impl Connection {
 
     /// Joins the program that the client wants. The client has its answer then.
     async fn attach(&mut self, request: AttachRequest) -> Result<ClientLink, Response> {
-        let unavailable = || Response::NotShareable { reason: "its program ended".to_owned() };
+        // Not the server's fault, so it is shared the next time.
+        let unavailable = || Response::Invalid { reason: "its program ended".to_owned() };
         for _ in 0..MAX_JOINS {
             let decision =
                 self.ask(|reply| HostEvent::Attach { request: Box::new(request.clone()), reply });

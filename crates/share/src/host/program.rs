@@ -19,9 +19,10 @@ use switchboard_wire::protocol::era::Era;
 use switchboard_wire::transport::{Transport, TransportEvent};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 use tracing::{info, warn};
 
+use super::wait_until;
 use crate::multiplexer::{Delivery, Multiplexer, SessionId};
 use crate::protocol::{AttachRequest, ClientInfo, ExitLine, ProgramStatus};
 
@@ -147,9 +148,7 @@ impl ProgramHandle {
 /// Starts the task of a program, which starts the process.
 pub(super) fn spawn(options: ProgramOptions) -> (ProgramHandle, JoinHandle<()>) {
     let (commands, receiver) = mpsc::channel(COMMAND_CAPACITY);
-    let is_retiring: Arc<AtomicBool> = Arc::default();
-    let handle =
-        ProgramHandle { number: options.number, commands, is_retiring: is_retiring.clone() };
+    let handle = ProgramHandle { number: options.number, commands, is_retiring: Arc::default() };
     let task = tokio::spawn(run(options, receiver));
     (handle, task)
 }
@@ -176,14 +175,14 @@ async fn run(options: ProgramOptions, mut commands: mpsc::Receiver<ProgramComman
             return;
         }
     };
-    // Not needed any more, and it may have secrets.
-    drop(program);
+    // Only the folder is kept: the rest may have secrets.
+    let folder = program.cwd;
     let (to_program, from_clients) = mpsc::channel(MESSAGE_CAPACITY);
     let client = request.client.clone();
     let mut running = SharedProgram {
         number,
         pid: process.pid(),
-        folder: process_folder(&request),
+        folder,
         request: RequestSummary::of(request),
         since: SystemTime::now(),
         transport,
@@ -200,10 +199,6 @@ async fn run(options: ProgramOptions, mut commands: mpsc::Receiver<ProgramComman
     };
     running.admit(client, starter);
     running.run(commands, from_clients).await;
-}
-
-fn process_folder(request: &AttachRequest) -> Option<std::path::PathBuf> {
-    Program::from(request.program.clone()).cwd
 }
 
 /// The parts of a request that are kept: not the environment, which may have secrets.
@@ -539,13 +534,6 @@ async fn report_end(program: u64, exit: ExitLine, events: &mpsc::Sender<ProgramE
 /// Seconds since 1970.
 pub(super) fn unix_seconds(time: SystemTime) -> u64 {
     time.duration_since(UNIX_EPOCH).map_or(0, |it| it.as_secs())
-}
-
-async fn wait_until(time: Option<Instant>) {
-    match time {
-        Some(time) => sleep_until(time).await,
-        None => std::future::pending().await,
-    }
 }
 
 impl fmt::Debug for ProgramCommand {

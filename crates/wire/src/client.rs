@@ -137,6 +137,11 @@ impl Client {
         self.peer.first_malformed()
     }
 
+    /// How many notifications of the server were dropped so far, because they came faster than they were taken.
+    pub fn dropped_notifications(&self) -> u64 {
+        self.peer.dropped_notifications()
+    }
+
     /// Whether the transport sends headers to the server.
     pub fn carries_headers(&self) -> bool {
         self.peer.carries_headers()

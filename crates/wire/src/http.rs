@@ -7,6 +7,7 @@ pub mod client;
 pub(crate) mod error;
 pub(crate) mod http1;
 pub(crate) mod origin;
+pub mod plain;
 pub(crate) mod request;
 pub(crate) mod response;
 pub(crate) mod send;

@@ -48,6 +48,8 @@ struct PeerState {
     open_requests: Arc<AtomicUsize>,
     close_reason: watch::Receiver<Option<CloseReason>>,
     first_malformed: Arc<OnceLock<String>>,
+    /// How many received notifications were dropped so far.
+    dropped_notifications: Arc<AtomicU64>,
     carries_headers: bool,
     pending_calls: Arc<PendingCalls>,
     fast_path: Option<Arc<dyn FastPath>>,
@@ -122,12 +124,14 @@ impl Peer {
         let (responses, from_responses) = mpsc::channel(RESPONSE_QUEUE);
         let open_requests: Arc<AtomicUsize> = Arc::default();
         let first_malformed: Arc<OnceLock<String>> = Arc::default();
+        let dropped_notifications: Arc<AtomicU64> = Arc::default();
         let outputs = driver::DriverOutputs {
             events: event_sender,
             responses,
             open_requests: open_requests.clone(),
             close_reason: closed_sender,
             first_malformed: first_malformed.clone(),
+            dropped_notifications: dropped_notifications.clone(),
         };
         let pending_calls: Arc<PendingCalls> = Arc::default();
         let fast_path = transport.fast_path();
@@ -147,6 +151,7 @@ impl Peer {
             open_requests,
             close_reason,
             first_malformed,
+            dropped_notifications,
             carries_headers,
             pending_calls,
             fast_path,
@@ -201,6 +206,11 @@ impl Peer {
     /// The start of the first input that was not a message: at most 200 bytes, as the other side sent them.
     pub fn first_malformed(&self) -> Option<&str> {
         self.0.first_malformed.get().map(String::as_str)
+    }
+
+    /// How many received notifications were dropped so far, because they came faster than they were taken.
+    pub fn dropped_notifications(&self) -> u64 {
+        self.0.dropped_notifications.load(Ordering::Relaxed)
     }
 
     fn close_reason(&self) -> CloseReason {

@@ -20,7 +20,7 @@ pub(crate) mod watchdog;
 pub(crate) mod watched_programs;
 
 pub use cgroup::CgroupUse;
-pub use child::{DescendantSearch, Process, ProcessTransport, spawn};
+pub use child::{DescendantSearch, Process, ProcessTransport, spawn, spawn_with_pipes};
 pub use descendants::{OWNER_VARIABLE, kill_orphans};
 pub use file_limit::raise_file_limit;
 pub use group::ProcessGroupGuard;

@@ -1,5 +1,6 @@
 //! Transports: what carries the messages of a peer. The peer does not know which one it has.
 
+pub mod control_channel;
 pub mod http_sse_2024;
 pub mod in_memory;
 pub mod stdio;

@@ -46,6 +46,13 @@ pub(crate) struct Http1Response {
     pool: Weak<Pool>,
 }
 
+/// A request without a response.
+pub(crate) struct FailedSend {
+    /// May the server have received it?
+    pub(crate) is_sent: bool,
+    pub(crate) error: TransportError,
+}
+
 /// Whether the scheme is plain HTTP.
 pub(crate) fn is_plaintext(url: &Url) -> bool {
     url.scheme() == "http"
@@ -63,20 +70,33 @@ impl Http1Client {
         &self,
         request: &HttpRequest<'_>,
     ) -> Result<Http1Response, TransportError> {
+        self.try_send(request).await.map_err(|failed| failed.error)
+    }
+
+    /// The same; an error tells whether the server may have received the request.
+    pub(crate) async fn try_send(
+        &self,
+        request: &HttpRequest<'_>,
+    ) -> Result<Http1Response, FailedSend> {
+        let not_sent = |error| FailedSend { is_sent: false, error };
         let origin = &request.url[..Position::BeforePath];
-        let encoded = EncodedRequest::new(request, self.user_agent.as_ref())?;
+        let encoded = EncodedRequest::new(request, self.user_agent.as_ref()).map_err(not_sent)?;
         loop {
             let (mut connection, is_new) = match self.pool.checkout(origin) {
                 Some(connection) => (connection, false),
-                None => (PooledConnection::open(&request.url, self.connect_timeout).await?, true),
+                None => {
+                    let opening = PooledConnection::open(&request.url, self.connect_timeout);
+                    (opening.await.map_err(not_sent)?, true)
+                }
             };
             match connection.send(&encoded).await {
                 Ok(head) => return Ok(self.to_response(head, connection)),
                 Err(SendError { is_sent: false, .. }) if !is_new => {
                     debug!("request retried: the idle connection was closed");
                 }
-                Err(SendError { error, .. }) => {
-                    return Err(error::from_error(&error, FailurePhase::Exchange));
+                Err(SendError { is_sent, error }) => {
+                    let error = error::from_error(&error, FailurePhase::Exchange);
+                    return Err(FailedSend { is_sent, error });
                 }
             }
         }

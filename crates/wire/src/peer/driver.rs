@@ -1,7 +1,7 @@
 //! The task of a peer: owns the transport and completes pending calls.
 
 use std::borrow::Cow;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -46,6 +46,8 @@ pub(super) struct DriverOutputs {
     pub(super) close_reason: watch::Sender<Option<CloseReason>>,
     /// The start of the first input that was not a message.
     pub(super) first_malformed: Arc<OnceLock<String>>,
+    /// Notifications that did not fit into the event queue, while the connection lasts.
+    pub(super) dropped_notifications: Arc<AtomicU64>,
 }
 
 pub(super) struct Driver<L> {
@@ -227,6 +229,7 @@ impl<L: Transport> Driver<L> {
         }
         if self.outputs.events.try_send(PeerEvent::Notification { method, params }).is_err() {
             self.statistics.dropped_notifications += 1;
+            self.outputs.dropped_notifications.fetch_add(1, Ordering::Relaxed);
         }
     }
 

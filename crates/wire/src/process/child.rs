@@ -53,11 +53,21 @@ pub enum DescendantSearch {
     Deferred,
 }
 
-/// Starts a program in its own process group. Must be called inside a runtime.
+/// Starts a server in its own process group. Must be called inside a runtime.
 pub fn spawn(
     program: &Program,
     options: &ProcessOptions,
 ) -> Result<(ProcessTransport, Process), StartError> {
+    let (stdin, stdout, process) = spawn_with_pipes(program, options)?;
+    Ok((StdioTransport::new(stdout, stdin, options.max_message_size), process))
+}
+
+/// Starts a program in its own process group and returns its standard input and output as they are, for protocols other
+/// than MCP. Must be called inside a runtime.
+pub fn spawn_with_pipes(
+    program: &Program,
+    options: &ProcessOptions,
+) -> Result<(ChildStdin, ChildStdout, Process), StartError> {
     let fail = |source| StartError { command: program.command.clone(), source };
     let mark = options.process_set.next_program_mark();
     let mut command = Command::new(&program.command);
@@ -89,13 +99,12 @@ pub fn spawn(
     };
     let (stderr_requests, tail_requests) = mpsc::channel(8);
     let stderr_task = tokio::spawn(collect_stderr(stderr, tail_requests, options.stderr.clone()));
-    let transport = StdioTransport::new(stdout, stdin, options.max_message_size);
     let name = program.name();
     info!(program = %name.display(), pid = child.id(), "process started");
     if let Some(started) = &options.started {
         started.send_replace(child.id());
     }
-    Ok((transport, Process { name, child, group, stderr_requests, stderr_task }))
+    Ok((stdin, stdout, Process { name, child, group, stderr_requests, stderr_task }))
 }
 
 impl Process {

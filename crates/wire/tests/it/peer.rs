@@ -276,6 +276,7 @@ async fn a_storm_of_notifications_is_bounded_and_counted_and_holds_up_no_call() 
     };
     assert_eq!(result, Ok(payload("1")));
     let received = connection.events.len();
+    assert_eq!(received as u64 + connection.peer.dropped_notifications(), 10_000);
     drop((connection.peer, server, connection.events));
     let dropped = connection.task.await.expect("it ends").dropped_notifications;
     assert_eq!(received as u64 + dropped, 10_000);

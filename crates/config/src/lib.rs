@@ -23,6 +23,8 @@
 
 pub mod adopt;
 pub mod approvals;
+pub mod bundle;
+pub mod channel;
 pub mod display;
 pub mod document;
 pub mod edit;
@@ -32,12 +34,16 @@ pub mod import;
 pub mod merge;
 pub mod pattern;
 pub mod permission;
+pub mod plugin;
 pub mod policy;
 pub mod problem;
 pub mod program;
+pub mod registry;
+pub mod runtime_programs;
 pub mod schema;
 pub mod scope;
 pub mod secret;
 pub mod settings;
 pub mod source;
 pub mod template;
+pub mod user_config;

@@ -4,7 +4,9 @@
 mod duplicates;
 mod effective;
 mod expansion;
+mod plugin_context;
 mod resolver;
+mod rule_names;
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -18,7 +20,9 @@ use crate::settings::DisabledServer;
 use crate::source::Source;
 use crate::template::Environment;
 use duplicates::mark_duplicates;
+use plugin_context::PluginContext;
 use resolver::Resolver;
+use rule_names::mark_name_clashes;
 
 pub use effective::{EffectiveConfig, Exclusion, PendingReason, ResolvedServer, ServerState};
 
@@ -43,6 +47,8 @@ pub struct MergeInputs {
     pub exclusive_source: Option<Arc<Source>>,
     /// Which scopes count.
     pub scope_filter: ScopeFilter,
+    /// Which entries of type `sdk` name a server that the embedding program hosts.
+    pub sdk_entries: SdkEntries,
 }
 
 /// Which scopes count.
@@ -53,6 +59,16 @@ pub enum ScopeFilter {
     All,
     /// `--strict-mcp-config`: only the dynamic scope.
     DynamicOnly,
+}
+
+/// Which entries of type `sdk` the embedding program itself wrote. They stay in use beside a managed server file.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum SdkEntries {
+    /// Those of its own layers.
+    #[default]
+    OfProgramLayers,
+    /// Those of `--mcp-config` too, because the program chose the command line.
+    OfCommandLineToo,
 }
 
 /// Decides the state of every definition.
@@ -67,6 +83,7 @@ pub fn resolve(inputs: MergeInputs) -> EffectiveConfig {
         project_root,
         exclusive_source,
         scope_filter,
+        sdk_entries,
     } = inputs;
     let resolver = Resolver {
         policy,
@@ -77,6 +94,7 @@ pub fn resolve(inputs: MergeInputs) -> EffectiveConfig {
         project_root,
         exclusive_source,
         scope_filter,
+        sdk_entries,
     };
     let mut problems = Vec::new();
     let mut servers = Vec::new();
@@ -86,13 +104,17 @@ pub fn resolve(inputs: MergeInputs) -> EffectiveConfig {
         for (name, value) in &layer.variables {
             environment = Cow::Owned(environment.with(name, value));
         }
-        let resolved =
-            layer.definitions.into_iter().map(|it| resolver.resolve_definition(it, &environment));
+        let plugin = layer.plugin.as_ref().map(|origin| PluginContext::new(origin, &environment));
+        let resolved = layer
+            .definitions
+            .into_iter()
+            .map(|it| resolver.resolve_definition(it, &environment, plugin.as_ref()));
         servers.extend(resolved);
     }
     servers.sort_by(|a, b| (&a.name, a.scope()).cmp(&(&b.name, b.scope())));
     resolver.mark_shadowed(&mut servers);
     mark_duplicates(&mut servers);
+    mark_name_clashes(&mut servers);
     EffectiveConfig { servers, problems, exclusive_source: resolver.exclusive_source }
 }
 
@@ -176,6 +198,7 @@ mod tests {
                         "excluded by the managed file".to_owned()
                     }
                     ServerState::Excluded(Exclusion::Strict) => "excluded by strict".to_owned(),
+                    ServerState::NeedsConfig(keys) => format!("needs {}", keys.join(", ")),
                     ServerState::Invalid => "invalid".to_owned(),
                 };
                 format!("{} {} {state}", server.name, server.origin.source)
@@ -247,6 +270,19 @@ mod tests {
             "corp enterprise ready",
             "own editor excluded by the managed file",
             "tool editor ready",
+        ]);
+    }
+
+    #[test]
+    fn a_program_that_chose_the_command_line_keeps_the_servers_that_it_names_there() {
+        let mut scenario = Scenario::default()
+            .with("enterprise", r#""corp": {"command": "c"}"#)
+            .with("dynamic", r#""tool": {"type": "sdk"}, "own": {"command": "x"}"#);
+        scenario.inputs.sdk_entries = SdkEntries::OfCommandLineToo;
+        scenario.check(&[
+            "corp enterprise ready",
+            "own dynamic excluded by the managed file",
+            "tool dynamic ready",
         ]);
     }
 

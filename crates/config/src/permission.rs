@@ -4,6 +4,7 @@
 mod approver;
 mod approver_selection;
 mod call;
+mod command;
 mod decision;
 mod effect;
 mod explanation;
@@ -15,6 +16,8 @@ mod rule;
 mod rule_error;
 mod rule_parser;
 mod rules;
+mod sdk_notation;
+mod seen_tools;
 mod suggestion;
 #[cfg(test)]
 mod tests;
@@ -37,4 +40,9 @@ pub use principals::Principals;
 pub use rule::{AffectedServers, MatchResult, ToolRule, rule_name};
 pub use rule_error::{RuleError, RuleErrorKind};
 pub use rules::{InvalidRule, PermissionRules, RuleEntry};
+pub(crate) use sdk_notation::RuleNotation;
+pub use sdk_notation::{
+    BUILT_IN_SERVER, RulePaths, SdkRule, SdkRuleText, parse_sdk_rule, sdk_rule_text, to_sdk_rule,
+};
+pub use seen_tools::{NOTHING_SEEN, SeenTools};
 pub use suggestion::{RuleCoverage, Suggestion, suggestions};

@@ -42,6 +42,7 @@ impl Problem {
     /// Returns the severity, which follows from the kind.
     pub fn severity(&self) -> Severity {
         match &self.kind {
+            ProblemKind::Plugin(problem) if problem.is_harmless() => Severity::Warning,
             ProblemKind::UnknownKey { .. }
             | ProblemKind::NoEffect { .. }
             | ProblemKind::DuplicateKey
@@ -49,6 +50,7 @@ impl Problem {
             | ProblemKind::ForeignFormat { .. }
             | ProblemKind::ManagedOnly
             | ProblemKind::UserOnly
+            | ProblemKind::BundleOption(_)
             | ProblemKind::InvalidPolicyEntry(PolicyList::Allowed) => Severity::Warning,
             ProblemKind::Syntax(_)
             | ProblemKind::Unreadable(_)
@@ -73,6 +75,10 @@ impl Problem {
             | ProblemKind::InvalidEntryRule(_)
             | ProblemKind::AmbiguousRules
             | ProblemKind::UnknownMode { .. }
+            | ProblemKind::BesideBundle
+            | ProblemKind::InvalidBundleHash
+            | ProblemKind::Bundle(_)
+            | ProblemKind::Plugin(_)
             | ProblemKind::InvalidPolicyEntry(PolicyList::Denied) => Severity::Error,
         }
     }

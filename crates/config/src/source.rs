@@ -22,6 +22,8 @@ pub enum SourceKind {
     File(PathBuf),
     /// The n-th inline JSON given on the command line, from 1.
     Inline(usize),
+    /// The inline JSON of `--settings`.
+    InlineSettings,
     /// An embedding program, by its own name.
     Program(String),
 }
@@ -37,6 +39,11 @@ impl Source {
         Arc::new(Source { scope: Scope::Dynamic, kind: SourceKind::Inline(ordinal) })
     }
 
+    /// Creates a source for the inline JSON of `--settings`.
+    pub fn inline_settings() -> Arc<Source> {
+        Arc::new(Source { scope: Scope::Dynamic, kind: SourceKind::InlineSettings })
+    }
+
     /// Creates a source for the entries of an embedding program.
     pub fn program(scope: Scope, name: &str) -> Arc<Source> {
         Arc::new(Source { scope, kind: SourceKind::Program(name.to_owned()) })
@@ -46,7 +53,9 @@ impl Source {
     pub fn key(&self) -> String {
         match &self.kind {
             SourceKind::File(path) => path_key(path),
-            SourceKind::Inline(_) | SourceKind::Program(_) => self.to_string(),
+            SourceKind::Inline(_) | SourceKind::InlineSettings | SourceKind::Program(_) => {
+                self.to_string()
+            }
         }
     }
 
@@ -54,7 +63,7 @@ impl Source {
     pub fn path(&self) -> Option<&Path> {
         match &self.kind {
             SourceKind::File(path) => Some(path),
-            SourceKind::Inline(_) | SourceKind::Program(_) => None,
+            SourceKind::Inline(_) | SourceKind::InlineSettings | SourceKind::Program(_) => None,
         }
     }
 }
@@ -72,6 +81,7 @@ impl fmt::Display for Source {
         match &self.kind {
             SourceKind::File(path) => write!(f, "{}", path.display()),
             SourceKind::Inline(ordinal) => write!(f, "--mcp-config #{ordinal}"),
+            SourceKind::InlineSettings => f.write_str("--settings"),
             SourceKind::Program(name) => f.write_str(name),
         }
     }

@@ -29,8 +29,17 @@ pub struct Template {
 #[derive(Clone, PartialEq, Eq)]
 enum TemplatePart {
     Literal(String),
-    Variable { name: String, default: Option<Template>, written: String },
+    Variable {
+        name: String,
+        default: Option<Template>,
+        written: String,
+    },
     Secret(SecretReference),
+    /// A value that is never shown, only its name.
+    Masked {
+        name: String,
+        value: String,
+    },
 }
 
 impl Template {
@@ -42,6 +51,86 @@ impl Template {
     /// Creates a text without variables.
     pub fn from_literal(text: &str) -> Template {
         Template { raw: text.to_owned(), parts: vec![TemplatePart::Literal(text.to_owned())] }
+    }
+
+    /// Creates a text without variables that is shown as `${name}`: a value that may be secret.
+    pub fn from_masked(name: &str, value: &str) -> Template {
+        let part = TemplatePart::Masked { name: name.to_owned(), value: value.to_owned() };
+        Template { raw: format!("${{{name}}}"), parts: vec![part] }
+    }
+
+    /// Replaces each `${NAME}` in the literal parts for which `resolve` returns a text. What is inserted is not searched
+    /// again, and everything else stays.
+    pub fn fill(&self, resolve: &mut dyn FnMut(&str) -> Option<Template>) -> Template {
+        let mut filled = Template { raw: String::new(), parts: Vec::new() };
+        for part in &self.parts {
+            match part {
+                TemplatePart::Literal(text) => filled.push_filled(text, resolve),
+                TemplatePart::Variable { name, default, written } => {
+                    let default = default.as_ref().map(|it| it.fill(resolve));
+                    filled.raw.push_str(written);
+                    filled.parts.push(TemplatePart::Variable {
+                        name: name.clone(),
+                        default,
+                        written: written.clone(),
+                    });
+                }
+                TemplatePart::Secret(_) | TemplatePart::Masked { .. } => {
+                    filled.raw.push_str(&part_text(part));
+                    filled.parts.push(part.clone());
+                }
+            }
+        }
+        filled
+    }
+
+    fn push_filled(&mut self, text: &str, resolve: &mut dyn FnMut(&str) -> Option<Template>) {
+        let mut rest = text;
+        while let Some(start) = rest.find("${") {
+            let inside = &rest[start + 2..];
+            let found = inside
+                .find('}')
+                .and_then(|end| Some((resolve(&inside[..end])?, &inside[end + 1..])));
+            match found {
+                Some((inserted, after)) => {
+                    self.push_literal(&rest[..start]);
+                    self.raw.push_str(&inserted.raw);
+                    for part in inserted.parts {
+                        match part {
+                            TemplatePart::Literal(text) => self.join_literal(&text),
+                            TemplatePart::Variable { .. }
+                            | TemplatePart::Secret(_)
+                            | TemplatePart::Masked { .. } => self.parts.push(part),
+                        }
+                    }
+                    rest = after;
+                }
+                None => {
+                    self.push_literal(&rest[..start + 2]);
+                    rest = inside;
+                }
+            }
+        }
+        self.push_literal(rest);
+    }
+
+    fn push_literal(&mut self, text: &str) {
+        self.raw.push_str(text);
+        self.join_literal(text);
+    }
+
+    /// Adjacent literals are one part, so that a text without variables stays recognisable as such.
+    fn join_literal(&mut self, text: &str) {
+        match self.parts.last_mut() {
+            _ if text.is_empty() => {}
+            Some(TemplatePart::Literal(last)) => last.push_str(text),
+            Some(
+                TemplatePart::Variable { .. }
+                | TemplatePart::Secret(_)
+                | TemplatePart::Masked { .. },
+            )
+            | None => self.parts.push(TemplatePart::Literal(text.to_owned())),
+        }
     }
 
     /// The text as written.
@@ -59,7 +148,7 @@ impl Template {
         let mut found = Vec::new();
         for part in &self.parts {
             match part {
-                TemplatePart::Literal(_) => {}
+                TemplatePart::Literal(_) | TemplatePart::Masked { .. } => {}
                 TemplatePart::Secret(reference) => found.push(reference),
                 TemplatePart::Variable { default, .. } => {
                     found.extend(default.iter().flat_map(Template::secrets));
@@ -104,6 +193,7 @@ impl Template {
             match part {
                 TemplatePart::Literal(literal) => text.push(literal),
                 TemplatePart::Secret(reference) => text.push_secret(reference.clone()),
+                TemplatePart::Masked { name, value } => text.push_variable(name, value),
                 TemplatePart::Variable { name, default, written } => {
                     match (environment.get(name), default) {
                         (Some(value), _) if environment.is_of_user(name) => {
@@ -130,6 +220,7 @@ impl Template {
         let show = |part: &TemplatePart| match part {
             TemplatePart::Literal(text) => literal(text),
             TemplatePart::Secret(reference) => reference.masked(),
+            TemplatePart::Masked { name, .. } => format!("${{{name}}}"),
             TemplatePart::Variable { name, default: None, written } => {
                 match variable_label(name, written).as_str() {
                     "" => literal(written),
@@ -146,6 +237,16 @@ impl Template {
 impl fmt::Debug for Template {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Template(…)")
+    }
+}
+
+/// The part as it is written in a text.
+fn part_text(part: &TemplatePart) -> String {
+    match part {
+        TemplatePart::Literal(text) => text.clone(),
+        TemplatePart::Variable { written, .. } => written.clone(),
+        TemplatePart::Secret(reference) => reference.to_string(),
+        TemplatePart::Masked { name, .. } => format!("${{{name}}}"),
     }
 }
 
@@ -238,6 +339,37 @@ mod tests {
         assert_eq!(template.masked_with(|_| "•".to_owned()), "•${TOKEN:-…}•${HOST}•${cmd:x}");
         assert_eq!(format!("{template:?}"), "Template(…)");
         assert_eq!(format!("{:?}", ExpandedText::plain("hunter2")), "ExpandedText(…)");
+    }
+
+    #[test]
+    fn filled_values_are_inserted_as_they_are_and_not_searched_again() {
+        let resolve = |name: &str| match name {
+            "a.key" => Some(Template::from_literal("$& ${b.key} $HOST")),
+            "b.key" => Some(Template::parse("${keychain:token}")),
+            "c.key" => Some(Template::from_masked("c.key", "hunter2")),
+            _ => None,
+        };
+        let fill = |text: &str| {
+            let filled = Template::parse(text).fill(&mut { resolve });
+            let mut missing = BTreeSet::new();
+            let expanded = filled.expand(&environment(), &mut missing).to_unresolved_string();
+            (filled.masked_with(str::to_owned), expanded)
+        };
+        let check = |text: &str, shown: &str, expanded: &str| {
+            assert_eq!(fill(text), (shown.to_owned(), expanded.to_owned()));
+        };
+        check("x=${a.key}!", "x=$& ${b.key} $HOST!", "x=$& ${b.key} $HOST!");
+        check(
+            "${b.key}${other.key}",
+            "${keychain:token}${other.key}",
+            "${keychain:token}${other.key}",
+        );
+        check("p=${c.key}", "p=${c.key}", "p=hunter2");
+        check("${NOPE:-${c.key}}", "${NOPE:-…}", "hunter2");
+        check("${${a.key}", "${$& ${b.key} $HOST", "${$& ${b.key} $HOST");
+        check("${a.key", "${a.key", "${a.key");
+        let joined = Template::from_literal("1${a.key}2").fill(&mut { resolve });
+        assert!(joined.is_literal(), "adjacent literals are one");
     }
 
     #[test]

@@ -20,15 +20,7 @@ pub fn decode_entry(server: &str, node: &Node, reporter: &mut Reporter<'_>) -> O
     let before = reporter.problems.len();
     let mut fields = Fields::open(server, "", node, reporter)?;
     let transport = transport(&mut fields);
-    let common = CommonOptions {
-        trust: fields.boolean("trust"),
-        timeout: timeout(&mut fields, "timeout"),
-        connect_timeout: timeout(&mut fields, "connectTimeout"),
-        sharing: sharing(&mut fields),
-        tools: tools(&mut fields),
-        unknown_keys: fields.report_unknown_keys(ENTRY_KEYS),
-        raw: raw_entry(node),
-    };
+    let common = common_options(&mut fields, node);
     let disabled = fields.boolean("disabled");
     let description = fields.string("description");
     if let Some(transport) = &transport {
@@ -37,6 +29,19 @@ pub fn decode_entry(server: &str, node: &Node, reporter: &mut Reporter<'_>) -> O
     let failed = reporter.problems[before..].iter().any(|it| it.severity() == Severity::Error);
     let transport = transport.filter(|_| !failed)?;
     Some(ServerEntry { transport, common, disabled, description })
+}
+
+/// The options of every transport. Reports unknown keys.
+pub(super) fn common_options(fields: &mut Fields<'_, '_, '_>, node: &Node) -> CommonOptions {
+    CommonOptions {
+        trust: fields.boolean("trust"),
+        timeout: timeout(fields, "timeout"),
+        connect_timeout: timeout(fields, "connectTimeout"),
+        sharing: sharing(fields),
+        tools: tools(fields),
+        unknown_keys: fields.report_unknown_keys(ENTRY_KEYS),
+        raw: raw_entry(node),
+    }
 }
 
 /// Disabling or describing a server does not make it a different server.
@@ -252,7 +257,7 @@ fn tools(fields: &mut Fields<'_, '_, '_>) -> ToolFilter {
     filter
 }
 
-fn is_variable_name(name: &str) -> bool {
+pub(super) fn is_variable_name(name: &str) -> bool {
     !name.is_empty() && !name.contains(['=', '\0'])
 }
 

@@ -62,7 +62,7 @@ fn read_entry_rule(
     reporter: &mut Reporter<'_>,
 ) -> Option<RuleEntry> {
     let subject = ProblemSubject { server: Some(server.key), key };
-    let ListedRule { node, key, approver, duplicate } =
+    let ListedRule { node, key, approver, after, duplicate } =
         ListedRule::read(node, effect, subject, reporter);
     let subject = ProblemSubject { server: Some(server.key), key: &key };
     if let Some(duplicate) = duplicate {
@@ -73,12 +73,13 @@ fn read_entry_rule(
         reporter.report_wrong_type(node, subject, "a string");
         return None;
     };
+    let after = after?;
     // Who is asked is not the decision of those who may not allow.
     let approver = approver.filter(|_| server.may_allow());
     match ToolRule::parse_in_entry(text, &server.rule_name) {
         Ok(rule) => {
             let (origin, authority) = (reporter.origin(node.span), server.authority());
-            Some(RuleEntry { effect, rule, origin, authority, approver })
+            Some(RuleEntry { effect, rule, origin, authority, approver, after })
         }
         Err(error) => {
             let span = span_of(&error, node.span, text);
@@ -171,8 +172,8 @@ mod tests {
             Scope::User,
             r#"{"ask": [{"approver": "client"}], "deny": [{"rule": "push"}]}"#,
             &[
+                "deny mcp__s__push -",
                 "Error permissions.ask[0].rule: expected a string, found an object",
-                "Error permissions.deny[0]: expected a string, found an object",
             ],
         );
         check(

@@ -4,6 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use super::bundle_entry::{BundleEntry, decode_bundle_entry, names_bundle};
 use super::entry_decoder::decode_entry;
 use super::entry_permissions::{EntryServer, read_entry};
 use crate::document::{Document, LineIndex, Member, Node, Span, Value, find_member, strip_bom};
@@ -11,10 +12,11 @@ use crate::entry::{
     NameError, ReservedNames, ServerEntry, ServerName, TransportConfig, TransportKind,
 };
 use crate::permission::{RuleEntry, rule_name};
+use crate::plugin::PluginOrigin;
 use crate::problem::{Problem, ProblemKind, ProblemSubject, Reporter, Severity};
 use crate::schema::nearest;
 use crate::scope::Scope;
-use crate::source::{Origin, Source};
+use crate::source::{Origin, Source, SourceKind};
 
 /// The servers of one source.
 #[derive(Debug, Clone)]
@@ -27,6 +29,8 @@ pub struct Layer {
     pub problems: Vec<Problem>,
     /// Variables of this source only, such as the folder of a plugin.
     pub variables: Vec<(String, String)>,
+    /// The plugin that its servers come from, if they come from one.
+    pub plugin: Option<PluginOrigin>,
 }
 
 /// One server as a source defines it.
@@ -40,6 +44,13 @@ pub struct ServerDefinition {
     pub origin: Origin,
     /// The entry, unless it contains an error.
     pub entry: Option<ServerEntry>,
+    /// The bundle that the entry names instead of a command. Its manifest makes the entry; see
+    /// [`ServerDefinition::expand_bundle`].
+    pub bundle: Option<BundleEntry>,
+    /// The options of the bundle or the plugin that the user must set before the server can start.
+    pub needs_config: Vec<String>,
+    /// The entry disables the server, though there is no entry until the options are set.
+    pub(super) is_disabled_entry: bool,
     /// The permission rules of the entry, all of them for this server.
     pub rules: Vec<RuleEntry>,
     /// The problems of the entry.
@@ -74,6 +85,7 @@ impl Layer {
             definitions: Vec::new(),
             problems: Vec::new(),
             variables: Vec::new(),
+            plugin: None,
         }
     }
 
@@ -239,7 +251,10 @@ fn read_definition(
     let before = reporter.problems.len();
     let origin = reporter.origin(member.key_span);
     let key = member.key.as_str();
-    let mut entry = decode_entry(key, &member.node, reporter);
+    let (mut entry, bundle) = match names_bundle(&member.node) {
+        true => (None, decode_bundle_entry(key, &member.node, reporter)),
+        false => (decode_entry(key, &member.node, reporter), None),
+    };
     let kind = entry.as_ref().map(|it| it.transport.kind());
     if let Some(kind) = kind
         && !is_transport_allowed(&origin, kind)
@@ -249,9 +264,8 @@ fn read_definition(
         reporter.report(span, subject, ProblemKind::RuntimeOnlyTransport(kind));
         entry = None;
     }
-    let is_sdk =
-        entry.as_ref().is_some_and(|it| matches!(it.transport, TransportConfig::Sdk { .. }));
-    let checked = parse_name(key, naming, origin.scope(), is_sdk);
+    let reserved = reserved_names(entry.as_ref(), &origin);
+    let checked = parse_name(key, naming, origin.scope(), reserved);
     if let Err(error) = &checked {
         let subject = ProblemSubject { server: Some(key), key: "" };
         reporter.report(member.key_span, subject, ProblemKind::InvalidServerName(error.clone()));
@@ -264,18 +278,50 @@ fn read_definition(
     let before_rules = reporter.problems.len();
     let rules = read_entry(&server, &member.node, reporter);
     let is_error = |problem: &Problem| problem.severity() == Severity::Error;
-    let entry = entry.filter(|_| !reporter.problems[before_rules..].iter().any(is_error));
+    let has_error = reporter.problems[before_rules..].iter().any(is_error);
+    let (entry, bundle) = (entry.filter(|_| !has_error), bundle.filter(|_| !has_error));
     let problems = reporter.problems.split_off(before);
-    ServerDefinition { name, server_name: checked, origin, entry, rules, problems }
+    let needs_config = Vec::new();
+    ServerDefinition {
+        name,
+        server_name: checked,
+        origin,
+        entry,
+        bundle,
+        needs_config,
+        is_disabled_entry: false,
+        rules,
+        problems,
+    }
+}
+
+/// Reserved names are for servers inside a program, and for IDEs that the program itself has found.
+fn reserved_names(entry: Option<&ServerEntry>, origin: &Origin) -> ReservedNames {
+    let is_of_program = matches!(origin.source.kind, SourceKind::Program(_));
+    match entry.map(|it| &it.transport) {
+        Some(TransportConfig::Sdk { .. }) => ReservedNames::Allowed,
+        Some(TransportConfig::SseIde(_) | TransportConfig::WsIde(_)) if is_of_program => {
+            ReservedNames::Allowed
+        }
+        Some(
+            TransportConfig::SseIde(_)
+            | TransportConfig::WsIde(_)
+            | TransportConfig::Stdio(_)
+            | TransportConfig::Http(_)
+            | TransportConfig::Sse(_)
+            | TransportConfig::Ws(_)
+            | TransportConfig::ConnectorProxy(_),
+        )
+        | None => ReservedNames::Refused,
+    }
 }
 
 fn parse_name(
     key: &str,
     naming: Naming<'_>,
     scope: Scope,
-    is_sdk: bool,
+    reserved: ReservedNames,
 ) -> Result<ServerName, NameError> {
-    let reserved = if is_sdk { ReservedNames::Allowed } else { ReservedNames::Refused };
     match (naming, scope) {
         (Naming::Plugin(plugin), _) => ServerName::for_plugin(plugin, key),
         (Naming::Plain, Scope::Connectors) => ServerName::for_connector(key),

@@ -7,7 +7,7 @@ use super::listed_rule::{ListedRule, read_approver};
 use crate::document::{Member, Node, Span, Value, find_member};
 use crate::permission::{
     AffectedServers, Approver, InvalidRule, PermissionEffect, PermissionMode, PermissionRules,
-    RuleEntry, RuleError, ToolRule,
+    RuleEntry, RuleError, RuleNotation, ToolRule,
 };
 use crate::problem::{ProblemKind, ProblemSubject, Reporter};
 use crate::schema::{PERMISSIONS_KEYS, nearest};
@@ -22,9 +22,19 @@ pub(crate) fn read(
     authority: Authority,
     reporter: &mut Reporter<'_>,
 ) -> PermissionRules {
+    read_in(RuleNotation::Own, members, authority, reporter)
+}
+
+/// Reads the section, with rules in this notation.
+pub(crate) fn read_in(
+    notation: RuleNotation<'_>,
+    members: &[Member],
+    authority: Authority,
+    reporter: &mut Reporter<'_>,
+) -> PermissionRules {
     let Some(member) = find_member(members, KEY) else { return PermissionRules::default() };
     let rules = PermissionRules::default();
-    let mut reader = Reader { authority, reporter, rules, approver: None };
+    let mut reader = Reader { notation, authority, reporter, rules, approver: None };
     if members.iter().filter(|member| member.key == KEY).count() > 1 {
         reader.mark_unreadable(member.key_span); // `read_top_level` has reported it.
     }
@@ -59,6 +69,7 @@ pub(super) const EFFECTS: [PermissionEffect; 3] =
     [PermissionEffect::Allow, PermissionEffect::Ask, PermissionEffect::Deny];
 
 struct Reader<'r, 'l> {
+    notation: RuleNotation<'r>,
     authority: Authority,
     reporter: &'r mut Reporter<'l>,
     rules: PermissionRules,
@@ -130,7 +141,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// Reads an entry of a list: a rule, or in `ask` an object with a rule and who is asked.
+    /// Reads an entry of a list: a rule, or in `ask` and `deny` an object with a rule.
     fn rule(&mut self, node: &Node, effect: PermissionEffect, key: &str) {
         let subject = ProblemSubject { server: None, key };
         let rule = ListedRule::read(node, effect, subject, self.reporter);
@@ -140,14 +151,28 @@ impl Reader<'_, '_> {
             self.reporter.report(duplicate.key_span, subject, ProblemKind::DuplicateKey);
             self.mark_unreadable(duplicate.key_span);
         }
-        self.rule_text(rule.node, effect, (&rule.key, rule.approver.or(self.approver)));
+        let Some(after) = rule.after else {
+            // Without its condition, the rule may apply to every call that it names.
+            let affected = match &rule.node.value {
+                Value::String(text) => AffectedServers::of_invalid_rule(text),
+                Value::Null
+                | Value::Bool(_)
+                | Value::Number(_)
+                | Value::Array(_)
+                | Value::Object(_) => AffectedServers::EveryServer,
+            };
+            let origin = self.reporter.origin(rule.node.span);
+            return self.rules.invalid.push(InvalidRule { effect, affected, origin });
+        };
+        let approver = rule.approver.or(self.approver);
+        self.rule_text(rule.node, effect, (&rule.key, approver, after));
     }
 
     fn rule_text(
         &mut self,
         node: &Node,
         effect: PermissionEffect,
-        (key, approver): (&str, Option<Approver>),
+        (key, approver, after): (&str, Option<Approver>, Vec<ToolRule>),
     ) {
         let origin = self.reporter.origin(node.span);
         let Value::String(text) = &node.value else {
@@ -155,11 +180,17 @@ impl Reader<'_, '_> {
             let affected = AffectedServers::EveryServer;
             return self.rules.invalid.push(InvalidRule { effect, affected, origin });
         };
-        match ToolRule::parse(text) {
-            Ok(rule) => {
+        match self.notation.parse(text, effect) {
+            Ok(rules) => {
                 let authority = self.authority;
-                let entry = RuleEntry { effect, rule, origin, authority, approver };
-                self.rules.entries.push(entry);
+                self.rules.entries.extend(rules.into_iter().map(|rule| RuleEntry {
+                    effect,
+                    rule,
+                    origin: origin.clone(),
+                    authority,
+                    approver,
+                    after: after.clone(),
+                }));
             }
             Err(error) => {
                 let subject = ProblemSubject { server: None, key };

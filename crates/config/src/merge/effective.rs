@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use crate::approvals::ApprovedServer;
 use crate::entry::{Fingerprint, ServerEntry, ServerSpec, Signature};
+use crate::file::BundleEntry;
 use crate::permission::{PermissionRules, RuleEntry};
+use crate::plugin::PluginId;
 use crate::policy::{PolicyDecision, Refusal};
 use crate::problem::Problem;
 use crate::scope::Scope;
-use crate::source::{Origin, Source, path_key};
+use crate::source::{Origin, Source};
 
 /// Every server of every layer, and the problems of the sources.
 #[derive(Debug, Clone)]
@@ -43,6 +45,14 @@ pub struct ResolvedServer {
     pub rules: Vec<RuleEntry>,
     /// The decision of the policy about it, unless it is invalid.
     pub policy: Option<PolicyDecision>,
+    /// What the entry says about the installed bundle that it names, if it names one.
+    pub bundle: Option<BundleEntry>,
+    /// The plugin that it comes from, if it comes from one.
+    pub plugin: Option<PluginId>,
+    /// The key of the user's decisions on it; `None` if it needs none.
+    pub approval_key: Option<String>,
+    /// What an approval of the current definition is bound to, unless it is invalid.
+    pub(super) approval: Option<ApprovedServer>,
     /// The state of the definition.
     pub state: ServerState,
     /// Its errors and warnings.
@@ -76,6 +86,8 @@ pub enum ServerState {
     },
     /// Its scope does not count.
     Excluded(Exclusion),
+    /// The bundle that it names has options that the user must set first: these.
+    NeedsConfig(Vec<String>),
     /// The entry contains an error.
     Invalid,
 }
@@ -108,8 +120,7 @@ impl ResolvedServer {
 
     /// Returns what an approval of the current definition is bound to.
     pub fn approvable(&self) -> Option<ApprovedServer> {
-        let fingerprint = self.fingerprint.clone()?;
-        Some(ApprovedServer { fingerprint, program: self.program.as_deref().map(path_key) })
+        self.approval.clone()
     }
 
     /// Is it the definition that counts for its name? Others are shown only to explain.
@@ -119,6 +130,7 @@ impl ResolvedServer {
             | ServerState::Pending(_)
             | ServerState::Refused(_)
             | ServerState::Disabled(_)
+            | ServerState::NeedsConfig(_)
             | ServerState::Invalid => true,
             ServerState::Rejected
             | ServerState::Shadowed { .. }

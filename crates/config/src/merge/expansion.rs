@@ -7,16 +7,27 @@ use crate::problem::ProblemKind;
 use crate::scope::Scope;
 use crate::template::TextSegment;
 
+/// Whether an entry may refer to secrets.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum SecretRule {
+    /// As its scope says.
+    OfScope(Scope),
+    /// That was decided before.
+    Checked,
+}
+
 /// Returns the problems that only show after expansion, each with its key.
 pub(super) fn expansion_problems(
     entry: &ServerEntry,
     spec: &ServerSpec,
     missing: &BTreeSet<String>,
-    scope: Scope,
+    secrets: SecretRule,
 ) -> Vec<(Option<String>, ProblemKind)> {
     let mut found: Vec<(Option<String>, ProblemKind)> =
         missing.iter().map(|name| (None, ProblemKind::MissingVariable(name.clone()))).collect();
-    if !scope.may_name_secrets() && entry.templates().iter().any(|text| !text.secrets().is_empty())
+    if let SecretRule::OfScope(scope) = secrets
+        && !scope.may_name_secrets()
+        && entry.templates().iter().any(|text| !text.secrets().is_empty())
     {
         found.push((None, ProblemKind::SecretNotAllowed(scope)));
     }

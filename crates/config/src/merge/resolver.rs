@@ -4,9 +4,10 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::ScopeFilter;
 use super::effective::{Exclusion, PendingReason, ResolvedServer, ServerState};
-use super::expansion::expansion_problems;
+use super::expansion::{SecretRule, expansion_problems};
+use super::plugin_context::PluginContext;
+use super::{ScopeFilter, SdkEntries};
 use crate::approvals::{ApprovalStatus, Approvals, ApprovedServer};
 use crate::entry::{ProgramBinding, ServerSpec, Signature, StartFolder, TransportKind};
 use crate::file::ServerDefinition;
@@ -15,7 +16,7 @@ use crate::problem::{Problem, Severity};
 use crate::program::{ProgramFinder, server_program};
 use crate::scope::Scope;
 use crate::settings::DisabledServer;
-use crate::source::{Origin, Source, SourceKind};
+use crate::source::{Origin, Source, SourceKind, path_key};
 use crate::template::Environment;
 
 /// The folder of a plugin's manifest, if it is not in the plugin's own.
@@ -31,6 +32,7 @@ pub(super) struct Resolver {
     pub(super) project_root: Option<PathBuf>,
     pub(super) exclusive_source: Option<Arc<Source>>,
     pub(super) scope_filter: ScopeFilter,
+    pub(super) sdk_entries: SdkEntries,
 }
 
 impl Resolver {
@@ -39,9 +41,25 @@ impl Resolver {
         &self,
         definition: ServerDefinition,
         environment: &Environment,
+        plugin: Option<&PluginContext<'_>>,
     ) -> ResolvedServer {
-        let ServerDefinition { name, server_name, origin, entry, rules, mut problems } = definition;
+        let is_bundle_disabled = definition.is_bundle_disabled();
+        let ServerDefinition {
+            name,
+            server_name,
+            origin,
+            entry,
+            bundle,
+            needs_config,
+            rules,
+            mut problems,
+            ..
+        } = definition;
         let mut missing = BTreeSet::new();
+        let neutral = match (plugin, &entry, &server_name) {
+            (Some(plugin), Some(entry), Ok(name)) => Some(plugin.fingerprint(entry, name)),
+            (None, _, _) | (_, None, _) | (_, _, Err(_)) => None,
+        };
         let spec = match (&entry, server_name) {
             (Some(entry), Ok(name)) => {
                 let spec = entry.expand(name, environment, &mut missing);
@@ -51,7 +69,12 @@ impl Resolver {
             (None, _) | (_, Err(_)) => None,
         };
         if let (Some(entry), Some(spec)) = (&entry, &spec) {
-            let found = expansion_problems(entry, spec, &missing, origin.scope());
+            let rule = match plugin {
+                // They were looked for before the user's options were filled in.
+                Some(_) => SecretRule::Checked,
+                None => SecretRule::OfScope(origin.scope()),
+            };
+            let found = expansion_problems(entry, spec, &missing, rule);
             problems.extend(found.into_iter().map(|(key, kind)| {
                 let server = Some(name.clone());
                 Problem { origin: origin.clone(), server, key, kind, excerpt: None }
@@ -70,24 +93,61 @@ impl Resolver {
             program: program.as_deref(),
         };
         let policy = spec.as_ref().map(|spec| self.policy.evaluate(spec, &context));
-        let spec = spec.map(|spec| match self.binds_program(&spec, origin.scope()) {
+        let is_approved_plugin = plugin.is_some_and(|it| it.origin.approval_key.is_some());
+        let binding_scope = if is_approved_plugin { Scope::Project } else { origin.scope() };
+        let spec = spec.map(|spec| match self.binds_program(&spec, binding_scope) {
             true => ServerSpec { program: ProgramBinding::of(program.as_deref()), ..spec },
             false => spec,
         });
+        let fingerprint = spec.as_ref().map(ServerSpec::fingerprint);
+        let approval = fingerprint.clone().map(|fingerprint| ApprovedServer {
+            fingerprint: neutral.unwrap_or(fingerprint),
+            program: program.as_deref().map(|program| match plugin {
+                Some(plugin) => plugin.program_key(program),
+                None => path_key(program),
+            }),
+        });
+        let approval_key = match (plugin, origin.scope()) {
+            (Some(plugin), _) => plugin.origin.approval_key.clone(),
+            (None, Scope::Project) => Some(origin.source.key()),
+            (
+                None,
+                Scope::Enterprise
+                | Scope::Dynamic
+                | Scope::Connectors
+                | Scope::Local
+                | Scope::User
+                | Scope::Plugin,
+            ) => None,
+        };
         let mut server = ResolvedServer {
             name,
             origin,
             entry,
-            fingerprint: spec.as_ref().map(ServerSpec::fingerprint),
+            fingerprint,
             signature: spec.as_ref().and_then(Signature::of),
             rules,
             policy,
             program,
             spec,
+            bundle,
+            plugin: plugin.map(|it| it.origin.id.clone()),
+            approval_key,
+            approval,
             state: ServerState::Ready,
             problems,
         };
-        server.state = self.state(&server);
+        let lacks_options = !failed && !needs_config.is_empty();
+        let state = self.state(&server);
+        server.state = if lacks_options && matches!(state, ServerState::Invalid) {
+            match (is_bundle_disabled, self.disabled_by(&server)) {
+                (true, _) => ServerState::Disabled(server.origin.clone()),
+                (false, Some(origin)) => ServerState::Disabled(origin),
+                (false, None) => ServerState::NeedsConfig(needs_config),
+            }
+        } else {
+            state
+        };
         server
     }
 
@@ -119,26 +179,31 @@ impl Resolver {
     fn exclusion(&self, server: &ResolvedServer) -> Option<Exclusion> {
         let scope = server.scope();
         if let Some(source) = &self.exclusive_source {
-            let counts = scope == Scope::Enterprise || is_embedded(server);
+            let counts = scope == Scope::Enterprise || self.is_embedded(server);
             return (!counts).then(|| Exclusion::ManagedFile(source.clone()));
         }
         let counts = self.scope_filter == ScopeFilter::All || scope == Scope::Dynamic;
         (!counts).then_some(Exclusion::Strict)
     }
 
-    /// Only the servers of a project need an approval.
-    fn approval_status(&self, server: &ResolvedServer, current: &ApprovedServer) -> ApprovalStatus {
-        match server.scope() {
-            Scope::Project => {
-                let file = server.origin.source.key();
-                self.approvals.status(&file, &server.name, current)
+    /// Did an embedding program itself register the server?
+    fn is_embedded(&self, server: &ResolvedServer) -> bool {
+        let is_sdk =
+            server.entry.as_ref().is_some_and(|it| it.transport.kind() == TransportKind::Sdk);
+        let is_of_program = match self.sdk_entries {
+            SdkEntries::OfProgramLayers => {
+                matches!(server.origin.source.kind, SourceKind::Program(_))
             }
-            Scope::Enterprise
-            | Scope::Dynamic
-            | Scope::Connectors
-            | Scope::Local
-            | Scope::User
-            | Scope::Plugin => ApprovalStatus::Approved,
+            SdkEntries::OfCommandLineToo => server.scope() == Scope::Dynamic,
+        };
+        is_sdk && is_of_program
+    }
+
+    /// Only the servers of a project, and of plugins that are not a folder of the user, need an approval.
+    fn approval_status(&self, server: &ResolvedServer, current: &ApprovedServer) -> ApprovalStatus {
+        match &server.approval_key {
+            Some(key) => self.approvals.status(key, &server.name, current),
+            None => ApprovalStatus::Approved,
         }
     }
 
@@ -210,12 +275,6 @@ impl Resolver {
             }
         }
     }
-}
-
-/// Did an embedding program itself register the server? An entry of type `sdk` in `--mcp-config` only names one.
-fn is_embedded(server: &ResolvedServer) -> bool {
-    let is_sdk = server.entry.as_ref().is_some_and(|it| it.transport.kind() == TransportKind::Sdk);
-    is_sdk && matches!(server.origin.source.kind, SourceKind::Program(_))
 }
 
 /// Returns the folder that a program starts in. What is defined for one project starts in it; the other scopes apply in

@@ -57,8 +57,7 @@ fn matching<'a>(
     let matches = move |entry: &&RuleEntry| {
         entry.effect == PermissionEffect::Ask
             && entry.authority == authority
-            && entry.rule.match_call(request, PermissionEffect::Ask.match_mode())
-                == MatchResult::Matches
+            && entry.match_call(request) == MatchResult::Matches
     };
     rules.entries.iter().filter(matches)
 }
@@ -68,7 +67,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::permission::{ToolHints, Trust};
+    use crate::permission::{NOTHING_SEEN, ToolHints, Trust};
     use crate::settings::Settings;
     use crate::source::Source;
 
@@ -86,8 +85,14 @@ mod tests {
     fn approver_of_push(rules: &PermissionRules) -> Approver {
         let arguments = json!({});
         let (hints, trust) = (ToolHints::default(), Trust::Untrusted);
-        let request =
-            CallRequest { server: "git", tool: "push", arguments: &arguments, hints, trust };
+        let request = CallRequest {
+            server: "git",
+            tool: "push",
+            arguments: &arguments,
+            hints,
+            trust,
+            seen: &NOTHING_SEEN,
+        };
         approver(rules, &request, PermissionMode::Default)
     }
 

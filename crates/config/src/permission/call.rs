@@ -2,6 +2,8 @@
 
 use serde_json::Value as Json;
 
+use super::seen_tools::SeenTools;
+
 /// A call that needs a decision.
 #[derive(Debug, Clone, Copy)]
 pub struct CallRequest<'a> {
@@ -15,6 +17,8 @@ pub struct CallRequest<'a> {
     pub hints: ToolHints,
     /// Is the server trusted?
     pub trust: Trust,
+    /// The tools whose results the session has seen.
+    pub seen: &'a SeenTools,
 }
 
 /// The hints of a server about a tool. They are not verified.
@@ -54,7 +58,19 @@ impl ToolHints {
 pub enum Trust {
     /// Its tools run without a prompt.
     Trusted,
+    /// It is a part of this program and keeps to the folders that it was given: its read-only tools run without a prompt,
+    /// and in the mode `acceptEdits` those that change files.
+    BuiltIn,
     /// Its tools need a permission.
     #[default]
     Untrusted,
+}
+
+impl Trust {
+    /// Does the mode `acceptEdits` allow a call with these hints? Those of a part of this program are reliable, and its
+    /// edits stay in the folders that it was given.
+    pub(super) fn accepts_edit(self, hints: ToolHints) -> bool {
+        let is_local = hints.open_world == HintValue::No;
+        hints.is_safe_edit() || (self == Trust::BuiltIn && is_local)
+    }
 }

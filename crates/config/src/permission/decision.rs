@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::call::{CallRequest, HintValue, Trust};
+use super::call::{CallRequest, HintValue, ToolHints, Trust};
 use super::effect::PermissionEffect;
 use super::mode::PermissionMode;
 use super::rules::{InvalidRule, PermissionRules, RuleEntry, by_precedence};
@@ -32,6 +32,8 @@ pub enum DecisionReason {
     Mode(PermissionMode),
     /// The server is trusted.
     TrustedServer,
+    /// The tool is a part of this program and only reads.
+    ReadOnlyBuiltIn,
     /// No rule matches, so the user is asked.
     NoMatchingRule,
     /// The tool's definition changed since it was approved, so the user is asked again.
@@ -44,8 +46,8 @@ impl DecisionReason {
     /// The reason for a client of a gateway: without the paths of the operator's files.
     pub fn without_paths(&self) -> String {
         match self {
-            DecisionReason::Rule(RuleEntry { effect, rule, origin, .. }) => {
-                format!("the {effect} rule `{}` ({} settings)", rule.to_printable(), origin.scope())
+            DecisionReason::Rule(entry) => {
+                format!("the {} ({} settings)", entry.description(), entry.origin.scope())
             }
             DecisionReason::InvalidRule(InvalidRule { effect, origin, .. }) => {
                 format!("a {effect} rule in the {} settings is not valid", origin.scope())
@@ -59,6 +61,7 @@ impl DecisionReason {
             }
             DecisionReason::Mode(_)
             | DecisionReason::TrustedServer
+            | DecisionReason::ReadOnlyBuiltIn
             | DecisionReason::NoMatchingRule
             | DecisionReason::ChangedDefinition => self.to_string(),
         }
@@ -69,8 +72,7 @@ impl fmt::Display for DecisionReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             DecisionReason::Rule(entry) => {
-                let RuleEntry { effect, rule, origin, .. } = entry;
-                write!(f, "the {effect} rule `{}` ({origin})", rule.to_printable())
+                write!(f, "the {} ({})", entry.description(), entry.origin)
             }
             DecisionReason::InvalidRule(invalid) => {
                 write!(f, "the {} rule in {} is not valid", invalid.effect, invalid.origin)
@@ -80,6 +82,7 @@ impl fmt::Display for DecisionReason {
             }
             DecisionReason::Mode(mode) => write!(f, "the mode `{mode}`"),
             DecisionReason::TrustedServer => f.write_str("the server is trusted"),
+            DecisionReason::ReadOnlyBuiltIn => f.write_str("a read-only built-in tool"),
             DecisionReason::NoMatchingRule => f.write_str("no matching rule"),
             DecisionReason::ChangedDefinition => {
                 f.write_str("its definition changed since it was approved")
@@ -115,13 +118,10 @@ pub fn decide(
     if let Some(entry) = rules.first_match(PermissionEffect::Allow, request) {
         return allow(DecisionReason::Rule(entry.clone()));
     }
-    if mode == PermissionMode::AcceptEdits && request.hints.is_safe_edit() {
+    if mode == PermissionMode::AcceptEdits && request.trust.accepts_edit(request.hints) {
         return allow(DecisionReason::Mode(mode));
     }
-    match request.trust {
-        Trust::Trusted => allow(DecisionReason::TrustedServer),
-        Trust::Untrusted => ask_or_deny(DecisionReason::NoMatchingRule, mode),
-    }
+    without_rule((request.hints, request.trust), mode)
 }
 
 /// Returns why the user must be asked, even if something else allows the call. The mode `bypass` skips a user's
@@ -142,6 +142,21 @@ fn must_ask(
     let unreadable = || rules.first_unreadable().cloned().map(DecisionReason::Unreadable);
     let invalid = || rules.first_invalid(request.server).cloned().map(DecisionReason::InvalidRule);
     rule.or_else(unreadable).or_else(invalid)
+}
+
+/// The decision about a call that no rule matches and no mode allows.
+pub(super) fn without_rule(
+    (hints, trust): (ToolHints, Trust),
+    mode: PermissionMode,
+) -> RuleDecision {
+    let allow = |reason| RuleDecision { effect: PermissionEffect::Allow, reason };
+    match trust {
+        Trust::Trusted => allow(DecisionReason::TrustedServer),
+        Trust::BuiltIn if hints.read_only == HintValue::Yes => {
+            allow(DecisionReason::ReadOnlyBuiltIn)
+        }
+        Trust::BuiltIn | Trust::Untrusted => ask_or_deny(DecisionReason::NoMatchingRule, mode),
+    }
 }
 
 pub(super) fn ask_or_deny(reason: DecisionReason, mode: PermissionMode) -> RuleDecision {
@@ -198,8 +213,42 @@ fn unconditional_deny(
     rules
         .entries
         .iter()
-        .filter(|entry| entry.effect == PermissionEffect::Deny && entry.rule.is_unconditional())
+        .filter(|entry| entry.effect == PermissionEffect::Deny && entry.is_unconditional())
         .filter(|entry| matches(entry))
         .min_by(|one, other| by_precedence(one, other))
         .map(|entry| DecisionReason::Rule(entry.clone()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::permission::NOTHING_SEEN;
+
+    /// The decision about a built-in tool with these values of `readOnlyHint` and `openWorldHint`, by mode.
+    #[track_caller]
+    fn check(read_only: HintValue, open_world: HintValue, expected: [&str; 5]) {
+        let hints = ToolHints { read_only, destructive: HintValue::Yes, open_world };
+        let request = CallRequest {
+            server: "switchboard",
+            tool: "t",
+            arguments: &json!({}),
+            hints,
+            trust: Trust::BuiltIn,
+            seen: &NOTHING_SEEN,
+        };
+        let effect =
+            |mode| decide(&PermissionRules::default(), &request, mode).effect.id().to_owned();
+        assert_eq!(PermissionMode::ALL.map(effect), expected);
+    }
+
+    #[test]
+    fn a_built_in_tool_that_reads_is_allowed_and_one_that_edits_in_the_mode_for_that() {
+        use HintValue::{No, Yes};
+        // The modes are plan, dontAsk, default, acceptEdits and bypass.
+        check(Yes, No, ["allow", "allow", "allow", "allow", "allow"]);
+        check(No, No, ["deny", "deny", "ask", "allow", "allow"]);
+        check(No, Yes, ["deny", "deny", "ask", "ask", "allow"]);
+    }
 }

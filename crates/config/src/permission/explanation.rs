@@ -43,7 +43,7 @@ pub fn explain(
 ) -> Explanation {
     let mode = rules.effective_mode(chosen);
     let consider = |entry: &RuleEntry| ConsideredRule {
-        result: entry.rule.match_call(request, entry.effect.match_mode()),
+        result: entry.match_call(request),
         entry: entry.clone(),
     };
     let mut considered: Vec<ConsideredRule> = rules.entries.iter().map(consider).collect();

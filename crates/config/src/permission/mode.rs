@@ -39,14 +39,47 @@ impl PermissionMode {
         }
     }
 
-    /// Parses the name of a mode.
+    /// The name in the protocol of agent SDKs.
+    pub fn sdk_id(self) -> &'static str {
+        match self {
+            PermissionMode::Bypass => "bypassPermissions",
+            PermissionMode::Plan
+            | PermissionMode::DontAsk
+            | PermissionMode::Default
+            | PermissionMode::AcceptEdits => self.id(),
+        }
+    }
+
+    /// Parses the name of a mode, ours or that of agent SDKs. Their `auto`, in which a model decides, is the default mode
+    /// here: where that model would decide, a user is asked.
     pub fn parse(text: &str) -> Option<PermissionMode> {
-        PermissionMode::ALL.into_iter().find(|mode| mode.id() == text)
+        match text {
+            "auto" => Some(PermissionMode::Default),
+            _ => PermissionMode::ALL
+                .into_iter()
+                .find(|mode| mode.id() == text || mode.sdk_id() == text),
+        }
     }
 }
 
 impl fmt::Display for PermissionMode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.id())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_names_of_agent_sdks_are_modes_too() {
+        for mode in PermissionMode::ALL {
+            assert_eq!(PermissionMode::parse(mode.id()), Some(mode));
+            assert_eq!(PermissionMode::parse(mode.sdk_id()), Some(mode));
+        }
+        assert_eq!(PermissionMode::parse("bypassPermissions"), Some(PermissionMode::Bypass));
+        assert_eq!(PermissionMode::parse("auto"), Some(PermissionMode::Default));
+        assert_eq!(PermissionMode::parse("Default"), None);
     }
 }

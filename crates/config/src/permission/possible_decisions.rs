@@ -2,7 +2,7 @@
 //! The steps are those of `decision`; a property test compares the two.
 
 use super::call::{HintValue, ToolHints, Trust};
-use super::decision::{DecisionReason, RuleDecision, ask_or_deny};
+use super::decision::{DecisionReason, RuleDecision, ask_or_deny, without_rule};
 use super::effect::PermissionEffect;
 use super::mode::PermissionMode;
 use super::rules::{PermissionRules, RuleEntry, by_precedence};
@@ -37,7 +37,8 @@ pub fn possible_decisions(
         hint_set(HintValue::No, HintValue::No, HintValue::No),
         hint_set(HintValue::Yes, HintValue::No, HintValue::No),
     ];
-    let hints_matter = matches!(mode, PermissionMode::Plan | PermissionMode::AcceptEdits);
+    let hints_matter = matches!(mode, PermissionMode::Plan | PermissionMode::AcceptEdits)
+        || call.trust == Trust::BuiltIn;
     let hints = match (&call.hints, hints_matter) {
         (Some(known), _) => std::slice::from_ref(known),
         (None, true) => &every[..],
@@ -104,13 +105,10 @@ fn with_hints(
     decisions.extend(conditional.into_iter().map(|entry| rule(PermissionEffect::Allow, entry)));
     decisions.push(match (unconditional, call.trust) {
         (Some(entry), _) => rule(PermissionEffect::Allow, entry),
-        (None, _) if mode == PermissionMode::AcceptEdits && hints.is_safe_edit() => {
+        (None, trust) if mode == PermissionMode::AcceptEdits && trust.accepts_edit(hints) => {
             RuleDecision { effect: PermissionEffect::Allow, reason: DecisionReason::Mode(mode) }
         }
-        (None, Trust::Trusted) => {
-            RuleDecision { effect: PermissionEffect::Allow, reason: DecisionReason::TrustedServer }
-        }
-        (None, Trust::Untrusted) => ask_or_deny(DecisionReason::NoMatchingRule, mode),
+        (None, trust) => without_rule((hints, trust), mode),
     });
     decisions
 }
@@ -134,7 +132,7 @@ impl PermissionRules {
         };
         let matching = self.entries.iter().filter(matches).filter(applies);
         let (unconditional, mut conditional): (Vec<&RuleEntry>, Vec<&RuleEntry>) =
-            matching.partition(|entry| entry.rule.is_unconditional());
+            matching.partition(|entry| entry.is_unconditional());
         conditional.sort_by(|one, other| by_precedence(one, other));
         (conditional, unconditional.into_iter().min_by(|one, other| by_precedence(one, other)))
     }

@@ -6,6 +6,7 @@ use std::fmt;
 
 use serde_json::Value as Json;
 
+use super::command;
 use crate::pattern::{Glob, MatchMode, percent_decode};
 
 /// How often the escapes of a text may be escaped again.
@@ -29,6 +30,8 @@ pub enum Comparison {
     Equal,
     /// `!=`
     NotEqual,
+    /// `^=`: the value is a shell command that begins with the words of the pattern.
+    CommandStart,
 }
 
 /// Why a predicate does not hold.
@@ -66,13 +69,25 @@ impl Predicate {
             (None | Some(Json::Null | Json::Object(_)), _) => false,
             (Some(value), Comparison::Equal) => matches_strictly(&self.value, value),
             (Some(value), Comparison::NotEqual) => !matches_broadly(&self.value, value),
+            (Some(Json::String(line)), Comparison::CommandStart) => {
+                command::is_one_matching_command(&self.value, line)
+            }
+            (Some(Json::Bool(_) | Json::Number(_) | Json::Array(_)), Comparison::CommandStart) => {
+                false
+            }
         }
     }
 
     fn holds_broadly(&self, leaf: Option<&Json>) -> bool {
         match (leaf, self.comparison) {
-            (None, Comparison::Equal) => false,
+            (None, Comparison::Equal | Comparison::CommandStart) => false,
             (None, Comparison::NotEqual) => true,
+            (Some(Json::String(line)), Comparison::CommandStart) => {
+                command::may_run_matching_command(&self.value, line)
+            }
+            (Some(value), Comparison::CommandStart) => {
+                command::may_run_matching_command(&self.value, &value.to_string())
+            }
             (Some(value), Comparison::Equal) => matches_broadly(&self.value, value),
             (Some(value), Comparison::NotEqual) => !matches_strictly(&self.value, value),
         }
@@ -246,6 +261,7 @@ impl fmt::Display for Predicate {
         let comparison = match self.comparison {
             Comparison::Equal => "=",
             Comparison::NotEqual => "!=",
+            Comparison::CommandStart => "^=",
         };
         write!(f, "{}{comparison}{}", self.key.join("."), quote_value(&self.value))
     }
@@ -334,6 +350,17 @@ mod tests {
     }
 
     #[test]
+    fn the_start_of_a_command_allows_one_command_and_denies_every_line_that_runs_it() {
+        check("command^=git status", json!({"command": "git status -s"}), "always");
+        check("command^=git status", json!({"command": "git status; rm -rf /"}), "broadly");
+        check("command^=rm", json!({"command": "cd / && rm -rf x"}), "broadly");
+        check("command^=rm", json!({"command": "ls"}), "never");
+        check("command^=rm", json!({}), "never");
+        check("command^=rm", json!({"command": ["rm x", "ls"]}), "broadly");
+        check("command^=5", json!({"command": 5}), "broadly");
+    }
+
+    #[test]
     fn an_object_never_matches_strictly() {
         check("options=*secret*", json!({"options": {"a": "secret"}}), "broadly");
         check("options!=x", json!({"options": {"a": 1}}), "broadly");
@@ -414,7 +441,7 @@ mod tests {
         #[test]
         fn a_strict_match_is_also_a_broad_match(
             key in prop::collection::vec("[kl]", 1..3),
-            comparison in prop::sample::select(vec![Comparison::Equal, Comparison::NotEqual]),
+            comparison in prop::sample::select(vec![Comparison::Equal, Comparison::NotEqual, Comparison::CommandStart]),
             pattern in "[aA/.%\\\\125*]{0,6}",
             arguments in value(),
         ) {

@@ -22,6 +22,11 @@ impl Principals {
         }
     }
 
+    /// The rules of each name, as they are written. `*` stands for every client.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &PermissionRules)> {
+        self.0.iter().map(|(name, rules)| (name.as_str(), rules))
+    }
+
     /// Merges two sets.
     pub fn merge(mut self, other: Principals) -> Principals {
         for (name, rules) in other.0 {

@@ -37,6 +37,11 @@ pub enum MatchResult {
         /// Why not.
         mismatch: PredicateMismatch,
     },
+    /// The session has seen nothing of what the rule's condition names.
+    NotSeen {
+        /// What it names.
+        after: Vec<String>,
+    },
 }
 
 impl fmt::Display for MatchResult {
@@ -50,6 +55,9 @@ impl fmt::Display for MatchResult {
             }
             MatchResult::PredicateNotMet { predicate, mismatch: PredicateMismatch::Differs } => {
                 write!(f, "`{predicate}` does not hold")
+            }
+            MatchResult::NotSeen { after } => {
+                write!(f, "it applies only after results of `{}`", after.join("` or `"))
             }
         }
     }
@@ -145,6 +153,11 @@ impl ToolRule {
             Some(MatchResult::PredicateNotMet { predicate: predicate.to_string(), mismatch })
         });
         failed.unwrap_or(MatchResult::Matches)
+    }
+
+    /// Does the rule name this tool of this server? Conditions on arguments do not count.
+    pub fn names(&self, server: &str, tool: &str) -> bool {
+        self.tools_of(server, MatchMode::Broad).is_some_and(|tools| tools.matches(tool))
     }
 
     /// Returns the pattern for the tools of this server; `None` if the rule names another server. Server and tool are
@@ -335,7 +348,11 @@ mod tests {
 
     fn predicate() -> impl Strategy<Value = Predicate> {
         let key = prop::collection::vec("[a-zé$-]{1,3}", 1..4);
-        let comparison = prop_oneof![Just(Comparison::Equal), Just(Comparison::NotEqual)];
+        let comparison = prop::sample::select(vec![
+            Comparison::Equal,
+            Comparison::NotEqual,
+            Comparison::CommandStart,
+        ]);
         let pieces = prop::collection::vec(any::<String>(), 1..4);
         (key, comparison, pieces).prop_map(|(key, comparison, pieces)| Predicate {
             key,

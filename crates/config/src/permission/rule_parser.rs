@@ -168,7 +168,9 @@ fn parse_predicate(cursor: &mut Cursor<'_>) -> Result<Predicate, RuleError> {
     cursor.skip_spaces();
     let start = cursor.at;
     let ends_key = |c: char| {
-        matches!(c, '=' | '!' | ',' | '(' | ')' | '"' | '*') || c.is_whitespace() || c.is_control()
+        matches!(c, '=' | '!' | '^' | ',' | '(' | ')' | '"' | '*')
+            || c.is_whitespace()
+            || c.is_control()
     };
     let key: Vec<String> = cursor.take_until(ends_key).split('.').map(str::to_owned).collect();
     let error_at = |kind| Err(RuleError { at: start, kind });
@@ -180,12 +182,13 @@ fn parse_predicate(cursor: &mut Cursor<'_>) -> Result<Predicate, RuleError> {
     }
     let comparison = match cursor.rest() {
         rest if rest.starts_with("!=") => Comparison::NotEqual,
+        rest if rest.starts_with("^=") => Comparison::CommandStart,
         rest if rest.starts_with('=') => Comparison::Equal,
         _ => return Err(cursor.error(RuleErrorKind::Predicate)),
     };
     cursor.at += match comparison {
         Comparison::Equal => 1,
-        Comparison::NotEqual => 2,
+        Comparison::NotEqual | Comparison::CommandStart => 2,
     };
     Ok(Predicate { key, comparison, value: parse_value(cursor)? })
 }

@@ -9,6 +9,7 @@ use super::call::CallRequest;
 use super::effect::PermissionEffect;
 use super::mode::PermissionMode;
 use super::rule::{AffectedServers, MatchResult, ToolRule};
+use super::seen_tools::SeenTools;
 use crate::scope::Scope;
 use crate::source::{Authority, Origin, Source};
 
@@ -25,6 +26,40 @@ pub struct RuleEntry {
     pub authority: Authority,
     /// The approver of calls of a gateway's clients, if the rule or its file names one.
     pub approver: Option<Approver>,
+    /// The rule applies only in a session that has seen a result of a tool that one of these names. Without any, it
+    /// applies in every session.
+    pub after: Vec<ToolRule>,
+}
+
+impl RuleEntry {
+    /// Compares the rule with a call, and its condition with what the session has seen.
+    pub fn match_call(&self, request: &CallRequest<'_>) -> MatchResult {
+        let result = self.rule.match_call(request, self.effect.match_mode());
+        if matches!(result, MatchResult::Matches) && !self.applies_after(request.seen) {
+            let after = self.after.iter().map(ToString::to_string).collect();
+            return MatchResult::NotSeen { after };
+        }
+        result
+    }
+
+    fn applies_after(&self, seen: &SeenTools) -> bool {
+        self.after.is_empty() || self.after.iter().any(|rule| seen.matches(rule))
+    }
+
+    /// Does it apply whatever the arguments are, and whatever the session has seen?
+    pub fn is_unconditional(&self) -> bool {
+        self.after.is_empty() && self.rule.is_unconditional()
+    }
+
+    /// The rule with its effect and its condition: "deny rule `mcp__a` after results of `mcp__b`".
+    pub fn description(&self) -> String {
+        let mut text = format!("{} rule `{}`", self.effect, self.rule.to_printable());
+        for (index, source) in self.after.iter().enumerate() {
+            let separator = if index == 0 { " after results of" } else { " or" };
+            text.push_str(&format!("{separator} `{}`", source.to_printable()));
+        }
+        text
+    }
 }
 
 /// An entry of a list that is not a valid rule.
@@ -105,9 +140,27 @@ impl PermissionRules {
     pub fn find_overriding(&self, effect: PermissionEffect, rule: &ToolRule) -> Option<&RuleEntry> {
         self.entries
             .iter()
+            .filter(|entry| entry.after.is_empty())
             .filter(|entry| entry.effect >= effect && entry.rule.covers(rule))
             .filter(|entry| entry.effect > effect || entry.rule != *rule)
             .min_by(|one, other| other.effect.cmp(&one.effect).then(by_precedence(one, other)))
+    }
+
+    /// Adds a rule of the organisation that provides a server, for one tool. It counts like an administrator's rule.
+    pub fn add_of_organisation(
+        &mut self,
+        effect: PermissionEffect,
+        (server, tool): (&str, &str),
+        source: &Arc<Source>,
+    ) {
+        self.entries.push(RuleEntry {
+            effect,
+            rule: ToolRule::for_tool(server, tool, Vec::new()),
+            origin: Origin { source: source.clone(), position: None },
+            authority: Authority::Administrator,
+            approver: None,
+            after: Vec::new(),
+        });
     }
 
     /// Adds a rule that applies until the session ends.
@@ -115,7 +168,16 @@ impl PermissionRules {
         let source = Source::program(Scope::Dynamic, "this session");
         let origin = Origin { source, position: None };
         let authority = Authority::User;
-        self.entries.push(RuleEntry { effect, rule, origin, authority, approver: None });
+        let (approver, after) = (None, Vec::new());
+        self.entries.push(RuleEntry { effect, rule, origin, authority, approver, after });
+    }
+
+    /// Adds a rule of an option of the command line.
+    pub fn add_from_option(&mut self, option: &str, effect: PermissionEffect, rule: ToolRule) {
+        let origin = Origin { source: Source::program(Scope::Dynamic, option), position: None };
+        let authority = Authority::User;
+        let (approver, after) = (None, Vec::new());
+        self.entries.push(RuleEntry { effect, rule, origin, authority, approver, after });
     }
 
     /// Returns the initial mode and its position; that of the highest scope counts.
@@ -173,10 +235,13 @@ impl PermissionRules {
         self.entries
             .iter()
             .filter(|entry| entry.effect == effect)
-            .filter(|entry| {
-                entry.rule.match_call(request, effect.match_mode()) == MatchResult::Matches
-            })
+            .filter(|entry| entry.match_call(request) == MatchResult::Matches)
             .min_by(|one, other| by_precedence(one, other))
+    }
+
+    /// Does any rule depend on what the session has seen?
+    pub fn depend_on_seen(&self) -> bool {
+        self.entries.iter().any(|entry| !entry.after.is_empty())
     }
 
     /// Returns the first invalid deny or ask rule that may apply to this server.

@@ -83,12 +83,14 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::permission::NOTHING_SEEN;
     use crate::permission::call::{ToolHints, Trust};
 
     #[track_caller]
     fn check((server, tool): (&str, &str), arguments: Json, expected: &[&str]) {
         let (hints, trust) = (ToolHints::default(), Trust::Untrusted);
-        let request = CallRequest { server, tool, arguments: &arguments, hints, trust };
+        let request =
+            CallRequest { server, tool, arguments: &arguments, hints, trust, seen: &NOTHING_SEEN };
         let found: Vec<String> =
             suggestions(&request).iter().map(|suggestion| suggestion.rule.to_string()).collect();
         assert_eq!(found, expected);

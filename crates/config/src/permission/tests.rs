@@ -63,7 +63,8 @@ fn check(lines: &str, mode: PermissionMode, call: &str, expected: &str) {
     let mut words = call.splitn(3, ' ');
     let (server, tool) = (words.next().expect("a server"), words.next().expect("a tool"));
     let arguments: Json = serde_json::from_str(words.next().unwrap_or("{}")).expect("JSON");
-    let request = CallRequest { server, tool, arguments: &arguments, hints, trust };
+    let request =
+        CallRequest { server, tool, arguments: &arguments, hints, trust, seen: &NOTHING_SEEN };
     let RuleDecision { effect, reason } = decide(&rules(lines), &request, mode);
     assert_eq!(format!("{effect}: {reason}"), expected);
 }
@@ -147,6 +148,7 @@ fn a_suggested_rule_permits_the_call_whatever_the_name_of_the_server() {
             arguments: &arguments,
             hints: ToolHints::default(),
             trust: Trust::Untrusted,
+            seen: &NOTHING_SEEN,
         };
         for suggestion in suggestions(&request) {
             let text = suggestion.rule.to_string();
@@ -328,6 +330,7 @@ fn an_explanation_says_for_every_rule_whether_it_matches() {
         arguments: &arguments,
         hints: NO_HINTS,
         trust: Trust::Untrusted,
+        seen: &NOTHING_SEEN,
     };
     let explanation = explain(&rules, &request, PermissionMode::Default);
     let found: Vec<String> = explanation
@@ -382,7 +385,7 @@ struct Call {
 impl Call {
     fn request(&self) -> CallRequest<'_> {
         let Call { server, tool, arguments, hints, trust } = self;
-        CallRequest { server, tool, arguments, hints: *hints, trust: *trust }
+        CallRequest { server, tool, arguments, hints: *hints, trust: *trust, seen: &NOTHING_SEEN }
     }
 }
 
@@ -456,7 +459,7 @@ proptest! {
         let bare = CallWithoutArguments {
             server: request.server, tool: request.tool, hints: Some(request.hints), trust: request.trust,
         };
-        if rules.entries().iter().all(|it| it.rule.is_unconditional()) {
+        if rules.entries().iter().all(RuleEntry::is_unconditional) {
             prop_assert_eq!(possible_decisions(&rules, &bare, mode), vec![decided]);
         }
     }
@@ -512,4 +515,89 @@ proptest! {
             prop_assert!(tool_hidden_by(&rules, &call.server, &call.tool).is_some());
         }
     }
+}
+
+#[test]
+fn a_rule_with_a_condition_applies_in_sessions_that_have_seen_such_results() {
+    let text = r#"{"permissions": {
+        "allow": ["mcp__slack", "mcp__crm"],
+        "ask": [{"rule": "mcp__slack__upload", "after": ["mcp__wiki", "mcp__drive__read*"]}],
+        "deny": [{"rule": "mcp__slack", "after": "mcp__crm"}]
+    }}"#;
+    let source = Source::file(Scope::User, "settings.json");
+    let settings = Settings::read(&source, text, Authority::User);
+    assert!(settings.layer.problems.is_empty(), "{:?}", settings.layer.problems);
+    let decision = |tool: &str, seen: &[(&str, &str)]| {
+        let mut tools = SeenTools::default();
+        seen.iter().for_each(|(server, tool)| tools.insert(server, tool));
+        let request = CallRequest {
+            server: "slack",
+            tool,
+            arguments: &json!({}),
+            hints: NO_HINTS,
+            trust: Trust::Untrusted,
+            seen: &tools,
+        };
+        let decided = decide(&settings.permissions, &request, PermissionMode::Default);
+        format!("{}: {}", decided.effect, decided.reason.without_paths())
+    };
+    let allowed = "allow: the allow rule `mcp__slack` (user settings)";
+    assert_eq!(decision("post", &[]), allowed);
+    assert_eq!(decision("post", &[("wiki", "read"), ("slack", "list")]), allowed);
+    assert_eq!(
+        decision("post", &[("crm", "get")]),
+        "deny: the deny rule `mcp__slack` after results of `mcp__crm` (user settings)"
+    );
+    assert_eq!(decision("upload", &[("drive", "list")]), allowed);
+    assert_eq!(
+        decision("upload", &[("drive", "read_file")]),
+        "ask: the ask rule `mcp__slack__upload` after results of `mcp__wiki` or `mcp__drive__read*` (user settings)"
+    );
+    // The server stays visible: not every session has seen such results.
+    assert_eq!(server_hidden_by(&settings.permissions, "slack"), None);
+    assert!(settings.permissions.depend_on_seen());
+    // An allow rule with a condition would say nothing about other sessions, so it is no rule.
+    let allow = r#"{"permissions": {"allow": [{"rule": "mcp__slack", "after": "mcp__crm"}]}}"#;
+    assert_eq!(Settings::read(&source, allow, Authority::User).layer.problems.len(), 1);
+}
+
+#[test]
+fn a_condition_that_cannot_be_read_makes_calls_ask() {
+    let source = Source::file(Scope::User, "settings.json");
+    for after in ["5", "[]", "[5]", "\"crm\"", "\"mcp__crm(id=5)\""] {
+        let text = format!(
+            r#"{{"permissions": {{"allow": ["mcp__slack"], "deny": [{{"rule": "mcp__slack", "after": {after}}}]}}}}"#
+        );
+        let settings = Settings::read(&source, &text, Authority::User);
+        assert_eq!(settings.layer.problems.len(), 1, "{after}");
+        let request = CallRequest {
+            server: "slack",
+            tool: "post",
+            arguments: &json!({}),
+            hints: NO_HINTS,
+            trust: Trust::Untrusted,
+            seen: &NOTHING_SEEN,
+        };
+        let decided = decide(&settings.permissions, &request, PermissionMode::Default);
+        assert_eq!(decided.effect, PermissionEffect::Ask, "{after}: {}", decided.reason);
+    }
+}
+
+#[test]
+fn an_explanation_says_which_results_a_rule_waits_for() {
+    let source = Source::file(Scope::User, "settings.json");
+    let text =
+        r#"{"permissions": {"deny": [{"rule": "mcp__slack", "after": ["mcp__crm", "mcp__hr"]}]}}"#;
+    let settings = Settings::read(&source, text, Authority::User);
+    let request = CallRequest {
+        server: "slack",
+        tool: "post",
+        arguments: &json!({}),
+        hints: NO_HINTS,
+        trust: Trust::Untrusted,
+        seen: &NOTHING_SEEN,
+    };
+    let explanation = explain(&settings.permissions, &request, PermissionMode::Default);
+    let result = explanation.considered[0].result.to_string();
+    assert_eq!(result, "it applies only after results of `mcp__crm` or `mcp__hr`");
 }

@@ -3,8 +3,11 @@
 use super::Problem;
 use super::kind::ProblemKind;
 use super::read_failure::ReadFailure;
+use crate::bundle::BundleProblem;
 use crate::entry::{NameError, ServerName};
 use crate::permission::PermissionMode;
+use crate::scope::Scope;
+use crate::user_config::{OptionProblem, OptionProblemKind};
 
 impl Problem {
     /// Returns how to fix it, if the message does not say that.
@@ -53,7 +56,35 @@ impl Problem {
             ProblemKind::CorruptApprovals(_) => {
                 Some("run `swb reset-project-choices`, then approve the servers again".to_owned())
             }
-            ProblemKind::Unreadable(_)
+            ProblemKind::InvalidBundleHash => {
+                Some("the command writes it: swb bundle install FILE".to_owned())
+            }
+            ProblemKind::Bundle(BundleProblem::NotInstalled { .. }) => {
+                Some("install the bundle file: swb bundle install FILE".to_owned())
+            }
+            ProblemKind::Bundle(BundleProblem::Unreadable | BundleProblem::Manifest(_)) => {
+                Some("remove and add the server again: swb remove NAME, swb add FILE".to_owned())
+            }
+            ProblemKind::BundleOption(problem) => {
+                let command = match self.origin.scope() {
+                    Scope::Plugin => "plugin",
+                    Scope::Enterprise
+                    | Scope::Dynamic
+                    | Scope::Connectors
+                    | Scope::Project
+                    | Scope::Local
+                    | Scope::User => "bundle",
+                };
+                option_hint(command, self.server.as_deref()?, problem)
+            }
+            ProblemKind::Plugin(problem) => problem.hint(),
+            ProblemKind::Bundle(
+                BundleProblem::Platform(_)
+                | BundleProblem::SecretInCommand
+                | BundleProblem::EmptyCommand,
+            )
+            | ProblemKind::BesideBundle
+            | ProblemKind::Unreadable(_)
             | ProblemKind::Syntax(_)
             | ProblemKind::WrongType { .. }
             | ProblemKind::MissingKey { .. }
@@ -84,5 +115,30 @@ impl Problem {
                 Some(format!("rename it, for example to `{better}`"))
             }
         }
+    }
+}
+
+/// The command that sets an option, if its value is the problem.
+fn option_hint(command: &str, server: &str, problem: &OptionProblem) -> Option<String> {
+    let key = &problem.key;
+    match problem.kind {
+        OptionProblemKind::UnknownOption => {
+            Some(format!("remove it: swb {command} configure {server} --unset {key}"))
+        }
+        OptionProblemKind::WrongType { .. }
+        | OptionProblemKind::OutOfRange(_)
+        | OptionProblemKind::OneValue
+        | OptionProblemKind::PlainSecret
+        | OptionProblemKind::Unset => {
+            Some(format!("set it: swb {command} configure {server} {key}=VALUE"))
+        }
+        OptionProblemKind::NotAnObject
+        | OptionProblemKind::TooMany
+        | OptionProblemKind::InvalidKey
+        | OptionProblemKind::UnknownType
+        | OptionProblemKind::MissingText(_)
+        | OptionProblemKind::InvalidMember(_)
+        | OptionProblemKind::InvalidDefault
+        | OptionProblemKind::ListInText => None,
     }
 }

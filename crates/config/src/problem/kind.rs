@@ -4,10 +4,13 @@ use std::fmt;
 
 use super::read_failure::ReadFailure;
 use crate::approvals::CorruptApprovals;
+use crate::bundle::BundleProblem;
 use crate::document::SyntaxError;
 use crate::entry::{NameError, TransportKind};
 use crate::permission::{PermissionEffect, RuleErrorKind};
+use crate::plugin::PluginProblem;
 use crate::scope::Scope;
+use crate::user_config::OptionProblem;
 
 /// The kinds of problems.
 #[derive(Debug, Clone)]
@@ -113,6 +116,16 @@ pub enum ProblemKind {
     ManagedOnly,
     /// A key counts in a user's own settings, but not in a project's file.
     UserOnly,
+    /// The key contradicts `bundle`.
+    BesideBundle,
+    /// The value of `bundle` is not a hash.
+    InvalidBundleHash,
+    /// The bundle cannot be used.
+    Bundle(BundleProblem),
+    /// Something is wrong with a value for the bundle's options, or with a reference to one.
+    BundleOption(OptionProblem),
+    /// Something is wrong with a plugin or a marketplace.
+    Plugin(PluginProblem),
     /// The approvals file is not valid.
     CorruptApprovals(CorruptApprovals),
 }
@@ -211,6 +224,15 @@ impl fmt::Display for ProblemKind {
             ProblemKind::UserOnly => f.write_str(
                 "has no effect in a project's file, which may deny and ask but not allow",
             ),
+            ProblemKind::BesideBundle => {
+                f.write_str("has no place beside `bundle`: the bundle says how its server starts")
+            }
+            ProblemKind::InvalidBundleHash => {
+                f.write_str("must be `sha256:` and 64 hexadecimal digits")
+            }
+            ProblemKind::Bundle(problem) => write!(f, "{problem}"),
+            ProblemKind::BundleOption(problem) => write!(f, "{problem}"),
+            ProblemKind::Plugin(problem) => write!(f, "{problem}"),
             ProblemKind::CorruptApprovals(damaged) => {
                 write!(f, "{damaged}; no approval in it counts")
             }

@@ -47,6 +47,8 @@ pub const ENTRY_KEYS: &[EntryKey] = keys! {
     "args", "array of strings", STDIO, "its arguments";
     "env", "object of strings", STDIO, "environment variables that it gets in addition to ours";
     "cwd", "string", STDIO, "its working folder";
+    "bundle", "string", STDIO, "instead of `command` and `args`: an installed `.mcpb` bundle, as `sha256:` and its hash";
+    "userConfig", "object", STDIO, "the values of the bundle's options";
     "url", "string", WITH_URL, "the URL of the server";
     "headers", "object of strings", REMOTE, "headers sent with every request";
     "headersHelper", "string", REMOTE, "a command that prints more headers as a JSON object";

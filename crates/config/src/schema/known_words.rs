@@ -2,8 +2,9 @@
 
 use super::entry_keys::{ENTRY_KEYS, OAUTH_KEYS, TLS_KEYS, TOOLS_KEYS};
 use super::settings_keys::{
-    AUDIT_KEYS, CONNECTOR_ACCOUNT_KEYS, GATEWAY_LIMITS_KEYS, HOOKS_KEYS, IDENTITY_PROVIDER_KEYS,
-    LOGIN_DEFAULTS_KEYS, MODEL_KEYS, PERMISSIONS_KEYS, PRINCIPAL_KEYS, SETTINGS_KEYS, SHARING_KEYS,
+    AUDIT_KEYS, BROWSER_KEYS, CONNECTOR_ACCOUNT_KEYS, GATEWAY_LIMITS_KEYS, HOOKS_KEYS,
+    IDENTITY_PROVIDER_KEYS, LOGIN_DEFAULTS_KEYS, MODEL_KEYS, PERMISSIONS_KEYS, PRINCIPAL_KEYS,
+    REGISTRY_KEYS, SESSION_INGRESS_KEYS, SETTINGS_KEYS, SHARING_KEYS,
 };
 
 /// Is the key part of the format?
@@ -18,10 +19,13 @@ pub(crate) fn is_known_key(key: &str) -> bool {
         IDENTITY_PROVIDER_KEYS,
         LOGIN_DEFAULTS_KEYS,
         CONNECTOR_ACCOUNT_KEYS,
+        REGISTRY_KEYS,
+        SESSION_INGRESS_KEYS,
         MODEL_KEYS,
         AUDIT_KEYS,
         GATEWAY_LIMITS_KEYS,
         SHARING_KEYS,
+        BROWSER_KEYS,
     ];
     entry.into_iter().flatten().any(|known| known.name == key)
         || settings.into_iter().flatten().any(|known| known.name == key)

@@ -77,6 +77,55 @@ pub const SETTINGS_KEYS: &[SettingsKey] = &[
     settings_key("xaaIdp", "object", true, "another name of `identityProvider`"),
     settings_key("oauth", "object", true, "defaults for logins at every server"),
     settings_key("connectorAccount", "object", true, "the account whose connectors you use"),
+    settings_key("registry", "object", true, "where `swb registry` looks for servers"),
+    settings_key(
+        "enabledPlugins",
+        "object",
+        true,
+        "whether each plugin, by `plugin@marketplace`, is enabled; also in `.mcp.json`, where its servers need approval",
+    ),
+    settings_key(
+        "extraKnownMarketplaces",
+        "object",
+        true,
+        "marketplaces by name, each with its `source`; also in `.mcp.json`. `swb plugin marketplace add NAME` adds one",
+    ),
+    settings_key(
+        "pluginConfigs",
+        "object",
+        true,
+        "values for the options of plugins: by id, `options` and, for servers from bundles, `mcpServers`",
+    ),
+    settings_key(
+        "strictKnownMarketplaces",
+        "array",
+        true,
+        "in managed settings: only plugins of these marketplaces are used; an empty list allows none",
+    ),
+    settings_key(
+        "blockedMarketplaces",
+        "array",
+        true,
+        "in managed settings: no plugin of these marketplaces is used, whatever else allows it",
+    ),
+    settings_key(
+        "disableConnectors",
+        "boolean",
+        true,
+        "`true` in any file, also in `.mcp.json`: no connector is used, and the account is not asked for them",
+    ),
+    settings_key(
+        "disableClaudeAiConnectors",
+        "boolean",
+        true,
+        "another name of `disableConnectors`",
+    ),
+    settings_key(
+        "sessionIngress",
+        "object",
+        true,
+        "the bearer token of the session that this program runs in, and the origin that gets it",
+    ),
     settings_key(
         "model",
         "object",
@@ -88,6 +137,12 @@ pub const SETTINGS_KEYS: &[SettingsKey] = &[
         "object",
         true,
         "how long calls are recorded, and whether a call may run without a record",
+    ),
+    settings_key(
+        "quotas",
+        "array of objects",
+        true,
+        "how many tools the clients of a gateway may call, per minute, per day and at the same time; those of all files hold",
     ),
     settings_key(
         "gatewayLimits",
@@ -107,11 +162,42 @@ pub const SETTINGS_KEYS: &[SettingsKey] = &[
         true,
         "which servers sessions share, and how long a server stays without a session",
     ),
+    settings_key("browser", "object", true, "the browser server: whether it is used, and how"),
+    settings_key(
+        "channelsEnabled",
+        "boolean",
+        true,
+        "in managed settings: `true` lets sessions take messages of the plugins in `allowedChannelPlugins`",
+    ),
+    settings_key(
+        "allowedChannelPlugins",
+        "array of objects",
+        true,
+        "in managed settings: the plugins that may be channels, each with `marketplace` and `plugin`; an empty list allows none",
+    ),
+    settings_key(
+        "disableDevelopmentChannels",
+        "boolean",
+        true,
+        "in managed settings: `true` takes the effect of `--dangerously-load-development-channels` away",
+    ),
+    settings_key(
+        "channelPermissionRelay",
+        "boolean",
+        true,
+        "`true`: pending permission requests are also sent to the channels of a session; `false` in managed settings forbids that",
+    ),
     settings_key(
         "theme",
         "string",
         false,
         "the colours of the screen: `dark` or `light`; by default those of the terminal",
+    ),
+    settings_key(
+        "autoConnectIde",
+        "boolean",
+        false,
+        "`true`: a conversation connects the IDE that has its folder open, without `--ide`",
     ),
     settings_key(
         "project",
@@ -218,7 +304,46 @@ pub const CONNECTOR_ACCOUNT_KEYS: &[SettingsKey] = &[
         true,
         "the token for the API, if there is no stored login; preferably a reference",
     ),
+    settings_key("clientId", "string", true, "the id of a client that is registered there"),
+    settings_key("callbackPort", "number", true, "the port of the redirect URL"),
+    settings_key(
+        "authServerMetadataUrl",
+        "string",
+        true,
+        "the URL of the authorization server's metadata, where it cannot be discovered",
+    ),
+    settings_key(
+        "proxyUrl",
+        "string",
+        true,
+        "the URL of the proxy, with `{id}` for the id of a connector, if the API lists the URLs of vendors; it gets the token too",
+    ),
+    settings_key("manageUrl", "string", true, "the page where you manage your connectors"),
 ];
+
+/// Every key of `sessionIngress`.
+pub const SESSION_INGRESS_KEYS: &[SettingsKey] = &[
+    settings_key(
+        "url",
+        "string",
+        true,
+        "a URL of the origin that gets the token; https, or a URL of this machine",
+    ),
+    settings_key(
+        "token",
+        "string",
+        true,
+        "the token, if the environment does not have it; preferably a reference",
+    ),
+];
+
+/// Every key of `registry`.
+pub const REGISTRY_KEYS: &[SettingsKey] = &[settings_key(
+    "url",
+    "string",
+    true,
+    "the base URL of the registry; https, or a URL of this machine. An administrator's cannot be replaced with `--registry`",
+)];
 
 /// Every key of `model`.
 pub const MODEL_KEYS: &[SettingsKey] = &[
@@ -271,6 +396,66 @@ pub const AUDIT_KEYS: &[SettingsKey] = &[
         true,
         "the size of all files of the log together; 1024 by default. Without old records to remove, new ones cannot be written",
     ),
+    settings_key(
+        "chain",
+        "string",
+        true,
+        "`hash` or `signed`: each record names the digest of the one before it, and the end of the chain is signed, so that `swb audit verify` finds changes; `off` by default",
+    ),
+    settings_key(
+        "keyFile",
+        "string",
+        true,
+        "the absolute path of the private key that signs the chain; it is created. By default it is beside the log",
+    ),
+    settings_key(
+        "syslog",
+        "string",
+        true,
+        "a gateway sends its records to this syslog service (RFC 5424): `unix:/dev/log`, `udp://host:514` or `tcp://host:601`",
+    ),
+    settings_key(
+        "webhook",
+        "string",
+        true,
+        "a gateway sends its records to this `https://` URL, as JSON",
+    ),
+    settings_key(
+        "webhookTokenFile",
+        "string",
+        true,
+        "the absolute path of a file with the bearer token for the webhook",
+    ),
+    settings_key(
+        "otlp",
+        "boolean",
+        true,
+        "a gateway sends its records as OpenTelemetry logs to the collector of `OTEL_EXPORTER_OTLP_ENDPOINT`",
+    ),
+];
+
+/// The keys of each of the `quotas`.
+pub const QUOTA_KEYS: &[SettingsKey] = &[
+    settings_key(
+        "principal",
+        "string",
+        true,
+        "the client: its name, `subject@issuer` or `cert:name`; `*` (the default) gives each client this quota for itself",
+    ),
+    settings_key(
+        "calls",
+        "string",
+        true,
+        "the tools whose calls count together, as a rule: `mcp__server` or `mcp__server__tool`; all by default",
+    ),
+    settings_key(
+        "perMinute",
+        "number",
+        true,
+        "the most calls per minute, with bursts of this size",
+    ),
+    settings_key("perDay", "number", true, "the most calls per day (UTC)"),
+    settings_key("concurrent", "number", true, "the most calls at the same time"),
 ];
 
 /// The keys of `sharing`.
@@ -292,6 +477,58 @@ pub const SHARING_KEYS: &[SettingsKey] = &[
         "number",
         true,
         "how long a server of the class `workspace` runs without a session; 10 by default",
+    ),
+];
+
+/// The keys of `browser`.
+pub const BROWSER_KEYS: &[SettingsKey] = &[
+    settings_key(
+        "enabled",
+        "boolean",
+        true,
+        "`true`: conversations and commands have the browser server, as with `--browser`. `false` in managed settings: nobody has it",
+    ),
+    settings_key(
+        "window",
+        "boolean",
+        true,
+        "`true`: the browser has a window; by default it has none",
+    ),
+    settings_key(
+        "profile",
+        "string",
+        true,
+        "the name of a profile whose cookies stay; by default each session begins with nothing",
+    ),
+    settings_key(
+        "endpoint",
+        "string",
+        true,
+        "the debugging endpoint of a browser that already runs, such as `http://127.0.0.1:9222`",
+    ),
+    settings_key(
+        "program",
+        "string",
+        true,
+        "the path of the browser; by default the first of the known ones in `PATH`",
+    ),
+    settings_key(
+        "origins",
+        "array of strings",
+        true,
+        "the origins that a model may open without a question, such as `example.com`, `*.example.com` or `localhost:3000`; hosts of this machine and of private networks only if they are here. By default all public ones. Options do not extend an administrator's",
+    ),
+    settings_key(
+        "blocked",
+        "array of strings",
+        true,
+        "hosts that no page reaches; those of all files count",
+    ),
+    settings_key(
+        "scripts",
+        "boolean",
+        true,
+        "`false`: a model cannot run scripts in pages. In managed settings it counts for everyone",
     ),
 ];
 

@@ -69,7 +69,7 @@ mod tests {
 
     use super::*;
     use crate::permission::{
-        CallRequest, PermissionEffect, PermissionMode, ToolHints, Trust, decide,
+        CallRequest, NOTHING_SEEN, PermissionEffect, PermissionMode, ToolHints, Trust, decide,
     };
     use crate::settings::test_reader::read;
 
@@ -77,7 +77,14 @@ mod tests {
     fn check(principals: &Principals, name: &str, tool: &str, expected: PermissionEffect) {
         let arguments = json!({});
         let (hints, trust) = (ToolHints::default(), Trust::Untrusted);
-        let request = CallRequest { server: "git", tool, arguments: &arguments, hints, trust };
+        let request = CallRequest {
+            server: "git",
+            tool,
+            arguments: &arguments,
+            hints,
+            trust,
+            seen: &NOTHING_SEEN,
+        };
         let rules = principals.rules(name).unwrap_or_default();
         assert_eq!(
             decide(&rules, &request, PermissionMode::Default).effect,

@@ -38,6 +38,23 @@ impl<'m, 'r, 'l> Section<'m, 'r, 'l> {
         Some(section)
     }
 
+    /// Opens an object in the array under a key; `None`, and reported, if it is not an object.
+    pub(crate) fn of_item(
+        (key, member): (&'static str, &'m Member),
+        item: &'m Node,
+        keys: &[SettingsKey],
+        reporter: &'r mut Reporter<'l>,
+    ) -> Option<Section<'m, 'r, 'l>> {
+        let Value::Object(inner) = &item.value else {
+            let subject = ProblemSubject { server: None, key };
+            reporter.report_wrong_type(item, subject, "an object");
+            return None;
+        };
+        let mut section = Section { key, member, inner, reporter };
+        section.check_keys(keys);
+        Some(section)
+    }
+
     fn check_keys(&mut self, keys: &[SettingsKey]) {
         let mut seen = HashSet::new();
         for member in self.inner {
@@ -64,6 +81,49 @@ impl<'m, 'r, 'l> Section<'m, 'r, 'l> {
                 None
             }
         }
+    }
+
+    /// Reads true or false.
+    pub(crate) fn boolean(&mut self, name: &str) -> Option<bool> {
+        let member = find_member(self.inner, name)?;
+        match &member.node.value {
+            Value::Bool(value) => Some(*value),
+            Value::Null
+            | Value::String(_)
+            | Value::Number(_)
+            | Value::Array(_)
+            | Value::Object(_) => {
+                self.report_wrong_type(&member.node, name, "true or false");
+                None
+            }
+        }
+    }
+
+    /// Reads an array of strings.
+    pub(crate) fn strings(&mut self, name: &str) -> Option<Vec<String>> {
+        let member = find_member(self.inner, name)?;
+        let strings = match &member.node.value {
+            Value::Array(items) => items
+                .iter()
+                .map(|it| match &it.value {
+                    Value::String(text) => Some(text.clone()),
+                    Value::Null
+                    | Value::Bool(_)
+                    | Value::Number(_)
+                    | Value::Array(_)
+                    | Value::Object(_) => None,
+                })
+                .collect(),
+            Value::Null
+            | Value::Bool(_)
+            | Value::String(_)
+            | Value::Number(_)
+            | Value::Object(_) => None,
+        };
+        if strings.is_none() {
+            self.report_wrong_type(&member.node, name, "an array of strings");
+        }
+        strings
     }
 
     /// Reads a required string.

@@ -26,13 +26,10 @@ impl LiteralText {
     /// Returns how text of this scope is shown.
     pub fn of_scope(scope: Scope) -> LiteralText {
         match scope {
-            Scope::Project => LiteralText::Full,
-            Scope::Enterprise
-            | Scope::Dynamic
-            | Scope::Connectors
-            | Scope::Local
-            | Scope::User
-            | Scope::Plugin => LiteralText::Masked,
+            Scope::Project | Scope::Plugin => LiteralText::Full,
+            Scope::Enterprise | Scope::Dynamic | Scope::Connectors | Scope::Local | Scope::User => {
+                LiteralText::Masked
+            }
         }
     }
 }

@@ -19,7 +19,9 @@ pub(super) fn parse_at(text: &str, depth: usize) -> Template {
         let (part, end) = parse_dollar(text, dollar, &closings, depth);
         match part {
             TemplatePart::Literal(piece) => literal.push_str(&piece),
-            TemplatePart::Variable { .. } | TemplatePart::Secret(_) => {
+            TemplatePart::Variable { .. }
+            | TemplatePart::Secret(_)
+            | TemplatePart::Masked { .. } => {
                 if !literal.is_empty() {
                     parts.push(TemplatePart::Literal(std::mem::take(&mut literal)));
                 }

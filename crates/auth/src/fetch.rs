@@ -2,6 +2,7 @@
 //! [`HttpFetcher`] fetches over the network; tests have their own implementation.
 
 mod address;
+mod download;
 mod http_fetcher;
 pub mod origin_guard;
 mod resolver;
@@ -17,6 +18,7 @@ use url::Url;
 use crate::fetch::origin_guard::{AllowedAddresses, CheckedUrl};
 
 pub use address::is_address_allowed;
+pub use download::{DownloadError, DownloadLimits};
 pub use http_fetcher::HttpFetcher;
 pub use resolver::PrivateAddressError;
 

@@ -3,6 +3,7 @@
 
 mod auth_error;
 mod authenticator;
+mod client_certificate;
 mod credential;
 mod credentials;
 mod dpop_verifier;
@@ -18,6 +19,7 @@ mod verified_token_cache;
 
 pub use auth_error::{AccessTokenError, AuthError};
 pub use authenticator::Authenticator;
+pub use client_certificate::{CertificateNameError, ClientCertificate, certificate_validity};
 pub use credential::{Credential, ValidityChanges};
 pub use credentials::RequestHead;
 pub use dpop_verifier::DpopProofError;

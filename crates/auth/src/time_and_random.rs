@@ -26,10 +26,12 @@ impl TimeAndRandom<'_> {
 
 /// Calls `run` with this time and the system's random generator.
 pub(crate) fn with_system_random<T>(now: u64, run: impl FnOnce(&mut TimeAndRandom<'_>) -> T) -> T {
-    let mut random = |bytes: &mut [u8]| {
-        aws_lc_rs::rand::fill(bytes).expect("the system's generator does not run dry");
-    };
-    run(&mut TimeAndRandom { now, random: &mut random })
+    run(&mut TimeAndRandom { now, random: &mut fill_random })
+}
+
+/// Fills a buffer from the system's random generator.
+pub fn fill_random(bytes: &mut [u8]) {
+    aws_lc_rs::rand::fill(bytes).expect("the system's generator does not run dry");
 }
 
 /// The current time in seconds since the Unix epoch.

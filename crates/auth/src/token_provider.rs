@@ -177,7 +177,11 @@ impl TokenProvider {
             Some(current) => current,
             // Most servers need no login, and the store is on disk.
             None if self.was_missing_recently() => return None,
-            None => self.load_newer().await?,
+            // Another request may have loaded it meanwhile; then nothing in the store is newer.
+            None => match self.load_newer().await {
+                Some(loaded) => loaded,
+                None => self.current()?,
+            },
         };
         let tokens = &current.record.tokens;
         if tokens.is_expired(unix_now()) {

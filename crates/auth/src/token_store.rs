@@ -7,6 +7,7 @@ pub mod file_store;
 pub mod keychain;
 mod record;
 mod record_cipher;
+pub mod shared_lock;
 
 use std::io;
 use std::pin::Pin;

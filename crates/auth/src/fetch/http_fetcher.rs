@@ -18,7 +18,7 @@ use super::{Fetch, FetchError, FetchFuture, FetchRequest, FetchResponse, MAX_RES
 /// The timeout of a whole request.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 /// How many redirects within one origin are followed.
-const MAX_REDIRECTS: usize = 5;
+pub(super) const MAX_REDIRECTS: usize = 5;
 /// The maximum length of an error text from the HTTP library.
 const MAX_DETAIL_LENGTH: usize = 300;
 
@@ -43,7 +43,7 @@ impl HttpFetcher {
         self
     }
 
-    fn client(&self, allowed: AllowedAddresses) -> Result<&Client, FetchError> {
+    pub(super) fn client(&self, allowed: AllowedAddresses) -> Result<&Client, FetchError> {
         let slot = &self.clients[allowed as usize];
         if let Some(client) = slot.get() {
             return Ok(client);
@@ -97,8 +97,7 @@ impl Fetch for HttpFetcher {
 /// The target of a redirect, if it is followed: only a `GET`, and only within its origin.
 fn redirect_target(request: &FetchRequest, response: &Response) -> Result<Url, FetchError> {
     let origin = display_origin(&request.url);
-    let location = response.headers().get(header::LOCATION).and_then(|to| to.to_str().ok());
-    let Some(to) = location.and_then(|to| request.url.join(to).ok()) else {
+    let Some(to) = redirect_location(&request.url, response) else {
         return Err(FetchError::Redirected { origin, to: "nowhere".to_owned() });
     };
     match request.method == Method::GET && to.origin() == request.url.origin() {
@@ -107,7 +106,13 @@ fn redirect_target(request: &FetchRequest, response: &Response) -> Result<Url, F
     }
 }
 
-fn to_reqwest(request: &FetchRequest) -> reqwest::Request {
+/// The URL that a response redirects to.
+pub(super) fn redirect_location(from: &Url, response: &Response) -> Option<Url> {
+    let location = response.headers().get(header::LOCATION)?.to_str().ok()?;
+    from.join(location).ok()
+}
+
+pub(super) fn to_reqwest(request: &FetchRequest) -> reqwest::Request {
     let mut prepared = reqwest::Request::new(request.method.clone(), request.url.clone());
     *prepared.headers_mut() = request.headers.clone();
     if !request.body.is_empty() {
@@ -129,7 +134,7 @@ async fn read_response(mut response: Response, origin: &str) -> Result<FetchResp
     Ok(FetchResponse { status, headers, body: body.freeze() })
 }
 
-fn fetch_error(origin: &str, error: reqwest::Error) -> FetchError {
+pub(super) fn fetch_error(origin: &str, error: reqwest::Error) -> FetchError {
     let origin = origin.to_owned();
     let error = error.without_url();
     let causes =
@@ -142,6 +147,6 @@ fn fetch_error(origin: &str, error: reqwest::Error) -> FetchError {
 }
 
 /// The origin of a URL, for error messages.
-fn display_origin(url: &Url) -> String {
+pub(super) fn display_origin(url: &Url) -> String {
     url.origin().ascii_serialization().chars().take(MAX_DETAIL_LENGTH).collect()
 }

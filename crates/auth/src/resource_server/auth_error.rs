@@ -13,6 +13,9 @@ pub enum AuthError {
     /// The request has no token.
     #[error("a token is required")]
     MissingToken,
+    /// The connection has no client certificate.
+    #[error("a client certificate is required")]
+    MissingCertificate,
     /// The `Authorization` header is malformed.
     #[error("the Authorization header is malformed or repeated")]
     Malformed,
@@ -38,7 +41,9 @@ impl AuthError {
                 StatusCode::UNAUTHORIZED
             }
             AuthError::Malformed => StatusCode::BAD_REQUEST,
-            AuthError::InsufficientScope(_) => StatusCode::FORBIDDEN,
+            AuthError::InsufficientScope(_) | AuthError::MissingCertificate => {
+                StatusCode::FORBIDDEN
+            }
             AuthError::IssuerUnavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
         }
     }

@@ -18,6 +18,8 @@ use super::token_file::TokenFile;
 pub enum Authenticator {
     /// No authentication: every request is from this principal. For loopback only.
     Disabled(Principal),
+    /// No tokens: only requests over a connection with a client certificate are accepted, which the server does.
+    ClientCertificate,
     /// Tokens listed in a file.
     TokenFile(Arc<TokenFile>),
     /// Access tokens of an issuer.
@@ -35,6 +37,7 @@ impl Authenticator {
     pub fn cached(&self, headers: &HeaderMap) -> Option<Principal> {
         match self {
             Authenticator::Disabled(local) => Some(local.clone()),
+            Authenticator::ClientCertificate => None,
             Authenticator::TokenFile(list) => list.find(PresentedToken::bearer_token(headers)?),
             Authenticator::Jwt(issuer) => {
                 issuer.cached_bearer(PresentedToken::bearer_token(headers)?)
@@ -46,6 +49,7 @@ impl Authenticator {
     pub async fn authenticate(&self, request: RequestHead<'_>) -> Result<Principal, AuthError> {
         match self {
             Authenticator::Disabled(local) => Ok(local.clone()),
+            Authenticator::ClientCertificate => Err(AuthError::MissingCertificate),
             Authenticator::TokenFile(list) => {
                 match PresentedToken::from_headers(request.headers)? {
                     PresentedToken { scheme: AuthScheme::Bearer, token } => {
@@ -77,7 +81,9 @@ impl Authenticator {
     /// Our server as a protected resource, where an issuer is configured.
     pub fn resource(&self) -> Option<&ProtectedResource> {
         match self {
-            Authenticator::Disabled(_) | Authenticator::TokenFile(_) => None,
+            Authenticator::Disabled(_)
+            | Authenticator::ClientCertificate
+            | Authenticator::TokenFile(_) => None,
             Authenticator::Jwt(issuer) => Some(issuer.resource()),
         }
     }
@@ -85,7 +91,9 @@ impl Authenticator {
     /// Our protected resource metadata, to serve publicly at the path of [`ProtectedResource::metadata_url`].
     pub fn metadata_document(&self) -> Option<Value> {
         match self {
-            Authenticator::Disabled(_) | Authenticator::TokenFile(_) => None,
+            Authenticator::Disabled(_)
+            | Authenticator::ClientCertificate
+            | Authenticator::TokenFile(_) => None,
             Authenticator::Jwt(issuer) => Some(issuer.metadata_document()),
         }
     }
@@ -93,7 +101,9 @@ impl Authenticator {
     /// Waits for running fetches.
     pub async fn close(&self) {
         match self {
-            Authenticator::Disabled(_) | Authenticator::TokenFile(_) => {}
+            Authenticator::Disabled(_)
+            | Authenticator::ClientCertificate
+            | Authenticator::TokenFile(_) => {}
             Authenticator::Jwt(issuer) => issuer.close().await,
         }
     }

@@ -15,7 +15,8 @@ use super::credentials::PresentedToken;
 /// How often access tokens are checked for expiry.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// The token of an accepted request; empty where requests need none. Prints nothing of it.
+/// The token of an accepted request; empty where the request needs none: there is no authentication, or its connection
+/// has a client certificate, whose validity the connection checks. Prints nothing of it.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Credential {
     token: Option<Arc<str>>,
@@ -70,7 +71,7 @@ impl Authenticator {
     /// The credential of a request that was accepted.
     pub fn credential(&self, headers: &HeaderMap) -> Credential {
         match self {
-            Authenticator::Disabled(_) => Credential::default(),
+            Authenticator::Disabled(_) | Authenticator::ClientCertificate => Credential::default(),
             Authenticator::TokenFile(_) | Authenticator::Jwt(_) => {
                 Credential { token: presented(headers).map(Arc::from) }
             }
@@ -79,18 +80,18 @@ impl Authenticator {
 
     /// Is the credential of an earlier request still valid? Never waits.
     pub fn is_valid(&self, credential: &Credential) -> bool {
-        let token = credential.token.as_deref();
+        let Some(token) = credential.token.as_deref() else { return true };
         match self {
-            Authenticator::Disabled(_) => true,
-            Authenticator::TokenFile(list) => token.is_some_and(|it| list.find(it).is_some()),
-            Authenticator::Jwt(issuer) => token.is_some_and(|it| issuer.is_still_valid(it)),
+            Authenticator::Disabled(_) | Authenticator::ClientCertificate => true,
+            Authenticator::TokenFile(list) => list.find(token).is_some(),
+            Authenticator::Jwt(issuer) => issuer.is_still_valid(token),
         }
     }
 
     /// Tells when to check credentials again.
     pub fn validity_changes(&self) -> ValidityChanges {
         ValidityChanges(match self {
-            Authenticator::Disabled(_) => ChangeSource::None,
+            Authenticator::Disabled(_) | Authenticator::ClientCertificate => ChangeSource::None,
             Authenticator::TokenFile(list) => ChangeSource::TokenFile(list.changes()),
             Authenticator::Jwt(_) => ChangeSource::Clock,
         })

@@ -36,6 +36,11 @@ impl Principal {
         }))
     }
 
+    /// The owner of a client certificate. No name of a token file starts with this prefix.
+    pub(crate) fn from_certificate(name: &str) -> Principal {
+        Principal::from_token_file(&format!("cert:{name}"))
+    }
+
     /// The subject of an issuer's token.
     pub(crate) fn from_issuer(
         name: String,
@@ -51,7 +56,7 @@ impl Principal {
         &self.0.name
     }
 
-    /// The issuer; `None` for a client of the token file.
+    /// The issuer; `None` for a client of the token file or with a client certificate.
     pub fn issuer(&self) -> Option<&str> {
         self.0.issuer.as_deref()
     }
@@ -61,12 +66,13 @@ impl Principal {
         self.0.client.as_deref()
     }
 
-    /// The scopes of the token. Empty for clients of the token file.
+    /// The scopes of the token. Empty for clients without one of an issuer.
     pub fn scopes(&self) -> &Scopes {
         &self.0.scopes
     }
 
-    /// Whether the principal has all of these scopes. Clients of the token file have every scope.
+    /// Whether the principal has all of these scopes. Clients without a token of an issuer have
+    /// every scope.
     pub fn has_scopes(&self, needed: &Scopes) -> bool {
         self.0.issuer.is_none() || self.0.scopes.contains_all(needed)
     }

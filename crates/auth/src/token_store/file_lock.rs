@@ -9,6 +9,7 @@ use switchboard_wire::backoff::Backoff;
 use tokio::time::{Instant, sleep};
 
 use super::TokenStoreError;
+use super::shared_lock::SharedLock;
 
 /// How long to wait for another process. A refresh may use half of it for its request.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
@@ -19,6 +20,15 @@ const RETRY_BACKOFF: Backoff = Backoff::new(Duration::from_millis(10), Duration:
 #[derive(Debug)]
 pub struct StoreLock {
     _file: File,
+    /// The same lock on other machines.
+    _shared: Option<SharedLock>,
+}
+
+impl StoreLock {
+    /// Holds the lock of other machines as well.
+    pub(super) fn with_shared(self, shared: Option<SharedLock>) -> StoreLock {
+        StoreLock { _shared: shared, ..self }
+    }
 }
 
 /// Waits for the lock of a file.
@@ -28,7 +38,7 @@ pub(crate) async fn lock(path: &Path) -> Result<StoreLock, TokenStoreError> {
     let mut backoff = RETRY_BACKOFF;
     loop {
         match file.try_lock() {
-            Ok(()) => return Ok(StoreLock { _file: file }),
+            Ok(()) => return Ok(StoreLock { _file: file, _shared: None }),
             Err(TryLockError::WouldBlock) if start.elapsed() < LOCK_TIMEOUT => {
                 sleep(backoff.next_delay()).await;
             }
@@ -48,7 +58,7 @@ pub(crate) fn lock_blocking(path: &Path) -> Result<StoreLock, TokenStoreError> {
     let start = std::time::Instant::now();
     loop {
         match file.try_lock() {
-            Ok(()) => return Ok(StoreLock { _file: file }),
+            Ok(()) => return Ok(StoreLock { _file: file, _shared: None }),
             Err(TryLockError::WouldBlock) if start.elapsed() < BLOCKING_LOCK_TIMEOUT => {
                 std::thread::sleep(POLL_INTERVAL)
             }

@@ -155,6 +155,27 @@ async fn an_empty_store_is_not_read_for_every_request() {
 }
 
 #[tokio::test]
+async fn a_login_that_another_request_has_just_loaded_is_used() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let auth_server = AuthServer::start().await;
+    let store = Arc::new(CountingStore::new(open_store(folder.path()).await, 1));
+    sign_in_and_store(&auth_server, &*store.store).await;
+    let refresher =
+        Refresher::new(store.clone(), Arc::new(http_fetcher()), trust_settings(&auth_server));
+    let provider = TokenProvider::new(refresher, "");
+    let url = auth_server.server();
+    let outbound = OutboundRequest { method: &Method::POST, url: &url };
+    let other_request = async {
+        store.waits.notified().await;
+        let headers = provider.headers(outbound).await;
+        store.released.notify_one();
+        headers
+    };
+    let (first, second) = tokio::join!(provider.headers(outbound), other_request);
+    assert!(first.contains_key("authorization") && second.contains_key("authorization"));
+}
+
+#[tokio::test]
 async fn a_refusal_of_the_old_token_that_is_handled_after_a_refresh_is_retried() {
     let folder = tempfile::tempdir().expect("a folder");
     let auth_server = AuthServer::start().await;

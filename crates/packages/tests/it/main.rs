@@ -1,0 +1,5 @@
+//! Tests of the crate against real files, processes and HTTP servers.
+
+mod bundle;
+mod download;
+mod hostile_bundle;

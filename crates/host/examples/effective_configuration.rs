@@ -6,9 +6,10 @@ use std::error::Error;
 use std::path::PathBuf;
 
 use switchboard::config::merge::ScopeFilter;
+use switchboard::config::permission::PermissionRules;
 use switchboard::config::template::Environment;
 use switchboard::sources::Paths;
-use switchboard::sources::loader::{LoadOptions, load};
+use switchboard::sources::loader::{LoadOptions, SettingSources, load};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args_os().skip(1).map(PathBuf::from);
@@ -25,7 +26,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         working_folder: working_folder.canonicalize()?,
         environment: std::env::vars().collect::<Environment>(),
         dynamic: Vec::new(),
+        settings: None,
+        rules: PermissionRules::default(),
+        setting_sources: SettingSources::default(),
         scope_filter: ScopeFilter::All,
+        sdk_entries: switchboard::config::merge::SdkEntries::OfProgramLayers,
+        connectors: switchboard::sources::loader::ConnectorUse::Allowed,
+        plugins: Vec::new(),
         embedded: Vec::new(),
         fallback: None,
     });

@@ -2,6 +2,7 @@
 //! Readers see it through a [`ServerView`]; callers use its client directly. Which servers there are is left to `engine`.
 
 pub(crate) mod actor;
+pub(crate) mod announcement;
 mod catalogue_sync;
 mod change_stream;
 pub(crate) mod context;
@@ -26,8 +27,7 @@ mod suspend_detector;
 
 pub use context::ServerWatch;
 pub use dedicated::DedicatedConnection;
-pub use in_process::InProcessServer;
-pub use resolve::server_address;
+pub use in_process::{EmbeddedServer, HostedServers, InProcessServer};
 pub use server_requests::{REASON_META_KEY, SamplingFuture, SamplingModel};
 pub use state::{MAX_ATTEMPTS, RememberedLists, RetryPolicy};
 pub use status::{ServerView, Status};

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use switchboard_config::runtime_programs::installation_hint;
 use switchboard_wire::client::handshake::{HandshakeError, HandshakeErrorKind};
 use switchboard_wire::connect::{ConnectError, ConnectErrorKind};
 use switchboard_wire::peer::CallError;
@@ -101,6 +102,26 @@ pub enum FailureKind {
     InvalidConfig,
     /// No in-process server of this name is registered.
     NotRegistered,
+    /// An IDE does not accept the token of its lock file.
+    IdeTokenRefused,
+    /// The session that many servers share is refused. No login at this server helps.
+    SessionRefused(RefusedSession),
+    /// The account accepts its session, and the connector needs a login of its own there.
+    ConnectorLoginRequired {
+        /// The page for that, if the settings name one.
+        manage_url: Option<String>,
+    },
+}
+
+/// The sessions that several servers share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RefusedSession {
+    /// The login at the connector account.
+    AccountLogin,
+    /// The token that the settings name for the connector account.
+    AccountToken,
+    /// The session that this program runs in.
+    Ingress,
 }
 
 /// A detail that shows a failure.
@@ -185,14 +206,19 @@ impl ConnectionFailure {
             | FailureKind::MessageTooLarge(_)
             | FailureKind::SecretUnavailable
             | FailureKind::InvalidConfig
-            | FailureKind::NotRegistered => self.to_string(),
+            | FailureKind::NotRegistered
+            | FailureKind::IdeTokenRefused
+            | FailureKind::SessionRefused(_)
+            | FailureKind::ConnectorLoginRequired { .. } => self.to_string(),
         }
     }
 
     /// The class of the failure, which decides on retries.
     pub fn class(&self) -> FailureClass {
         match &self.kind {
-            FailureKind::AuthRequired => FailureClass::AuthRequired,
+            FailureKind::AuthRequired
+            | FailureKind::SessionRefused(_)
+            | FailureKind::ConnectorLoginRequired { .. } => FailureClass::AuthRequired,
             FailureKind::Unreachable(why) => match why {
                 UnreachableReason::Tls(_) => FailureClass::Permanent,
                 UnreachableReason::NameResolution
@@ -225,7 +251,8 @@ impl ConnectionFailure {
             | FailureKind::InvalidResponse
             | FailureKind::SecretUnavailable
             | FailureKind::InvalidConfig
-            | FailureKind::NotRegistered => FailureClass::Permanent,
+            | FailureKind::NotRegistered
+            | FailureKind::IdeTokenRefused => FailureClass::Permanent,
         }
     }
 
@@ -272,6 +299,9 @@ impl ConnectionFailure {
             FailureKind::SecretUnavailable => "secret",
             FailureKind::InvalidConfig => "configuration",
             FailureKind::NotRegistered => "not-available",
+            FailureKind::IdeTokenRefused => "ide-token-refused",
+            FailureKind::SessionRefused(_) => "session-refused",
+            FailureKind::ConnectorLoginRequired { .. } => "connector-needs-login",
         }
     }
 
@@ -279,9 +309,11 @@ impl ConnectionFailure {
     pub fn remedy(&self, name: &str) -> String {
         match &self.kind {
             FailureKind::CommandNotFound { command } => {
-                format!(
-                    "install `{command}`, or give its full path: `swb get {name}` shows the entry"
-                )
+                let install = match installation_hint(command) {
+                    Some(hint) => hint.to_owned(),
+                    None => format!("install `{command}`"),
+                };
+                format!("{install}, or give its full path: `swb get {name}` shows the entry")
             }
             FailureKind::CommandNotRunnable { command, .. } => {
                 format!("make `{command}` executable, or configure another program")
@@ -342,6 +374,26 @@ impl ConnectionFailure {
             }
             FailureKind::InvalidConfig => format!("correct its entry: `swb get {name}` shows it"),
             FailureKind::NotRegistered => "use it from the program that provides it".to_owned(),
+            FailureKind::IdeTokenRefused => {
+                "restart the extension in your IDE, then choose the IDE with `/ide`".to_owned()
+            }
+            FailureKind::SessionRefused(RefusedSession::AccountLogin) => {
+                "`swb login --account`".to_owned()
+            }
+            FailureKind::SessionRefused(RefusedSession::AccountToken) => {
+                "renew the token that `connectorAccount.token` in your settings names".to_owned()
+            }
+            FailureKind::SessionRefused(RefusedSession::Ingress) => {
+                "renew the token of this session: `sessionIngress` in your settings or \
+                 SWB_SESSION_TOKEN_FILE says where it is"
+                    .to_owned()
+            }
+            FailureKind::ConnectorLoginRequired { manage_url: Some(url) } => {
+                format!("connect it at {url}, then `swb reconnect '{name}'`")
+            }
+            FailureKind::ConnectorLoginRequired { manage_url: None } => format!(
+                "connect it in the settings of your connector account, then `swb reconnect '{name}'`"
+            ),
         }
     }
 }
@@ -421,6 +473,15 @@ impl fmt::Display for ConnectionFailure {
             }
             FailureKind::Unreachable(why) => write!(f, "{why}"),
             FailureKind::AuthRequired => f.write_str("the server needs a login"),
+            FailureKind::SessionRefused(
+                RefusedSession::AccountLogin | RefusedSession::AccountToken,
+            ) => f.write_str("your connector account refuses the session"),
+            FailureKind::SessionRefused(RefusedSession::Ingress) => {
+                f.write_str("the server refuses the token of this session")
+            }
+            FailureKind::ConnectorLoginRequired { .. } => {
+                f.write_str("the connector needs a login of its own in your connector account")
+            }
             FailureKind::HeaderRefused { headers } => {
                 let names: Vec<String> = headers.iter().map(|name| format!("`{name}`")).collect();
                 let noun = if names.len() == 1 { "header" } else { "headers" };
@@ -461,6 +522,9 @@ impl fmt::Display for ConnectionFailure {
             }
             FailureKind::InvalidConfig => f.write_str("its entry is invalid"),
             FailureKind::NotRegistered => f.write_str("this server is provided by another program"),
+            FailureKind::IdeTokenRefused => {
+                f.write_str("the IDE refused the token, so its lock file is stale")
+            }
         }
     }
 }

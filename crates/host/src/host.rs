@@ -3,7 +3,9 @@
 
 mod builder;
 mod calls;
+mod channels;
 mod connectors;
+mod ide;
 mod logins;
 mod pool;
 mod requests;
@@ -34,6 +36,7 @@ use crate::engine::options::HostOptions;
 use crate::engine::snapshot::Snapshot;
 pub use builder::{HostBuilder, StartError};
 pub use calls::ToolCallBuilder;
+pub use ide::FileUpdate;
 pub use pool::pool_from_catalogues;
 pub use server_source::{Http, OAuth, ServerSource, Sse, Stdio, WebSocket};
 

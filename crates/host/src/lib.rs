@@ -42,11 +42,13 @@ pub mod audit;
 mod builtin_tools;
 mod call;
 pub mod catalogue;
+pub mod channel;
 pub mod connection;
 pub mod elicitation;
 mod engine;
 mod failure;
 mod host;
+pub mod ide;
 pub mod login;
 pub mod permission;
 pub mod pool;
@@ -61,7 +63,7 @@ pub use builtin_tools::definitions as builtin_tool_definitions;
 pub use call::context::CallContext;
 pub use call::relay::RelayedCall;
 pub use call::tool_call::{ToolCall, ToolCallError};
-pub use connection::in_process::InProcessServer;
+pub use connection::in_process::{EmbeddedServer, HostedServers, InProcessServer};
 pub use connection::state::RetryPolicy;
 pub use connection::status::{ServerView, Status};
 pub use elicitation::elicitor::{
@@ -70,10 +72,10 @@ pub use elicitation::elicitor::{
 pub use engine::changes::Changes;
 pub use engine::options::HostOptions;
 pub use engine::snapshot::Snapshot;
-pub use failure::{ConnectionFailure, Evidence, FailureClass, FailureKind};
+pub use failure::{ConnectionFailure, Evidence, FailureClass, FailureKind, RefusedSession};
 pub use host::{
-    Host, HostBuilder, Http, OAuth, ServerSource, Sse, StartError, Stdio, ToolCallBuilder,
-    WebSocket, pool_from_catalogues,
+    FileUpdate, Host, HostBuilder, Http, OAuth, ServerSource, Sse, StartError, Stdio,
+    ToolCallBuilder, WebSocket, pool_from_catalogues,
 };
 pub use permission::prompt::{
     DecisionFuture, GrantScope, PermissionDecision, PermissionPrompt, PermissionRequest,
@@ -81,6 +83,7 @@ pub use permission::prompt::{
 pub use pool::Pool;
 pub use pool::tool::Tool;
 pub use request::error::RequestError;
+pub use request::ide_call::IdeCallError;
 pub use request::server_request::{RequestOptions, ServerRequest};
 pub use request::typed::completion::{Complete, Completion};
 pub use request::typed::prompt::{GetPrompt, PromptMessages};

@@ -2,14 +2,16 @@
 //! the prompt that asks the user, and the permits. How rules are read and decided is left to the `config` crate.
 
 pub(crate) mod active_rules;
+pub(crate) mod batch_items;
 pub(crate) mod definition_diff;
+pub(crate) mod link_targets;
 pub(crate) mod permit;
 pub(crate) mod prompt;
 pub mod settings_file;
 pub(crate) mod simulate;
 pub(crate) mod tool_pins;
 
-pub use active_rules::ActiveRules;
+pub use active_rules::{ActiveRules, ResultMemory};
 pub use definition_diff::{DefinitionDiff, LineChange};
 pub use permit::{Permit, ReasonDetail, rule_request};
 pub use prompt::{

@@ -67,6 +67,14 @@ impl fmt::Debug for PoolRules<'_> {
     }
 }
 
+/// What in a value does not match a JSON schema. A schema that cannot be compiled matches everything.
+pub fn value_faults(
+    schema: &serde_json::Value,
+    value: &serde_json::Value,
+) -> Vec<argument_check::ArgumentFault> {
+    argument_check::ArgumentChecker::of(schema).faults(value)
+}
+
 /// A tool that is hidden from models.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -112,7 +120,7 @@ impl Pool {
         let (names, contested) = naming::names(&candidates, &is_reserved, self.contested.clone());
         let is_visible = |it: &ListedTool<'_>| {
             let tool = &it.item.name;
-            let is_placeholder = it.source.kind != ToolKind::Server;
+            let is_placeholder = it.source.kind == ToolKind::LoginPlaceholder;
             (is_placeholder || passes_filter(it.source.filter, tool))
                 && !(rules.hidden)(&it.prefix, tool)
         };
@@ -273,7 +281,13 @@ struct ListedTool<'a> {
 
 impl<'a> ListedTool<'a> {
     fn candidate(&self) -> Candidate<'a> {
-        Candidate::new(self.source.server, &self.prefix, &self.item.name, self.shared)
+        let (server, tool) = (self.source.server, self.item.name.as_str());
+        match self.source.origin {
+            NameOrigin::Embedded => Candidate::embedded(server, tool),
+            NameOrigin::Configured | NameOrigin::Connector => {
+                Candidate::new(server, &self.prefix, tool, self.shared)
+            }
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 //! Tool calls go through `call`, which obtains the permit that `tools/call` needs.
 
 pub(crate) mod error;
+pub(crate) mod ide_call;
 pub(crate) mod send;
 pub(crate) mod server_request;
 pub(crate) mod typed;

@@ -8,6 +8,9 @@ use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use switchboard_config::entry::server::sha256;
+
+use crate::audit::chain::{self, Chain, ChainHead, Link};
 use crate::audit::record::{AuditRecord, STARTED};
 use crate::sources::atomic_file;
 
@@ -33,6 +36,12 @@ pub(super) struct AuditFiles {
     path: PathBuf,
     limits: FileLimits,
     current: Option<CurrentFile>,
+    /// How lines are linked; `None` if they are not.
+    chain: Option<Chain>,
+    /// Is the lock held by a caller? Taking it again would wait for ourselves.
+    is_locked: bool,
+    /// The number of the last linked line that was removed since the head was written.
+    removed_through: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -59,13 +68,88 @@ impl From<io::Error> for AppendError {
 }
 
 impl AuditFiles {
-    pub(super) fn new(path: &Path, limits: FileLimits) -> AuditFiles {
-        AuditFiles { path: path.to_owned(), limits, current: None }
+    pub(super) fn new(path: &Path, limits: FileLimits, chain: Option<Chain>) -> AuditFiles {
+        AuditFiles {
+            path: path.to_owned(),
+            limits,
+            current: None,
+            chain,
+            is_locked: false,
+            removed_through: None,
+        }
     }
 
-    /// Appends whole lines in one write, so that several processes can share the file. After an error the file is
-    /// opened again.
-    pub(super) fn append(&mut self, lines: &[u8], now: SystemTime) -> Result<(), AppendError> {
+    /// Appends whole lines in one write, so that several processes can share the file, and returns them as they were
+    /// written. After an error the file is opened again.
+    pub(super) fn append(&mut self, lines: &[u8], now: SystemTime) -> Result<Vec<u8>, AppendError> {
+        let Some(chain) = self.chain.take() else {
+            return self.append_lines(lines, now).map(|()| lines.to_vec());
+        };
+        let appended = self.lock().map_err(AppendError::from).and_then(|_lock| {
+            self.is_locked = true;
+            let appended = self.append_linked(lines, &chain, now);
+            self.is_locked = false;
+            appended
+        });
+        self.chain = Some(chain);
+        appended
+    }
+
+    /// Links lines to those before them, and appends them. The caller holds the lock, so no other process does the same.
+    fn append_linked(
+        &mut self,
+        lines: &[u8],
+        chain: &Chain,
+        now: SystemTime,
+    ) -> Result<Vec<u8>, AppendError> {
+        let mut head = self.head()?;
+        let before = head.seq;
+        let linked = chain::link(lines, &mut head, chain);
+        let result = self.append_lines(&linked, now);
+        let count = linked.iter().filter(|byte| **byte == b'\n').count();
+        let appended = result.as_ref().err().map_or(count, |it| it.appended);
+        if appended > 0 {
+            if appended < count {
+                let last = linked.split(|byte| *byte == b'\n').nth(appended - 1);
+                head.seq = before + appended as u64;
+                head.hash = sha256(last.unwrap_or_default()).to_string();
+            }
+            if let Some(removed) = self.removed_through.take() {
+                head.start = head.start.max(removed + 1);
+            }
+            // The lines are there. The next append finds them without the head.
+            head.write(&self.path, chain).map_err(|error| AppendError { appended, error })?;
+        }
+        result.map(|()| linked)
+    }
+
+    /// The head of the chain, with the lines that a process has appended before it ended without moving the head.
+    fn head(&self) -> io::Result<ChainHead> {
+        let mut head = ChainHead::read(&self.path)?.unwrap_or_default();
+        let newest = rotated_files(&self.path)?.pop().map(|it| it.1);
+        let files: Vec<PathBuf> = newest.into_iter().chain([self.path.clone()]).collect();
+        let last = match last_link(&self.path)? {
+            Some(link) => Some(link),
+            None if files.len() > 1 => last_link(&files[0])?,
+            None => None,
+        };
+        if last.is_none_or(|it| it.seq <= head.seq) {
+            return Ok(head);
+        }
+        for path in files.iter().filter(|it| it.exists()) {
+            for line in BufReader::new(File::open(path)?).lines() {
+                let line = line?;
+                let Some(link) = chain::link_of(&line) else { continue };
+                if link.seq == head.seq + 1 && link.prev == head.hash {
+                    head.seq = link.seq;
+                    head.hash = sha256(line.as_bytes()).to_string();
+                }
+            }
+        }
+        Ok(head)
+    }
+
+    fn append_lines(&mut self, lines: &[u8], now: SystemTime) -> Result<(), AppendError> {
         let more = lines.len() as u64;
         let mut current = self.open(more, now)?;
         let total = current.rotated_bytes + current.file.metadata()?.len() + more;
@@ -125,7 +209,7 @@ impl AuditFiles {
 
     /// Removes the oldest files while there are too many or they are too large, as long as all of their records are
     /// old enough. Returns the size of the files that remain.
-    fn remove_old_files(&self, more: u64, now: SystemTime) -> io::Result<u64> {
+    fn remove_old_files(&mut self, more: u64, now: SystemTime) -> io::Result<u64> {
         let _lock = self.lock()?;
         let mut files = Vec::new();
         for (_, path) in rotated_files(&self.path)? {
@@ -140,16 +224,23 @@ impl AuditFiles {
             if !(is_over || count > MAX_ROTATED_FILES) || age < self.limits.keep {
                 break;
             }
+            let last = last_link(&path)?.map(|it| it.seq);
             fs::remove_file(path)?;
+            self.removed_through = self.removed_through.max(last);
             rotated -= metadata.len();
             count -= 1;
         }
         Ok(rotated)
     }
 
-    fn lock(&self) -> io::Result<File> {
+    /// The lock of the log, unless this value holds it already.
+    fn lock(&self) -> io::Result<Option<File>> {
+        if self.is_locked {
+            return Ok(None);
+        }
         let folder = self.path.parent().unwrap_or(Path::new("."));
-        atomic_file::lock(folder).map_err(io::Error::other)
+        atomic_file::make_private_folder(folder)?;
+        atomic_file::lock(folder).map(Some).map_err(io::Error::other)
     }
 
     fn limit_reached(&self) -> io::Error {
@@ -162,6 +253,33 @@ impl AuditFiles {
                  (settings `audit.maxMegabytes` and `audit.keepDays`)"
             ),
         )
+    }
+}
+
+/// The link of the last line of a file that has one; `None` if its last line has none.
+fn last_link(path: &Path) -> io::Result<Option<Link>> {
+    const STEP: u64 = 16 * 1024;
+    let mut file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    if !file.metadata()?.is_file() {
+        return Ok(None);
+    }
+    let size = file.metadata()?.len();
+    let mut start = size.saturating_sub(STEP);
+    loop {
+        file.seek(SeekFrom::Start(start))?;
+        let mut bytes = Vec::new();
+        Read::by_ref(&mut file).take(size - start).read_to_end(&mut bytes)?;
+        let text = String::from_utf8_lossy(&bytes);
+        let text = text.trim_end_matches('\n');
+        match text.rsplit_once('\n') {
+            Some((_, line)) => return Ok(chain::link_of(line)),
+            None if start == 0 => return Ok(chain::link_of(text)),
+            None => start = start.saturating_sub(STEP * 8),
+        }
     }
 }
 
@@ -215,14 +333,14 @@ fn ends_with_newline(path: &Path) -> io::Result<bool> {
     Ok(last == [b'\n'])
 }
 
-fn rotated_path(path: &Path, number: usize) -> PathBuf {
+pub(super) fn rotated_path(path: &Path, number: usize) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{number}"));
     PathBuf::from(name)
 }
 
 /// The rotated files with their numbers, oldest first.
-fn rotated_files(path: &Path) -> io::Result<Vec<(usize, PathBuf)>> {
+pub(super) fn rotated_files(path: &Path) -> io::Result<Vec<(usize, PathBuf)>> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let name = path.file_name().unwrap_or_default();
     let entries = match fs::read_dir(folder) {
@@ -248,6 +366,12 @@ fn file_number(current: &OsStr, rotated: &OsStr) -> Option<usize> {
 fn rotated_bytes(path: &Path) -> io::Result<u64> {
     let files = rotated_files(path)?;
     Ok(files.iter().filter_map(|(_, path)| path.metadata().ok()).map(|it| it.len()).sum())
+}
+
+/// The files of a log, oldest first.
+pub(super) fn all_files(path: &Path) -> io::Result<Vec<PathBuf>> {
+    let rotated = rotated_files(path)?.into_iter().map(|(_, path)| path);
+    Ok(rotated.chain([path.to_owned()]).filter(|it| it.exists()).collect())
 }
 
 /// Reads all stored records, oldest first. Skips invalid lines, and the record of a call's start where its end is
@@ -302,7 +426,7 @@ mod tests {
 
         /// Appends records until one is refused.
         fn append(&self, limits: FileLimits, tools: std::ops::Range<u32>, now: SystemTime) -> u32 {
-            let mut files = AuditFiles::new(&self.path, limits);
+            let mut files = AuditFiles::new(&self.path, limits, None);
             for tool in tools.clone() {
                 if files.append(&to_json_line(&record(&tool.to_string())), now).is_err() {
                     return tool;
@@ -333,7 +457,8 @@ mod tests {
     #[test]
     fn an_error_at_the_limit_names_both_settings() {
         let fixture = Fixture::new();
-        let mut files = AuditFiles::new(&fixture.path, FileLimits { total_bytes: 10, ..SMALL });
+        let mut files =
+            AuditFiles::new(&fixture.path, FileLimits { total_bytes: 10, ..SMALL }, None);
         let refused = files.append(&to_json_line(&record("1")), SystemTime::now());
         let text = refused.expect_err("over the limit").error.to_string();
         assert!(text.contains("audit.maxMegabytes") && text.contains("audit.keepDays"), "{text}");
@@ -367,8 +492,8 @@ mod tests {
     fn a_file_that_another_process_rotated_is_not_rotated_again() {
         let fixture = Fixture::new();
         let now = SystemTime::now();
-        let mut one = AuditFiles::new(&fixture.path, SMALL);
-        let mut other = AuditFiles::new(&fixture.path, SMALL);
+        let mut one = AuditFiles::new(&fixture.path, SMALL, None);
+        let mut other = AuditFiles::new(&fixture.path, SMALL, None);
         let mut lines = (0..).map(|tool: u32| to_json_line(&record(&tool.to_string())));
         one.append(&lines.next().expect("endless"), now).expect("written");
         let rotated = || rotated_files(&fixture.path).expect("files").len();
@@ -400,7 +525,7 @@ mod tests {
     #[test]
     fn the_start_of_a_call_is_shown_only_where_its_end_is_not_recorded() {
         let fixture = Fixture::new();
-        let mut files = AuditFiles::new(&fixture.path, SMALL);
+        let mut files = AuditFiles::new(&fixture.path, SMALL, None);
         let (mut ended, mut crashed) = (record("1"), record("2"));
         let starts = [ended.start(), crashed.start()];
         for it in [&starts[0], &starts[1], &ended, &record("3")] {

@@ -2,22 +2,28 @@
 //! stored only as a digest. Decides what happens to calls whose record cannot be written.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+pub use switchboard_config::settings::audit::AuditChain;
 use switchboard_config::settings::audit::AuditSettings;
 pub use switchboard_config::settings::audit::UnrecordedCalls;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 
+use crate::audit::chain::{self, Chain, ChainKey};
+use crate::audit::feed;
+pub use crate::audit::feed::{AuditFeed, FedRecord};
 pub use crate::audit::files::read;
 use crate::audit::files::{AuditFiles, FileLimits};
 pub use crate::audit::record::{AuditRecord, CallOutcome, RequestOrigin, STARTED, digest};
+pub use crate::audit::tail::AuditTail;
 pub use crate::audit::writer::AuditStatus;
 use crate::audit::writer::{AuditCommand, QUEUE_CAPACITY, StatusSender, Writer};
+use crate::sources::atomic_file;
 
 /// The size at which the current file is rotated.
 const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
@@ -25,7 +31,7 @@ const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
 const DISK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How the log is kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditOptions {
     /// The policy for calls whose record cannot be written.
     pub unrecorded_calls: UnrecordedCalls,
@@ -33,6 +39,10 @@ pub struct AuditOptions {
     pub keep: Duration,
     /// The maximum size of all files together.
     pub max_bytes: u64,
+    /// How records are linked.
+    pub chain: AuditChain,
+    /// The key that signs the chain, where it is not beside the log.
+    pub key_file: Option<PathBuf>,
 }
 
 impl Default for AuditOptions {
@@ -47,6 +57,8 @@ impl From<&AuditSettings> for AuditOptions {
             unrecorded_calls: settings.unrecorded_calls(),
             keep: Duration::from_secs(settings.keep_days().saturating_mul(24 * 3600)),
             max_bytes: settings.max_megabytes().saturating_mul(1024 * 1024),
+            chain: settings.chain(),
+            key_file: settings.key_file().map(PathBuf::from),
         }
     }
 }
@@ -116,6 +128,17 @@ impl AuditLog {
 
     /// Writes records to a file, which is created with the first record.
     pub fn open_with(path: &Path, options: AuditOptions) -> io::Result<AuditLog> {
+        let chain = match options.chain {
+            AuditChain::Off => None,
+            AuditChain::Hash => Some(Chain { key: None }),
+            AuditChain::Signed => {
+                let key_path = options.key_file.unwrap_or_else(|| chain::default_key_path(path));
+                if let Some(folder) = key_path.parent() {
+                    atomic_file::make_private_folder(folder)?;
+                }
+                Some(Chain { key: Some(ChainKey::open_or_create(&key_path)?) })
+            }
+        };
         let (commands, command_receiver) = mpsc::channel(QUEUE_CAPACITY);
         let (status_sender, status) = StatusSender::new();
         let (end_sender, ended) = watch::channel(());
@@ -125,9 +148,10 @@ impl AuditLog {
             keep: options.keep,
         };
         let writer = Writer {
-            files: AuditFiles::new(path, limits),
+            files: AuditFiles::new(path, limits, chain),
             commands: command_receiver,
             status: status_sender.clone(),
+            feeds: Vec::new(),
         };
         let builder = thread::Builder::new().name("audit".to_owned());
         let thread = builder.spawn(move || {
@@ -141,6 +165,13 @@ impl AuditLog {
             writer: Arc::new(WriterThread { thread: Some(thread), ended }),
             unrecorded_calls: options.unrecorded_calls,
         })
+    }
+
+    /// Sends copies of all later records to the returned feed, which has room for this many that were not read yet.
+    pub async fn feed(&self, capacity: usize) -> AuditFeed {
+        let (sender, feed) = feed::feed(capacity);
+        let _log_closed = self.commands.send(AuditCommand::AddFeed(sender)).await;
+        feed
     }
 
     /// Queues a record without waiting. If the queue is full, the record is lost, which the status says.

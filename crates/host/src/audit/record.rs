@@ -61,6 +61,9 @@ pub struct RequestOrigin {
     /// The trace id in hexadecimal digits.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub trace: String,
+    /// The id of the request's span in that trace, in hexadecimal digits.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub span: String,
 }
 
 /// How a call ended.

@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::{mpsc, oneshot, watch};
 use tracing::{error, info};
 
+use crate::audit::feed::{FedRecord, FeedSender};
 use crate::audit::files::AuditFiles;
 use crate::audit::record::{AuditRecord, to_json_line};
 
@@ -38,6 +39,8 @@ pub(super) enum AuditCommand {
     Append(Box<AuditRecord>),
     /// Appends at once, and reports the result.
     AppendNow(Box<AuditRecord>, oneshot::Sender<WriteResult>),
+    /// Sends copies of all later records.
+    AddFeed(FeedSender),
     Flush(oneshot::Sender<()>),
     /// Ends the writer after all records so far.
     Close,
@@ -48,6 +51,7 @@ pub(super) struct Writer {
     pub(super) files: AuditFiles,
     pub(super) commands: mpsc::Receiver<AuditCommand>,
     pub(super) status: StatusSender,
+    pub(super) feeds: Vec<FeedSender>,
 }
 
 /// The status of the log, which both the writer and those who wait for it change: a writer that waits for the disk says
@@ -109,10 +113,12 @@ impl StatusSender {
 #[derive(Default)]
 struct Batch {
     lines: Vec<u8>,
+    records: Vec<AuditRecord>,
     count: usize,
     /// By the index of the record in the batch.
     waiting: Vec<(usize, oneshot::Sender<WriteResult>)>,
     flush_replies: Vec<oneshot::Sender<()>>,
+    new_feeds: Vec<FeedSender>,
     is_last: bool,
 }
 
@@ -124,6 +130,7 @@ impl Batch {
                 self.waiting.push((self.count, reply));
                 record
             }
+            AuditCommand::AddFeed(feed) => return self.new_feeds.push(feed),
             AuditCommand::Flush(done) => return self.flush_replies.push(done),
             AuditCommand::Close => {
                 self.is_last = true;
@@ -131,6 +138,7 @@ impl Batch {
             }
         };
         self.lines.extend(to_json_line(&record));
+        self.records.push(*record);
         self.count += 1;
     }
 
@@ -165,12 +173,17 @@ impl Writer {
         }
     }
 
-    fn write(&mut self, batch: Batch) {
+    fn write(&mut self, mut batch: Batch) {
+        self.feeds.append(&mut batch.new_feeds);
         let (mut appended, mut failure) = (batch.count, None);
-        if batch.count > 0
-            && let Err(refused) = self.files.append(&batch.lines, SystemTime::now())
-        {
-            (appended, failure) = (refused.appended, Some(Arc::new(refused.error)));
+        if batch.count > 0 {
+            match self.files.append(&batch.lines, SystemTime::now()) {
+                Ok(lines) => batch.lines = lines,
+                Err(refused) => {
+                    (appended, failure) = (refused.appended, Some(Arc::new(refused.error)));
+                }
+            }
+            self.feed(std::mem::take(&mut batch.records), &batch.lines);
         }
         // A caller that waits for the result decides itself; its call does not run without a record.
         let reported = batch.waiting.iter().filter(|(index, _)| *index >= appended).count();
@@ -187,6 +200,20 @@ impl Writer {
         }
         for done in batch.flush_replies {
             let _receiver_dropped = done.send(());
+        }
+    }
+}
+
+impl Writer {
+    /// Sends copies of records, also of those that could not be written here.
+    fn feed(&mut self, records: Vec<AuditRecord>, lines: &[u8]) {
+        if self.feeds.is_empty() {
+            return;
+        }
+        for (record, line) in records.into_iter().zip(lines.split(|byte| *byte == b'\n')) {
+            let line = String::from_utf8_lossy(line).into_owned();
+            let fed = Arc::new(FedRecord { record, line });
+            self.feeds.retain(|feed| feed.send(&fed));
         }
     }
 }

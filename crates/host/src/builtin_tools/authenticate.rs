@@ -35,8 +35,8 @@ pub(crate) fn placeholder_item(server: &str, method: LoginMethod) -> ListItem {
              person has to open; when they are done, the server's own tools take the place of this one."
         ),
         LoginMethod::ConnectorAccount => format!(
-            "`{server}` is a connector, and your connector account's token is missing or rejected. This tool says what \
-             the user can do."
+            "`{server}` is a connector that needs a login of its own in the connector account. This tool says what the \
+             user can do."
         ),
     };
     let callback_description = "if the browser cannot reach this machine: the URL that it ended at, or the code \
@@ -68,7 +68,10 @@ pub(super) async fn run(call: BuiltinCall<'_>) -> Payload {
     match &view.status {
         Status::NeedsAuth(_) => {}
         Status::Connected => return text_result(&[&format!("`{server}` is connected")]),
-        Status::Pending { .. } | Status::Failed(_) | Status::Disabled => {
+        Status::Pending { .. }
+        | Status::Failed(_)
+        | Status::SessionRefused(_)
+        | Status::Disabled => {
             return error_result(&format!(
                 "`{server}` waits for no login: {}",
                 status_reason(&view)
@@ -84,8 +87,9 @@ pub(super) async fn run(call: BuiltinCall<'_>) -> Payload {
             }
         }
         Some(LoginMethod::ConnectorAccount) => text_result(&[&format!(
-            "`{server}` is a connector of your account. It has no login of its own: use `/mcp`, or \
-             renew the account's token."
+            "`{server}` is a connector, and its login is in the connector account: use `/mcp`, which says where. To the \
+             user: {}",
+            status_reason(&view)
         )]),
         None => error_result(&format!("`{server}` is not a server that one signs in to")),
     }

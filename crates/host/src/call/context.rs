@@ -4,17 +4,22 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
+use serde_json::Value as Json;
 use switchboard_config::permission::{PermissionMode, PermissionRules};
 use tokio::sync::watch;
 
 use crate::audit::log::AuditLog;
+use crate::call::tool_call::ToolCall;
 use crate::elicitation::elicitor::DeclineAll;
 use crate::permission::active_rules::ActiveRules;
 use crate::permission::permit::{PermissionCheck, ReasonDetail};
 use crate::permission::prompt::PermissionPrompt;
 use crate::permission::tool_pins::ToolPins;
-use crate::pool::Pool;
+use crate::pool::naming::NameOrigin;
+use crate::pool::tool::{Tool, ToolKind};
+use crate::pool::{Pool, naming};
 use crate::sources::paths::Paths;
 use crate::tool_result::OutputLimits;
 use crate::tool_result::spill::SpillStore;
@@ -42,6 +47,8 @@ pub struct CallContext {
     pub spill: SpillStore,
     /// The detail of denial reasons.
     pub reason_detail: ReasonDetail,
+    /// The timeout of the calls that a model makes.
+    pub tool_timeout: Duration,
 }
 
 impl CallContext {
@@ -58,6 +65,7 @@ impl CallContext {
             limits: OutputLimits::default(),
             spill: SpillStore::in_data_folder(&paths.data),
             reason_detail: ReasonDetail::default(),
+            tool_timeout: ToolCall::DEFAULT_TIMEOUT,
         })
     }
 
@@ -73,6 +81,24 @@ impl CallContext {
         self
     }
 
+    /// Records that the caller sees results of a tool from now on.
+    pub(super) fn record_seen(&self, tool: &Tool, arguments: &Json) {
+        match tool.kind {
+            ToolKind::Server | ToolKind::Embedded | ToolKind::ExtensionMethod => {
+                self.rules.record_seen(&tool.prefix, &tool.rule_name());
+            }
+            // It reads from a server that the arguments name.
+            ToolKind::BuiltIn => {
+                if let Some(server) = arguments["server"].as_str() {
+                    for origin in [NameOrigin::Configured, NameOrigin::Connector] {
+                        self.rules.record_seen(&naming::prefix(server, origin), &tool.name);
+                    }
+                }
+            }
+            ToolKind::LoginPlaceholder => {}
+        }
+    }
+
     /// The permission check for a caller, with this prompt instead of the context's.
     pub(super) fn permission_check<'a>(
         &'a self,
@@ -81,6 +107,7 @@ impl CallContext {
     ) -> PermissionCheck<'a> {
         PermissionCheck {
             caller,
+            call_id: None,
             rules: &self.rules,
             pins: &self.tool_pins,
             mode: self.mode,

@@ -11,7 +11,7 @@ use crate::audit::log::{AuditLog, AuditRecord, CallOutcome, QueueSlot};
 use crate::builtin_tools;
 use crate::call::executor;
 use crate::call::services::CallServices;
-use crate::permission::permit::obtain_permit;
+use crate::permission::permit::{PermissionCheck, obtain_permit};
 use crate::pool::Pool;
 use crate::pool::argument_check::{ArgumentFault, ArgumentFaultKind};
 use crate::pool::tool::Tool;
@@ -53,14 +53,26 @@ async fn run(
         ToolCallError::InvalidArguments { tool: tool.exposed_name.clone(), faults }
     })?;
     let view = services.engine().connection(&tool.server).map(|it| it.view());
-    let fingerprint = view.as_ref().map(|it| &it.fingerprint);
-    let check = context.permission_check(&call.caller, &*context.prompt);
-    let permit = obtain_permit(check, &tool, fingerprint, &call.arguments, &mut record.verdict)
+    let fingerprint = view.as_ref().and_then(|it| it.pin_fingerprint());
+    let check = PermissionCheck {
+        call_id: call.call_id.as_deref(),
+        ..context.permission_check(&call.caller, &*context.prompt)
+    };
+    let mut permit = obtain_permit(check, &tool, fingerprint, &call.arguments, &mut record.verdict)
         .await
         .map_err(|denied| ToolCallError::denied(&tool, denied))?;
     "allow".clone_into(&mut record.decision);
     permit.because().clone_into(&mut record.because);
+    if let Some(arguments) = permit.take_changed_arguments() {
+        record.arguments = log::digest(&arguments);
+        call.arguments = arguments;
+        check_arguments(&tool, &mut call.arguments).await.map_err(|faults| {
+            ToolCallError::InvalidArguments { tool: tool.exposed_name.clone(), faults }
+        })?;
+    }
     pending.record_start(&tool).await?;
+    // Whatever the server sends from now on may be in later calls.
+    context.record_seen(&tool, &call.arguments);
     let response = executor::execute(services, permit, (context, &tool), call).await?;
     let mut limits = context.limits;
     if tool.is_built_in() {

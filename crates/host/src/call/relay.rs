@@ -74,14 +74,14 @@ pub(crate) async fn relay(
 async fn run(
     services: &CallServices,
     context: &CallContext,
-    call: RelayedCall<'_>,
+    mut call: RelayedCall<'_>,
     pending: &mut PendingRecord,
 ) -> Result<Payload, ToolCallError> {
     let tool = call.tool;
     let record = &mut pending.record;
     record.server.clone_from(&tool.server);
     record.tool.clone_from(&tool.name);
-    let arguments = match &call.arguments {
+    let mut arguments = match &call.arguments {
         Some(arguments) => read_arguments(&tool.exposed_name, arguments)?,
         None => Json::Object(serde_json::Map::new()),
     };
@@ -89,16 +89,23 @@ async fn run(
     let view = services.engine().connection(&tool.server).map(|it| it.view());
     // A method has no definition that could be pinned.
     let view = view.filter(|_| tool.kind != ToolKind::ExtensionMethod);
-    let fingerprint = view.as_ref().map(|it| &it.fingerprint);
+    let fingerprint = view.as_ref().and_then(|it| it.pin_fingerprint());
     let check = context.permission_check(call.caller, call.prompt);
-    let permit = obtain_permit(check, tool, fingerprint, &arguments, &mut record.verdict)
+    let mut permit = obtain_permit(check, tool, fingerprint, &arguments, &mut record.verdict)
         .await
         .map_err(|denied| ToolCallError::denied(tool, denied))?;
     "allow".clone_into(&mut record.decision);
     permit.because().clone_into(&mut record.because);
+    if let Some(changed) = permit.take_changed_arguments() {
+        record.arguments = log::digest(&changed);
+        call.arguments = Some(Payload::from_json(Bytes::from(changed.to_string())));
+        arguments = changed;
+    }
     pending.record_start(tool).await?;
+    // Whatever the server sends from now on may be in later calls.
+    context.record_seen(tool, &arguments);
     match tool.kind {
-        ToolKind::Server => {
+        ToolKind::Server | ToolKind::Embedded => {
             let params = call_params(&tool.name, call.arguments.as_ref(), &call.other_params);
             let mut request = executor::tool_call_request(tool, params, call.options);
             request.url_elicitation = UrlElicitationPolicy::ReturnError;
@@ -120,6 +127,7 @@ async fn run(
         ToolKind::BuiltIn | ToolKind::LoginPlaceholder => {
             let call = ToolCall {
                 caller: call.caller.to_owned(),
+                call_id: None,
                 exposed_name: tool.exposed_name.clone(),
                 arguments,
                 options: call.options,

@@ -20,6 +20,8 @@ use crate::request::server_request::RequestOptions;
 pub struct ToolCall {
     /// The caller, for permission requests and the audit log.
     pub caller: String,
+    /// The id of the call in the caller's conversation, for permission requests.
+    pub call_id: Option<Arc<str>>,
     /// The tool's exposed name.
     pub exposed_name: String,
     /// The arguments.
@@ -36,6 +38,7 @@ impl ToolCall {
     pub fn new(exposed_name: &str, arguments: Json) -> ToolCall {
         ToolCall {
             caller: "program".to_owned(),
+            call_id: None,
             exposed_name: exposed_name.to_owned(),
             arguments,
             options: RequestOptions::default(),

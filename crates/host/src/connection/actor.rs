@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value as Json;
+use switchboard_config::entry::server::TransportConfig;
 use switchboard_share::protocol::Reuse;
 use switchboard_wire::connect::Connection;
 use switchboard_wire::jsonrpc::message::Payload;
@@ -20,6 +21,8 @@ use tracing::{Instrument, info, info_span, warn};
 
 use crate::catalogue::lists::{FetchedList, ListKind};
 use crate::catalogue::remembered::RememberedServer;
+use crate::channel::{ChannelIntake, IntakeChange, IntakeContext, is_channel_method};
+use crate::connection::announcement;
 use crate::connection::catalogue_sync::{ListFetcher, SyncEvent, SyncOutcome};
 use crate::connection::context::ConnectionContext;
 use crate::connection::handle::{ClosingConnection, ConnectionCommand, ConnectionHandle, UseCount};
@@ -38,6 +41,7 @@ use crate::connection::suspend_detector::SuspendDetector;
 use crate::failure::{ConnectionFailure, Evidence, FailureKind};
 use crate::login::server_login::LoginSlot;
 use crate::sources::desired_server::DesiredServer;
+use crate::storage::ttl_cache::CacheEdit;
 
 /// The capacity of the actor's command queue.
 const QUEUE_CAPACITY: usize = 64;
@@ -106,6 +110,8 @@ struct ConnectionActor {
     use_count: Arc<UseCount>,
     /// What is remembered of the last connection, until the first attempts are over.
     remembered: Option<Arc<RememberedServer>>,
+    /// Takes messages for a conversation.
+    channel: ChannelIntake,
 }
 
 /// The events of an actor.
@@ -127,6 +133,13 @@ impl ConnectionActor {
         let saves_lists = options.client_capabilities.is_none();
         let mut client_info = context.client_info.clone();
         client_info.capabilities = options.client_capabilities.unwrap_or(client_info.capabilities);
+        if let TransportConfig::Sdk { name } = &desired.spec.transport
+            && let Some(server) = context.in_process.of_definition(desired.name()).find(name)
+            && let Some(capabilities) = server.client_capabilities()
+        {
+            client_info.capabilities.clone_from(capabilities);
+            client_info.legacy_capabilities = None;
+        }
         let first = ServerView {
             name: desired.name().to_owned(),
             scope: desired.scope,
@@ -141,6 +154,7 @@ impl ConnectionActor {
             is_shared: false,
             fallback: None,
             malformed_output: None,
+            channel: None,
             active: None,
         };
         ConnectionActor {
@@ -167,6 +181,7 @@ impl ConnectionActor {
             saves_lists,
             use_count: Arc::default(),
             remembered: None,
+            channel: ChannelIntake::default(),
         }
     }
 
@@ -193,6 +208,7 @@ impl ConnectionActor {
                 ActorEvent::Tick => {
                     self.check_liveness();
                     self.drop_unused_subscriptions(None);
+                    self.check_channel().await;
                 }
             }
         }
@@ -245,7 +261,11 @@ impl ConnectionActor {
                 self.incoming.accept(request, server, &self.context, handler);
             }
             OpenConnectionEvent::Message(PeerEvent::Notification { method, params }) => {
-                self.on_notification(&method, params.as_ref());
+                if is_channel_method(&method) {
+                    self.on_channel_message(&method, params.as_ref()).await;
+                } else {
+                    self.on_notification(&method, params.as_ref());
+                }
             }
             OpenConnectionEvent::Closed(reason) => {
                 self.connection_lost(ConnectionFailure::from(&reason)).await;
@@ -356,6 +376,7 @@ impl ConnectionActor {
     async fn close(&mut self, search: DescendantSearch) {
         self.connecting = None;
         self.incoming.abort_all().await;
+        self.count_unread_messages();
         if let Some(open) = self.open_connection.take() {
             open.close(search).await;
         }
@@ -380,6 +401,8 @@ impl ConnectionActor {
                 let _caller_gone = reply.send(self.subscriptions.subscribe(uri, watch));
             }
             ConnectionCommand::Unsubscribe { done } => self.drop_unused_subscriptions(done),
+            // A view is published after every command.
+            ConnectionCommand::Publish => self.count_unread_messages(),
             // `run` handles it before it gets here.
             ConnectionCommand::Stop { .. } => {}
         }
@@ -429,6 +452,8 @@ impl ConnectionActor {
                 return;
             }
         };
+        announcement::send(&connection.client, &self.desired).await;
+        self.channel.connected(connection.client.server());
         self.generation += 1;
         self.suspend_detector = SuspendDetector::new();
         let client = connection.client.clone();
@@ -487,6 +512,11 @@ impl ConnectionActor {
             }
             CANCELLED => self.incoming.cancel(params),
             ELICITATION_COMPLETE => self.elicitation_completed(params),
+            _ if announcement::is_expected(&self.desired)
+                && ListKind::changed_by(method).is_empty() =>
+            {
+                announcement::receive(&self.context, method, params);
+            }
             _ => open.lists.mark_dirty(ListKind::changed_by(method)),
         }
     }
@@ -511,6 +541,39 @@ impl ConnectionActor {
             && let Some(open) = &mut self.open_connection
         {
             open.ping();
+        }
+    }
+
+    /// Takes a message for a conversation. The first of a kind is published at once, the numbers with the next check.
+    async fn on_channel_message(&mut self, method: &str, params: Option<&Payload>) {
+        let context = intake_context(&self.context, &self.desired);
+        let change = self.channel.receive(method, params, context);
+        match change {
+            IntakeChange::First => self.publish().await,
+            IntakeChange::MoreOfTheSame => {}
+        }
+    }
+
+    /// Publishes the channel's numbers, or its state after settings have changed.
+    async fn check_channel(&mut self) {
+        self.count_unread_messages();
+        if self.channel.has_changed(intake_context(&self.context, &self.desired)) {
+            self.publish().await;
+        }
+    }
+
+    fn count_unread_messages(&mut self) {
+        let Some(open) = &self.open_connection else { return };
+        let dropped = open.connection.client.dropped_notifications();
+        self.channel.note_unread(dropped, intake_context(&self.context, &self.desired));
+    }
+
+    /// Writes what became of the messages, for commands in other processes.
+    fn save_channel_record(&mut self) {
+        let record = self.channel.published(intake_context(&self.context, &self.desired));
+        if let Some(value) = record {
+            let edit = CacheEdit::Put { key: self.desired.name().to_owned(), value };
+            self.context.state_writer.edit(&self.context.channel_records, edit);
         }
     }
 
@@ -546,6 +609,9 @@ impl ConnectionActor {
 
     async fn shut_down(mut self, search: DescendantSearch, done: Option<oneshot::Sender<()>>) {
         self.transition(Event::Stop, search).await;
+        if let Some(summary) = self.channel.summary() {
+            self.context.stderr_log.note(self.desired.name(), &summary);
+        }
         self.login_slot.flush().await;
         wait_until_closed(self.predecessor.take()).await;
         self.publish().await;
@@ -559,6 +625,7 @@ impl ConnectionActor {
         if status.is_settled() {
             self.remembered = None;
         }
+        self.save_channel_record();
         let is_connected = status == Status::Connected;
         let open = self.open_connection.as_ref().filter(|_| is_connected);
         let malformed_output =
@@ -583,11 +650,19 @@ impl ConnectionActor {
             is_shared: open.is_some_and(|open| open.connection.is_shared()),
             fallback: open.and_then(|open| open.connection.fallback),
             malformed_output,
+            channel: self.channel.view(intake_context(&self.context, &self.desired)),
             active: open.map(|open| open.active(self.generation)),
         });
         self.view_sender.send_replace(view.clone());
         let _engine_gone = self.reports.send(view).await;
     }
+}
+
+fn intake_context<'a>(
+    context: &'a ConnectionContext,
+    desired: &'a DesiredServer,
+) -> IntakeContext<'a> {
+    IntakeContext { hub: &context.channels, desired, log: &context.stderr_log }
 }
 
 fn warn_not_connected(server: &str, cause: &ConnectionFailure) {

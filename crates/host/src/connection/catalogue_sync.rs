@@ -20,6 +20,7 @@ use crate::catalogue::lists::{Catalogue, FetchedList, ListKind};
 use crate::catalogue::remembered;
 use crate::connection::context::ConnectionContext;
 use crate::connection::optional_wait::{wait_for, wait_until};
+use crate::ide::is_ide;
 use crate::login::server_login::LoginSlot;
 use crate::sources::desired_server::DesiredServer;
 
@@ -147,6 +148,10 @@ impl CatalogueSync {
     /// Stores the catalogue for later runs, and its names for shell completion.
     pub(super) fn save(&self) {
         let ListFetcher { desired, context, .. } = &self.fetcher;
+        // The next run may find another IDE.
+        if is_ide(desired.spec.transport.kind()) {
+            return;
+        }
         let is_in_process = desired.spec.transport.kind() == TransportKind::Sdk;
         if let (false, Some(text)) = (is_in_process, self.to_remembered_json()) {
             let folder = &context.remembered_folder;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -10,10 +11,12 @@ use switchboard_wire::process::child::{ProcessSet, Watchdog, WatchdogProgram};
 use switchboard_wire::protocol::capabilities::ClientDescription;
 use tokio::sync::{OnceCell, Semaphore, broadcast};
 
-use crate::connection::in_process::InProcessServer;
+use crate::channel::ChannelHub;
+use crate::connection::in_process::{EmbeddedServer, InProcessServers};
 use crate::connection::server_requests::{ClientFeatures, ServerResponder};
 use crate::connection::state::{RememberedLists, RetryPolicy};
 use crate::failure::ConnectionFailure;
+use crate::ide::IdeEvent;
 use crate::login::connector_account::AccountToken;
 use crate::login::context::LoginContext;
 use crate::sharing::OptionalSharing;
@@ -27,7 +30,8 @@ use crate::storage::ttl_cache::{StateWriter, TtlCache};
 pub(crate) struct ConnectionContext {
     pub(crate) paths: Paths,
     pub(crate) env: HostEnv,
-    pub(crate) in_process: BTreeMap<String, InProcessServer>,
+    pub(crate) in_process: InProcessServers,
+    pub(crate) embedded: BTreeMap<String, EmbeddedServer>,
     /// Limits how many local servers start at once.
     pub(crate) local_slots: Semaphore,
     /// Limits how many remote servers are connected to at once.
@@ -40,6 +44,13 @@ pub(crate) struct ConnectionContext {
     pub(crate) client_features: Arc<ClientFeatures>,
     /// Announces completed URL elicitations: the server and the elicitation's id.
     pub(crate) completed_elicitations: broadcast::Sender<(String, String)>,
+    /// What the connected IDE announces.
+    pub(crate) ide_events: broadcast::Sender<IdeEvent>,
+    /// The number of `log_event` notifications, whose content is dropped.
+    pub(crate) ide_log_events: AtomicU64,
+    /// Which servers are channels, and the queue of their messages.
+    pub(crate) channels: ChannelHub,
+    pub(crate) channel_records: TtlCache,
     pub(crate) stderr_log: StderrLog,
     pub(crate) era_cache: TtlCache,
     pub(crate) auth_required_cache: TtlCache,

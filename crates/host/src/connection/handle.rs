@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use serde_json::Value as Json;
+use switchboard_wire::jsonrpc::message::Payload;
 use switchboard_wire::peer::CallError;
 use switchboard_wire::process::child::DescendantSearch;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -26,6 +28,8 @@ pub(super) enum ConnectionCommand {
     Subscribe { uri: String, reply: oneshot::Sender<Option<watch::Receiver<ResourceActivity>>> },
     /// Drop the subscriptions without receivers. The sender is dropped when the server has been told.
     Unsubscribe { done: Option<oneshot::Sender<()>> },
+    /// Publish a view, because something changed that it depends on.
+    Publish,
     /// Close the connection for good.
     Stop { search: DescendantSearch, done: oneshot::Sender<()> },
 }
@@ -141,9 +145,23 @@ impl ConnectionHandle {
         }
     }
 
+    /// The same with parameters.
+    pub(crate) async fn notify_with(&self, method: &'static str, params: &Json) {
+        let active = self.view.borrow().active.clone();
+        if let Some(active) = active {
+            let params = Payload::from_json(params.to_string().into());
+            let _closed = active.client.notify(method, Some(params)).await;
+        }
+    }
+
     /// Closes the connection and opens it again. Returns when the actor has the command.
     pub(crate) async fn reconnect(&self) {
         let _actor_gone = self.commands.send(ConnectionCommand::Reconnect).await;
+    }
+
+    /// Asks for a new view, because something changed that it depends on.
+    pub(crate) async fn publish(&self) {
+        let _actor_gone = self.commands.send(ConnectionCommand::Publish).await;
     }
 
     /// Reports a failed call. The actor decides what that means for the connection.

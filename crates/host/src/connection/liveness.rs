@@ -38,12 +38,12 @@ impl ConnectionUsage {
 
     fn is_remote(self) -> bool {
         match self.transport {
-            TransportKind::Stdio | TransportKind::Sdk => false,
+            // An IDE knows no `ping`; the frames of a WebSocket show that it is there.
+            TransportKind::Stdio | TransportKind::Sdk | TransportKind::WsIde => false,
             TransportKind::Sse
             | TransportKind::Http
             | TransportKind::Ws
             | TransportKind::SseIde
-            | TransportKind::WsIde
             | TransportKind::ConnectorProxy => true,
         }
     }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use switchboard_auth::scopes::StepUpLimit;
-use switchboard_config::entry::server::TransportKind;
+use switchboard_config::entry::server::{TransportConfig, TransportKind};
 use switchboard_share::protocol::Reuse;
 use switchboard_wire::client::handshake::EraHint;
 use switchboard_wire::connect;
@@ -20,10 +20,12 @@ use tokio::sync::{Notify, SemaphorePermit, watch};
 use tracing::info;
 
 use crate::connection::context::ConnectionContext;
+use crate::connection::credentials;
 use crate::connection::credentials::Credentials;
 use crate::connection::resolve;
 use crate::connection::start_window;
 use crate::failure::{ConnectionFailure, Evidence, FailureClass, FailureKind, error_chain};
+use crate::ide::is_ide;
 use crate::login::auth_required::cache_key;
 use crate::login::headers_helper;
 use crate::login::options::LoginRequest;
@@ -54,6 +56,11 @@ pub(super) async fn open_with_login(
     mut request: OpenRequest,
 ) -> Result<Connection, ConnectionFailure> {
     let context = request.context.clone();
+    if credentials::uses_session(&request.desired, &context.login) {
+        // The token may have been renewed since a server refused it.
+        request.ignore_auth_cache = true;
+        return open(&request, None).await;
+    }
     let Some(login) = request.login_slot.login(&request.desired, &context.login).await? else {
         // A headers helper may print other headers now than those that were refused.
         request.ignore_auth_cache |= headers_helper::command(&request.desired.spec).is_some();
@@ -88,6 +95,9 @@ pub(super) async fn explain_auth_failure(
 ) -> ConnectionFailure {
     if cause.kind != FailureKind::AuthRequired {
         return cause;
+    }
+    if let Some(explained) = credentials::explain_shared_session(&cause, desired, context).await {
+        return explained;
     }
     match login_slot.login(desired, &context.login).await {
         Ok(Some(login)) => with_login_error(cause, &login),
@@ -180,9 +190,12 @@ async fn open(
     drop((options, log_task));
     let connected = match connected {
         Ok(connection) => Ok(connection),
-        Err(error) => Err(credentials.explain(connect_failure(&error, &address)).await),
+        Err(error) if is_ide(desired.spec.transport.kind()) => Err(ide_failure(&error)),
+        Err(error) => Err(credentials.explain(connect_failure(&error, &address), context).await),
     };
-    AttemptOutcome::of(&connected).save(context, key);
+    if !is_ide(desired.spec.transport.kind()) {
+        AttemptOutcome::of(&connected).save(context, key);
+    }
     connected
 }
 
@@ -209,6 +222,10 @@ fn shared_address(
     address: &Address,
 ) -> Option<(Address, ClientDescription)> {
     let Address::Stdio(program) = address else { return None };
+    // The messages of a channel are for the session that was started with it.
+    if request.context.channels.selects(&request.desired) {
+        return None;
+    }
     request.context.sharing.as_ref()?.address(&ShareableProgram {
         desired: &request.desired,
         program,
@@ -241,6 +258,10 @@ impl AttemptOutcome {
     fn of(connected: &Result<Connection, ConnectionFailure>) -> AttemptOutcome {
         match connected {
             Ok(connection) => AttemptOutcome::Era(connection.client.server().era),
+            // It is about no server, and ends when the session is renewed.
+            Err(ConnectionFailure { kind: FailureKind::SessionRefused(_), .. }) => {
+                AttemptOutcome::Nothing
+            }
             Err(cause) => match cause.class() {
                 FailureClass::AuthRequired => AttemptOutcome::AuthRequired,
                 FailureClass::Transient | FailureClass::Permanent => AttemptOutcome::Nothing,
@@ -279,17 +300,52 @@ struct PreparedAttempt {
 /// Reads caches and fetches secrets. Blocks.
 fn prepare(request: &OpenRequest, key: &str) -> Result<PreparedAttempt, ConnectionFailure> {
     let OpenRequest { desired, context, .. } = request;
+    if let Some(plugin) = &desired.plugin {
+        // A plugin finds its folder for data. Where it cannot be made, the plugin's server says so.
+        let folder = context.paths.plugin_data().join(plugin.data_folder());
+        let _reported_by_the_server = std::fs::create_dir_all(folder);
+    }
     if !request.ignore_auth_cache && context.auth_required_cache.get(key).is_some() {
         let detail =
             "the server required a login less than 15 minutes ago; `swb reconnect` tries again";
-        return Err(ConnectionFailure::new(FailureKind::AuthRequired)
-            .with_evidence(Evidence::Detail(detail.to_owned())));
+        let kind = match credentials::uses_account(desired) {
+            true => FailureKind::ConnectorLoginRequired {
+                manage_url: context
+                    .login
+                    .options
+                    .account
+                    .as_ref()
+                    .and_then(|it| it.manage_url.clone()),
+            },
+            false => FailureKind::AuthRequired,
+        };
+        return Err(ConnectionFailure::new(kind).with_evidence(Evidence::Detail(detail.to_owned())));
     }
-    let era_hint = match context.era_cache.get(key).as_deref().and_then(Era::parse) {
+    let in_process = context.in_process.of_definition(desired.name());
+    let hosted_hint = match &desired.spec.transport {
+        TransportConfig::Sdk { name } => in_process.find(name).map(|it| it.era_hint()),
+        TransportConfig::Stdio(_)
+        | TransportConfig::Http(_)
+        | TransportConfig::Sse(_)
+        | TransportConfig::Ws(_)
+        | TransportConfig::SseIde(_)
+        | TransportConfig::WsIde(_)
+        | TransportConfig::ConnectorProxy(_) => None,
+    };
+    let remembered_hint = match context.era_cache.get(key).as_deref().and_then(Era::parse) {
         Some(Era::Legacy) => EraHint::Legacy,
+        // IDEs know no other era.
+        Some(Era::Modern) | None if is_ide(desired.spec.transport.kind()) => EraHint::Legacy,
         Some(Era::Modern) | None => EraHint::Unknown,
     };
-    let address = resolve::server_address(&desired.spec, &context.env, &context.in_process)?;
+    let era_hint = match hosted_hint {
+        Some(EraHint::Legacy) => EraHint::Legacy,
+        Some(EraHint::Unknown) | None => remembered_hint,
+    };
+    let address = match context.embedded.get(desired.name()) {
+        Some(embedded) => embedded.server.address(),
+        None => resolve::server_address(&desired.spec, &context.env, &in_process)?,
+    };
     let http_client = match &address {
         Address::Http(_) | Address::Sse(_) | Address::WebSocket(_) => {
             let certificates = network::load_certificates(&desired.spec, &context.env)?;
@@ -299,6 +355,19 @@ fn prepare(request: &OpenRequest, key: &str) -> Result<PreparedAttempt, Connecti
     };
     let shared = shared_address(request, &address);
     Ok(PreparedAttempt { address, shared, era_hint, http_client })
+}
+
+/// Why an IDE is not connected. IDEs have no login: one that refuses a request has another token than its lock file.
+fn ide_failure(error: &ConnectError) -> ConnectionFailure {
+    let cause = ConnectionFailure::from(error);
+    let is_refused = matches!(
+        cause.kind,
+        FailureKind::AuthRequired | FailureKind::Forbidden | FailureKind::HttpStatus(400)
+    );
+    match is_refused {
+        true => ConnectionFailure { kind: FailureKind::IdeTokenRefused, ..cause },
+        false => cause,
+    }
 }
 
 /// A connect error with the `PATH` that was searched, where the command was not found.

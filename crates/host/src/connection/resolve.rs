@@ -1,7 +1,6 @@
 //! Resolves a server's entry to an address: fetches secrets, makes folders absolute and chooses the variables that a
 //! process gets.
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -15,7 +14,7 @@ use switchboard_wire::http::client::Target;
 use switchboard_wire::process::child::Program;
 use url::Url;
 
-use crate::connection::in_process::InProcessServer;
+use crate::connection::in_process::InProcessServers;
 use crate::failure::{ConnectionFailure, FailureKind};
 use crate::sources::child_env;
 
@@ -25,10 +24,10 @@ pub(crate) use crate::sources::host_env::HostEnv;
 const IDE_TOKEN: HeaderName = HeaderName::from_static("x-claude-code-ide-authorization");
 
 /// The address of a server. Fetches the secrets that its entry names, and blocks meanwhile.
-pub fn server_address(
+pub(crate) fn server_address(
     spec: &ServerSpec,
     env: &HostEnv,
-    in_process: &BTreeMap<String, InProcessServer>,
+    in_process: &InProcessServers,
 ) -> Result<Address, ConnectionFailure> {
     let start_folder = env.start_folder(spec);
     let env = &*env.of_server(spec);
@@ -43,7 +42,7 @@ pub fn server_address(
         TransportConfig::Ws(remote) => target(remote, env).map(Address::WebSocket),
         TransportConfig::SseIde(ide) => ide_target(ide, env).map(Address::Sse),
         TransportConfig::WsIde(ide) => ide_target(ide, env).map(Address::WebSocket),
-        TransportConfig::Sdk { name } => match in_process.get(name) {
+        TransportConfig::Sdk { name } => match in_process.find(name) {
             Some(server) => Ok(server.address()),
             None => Err(ConnectionFailure::new(FailureKind::NotRegistered)),
         },
@@ -132,7 +131,7 @@ fn add_header(headers: &mut HeaderMap, name: &str, value: &str) -> Result<(), Co
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
+    use std::collections::{BTreeMap, BTreeSet};
     use std::path::Path;
 
     use switchboard_config::entry::name::{ReservedNames, ServerName};
@@ -167,7 +166,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temp folder");
         let spec = spec(r#"{"command": "./run", "args": ["a"], "env": {"B": "2"}}"#);
         let Ok(Address::Stdio(program)) =
-            server_address(&spec, &host_env(folder.path()), &BTreeMap::new())
+            server_address(&spec, &host_env(folder.path()), &InProcessServers::default())
         else {
             panic!("it is a program");
         };
@@ -189,7 +188,7 @@ mod tests {
             ..spec(r#"{"command": "npx", "cwd": "sub"}"#)
         };
         let Ok(Address::Stdio(program)) =
-            server_address(&spec, &host_env(folder.path()), &BTreeMap::new())
+            server_address(&spec, &host_env(folder.path()), &InProcessServers::default())
         else {
             panic!("it is a program");
         };
@@ -205,7 +204,7 @@ mod tests {
             ..spec(r#"{"command": "./run"}"#)
         };
         let Ok(Address::Stdio(program)) =
-            server_address(&spec, &host_env(folder.path()), &BTreeMap::new())
+            server_address(&spec, &host_env(folder.path()), &InProcessServers::default())
         else {
             panic!("it is a program");
         };
@@ -217,7 +216,7 @@ mod tests {
     fn a_program_that_was_not_there_when_it_was_checked_does_not_start() {
         let folder = tempfile::tempdir().expect("a temp folder");
         let spec = ServerSpec { program: ProgramBinding::NotFound, ..spec(r#"{"command": "sh"}"#) };
-        let failure = server_address(&spec, &host_env(folder.path()), &BTreeMap::new())
+        let failure = server_address(&spec, &host_env(folder.path()), &InProcessServers::default())
             .expect_err("`sh` has not been checked");
         assert_eq!(failure.kind, FailureKind::CommandNotFound { command: "sh".to_owned() });
     }
@@ -226,7 +225,7 @@ mod tests {
     fn a_missing_folder_and_a_missing_secret_are_different_failures() {
         let folder = tempfile::tempdir().expect("a temp folder");
         let kind = |entry: &str| {
-            server_address(&spec(entry), &host_env(folder.path()), &BTreeMap::new())
+            server_address(&spec(entry), &host_env(folder.path()), &InProcessServers::default())
                 .expect_err("it fails")
                 .kind
         };

@@ -6,7 +6,7 @@ use std::time::Duration;
 use switchboard_wire::backoff::Backoff;
 
 use crate::connection::status::Status;
-use crate::failure::{ConnectionFailure, FailureClass};
+use crate::failure::{ConnectionFailure, FailureClass, FailureKind};
 
 /// The maximum number of attempts in a row.
 pub const MAX_ATTEMPTS: u32 = 5;
@@ -227,6 +227,11 @@ impl State {
                 Status::Pending { attempt, max_attempts, cause: Some(cause.clone()) }
             }
             State::Open { .. } => Status::Connected,
+            State::AuthRequired { cause }
+                if matches!(cause.kind, FailureKind::SessionRefused(_)) =>
+            {
+                Status::SessionRefused(cause.clone())
+            }
             State::AuthRequired { cause } => Status::NeedsAuth(cause.clone()),
             State::Failed { cause } => Status::Failed(cause.clone()),
             State::Closed => Status::Disabled,
@@ -332,7 +337,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::failure::FailureKind;
 
     fn transient() -> Arc<ConnectionFailure> {
         Arc::new(ConnectionFailure::new(FailureKind::Closed))

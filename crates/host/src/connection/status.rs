@@ -12,8 +12,10 @@ use switchboard_wire::protocol::capabilities::ServerDescription;
 
 use crate::catalogue::lists::Catalogue;
 use crate::catalogue::remembered::RememberedServer;
+use crate::channel::ChannelView;
 use crate::connection::resource_revision::ResourceRevision;
 use crate::failure::ConnectionFailure;
+use crate::ide::{IDE_SERVER, is_ide};
 
 /// The status of a connection.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,6 +35,8 @@ pub enum Status {
     Failed(Arc<ConnectionFailure>),
     /// The server requires a login.
     NeedsAuth(Arc<ConnectionFailure>),
+    /// The session that it shares with other servers is refused; no login at this server helps.
+    SessionRefused(Arc<ConnectionFailure>),
     /// It was stopped.
     Disabled,
 }
@@ -45,6 +49,7 @@ impl Status {
                 format!("connecting (attempt {attempt} of {max_attempts})")
             }
             Status::NeedsAuth(_) => "needs login".to_owned(),
+            Status::SessionRefused(_) => "session refused".to_owned(),
             Status::Connected | Status::Failed(_) | Status::Disabled => self.id().to_owned(),
         }
     }
@@ -56,6 +61,7 @@ impl Status {
             Status::Connected => "connected",
             Status::Failed(_) => "failed",
             Status::NeedsAuth(_) => "needs-auth",
+            Status::SessionRefused(_) => "session-refused",
             Status::Disabled => "disabled",
         }
     }
@@ -64,7 +70,9 @@ impl Status {
     pub fn cause(&self) -> Option<&Arc<ConnectionFailure>> {
         match self {
             Status::Pending { cause, .. } => cause.as_ref(),
-            Status::Failed(cause) | Status::NeedsAuth(cause) => Some(cause),
+            Status::Failed(cause) | Status::NeedsAuth(cause) | Status::SessionRefused(cause) => {
+                Some(cause)
+            }
             Status::Connected | Status::Disabled => None,
         }
     }
@@ -104,11 +112,26 @@ pub struct ServerView {
     pub fallback: Option<Fallback>,
     /// The start of the first output that is not a message, while it is connected. Untrusted and not escaped.
     pub malformed_output: Option<String>,
+    /// The server as a channel, if it is one or sends messages as one does.
+    pub channel: Option<ChannelView>,
     /// The open connection, while the server is connected.
     pub(crate) active: Option<ActiveConnection>,
 }
 
 impl ServerView {
+    /// Whether this is the IDE that the host found, which lists of servers leave out.
+    pub fn is_connected_ide(&self) -> bool {
+        self.name == IDE_SERVER && is_ide(self.transport)
+    }
+}
+
+impl ServerView {
+    /// What the definitions of its tools are pinned under; `None` for a server in this process, or in the program that runs
+    /// it: its definitions change only with that program, and its entry is the same in every program.
+    pub(crate) fn pin_fingerprint(&self) -> Option<&Fingerprint> {
+        (self.transport != TransportKind::Sdk).then_some(&self.fingerprint)
+    }
+
     /// Its lists: those of the connection, or the remembered ones while it is connecting.
     pub fn listed(&self) -> &Arc<Catalogue> {
         match (&self.remembered, &self.status) {

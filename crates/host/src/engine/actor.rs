@@ -11,7 +11,7 @@ use switchboard_wire::process::child::DescendantSearch;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::interval;
-use tracing::{debug, info};
+use tracing::{debug, info, warn};
 
 use crate::connection::actor;
 use crate::connection::actor::ConnectionOptions;
@@ -42,6 +42,8 @@ pub(crate) fn new(context: Arc<ConnectionContext>) -> (EngineHandle, Engine) {
         report_sender,
         snapshots: snapshot_sender,
         servers: BTreeMap::new(),
+        configured: Vec::new(),
+        ide: None,
         closing_tasks: JoinSet::new(),
         workers: JoinSet::new(),
         rules: Arc::default(),
@@ -60,6 +62,10 @@ pub(crate) struct Engine {
     report_sender: mpsc::Sender<Arc<ServerView>>,
     snapshots: watch::Sender<Arc<Snapshot>>,
     servers: BTreeMap<String, ManagedServer>,
+    /// The servers of the configuration.
+    configured: Vec<DesiredServer>,
+    /// The server of the connected IDE.
+    ide: Option<DesiredServer>,
     closing_tasks: JoinSet<()>,
     /// Tasks that follow the snapshots. They are aborted at shutdown.
     workers: JoinSet<()>,
@@ -128,8 +134,14 @@ impl Engine {
     fn run_command(&mut self, command: EngineCommand) {
         match command {
             EngineCommand::Apply { servers, reply } => {
-                let changes = self.apply(servers);
+                self.configured = servers;
+                let changes = self.apply();
                 let _caller_gone = reply.send(changes);
+            }
+            EngineCommand::SetIde { server, done } => {
+                self.ide = server.map(|it| *it);
+                self.apply();
+                let _caller_gone = done.send(());
             }
             EngineCommand::SetRules { rules, done } => {
                 debug!(rules = rules.entries().len(), "permission rules replaced");
@@ -191,15 +203,25 @@ impl Engine {
         }
     }
 
-    fn apply(&mut self, desired: Vec<DesiredServer>) -> Changes {
+    fn apply(&mut self) -> Changes {
+        // A server of the configuration with the same name has precedence.
+        let desired = self.ide.iter().chain(&self.configured).cloned();
         let mut desired: BTreeMap<String, DesiredServer> =
-            desired.into_iter().map(|it| (it.name().to_owned(), it)).collect();
+            desired.map(|it| (it.name().to_owned(), it)).collect();
+        for (name, server) in &self.context.embedded {
+            let Some(server) = server.desired(name) else { continue };
+            if desired.insert(name.clone(), server).is_some() {
+                warn!(server = name, "a configured server has the name of an embedded one");
+            }
+        }
         let mut changes = Changes::default();
         let current: Vec<String> = self.servers.keys().cloned().collect();
         for name in current {
             let is_same = |new: &DesiredServer| {
                 self.servers.get(&name).is_some_and(|it| {
-                    it.fingerprint == new.fingerprint && it.program == new.spec.program
+                    it.fingerprint == new.fingerprint
+                        && it.program == new.spec.program
+                        && it.handle.desired().plugin == new.plugin
                 })
             };
             match desired.get(&name) {
@@ -231,7 +253,7 @@ impl Engine {
             "servers applied"
         );
         self.publish(ConnectionSet::Changed);
-        changes
+        changes.without(|name| self.context.embedded.contains_key(name))
     }
 
     fn start_server(&mut self, desired: DesiredServer) {
@@ -263,6 +285,7 @@ impl Engine {
 
     fn publish(&mut self, connections: ConnectionSet) {
         let (managed, rules, dedicated) = (&self.servers, &self.rules, &self.dedicated);
+        let is_embedded = |name: &str| self.context.embedded.contains_key(name);
         self.snapshots.send_modify(|snapshot| {
             let (connections, tool_filters, dedicated) = match connections {
                 ConnectionSet::Unchanged => (
@@ -280,12 +303,13 @@ impl Engine {
                     Arc::new(dedicated.handles()),
                 ),
             };
-            let servers =
-                managed.iter().map(|(name, it)| (name.clone(), it.view.clone())).collect();
+            let views = managed.iter().map(|(name, it)| (name.clone(), it.view.clone()));
+            let (embedded, servers) = views.partition(|(name, _)| is_embedded(name));
             let (revision, rules) = (snapshot.revision + 1, rules.clone());
             *snapshot = Arc::new(Snapshot {
                 revision,
                 servers,
+                embedded,
                 connections,
                 dedicated,
                 tool_filters,
@@ -323,6 +347,9 @@ impl Engine {
         self.publish(ConnectionSet::Changed);
         self.workers.shutdown().await;
         self.context.stderr_log.flush().await;
+        if let Some(Some(account)) = self.context.account_token.get() {
+            account.close().await;
+        }
         self.context.state_writer.flush().await;
     }
 }

@@ -19,6 +19,15 @@ pub struct Changes {
 }
 
 impl Changes {
+    /// The changes of the other servers.
+    pub(crate) fn without(mut self, is_left_out: impl Fn(&str) -> bool) -> Changes {
+        let Changes { started, restarted, stopped, kept, problems: _ } = &mut self;
+        for names in [started, restarted, stopped, kept] {
+            names.retain(|name| !is_left_out(name));
+        }
+        self
+    }
+
     /// Whether no server was started, restarted or stopped.
     pub fn is_empty(&self) -> bool {
         self.started.is_empty() && self.restarted.is_empty() && self.stopped.is_empty()

@@ -18,6 +18,8 @@ use crate::sources::desired_server::DesiredServer;
 pub(super) enum EngineCommand {
     /// Make these the servers that run.
     Apply { servers: Vec<DesiredServer>, reply: oneshot::Sender<Changes> },
+    /// Make this the server of the connected IDE, beside the servers of the configuration.
+    SetIde { server: Option<Box<DesiredServer>>, done: oneshot::Sender<()> },
     /// Make these the rules that hide tools.
     SetRules { rules: Arc<PermissionRules>, done: oneshot::Sender<()> },
     /// Open a dedicated connection.
@@ -55,6 +57,15 @@ impl EngineHandle {
         match self.commands.send(EngineCommand::Apply { servers, reply }).await {
             Ok(()) => applied.await.unwrap_or_default(),
             Err(_) => Changes::default(),
+        }
+    }
+
+    /// Makes this the server of the connected IDE.
+    pub(crate) async fn set_ide(&self, server: Option<DesiredServer>) {
+        let (done, set) = oneshot::channel();
+        let command = EngineCommand::SetIde { server: server.map(Box::new), done };
+        if self.commands.send(command).await.is_ok() {
+            let _engine_gone = set.await;
         }
     }
 

@@ -5,6 +5,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use switchboard_wire::http::client::{HttpSettings, ProxySettings};
@@ -12,8 +13,11 @@ use switchboard_wire::process::child::{ProcessSet, WatchdogProgram};
 use switchboard_wire::protocol::capabilities::{ClientCapability, ClientDescription};
 use tokio::sync::{OnceCell, Semaphore, broadcast};
 
+use crate::channel::{CHANNEL_RECORD_TTL, ChannelHub};
 use crate::connection::context::{ConnectionContext, LazyWatchdog};
-use crate::connection::in_process::InProcessServer;
+use crate::connection::in_process::{
+    EmbeddedServer, HostedServers, InProcessServer, InProcessServers,
+};
 use crate::connection::server_requests::{ClientFeatures, SamplingModel};
 use crate::connection::state::{RememberedLists, RetryPolicy};
 use crate::elicitation::elicitor::{DeclineAll, Elicitor};
@@ -40,6 +44,8 @@ const AUTH_REQUIRED_TTL: Duration = Duration::from_secs(15 * 60);
 const MAX_BLOCKING_TASKS: usize = 24;
 /// The capacity of the channel of completed URL elicitations.
 const COMPLETED_ELICITATIONS_CAPACITY: usize = 256;
+/// The capacity of the channel of an IDE's events. A receiver that is too slow misses the oldest ones.
+const IDE_EVENTS_CAPACITY: usize = 64;
 
 /// The options of a host.
 #[derive(Clone)]
@@ -64,6 +70,12 @@ pub struct HostOptions {
     pub watchdog: Option<WatchdogProgram>,
     /// Servers in this process, by the name in a definition of type `sdk`.
     pub in_process: BTreeMap<String, InProcessServer>,
+    /// Finds servers that an embedding program hosts, by the name in a definition of type `sdk` that no server in this
+    /// process has.
+    pub hosted_servers: Option<HostedServers>,
+    /// Servers of the embedding program, whose tools have plain names, by a name for rules. A configured server of the same
+    /// name does not run.
+    pub embedded: BTreeMap<String, EmbeddedServer>,
     /// The folders that servers get as roots outside of calls for clients that have roots of their own. By default the
     /// working folder.
     pub roots: Vec<PathBuf>,
@@ -101,6 +113,8 @@ impl HostOptions {
             },
             watchdog: None,
             in_process: BTreeMap::new(),
+            hosted_servers: None,
+            embedded: BTreeMap::new(),
             elicitor: Arc::new(DeclineAll::default()),
             model: None,
             lent_capabilities: Vec::new(),
@@ -137,7 +151,11 @@ impl HostOptions {
         Ok(ConnectionContext {
             sharing,
             env: self.env,
-            in_process: self.in_process,
+            in_process: InProcessServers {
+                registered: self.in_process,
+                hosted: self.hosted_servers,
+            },
+            embedded: self.embedded,
             local_slots: Semaphore::new(self.max_concurrent_local.max(1)),
             remote_slots: Semaphore::new(self.max_concurrent_remote.max(1)),
             blocking_slots: Semaphore::new(MAX_BLOCKING_TASKS),
@@ -146,6 +164,10 @@ impl HostOptions {
             client_info,
             client_features: Arc::new(client_features),
             completed_elicitations: broadcast::Sender::new(COMPLETED_ELICITATIONS_CAPACITY),
+            ide_events: broadcast::Sender::new(IDE_EVENTS_CAPACITY),
+            ide_log_events: AtomicU64::default(),
+            channels: ChannelHub::default(),
+            channel_records: TtlCache::new(&self.paths.channel_records(), CHANNEL_RECORD_TTL),
             stderr_log,
             era_cache: TtlCache::new(&self.paths.era_cache(), ERA_TTL),
             auth_required_cache: TtlCache::new(

@@ -17,6 +17,8 @@ pub struct Snapshot {
     pub revision: u64,
     /// All servers, by name.
     pub servers: BTreeMap<String, Arc<ServerView>>,
+    /// The servers of the embedding program, by name. No list shows them.
+    pub(crate) embedded: BTreeMap<String, Arc<ServerView>>,
     pub(crate) connections: Arc<BTreeMap<String, ConnectionHandle>>,
     pub(crate) dedicated: Arc<DedicatedHandles>,
     /// The tool filter of each server.
@@ -28,6 +30,12 @@ pub struct Snapshot {
 impl Snapshot {
     /// Whether no server is being connected.
     pub fn is_settled(&self) -> bool {
-        self.servers.values().all(|view| view.status.is_settled())
+        let mut all = self.servers.values().chain(self.embedded_servers());
+        all.all(|view| view.status.is_settled())
+    }
+
+    /// The servers of the embedding program, whose tools have plain names.
+    pub fn embedded_servers(&self) -> impl Iterator<Item = &Arc<ServerView>> {
+        self.embedded.values()
     }
 }

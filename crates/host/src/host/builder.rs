@@ -145,6 +145,7 @@ fn not_ready_reason(server: &ResolvedServer) -> String {
         | ServerState::Disabled(_)
         | ServerState::Shadowed { .. }
         | ServerState::Excluded(_)
+        | ServerState::NeedsConfig(_)
         | ServerState::Invalid => {
             let texts: Vec<String> = server.problems.iter().map(|it| it.kind.to_string()).collect();
             texts.join("; ")

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use switchboard_auth::browser::browser_flow::LoginPrompt;
 use switchboard_auth::token_provider::RequiredAction;
 use switchboard_auth::token_store::file_store::StorageBackend;
+use tokio::sync::watch;
 
 use super::Host;
 use crate::login::context::LoginContext;
 use crate::login::identity_provider;
 use crate::login::method::login_remote;
 use crate::login::options::LoginRequest;
+use crate::login::pending::LoginStage;
 use crate::login::server_login::{ServerLogin, ServerLoginError};
 use crate::login::summary::{LoginView, LogoutOutcome};
 use crate::sources::desired_server::DesiredServer;
@@ -26,6 +28,22 @@ impl Host {
         let record = self.server_login(server).await?.sign_in(guide, request).await?;
         self.reconnect(server).await;
         Ok(LoginView::from_record(&record))
+    }
+
+    /// Starts a login in the background, or follows the one under way; `None` where there is no such server. The caller
+    /// shows the page to open. The login ends with the host, or when nothing comes of it for some minutes.
+    pub async fn start_login(&self, server: &str) -> Option<watch::Receiver<LoginStage>> {
+        Some(self.engine().begin_login(server).await?.stage)
+    }
+
+    /// Passes a pasted text, the URL at which the browser ended or the code in it, to the login under way; `None` where no
+    /// login waits.
+    pub async fn submit_to_login(
+        &self,
+        server: &str,
+        pasted: String,
+    ) -> Option<watch::Receiver<LoginStage>> {
+        Some(self.engine().submit_to_login(server, pasted).await?.stage)
     }
 
     /// Revokes and removes the login at a server, and reconnects it.

@@ -5,6 +5,7 @@ use switchboard_wire::jsonrpc::message::Payload;
 use super::Host;
 use crate::connection::dedicated::DedicatedConnection;
 use crate::request::error::RequestError;
+use crate::request::server_request::ServerRequest;
 use crate::request::typed::resource::ReadResource;
 use crate::resources::skills;
 use crate::resources::skills::{Skill, SkillError};
@@ -19,6 +20,17 @@ impl Host {
         request: ReadResource,
     ) -> Result<Payload, RequestError> {
         self.services.resources().read(server, &request.uri, request.timeout).await
+    }
+
+    /// Reads a resource for one of several readers, such as the principals of a gateway: with this request, or from the
+    /// cache where an earlier response to this reader (or one that is the same for all) is still valid.
+    pub async fn read_resource_for(
+        &self,
+        server: &str,
+        (reader, uri): (&str, &str),
+        request: &ServerRequest,
+    ) -> Result<Payload, RequestError> {
+        self.services.resources().read_for(server, (reader, uri), request).await
     }
 
     /// Whether a server has resources. Connects to it where it is not connected.

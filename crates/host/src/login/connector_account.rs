@@ -1,46 +1,76 @@
-//! The token of the connector account, sent to the origin of the account's API and nowhere else.
+//! The login at the connector account, or the token that the settings name for it. Its token is sent to the account's own
+//! sites and nowhere else. The list of connectors is left to `connectors`.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{HeaderMap, HeaderValue, Method, header};
 use switchboard_auth::discovery::auth_server_metadata::AuthServerMetadata;
-use switchboard_auth::registration::{ClientAuthMethod, ClientProvenance, OAuthClient};
+use switchboard_auth::registration::{
+    ClientAuthMethod, ClientCredential, ClientProvenance, OAuthClient,
+};
 use switchboard_auth::secret::Secret;
 use switchboard_auth::token::response::TokenType;
-use switchboard_auth::token_provider::TokenProvider;
-use switchboard_auth::token_provider::refresher::{Refresher, TrustSettings};
 use switchboard_auth::token_store;
 use switchboard_auth::token_store::{LoginKey, LoginRecord, LoginStatus, StoredTokens};
+use switchboard_config::entry::server::OAuthGrant;
 use switchboard_config::settings::connector_account::ConnectorAccount;
 use switchboard_config::template::Template;
-use switchboard_wire::http::client::{Authorize, OutboundRequest};
+use switchboard_wire::http::client::Authorize;
+use switchboard_wire::shared::Shared;
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
 use url::Url;
 
-use crate::failure::{ConnectionFailure, error_chain};
+use crate::failure::{ConnectionFailure, RefusedSession};
+use crate::login::bearer::template_header;
 use crate::login::context::LoginContext;
 use crate::login::dynamic_headers::{DynamicHeaders, HeaderSource, HeadersFuture, OriginBound};
-use crate::login::server_login::ServerLoginError;
-use crate::sources::connector_cache::unix_now;
+use crate::login::profile::OAuthProfile;
+use crate::login::server_login::{ServerLogin, ServerLoginError};
+use crate::sources::connector_cache::{AccountSites, ListFailureKind, unix_now};
 use crate::sources::host_env::HostEnv;
-use crate::sources::secrets;
 
-/// The client id under which the account's token is stored. No entry of a server can name it.
+/// The client id under which the account's login is stored. No entry of a server can name it.
 const CLIENT_ID: &str = "connector account";
 /// How long a token of the settings is used before it is read again.
 const TOKEN_TTL: Duration = Duration::from_secs(5 * 60);
+/// How long the account's word on its session counts: many connectors are refused at once.
+const SESSION_TTL: Duration = Duration::from_secs(5);
 pub(super) const NO_ACCOUNT: &str =
     "no connector account is set up: `connectorAccount` in your settings names one";
 pub(super) const TOKEN_REFUSED: &str = "the token of your connector account is refused";
 
+/// What the account says about its session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum SessionState {
+    /// It is accepted.
+    Accepted,
+    /// It is not, for this reason.
+    Refused(ListFailureKind, String),
+    /// The token cannot be refreshed now; the login is kept.
+    NotRefreshed(String),
+}
+
 /// The account's token.
 pub(crate) struct AccountToken {
-    url: Url,
+    sites: AccountSites,
+    manage_url: Option<String>,
     authorizer: Arc<OriginBound>,
-    stored: Option<Arc<TokenProvider>>,
-    configured: Option<Arc<DynamicHeaders>>,
+    source: TokenSource,
+    /// Shared state: the connection of every connector that is refused reads it, and the one that asked the account
+    /// replaces it.
+    session: Shared<Option<(Instant, SessionState)>>,
+    /// One task asks the account at a time; the others use its answer.
+    session_slot: Semaphore,
+}
+
+/// Where the token comes from.
+enum TokenSource {
+    /// A stored login.
+    Login(Arc<ServerLogin>),
+    /// The settings.
+    Settings(Arc<DynamicHeaders>),
 }
 
 impl fmt::Debug for AccountToken {
@@ -56,32 +86,41 @@ impl AccountToken {
         context: &LoginContext,
     ) -> Result<Option<Arc<AccountToken>>, ConnectionFailure> {
         let Some(account) = &context.options.account else { return Ok(None) };
-        let Ok(url) = Url::parse(&account.api_url) else { return Ok(None) };
-        let origin = url.origin();
-        if let Some(token) = &account.token {
-            let source = ConfiguredToken { token: token.clone(), env: context.env.clone() };
-            let configured = Arc::new(DynamicHeaders::new(source, TOKEN_TTL));
-            let authorizer = Arc::new(OriginBound { origin, inner: configured.clone() });
-            let configured = Some(configured);
-            return Ok(Some(Arc::new(AccountToken { url, authorizer, stored: None, configured })));
-        }
-        let services = context.services().await?;
-        let trust = TrustSettings {
-            server: url.clone(),
-            trusted_urls: Vec::new(),
-            proxies: services.proxies.clone(),
-            signing_key: None,
+        let Some(sites) = AccountSites::of(account) else { return Ok(None) };
+        let source = match &account.token {
+            Some(token) => {
+                let source = BearerSource { token: token.clone(), env: context.env.clone() };
+                TokenSource::Settings(Arc::new(DynamicHeaders::new(source, TOKEN_TTL)))
+            }
+            None => TokenSource::Login(Arc::new(open_login(context, account, &sites).await?)),
         };
-        let refresher = Refresher::new(services.token_store.clone(), services.fetch.clone(), trust);
-        let stored = Arc::new(TokenProvider::new(refresher, CLIENT_ID));
-        let authorizer = Arc::new(OriginBound { origin, inner: stored.clone() });
-        let stored = Some(stored);
-        Ok(Some(Arc::new(AccountToken { url, authorizer, stored, configured: None })))
+        let origins = sites.origins().clone();
+        let authorizer = Arc::new(OriginBound { origins, inner: source.authorize() });
+        let manage_url = account.manage_url.clone();
+        let (session, session_slot) = (Shared::new(None), Semaphore::new(1));
+        Ok(Some(Arc::new(AccountToken {
+            sites,
+            manage_url,
+            authorizer,
+            source,
+            session,
+            session_slot,
+        })))
     }
 
-    /// The URL of the account's API.
+    /// The URL of the list.
     pub(super) fn url(&self) -> &Url {
-        &self.url
+        self.sites.api()
+    }
+
+    /// The sites of the account.
+    pub(super) fn sites(&self) -> &AccountSites {
+        &self.sites
+    }
+
+    /// The page where the user manages the connectors.
+    pub(crate) fn manage_url(&self) -> Option<&str> {
+        self.manage_url.as_deref()
     }
 
     /// Authorizes the requests to connectors.
@@ -89,54 +128,119 @@ impl AccountToken {
         self.authorizer.clone()
     }
 
-    /// Why a connector at this URL requires a login.
-    pub(crate) async fn refusal_reason(&self, url: &Url) -> String {
-        if !self.authorizer.is_for(url) {
-            return "it is not at your connector account's own address, so no token is sent to it"
-                .into();
+    /// Authorizes the requests to the account's API. A refusal says how to sign in.
+    pub(super) fn authorize_api(&self) -> Arc<dyn Authorize> {
+        self.source.authorize()
+    }
+
+    /// Whether the token is sent to this URL.
+    pub(crate) fn is_for(&self, url: &Url) -> bool {
+        self.authorizer.is_for(url)
+    }
+
+    /// The login, unless the settings name the token.
+    pub(crate) fn login(&self) -> Option<&Arc<ServerLogin>> {
+        match &self.source {
+            TokenSource::Login(login) => Some(login),
+            TokenSource::Settings(_) => None,
         }
-        if let Some(error) = self.configured.as_ref().and_then(|it| it.last_error()) {
-            return error;
+    }
+
+    /// The session that is refused where the account refuses its token.
+    pub(crate) fn session_kind(&self) -> RefusedSession {
+        match &self.source {
+            TokenSource::Login(_) => RefusedSession::AccountLogin,
+            TokenSource::Settings(_) => RefusedSession::AccountToken,
         }
-        let outbound = OutboundRequest { method: &Method::GET, url };
-        let is_missing = self.stored.as_ref().is_some_and(|it| it.required_action().is_some());
-        match is_missing && self.authorizer.headers(outbound).await.is_empty() {
-            true => "no token of your connector account is stored".to_owned(),
-            false => TOKEN_REFUSED.to_owned(),
+    }
+
+    /// Why there is no token, where the settings name one that cannot be read, or a refresh fails for now.
+    pub(super) fn last_error(&self) -> Option<String> {
+        match &self.source {
+            TokenSource::Settings(headers) => headers.last_error(),
+            TokenSource::Login(login) if login.may_refresh_later() => login.last_error(),
+            TokenSource::Login(_) => None,
+        }
+    }
+
+    /// What the account says about its session: its last word if that is recent, else that of `ask`.
+    pub(super) async fn session_state(
+        &self,
+        ask: impl Future<Output = SessionState>,
+    ) -> SessionState {
+        let recent = || {
+            let last = self.session.get();
+            last.filter(|(at, _)| at.elapsed() < SESSION_TTL).map(|(_, state)| state)
+        };
+        let _slot = self.session_slot.acquire().await;
+        if let Some(state) = recent() {
+            return state;
+        }
+        let state = ask.await;
+        self.session.update(|last| *last = Some((Instant::now(), state.clone())));
+        state
+    }
+
+    /// Waits until issued tokens are stored.
+    pub(crate) async fn close(&self) {
+        if let TokenSource::Login(login) = &self.source {
+            login.close().await;
         }
     }
 }
 
+impl TokenSource {
+    fn authorize(&self) -> Arc<dyn Authorize> {
+        match self {
+            TokenSource::Login(login) => login.authorize(),
+            TokenSource::Settings(headers) => headers.clone(),
+        }
+    }
+}
+
+/// The login at the account's API.
+async fn open_login(
+    context: &LoginContext,
+    account: &ConnectorAccount,
+    sites: &AccountSites,
+) -> Result<ServerLogin, ConnectionFailure> {
+    let services = context.services().await?;
+    let metadata_url = account.login.metadata_url.as_deref().and_then(|it| Url::parse(it).ok());
+    let profile = OAuthProfile {
+        name: "your connector account".to_owned(),
+        server: sites.api().clone(),
+        client_id: account.login.client_id.clone(),
+        credential: ClientCredential::None,
+        metadata_url,
+        scopes: None,
+        grant: OAuthGrant::AuthorizationCode,
+        callback_port: account.login.callback_port,
+        workload_token: None,
+        identity_provider: None,
+        client_metadata_url: context.options.client_metadata_url.clone(),
+        proxies: services.proxies.clone(),
+        stored_as: Some(CLIENT_ID),
+    };
+    let trust = profile.trust();
+    Ok(ServerLogin::interactive(profile, services, trust))
+}
+
 /// A token that the settings name.
-struct ConfiguredToken {
+struct BearerSource {
     token: Template,
     env: HostEnv,
 }
 
-impl HeaderSource for ConfiguredToken {
+impl HeaderSource for BearerSource {
     fn produce(&self) -> HeadersFuture<'_> {
         Box::pin(async move {
             let (token, env) = (self.token.clone(), self.env.clone());
-            let reading = tokio::task::spawn_blocking(move || bearer_header(&token, &env)).await;
-            reading.unwrap_or_else(|_| Err("the token could not be read".to_owned()))
+            let reading = tokio::task::spawn_blocking(move || {
+                template_header("connectorAccount.token", &token, &env)
+            });
+            reading.await.unwrap_or_else(|_| Err("the token could not be read".to_owned()))
         })
     }
-}
-
-/// Blocks while a secret is fetched.
-fn bearer_header(token: &Template, env: &HostEnv) -> Result<HeaderMap, String> {
-    let mut unset = BTreeSet::new();
-    let variables: BTreeMap<String, String> = env.variables.clone();
-    let text = token.expand(&variables.into_iter().collect(), &mut unset);
-    if let Some(name) = unset.first() {
-        return Err(format!("`connectorAccount.token` names {name}, which is not set"));
-    }
-    let token = secrets::reveal_text(&text, &env.home)
-        .map_err(|error| format!("`connectorAccount.token`: {}", error_chain(&error)))?;
-    let mut value = HeaderValue::try_from(format!("Bearer {}", token.reveal()))
-        .map_err(|_| "`connectorAccount.token` cannot be sent as a header".to_owned())?;
-    value.set_sensitive(true);
-    Ok(HeaderMap::from_iter([(header::AUTHORIZATION, value)]))
 }
 
 /// Stores a token for the account and replaces the one before.
@@ -145,18 +249,22 @@ pub(crate) async fn store_token(
     token: Secret,
     ttl: Option<Duration>,
 ) -> Result<(), ServerLoginError> {
-    let account = context.options.account.as_ref().ok_or_else(|| {
-        ServerLoginError::unavailable(ConnectionFailure::invalid_config(NO_ACCOUNT))
-    })?;
+    let account = context.options.account.as_ref().ok_or_else(no_account)?;
     let services = context.services().await.map_err(ServerLoginError::unavailable)?;
     token_store::overwrite(&*services.token_store, token_record(account, token, ttl)).await?;
     Ok(())
 }
 
+/// The error of a login without an account.
+pub(crate) fn no_account() -> ServerLoginError {
+    ServerLoginError::unavailable(ConnectionFailure::invalid_config(NO_ACCOUNT))
+}
+
 /// The record under which a token is stored.
 fn token_record(account: &ConnectorAccount, token: Secret, ttl: Option<Duration>) -> LoginRecord {
     let issuer = account.api_url.clone();
-    let server = Url::parse(&account.api_url).map_or_else(|_| issuer.clone(), String::from);
+    let server =
+        AccountSites::of(account).map_or_else(|| issuer.clone(), |it| it.api().to_string());
     let at = unix_now();
     LoginRecord {
         key: LoginKey { server, issuer: issuer.clone(), client: CLIENT_ID.to_owned() },

@@ -7,10 +7,12 @@ use switchboard_auth::fetch::{Fetch, HttpFetcher};
 use switchboard_auth::token_store::TokenStore;
 use switchboard_auth::token_store::file_store::{FileTokenStore, StorageBackend};
 use switchboard_auth::token_store::keychain::SystemKeychain;
+use switchboard_auth::token_store::shared_lock::SharedlyLockedStore;
 use tokio::sync::OnceCell;
 
 use crate::failure::ConnectionFailure;
 use crate::login::options::LoginOptions;
+use crate::login::session_ingress::SessionToken;
 use crate::sources::host_env::HostEnv;
 use crate::sources::network::LazyNetwork;
 use crate::storage::stderr_log::StderrLog;
@@ -23,6 +25,8 @@ pub(crate) struct LoginContext {
     pub(crate) options: LoginOptions,
     pub(crate) env: HostEnv,
     pub(crate) stderr_log: StderrLog,
+    /// The token of the session that this program runs in.
+    pub(crate) session_token: Option<SessionToken>,
     logins_folder: PathBuf,
     network: Arc<LazyNetwork>,
     services: OnceCell<Arc<LoginServices>>,
@@ -36,7 +40,16 @@ impl LoginContext {
         network: Arc<LazyNetwork>,
         stderr_log: StderrLog,
     ) -> LoginContext {
-        LoginContext { options, env, stderr_log, logins_folder, network, services: OnceCell::new() }
+        let session_token = options.session_ingress.as_ref().map(|it| SessionToken::new(it, &env));
+        LoginContext {
+            options,
+            env,
+            stderr_log,
+            session_token,
+            logins_folder,
+            network,
+            services: OnceCell::new(),
+        }
     }
 
     /// The token store and HTTP client, opened when the first login needs them.
@@ -70,8 +83,13 @@ impl LoginServices {
         })?;
         let network = context.network.client(None)?;
         let proxies = network.proxy_hosts().to_vec();
+        let own: Arc<dyn TokenStore> = Arc::new(token_store);
+        let token_store = match &context.options.shared_locks {
+            Some(locks) => Arc::new(SharedlyLockedStore::new(own, locks.clone())),
+            None => own,
+        };
         Ok(LoginServices {
-            token_store: Arc::new(token_store),
+            token_store,
             storage_backend,
             fetch: Arc::new(HttpFetcher::new(network)),
             proxies,

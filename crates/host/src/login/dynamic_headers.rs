@@ -1,5 +1,5 @@
 //! Headers that are produced on demand, cached for a time, and produced once more when a server refuses them.
-//! A [`HeaderSource`] produces them; [`OriginBound`] restricts them to one origin.
+//! A [`HeaderSource`] produces them; [`OriginBound`] restricts them to some origins.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -156,16 +156,30 @@ impl Authorize for DynamicHeaders {
     }
 }
 
-/// Authorizes requests to one origin, and no others.
+/// Authorizes requests to these origins, and no others.
 pub(crate) struct OriginBound {
-    pub(crate) origin: Origin,
+    pub(crate) origins: Arc<[Origin]>,
     pub(crate) inner: Arc<dyn Authorize>,
 }
 
 impl OriginBound {
-    /// Whether a URL is of that origin.
+    /// Whether a URL is of one of those origins.
     pub(crate) fn is_for(&self, url: &Url) -> bool {
-        url.origin() == self.origin
+        self.origins.contains(&http_origin(url))
+    }
+}
+
+/// The origin of a URL; that of a WebSocket is the origin of the HTTP request that opens it.
+pub(crate) fn http_origin(url: &Url) -> Origin {
+    let mut url = url.clone();
+    let scheme = match url.scheme() {
+        "ws" => "http",
+        "wss" => "https",
+        _ => return url.origin(),
+    };
+    match url.set_scheme(scheme) {
+        Ok(()) => url.origin(),
+        Err(()) => Origin::new_opaque(),
     }
 }
 

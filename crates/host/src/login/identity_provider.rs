@@ -35,6 +35,7 @@ pub(crate) async fn open(context: &Arc<LoginContext>) -> Result<ServerLogin, Ser
         identity_provider: None,
         client_metadata_url: None,
         proxies: services.proxies.clone(),
+        stored_as: None,
     };
     let trust = TrustSettings { trusted_urls: vec![issuer], ..profile.trust() };
     Ok(ServerLogin::interactive(profile, services, trust))

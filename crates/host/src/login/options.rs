@@ -5,9 +5,12 @@ use std::sync::Arc;
 
 use switchboard_auth::browser::browser_flow::LoginPrompt;
 use switchboard_auth::token_store::file_store::StoragePreference;
+use switchboard_auth::token_store::shared_lock::SharedLocks;
 use switchboard_config::settings::connector_account::ConnectorAccount;
 use switchboard_config::settings::identity_provider::IdentityProvider;
 use url::Url;
+
+use crate::login::session_ingress::SessionIngressOptions;
 
 /// The login options of a host.
 #[derive(Clone, Default)]
@@ -23,6 +26,10 @@ pub struct LoginOptions {
     pub identity_provider: Option<IdentityProvider>,
     /// The account whose connectors are used.
     pub account: Option<ConnectorAccount>,
+    /// The token of the session that this program runs in.
+    pub session_ingress: Option<SessionIngressOptions>,
+    /// Locks logins on other machines, too.
+    pub shared_locks: Option<Arc<dyn SharedLocks>>,
 }
 
 impl fmt::Debug for LoginOptions {

@@ -26,7 +26,7 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The stage of a login.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) enum LoginStage {
+pub enum LoginStage {
     /// The authorization server is being discovered.
     #[default]
     Preparing,

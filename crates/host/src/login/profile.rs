@@ -38,6 +38,8 @@ pub(super) struct OAuthProfile {
     pub(super) identity_provider: Option<IdentityProviderProfile>,
     pub(super) client_metadata_url: Option<Url>,
     pub(super) proxies: Vec<String>,
+    /// The client under which the login is stored, where that is not the configured one.
+    pub(super) stored_as: Option<&'static str>,
 }
 
 /// The identity provider of the settings, and the identity token of the user where there is one.
@@ -111,7 +113,13 @@ impl OAuthProfile {
             identity_provider,
             client_metadata_url: document.or_else(|| context.options.client_metadata_url.clone()),
             proxies: Vec::new(),
+            stored_as: None,
         })
+    }
+
+    /// The client under which the login is stored.
+    pub(super) fn client_key(&self) -> &str {
+        self.stored_as.or(self.client_id.as_deref()).unwrap_or_default()
     }
 
     pub(super) fn trust(&self) -> TrustSettings {

@@ -219,10 +219,14 @@ impl ServerLogin {
         }
     }
 
+    /// Waits until issued tokens are stored.
+    pub(super) async fn close(&self) {
+        self.token_provider.close().await;
+    }
+
     /// The stored login, where there is one.
     pub(crate) async fn stored_record(&self) -> Option<LoginRecord> {
-        let (server, client) = (self.profile.server.as_str(), &self.profile.client_id);
-        let client = client.as_deref().unwrap_or_default();
+        let (server, client) = (self.profile.server.as_str(), self.profile.client_key());
         self.services.token_store.find(server, client).await.ok().flatten()
     }
 
@@ -253,5 +257,5 @@ fn token_provider(
     trust: TrustSettings,
 ) -> TokenProvider {
     let refresher = Refresher::new(services.token_store.clone(), services.fetch.clone(), trust);
-    TokenProvider::new(refresher, profile.client_id.as_deref().unwrap_or_default())
+    TokenProvider::new(refresher, profile.client_key())
 }

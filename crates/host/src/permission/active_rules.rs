@@ -1,10 +1,13 @@
-//! The permission rules in effect while a host runs: the configured ones, and those that the user added for the
-//! session or permanently.
+//! The permission rules in effect while a host runs: the configured ones, those that the user added for the session or
+//! permanently, and the tools whose results the session has seen, which rules may depend on.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-use switchboard_config::permission::{PermissionEffect, PermissionRules, ToolRule};
+use switchboard_config::permission::{PermissionEffect, PermissionRules, SeenTools, ToolRule};
 use switchboard_wire::shared::Shared;
+use tokio::time::Instant;
 
 use crate::permission::settings_file;
 use crate::permission::settings_file::RuleFile;
@@ -25,16 +28,29 @@ struct RuleSets {
     /// The rules of the configuration.
     configured: Arc<PermissionRules>,
     /// The rules added in this session.
-    session: Vec<ToolRule>,
+    session: Vec<(PermissionEffect, ToolRule)>,
     /// Both combined.
     effective: Arc<PermissionRules>,
+    /// The tools whose results the session has seen.
+    seen: Arc<SeenTools>,
+    /// When results of a server were seen last, where they are forgotten after some time.
+    seen_at: BTreeMap<String, Instant>,
+    memory: ResultMemory,
+}
+
+/// How long rules remember the results that were seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ResultMemory {
+    /// As long as the session lasts.
+    Session,
+    /// For this time after the last result of a server, where there is no session that could end.
+    For(Duration),
 }
 
 impl ActiveRules {
     /// Rules without a settings file: permanent rules last only for the session.
     pub fn new(rules: PermissionRules) -> ActiveRules {
-        let configured = Arc::new(rules);
-        let sets = RuleSets { effective: configured.clone(), configured, session: Vec::new() };
+        let sets = RuleSets::new(Arc::new(rules), ResultMemory::Session);
         ActiveRules { sets: Shared::new(sets), file: None }
     }
 
@@ -44,18 +60,50 @@ impl ActiveRules {
         self
     }
 
-    /// The same configured rules with separate session rules, for another client. Later changes of the configuration
+    /// The same configured rules with separate session rules and nothing seen, for another client. Later changes of the configuration
     /// reach each copy only through [`ActiveRules::replace`]. Permanent rules still go to the owner's settings file,
     /// so only the owner may add them.
-    pub fn fork(&self) -> ActiveRules {
+    pub fn fork(&self, memory: ResultMemory) -> ActiveRules {
         let configured = self.sets.read(|sets| sets.configured.clone());
-        let sets = RuleSets { effective: configured.clone(), configured, session: Vec::new() };
+        let sets = RuleSets::new(configured, memory);
         ActiveRules { sets: Shared::new(sets), file: self.file.clone() }
+    }
+
+    /// These rules with one more, for a single call. Changes of either do not reach the other, except that permanent
+    /// rules are written to the same file.
+    pub fn with_rule(&self, effect: PermissionEffect, rule: ToolRule) -> ActiveRules {
+        let mut rules = PermissionRules::clone(&self.current());
+        rules.add_for_session(effect, rule);
+        let with_rule = ActiveRules { file: self.file.clone(), ..ActiveRules::new(rules) };
+        let seen = self.sets.read(|sets| sets.seen.clone());
+        with_rule.sets.update(|sets| sets.seen = seen);
+        with_rule
     }
 
     /// The combined rules.
     pub fn current(&self) -> Arc<PermissionRules> {
         self.sets.read(|sets| sets.effective.clone())
+    }
+
+    /// The tools whose results the session has seen.
+    pub fn seen(&self) -> Arc<SeenTools> {
+        let now = Instant::now();
+        let (seen, is_current) =
+            self.sets.read(|sets| (sets.seen.clone(), !sets.has_forgotten(now)));
+        match is_current {
+            true => seen,
+            false => self.sets.update(|sets| sets.forget(now)),
+        }
+    }
+
+    /// Records that the session sees results of a tool from now on. Both names are those of rules.
+    pub fn record_seen(&self, server: &str, tool: &str) {
+        let is_known = self
+            .sets
+            .read(|sets| sets.memory == ResultMemory::Session && sets.seen.contains(server, tool));
+        if !is_known {
+            self.sets.update(|sets| sets.record_seen(server, tool));
+        }
     }
 
     /// Replaces the configured rules. Session rules stay.
@@ -68,8 +116,29 @@ impl ActiveRules {
 
     /// Allows the calls that a rule matches for the rest of the session.
     pub fn allow_for_session(&self, rule: ToolRule) {
+        self.add_for_session(PermissionEffect::Allow, rule);
+    }
+
+    /// Adds a rule for the rest of the session.
+    pub fn add_for_session(&self, effect: PermissionEffect, rule: ToolRule) {
         self.sets.update(|sets| {
-            sets.session.push(rule);
+            sets.session.push((effect, rule));
+            sets.rebuild();
+        });
+    }
+
+    /// Removes the rules of this session that are equal to one of these.
+    pub fn remove_for_session(&self, effect: PermissionEffect, rules: &[ToolRule]) {
+        self.sets.update(|sets| {
+            sets.session.retain(|(kind, rule)| *kind != effect || !rules.contains(rule));
+            sets.rebuild();
+        });
+    }
+
+    /// Removes all rules of this session with this effect.
+    pub fn clear_for_session(&self, effect: PermissionEffect) {
+        self.sets.update(|sets| {
+            sets.session.retain(|(kind, _)| *kind != effect);
             sets.rebuild();
         });
     }
@@ -88,10 +157,55 @@ impl ActiveRules {
 }
 
 impl RuleSets {
+    fn new(configured: Arc<PermissionRules>, memory: ResultMemory) -> RuleSets {
+        RuleSets {
+            effective: configured.clone(),
+            configured,
+            session: Vec::new(),
+            seen: Arc::default(),
+            seen_at: BTreeMap::new(),
+            memory,
+        }
+    }
+
+    fn record_seen(&mut self, server: &str, tool: &str) {
+        if !self.seen.contains(server, tool) {
+            Arc::make_mut(&mut self.seen).insert(server, tool);
+        }
+        if let ResultMemory::For(_) = self.memory {
+            self.seen_at.insert(server.to_owned(), Instant::now());
+        }
+    }
+
+    fn is_forgotten(&self, at: Instant, now: Instant) -> bool {
+        match self.memory {
+            ResultMemory::Session => false,
+            ResultMemory::For(time) => now.duration_since(at) >= time,
+        }
+    }
+
+    fn has_forgotten(&self, now: Instant) -> bool {
+        self.seen_at.values().any(|at| self.is_forgotten(*at, now))
+    }
+
+    fn forget(&mut self, now: Instant) -> Arc<SeenTools> {
+        let forgotten: Vec<String> = self
+            .seen_at
+            .iter()
+            .filter(|(_, at)| self.is_forgotten(**at, now))
+            .map(|(server, _)| server.clone())
+            .collect();
+        for server in forgotten {
+            self.seen_at.remove(&server);
+            Arc::make_mut(&mut self.seen).remove_server(&server);
+        }
+        self.seen.clone()
+    }
+
     fn rebuild(&mut self) {
         let mut combined = PermissionRules::clone(&self.configured);
-        for rule in &self.session {
-            combined.add_for_session(PermissionEffect::Allow, rule.clone());
+        for (effect, rule) in &self.session {
+            combined.add_for_session(*effect, rule.clone());
         }
         self.effective = Arc::new(combined);
     }
@@ -112,6 +226,26 @@ mod tests {
         assert_eq!(active.current().entries().len(), 1);
         active.replace(PermissionRules::default());
         assert_eq!(active.current().entries().len(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_client_has_seen_is_its_own_and_without_a_session_it_is_forgotten() {
+        const DAY: Duration = Duration::from_secs(24 * 3600);
+        let base = ActiveRules::new(PermissionRules::default());
+        base.record_seen("crm", "get");
+        let session = base.fork(ResultMemory::Session);
+        assert!(!session.seen().contains("crm", "get"), "that was another client");
+        session.record_seen("crm", "get");
+        let one_call = session.with_rule(PermissionEffect::Allow, rule("mcp__a"));
+        assert!(one_call.seen().contains("crm", "get"));
+        let without_session = base.fork(ResultMemory::For(DAY));
+        without_session.record_seen("crm", "get");
+        tokio::time::advance(DAY / 2).await;
+        without_session.record_seen("wiki", "read");
+        tokio::time::advance(DAY / 2).await;
+        let seen = without_session.seen();
+        assert!(!seen.contains("crm", "get") && seen.contains("wiki", "read"));
+        assert!(session.seen().contains("crm", "get"));
     }
 
     #[test]

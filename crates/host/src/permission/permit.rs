@@ -7,14 +7,16 @@ use std::sync::Arc;
 use serde_json::Value as Json;
 use switchboard_config::entry::server::Fingerprint;
 use switchboard_config::permission::{
-    self, CallRequest, HintValue, PermissionEffect, PermissionMode, PermissionRules, RuleDecision,
-    Suggestion, ToolHints, Trust,
+    self, CallRequest, HintValue, NOTHING_SEEN, PermissionEffect, PermissionMode, PermissionRules,
+    RuleDecision, Suggestion, ToolHints, Trust,
 };
 use tracing::{debug, info, warn};
 
 use crate::elicitation::elicitor::DENIED_BY_USER;
 use crate::permission::active_rules::ActiveRules;
+use crate::permission::batch_items::{BatchItem, batch_items};
 use crate::permission::definition_diff::DefinitionDiff;
+use crate::permission::link_targets;
 use crate::permission::prompt::{
     GrantScope, PermissionDecision, PermissionPrompt, PermissionRequest,
 };
@@ -28,12 +30,23 @@ const CHANGED_SINCE_APPROVAL: &str = "its definition changed since it was approv
 #[derive(Debug)]
 pub struct Permit {
     because: String,
+    /// The arguments to send instead of the original ones, if whoever permitted the call changed them.
+    changed_arguments: Option<Json>,
 }
 
 impl Permit {
     /// Why the call is permitted.
     pub(crate) fn because(&self) -> &str {
         &self.because
+    }
+
+    /// The arguments that replace those of the call, if the call is permitted only with others.
+    pub(crate) fn take_changed_arguments(&mut self) -> Option<Json> {
+        self.changed_arguments.take()
+    }
+
+    fn unchanged(because: impl Into<String>) -> Permit {
+        Permit { because: because.into(), changed_arguments: None }
     }
 }
 
@@ -72,6 +85,7 @@ pub enum ReasonDetail {
 #[derive(Clone, Copy)]
 pub(crate) struct PermissionCheck<'a> {
     pub(crate) caller: &'a str,
+    pub(crate) call_id: Option<&'a str>,
     pub(crate) rules: &'a ActiveRules,
     pub(crate) pins: &'a ToolPins,
     pub(crate) mode: PermissionMode,
@@ -94,13 +108,21 @@ pub(crate) async fn obtain_permit(
     match tool.kind {
         ToolKind::BuiltIn => {
             // It reads only from servers that no rule denies as a whole.
-            return Ok(Permit { because: "a read-only built-in tool".to_owned() });
+            return Ok(Permit::unchanged("a read-only built-in tool"));
         }
         ToolKind::LoginPlaceholder => return permit_login(&rules, tool, check.reason_detail),
-        ToolKind::Server | ToolKind::ExtensionMethod => {}
+        ToolKind::Server | ToolKind::Embedded | ToolKind::ExtensionMethod => {}
     }
-    let request = rule_request(check.trusted_servers, tool, (server, &name), arguments);
-    let RuleDecision { effect, reason } = permission::decide(&rules, &request, check.mode);
+    // The definitions of embedded servers change only with this program.
+    let fingerprint = fingerprint.filter(|_| tool.kind != ToolKind::Embedded);
+    let seen = check.rules.seen();
+    let whole = CallRequest {
+        seen: &seen,
+        ..rule_request(check.trusted_servers, tool, (server, &name), arguments)
+    };
+    let items = batch_items(tool, arguments);
+    let (RuleDecision { effect, reason }, request) =
+        decide_with_items(&rules, tool.kind, whole, &items, check.mode).await;
     effect.id().clone_into(verdict);
     let pin_status = fingerprint.map_or(PinStatus::Unchanged, |it| check.pins.status(it, tool));
     let because = match check.reason_detail {
@@ -116,15 +138,15 @@ pub(crate) async fn obtain_permit(
             if fingerprint.is_some_and(|it| check.pins.has_change(it, tool)) {
                 pin_definition(check, fingerprint, tool).await;
             }
-            return Ok(Permit { because });
+            return Ok(Permit::unchanged(because));
         }
         (PermissionEffect::Allow, PinStatus::New) => {
             pin_definition(check, fingerprint, tool).await;
-            return Ok(Permit { because });
+            return Ok(Permit::unchanged(because));
         }
         (PermissionEffect::Allow, PinStatus::Changed) => {
             match rules.effective_mode(check.mode) {
-                PermissionMode::Bypass => return Ok(Permit { because }),
+                PermissionMode::Bypass => return Ok(Permit::unchanged(because)),
                 PermissionMode::DontAsk => {
                     record_change(check, fingerprint, tool).await;
                     let because =
@@ -147,15 +169,16 @@ pub(crate) async fn obtain_permit(
         record_change(check, fingerprint, tool).await;
     }
     let suggestions = useful_suggestions(&rules, &request, check.mode);
-    let caller = check.caller;
+    let (caller, call_id) = (check.caller, check.call_id);
     let approver = permission::approver(&rules, &request, check.mode);
     // The pins are the operator's and apply to every client, so no client replaces one alone.
     let approver = match &definition_diff {
         Some(_) => approver.without_client_alone(),
         None => approver,
     };
-    let request = PermissionRequest {
+    let prompted = PermissionRequest {
         caller,
+        call_id,
         tool,
         arguments,
         because,
@@ -163,7 +186,7 @@ pub(crate) async fn obtain_permit(
         approver,
         definition_diff,
     };
-    let decision = check.prompt.decide(&request).await;
+    let decision = check.prompt.decide(&prompted).await;
     let (server, tool_name) = (&*tool.server, &*tool.name);
     let label = decision.log_label();
     info!(caller, server, tool = tool_name, decision = label, "permission requested and decided");
@@ -171,14 +194,71 @@ pub(crate) async fn obtain_permit(
         PermissionDecision::Allow { decided_by, scope } => {
             pin_definition(check, fingerprint, tool).await;
             record_grant(check, scope).await;
-            Ok(Permit { because: decided_by })
+            Ok(Permit::unchanged(decided_by))
         }
-        PermissionDecision::Deny(because) => Err(match request.definition_diff {
+        PermissionDecision::AllowChanged { decided_by, arguments } => {
+            let changed = CallRequest { arguments: &arguments, ..whole };
+            let rules = check.rules.current();
+            let items = batch_items(tool, &arguments);
+            let (RuleDecision { effect, reason }, _strictest) =
+                decide_with_items(&rules, tool.kind, changed, &items, check.mode).await;
+            if effect == PermissionEffect::Deny {
+                return Err(PermitDenial::by(match check.reason_detail {
+                    ReasonDetail::WithPaths => reason.to_string(),
+                    ReasonDetail::WithoutPaths => reason.without_paths(),
+                }));
+            }
+            pin_definition(check, fingerprint, tool).await;
+            Ok(Permit { because: decided_by, changed_arguments: Some(arguments) })
+        }
+        PermissionDecision::Deny(because) => Err(match prompted.definition_diff {
             Some(diff) => PermitDenial::of_change(&because, tool, diff),
             None => PermitDenial::by(because),
         }),
         PermissionDecision::DeniedByUser => Err(PermitDenial::by(DENIED_BY_USER)),
         PermissionDecision::NoAnswer => Err(PermitDenial::by("you did not answer")),
+    }
+}
+
+/// What the rules say about a call and the calls inside it: the strictest decision counts for all of it. Also returns
+/// what that decision is about.
+async fn decide_with_items<'a>(
+    rules: &PermissionRules,
+    kind: ToolKind,
+    whole: CallRequest<'a>,
+    items: &'a [BatchItem],
+    mode: PermissionMode,
+) -> (RuleDecision, CallRequest<'a>) {
+    let mut strictest = (decide_call(rules, kind, &whole, mode).await, whole);
+    for item in items {
+        let inner = CallRequest { tool: &item.tool, arguments: &item.arguments, ..whole };
+        let decided = decide_call(rules, kind, &inner, mode).await;
+        if decided.effect > strictest.0.effect {
+            strictest = (decided, inner);
+        }
+    }
+    strictest
+}
+
+/// What the rules say about a call. For the tools of an embedded server, a rule about a file also denies where a link leads
+/// to it.
+async fn decide_call(
+    rules: &PermissionRules,
+    kind: ToolKind,
+    request: &CallRequest<'_>,
+    mode: PermissionMode,
+) -> RuleDecision {
+    let decided = permission::decide(rules, request, mode);
+    if kind != ToolKind::Embedded || decided.effect == PermissionEffect::Deny {
+        return decided;
+    }
+    let Some(followed) = link_targets::follow(request.arguments).await else { return decided };
+    let of_target =
+        permission::decide(rules, &CallRequest { arguments: &followed, ..*request }, mode);
+    // An allow rule for the path as written is enough: the tool itself stays inside its folders.
+    match of_target.effect {
+        PermissionEffect::Deny => of_target,
+        PermissionEffect::Allow | PermissionEffect::Ask => decided,
     }
 }
 
@@ -189,7 +269,7 @@ fn permit_login(
     detail: ReasonDetail,
 ) -> Result<Permit, PermitDenial> {
     match permission::tool_hidden_by(rules, &tool.prefix, &tool.name) {
-        None => Ok(Permit { because: "it only shows where to sign in".to_owned() }),
+        None => Ok(Permit::unchanged("it only shows where to sign in")),
         Some(because) => Err(PermitDenial::by(match detail {
             ReasonDetail::WithPaths => because.to_string(),
             ReasonDetail::WithoutPaths => because.without_paths(),
@@ -269,7 +349,7 @@ async fn record_grant(check: PermissionCheck<'_>, scope: GrantScope) {
     }
 }
 
-/// A call as the rules see it. `names` are those of the server and the tool in rules.
+/// A call as the rules see it, in a session that has seen nothing. `names` are those of the server and the tool in rules.
 pub fn rule_request<'a>(
     trusted_servers: &BTreeSet<String>,
     tool: &Tool,
@@ -287,7 +367,14 @@ pub fn rule_request<'a>(
             destructive: hint(tool.annotations.destructive),
             open_world: hint(tool.annotations.open_world),
         },
-        trust: if is_trusted { Trust::Trusted } else { Trust::Untrusted },
+        trust: if tool.kind == ToolKind::Embedded {
+            Trust::BuiltIn
+        } else if is_trusted {
+            Trust::Trusted
+        } else {
+            Trust::Untrusted
+        },
+        seen: &NOTHING_SEEN,
     }
 }
 
@@ -325,6 +412,7 @@ mod tests {
         let (sender, mut asked) = mpsc::unbounded_channel();
         let check = PermissionCheck {
             caller: "client",
+            call_id: None,
             rules: &ActiveRules::new(rules),
             pins: &ToolPins::open(&folder.path().join("pins.json")),
             mode: PermissionMode::Default,

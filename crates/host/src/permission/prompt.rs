@@ -36,6 +36,8 @@ pub type DecisionFuture<'a> = Pin<Box<dyn Future<Output = PermissionDecision> + 
 pub struct PermissionRequest<'a> {
     /// The caller: `cli`, or the name of a client, which may act for another user.
     pub caller: &'a str,
+    /// The id of the call in the caller's conversation, if it has one.
+    pub call_id: Option<&'a str>,
     /// The tool.
     pub tool: &'a Tool,
     /// The arguments.
@@ -50,6 +52,22 @@ pub struct PermissionRequest<'a> {
     pub definition_diff: Option<DefinitionDiff>,
 }
 
+impl PermissionRequest<'_> {
+    /// The same request for another reason.
+    pub fn with_reason(&self, because: String) -> PermissionRequest<'_> {
+        PermissionRequest {
+            caller: self.caller,
+            call_id: self.call_id,
+            tool: self.tool,
+            arguments: self.arguments,
+            because,
+            suggestions: self.suggestions.clone(),
+            approver: self.approver,
+            definition_diff: self.definition_diff.clone(),
+        }
+    }
+}
+
 /// The user's decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PermissionDecision {
@@ -59,6 +77,14 @@ pub enum PermissionDecision {
         decided_by: String,
         /// How long the permission lasts.
         scope: GrantScope,
+    },
+    /// This call is permitted, with other arguments. They are checked like the original ones: against the tool's schema
+    /// and the rules that deny.
+    AllowChanged {
+        /// The source of the decision, for the audit log.
+        decided_by: String,
+        /// The arguments to call the tool with.
+        arguments: Json,
     },
     /// The call is denied, for this reason.
     Deny(String),
@@ -75,6 +101,7 @@ impl PermissionDecision {
             PermissionDecision::Allow { scope: GrantScope::Once, .. } => "allow once",
             PermissionDecision::Allow { scope: GrantScope::Session(_), .. } => "allow for session",
             PermissionDecision::Allow { scope: GrantScope::Always(_), .. } => "allow always",
+            PermissionDecision::AllowChanged { .. } => "allow once, with changed arguments",
             PermissionDecision::Deny(_) | PermissionDecision::DeniedByUser => "deny",
             PermissionDecision::NoAnswer => "no answer",
         }

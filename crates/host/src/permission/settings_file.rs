@@ -104,6 +104,37 @@ pub fn add_rules(
     Ok(RuleChanges { file: path, changed, unchanged })
 }
 
+/// Makes one list of a file consist of these rules, in at most two writes. Equivalent rules stay as they are written.
+pub fn replace_rules(
+    paths: &Paths,
+    file: &RuleFile,
+    effect: PermissionEffect,
+    rules: &[ToolRule],
+) -> Result<(), FileChangeError> {
+    let edit_of = |text: String| Edit::RemoveFromNestedList {
+        object: PERMISSIONS.to_owned(),
+        key: effect.id().to_owned(),
+        text,
+    };
+    let path = file.path(paths);
+    if path.symlink_metadata().is_ok() {
+        atomic_file::change(&path, file.privacy(), |text| {
+            let written = edit::strings_in_list(text, PERMISSIONS, effect.id());
+            let is_kept = |it: &String| rules.iter().any(|rule| is_same_rule(it, rule));
+            let edits: Vec<Edit> =
+                written.into_iter().filter(|it| !is_kept(it)).map(edit_of).collect();
+            match edits.is_empty() {
+                true => Ok(text.to_owned()),
+                false => edit::apply(text, &edits),
+            }
+        })?;
+    }
+    if !rules.is_empty() {
+        add_rules(paths, file, effect, rules)?;
+    }
+    Ok(())
+}
+
 /// Adds one rule to a project's local settings, for the answer "always".
 pub fn add_rule(
     paths: &Paths,
@@ -212,5 +243,24 @@ mod tests {
             std::fs::read_to_string(paths.user_settings()).expect("it is there"),
             "{\"permissions\": {\n  \"allow\": [\"mcp__x\"], // two\n  \"deny\": [\"mcp__s__t(a=b)\"]\n}}"
         );
+    }
+
+    #[test]
+    fn replacing_a_list_keeps_equal_rules_and_other_lists() {
+        let home = tempfile::tempdir().expect("a folder");
+        let paths = paths(home.path());
+        let rule = |text: &str| ToolRule::parse(text).expect("a rule");
+        let (allow, deny) = (PermissionEffect::Allow, PermissionEffect::Deny);
+        let old = [rule("mcp__a"), rule("mcp__b")];
+        add_rules(&paths, &RuleFile::User, allow, &old).expect("it is written");
+        add_rules(&paths, &RuleFile::User, deny, &old).expect("it is written");
+        let new = [rule("mcp__b"), rule("mcp__c")];
+        replace_rules(&paths, &RuleFile::User, allow, &new).expect("it is written");
+        let text = std::fs::read_to_string(paths.user_settings()).expect("the file");
+        assert_eq!(parse_rules(&text, allow), new);
+        assert_eq!(parse_rules(&text, deny), old);
+        replace_rules(&paths, &RuleFile::User, allow, &[]).expect("it is written");
+        let text = std::fs::read_to_string(paths.user_settings()).expect("the file");
+        assert_eq!(parse_rules(&text, allow), []);
     }
 }

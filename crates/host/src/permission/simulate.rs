@@ -72,13 +72,14 @@ pub enum DependsOn {
 impl DependsOn {
     fn of(decisions: &[RuleDecision], after: &[PermissionEffect]) -> DependsOn {
         let is_conditional = |because: &DecisionReason| match because {
-            DecisionReason::Rule(listed) => !listed.rule.is_unconditional(),
+            DecisionReason::Rule(listed) => !listed.is_unconditional(),
             DecisionReason::PromptsDisabled(inner) => match inner.as_ref() {
-                DecisionReason::Rule(listed) => !listed.rule.is_unconditional(),
+                DecisionReason::Rule(listed) => !listed.is_unconditional(),
                 DecisionReason::InvalidRule(_)
                 | DecisionReason::Unreadable(_)
                 | DecisionReason::Mode(_)
                 | DecisionReason::TrustedServer
+                | DecisionReason::ReadOnlyBuiltIn
                 | DecisionReason::NoMatchingRule
                 | DecisionReason::ChangedDefinition
                 | DecisionReason::PromptsDisabled(_) => false,
@@ -87,6 +88,7 @@ impl DependsOn {
             | DecisionReason::Unreadable(_)
             | DecisionReason::Mode(_)
             | DecisionReason::TrustedServer
+            | DecisionReason::ReadOnlyBuiltIn
             | DecisionReason::NoMatchingRule
             | DecisionReason::ChangedDefinition => false,
         };

@@ -34,7 +34,11 @@ pub(super) struct ArgumentChecker {
 impl ArgumentChecker {
     pub(super) fn new(schema: &Payload) -> ArgumentChecker {
         let schema: Json = schema.decode().unwrap_or_default();
-        ArgumentChecker { schema: CompiledSchema::compile(&schema) }
+        ArgumentChecker::of(&schema)
+    }
+
+    pub(super) fn of(schema: &Json) -> ArgumentChecker {
+        ArgumentChecker { schema: CompiledSchema::compile(schema) }
     }
 
     /// The faults of arguments. Takes up to some seconds for a hostile schema, and no noticeable time otherwise.

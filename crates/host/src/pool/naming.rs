@@ -11,6 +11,8 @@
 //! - A contested name stays contested in all following pools. If one server goes away, no other tool takes its name,
 //!   and its tools have their old names when it comes back.
 //!
+//! Tools of embedded servers have plain names, without the prefix that every other tool's name begins with.
+//!
 //! Hidden and quarantined tools count too: rules change what is visible, not what it is called.
 
 use std::borrow::Cow;
@@ -35,6 +37,8 @@ pub enum NameOrigin {
     Configured,
     /// The name of a connector, which is free text.
     Connector,
+    /// The name of a server of the embedding program, whose tools have plain names.
+    Embedded,
 }
 
 impl NameOrigin {
@@ -68,7 +72,7 @@ pub(super) type ContestedNames = BTreeSet<String>;
 pub fn prefix(server: &str, origin: NameOrigin) -> String {
     let plain = sanitise(server);
     match origin {
-        NameOrigin::Configured => plain,
+        NameOrigin::Configured | NameOrigin::Embedded => plain,
         NameOrigin::Connector => {
             let words: Vec<&str> = plain.split('_').filter(|word| !word.is_empty()).collect();
             words.join("_")
@@ -105,6 +109,11 @@ impl<'a> Candidate<'a> {
     pub(super) fn new(server: &'a str, prefix: &str, tool: &'a str, prefix_use: PrefixUse) -> Self {
         let plain = format!("mcp__{prefix}__{}", sanitise(tool));
         Candidate { server, tool, plain, prefix_use }
+    }
+
+    /// A tool of an embedded server. Its name has no prefix, so no tool of another server can have it.
+    pub(super) fn embedded(server: &'a str, tool: &'a str) -> Self {
+        Candidate { server, tool, plain: sanitise(tool), prefix_use: PrefixUse::Unique }
     }
 
     /// Whether the plain name is possible, regardless of other tools. A name that ends like a hash suffix is not, so

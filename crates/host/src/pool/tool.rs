@@ -68,6 +68,8 @@ pub struct Tool {
 pub enum ToolKind {
     /// The server.
     Server,
+    /// A server of the embedding program, whose tools have plain names.
+    Embedded,
     /// Switchboard itself.
     BuiltIn,
     /// Switchboard, in place of a server that requires a login.
@@ -94,6 +96,8 @@ pub enum LoadPolicy {
     WhenFew,
     /// Only by search.
     Deferred,
+    /// At once, however many tools there are.
+    AtOnce,
 }
 
 impl LoadPolicy {
@@ -102,6 +106,7 @@ impl LoadPolicy {
         match self {
             LoadPolicy::WhenFew => tools > DEFERRAL_THRESHOLD,
             LoadPolicy::Deferred => true,
+            LoadPolicy::AtOnce => false,
         }
     }
 }
@@ -194,9 +199,10 @@ impl Tool {
     pub fn rule_name(&self) -> Cow<'_, str> {
         match self.kind {
             ToolKind::ExtensionMethod => Cow::Borrowed(&self.name),
-            ToolKind::Server | ToolKind::BuiltIn | ToolKind::LoginPlaceholder => {
-                naming::sanitise_borrowed(&self.name)
-            }
+            ToolKind::Server
+            | ToolKind::Embedded
+            | ToolKind::BuiltIn
+            | ToolKind::LoginPlaceholder => naming::sanitise_borrowed(&self.name),
         }
     }
 
@@ -328,7 +334,13 @@ pub(super) fn parse(
         annotations: annotations(&hints),
         param_headers: param_headers(definition.input_schema),
         raw: raw.clone(),
-        loading: LoadPolicy::WhenFew,
+        loading: match owner.kind {
+            ToolKind::Embedded => LoadPolicy::AtOnce,
+            ToolKind::Server
+            | ToolKind::BuiltIn
+            | ToolKind::LoginPlaceholder
+            | ToolKind::ExtensionMethod => LoadPolicy::WhenFew,
+        },
         flags: OnceLock::new(),
         checker: OnceLock::new(),
         digest: OnceLock::new(),

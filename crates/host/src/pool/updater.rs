@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use switchboard_config::entry::server::{Fingerprint, ToolFilter};
+use switchboard_config::entry::server::{Fingerprint, ToolFilter, TransportKind};
 use switchboard_config::permission::{self, PermissionEffect, PermissionRules};
 use tokio::sync::watch;
 
@@ -12,6 +12,7 @@ use crate::catalogue::lists::{Catalogue, ListItem, ListKind};
 use crate::connection::state::RetryPolicy;
 use crate::connection::status::{ServerView, Status};
 use crate::engine::snapshot::Snapshot;
+use crate::ide;
 use crate::login::method::LoginMethod;
 use crate::pool::diff::{PoolDiff, diff};
 use crate::pool::naming::{NameOrigin, sanitise};
@@ -143,13 +144,15 @@ impl PoolInputs {
         before: &PoolInputs,
         (policy, builtin): (RetryPolicy, BuiltinTools),
     ) -> PoolInputs {
-        let server_input = |view: &Arc<ServerView>| {
+        let server_input = |(view, origin): (&Arc<ServerView>, NameOrigin)| {
             let before = before.servers.get(&view.name);
             let before = before.filter(|it| it.fingerprint == view.fingerprint);
+            let mut filter = snapshot.tool_filters.get(&view.name).cloned().unwrap_or_default();
+            hide_ide_tools(&mut filter, view.transport, view.listed());
             let input = ServerInput {
-                origin: NameOrigin::of(view.scope),
+                origin,
                 catalogue: view.listed().clone(),
-                filter: snapshot.tool_filters.get(&view.name).cloned().unwrap_or_default(),
+                filter,
                 fingerprint: view.fingerprint.clone(),
                 placeholder: match policy {
                     RetryPolicy::RetryWithBackoff | RetryPolicy::NeverGiveUp => {
@@ -160,7 +163,9 @@ impl PoolInputs {
             };
             (view.name.clone(), input)
         };
-        let servers = snapshot.servers.values().map(server_input).collect();
+        let configured = snapshot.servers.values().map(|it| (it, NameOrigin::of(it.scope)));
+        let embedded = snapshot.embedded_servers().map(|it| (it, NameOrigin::Embedded));
+        let servers = configured.chain(embedded).map(server_input).collect();
         PoolInputs { servers, rules: snapshot.rules.clone() }
     }
 
@@ -210,9 +215,10 @@ impl PoolInputs {
                 Some((_, item)) => std::slice::from_ref(&**item),
                 None => it.catalogue.items(ListKind::Tools),
             },
-            kind: match it.placeholder {
-                Some(_) => ToolKind::LoginPlaceholder,
-                None => ToolKind::Server,
+            kind: match (&it.placeholder, it.origin) {
+                (Some(_), _) => ToolKind::LoginPlaceholder,
+                (None, NameOrigin::Embedded) => ToolKind::Embedded,
+                (None, NameOrigin::Configured | NameOrigin::Connector) => ToolKind::Server,
             },
             filter: &it.filter,
         });
@@ -223,6 +229,12 @@ impl PoolInputs {
         let hidden: &dyn Fn(&str, &str) -> bool = if denies { &is_hidden } else { &|_, _| false };
         before.next_revision(sources, &PoolRules { hidden, built_in: builtin.definitions })
     }
+}
+
+/// Adds the tools of an IDE that only the host calls to those that the filter denies.
+fn hide_ide_tools(filter: &mut ToolFilter, transport: TransportKind, catalogue: &Catalogue) {
+    let names = catalogue.items(ListKind::Tools).iter().map(|it| &it.name);
+    filter.deny.extend(names.filter(|it| ide::is_hidden_from_models(transport, it)).cloned());
 }
 
 /// The placeholder tool of a server that requires a login. It stays while the server reconnects after the login, so
@@ -240,7 +252,9 @@ fn login_placeholder(
             Some((method, Arc::new((builtin.placeholder)(&view.name, method))))
         }),
         Status::Pending { .. } => previous,
-        Status::Connected | Status::Failed(_) | Status::Disabled => None,
+        Status::Connected | Status::Failed(_) | Status::SessionRefused(_) | Status::Disabled => {
+            None
+        }
     }
 }
 

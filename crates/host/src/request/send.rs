@@ -17,6 +17,7 @@ use crate::connection::retry_class;
 use crate::connection::status::ActiveConnection;
 use crate::elicitation::url;
 use crate::engine::handle::EngineHandle;
+use crate::ide::IDE_SERVER;
 use crate::permission::permit::Permit;
 
 pub(crate) use crate::request::error::RequestError;
@@ -95,6 +96,14 @@ impl RequestSender {
                 })?;
         }
         self.send_with_retries(server, request).await
+    }
+
+    /// Sends a request to the connected IDE. Only [`RequestSender::call_ide`] uses this: its tools need no permit.
+    pub(super) async fn send_to_ide(
+        &self,
+        request: &ServerRequest,
+    ) -> Result<Payload, RequestError> {
+        self.send_with_retries(IDE_SERVER, request).await
     }
 
     async fn send_with_retries(

@@ -29,6 +29,9 @@ const MAX_TTL: Duration = Duration::from_secs(60 * 60);
 /// The capacity of the command queue.
 const QUEUE_CAPACITY: usize = 64;
 
+/// In place of a reader, for responses that are the same for all. No principal has this name.
+const EVERY_READER: &str = "";
+
 type Key = (String, String);
 
 #[derive(Debug)]
@@ -161,11 +164,23 @@ fn entry_bytes(key: &Key, entry: &CachedResponse) -> usize {
 struct ResponseTtl {
     #[serde(default)]
     ttl_ms: Option<u64>,
+    #[serde(default)]
+    cache_scope: Option<String>,
+    #[serde(default)]
+    result_type: Option<String>,
 }
 
-/// How long a response is valid, where it says so.
+/// Is a response the same for every reader?
+fn is_public(response: &Payload) -> bool {
+    response.decode::<ResponseTtl>().is_ok_and(|it| it.cache_scope.as_deref() == Some("public"))
+}
+
+/// How long a response is valid, where it says so. One that asks for input is no content.
 fn ttl(response: &Payload) -> Option<Duration> {
     let response: ResponseTtl = response.decode().ok()?;
+    if response.result_type.as_deref().is_some_and(|it| it != "complete") {
+        return None;
+    }
     response.ttl_ms.filter(|ms| *ms > 0).map(|ms| Duration::from_millis(ms).min(MAX_TTL))
 }
 
@@ -203,6 +218,36 @@ impl ResourceReader {
         let requested_at = Instant::now();
         let response = self.requests.send(server, &request, Authority::Request).await?;
         if let Some(ttl) = ttl(&response) {
+            let (response, expires_at) = (response.clone(), requested_at + ttl);
+            self.cache.put(CacheCommand::Put { key, mark, response, expires_at }).await;
+        }
+        Ok(response)
+    }
+
+    /// Reads a resource for a reader other than the host itself, with this request. A response is kept for this reader, or
+    /// for every reader where the server says that it is the same for all.
+    pub(crate) async fn read_for(
+        &self,
+        server: &str,
+        (reader, uri): (&str, &str),
+        request: &ServerRequest,
+    ) -> Result<Payload, RequestError> {
+        let active = self.requests.active_connection(server).await?;
+        let mark = active.resource_revision.mark();
+        // No URI contains the separator.
+        let key = |reader: &str| (server.to_owned(), format!("{reader}\0{uri}"));
+        for reader in [EVERY_READER, reader] {
+            if let Some(response) = self.cache.get(key(reader), mark.clone()).await {
+                return Ok(response);
+            }
+        }
+        let requested_at = Instant::now();
+        let response = self.requests.send(server, request, Authority::Request).await?;
+        if let Some(ttl) = ttl(&response) {
+            let key = match is_public(&response) {
+                true => key(EVERY_READER),
+                false => key(reader),
+            };
             let (response, expires_at) = (response.clone(), requested_at + ttl);
             self.cache.put(CacheCommand::Put { key, mark, response, expires_at }).await;
         }

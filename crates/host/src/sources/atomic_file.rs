@@ -108,6 +108,11 @@ pub fn open_append(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
+/// Creates a folder that only its owner can use, unless it is there.
+pub(crate) fn make_private_folder(folder: &Path) -> io::Result<()> {
+    make_folder(folder, Privacy::Owner)
+}
+
 /// The final target of a chain of symbolic links. It need not exist.
 fn follow_links(path: &Path) -> Result<PathBuf, ReadFailure> {
     const MAX_LINKS: usize = 40;

@@ -2,6 +2,7 @@
 
 use switchboard_config::entry::server::{Fingerprint, ServerSpec};
 use switchboard_config::merge::EffectiveConfig;
+use switchboard_config::plugin::PluginId;
 use switchboard_config::scope::Scope;
 
 /// A server that the host connects to.
@@ -13,6 +14,8 @@ pub struct DesiredServer {
     pub scope: Scope,
     /// The hash of its definition.
     pub fingerprint: Fingerprint,
+    /// The plugin that it comes from, if it comes from one.
+    pub plugin: Option<PluginId>,
 }
 
 impl DesiredServer {
@@ -31,6 +34,7 @@ pub fn desired_servers(effective: &EffectiveConfig) -> Vec<DesiredServer> {
                 spec: server.spec.clone()?,
                 scope: server.scope(),
                 fingerprint: server.fingerprint.clone()?,
+                plugin: server.plugin.clone(),
             })
         })
         .collect()

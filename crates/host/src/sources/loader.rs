@@ -7,32 +7,53 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use switchboard_config::approvals::Approvals;
+use switchboard_config::channel::ChannelPolicy;
+use switchboard_config::file::OptionValues;
 use switchboard_config::file::layer::{FileShape, Layer, Naming};
 use switchboard_config::merge;
-use switchboard_config::merge::{EffectiveConfig, MergeInputs, ScopeFilter, ServerState};
-use switchboard_config::permission::PermissionRules;
+use switchboard_config::merge::{
+    EffectiveConfig, MergeInputs, ScopeFilter, SdkEntries, ServerState,
+};
+use switchboard_config::permission::{PermissionRules, RulePaths};
+use switchboard_config::plugin::{
+    MarketplacePolicy, OfferedMarketplace, PluginSettings, SwitchAuthority,
+};
 use switchboard_config::policy::{Authority, Policy};
 use switchboard_config::problem::{Problem, ProblemKind, ReadFailure};
 use switchboard_config::program::ProgramFinder;
 use switchboard_config::scope::Scope;
 use switchboard_config::settings::audit::AuditSettings;
+use switchboard_config::settings::browser::BrowserSection;
 use switchboard_config::settings::connector_account::ConnectorAccount;
 use switchboard_config::settings::gateway_limits::GatewayLimits;
 use switchboard_config::settings::hooks::ElicitationHook;
 use switchboard_config::settings::identity_provider::IdentityProvider;
 use switchboard_config::settings::login_defaults::LoginDefaults;
 use switchboard_config::settings::model::ModelSettings;
+use switchboard_config::settings::plugins;
 use switchboard_config::settings::principals::Principals;
+use switchboard_config::settings::quotas::CallQuota;
+use switchboard_config::settings::registry::RegistrySettings;
+use switchboard_config::settings::session_ingress::SessionIngress;
 use switchboard_config::settings::sharing::SharingSettings;
 use switchboard_config::settings::{DisabledServer, Settings, Theme};
-use switchboard_config::source::Source;
+use switchboard_config::source::{Origin, Source};
 use switchboard_config::template::Environment;
 
+use crate::sources::bundles::InstalledBundles;
 use crate::sources::connector_cache;
+use crate::sources::connector_cache::AccountSummary;
 use crate::sources::paths::{PROJECT_FILE, Paths, project_root};
+use crate::sources::plugins::{InactivePlugin, LoadedPlugin, PluginReader, SessionPlugin};
 use crate::sources::program_finder::InstalledPrograms;
+pub use crate::sources::setting_sources::{SettingSources, SourceUse};
 use crate::sources::text_file;
 use crate::sources::text_file::{AllowedFiles, FileContent};
+
+/// The settings of the application that plugins were made for, in a project. Of these, only what they say about plugins is
+/// read.
+pub const FOREIGN_PLUGIN_SETTINGS: [&str; 2] =
+    [".claude/settings.local.json", ".claude/settings.json"];
 
 /// Inputs of a load besides the files.
 #[derive(Debug, Clone)]
@@ -45,8 +66,20 @@ pub struct LoadOptions {
     pub environment: Environment,
     /// Values of `--mcp-config` in the order given; the last one wins.
     pub dynamic: Vec<DynamicConfig>,
+    /// The value of `--settings`.
+    pub settings: Option<DynamicConfig>,
+    /// Permission rules of the command line.
+    pub rules: PermissionRules,
+    /// Which settings are loaded.
+    pub setting_sources: SettingSources,
     /// Whether `--strict-mcp-config` limits the scopes.
     pub scope_filter: ScopeFilter,
+    /// Which entries of type `sdk` count beside a managed server file.
+    pub sdk_entries: SdkEntries,
+    /// Whether the connectors of an account are used.
+    pub connectors: ConnectorUse,
+    /// The plugins of `--plugin-dir`.
+    pub plugins: Vec<SessionPlugin>,
     /// Layers of the embedding program: connectors, plugins from other places, its own servers.
     pub embedded: Vec<Layer>,
     /// A layer that is used only if no server is configured, no source has a problem and no policy forbids it.
@@ -54,6 +87,21 @@ pub struct LoadOptions {
 }
 
 impl LoadOptions {
+    /// The folders that paths in permission rules begin at.
+    fn rule_paths(&self) -> RulePaths {
+        let home = if cfg!(windows) { "USERPROFILE" } else { "HOME" };
+        RulePaths {
+            folder: self.working_folder.clone(),
+            home: self.environment.get(home).map(PathBuf::from),
+        }
+    }
+
+    /// The user's home folder.
+    fn home(&self) -> PathBuf {
+        let home = if cfg!(windows) { "USERPROFILE" } else { "HOME" };
+        self.environment.get(home).map(PathBuf::from).unwrap_or_default()
+    }
+
     /// Finds the programs of commands, as their processes will.
     pub fn programs(&self) -> Arc<dyn ProgramFinder> {
         let home = if cfg!(windows) { "USERPROFILE" } else { "HOME" };
@@ -64,7 +112,17 @@ impl LoadOptions {
     }
 }
 
-/// One `--mcp-config` value. `Debug` hides inline JSON, which may hold secrets.
+/// Whether the connectors of an account are used. Settings can disable them as well.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum ConnectorUse {
+    /// They are, unless settings disable them.
+    #[default]
+    Allowed,
+    /// They are not, because of this variable of the environment.
+    DisabledBy(String),
+}
+
+/// One value of `--mcp-config` or `--settings`. `Debug` hides inline JSON, which may hold secrets.
 #[derive(Clone, PartialEq, Eq)]
 pub enum DynamicConfig {
     /// A file.
@@ -107,16 +165,40 @@ pub struct Configuration {
     pub login_defaults: LoginDefaults,
     /// The account whose connectors are used; an administrator's setting takes precedence.
     pub account: Option<ConnectorAccount>,
+    /// Where servers are looked for; an administrator's setting takes precedence.
+    pub registry: Option<RegistrySettings>,
+    /// What is known about the account and its connectors.
+    pub connectors: Option<AccountSummary>,
+    /// The origin that gets the token of this session; an administrator's setting takes precedence.
+    pub session_ingress: Option<SessionIngress>,
     /// The language model; an administrator's setting takes precedence.
     pub model: Option<ModelSettings>,
     /// How the audit log is kept; an administrator's settings take precedence.
     pub audit: AuditSettings,
     /// How much of a gateway clients may use; an administrator's settings take precedence.
     pub gateway_limits: GatewayLimits,
+    /// How many tools the clients of a gateway may call, of all files.
+    pub quotas: Vec<CallQuota>,
     /// How servers are shared with other sessions; an administrator's settings take precedence.
     pub sharing: SharingSettings,
+    /// How the browser server works.
+    pub browser: BrowserSection,
     /// The colour theme of the terminal UI.
     pub theme: Option<Theme>,
+    /// Whether conversations connect an IDE by themselves.
+    pub auto_connect_ide: Option<bool>,
+    /// What settings say about channels.
+    pub channels: ChannelPolicy,
+    /// The plugins whose servers are part of it.
+    pub plugins: Vec<LoadedPlugin>,
+    /// The plugins that are named somewhere, and do not count.
+    pub inactive_plugins: Vec<InactivePlugin>,
+    /// The marketplaces that settings offer.
+    pub offered_marketplaces: Vec<OfferedMarketplace>,
+    /// Which marketplaces an administrator allows.
+    pub marketplace_policy: MarketplacePolicy,
+    /// Files besides the sources that it depends on.
+    pub files: Vec<PathBuf>,
 }
 
 /// A source that the loader looked at.
@@ -187,40 +269,66 @@ pub fn reload(options: &LoadOptions, last_valid: &mut LastValidTexts) -> Configu
         paths: &options.paths,
         sources: Vec::new(),
         problems: Vec::new(),
-        rules: PermissionRules::default(),
+        rules: options.rules.clone(),
         principals: Principals::default(),
         hooks: Vec::new(),
         identity_provider: None,
         login_defaults: LoginDefaults::default(),
         account: None,
+        registry: None,
+        connectors_disabled: None,
+        session_ingress: None,
         model: None,
         audit: AuditSettings::default(),
         gateway_limits: GatewayLimits::default(),
+        quotas: Vec::new(),
         sharing: SharingSettings::default(),
+        browser: BrowserSection::default(),
         theme: None,
+        auto_connect_ide: None,
+        channels: ChannelPolicy::default(),
+        plugins: Vec::new(),
+        inactive_plugins: Vec::new(),
+        offered_marketplaces: Vec::new(),
+        marketplace_policy: MarketplacePolicy::default(),
+        plugin_settings: Vec::new(),
+        files: Vec::new(),
     };
     let mut inputs = MergeInputs {
         environment: options.environment.clone(),
         programs: Some(options.programs()),
         project_root: Some(root.clone()),
         scope_filter: options.scope_filter,
+        sdk_entries: options.sdk_entries,
         ..MergeInputs::default()
     };
     reader.managed(&mut inputs);
     for (index, config) in options.dynamic.iter().enumerate().rev() {
         inputs.layers.push(reader.dynamic(index, config));
     }
-    reader.projects(&options.working_folder, &root, &mut inputs);
-    let local = options.paths.local_settings(&root);
-    reader.settings(Scope::Local, &local, &mut inputs);
-    reader.ancestor_restrictions(&options.working_folder, &root, &mut inputs);
-    reader.settings(Scope::User, &options.paths.user_settings(), &mut inputs);
-    reader.plugins(&mut inputs);
+    if let Some(settings) = &options.settings {
+        reader.dynamic_settings(settings, &options.rule_paths(), &mut inputs);
+    }
+    if options.setting_sources.project.is_loaded() {
+        reader.project_plugins(&root);
+        reader.projects(&options.working_folder, &root, &mut inputs);
+    }
+    if options.setting_sources.local.is_loaded() {
+        let local = options.paths.local_settings(&root);
+        reader.settings(Scope::Local, &local, &mut inputs);
+        reader.ancestor_restrictions(&options.working_folder, &root, &mut inputs);
+    }
+    if options.setting_sources.user.is_loaded() {
+        reader.settings(Scope::User, &options.paths.user_settings(), &mut inputs);
+    }
+    let bundles = InstalledBundles::new(&options.paths, &options.environment);
+    reader.plugins(options, &root, &bundles, &mut inputs);
     for layer in &options.embedded {
         reader.record_source(&layer.source, SourceContent::Servers(layer.definitions.len()));
         inputs.layers.push(layer.clone());
     }
-    reader.connectors(&options.embedded, &mut inputs);
+    let connectors = reader.connectors(options, &mut inputs);
+    inputs.layers.iter_mut().for_each(|layer| bundles.expand(layer));
     inputs.approvals = reader.approvals();
     let (policy, disabled) = (inputs.policy.clone(), inputs.disabled.clone());
     let fallback = options
@@ -234,7 +342,7 @@ pub fn reload(options: &LoadOptions, last_valid: &mut LastValidTexts) -> Configu
         reader.record_source(&layer.source, SourceContent::Servers(layer.definitions.len()));
         effective = fallback;
     }
-    let rules = reader.rules.merge(effective.entry_rules());
+    let rules = reader.rules.merge(effective.entry_rules()).merge(connectors.rules);
     Configuration {
         effective,
         sources: reader.sources,
@@ -247,11 +355,23 @@ pub fn reload(options: &LoadOptions, last_valid: &mut LastValidTexts) -> Configu
         identity_provider: reader.identity_provider,
         login_defaults: reader.login_defaults,
         account: reader.account,
+        registry: reader.registry,
+        connectors: connectors.summary,
+        session_ingress: reader.session_ingress,
         model: reader.model,
         audit: reader.audit,
         gateway_limits: reader.gateway_limits,
+        quotas: reader.quotas,
         sharing: reader.sharing,
+        browser: reader.browser,
         theme: reader.theme,
+        auto_connect_ide: reader.auto_connect_ide,
+        channels: reader.channels,
+        plugins: reader.plugins,
+        inactive_plugins: reader.inactive_plugins,
+        offered_marketplaces: reader.offered_marketplaces,
+        marketplace_policy: reader.marketplace_policy,
+        files: reader.files,
     }
 }
 
@@ -293,6 +413,13 @@ pub fn from_program_with_env(
     merge::resolve(MergeInputs { layers: vec![layer], environment, ..MergeInputs::default() })
 }
 
+/// What an account adds to the configuration besides its servers.
+#[derive(Default)]
+struct AccountConnectors {
+    summary: Option<AccountSummary>,
+    rules: PermissionRules,
+}
+
 struct SourceReader<'a> {
     last_valid: &'a mut LastValidTexts,
     paths: &'a Paths,
@@ -304,11 +431,24 @@ struct SourceReader<'a> {
     identity_provider: Option<IdentityProvider>,
     login_defaults: LoginDefaults,
     account: Option<ConnectorAccount>,
+    registry: Option<RegistrySettings>,
+    connectors_disabled: Option<Origin>,
+    session_ingress: Option<SessionIngress>,
     model: Option<ModelSettings>,
     audit: AuditSettings,
     gateway_limits: GatewayLimits,
+    quotas: Vec<CallQuota>,
     sharing: SharingSettings,
+    browser: BrowserSection,
     theme: Option<Theme>,
+    auto_connect_ide: Option<bool>,
+    channels: ChannelPolicy,
+    plugins: Vec<LoadedPlugin>,
+    inactive_plugins: Vec<InactivePlugin>,
+    offered_marketplaces: Vec<OfferedMarketplace>,
+    marketplace_policy: MarketplacePolicy,
+    plugin_settings: Vec<(Scope, PluginSettings<OptionValues>)>,
+    files: Vec<PathBuf>,
 }
 
 impl SourceReader<'_> {
@@ -381,13 +521,13 @@ impl SourceReader<'_> {
             self.record_layer(&layer);
             inputs.exclusive_source = Some(layer.source.clone());
             inputs.layers.push(layer);
-            self.audit = self.audit.managed();
+            self.audit = std::mem::take(&mut self.audit).managed();
             return;
         }
         if let Some(layer) = self.layer(&servers, Naming::Plain, FileShape::Wrapped) {
             inputs.exclusive_source = Some(servers);
             inputs.layers.push(layer);
-            self.audit = self.audit.managed();
+            self.audit = std::mem::take(&mut self.audit).managed();
         }
         let source = Source::file(Scope::Enterprise, self.paths.managed_settings());
         let settings = match self.read(&source, AllowedFiles::RegularOnly) {
@@ -400,7 +540,7 @@ impl SourceReader<'_> {
         };
         self.audit = AuditSettings::default();
         self.merge_settings(settings, inputs);
-        self.audit = self.audit.managed();
+        self.audit = std::mem::take(&mut self.audit).managed();
     }
 
     fn settings(&mut self, scope: Scope, path: &Path, inputs: &mut MergeInputs) {
@@ -442,21 +582,33 @@ impl SourceReader<'_> {
                 let rules = std::mem::take(&mut self.rules);
                 let (hooks, identity_provider) = (self.hooks.len(), self.identity_provider.clone());
                 let (account, model, audit) =
-                    (self.account.clone(), self.model.clone(), self.audit);
+                    (self.account.clone(), self.model.clone(), self.audit.clone());
+                let registry = self.registry.clone();
+                let session_ingress = self.session_ingress.clone();
                 let gateway_limits = self.gateway_limits;
+                let quotas = self.quotas.len();
                 let sharing = self.sharing.clone();
+                let channels = self.channels.clone();
+                let browser = self.browser.clone();
                 let login_defaults = self.login_defaults.clone();
                 let principals = std::mem::take(&mut self.principals);
+                let plugin_settings = self.plugin_settings.len();
                 self.settings(Scope::Local, &path, inputs);
-                // Hooks and accounts of another project do not apply here.
+                // Hooks, accounts and plugins of another project do not apply here.
+                self.plugin_settings.truncate(plugin_settings);
                 self.hooks.truncate(hooks);
                 self.identity_provider = identity_provider;
                 self.login_defaults = login_defaults;
                 self.account = account;
+                self.registry = registry;
+                self.session_ingress = session_ingress;
                 self.model = model;
                 self.audit = audit;
                 self.gateway_limits = gateway_limits;
+                self.quotas.truncate(quotas);
                 self.sharing = sharing;
+                self.channels = channels;
+                self.browser = browser;
                 let outer = std::mem::take(&mut self.rules).restrictions();
                 self.rules = rules.merge(outer);
                 let outer = std::mem::take(&mut self.principals).restrictions();
@@ -470,6 +622,7 @@ impl SourceReader<'_> {
 
     fn merge_settings(&mut self, settings: Settings, inputs: &mut MergeInputs) {
         self.record_layer(&settings.layer);
+        self.plugin_settings.push((settings.layer.source.scope, settings.plugins));
         self.rules = std::mem::take(&mut self.rules).merge(settings.permissions);
         self.principals = std::mem::take(&mut self.principals).merge(settings.principals);
         inputs.policy = std::mem::take(&mut inputs.policy).merge(settings.policy);
@@ -482,13 +635,26 @@ impl SourceReader<'_> {
         if self.account.is_none() {
             self.account = settings.connector_account;
         }
+        if self.registry.is_none() {
+            self.registry = settings.registry;
+        }
+        if self.connectors_disabled.is_none() {
+            self.connectors_disabled = settings.connectors_disabled;
+        }
+        if self.session_ingress.is_none() {
+            self.session_ingress = settings.session_ingress;
+        }
         self.theme = self.theme.or(settings.theme);
+        self.auto_connect_ide = self.auto_connect_ide.or(settings.auto_connect_ide);
+        self.channels = std::mem::take(&mut self.channels).merge(settings.channels);
         if self.model.is_none() {
             self.model = settings.model;
         }
-        self.audit = self.audit.merge(settings.audit);
+        self.audit = std::mem::take(&mut self.audit).merge(settings.audit);
         self.gateway_limits = self.gateway_limits.merge(settings.gateway_limits);
+        self.quotas.extend(settings.quotas);
         self.sharing = std::mem::take(&mut self.sharing).merge(settings.sharing);
+        self.browser = std::mem::take(&mut self.browser).merge(settings.browser);
         inputs.disabled.extend(settings.disabled);
         inputs.layers.push(settings.layer);
     }
@@ -508,6 +674,30 @@ impl SourceReader<'_> {
                 })
             }
         }
+    }
+
+    /// Reads the value of `--settings`.
+    fn dynamic_settings(
+        &mut self,
+        config: &DynamicConfig,
+        paths: &RulePaths,
+        inputs: &mut MergeInputs,
+    ) {
+        let read = |source: &Arc<Source>, text: &str| Settings::read_session(source, text, paths);
+        let settings = match config {
+            DynamicConfig::Inline(text) => read(&Source::inline_settings(), text),
+            DynamicConfig::File(path) => {
+                let source = Source::file(Scope::Dynamic, path);
+                match self.read(&source, AllowedFiles::PipesToo) {
+                    Some(Ok(text)) => read(&source, &text),
+                    Some(Err(why)) => Settings::failed(&source, ProblemKind::Unreadable(why)),
+                    None => {
+                        Settings::failed(&source, ProblemKind::Unreadable(ReadFailure::NotFound))
+                    }
+                }
+            }
+        };
+        self.merge_settings(settings, inputs);
     }
 
     /// Reads the servers of the working folder and of every folder above it, nearest first. Rules are read only up to
@@ -530,48 +720,115 @@ impl SourceReader<'_> {
         }
     }
 
-    /// Reads plugins in the order of their names, so that the result is stable.
-    fn plugins(&mut self, inputs: &mut MergeInputs) {
-        let folder = self.paths.plugins();
-        let Ok(entries) = folder.read_dir() else { return };
-        let mut names: Vec<String> =
-            entries.flatten().map(|it| it.file_name().to_string_lossy().into_owned()).collect();
-        names.sort();
-        for name in names {
-            let root = folder.join(&name);
-            if let Some(mut layer) = self.plugin(&name, &root) {
-                let root = root.to_string_lossy().into_owned();
-                layer.variables = ["SWITCHBOARD_PLUGIN_ROOT", "CLAUDE_PLUGIN_ROOT"]
-                    .map(|variable| (variable.to_owned(), root.clone()))
-                    .to_vec();
-                inputs.layers.push(layer);
+    /// Reads what the project says about plugins in the settings of another application, whose format plugins have.
+    fn project_plugins(&mut self, root: &Path) {
+        for file in FOREIGN_PLUGIN_SETTINGS {
+            let source = Source::file(Scope::Project, root.join(file));
+            let Some(path) = source.path() else { continue };
+            let found = match text_file::read_text(path, AllowedFiles::RegularOnly) {
+                Ok(FileContent::Absent) => {
+                    self.files.push(path.to_owned());
+                    continue;
+                }
+                Ok(FileContent::Text(text)) => {
+                    plugins::read_foreign(&source, &text, SwitchAuthority::Project)
+                }
+                Err(why) => {
+                    let problem = Problem::for_source(&source, ProblemKind::Unreadable(why));
+                    (PluginSettings::default(), vec![problem])
+                }
+            };
+            let (settings, problems) = found;
+            self.record_source(&source, SourceContent::Servers(0));
+            self.problems.extend(problems);
+            self.plugin_settings.push((Scope::Project, settings));
+        }
+    }
+
+    /// Everything that settings say about plugins, the nearest scope first.
+    fn merged_plugin_settings(&mut self) -> PluginSettings<OptionValues> {
+        let mut found = std::mem::take(&mut self.plugin_settings);
+        found.sort_by_key(|(scope, _)| match scope {
+            Scope::Enterprise => 0,
+            Scope::Dynamic => 1,
+            Scope::Local => 2,
+            Scope::Project => 3,
+            Scope::User | Scope::Connectors | Scope::Plugin => 4,
+        });
+        let mut merged = PluginSettings::default();
+        for (_, settings) in found {
+            merged.merge(settings);
+        }
+        merged
+    }
+
+    /// Adds the servers of plugins.
+    fn plugins(
+        &mut self,
+        options: &LoadOptions,
+        root: &Path,
+        bundles: &InstalledBundles,
+        inputs: &mut MergeInputs,
+    ) {
+        let settings = self.merged_plugin_settings();
+        let home = options.home();
+        let mut found = PluginReader {
+            paths: self.paths,
+            project: root,
+            home: &home,
+            bundles,
+            settings: &settings,
+            session: &options.plugins,
+            users: options.setting_sources.user,
+        }
+        .read();
+        for layer in &found.layers {
+            if !layer.definitions.is_empty() || !layer.problems.is_empty() {
+                self.record_layer(layer);
             }
         }
+        inputs.layers.append(&mut found.layers);
+        self.plugins = found.loaded;
+        self.inactive_plugins = found.inactive;
+        self.problems.extend(found.problems);
+        self.files.extend(found.files);
+        self.offered_marketplaces = settings.marketplaces;
+        self.marketplace_policy = settings.policy;
     }
 
-    /// Adds the account's connectors as listed last, unless the embedding program brings its own.
-    fn connectors(&mut self, embedded: &[Layer], inputs: &mut MergeInputs) {
-        let Some(account) = &self.account else { return };
-        if embedded.iter().any(|it| it.source.scope == Scope::Connectors) {
-            return;
+    /// Adds the account's connectors as listed last, unless the embedding program brings its own. Where anything disables
+    /// connectors, every one of them is disabled.
+    fn connectors(&mut self, options: &LoadOptions, inputs: &mut MergeInputs) -> AccountConnectors {
+        let mut connectors = AccountConnectors::default();
+        let has_own = options.embedded.iter().any(|it| it.source.scope == Scope::Connectors);
+        if let Some(account) = self.account.clone().filter(|_| !has_own) {
+            let (list, mut summary) = connector_cache::read_account(self.paths, &account);
+            if let Some(list) = list {
+                connectors.rules = list.organisation_rules();
+                let layer = list.layer();
+                self.record_layer(&layer);
+                inputs.layers.push(layer);
+            }
+            summary.disabled_by = self.connectors_disabled_by(options);
+            connectors.summary = Some(summary);
         }
-        if let Some(listing) = connector_cache::cached_connectors(self.paths, account) {
-            let layer = listing.layer();
-            self.record_layer(&layer);
-            inputs.layers.push(layer);
+        if let Some(origin) = self.connectors_disabled_by(options) {
+            let layers = inputs.layers.iter().filter(|it| it.source.scope == Scope::Connectors);
+            let names = layers.flat_map(|it| &it.definitions).map(|it| it.name.clone());
+            let disabled = names.map(|name| DisabledServer { name, origin: origin.clone() });
+            inputs.disabled.extend(disabled.collect::<Vec<_>>());
         }
+        connectors
     }
 
-    /// A plugin's servers: from its own file, otherwise from its manifest.
-    fn plugin(&mut self, name: &str, root: &Path) -> Option<Layer> {
-        let own_file = Source::file(Scope::Plugin, root.join(PROJECT_FILE));
-        let found = self.layer(&own_file, Naming::Plugin(name), FileShape::WrappedOrBare);
-        found.or_else(|| {
-            ["plugin.json", ".claude-plugin/plugin.json"].iter().find_map(|manifest| {
-                let source = Source::file(Scope::Plugin, root.join(manifest));
-                self.layer(&source, Naming::Plugin(name), FileShape::Manifest)
-            })
-        })
+    fn connectors_disabled_by(&self, options: &LoadOptions) -> Option<Origin> {
+        match &options.connectors {
+            ConnectorUse::Allowed => self.connectors_disabled.clone(),
+            ConnectorUse::DisabledBy(variable) => {
+                let source = Source::program(Scope::Dynamic, variable);
+                Some(Origin { source, position: None })
+            }
+        }
     }
 
     /// The user's approvals. An unreadable file approves nothing and adds a problem.

@@ -40,12 +40,47 @@ impl Paths {
 
     /// Saved conversations of one project, one file each.
     pub fn conversations(&self, root: &Path) -> PathBuf {
-        self.data.join("conversations").join(project_key(root))
+        self.all_conversations().join(project_key(root))
+    }
+
+    /// The folders of the saved conversations of all projects.
+    pub fn all_conversations(&self) -> PathBuf {
+        self.data.join("conversations")
+    }
+
+    /// The lock files of IDEs.
+    pub fn ide_locks(&self) -> PathBuf {
+        self.config.join("ide")
     }
 
     /// The plugins, one folder each.
     pub fn plugins(&self) -> PathBuf {
         self.data.join("plugins")
+    }
+
+    /// Everything about plugins from marketplaces.
+    pub fn plugin_store(&self) -> PathBuf {
+        self.data.join("installed-plugins")
+    }
+
+    /// The known marketplaces.
+    pub fn known_marketplaces(&self) -> PathBuf {
+        self.plugin_store().join("known_marketplaces.json")
+    }
+
+    /// The installed plugins.
+    pub fn installed_plugins(&self) -> PathBuf {
+        self.plugin_store().join("installed_plugins.json")
+    }
+
+    /// The data of plugins, which outlives their versions.
+    pub fn plugin_data(&self) -> PathBuf {
+        self.plugin_store().join("data")
+    }
+
+    /// The unpacked bundles, one folder each, named by their hash.
+    pub fn bundles(&self) -> PathBuf {
+        self.data.join("bundles")
     }
 
     /// The stderr logs, up to two files per server.
@@ -71,6 +106,11 @@ impl Paths {
     /// The cache of servers that turned out to belong to one session.
     pub fn session_bound_cache(&self) -> PathBuf {
         self.state.join("session-bound.json")
+    }
+
+    /// What became of the messages of channels, by server.
+    pub fn channel_records(&self) -> PathBuf {
+        self.state.join("channels.json")
     }
 
     /// The log of the shared host.

@@ -1,41 +1,38 @@
-//! Stores the user's decisions on project servers.
-
-use std::path::Path;
+//! Stores the user's decisions on the servers of projects and plugins.
 
 use switchboard_config::approvals::{ApprovalDecision, Approvals};
 use switchboard_config::edit::EditError;
-use switchboard_config::source::path_key;
 
 use crate::sources::atomic_file;
 use crate::sources::atomic_file::{FileChangeError, Privacy};
 use crate::sources::paths::Paths;
 
-/// Records decisions, each on a server of a project file. Fails if the store is damaged, because it may hold
+/// Records decisions, each on a server under the key of its project file or plugin. Fails if the store is damaged, because it may hold
 /// rejections.
 pub fn decide(
     paths: &Paths,
-    decisions: &[(&Path, &str, ApprovalDecision)],
+    decisions: &[(&str, &str, ApprovalDecision)],
 ) -> Result<(), FileChangeError> {
     if decisions.is_empty() {
         return Ok(());
     }
     atomic_file::change(&paths.approvals(), Privacy::Owner, |text| {
         let mut approvals = parse(text)?;
-        for (file, server, decision) in decisions {
-            approvals.record(&path_key(file), server, decision.clone());
+        for (key, server, decision) in decisions {
+            approvals.record(key, server, decision.clone());
         }
         Ok(approvals.to_text())
     })?;
     Ok(())
 }
 
-/// Removes the decisions on the servers of these project files and returns how many there were. Replaces a damaged
+/// Removes the decisions under these keys and returns how many there were. Replaces a damaged
 /// store.
-pub fn forget(paths: &Paths, files: &[&Path]) -> Result<usize, FileChangeError> {
+pub fn forget(paths: &Paths, keys: &[String]) -> Result<usize, FileChangeError> {
     let mut forgotten = 0;
     atomic_file::change(&paths.approvals(), Privacy::Owner, |text| {
         let mut approvals = parse(text).unwrap_or_default();
-        forgotten = files.iter().map(|file| approvals.forget(&path_key(file))).sum();
+        forgotten = keys.iter().map(|key| approvals.forget(key)).sum();
         Ok(approvals.to_text())
     })?;
     Ok(forgotten)

@@ -70,6 +70,9 @@ pub enum SecretErrorKind {
     /// A command prints the secret, so it cannot be stored there.
     #[error("a command's output cannot be stored")]
     NotStorable,
+    /// The file could not be deleted.
+    #[error("the file cannot be deleted")]
+    Delete(#[source] std::io::Error),
     /// What was stored is not what is there.
     #[error("it was not kept")]
     NotKept,
@@ -123,6 +126,42 @@ pub fn store_secret(
     match fetch_secret(reference, home)?.reveal() == secret.reveal() {
         true => Ok(()),
         false => Err(fail(SecretErrorKind::NotKept)),
+    }
+}
+
+/// Deletes a stored secret. One that is not there is no error.
+pub fn delete_secret(reference: &SecretReference, home: &Path) -> Result<(), SecretError> {
+    let deleted = match reference {
+        SecretReference::File(path) => delete_secret_file(path, home),
+        SecretReference::Keychain(name) => delete_from_keychain(name),
+        SecretReference::Command(_) => Err(SecretErrorKind::NotStorable),
+    };
+    deleted.map_err(|kind| SecretError { reference: reference.clone(), kind })
+}
+
+fn delete_secret_file(path: &str, home: &Path) -> Result<(), SecretErrorKind> {
+    let path = secret_path(path, home)?;
+    match std::fs::remove_file(&path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(SecretErrorKind::Delete(error))
+        }
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// The platform's tool fails if there is no such entry, which is what was asked for.
+fn delete_from_keychain(name: &str) -> Result<(), SecretErrorKind> {
+    let outcome = match cfg!(target_os = "macos") {
+        true => run_command(
+            "security",
+            &["delete-generic-password", "-s", "switchboard", "-a", name],
+            "",
+        ),
+        false => run_command("secret-tool", &["clear", "service", "switchboard", "name", name], ""),
+    };
+    match outcome {
+        Ok(_) | Err(SecretErrorKind::Failed(_)) => Ok(()),
+        Err(kind) => Err(kind),
     }
 }
 

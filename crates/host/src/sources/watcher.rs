@@ -89,11 +89,15 @@ impl ConfigWatcher {
         let mut folders: BTreeSet<PathBuf> =
             sources.filter_map(|path| nearest_folder(path.parent()?)).collect();
         folders.extend(nearest_folder(&self.options.paths.plugins()));
+        let files = configuration.files.iter();
+        folders.extend(files.filter_map(|path| nearest_folder(path.parent()?)));
         folders.extend(nearest_folder(&self.options.paths.state));
+        folders.extend(nearest_folder(&self.options.paths.connectors()));
         let paths = &self.options.paths;
         let sources = configuration.sources.iter().filter_map(|it| it.source.path());
         let mut relevant: Vec<PathBuf> = sources.map(Path::to_owned).collect();
-        relevant.extend([paths.plugins(), paths.approvals()]);
+        relevant.extend(configuration.files.iter().cloned());
+        relevant.extend([paths.plugins(), paths.approvals(), paths.connectors()]);
         self.relevant_paths.send_replace(relevant);
         for folder in self.watched.difference(&folders) {
             let _gone_already = self.watcher.unwatch(folder);

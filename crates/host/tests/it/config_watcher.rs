@@ -3,9 +3,11 @@
 use std::fs;
 use std::path::Path;
 
+use switchboard::config::entry::server::TransportConfig;
 use switchboard::config::merge::ScopeFilter;
+use switchboard::config::permission::PermissionRules;
 use switchboard::config::template::Environment;
-use switchboard::sources::loader::{Configuration, LoadOptions, load};
+use switchboard::sources::loader::{Configuration, LoadOptions, SettingSources, load};
 use switchboard::sources::{ConfigWatcher, Paths};
 use testkit::{Script, ScriptedProgram};
 
@@ -24,7 +26,13 @@ fn options(root: &Path) -> LoadOptions {
         working_folder: root.join("project"),
         environment: Environment::default(),
         dynamic: Vec::new(),
+        settings: None,
+        rules: PermissionRules::default(),
+        setting_sources: SettingSources::default(),
         scope_filter: ScopeFilter::All,
+        sdk_entries: switchboard::config::merge::SdkEntries::OfProgramLayers,
+        connectors: switchboard::sources::loader::ConnectorUse::Allowed,
+        plugins: Vec::new(),
         embedded: Vec::new(),
         fallback: None,
     }
@@ -167,4 +175,57 @@ async fn watched_changes_can_be_applied_and_the_hosts_own_files_are_ignored() {
     tokio::time::timeout(TIMEOUT, applying).await.expect("it is picked up");
     test_host.view_when("s", is_connected).await;
     test_host.stop().await;
+}
+
+#[tokio::test]
+async fn a_plugin_of_a_folder_is_followed_with_its_folders_expanded_again() {
+    let home = tempfile::tempdir().expect("a temp folder");
+    let options = options(home.path());
+    let lab = options.working_folder.join("lab");
+    let plugin = lab.join("p");
+    fs::create_dir_all(lab.join(".claude-plugin")).expect("a folder");
+    fs::create_dir_all(&plugin).expect("a folder");
+    let entry = r#"{"name": "p", "source": "./p"}"#;
+    let marketplace =
+        format!(r#"{{"name": "lab", "owner": {{"name": "A"}}, "plugins": [{entry}]}}"#);
+    fs::write(lab.join(".claude-plugin/marketplace.json"), marketplace).expect("a file");
+    let definition = |argument: &str| {
+        let servers = format!(
+            r#"{{"s": {{"command": "x", "args": ["${{CLAUDE_PLUGIN_ROOT}}/{argument}"]}}}}"#
+        );
+        fs::write(plugin.join(".mcp.json"), servers).expect("a file");
+    };
+    definition("one");
+    fs::create_dir_all(options.paths.plugin_store()).expect("a folder");
+    let known = serde_json::json!({"lab": {
+        "source": {"source": "directory", "path": lab}, "installLocation": lab, "lastUpdated": "now",
+    }});
+    fs::write(options.paths.known_marketplaces(), known.to_string()).expect("a file");
+    let first = load(&options);
+    let mut watcher = ConfigWatcher::start(options.clone(), &first).expect("it can be watched");
+    let installed = serde_json::json!({"version": 2, "plugins": {"p@lab": [{
+        "scope": "user", "installPath": plugin, "version": "1", "installedAt": "now", "lastUpdated": "now",
+        "entry": {"name": "p", "source": "./p"},
+    }]}});
+    fs::write(options.paths.installed_plugins(), installed.to_string()).expect("a file");
+    until(&mut watcher, &["plugin:p:s"]).await;
+    for argument in ["two", "three"] {
+        definition(argument);
+        let expected = format!("{}/{argument}", plugin.display());
+        let waiting = async {
+            loop {
+                let configuration = watcher.next().await.expect("it follows");
+                let server =
+                    configuration.effective.servers.iter().find(|it| it.name == "plugin:p:s");
+                let spec = server.and_then(|it| it.spec.as_ref());
+                let TransportConfig::Stdio(stdio) = &spec.expect("it is defined").transport else {
+                    panic!("it is a program")
+                };
+                if stdio.args[0].to_unresolved_string() == expected {
+                    return;
+                }
+            }
+        };
+        tokio::time::timeout(TIMEOUT, waiting).await.expect("the change is noticed");
+    }
 }

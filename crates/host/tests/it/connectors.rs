@@ -10,14 +10,14 @@ use switchboard::config::permission::{
     PermissionEffect, PermissionMode, PermissionRules, ToolRule,
 };
 use switchboard::config::scope::Scope;
-use switchboard::config::settings::connector_account::ConnectorAccount;
+use switchboard::config::settings::connector_account::{AccountLogin, ConnectorAccount};
 use switchboard::config::source::{Origin, Source};
 use switchboard::config::template::{Environment, Template};
 use switchboard::connection::Status;
 use switchboard::login::ConnectorsError;
 use switchboard::permission::ActiveRules;
 use switchboard::sources::Paths;
-use switchboard::sources::loader::{LoadOptions, load};
+use switchboard::sources::loader::{LoadOptions, SettingSources, load};
 use switchboard::sources::{ConnectorList, cached_connectors};
 use switchboard::{CallContext, ToolCallError};
 use tempfile::TempDir;
@@ -36,6 +36,9 @@ fn account(url: &str, token: Option<&str>) -> ConnectorAccount {
     ConnectorAccount {
         api_url: url.to_owned(),
         token: token.map(Template::parse),
+        login: AccountLogin::default(),
+        proxy_url: None,
+        manage_url: None,
         origin: Origin { source, position: None },
     }
 }
@@ -90,7 +93,13 @@ async fn connectors_are_listed_in_pages_and_cached_for_offline_starts() {
         paths: paths.clone(),
         environment: Environment::default(),
         dynamic: Vec::new(),
+        settings: None,
+        rules: PermissionRules::default(),
+        setting_sources: SettingSources::default(),
         scope_filter: ScopeFilter::All,
+        sdk_entries: switchboard::config::merge::SdkEntries::OfProgramLayers,
+        connectors: switchboard::sources::loader::ConnectorUse::Allowed,
+        plugins: Vec::new(),
         embedded: Vec::new(),
         fallback: None,
     });
@@ -135,7 +144,7 @@ async fn a_rejected_token_is_reported_and_never_shown() {
     assert_eq!(stale.stale_reason.as_deref(), Some(refused));
     apply(&test_host, &listing).await;
     let view = test_host.view("claude.ai Slack").await;
-    assert!(matches!(view.status, Status::NeedsAuth(_)), "{view:#?}");
+    assert!(matches!(view.status, Status::SessionRefused(_)), "{view:#?}");
     assert!(cause(&view).evidence.iter().any(|it| it.text() == refused), "{view:#?}");
     assert!(!format!("{view:?}{:?}", test_host.host).contains("canary"));
     test_host.stop().await;
@@ -151,7 +160,7 @@ async fn a_stored_login_is_used_if_the_settings_name_no_token() {
     };
     let test_host = open();
     let error = test_host.host.connectors().await.expect_err("nothing is stored");
-    assert!(matches!(error, ConnectorsError::TokenRefused), "{error:?}");
+    assert!(matches!(error, ConnectorsError::NotSignedIn), "{error:?}");
     let token = Secret::new(account_server.bearer_token());
     test_host.host.store_account_token(token, None).await.expect("stored");
     test_host.stop().await;

@@ -6,10 +6,11 @@ use std::path::Path;
 use serde_json::json;
 use switchboard::FailureKind;
 use switchboard::config::merge::{ScopeFilter, ServerState};
+use switchboard::config::permission::PermissionRules;
 use switchboard::config::template::Environment;
 use switchboard::connection::Status;
 use switchboard::sources::Paths;
-use switchboard::sources::loader::{LoadOptions, load};
+use switchboard::sources::loader::{LoadOptions, SettingSources, load};
 use testkit::{Quirk, Script, ScriptedServer};
 
 use crate::support::{TestHost, cause, is_connected, remote, with_member};
@@ -120,7 +121,13 @@ async fn an_unapproved_project_runs_no_helper() {
         working_folder: project,
         environment: Environment::default(),
         dynamic: Vec::new(),
+        settings: None,
+        rules: PermissionRules::default(),
+        setting_sources: SettingSources::default(),
         scope_filter: ScopeFilter::All,
+        sdk_entries: switchboard::config::merge::SdkEntries::OfProgramLayers,
+        connectors: switchboard::sources::loader::ConnectorUse::Allowed,
+        plugins: Vec::new(),
         embedded: Vec::new(),
         fallback: None,
     });

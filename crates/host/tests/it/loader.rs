@@ -5,13 +5,14 @@ use std::path::Path;
 
 use switchboard::config::file::layer::{FileShape, Layer, Naming};
 use switchboard::config::merge::{ScopeFilter, ServerState};
+use switchboard::config::permission::PermissionRules;
 use switchboard::config::scope::Scope;
 use switchboard::config::settings::audit::UnrecordedCalls;
 use switchboard::config::source::Source;
 use switchboard::config::template::Environment;
 use switchboard::sources::Paths;
 use switchboard::sources::loader::{
-    Configuration, DynamicConfig, LoadOptions, SourceContent, load,
+    Configuration, DynamicConfig, LoadOptions, SettingSources, SourceContent, SourceUse, load,
 };
 
 fn options(root: &Path) -> LoadOptions {
@@ -26,7 +27,13 @@ fn options(root: &Path) -> LoadOptions {
         working_folder: root.join("project"),
         environment: Environment::default(),
         dynamic: Vec::new(),
+        settings: None,
+        rules: PermissionRules::default(),
+        setting_sources: SettingSources::default(),
         scope_filter: ScopeFilter::All,
+        sdk_entries: switchboard::config::merge::SdkEntries::OfProgramLayers,
+        connectors: switchboard::sources::loader::ConnectorUse::Allowed,
+        plugins: Vec::new(),
         embedded: Vec::new(),
         fallback: None,
     }
@@ -54,6 +61,7 @@ fn states(configuration: &Configuration) -> Vec<String> {
             | ServerState::Refused(_)
             | ServerState::Disabled(_)
             | ServerState::Excluded(_)
+            | ServerState::NeedsConfig(_)
             | ServerState::Invalid => format!("{:?}", server.state),
         };
         format!("{} {} {state}", server.name, server.scope())
@@ -160,7 +168,7 @@ fn variables_come_from_the_caller_alone() {
 }
 
 #[test]
-fn a_plugin_without_a_server_file_may_name_its_servers_in_its_manifest() {
+fn a_plugin_has_the_servers_of_its_manifest_and_of_its_server_file() {
     let home = tempfile::tempdir().expect("a temp folder");
     let options = options(home.path());
     let plugins = options.paths.plugins();
@@ -172,8 +180,86 @@ fn a_plugin_without_a_server_file_may_name_its_servers_in_its_manifest() {
     let configuration = load(&options);
     assert_eq!(
         states(&configuration),
-        ["plugin:one:s plugin ready", "plugin:three:own plugin ready", "plugin:two:s plugin ready"]
+        [
+            "plugin:one:s plugin ready",
+            "plugin:three:own plugin ready",
+            "plugin:three:s plugin ready",
+            "plugin:two:s plugin ready",
+        ]
     );
     assert!(configuration.effective.problems.is_empty(), "{:?}", configuration.effective.problems);
     assert!(configuration.effective.servers.iter().all(|server| server.problems.is_empty()));
+}
+
+#[test]
+fn settings_of_the_command_line_rank_above_the_users_and_below_the_administrators() {
+    let home = tempfile::tempdir().expect("a temp folder");
+    let mut options = options(home.path());
+    let mode = |mode: &str| format!(r#"{{"permissions": {{"defaultMode": "{mode}"}}}}"#);
+    write(&options.paths.user_settings(), &mode("plan"));
+    let effective = |options: &LoadOptions| {
+        load(options).rules.default_mode().map(|(mode, _)| mode.id().to_owned())
+    };
+    assert_eq!(effective(&options).as_deref(), Some("plan"));
+    options.settings = Some(DynamicConfig::Inline(mode("bypassPermissions")));
+    assert_eq!(effective(&options).as_deref(), Some("bypass"));
+    let file = home.path().join("extra.json");
+    write(&file, &mode("acceptEdits"));
+    options.settings = Some(DynamicConfig::File(file));
+    assert_eq!(effective(&options).as_deref(), Some("acceptEdits"));
+    write(&options.paths.managed_settings(), &mode("dontAsk"));
+    assert_eq!(effective(&options).as_deref(), Some("dontAsk"));
+}
+
+#[test]
+fn only_the_chosen_sources_are_loaded_and_the_administrators_always() {
+    let home = tempfile::tempdir().expect("a temp folder");
+    let mut options = options(home.path());
+    let servers = |name: &str| {
+        let deny = format!(r#""permissions": {{"deny": ["mcp__{name}"]}}"#);
+        format!(r#"{{{deny}, "mcpServers": {{"{name}": {{"command": "{name}"}}}}}}"#)
+    };
+    write(&options.paths.user_settings(), &servers("user"));
+    write(&options.paths.local_settings(&options.working_folder), &servers("local"));
+    write(&options.working_folder.join(".mcp.json"), &servers("project"));
+    write(&options.paths.managed_settings(), r#"{"permissions": {"deny": ["mcp__managed"]}}"#);
+    let mut check = |sources: SettingSources, names: &[&str]| {
+        options.setting_sources = sources;
+        let loaded = load(&options);
+        let found = loaded.effective.servers.iter().map(|it| it.name.as_str());
+        assert_eq!(found.collect::<Vec<_>>(), names);
+        let mut denied: Vec<String> =
+            loaded.rules.entries().iter().map(|it| it.rule.to_string()).collect();
+        denied.sort();
+        let expected = names.iter().chain(["managed"].iter()).map(|it| format!("mcp__{it}"));
+        let mut expected: Vec<String> = expected.collect();
+        expected.sort();
+        assert_eq!(denied, expected);
+    };
+    use SourceUse::{Ignored, Loaded};
+    let sources = |user, project, local| SettingSources { user, project, local };
+    check(SettingSources::default(), &["local", "project", "user"]);
+    check(sources(Loaded, Ignored, Ignored), &["user"]);
+    check(sources(Ignored, Loaded, Ignored), &["project"]);
+    check(sources(Ignored, Ignored, Loaded), &["local"]);
+    check(sources(Ignored, Ignored, Ignored), &[]);
+}
+
+#[test]
+fn rules_of_the_command_line_may_have_the_notation_of_agent_sdks_and_those_of_files_may_not() {
+    let home = tempfile::tempdir().expect("a temp folder");
+    let mut options = options(home.path());
+    let text = r#"{"permissions": {"allow": ["Bash(git:*)", "mcp__s", "WebFetch"]}}"#;
+    options.settings = Some(DynamicConfig::Inline(text.to_owned()));
+    let rules = |configuration: &Configuration| -> Vec<String> {
+        configuration.rules.entries().iter().map(|it| it.rule.to_string()).collect()
+    };
+    let loaded = load(&options);
+    assert_eq!(rules(&loaded), ["mcp__switchboard__Bash(command^=git)", "mcp__s"]);
+    assert!(loaded.effective.problems.is_empty(), "{:?}", loaded.effective.problems);
+    options.settings = None;
+    write(&options.paths.user_settings(), text);
+    let loaded = load(&options);
+    assert_eq!(rules(&loaded), ["mcp__s"]);
+    assert_eq!(loaded.effective.problems.len(), 2);
 }

@@ -3,6 +3,7 @@
 mod browser;
 mod builtin_tools;
 mod calls;
+mod channels;
 mod config_watcher;
 mod connectors;
 mod dedicated_connections;

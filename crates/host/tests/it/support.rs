@@ -168,7 +168,7 @@ impl TestHost {
         let context = self.permissive_context(watch::channel(pool).1);
         let options = RequestOptions { progress, ..RequestOptions::new(timeout) };
         let caller = "test".to_owned();
-        let call = ToolCall { caller, exposed_name: exposed, arguments, options };
+        let call = ToolCall { caller, call_id: None, exposed_name: exposed, arguments, options };
         match self.host.call_with(&context, call).await {
             Ok(output) => Ok(output.structured.map_or(Json::Null, |it| it.decode().expect("JSON"))),
             Err(ToolCallError::Request(error)) => Err(error),
@@ -194,6 +194,7 @@ impl TestHost {
             limits: OutputLimits::default(),
             spill: SpillStore::in_data_folder(self.folder.path()),
             reason_detail: switchboard::permission::ReasonDetail::default(),
+            tool_timeout: ToolCall::DEFAULT_TIMEOUT,
         }
     }
 
@@ -206,7 +207,7 @@ impl TestHost {
     ) -> Result<ToolOutput, ToolCallError> {
         let (caller, exposed) = ("test".to_owned(), exposed.to_owned());
         let options = RequestOptions::new(CALL_TIMEOUT);
-        let call = ToolCall { caller, exposed_name: exposed, arguments, options };
+        let call = ToolCall { caller, call_id: None, exposed_name: exposed, arguments, options };
         self.host.call_with(context, call).await
     }
 

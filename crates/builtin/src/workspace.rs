@@ -8,6 +8,7 @@ mod file_access;
 mod files;
 pub mod formats;
 mod limits;
+pub mod proposed_edit;
 mod review_prompt;
 mod session;
 mod shell;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 
 use switchboard_wire::process::child::{Program, WatchdogProgram};
 use switchboard_wire::transport::Transport;
+use tokio::sync::watch;
 
 use crate::kit::server::Server;
 use session::WorkspaceSession;
@@ -26,11 +28,50 @@ use session::WorkspaceSession;
 /// The name of the server.
 pub const NAME: &str = "workspace";
 
+/// The names of its tools.
+pub const TOOLS: [&str; 10] =
+    ["Read", "Write", "Edit", "MultiEdit", "Glob", "Grep", "LS", "Bash", "BashOutput", "KillBash"];
+
+/// Folders that are allowed besides those in the settings. Clones share them; they can change while a client is
+/// connected.
+#[derive(Debug, Clone, Default)]
+pub struct AddedRoots(watch::Sender<Vec<PathBuf>>);
+
+impl AddedRoots {
+    /// These folders.
+    pub fn new(folders: Vec<PathBuf>) -> AddedRoots {
+        AddedRoots(watch::Sender::new(folders))
+    }
+
+    /// The folders now.
+    pub fn folders(&self) -> Vec<PathBuf> {
+        self.0.borrow().clone()
+    }
+
+    /// Adds folders for later calls.
+    pub fn add(&self, folders: Vec<PathBuf>) {
+        self.0.send_modify(|all| {
+            for folder in folders {
+                if !all.contains(&folder) {
+                    all.push(folder);
+                }
+            }
+        });
+    }
+
+    /// Removes folders that were added.
+    pub fn remove(&self, folders: &[PathBuf]) {
+        self.0.send_modify(|all| all.retain(|it| !folders.contains(it)));
+    }
+}
+
 /// The settings of a workspace. The environment does not print, because it may contain secrets.
 #[derive(Clone)]
 pub struct WorkspaceSettings {
     /// The allowed folders. Relative paths start at the first one.
     pub roots: Vec<PathBuf>,
+    /// Folders that are allowed besides, where the client's roots are ignored.
+    pub added_roots: AddedRoots,
     /// Whether the client's roots are used.
     pub client_roots: ClientRoots,
     /// All environment variables of commands.

@@ -31,6 +31,23 @@ pub(crate) enum HandlerErrorKind {
     InputRequired { key: String, request: Json },
 }
 
+impl std::fmt::Display for HandlerError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.0 {
+            HandlerErrorKind::Failed(message) | HandlerErrorKind::InvalidParams(message) => {
+                f.write_str(message)
+            }
+            HandlerErrorKind::ResourceNotFound(uri) => write!(f, "there is no resource {uri}"),
+            HandlerErrorKind::MissingCapability(_) => {
+                f.write_str("the client lacks a required capability")
+            }
+            HandlerErrorKind::InputRequired { key, .. } => {
+                write!(f, "the client has to answer `{key}` first")
+            }
+        }
+    }
+}
+
 impl HandlerError {
     /// The call failed. The model reads the message and may correct the call.
     pub fn failed(message: impl Into<String>) -> HandlerError {

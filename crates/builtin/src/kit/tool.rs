@@ -12,6 +12,9 @@ use crate::kit::handler_error::{HandlerError, HandlerFuture};
 use crate::kit::input_schema;
 use crate::kit::tool_output::ToolOutput;
 
+/// Where a definition says which of its arguments are calls of other tools.
+pub const BATCH_KEY: &str = "switchboard/batch";
+
 type Handler =
     Arc<dyn Fn(HandlerContext, Json) -> HandlerFuture<'static, ToolOutput> + Send + Sync>;
 
@@ -26,6 +29,8 @@ pub struct Tool {
     effect: ToolEffect,
     idempotency: Idempotency,
     world: World,
+    /// Where its arguments have calls of other tools.
+    batch: Option<Json>,
     handler: Handler,
 }
 
@@ -86,6 +91,7 @@ impl Tool {
             effect: ToolEffect::Destructive,
             idempotency: Idempotency::NotIdempotent,
             world: World::Closed,
+            batch: None,
             handler,
         }
     }
@@ -151,6 +157,13 @@ impl Tool {
         self
     }
 
+    /// Its argument `list` is a list of calls of other tools of this server, where the member `tool` names the tool and
+    /// `arguments` has its arguments. A client that knows this checks permissions for each of them.
+    pub fn batch_of(mut self, list: &str, tool: &str, arguments: &str) -> Tool {
+        self.batch = Some(json!({"list": list, "tool": tool, "arguments": arguments}));
+        self
+    }
+
     /// The name.
     pub fn name(&self) -> &str {
         &self.name
@@ -181,6 +194,9 @@ impl Tool {
         }
         if let Some(output) = &self.output_schema {
             tool["outputSchema"] = output.clone();
+        }
+        if let Some(batch) = &self.batch {
+            tool["_meta"] = json!({BATCH_KEY: batch});
         }
         tool
     }

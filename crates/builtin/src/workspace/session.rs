@@ -34,6 +34,8 @@ pub(super) struct WorkspaceSession {
 struct CurrentRoots {
     roots: Arc<AllowedRoots>,
     revision: Option<u64>,
+    /// The added folders in them.
+    added: Vec<PathBuf>,
 }
 
 impl fmt::Debug for WorkspaceSession {
@@ -54,7 +56,8 @@ impl WorkspaceSession {
         });
         let outputs = outputs.ok();
         let roots = AllowedRoots::new(&settings.roots, outputs.as_ref().map(TempDir::path));
-        let current_roots = CurrentRoots { roots: Arc::new(roots), revision: None };
+        let current_roots =
+            CurrentRoots { roots: Arc::new(roots), revision: None, added: Vec::new() };
         Arc::new(WorkspaceSession {
             jobs: Jobs::new(settings.guard.clone(), settings.environment.clone()),
             settings,
@@ -84,9 +87,12 @@ impl WorkspaceSession {
     ) -> Result<Arc<AllowedRoots>, HandlerError> {
         let revision = context.roots_revision();
         {
-            let current_roots = lock(&self.current_roots);
-            let is_known = current_roots.revision == Some(revision);
-            if is_known || self.settings.client_roots == ClientRoots::Ignored {
+            let mut current_roots = lock(&self.current_roots);
+            if self.settings.client_roots == ClientRoots::Ignored {
+                self.add_roots(&mut current_roots);
+                return Ok(current_roots.roots.clone());
+            }
+            if current_roots.revision == Some(revision) {
                 return Ok(current_roots.roots.clone());
             }
         }
@@ -100,8 +106,19 @@ impl WorkspaceSession {
         }
         let roots = Arc::new(roots);
         *lock(&self.current_roots) =
-            CurrentRoots { roots: roots.clone(), revision: Some(revision) };
+            CurrentRoots { roots: roots.clone(), revision: Some(revision), added: Vec::new() };
         Ok(roots)
+    }
+
+    /// Follows a change of the added folders.
+    fn add_roots(&self, current_roots: &mut CurrentRoots) {
+        let added = self.settings.added_roots.folders();
+        if current_roots.added != added {
+            let all: Vec<PathBuf> = self.settings.roots.iter().chain(&added).cloned().collect();
+            let outputs = self.output_dir.as_ref().map(TempDir::path);
+            current_roots.roots = Arc::new(AllowedRoots::new(&all, outputs));
+            current_roots.added = added;
+        }
     }
 
     /// The shell's working folder: that of the last command, while it is allowed.

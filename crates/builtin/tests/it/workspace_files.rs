@@ -5,6 +5,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value as Json, json};
+use switchboard_builtin::workspace;
 use switchboard_wire::protocol::era::Era;
 
 use crate::test_client::BOTH_ERAS;
@@ -44,6 +45,9 @@ async fn tools_are_listed_with_hints_and_object_schemas() {
                 "Write: destroys idempotent",
             ]
         );
+        let mut names = workspace::TOOLS;
+        names.sort_unstable();
+        assert!(listed.iter().map(|it| it.split(':').next().unwrap_or_default()).eq(names));
         for tool in &workspace.tools {
             assert_eq!(tool["inputSchema"]["type"], "object", "{tool}");
             assert_eq!(tool["outputSchema"]["type"], "object", "{tool}");

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use jsonschema::Validator;
 use serde_json::{Value as Json, json};
-use switchboard_builtin::workspace::{self, ClientRoots, WorkspaceSettings};
+use switchboard_builtin::workspace::{self, AddedRoots, ClientRoots, WorkspaceSettings};
 use switchboard_wire::jsonrpc::message::RpcError;
 use switchboard_wire::protocol::capabilities::ClientCapability;
 use switchboard_wire::protocol::era::Era;
@@ -51,6 +51,7 @@ impl WorkspaceFixture {
         let path = std::env::var("PATH").expect("a path");
         let settings = WorkspaceSettings {
             roots: vec![home.path().join("root")],
+            added_roots: AddedRoots::default(),
             client_roots,
             environment: vec![("PATH".to_owned(), path)],
             output_dir: home.path().join("kept"),

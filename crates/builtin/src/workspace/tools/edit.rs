@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
 use super::edit_operation::{EditOperation, snippet};
 use crate::kit::context::HandlerContext;
@@ -52,6 +52,12 @@ pub(crate) fn tool(session: &Arc<WorkspaceSession>) -> Tool {
             "additionalProperties": false,
         }))
         .destructive()
+}
+
+/// The text after a call, or nothing where the call would fail.
+pub(in crate::workspace) fn apply(arguments: &Json, text: &str) -> Option<String> {
+    let it = EditArguments::deserialize(arguments).ok()?;
+    it.operation.apply(text).ok().map(|replaced| replaced.text)
 }
 
 fn edit(access: &FileAccess, it: &EditArguments) -> Result<ToolOutput, HandlerError> {

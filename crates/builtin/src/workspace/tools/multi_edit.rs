@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
 use super::edit_operation::{EditOperation, snippet};
 use crate::kit::context::HandlerContext;
@@ -69,6 +69,17 @@ pub(crate) fn tool(session: &Arc<WorkspaceSession>) -> Tool {
             "additionalProperties": false,
         }))
         .destructive()
+}
+
+/// The text after a call, or nothing where the call would fail.
+pub(in crate::workspace) fn apply(arguments: &Json, text: &str) -> Option<String> {
+    let it = MultiEditArguments::deserialize(arguments).ok()?;
+    let is_in_limits = !it.edits.is_empty() && it.edits.len() <= MAX_EDITS;
+    let replaced = |text: String, operation: &EditOperation| {
+        operation.apply(&text).ok().map(|replaced| replaced.text)
+    };
+    is_in_limits.then_some(())?;
+    it.edits.iter().try_fold(text.to_owned(), replaced)
 }
 
 fn edit(access: &FileAccess, it: &MultiEditArguments) -> Result<ToolOutput, HandlerError> {

@@ -1,0 +1,26 @@
+//! The computer server: pictures of an X11 desktop, pointer, keyboard, clipboard and windows, as an MCP server that runs
+//! inside the process. It acts only in applications that the user has granted to the session.
+//!
+//! [`serve`] serves one client. The embedding program decides with [`display_environment`] which display is used, and
+//! with [`Presence`] whether a user is there who can grant access.
+
+mod access;
+mod action;
+mod action_arguments;
+mod applications;
+mod batch;
+mod desktop;
+pub mod display_environment;
+mod error;
+mod grants;
+mod guide_prompt;
+pub mod health;
+mod picture;
+mod server;
+mod session;
+mod shown_text;
+mod tools;
+mod x11;
+
+pub use server::{ALIAS, ComputerSettings, NAME, Presence, TOOLS, serve};
+pub use x11::own_terminal::Multiplexer;

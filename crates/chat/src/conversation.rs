@@ -5,6 +5,8 @@ pub(crate) mod agent_loop;
 pub(crate) mod command;
 pub mod event;
 pub mod handle;
+pub mod hooks;
 pub mod offered_tools;
 pub(crate) mod result_content;
 pub mod setup;
+pub mod structured_output;

@@ -24,6 +24,9 @@
 //!     system_prompt: "Answer briefly.".into(),
 //!     history: Vec::new(),
 //!     max_rounds: DEFAULT_MAX_ROUNDS,
+//!     hooks: Vec::new(),
+//!     structured_output: None,
+//!     channels: None,
 //! });
 //! conversation.send(vec![ContentBlock::Text { text: "Hello".to_owned() }]).await;
 //! let mut response = String::new();
@@ -43,7 +46,10 @@
 //! # }
 //! ```
 
+pub mod channel;
+pub mod control;
 pub mod conversation;
+pub mod ide;
 pub mod message;
 pub mod model;
 pub mod system_prompt;

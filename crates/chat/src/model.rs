@@ -4,6 +4,7 @@
 pub(crate) mod attempt_error;
 pub mod client;
 pub mod config;
+pub mod fallback;
 pub mod language_model;
 pub(crate) mod provider;
 pub mod retry;

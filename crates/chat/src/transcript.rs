@@ -23,6 +23,8 @@ use repair::repaired;
 const MAX_TRANSCRIPTS: usize = 200;
 /// The largest file that is read, in bytes.
 const MAX_FILE_BYTES: u64 = 256 * 1024 * 1024;
+/// The largest first line.
+const MAX_HEAD_BYTES: u64 = 64 * 1024;
 /// The length of a preview, in characters.
 const PREVIEW_CHARS: usize = 120;
 const EXTENSION: &str = "jsonl";
@@ -53,6 +55,15 @@ pub enum TranscriptError {
     /// There is none with this id.
     #[error("there is no conversation `{0}` in this project")]
     NotFound(String),
+    /// The id is none.
+    #[error("`{0}` cannot be the id of a conversation")]
+    InvalidId(String),
+    /// There is one with this id already.
+    #[error("there is already a conversation `{0}` in this project")]
+    Exists(String),
+    /// A copy cannot be written.
+    #[error("the copy of the conversation cannot be written")]
+    NotWritten(#[from] io::Error),
     /// There is none at all.
     #[error("there is no conversation in this project yet")]
     Empty,
@@ -83,7 +94,51 @@ impl TranscriptStore {
 
     /// A new transcript. Its file is created with the first message.
     pub fn create(&self) -> Transcript {
-        Transcript { store: self.clone(), file: None }
+        self.new_transcript(new_id(), Persistence::Saved)
+    }
+
+    /// A new transcript with this id, which must be unused.
+    pub fn create_with_id(&self, id: &str) -> Result<Transcript, TranscriptError> {
+        if !is_id(id) {
+            return Err(TranscriptError::InvalidId(id.chars().take(80).collect()));
+        }
+        if self.path(id).symlink_metadata().is_ok() {
+            return Err(TranscriptError::Exists(id.to_owned()));
+        }
+        Ok(self.new_transcript(id.to_owned(), Persistence::Saved))
+    }
+
+    /// A transcript that is never written to disk.
+    pub fn create_unsaved(&self) -> Transcript {
+        self.new_transcript(new_id(), Persistence::Unsaved)
+    }
+
+    fn new_transcript(&self, id: String, persistence: Persistence) -> Transcript {
+        Transcript { store: self.clone(), id, persistence, file: None }
+    }
+
+    /// All transcripts of all projects with the folder of each, the last used first. Unreadable ones are left out.
+    pub fn list_all(paths: &Paths) -> io::Result<Vec<(PathBuf, TranscriptSummary)>> {
+        let folder = paths.all_conversations();
+        let entries = match fs::read_dir(&folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        let mut all = Vec::new();
+        for folder in entries.filter_map(|it| Some(it.ok()?.path())) {
+            let store = TranscriptStore { folder, project: PathBuf::new() };
+            // A folder that disappears meanwhile has no transcripts.
+            for path in store.files().unwrap_or_default() {
+                if let Some(project) = project_of(&path)
+                    && let Some(summary) = summary(path)
+                {
+                    all.push((project, summary));
+                }
+            }
+        }
+        all.sort_by(|(_, a), (_, b)| (b.modified, &b.id).cmp(&(a.modified, &a.id)));
+        Ok(all)
     }
 
     /// Opens the last used transcript and reads its messages.
@@ -109,7 +164,10 @@ impl TranscriptStore {
             Err(error) => return Err(unreadable(error)),
         };
         let file = open_for_append(&path).map_err(unreadable)?;
-        let transcript = Transcript { store: self.clone(), file: Some((id.to_owned(), file)) };
+        let transcript = Transcript {
+            file: Some(file),
+            ..self.new_transcript(id.to_owned(), Persistence::Saved)
+        };
         Ok((transcript, repaired(messages)))
     }
 
@@ -143,40 +201,71 @@ impl TranscriptStore {
 #[derive(Debug)]
 pub struct Transcript {
     store: TranscriptStore,
-    /// Its id and file, once there is a message.
-    file: Option<(String, File)>,
+    /// Its id, also while there is no message.
+    id: String,
+    persistence: Persistence,
+    /// Its file, once there is a message.
+    file: Option<File>,
+}
+
+/// Whether a transcript is written to disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Persistence {
+    Saved,
+    Unsaved,
 }
 
 impl Transcript {
-    /// Its id, once there is a message.
+    /// The id under which it can be continued, once there is a message.
     pub fn id(&self) -> Option<&str> {
-        self.file.as_ref().map(|(id, _)| id.as_str())
+        self.file.as_ref().map(|_| self.id.as_str())
+    }
+
+    /// Its id, also while there is no message, and where it is not saved.
+    pub fn session_id(&self) -> &str {
+        &self.id
+    }
+
+    /// The path of its file, also while there is none.
+    pub fn path(&self) -> PathBuf {
+        self.store.path(&self.id)
     }
 
     /// An empty transcript of the same project.
     pub fn restarted(self) -> Transcript {
-        Transcript { file: None, ..self }
+        self.store.new_transcript(new_id(), self.persistence)
+    }
+
+    /// The transcript with these messages, as the copy of another one. Blocks.
+    pub fn with_messages(mut self, messages: &[Message]) -> Result<Transcript, TranscriptError> {
+        for message in messages {
+            self.append(message)?;
+        }
+        Ok(self)
     }
 
     /// Appends a message. Blocks.
     pub fn append(&mut self, message: &Message) -> io::Result<()> {
-        if self.file.is_none() {
-            self.file = Some(self.create_file()?);
-            self.store.prune();
+        match (self.persistence, &self.file) {
+            (Persistence::Unsaved, _) => return Ok(()),
+            (Persistence::Saved, Some(_)) => {}
+            (Persistence::Saved, None) => {
+                self.file = Some(self.create_file()?);
+                self.store.prune();
+            }
         }
-        let Some((_, file)) = &mut self.file else { return Ok(()) };
+        let Some(file) = &mut self.file else { return Ok(()) };
         let line =
             TranscriptLine { at: utc_timestamp(SystemTime::now()), message: message.clone() };
         write_line(file, &serde_json::to_string(&line)?)
     }
 
-    fn create_file(&self) -> io::Result<(String, File)> {
-        let id = new_id();
-        let mut file = atomic_file::open_append(&self.store.path(&id))?;
+    fn create_file(&self) -> io::Result<File> {
+        let mut file = atomic_file::open_append(&self.store.path(&self.id))?;
         let began = utc_timestamp(SystemTime::now());
         let head = json!({"conversation": 1, "began": began, "folder": self.store.project});
         write_line(&mut file, &head.to_string())?;
-        Ok((id, file))
+        Ok(file)
     }
 }
 
@@ -241,6 +330,18 @@ fn read(path: &Path) -> io::Result<Vec<Message>> {
         }
     }
     Ok(messages)
+}
+
+/// The project that a transcript names in its first line.
+fn project_of(path: &Path) -> Option<PathBuf> {
+    #[derive(Deserialize)]
+    struct Head {
+        folder: PathBuf,
+    }
+    let mut line = Vec::new();
+    let mut reader = BufReader::new(File::open(path).ok()?.take(MAX_HEAD_BYTES));
+    reader.read_until(b'\n', &mut line).ok()?;
+    Some(serde_json::from_slice::<Head>(&line).ok()?.folder)
 }
 
 fn summary(path: PathBuf) -> Option<TranscriptSummary> {

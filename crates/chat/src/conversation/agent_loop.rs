@@ -2,6 +2,7 @@
 //! requests, and repeats until it requests none. Which tools are offered is left to `offered_tools`.
 
 pub(crate) mod channel;
+mod hook_calls;
 mod model_request;
 mod resource_list;
 mod tool_calls;
@@ -13,14 +14,20 @@ use switchboard::{CallContext, Host};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use crate::conversation::event::{ConversationEvent, TurnEnd};
+use crate::channel::ReceivedChannelMessage;
+use crate::conversation::event::{ConversationEvent, FinishedResponse, TurnEnd};
+use crate::conversation::hooks::{ConversationHooks, EndAttempt};
 use crate::conversation::offered_tools::OfferedTools;
 use crate::conversation::setup::{ConversationSetup, ConversationStatus};
+use crate::conversation::structured_output::{
+    MAX_REMINDERS, REMINDER, STRUCTURED_OUTPUT_TOOL, StructuredOutput,
+};
 use crate::message::{ContentBlock, Message, Role, ToolUse};
 use crate::model::language_model::{LanguageModel, ModelError, ModelResponse, StopReason, Usage};
 use crate::transcript::Transcript;
 use channel::{LoopChannel, StopCause};
 use model_request::ModelOutcome;
+use tool_calls::FinishedRound;
 
 /// How long the first request to the model waits for servers to connect.
 const SERVER_START_TIMEOUT: Duration = Duration::from_secs(3);
@@ -33,9 +40,11 @@ const CALL_CUT_SHORT: &str =
 /// The agent loop of a conversation.
 pub(crate) struct AgentLoop {
     host: Host,
-    call_context: Arc<CallContext>,
+    call_context: watch::Receiver<Arc<CallContext>>,
     system_prompt: Arc<str>,
     max_rounds: usize,
+    hooks: Arc<[Arc<dyn ConversationHooks>]>,
+    structured_output: Option<StructuredOutput>,
     messages: Vec<Message>,
     offered_tools: OfferedTools,
     total_usage: Usage,
@@ -52,10 +61,12 @@ impl AgentLoop {
     pub(crate) fn new(
         setup: ConversationSetup,
         transcript: Option<Transcript>,
-        status: watch::Sender<ConversationStatus>,
+        (status, call_context): (
+            watch::Sender<ConversationStatus>,
+            watch::Receiver<Arc<CallContext>>,
+        ),
     ) -> (AgentLoop, Option<Arc<dyn LanguageModel>>) {
-        let ConversationSetup { host, call_context, model, system_prompt, history, max_rounds } =
-            setup;
+        let ConversationSetup { host, model, system_prompt, history, .. } = setup;
         let mut offered_tools = OfferedTools::default();
         offered_tools.restore(&history);
         let id = transcript.as_ref().and_then(|it| it.id()).map(Arc::from);
@@ -64,7 +75,9 @@ impl AgentLoop {
             host,
             call_context,
             system_prompt,
-            max_rounds,
+            max_rounds: setup.max_rounds,
+            hooks: setup.hooks.into(),
+            structured_output: setup.structured_output,
             messages: history,
             offered_tools,
             total_usage: Usage::default(),
@@ -87,7 +100,7 @@ impl AgentLoop {
             }
             channel.clear_stop_cause();
             if !channel.has_queued() {
-                channel.receive().await;
+                channel.receive_when_idle().await;
                 continue;
             }
             let end = self.turn(&mut channel).await;
@@ -97,12 +110,23 @@ impl AgentLoop {
 
     /// Runs one turn: from the queued messages to the model's last response.
     async fn turn(&mut self, channel: &mut LoopChannel) -> TurnEnd {
-        self.accept_queued(channel, Vec::new()).await;
+        let from_channels = match self.accept_channel_messages(channel).await {
+            Ok(blocks) => blocks,
+            Err(why) => return TurnEnd::StoppedByHook(why),
+        };
+        if let Some(why) = self.accept_queued(channel, from_channels).await {
+            return TurnEnd::StoppedByHook(why);
+        }
         self.wait_for_servers(channel).await;
+        if let Some(system_prompt) = channel.take_system_prompt() {
+            self.system_prompt = system_prompt;
+        }
+        if let Some(output) = channel.take_structured_output() {
+            self.structured_output = Some(output);
+        }
+        let mut end_attempt = EndAttempt::First;
+        let mut reminders = 0;
         for _round in 0..self.max_rounds {
-            if let Some(call_context) = channel.take_call_context() {
-                self.call_context = call_context;
-            }
             let Some(model) = channel.model() else {
                 return TurnEnd::Failed(model_not_configured());
             };
@@ -118,9 +142,10 @@ impl AgentLoop {
             self.add_usage(&usage);
             let calls = tool_uses(&blocks);
             if !blocks.is_empty() {
-                self.add(Message { role: Role::Assistant, content: blocks }).await;
+                self.add(Message { role: Role::Assistant, content: blocks.clone() }).await;
             }
-            channel.send(ConversationEvent::ResponseEnded).await;
+            let finished = FinishedResponse { content: blocks, stop_reason, usage };
+            channel.send(ConversationEvent::ResponseEnded(finished)).await;
             channel.send(ConversationEvent::Usage(self.total_usage)).await;
             if stop_reason == StopReason::MaxTokens || stop_reason == StopReason::Refusal {
                 self.skip_calls(&calls, CALL_CUT_SHORT).await;
@@ -130,18 +155,52 @@ impl AgentLoop {
                     TurnEnd::Refused
                 };
             }
+            if calls.is_empty() && self.structured_output.is_some() {
+                if reminders == MAX_REMINDERS {
+                    return TurnEnd::NoStructuredOutput;
+                }
+                reminders += 1;
+                let content = vec![ContentBlock::Text { text: REMINDER.to_owned() }];
+                self.add(Message { role: Role::User, content }).await;
+                continue;
+            }
             if calls.is_empty() {
+                let Some(more) = self.continuation(end_attempt, channel).await else {
+                    let is_stopped = channel.stop_cause().is_some();
+                    return if is_stopped { TurnEnd::Interrupted } else { TurnEnd::Finished };
+                };
+                end_attempt = EndAttempt::Repeated;
+                let content = vec![ContentBlock::Text { text: more }];
+                self.add(Message { role: Role::User, content }).await;
+                continue;
+            }
+            let FinishedRound { results, context, stop_because, output } =
+                self.run_calls(&calls, channel).await;
+            let gave_wrong_output = output.is_none()
+                && self.structured_output.is_some()
+                && calls.iter().any(|it| it.tool == STRUCTURED_OUTPUT_TOOL);
+            let mut blocks: Vec<ContentBlock> =
+                results.into_iter().map(ContentBlock::ToolResult).collect();
+            blocks.extend(context);
+            if channel.stop_cause().is_some() || stop_because.is_some() {
+                self.add(Message { role: Role::User, content: blocks }).await;
+                return stop_because.map_or(TurnEnd::Interrupted, TurnEnd::StoppedByHook);
+            }
+            if let Some(output) = output {
+                self.add(Message { role: Role::User, content: blocks }).await;
+                channel.send(ConversationEvent::StructuredOutput(output)).await;
                 return TurnEnd::Finished;
             }
-            let results = self.run_calls(&calls, channel).await;
-            let is_stopped = channel.stop_cause().is_some();
-            let results = results.into_iter().map(ContentBlock::ToolResult).collect();
-            match is_stopped {
-                true => self.add(Message { role: Role::User, content: results }).await,
-                false => self.accept_queued(channel, results).await,
+            if gave_wrong_output {
+                if reminders == MAX_REMINDERS {
+                    self.add(Message { role: Role::User, content: blocks }).await;
+                    return TurnEnd::NoStructuredOutput;
+                }
+                reminders += 1;
             }
-            if is_stopped {
-                return TurnEnd::Interrupted;
+            blocks.extend(self.round_context(channel).await);
+            if let Some(why) = self.accept_queued(channel, blocks).await {
+                return TurnEnd::StoppedByHook(why);
             }
         }
         TurnEnd::TooManyRounds
@@ -167,17 +226,45 @@ impl AgentLoop {
         }
     }
 
-    /// Adds the queued messages to the conversation, after the results of tool calls.
-    async fn accept_queued(&mut self, channel: &mut LoopChannel, results: Vec<ContentBlock>) {
+    /// The messages of channels for this turn, as the model gets them, or why a hook refuses them. They go nowhere else: they
+    /// are no commands and name no files.
+    async fn accept_channel_messages(
+        &mut self,
+        channel: &mut LoopChannel,
+    ) -> Result<Vec<ContentBlock>, String> {
+        let messages = channel.take_channel_messages();
+        if messages.is_empty() {
+            return Ok(Vec::new());
+        }
+        let text = |it: &ReceivedChannelMessage| ContentBlock::Text { text: it.prompt_text() };
+        let blocks = messages.iter().map(text).collect();
+        channel.send(ConversationEvent::ChannelMessages(messages)).await;
+        self.submit_from_channels(blocks, channel).await
+    }
+
+    /// Adds the queued messages to the conversation, after the results of tool calls. Returns why a hook refused one:
+    /// that one is left out.
+    async fn accept_queued(
+        &mut self,
+        channel: &mut LoopChannel,
+        results: Vec<ContentBlock>,
+    ) -> Option<String> {
         let queued = channel.take_queued();
         let (count, mut blocks) = (queued.len(), results);
-        blocks.extend(queued.into_iter().flatten());
+        let mut refused_because = None;
+        for message in queued {
+            match self.submit(message, channel).await {
+                Ok(message) => blocks.extend(message),
+                Err(why) => refused_because = Some(why),
+            }
+        }
         if !blocks.is_empty() {
             self.add(Message { role: Role::User, content: blocks }).await;
         }
         if count > 0 {
             channel.send(ConversationEvent::MessagesAccepted { count }).await;
         }
+        refused_because
     }
 
     /// Keeps the part of an interrupted response that the user has seen.
@@ -269,5 +356,5 @@ fn tool_uses(blocks: &[ContentBlock]) -> Vec<ToolUse> {
 
 fn model_not_configured() -> ModelError {
     let kind = crate::model::language_model::ModelErrorKind::NotConfigured;
-    ModelError { model: "the model".to_owned(), kind }
+    ModelError { model: "the model".to_owned(), status: None, kind }
 }

@@ -2,18 +2,21 @@
 
 use std::sync::Arc;
 
-use switchboard::CallContext;
 use tokio::sync::oneshot;
 
+use crate::channel::ReceivedChannelMessage;
+use crate::conversation::structured_output::StructuredOutput;
 use crate::message::ContentBlock;
 use crate::model::language_model::LanguageModel;
 
 /// A command to the agent loop.
 pub(crate) enum Command {
     Send(Vec<ContentBlock>),
+    SendFromChannels(Vec<ReceivedChannelMessage>),
     Interrupt,
     Clear,
     SetModel(Option<Arc<dyn LanguageModel>>),
-    SetCallContext(Arc<CallContext>),
+    SetSystemPrompt(Arc<str>),
+    SetStructuredOutput(StructuredOutput),
     WithdrawLast(oneshot::Sender<bool>),
 }

@@ -7,7 +7,9 @@ use std::time::Duration;
 use serde_json::Value as Json;
 use switchboard::pool::Pool;
 
-use crate::model::language_model::{ModelError, Usage};
+use crate::channel::ReceivedChannelMessage;
+use crate::message::{ContentBlock, ToolResult};
+use crate::model::language_model::{ModelError, StopReason, Usage};
 
 /// An event of a conversation.
 #[derive(Debug)]
@@ -17,12 +19,25 @@ pub enum ConversationEvent {
         /// The number of messages.
         count: usize,
     },
+    /// Messages of channels became part of the conversation.
+    ChannelMessages(Vec<ReceivedChannelMessage>),
     /// More text of the response.
     Text(String),
     /// More of the model's thinking.
     Thinking(String),
+    /// The model began to request a tool call. Not every provider sends this, and the arguments follow.
+    ToolUseStarted {
+        /// The id of the call, as the model gave it.
+        id: String,
+        /// The tool's exposed name.
+        tool: String,
+    },
+    /// More of the arguments of the tool call that began last, as JSON text.
+    ToolInput(String),
+    /// A block of the response is complete. Not every provider sends this.
+    BlockEnded(ContentBlock),
     /// The model finished a response; usually its tool calls follow.
-    ResponseEnded,
+    ResponseEnded(FinishedResponse),
     /// A call started. It may still need permission.
     CallStarted(ToolCallView),
     /// A call reported its progress.
@@ -44,9 +59,13 @@ pub enum ConversationEvent {
         outcome: CallOutcome,
         /// Its result as text; images and files are named in it.
         text: String,
+        /// Its result, as the model gets it; `None` for a call that the user made.
+        result: Option<Arc<ToolResult>>,
         /// How long it took, including the time the user took to decide.
         duration: Duration,
     },
+    /// The model gave its answer as JSON that matches the schema of the conversation. The turn ends.
+    StructuredOutput(Json),
     /// The tokens used by the conversation so far.
     Usage(Usage),
     /// A model request failed and is retried.
@@ -60,6 +79,17 @@ pub enum ConversationEvent {
     },
     /// The turn ended. Queued messages start the next one.
     TurnEnded(TurnEnd),
+}
+
+/// A response of the model.
+#[derive(Debug, Clone)]
+pub struct FinishedResponse {
+    /// Text, thinking and tool calls, in order.
+    pub content: Vec<ContentBlock>,
+    /// Why the model stopped.
+    pub stop_reason: StopReason,
+    /// The tokens used by this response.
+    pub usage: Usage,
 }
 
 /// A tool call for display.
@@ -115,6 +145,10 @@ pub enum TurnEnd {
     Interrupted,
     /// The turn reached the maximum number of rounds.
     TooManyRounds,
+    /// The model did not give the JSON that the conversation is to return, although it was reminded.
+    NoStructuredOutput,
+    /// A hook refused the message or ended the turn, for this reason.
+    StoppedByHook(String),
     /// The model request failed. The messages are kept.
     Failed(ModelError),
 }

@@ -41,8 +41,13 @@ pub(crate) fn from_output(output: ToolOutput) -> ResultContent {
     if blocks.is_empty() {
         blocks.push(ContentBlock::Text { text: EMPTY_RESULT.to_owned() });
     }
-    let text = blocks.iter().filter_map(display_text).collect::<Vec<_>>().join("\n");
+    let text = text_of(&blocks);
     ResultContent { content: blocks, text, is_error }
+}
+
+/// The content as text, with images named.
+pub(crate) fn text_of(content: &[ContentBlock]) -> String {
+    content.iter().filter_map(display_text).collect::<Vec<_>>().join("\n")
 }
 
 fn content_block(block: tool_result::ContentBlock) -> ContentBlock {

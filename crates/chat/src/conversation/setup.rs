@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
+use switchboard::channel::ChannelInbox;
 use switchboard::{CallContext, Host};
 
+use crate::conversation::hooks::ConversationHooks;
+use crate::conversation::structured_output::StructuredOutput;
 use crate::message::Message;
 use crate::model::language_model::LanguageModel;
 
@@ -24,6 +27,12 @@ pub struct ConversationSetup {
     pub history: Vec<Message>,
     /// The most requests to the model in one turn.
     pub max_rounds: usize,
+    /// The hooks, in the order in which they are called.
+    pub hooks: Vec<Arc<dyn ConversationHooks>>,
+    /// The schema of the answer, if it is to be JSON.
+    pub structured_output: Option<StructuredOutput>,
+    /// The messages of channels. Those that wait start a turn, or join the next one.
+    pub channels: Option<ChannelInbox>,
 }
 
 /// The status of a conversation.

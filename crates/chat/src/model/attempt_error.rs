@@ -19,6 +19,8 @@ const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
 pub(crate) struct AttemptError {
     pub(crate) kind: ModelErrorKind,
     pub(crate) retry: RetryAdvice,
+    /// The HTTP status, if that is the error.
+    pub(crate) status: Option<u16>,
 }
 
 /// Whether to retry.
@@ -37,6 +39,7 @@ impl AttemptError {
         AttemptError {
             kind: ModelErrorKind::StreamInterrupted(printable_message(why)),
             retry: RetryAdvice::WithBackoff,
+            status: None,
         }
     }
 
@@ -44,38 +47,33 @@ impl AttemptError {
         AttemptError {
             kind: ModelErrorKind::InvalidResponse(printable_message(why)),
             retry: RetryAdvice::Never,
+            status: None,
         }
     }
 
     /// An error event inside a stream, by its code.
     pub(crate) fn from_error_event(code: &str, message: &str) -> AttemptError {
         let message = printable_message(&format!("{message} ({code})"));
-        match code {
-            "overloaded_error" | "rate_limit_error" | "rate_limit_exceeded" => AttemptError {
-                kind: ModelErrorKind::Overloaded(message),
-                retry: RetryAdvice::WithBackoff,
-            },
-            "authentication_error" | "permission_error" | "invalid_api_key" => AttemptError {
-                kind: ModelErrorKind::KeyRejected(message),
-                retry: RetryAdvice::Never,
-            },
-            "context_length_exceeded" | "request_too_large" => AttemptError {
-                kind: ModelErrorKind::ContextTooLong(message),
-                retry: RetryAdvice::Never,
-            },
+        let (kind, retry) = match code {
+            "overloaded_error" | "rate_limit_error" | "rate_limit_exceeded" => {
+                (ModelErrorKind::Overloaded(message), RetryAdvice::WithBackoff)
+            }
+            "authentication_error" | "permission_error" | "invalid_api_key" => {
+                (ModelErrorKind::KeyRejected(message), RetryAdvice::Never)
+            }
+            "context_length_exceeded" | "request_too_large" => {
+                (ModelErrorKind::ContextTooLong(message), RetryAdvice::Never)
+            }
             "invalid_request_error"
             | "invalid_prompt"
             | "not_found_error"
             | "insufficient_quota" => {
-                let kind = ModelErrorKind::Rejected { status: 200, message };
-                AttemptError { kind, retry: RetryAdvice::Never }
+                (ModelErrorKind::Rejected { status: 200, message }, RetryAdvice::Never)
             }
             // Internal errors, timeouts and unknown codes.
-            _ => AttemptError {
-                kind: ModelErrorKind::StreamInterrupted(message),
-                retry: RetryAdvice::WithBackoff,
-            },
-        }
+            _ => (ModelErrorKind::StreamInterrupted(message), RetryAdvice::WithBackoff),
+        };
+        AttemptError { kind, retry, status: None }
     }
 
     /// A response with an error status.
@@ -115,7 +113,7 @@ impl AttemptError {
             (true, None) => RetryAdvice::WithBackoff,
             (true, Some(wait)) => RetryAdvice::After(wait),
         };
-        AttemptError { kind, retry }
+        AttemptError { kind, retry, status: Some(status.as_u16()) }
     }
 
     /// The request parameter that an error is about, if it names one.

@@ -69,12 +69,14 @@ impl ModelClient {
             key,
             max_tokens,
             context_window: window,
-            thinking_budget: thinking,
+            thinking,
+            effort,
         } = config;
         let settings = RequestSettings {
             model: name.clone(),
             max_tokens: *max_tokens,
-            thinking_budget: *thinking,
+            thinking: *thinking,
+            effort: *effort,
             model_id: format!("{}/{name}", provider.id()),
             returns_encrypted_reasoning: AtomicBool::new(true),
         };
@@ -133,7 +135,7 @@ impl ModelClient {
                 warn!(model = self.name, attempt, error = error_kind, "model request failed");
                 let host = self.endpoint.host_str().unwrap_or_default();
                 let model = format!("{} at {host}", printable(&self.name));
-                return Err(ModelError { model, kind: error.kind });
+                return Err(ModelError { model, status: error.status, kind: error.kind });
             };
             let (model, delay) = (&*self.name, after);
             info!(model, attempt, error = error_kind, ?delay, "model request failed, retrying");
@@ -199,7 +201,8 @@ impl ModelClient {
     fn unreachable(&self, why: &str) -> AttemptError {
         let url = self.endpoint.origin().ascii_serialization();
         let why = format!("{url}: {}", printable(why));
-        AttemptError { kind: ModelErrorKind::Unreachable(why), retry: RetryAdvice::WithBackoff }
+        let kind = ModelErrorKind::Unreachable(why);
+        AttemptError { kind, retry: RetryAdvice::WithBackoff, status: None }
     }
 
     /// Removes the API key from an error that quotes it.

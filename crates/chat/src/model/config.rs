@@ -88,8 +88,59 @@ pub struct ModelConfig {
     pub max_tokens: Option<u64>,
     /// The context window, in tokens.
     pub context_window: Option<u64>,
-    /// The thinking budget, in tokens.
-    pub thinking_budget: Option<u64>,
+    /// How it thinks.
+    pub thinking: ThinkingSetting,
+    /// Its effort; the provider's default if absent.
+    pub effort: Option<Effort>,
+}
+
+/// How a model thinks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ThinkingSetting {
+    /// As the provider's default is, which is not at all where the provider has a switch.
+    #[default]
+    Off,
+    /// As much as the model chooses.
+    Adaptive,
+    /// With at most this many tokens.
+    Budget(u64),
+}
+
+/// The effort of a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effort {
+    /// Little.
+    Low,
+    /// Less than usual.
+    Medium,
+    /// The usual effort.
+    High,
+    /// More than usual.
+    ExtraHigh,
+    /// As much as possible.
+    Max,
+}
+
+impl Effort {
+    /// The name in requests to Anthropic.
+    pub(crate) fn anthropic_id(self) -> &'static str {
+        match self {
+            Effort::Low => "low",
+            Effort::Medium => "medium",
+            Effort::High => "high",
+            Effort::ExtraHigh => "xhigh",
+            Effort::Max => "max",
+        }
+    }
+
+    /// The name in requests to OpenAI, whose models have no level above the highest usual one.
+    pub(crate) fn openai_id(self) -> &'static str {
+        match self {
+            Effort::Low => "low",
+            Effort::Medium => "medium",
+            Effort::High | Effort::ExtraHigh | Effort::Max => "high",
+        }
+    }
 }
 
 /// Writes `provider/name`.
@@ -170,7 +221,10 @@ pub fn resolve_model(
         key: access.key,
         max_tokens: settings.and_then(|it| it.max_tokens),
         context_window: window.or_else(default_window),
-        thinking_budget: settings.and_then(|it| it.thinking_tokens),
+        thinking: settings
+            .and_then(|it| it.thinking_tokens)
+            .map_or(ThinkingSetting::Off, ThinkingSetting::Budget),
+        effort: None,
         name,
     }))
 }

@@ -64,6 +64,17 @@ pub enum ResponseDelta {
     Text(String),
     /// More thinking.
     Thinking(String),
+    /// The model begins to request a tool call.
+    ToolUse {
+        /// The id of the call.
+        id: String,
+        /// The tool.
+        tool: String,
+    },
+    /// More of the arguments of the last tool call, as JSON text.
+    ToolInput(String),
+    /// A block is complete.
+    BlockEnded(ContentBlock),
     /// The request failed and is retried; earlier deltas of the response are void.
     Retrying {
         /// The number of attempts so far.
@@ -116,6 +127,8 @@ pub struct Usage {
 pub struct ModelError {
     /// The model and its host.
     pub model: String,
+    /// The HTTP status with which the service refused the request, if it did.
+    pub status: Option<u16>,
     /// The cause.
     #[source]
     pub kind: ModelErrorKind,

@@ -11,6 +11,7 @@ use std::sync::atomic::AtomicBool;
 use serde_json::Value as Json;
 
 use crate::model::attempt_error::AttemptError;
+use crate::model::config::{Effort, ThinkingSetting};
 use crate::model::language_model::{ModelRequest, ModelResponse, ResponseDelta};
 
 /// The settings of a request, besides its messages.
@@ -18,7 +19,8 @@ use crate::model::language_model::{ModelRequest, ModelResponse, ResponseDelta};
 pub(crate) struct RequestSettings {
     pub(crate) model: String,
     pub(crate) max_tokens: Option<u64>,
-    pub(crate) thinking_budget: Option<u64>,
+    pub(crate) thinking: ThinkingSetting,
+    pub(crate) effort: Option<Effort>,
     /// Identifies the model and API that thinking blocks may be sent back to.
     pub(crate) model_id: String,
     /// Does the service return encrypted reasoning? Assumed until it rejects the parameter.

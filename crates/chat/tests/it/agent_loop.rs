@@ -6,17 +6,24 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde::Deserialize;
 use serde_json::json;
 use switchboard::CallContext;
+use switchboard::config::permission::PermissionMode;
 use switchboard_builtin::kit::context::HandlerContext;
 use switchboard_builtin::kit::handler_error::HandlerError;
 use switchboard_builtin::kit::server::Server;
 use switchboard_builtin::kit::tool::Tool;
 use switchboard_builtin::kit::tool_output::ToolOutput;
+use switchboard_chat::conversation::event::CallOutcome;
 use switchboard_chat::conversation::handle::Conversation;
+use switchboard_chat::conversation::hooks::{
+    AfterCall, BeforeCall, CallDecision, ConversationHooks, EndAttempt, FinishedCall, HookFuture,
+    SubmittedMessage, TurnEnding,
+};
 use switchboard_chat::conversation::setup::ConversationSetup;
-use switchboard_chat::message::ContentBlock;
+use switchboard_chat::conversation::structured_output::StructuredOutput;
+use switchboard_chat::message::{ContentBlock, ToolUse};
 use tokio::sync::{Barrier, Notify};
 
-use crate::harness::{Harness, Step, StepModel, TEST_TIMEOUT, lines};
+use crate::harness::{Harness, RunningConversation, Step, StepModel, TEST_TIMEOUT, lines};
 
 #[derive(Deserialize)]
 struct Nothing {}
@@ -405,4 +412,257 @@ async fn progress_and_pictures_come_through() {
     );
     conversation.end().await;
     harness.stop().await;
+}
+
+/// Changes what the tests ask for, and records the order of events.
+struct RecordingHooks {
+    before: fn(&ToolUse) -> BeforeCall,
+    after: fn(FinishedCall<'_>) -> AfterCall,
+    refuse: Option<&'static str>,
+    continue_once: bool,
+}
+
+impl RecordingHooks {
+    fn passive() -> RecordingHooks {
+        RecordingHooks {
+            before: |_| BeforeCall::default(),
+            after: |_| AfterCall::default(),
+            refuse: None,
+            continue_once: false,
+        }
+    }
+}
+
+impl ConversationHooks for RecordingHooks {
+    fn message_submitted<'a>(
+        &'a self,
+        message: &'a [ContentBlock],
+    ) -> HookFuture<'a, SubmittedMessage> {
+        let is_refused = self.refuse.is_some_and(|word| format!("{message:?}").contains(word));
+        let refused_because = is_refused.then(|| "not that".to_owned());
+        let context = vec![ContentBlock::Text { text: "by the way".to_owned() }];
+        Box::pin(async { SubmittedMessage { context, refused_because } })
+    }
+
+    fn before_call<'a>(&'a self, call: &'a ToolUse) -> HookFuture<'a, BeforeCall> {
+        Box::pin(async move { (self.before)(call) })
+    }
+
+    fn after_call<'a>(&'a self, call: FinishedCall<'a>) -> HookFuture<'a, AfterCall> {
+        Box::pin(async move { (self.after)(call) })
+    }
+
+    fn after_round<'a>(&'a self) -> HookFuture<'a, Vec<ContentBlock>> {
+        Box::pin(async { vec![ContentBlock::Text { text: "after the round".to_owned() }] })
+    }
+
+    fn turn_ending<'a>(&'a self, attempt: EndAttempt) -> HookFuture<'a, TurnEnding> {
+        Box::pin(async move {
+            match (self.continue_once, attempt) {
+                (true, EndAttempt::First) => TurnEnding::Continue("one more thing".to_owned()),
+                (_, _) => TurnEnding::End,
+            }
+        })
+    }
+}
+
+/// Runs one turn with hooks. Returns its events and the last request to the model.
+async fn turn_with(
+    hooks: RecordingHooks,
+    steps: impl IntoIterator<Item = Step>,
+) -> (Vec<String>, Vec<String>) {
+    let harness = Harness::new(server()).await;
+    let model = StepModel::new(steps);
+    let setup =
+        ConversationSetup { hooks: vec![Arc::new(hooks)], ..harness.options(model.clone()) };
+    let mut conversation = RunningConversation::new(Conversation::start(setup));
+    let events = conversation.ask("go").await;
+    let requested =
+        if model.requests().is_empty() { Vec::new() } else { lines(&model.last_messages()) };
+    conversation.end().await;
+    harness.stop().await;
+    (events, requested)
+}
+
+#[tokio::test]
+async fn a_hook_changes_arguments_replaces_results_and_adds_context() {
+    let hooks = RecordingHooks {
+        before: |_| BeforeCall {
+            arguments: Some(json!({"text": "changed"})),
+            context: vec!["before".to_owned()],
+            ..BeforeCall::default()
+        },
+        after: |finished| {
+            assert_eq!(finished.call.arguments, json!({"text": "changed"}));
+            let text = format!("replaced {}", finished.result.content.len());
+            AfterCall {
+                replaced_result: Some(vec![ContentBlock::Text { text }]),
+                context: vec!["after".to_owned()],
+                ..AfterCall::default()
+            }
+        },
+        ..RecordingHooks::passive()
+    };
+    let (events, requested) =
+        turn_with(hooks, [Step::Call("", vec![call("1", "x")]), Step::Say("ok")]).await;
+    assert!(events.contains(&"call 1 Done: replaced 1".to_owned()), "{events:?}");
+    let requested = requested.join("\n");
+    for text in ["by the way", "replaced 1", "before", "after", "after the round"] {
+        assert!(requested.contains(text), "{text}: {requested}");
+    }
+}
+
+#[tokio::test]
+async fn a_hook_that_denies_a_call_is_the_result_of_the_call() {
+    let hooks = RecordingHooks {
+        before: |_| BeforeCall {
+            decision: CallDecision::Deny { message: "never".to_owned() },
+            ..BeforeCall::default()
+        },
+        ..RecordingHooks::passive()
+    };
+    let (events, _) =
+        turn_with(hooks, [Step::Call("", vec![call("1", "x")]), Step::Say("ok")]).await;
+    assert!(events.contains(&"call 1 Denied: never".to_owned()), "{events:?}");
+}
+
+#[tokio::test]
+async fn a_hook_that_asks_gets_the_user_asked_although_the_server_is_trusted() {
+    let hooks = RecordingHooks {
+        before: |_| BeforeCall {
+            decision: CallDecision::Ask { because: "it is late".to_owned() },
+            ..BeforeCall::default()
+        },
+        ..RecordingHooks::passive()
+    };
+    let (events, _) =
+        turn_with(hooks, [Step::Call("", vec![call("1", "x")]), Step::Say("ok")]).await;
+    let denied = events.iter().find(|it| it.starts_with("call 1 Denied")).expect("no user");
+    assert!(denied.contains("it is late"), "{denied}");
+}
+
+#[tokio::test]
+async fn a_hook_refuses_a_message_before_the_model_sees_it() {
+    let hooks = RecordingHooks { refuse: Some("go"), ..RecordingHooks::passive() };
+    let (events, requested) = turn_with(hooks, []).await;
+    assert_eq!(events.last().map(String::as_str), Some("ended StoppedByHook(\"not that\")"));
+    assert_eq!(requested, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_hook_continues_a_turn_that_is_about_to_end() {
+    let hooks = RecordingHooks { continue_once: true, ..RecordingHooks::passive() };
+    let (events, requested) = turn_with(hooks, [Step::Say("done"), Step::Say("really")]).await;
+    assert_eq!(events.last().map(String::as_str), Some("ended Finished"));
+    assert!(requested.join("\n").contains("one more thing"), "{requested:?}");
+}
+
+#[tokio::test]
+async fn a_turn_with_a_schema_ends_with_a_valid_output_and_reminds_the_model() {
+    let harness = Harness::new(server()).await;
+    let output = |value| vec![("1", "StructuredOutput", value)];
+    let model = StepModel::new([
+        Step::Say("seven"),
+        Step::Call("", output(json!({"n": "seven"}))),
+        Step::Call("", output(json!({"n": 7}))),
+    ]);
+    let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
+    let structured_output = Some(StructuredOutput::new(schema));
+    let setup = ConversationSetup { structured_output, ..harness.options(model.clone()) };
+    let mut conversation = RunningConversation::new(Conversation::start(setup));
+    let events = conversation.ask("how many?").await;
+    assert!(events.contains(&"output {\"n\":7}".to_owned()), "{events:?}");
+    assert_eq!(events.last().map(String::as_str), Some("ended Finished"));
+    let requested = lines(&model.last_messages()).join("\n");
+    assert!(requested.contains("does not match the schema"), "{requested}");
+    conversation.end().await;
+    harness.stop().await;
+}
+
+#[tokio::test]
+async fn a_model_that_never_gives_the_output_ends_the_turn_with_that() {
+    let harness = Harness::new(server()).await;
+    let model = StepModel::new([1, 2, 3, 4, 5].map(|_| Step::Say("no")));
+    let structured_output = Some(StructuredOutput::new(json!({"type": "object"})));
+    let setup = ConversationSetup { structured_output, ..harness.options(model) };
+    let mut conversation = RunningConversation::new(Conversation::start(setup));
+    let events = conversation.ask("how many?").await;
+    assert_eq!(events.last().map(String::as_str), Some("ended NoStructuredOutput"));
+    conversation.end().await;
+    harness.stop().await;
+}
+
+#[tokio::test]
+async fn a_model_that_gives_only_wrong_outputs_ends_the_turn_after_five() {
+    let harness = Harness::new(server()).await;
+    let wrong = || Step::Call("", vec![("1", "StructuredOutput", json!({"n": "seven"}))]);
+    let model = StepModel::new([1, 2, 3, 4, 5, 6].map(|_| wrong()));
+    let setup = harness.options(model.clone());
+    let mut conversation = RunningConversation::new(Conversation::start(setup));
+    let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
+    conversation.handle.set_structured_output(StructuredOutput::new(schema)).await;
+    let events = conversation.ask("how many?").await;
+    assert_eq!(events.last().map(String::as_str), Some("ended NoStructuredOutput"));
+    assert_eq!(events.iter().filter(|it| it.contains("ToolError")).count(), 5, "{events:?}");
+    conversation.end().await;
+    harness.stop().await;
+}
+
+#[tokio::test]
+async fn a_hook_that_ends_the_turn_prevents_its_call() {
+    let hooks = RecordingHooks {
+        before: |_| BeforeCall { stop_because: Some("enough".to_owned()), ..BeforeCall::default() },
+        after: |finished| {
+            assert_eq!(finished.outcome, CallOutcome::Denied);
+            AfterCall::default()
+        },
+        ..RecordingHooks::passive()
+    };
+    let (events, _) = turn_with(hooks, [Step::Call("", vec![call("1", "x")])]).await;
+    let denied = "call 1 Denied: a hook ended the turn: enough".to_owned();
+    assert!(events.contains(&denied), "{events:?}");
+}
+
+/// The events of two calls of one response, when the mode changes from `first` to `second` during the first call.
+async fn calls_with_modes(first: PermissionMode, second: PermissionMode) -> Vec<String> {
+    let (began, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (begin, wait) = (began.clone(), go_on.clone());
+    let slow = move |_: HandlerContext, _: Nothing| {
+        let (begin, wait) = (begin.clone(), wait.clone());
+        async move {
+            begin.notify_one();
+            wait.notified().await;
+            Ok(ToolOutput::text("slow"))
+        }
+    };
+    let quick = async |_: HandlerContext, _: Nothing| Ok(ToolOutput::text("quick"));
+    let server = Server::new("s", "1")
+        .tool(Tool::new("slow", "Waits.", slow).read_only())
+        .tool(Tool::new("quick", "Returns.", quick));
+    let harness = Harness::new(server).await;
+    let calls = vec![("1", "mcp__s__slow", json!({})), ("2", "mcp__s__quick", json!({}))];
+    let model = StepModel::new([Step::Call("", calls), Step::Say("ok")]);
+    let context = CallContext::new(harness.host.watch_pool(), &harness.paths());
+    let context = context.expect("a call context").with_trusted_server("s");
+    let with_mode = |mode| Arc::new(CallContext { mode, ..context.clone() });
+    let setup =
+        ConversationSetup { call_context: with_mode(first), ..harness.options(model.clone()) };
+    let mut conversation = RunningConversation::new(Conversation::start(setup));
+    conversation.send("go").await;
+    began.notified().await;
+    conversation.handle.set_call_context(with_mode(second));
+    go_on.notify_one();
+    let events = conversation.turn().await;
+    conversation.end().await;
+    harness.stop().await;
+    events
+}
+
+#[tokio::test]
+async fn a_mode_that_changes_during_a_call_holds_for_the_next_call_of_the_same_response() {
+    let events = calls_with_modes(PermissionMode::Bypass, PermissionMode::Plan).await;
+    assert!(events.contains(&"call 1 Done: slow".to_owned()), "{events:?}");
+    assert!(events.iter().any(|it| it.starts_with("call 2 Denied")), "{events:?}");
+    let events = calls_with_modes(PermissionMode::Plan, PermissionMode::Bypass).await;
+    assert!(events.contains(&"call 2 Done: quick".to_owned()), "{events:?}");
 }

@@ -53,6 +53,11 @@ impl StepModel {
         Arc::new(StepModel { steps, requests: Mutex::default() })
     }
 
+    /// More steps, behind the others.
+    pub fn add(&self, steps: impl IntoIterator<Item = Step>) {
+        self.steps.lock().expect("no panic").extend(steps);
+    }
+
     pub fn requests(&self) -> Vec<ModelRequest> {
         self.requests.lock().expect("no panic").clone()
     }
@@ -99,7 +104,7 @@ impl LanguageModel for StepModel {
                 }
                 Step::Fail => {
                     let kind = ModelErrorKind::Overloaded("try later".to_owned());
-                    return Err(ModelError { model: "listed".to_owned(), kind });
+                    return Err(ModelError { model: "listed".to_owned(), status: None, kind });
                 }
             };
             let mut parts = Vec::new();
@@ -162,6 +167,9 @@ impl Harness {
             system_prompt: "be brief".into(),
             history: Vec::new(),
             max_rounds: 50,
+            hooks: Vec::new(),
+            structured_output: None,
+            channels: None,
         }
     }
 
@@ -218,6 +226,11 @@ impl RunningConversation {
         let mut lines = Vec::new();
         loop {
             lines.push(line(&self.next().await));
+            // Only some providers send these.
+            lines.pop_if(|it| it == PART_OF_RESPONSE);
+            if lines.is_empty() {
+                continue;
+            }
             if is_last(lines.last().expect("it was just pushed")) {
                 return lines;
             }
@@ -235,12 +248,22 @@ impl RunningConversation {
     }
 }
 
+const PART_OF_RESPONSE: &str = "part of a response";
+
 fn line(event: &ConversationEvent) -> String {
     match event {
         ConversationEvent::MessagesAccepted { count: sayings } => format!("taken up {sayings}"),
+        ConversationEvent::ChannelMessages(messages) => {
+            let lines: Vec<String> = messages.iter().map(|it| it.summary_line()).collect();
+            format!("channels {}", lines.join(" | "))
+        }
         ConversationEvent::Text(text) => format!("text {text}"),
         ConversationEvent::Thinking(text) => format!("thought {text}"),
-        ConversationEvent::ResponseEnded => "answer ended".to_owned(),
+        ConversationEvent::StructuredOutput(output) => format!("output {output}"),
+        ConversationEvent::ToolUseStarted { .. }
+        | ConversationEvent::ToolInput(_)
+        | ConversationEvent::BlockEnded(_) => PART_OF_RESPONSE.to_owned(),
+        ConversationEvent::ResponseEnded(_) => "answer ended".to_owned(),
         ConversationEvent::CallStarted(seen) => format!("began {} {}", seen.id, seen.title),
         ConversationEvent::CallProgress { id, progress: done, total: of, message } => {
             format!("progress {id} {done} {of:?} {}", message.as_deref().unwrap_or("-"))

@@ -2,6 +2,7 @@
 //! fail.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
@@ -12,7 +13,8 @@ use switchboard::wire::http::client::HttpClient;
 use switchboard::{HostEnv, HostOptions};
 use switchboard_chat::message::{ContentBlock, Message, Role, ToolResult, ToolUse};
 use switchboard_chat::model::client::ModelClient;
-use switchboard_chat::model::config::ModelConfig;
+use switchboard_chat::model::config::{Effort, ModelConfig, ThinkingSetting};
+use switchboard_chat::model::fallback::FallbackModel;
 use switchboard_chat::model::language_model::{
     LanguageModel, ModelError, ModelRequest, ModelResponse, ResponseDelta, StopReason,
     ToolDefinition, Usage,
@@ -49,7 +51,8 @@ pub fn client_at(provider: ModelProvider, origin: &str, policy: RetryPolicy) -> 
         key: Some(Secret::new(API_KEY.to_owned())),
         max_tokens: None,
         context_window: Some(1000),
-        thinking_budget: None,
+        thinking: ThinkingSetting::Off,
+        effort: None,
     };
     ModelClient::new(&chosen, &network(), policy).expect("a client")
 }
@@ -129,6 +132,9 @@ fn words(deltas: &[ResponseDelta]) -> String {
         ResponseDelta::Text(text) => text.clone(),
         ResponseDelta::Thinking(text) => format!("({text})"),
         ResponseDelta::Retrying { attempt, .. } => format!("<again {attempt}>"),
+        ResponseDelta::ToolUse { .. }
+        | ResponseDelta::ToolInput(_)
+        | ResponseDelta::BlockEnded(_) => String::new(),
     };
     deltas.iter().map(word).collect()
 }
@@ -149,7 +155,8 @@ async fn text_is_streamed_and_usage_is_counted() {
             usage,
         };
         assert_eq!(answer, expected, "{provider:?}");
-        assert_eq!(deltas.len(), 3, "{provider:?}");
+        let texts = deltas.iter().filter(|it| matches!(it, ResponseDelta::Text(_)));
+        assert_eq!(texts.count(), 3, "{provider:?}");
         assert_eq!(words(&deltas), "Hello, wörld 🌍");
     }
 }
@@ -224,7 +231,11 @@ async fn thinking_goes_back_to_the_same_model_only() {
             .iter()
             .map(|it| match it {
                 ResponseDelta::Thinking(text) => text.as_str(),
-                ResponseDelta::Text(_) | ResponseDelta::Retrying { .. } => "",
+                ResponseDelta::Text(_)
+                | ResponseDelta::ToolUse { .. }
+                | ResponseDelta::ToolInput(_)
+                | ResponseDelta::BlockEnded(_)
+                | ResponseDelta::Retrying { .. } => "",
             })
             .collect();
         assert_eq!(thoughts, "hmm, tea", "{provider:?}");
@@ -417,7 +428,8 @@ async fn a_wrong_key_is_reported_and_never_shown() {
             key: Some(Secret::new("sk-wrong-canary".to_owned())),
             max_tokens: None,
             context_window: None,
-            thinking_budget: None,
+            thinking: ThinkingSetting::Off,
+            effort: None,
         };
         assert!(!format!("{chosen:?}").contains("canary"));
         let client = ModelClient::new(&chosen, &network(), FAST_RETRY).expect("a client");
@@ -428,6 +440,65 @@ async fn a_wrong_key_is_reported_and_never_shown() {
         // The error message of the service quotes the request.
         assert!(!format!("{error:?} {client:?} {words}").contains("canary"), "{words}");
         assert_eq!(service.requests().len(), 1);
+    }
+}
+
+/// The body that a service gets from a model that thinks like this.
+async fn sent_body(provider: ModelProvider, thinking: ThinkingSetting, effort: Effort) -> Json {
+    let service = ModelService::start([Reply::text("ok")]).expect("it starts");
+    let path = if provider == ModelProvider::Anthropic { "" } else { "/v1" };
+    let chosen = ModelConfig {
+        provider,
+        name: "scripted".to_owned(),
+        base_url: Url::parse(&format!("{}{path}", service.origin())).expect("a URL"),
+        key: Some(Secret::new(API_KEY.to_owned())),
+        max_tokens: Some(100),
+        context_window: None,
+        thinking,
+        effort: Some(effort),
+    };
+    let client = ModelClient::new(&chosen, &network(), FAST_RETRY).expect("a client");
+    collect(&client, request(vec![user(vec![text("hi")])])).await.0.expect("it answers");
+    service.request_body(0)
+}
+
+#[tokio::test]
+async fn thinking_and_effort_are_written_as_each_service_reads_them() {
+    use ModelProvider::{Anthropic, OpenAi, OpenAiResponses};
+    let body = sent_body(Anthropic, ThinkingSetting::Budget(2048), Effort::ExtraHigh).await;
+    assert_eq!(body["thinking"], json!({"type": "enabled", "budget_tokens": 2048}));
+    assert_eq!(body["output_config"], json!({"effort": "xhigh"}));
+    assert_eq!(body["max_tokens"], 2148);
+    let body = sent_body(Anthropic, ThinkingSetting::Adaptive, Effort::Max).await;
+    assert_eq!(body["thinking"], json!({"type": "adaptive"}));
+    let body = sent_body(Anthropic, ThinkingSetting::Off, Effort::Low).await;
+    assert_eq!((&body["thinking"], &body["output_config"]["effort"]), (&Json::Null, &json!("low")));
+    let body = sent_body(OpenAi, ThinkingSetting::Off, Effort::Max).await;
+    assert_eq!(body["reasoning_effort"], "high");
+    let body = sent_body(OpenAiResponses, ThinkingSetting::Off, Effort::Medium).await;
+    assert_eq!(body["reasoning"]["effort"], "medium");
+}
+
+#[tokio::test]
+async fn the_fallback_answers_while_the_first_model_is_overloaded_and_only_then() {
+    for (error, expected) in [("overloaded_error", Some("second")), ("api_error", None)] {
+        let status = if expected.is_some() { 529 } else { 400 };
+        let busy = ModelService::start(vec![Reply::error(status, error, "no"); 9]);
+        let busy = busy.expect("it starts");
+        let idle = ModelService::start([Reply::text("second")]).expect("it starts");
+        let at = |service: &ModelService| -> Arc<dyn LanguageModel> {
+            Arc::new(client_at(ModelProvider::Anthropic, service.origin(), FAST_RETRY))
+        };
+        let model = FallbackModel::new(at(&busy), at(&idle));
+        let (sender, mut receiver) = mpsc::channel(100);
+        let answer = model.respond(request(vec![user(vec![text("hi")])]), sender).await;
+        assert_eq!(answer.ok().map(|it| it.content), expected.map(|it| vec![text(it)]));
+        assert_eq!(idle.requests().len(), usize::from(expected.is_some()));
+        let mut deltas = Vec::new();
+        while let Some(delta) = receiver.recv().await {
+            deltas.push(delta);
+        }
+        assert_eq!(words(&deltas).ends_with("<again 1>second"), expected.is_some(), "{deltas:?}");
     }
 }
 
@@ -474,7 +545,11 @@ async fn a_stream_that_falls_silent_is_given_up() {
         assert!(answer.is_ok(), "{provider:?}");
         let messages = deltas.iter().find_map(|it| match it {
             ResponseDelta::Retrying { reason, .. } => Some(reason.clone()),
-            ResponseDelta::Text(_) | ResponseDelta::Thinking(_) => None,
+            ResponseDelta::Text(_)
+            | ResponseDelta::Thinking(_)
+            | ResponseDelta::ToolUse { .. }
+            | ResponseDelta::ToolInput(_)
+            | ResponseDelta::BlockEnded(_) => None,
         });
         assert_eq!(messages.as_deref(), Some("its answer broke off: nothing came for 0.1 s"));
     }

@@ -131,3 +131,42 @@ async fn a_conversation_writes_itself_down_and_goes_on_where_it_was() {
     assert_eq!(transcripts.list().expect("a list").len(), 2);
     harness.stop().await;
 }
+
+#[test]
+fn a_conversation_may_have_a_chosen_id_and_no_second_one_may_have_it() {
+    let (_folder, transcripts, _) = transcripts();
+    let mut one = transcripts.create_with_id("my-id").expect("it is free");
+    assert_eq!((one.session_id(), one.id()), ("my-id", None));
+    one.append(&user("hello")).expect("it is written");
+    assert_eq!(one.id(), Some("my-id"));
+    assert!(matches!(transcripts.create_with_id("my-id"), Err(TranscriptError::Exists(_))));
+    for invalid in ["", "../x", "a/b", "a b"] {
+        let refused = transcripts.create_with_id(invalid);
+        assert!(matches!(refused, Err(TranscriptError::InvalidId(_))), "{invalid}");
+    }
+    assert_ne!(one.restarted().session_id(), "my-id");
+}
+
+#[test]
+fn a_copy_has_the_messages_and_leaves_the_original_alone() {
+    let (_folder, transcripts, _) = transcripts();
+    let original = written(&transcripts, &[user("first")]);
+    let id = original.session_id().to_owned();
+    let (_, history) = transcripts.resume(&id).expect("it is there");
+    let mut copy = transcripts.create().with_messages(&history).expect("it is written");
+    copy.append(&user("second")).expect("it is written");
+    assert_ne!(copy.session_id(), id);
+    let messages = |id: &str| transcripts.resume(id).expect("it is there").1;
+    assert_eq!(messages(copy.session_id()), [user("first"), user("second")]);
+    assert_eq!(messages(&id), [user("first")]);
+}
+
+#[test]
+fn a_conversation_that_is_not_saved_leaves_no_file() {
+    let (_folder, transcripts, folder_path) = transcripts();
+    let mut one = transcripts.create_unsaved().with_messages(&[user("first")]).expect("nothing");
+    one.append(&user("second")).expect("nothing is written");
+    assert_eq!(one.id(), None);
+    assert!(!one.restarted().session_id().is_empty());
+    assert!(!folder_path.exists());
+}

@@ -1,15 +1,23 @@
 //! The channel between the agent loop and the UI: commands in, events out. It receives commands while it waits to send
 //! an event, so that loop and UI cannot deadlock on each other.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
-use switchboard::CallContext;
+use switchboard::channel::ChannelInbox;
 use tokio::sync::mpsc;
 
+use crate::channel::ReceivedChannelMessage;
 use crate::conversation::command::Command;
 use crate::conversation::event::ConversationEvent;
+use crate::conversation::structured_output::StructuredOutput;
 use crate::message::ContentBlock;
 use crate::model::language_model::LanguageModel;
+
+/// How many messages of channels one turn accepts.
+const MAX_CHANNEL_MESSAGES: usize = 32;
+/// How many bytes of their contents.
+const MAX_CHANNEL_BYTES: usize = 256 * 1024;
 
 /// Why the running turn should stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,8 +36,13 @@ pub(crate) struct LoopChannel {
     model: Option<Arc<dyn LanguageModel>>,
     /// Messages that are not accepted yet. Bounded by what a user types during one round.
     queued: Vec<Vec<ContentBlock>>,
-    /// A new call context, until the loop takes it.
-    call_context: Option<Arc<CallContext>>,
+    /// Messages of channels that wait for the next turn: those that were taken, and where more come from.
+    channel_messages: VecDeque<ReceivedChannelMessage>,
+    inbox: Option<ChannelInbox>,
+    /// A new system prompt, until the loop takes it.
+    system_prompt: Option<Arc<str>>,
+    /// A new schema of the answers, until the loop takes it.
+    structured_output: Option<StructuredOutput>,
     stop_cause: Option<StopCause>,
 }
 
@@ -37,14 +50,17 @@ impl LoopChannel {
     pub(crate) fn new(
         commands: mpsc::Receiver<Command>,
         events: mpsc::Sender<ConversationEvent>,
-        model: Option<Arc<dyn LanguageModel>>,
+        (model, inbox): (Option<Arc<dyn LanguageModel>>, Option<ChannelInbox>),
     ) -> LoopChannel {
         LoopChannel {
             commands,
             events,
             model,
             queued: Vec::new(),
-            call_context: None,
+            channel_messages: VecDeque::new(),
+            inbox,
+            system_prompt: None,
+            structured_output: None,
             stop_cause: None,
         }
     }
@@ -53,8 +69,12 @@ impl LoopChannel {
         self.model.clone()
     }
 
-    pub(crate) fn take_call_context(&mut self) -> Option<Arc<CallContext>> {
-        self.call_context.take()
+    pub(crate) fn take_system_prompt(&mut self) -> Option<Arc<str>> {
+        self.system_prompt.take()
+    }
+
+    pub(crate) fn take_structured_output(&mut self) -> Option<StructuredOutput> {
+        self.structured_output.take()
     }
 
     pub(crate) fn stop_cause(&self) -> Option<StopCause> {
@@ -67,11 +87,41 @@ impl LoopChannel {
     }
 
     pub(crate) fn has_queued(&self) -> bool {
-        !self.queued.is_empty()
+        !self.queued.is_empty() || !self.channel_messages.is_empty()
     }
 
     pub(crate) fn take_queued(&mut self) -> Vec<Vec<ContentBlock>> {
         std::mem::take(&mut self.queued)
+    }
+
+    /// Takes the messages of channels for a turn, in the order in which they came. What one turn has no room for waits for
+    /// the next one.
+    pub(crate) fn take_channel_messages(&mut self) -> Vec<ReceivedChannelMessage> {
+        let waiting = self.inbox.as_mut().map(|inbox| std::iter::from_fn(|| inbox.take_waiting()));
+        self.channel_messages.extend(waiting.into_iter().flatten().map(Into::into));
+        let mut bytes = 0;
+        let mut fits = |message: &ReceivedChannelMessage| {
+            bytes += message.content.len();
+            bytes <= MAX_CHANNEL_BYTES
+        };
+        let count =
+            self.channel_messages.iter().take(MAX_CHANNEL_MESSAGES).take_while(|it| fits(it));
+        let count = count.count().max(1).min(self.channel_messages.len());
+        self.channel_messages.drain(..count).collect()
+    }
+
+    /// Receives the next command, or the next message of a channel.
+    pub(crate) async fn receive_when_idle(&mut self) {
+        let Some(inbox) = &mut self.inbox else { return self.receive().await };
+        tokio::select! {
+            biased;
+            command = self.commands.recv() => self.apply(command),
+            message = inbox.next() => match message {
+                Some(message) => self.channel_messages.push_back(message.into()),
+                // The host has stopped.
+                None => self.inbox = None,
+            },
+        }
     }
 
     /// Receives the next command.
@@ -89,12 +139,19 @@ impl LoopChannel {
     fn apply(&mut self, command: Option<Command>) {
         let cause = match command {
             Some(Command::Send(blocks)) => return self.queued.push(blocks),
+            Some(Command::SendFromChannels(messages)) => {
+                return self.channel_messages.extend(messages);
+            }
             Some(Command::SetModel(model)) => {
                 self.model = model;
                 return;
             }
-            Some(Command::SetCallContext(call_context)) => {
-                self.call_context = Some(call_context);
+            Some(Command::SetSystemPrompt(system_prompt)) => {
+                self.system_prompt = Some(system_prompt);
+                return;
+            }
+            Some(Command::SetStructuredOutput(output)) => {
+                self.structured_output = Some(output);
                 return;
             }
             Some(Command::WithdrawLast(reply)) => {
@@ -104,6 +161,7 @@ impl LoopChannel {
             Some(Command::Interrupt) => StopCause::Interrupt,
             Some(Command::Clear) => {
                 self.queued.clear();
+                self.channel_messages.clear();
                 StopCause::Clear
             }
             None => StopCause::Disconnected,

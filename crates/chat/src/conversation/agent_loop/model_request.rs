@@ -12,7 +12,7 @@ use super::resource_list::resource_list;
 use crate::conversation::event::ConversationEvent;
 use crate::message::ContentBlock;
 use crate::model::language_model::{
-    LanguageModel, ModelError, ModelRequest, ModelResponse, ResponseDelta,
+    LanguageModel, ModelError, ModelRequest, ModelResponse, ResponseDelta, ToolDefinition,
 };
 
 /// How many deltas may wait; then the response is read no further.
@@ -39,7 +39,7 @@ impl AgentLoop {
         let request = ModelRequest {
             system_prompt: self.current_system_prompt(),
             messages: self.messages.as_slice().into(),
-            tools: self.offered_tools.definitions(&self.call_context.pool.borrow()),
+            tools: self.tool_definitions(),
             max_tokens: None,
         };
         let (deltas_in, mut deltas) = mpsc::channel(DELTA_BUFFER);
@@ -72,12 +72,22 @@ impl AgentLoop {
         }
     }
 
+    /// The tools of the pool, and the one that takes the answer.
+    fn tool_definitions(&mut self) -> Arc<[ToolDefinition]> {
+        let call_context = self.call_context.borrow().clone();
+        let definitions = self.offered_tools.definitions(&call_context.pool.borrow());
+        match &self.structured_output {
+            None => definitions,
+            Some(output) => definitions.iter().cloned().chain([output.definition()]).collect(),
+        }
+    }
+
     /// The system prompt with the instructions and the resources of the servers that are visible now.
     fn current_system_prompt(&self) -> Arc<str> {
-        let rules = self.call_context.rules.current();
+        let rules = self.call_context.borrow().rules.current();
         let snapshot = self.host.snapshot();
         let mut instructions = String::new();
-        for view in snapshot.servers.values() {
+        for view in snapshot.embedded_servers().chain(snapshot.servers.values()) {
             let text_of_server =
                 view.server_info.as_ref().and_then(|it| it.instructions.as_deref());
             let Some(text_of_server) = text_of_server else { continue };
@@ -123,6 +133,9 @@ async fn forward(delta: ResponseDelta, text: &mut String, channel: &mut LoopChan
             ConversationEvent::Text(more)
         }
         ResponseDelta::Thinking(more) => ConversationEvent::Thinking(more),
+        ResponseDelta::ToolUse { id, tool } => ConversationEvent::ToolUseStarted { id, tool },
+        ResponseDelta::ToolInput(more) => ConversationEvent::ToolInput(more),
+        ResponseDelta::BlockEnded(block) => ConversationEvent::BlockEnded(block),
         ResponseDelta::Retrying { attempt, after, reason: because } => {
             text.clear();
             ConversationEvent::Retrying { attempt, after, reason: because }

@@ -6,6 +6,7 @@ use serde_json::{Value as Json, json};
 
 use crate::message::{ContentBlock, Message, Role, ToolUse};
 use crate::model::attempt_error::AttemptError;
+use crate::model::config::ThinkingSetting;
 use crate::model::language_model::{ModelRequest, ModelResponse, ResponseDelta, StopReason, Usage};
 use crate::model::provider::tool_arguments::arguments_from_text;
 use crate::model::provider::{RequestSettings, ResponseParser};
@@ -17,10 +18,13 @@ const MAX_BLOCKS: u64 = 10_000;
 
 /// The body of a request.
 pub(crate) fn body(request: &ModelRequest, settings: &RequestSettings) -> Json {
-    let thinking = settings.thinking_budget.map(|it| it.max(1024));
+    let budget = match settings.thinking {
+        ThinkingSetting::Budget(tokens) => Some(tokens.max(1024)),
+        ThinkingSetting::Off | ThinkingSetting::Adaptive => None,
+    };
     let length = settings.max_output_tokens(request).unwrap_or(DEFAULT_MAX_TOKENS);
     // Thinking counts towards `max_tokens`.
-    let length = length.saturating_add(thinking.unwrap_or_default());
+    let length = length.saturating_add(budget.unwrap_or_default());
     let mut body = json!({
         "model": settings.model,
         "max_tokens": length,
@@ -36,8 +40,15 @@ pub(crate) fn body(request: &ModelRequest, settings: &RequestSettings) -> Json {
         body["tools"] = request.tools.iter().map(tool).collect();
         mark_cacheable(&mut body["tools"]);
     }
-    if let Some(tokens) = thinking {
-        body["thinking"] = json!({"type": "enabled", "budget_tokens": tokens});
+    match (settings.thinking, budget) {
+        (ThinkingSetting::Budget(_), Some(tokens)) => {
+            body["thinking"] = json!({"type": "enabled", "budget_tokens": tokens});
+        }
+        (ThinkingSetting::Adaptive, _) => body["thinking"] = json!({"type": "adaptive"}),
+        (ThinkingSetting::Off | ThinkingSetting::Budget(_), _) => {}
+    }
+    if let Some(effort) = settings.effort {
+        body["output_config"] = json!({"effort": effort.anthropic_id()});
     }
     body
 }
@@ -126,6 +137,7 @@ pub(crate) struct MessagesParser {
 }
 
 /// A content block so far.
+#[derive(Clone)]
 enum PartialBlock {
     Text(String),
     Thinking { text: String, signature: String },
@@ -157,12 +169,15 @@ impl MessagesParser {
                 PartialBlock::Thinking { text: text("thinking"), signature: text("signature") }
             }
             Some("redacted_thinking") => PartialBlock::Redacted(block.clone()),
-            Some("tool_use") => PartialBlock::ToolUse {
-                id: text("id"),
-                name: text("name"),
-                input: block["input"].clone(),
-                arguments: String::new(),
-            },
+            Some("tool_use") => {
+                deltas.push(ResponseDelta::ToolUse { id: text("id"), tool: text("name") });
+                PartialBlock::ToolUse {
+                    id: text("id"),
+                    name: text("name"),
+                    input: block["input"].clone(),
+                    arguments: String::new(),
+                }
+            }
             Some(_) | None => PartialBlock::Other,
         };
         self.blocks.insert(at, partial);
@@ -186,7 +201,7 @@ impl MessagesParser {
             }
             (Some(PartialBlock::ToolUse { arguments, .. }), Some("input_json_delta")) => {
                 arguments.push_str(piece("partial_json"));
-                Vec::new()
+                vec![ResponseDelta::ToolInput(piece("partial_json").to_owned())]
             }
             // A text whose start was not sent.
             (None, Some("text_delta")) if at <= MAX_BLOCKS => {
@@ -196,6 +211,13 @@ impl MessagesParser {
             // Unknown deltas.
             (_, _) => Vec::new(),
         }
+    }
+
+    fn end_block(&mut self, at: u64) -> Vec<ResponseDelta> {
+        let Some(block) = self.blocks.get(&at) else { return Vec::new() };
+        // A tool call without valid arguments may have been cut short, which is known at the end of the response.
+        let block = content_block(block.clone(), &self.model_id, StopReason::MaxTokens);
+        block.map(ResponseDelta::BlockEnded).into_iter().collect()
     }
 
     fn add_usage(&mut self, usage: &Json) {
@@ -239,7 +261,8 @@ impl ResponseParser for MessagesParser {
                 let text = |name: &str| error[name].as_str().unwrap_or_default();
                 return Err(AttemptError::from_error_event(text("type"), text("message")));
             }
-            // Pings, ends of blocks and unknown events.
+            Some("content_block_stop") => return Ok(self.end_block(at)),
+            // Pings and unknown events.
             Some(_) | None => {}
         }
         Ok(Vec::new())

@@ -38,6 +38,9 @@ pub(crate) fn body(request: &ModelRequest, settings: &RequestSettings) -> Json {
     if let Some(tokens) = settings.max_output_tokens(request) {
         body["max_completion_tokens"] = json!(tokens);
     }
+    if let Some(effort) = settings.effort {
+        body["reasoning_effort"] = json!(effort.openai_id());
+    }
     body
 }
 

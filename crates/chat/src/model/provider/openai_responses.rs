@@ -49,6 +49,9 @@ pub(crate) fn body(request: &ModelRequest, settings: &RequestSettings) -> Json {
     if let Some(tokens) = settings.max_output_tokens(request) {
         body["max_output_tokens"] = json!(tokens);
     }
+    if let Some(effort) = settings.effort {
+        body["reasoning"] = json!({"effort": effort.openai_id()});
+    }
     body
 }
 

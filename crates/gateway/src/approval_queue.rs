@@ -1,6 +1,8 @@
 //! Calls that wait for an administrator's decision, because their client cannot prompt its user. One task owns the
 //! queue; readers get a snapshot. Showing the calls and deciding is left to the caller, e.g. `swb approvals`.
 
+pub(crate) mod remote;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -17,6 +19,8 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 use tracing::{info, warn};
+
+use remote::{RemoteApproval, RemoteApprovals, RemoteDecision};
 
 /// The largest number of pending calls, of all callers and of one.
 const MAX_PENDING: usize = 256;
@@ -62,6 +66,8 @@ pub type PendingApprovals = Arc<[Arc<PendingApproval>]>;
 pub struct ApprovalQueue {
     commands: mpsc::Sender<Command>,
     pending: watch::Receiver<PendingApprovals>,
+    /// Those that wait in this process.
+    own: watch::Receiver<PendingApprovals>,
     timeout: Duration,
 }
 
@@ -81,6 +87,10 @@ enum Command {
         decision: PermissionDecision,
         decided: oneshot::Sender<Option<Arc<PendingApproval>>>,
     },
+    SetRemote {
+        approvals: Vec<RemoteApproval>,
+        decisions: mpsc::Sender<RemoteDecision>,
+    },
 }
 
 impl ApprovalQueue {
@@ -92,13 +102,16 @@ impl ApprovalQueue {
     pub fn new(timeout: Duration) -> (ApprovalQueue, impl Future<Output = ()> + Send + 'static) {
         let (commands, from_calls) = mpsc::channel(COMMAND_CAPACITY);
         let (publish, queue) = watch::channel(PendingApprovals::default());
+        let (publish_own, own) = watch::channel(PendingApprovals::default());
         let task = QueueTask {
             published: publish,
+            published_own: publish_own,
+            remote: RemoteApprovals::default(),
             timeout,
             pending: BTreeMap::new(),
             tasks: JoinSet::new(),
         };
-        (ApprovalQueue { commands, pending: queue, timeout }, task.run(from_calls))
+        (ApprovalQueue { commands, pending: queue, own, timeout }, task.run(from_calls))
     }
 
     /// The pending calls now.
@@ -109,6 +122,20 @@ impl ApprovalQueue {
     /// The pending calls, now and after each change.
     pub fn watch(&self) -> watch::Receiver<PendingApprovals> {
         self.pending.clone()
+    }
+
+    /// The calls that wait in this process, now and after each change.
+    pub(crate) fn watch_own(&self) -> watch::Receiver<PendingApprovals> {
+        self.own.clone()
+    }
+
+    /// Replaces the calls that wait in other processes. Decisions about them are sent to the channel.
+    pub(crate) async fn set_remote(
+        &self,
+        approvals: Vec<RemoteApproval>,
+        decisions: mpsc::Sender<RemoteDecision>,
+    ) {
+        let _closed = self.commands.send(Command::SetRemote { approvals, decisions }).await;
     }
 
     /// Decides a call. None if no call with this id is pending.
@@ -187,6 +214,8 @@ fn truncate_arguments(arguments: Json) -> Json {
 
 struct QueueTask {
     published: watch::Sender<PendingApprovals>,
+    published_own: watch::Sender<PendingApprovals>,
+    remote: RemoteApprovals,
     timeout: Duration,
     pending: BTreeMap<u64, (Arc<PendingApproval>, oneshot::Sender<PermissionDecision>)>,
     tasks: JoinSet<u64>,
@@ -210,8 +239,21 @@ impl QueueTask {
                         info!(id = last, caller, server, tool, "call waits for approval");
                         self.insert(PendingApproval { id: last, ..*approval }, reply);
                     }
+                    Some(Command::SetRemote { approvals, decisions }) => {
+                        self.remote.set(approvals, decisions, &mut last);
+                    }
                     Some(Command::Decide { id, decision, decided }) => {
                         let found = self.pending.remove(&id);
+                        let decided = match &found {
+                            Some(_) => decided,
+                            None => match self.remote.decide(id, decision.clone(), decided) {
+                                Ok(()) => {
+                                    self.publish();
+                                    continue;
+                                }
+                                Err(decided) => decided,
+                            },
+                        };
                         if found.is_some() {
                             let is_allowed = matches!(decision, PermissionDecision::Allow { .. });
                             info!(id, is_allowed, "waiting call decided");
@@ -256,11 +298,14 @@ impl QueueTask {
     }
 
     fn publish(&self) {
-        let is_same =
-            self.pending.keys().copied().eq(self.published.borrow().iter().map(|it| it.id));
-        if !is_same {
-            let pending = self.pending.values().map(|it| it.0.clone()).collect();
-            let _no_readers = self.published.send(pending);
+        let own: PendingApprovals = self.pending.values().map(|it| it.0.clone()).collect();
+        let mut all: Vec<Arc<PendingApproval>> =
+            own.iter().chain(self.remote.iter()).cloned().collect();
+        all.sort_by_key(|it| it.id);
+        for (sender, now) in [(&self.published_own, own), (&self.published, all.into())] {
+            if !now.iter().map(|it| it.id).eq(sender.borrow().iter().map(|it| it.id)) {
+                let _no_readers = sender.send(now);
+            }
         }
     }
 }

@@ -2,12 +2,13 @@
 //! serve clients.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use switchboard::permission::ReasonDetail;
 use switchboard::{CallContext, Host};
 use switchboard_config::permission::PermissionRules;
 use switchboard_config::settings::principals::Principals;
+use switchboard_config::settings::quotas::CallQuota;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
@@ -17,12 +18,16 @@ use crate::exposed::catalogue::ExposedCatalogue;
 use crate::exposed::options::ExposeOptions;
 use crate::multi_round_trip::modern_request::MultiRoundTrip;
 use crate::multi_round_trip::suspended::SuspendedRequests;
+use crate::principal_stats::PrincipalUse;
 use crate::readiness::MissingServer;
 use crate::relay::{
     LogLevels, REQUEST_STATE_TTL, Relay, VERSION, close_abandoned, propagate_log_levels,
 };
+use crate::shared::fleet::StoreStatus;
+use crate::shared::shared_state::SharedState;
+use crate::telemetry::audit_export::AuditExporter;
 use crate::telemetry::prometheus;
-use crate::telemetry::prometheus::{Format, Scrape};
+use crate::telemetry::prometheus::{FleetNumbers, Format, Scrape};
 use crate::telemetry::spans::Tracer;
 
 /// A gateway. Clones share it; it ends when the last clone is dropped.
@@ -50,14 +55,25 @@ impl Gateway {
         options: ExposeOptions,
         tracer: Tracer,
     ) -> (Gateway, JoinHandle<()>) {
+        Gateway::open_replica(host, context, options, tracer, SharedState::alone())
+    }
+
+    /// Opens a gateway that shares its state with other replicas. See [`Gateway::open`].
+    pub fn open_replica(
+        host: &Host,
+        context: CallContext,
+        options: ExposeOptions,
+        tracer: Tracer,
+        shared: SharedState,
+    ) -> (Gateway, JoinHandle<()>) {
         // Clients are not told where the operator's files are.
         let context = CallContext { reason_detail: ReasonDetail::WithoutPaths, ..context };
         let first = ExposedCatalogue::before_first_snapshot();
         let (published, catalogue) = watch::channel(Arc::new(first));
         let (log_levels, log_levels_task) = LogLevels::new();
         let (leases, abandoned) = ConnectionLeases::new();
-        let relay =
-            Arc::new(Relay::new(host.clone(), context, catalogue, tracer, (log_levels, leases)));
+        let state = (log_levels, leases, shared);
+        let relay = Arc::new(Relay::new(host.clone(), context, catalogue, tracer, state));
         let (suspended, suspended_task) = SuspendedRequests::new(REQUEST_STATE_TTL);
         let mut tasks = JoinSet::new();
         tasks.spawn(refresh_catalogue(host.clone(), options, published));
@@ -73,6 +89,26 @@ impl Gateway {
     /// Replaces the permission rules. Grants for a session stay.
     pub fn set_rules(&self, rules: &PermissionRules, principals: &Principals) {
         self.relay.set_rules(rules, principals);
+    }
+
+    /// Replaces the quotas of principals. What was counted stays.
+    pub fn set_quotas(&self, quotas: Vec<CallQuota>) {
+        self.relay.quotas.set(quotas);
+    }
+
+    /// The principals that were seen since the start, the latest first.
+    pub async fn principals(&self) -> Vec<PrincipalUse> {
+        let mut principals = Vec::new();
+        for (name, usage) in self.relay.principals.all() {
+            let quotas = self.relay.quotas.of_principal(&name).await;
+            principals.push(PrincipalUse { quotas, ..usage });
+        }
+        principals
+    }
+
+    /// Shows the state of an exporter in the metrics. Only the first call has an effect.
+    pub fn show_audit_exports(&self, exporter: &AuditExporter) {
+        let _already_set = self.relay.audit_exports.set(exporter.counters.clone());
     }
 
     /// Sets the configured servers that are left out of the pool, for [`Gateway::missing_servers`].
@@ -101,7 +137,13 @@ impl Gateway {
     }
 
     /// Renders the metrics page.
-    pub(crate) fn metrics_page(&self, format: Format) -> String {
+    pub(crate) fn metrics_page(
+        &self,
+        format: Format,
+        certificate_expires: Option<SystemTime>,
+    ) -> String {
+        let fleet = self.relay.shared.fleet();
+        let audit_exports = self.relay.audit_exports.get().map(|it| &**it).unwrap_or_default();
         let scrape = Scrape {
             version: VERSION,
             metrics: &self.relay.metrics,
@@ -109,6 +151,12 @@ impl Gateway {
             suspended_requests: self.multi_round_trip.suspended_count(),
             dropped_spans: self.relay.tracer.dropped(),
             audit: &self.relay.audit.status(),
+            fleet: self.relay.shared.store().map(|_| FleetNumbers {
+                is_store_connected: fleet.store == StoreStatus::Connected,
+                replicas: fleet.alive.len(),
+            }),
+            audit_exports,
+            certificate_expires,
         };
         prometheus::page(format, &scrape)
     }

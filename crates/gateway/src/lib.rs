@@ -41,6 +41,7 @@
 //! ```
 
 mod approval_queue;
+mod dashboard;
 mod downstream;
 mod exposed;
 mod gateway;
@@ -48,21 +49,43 @@ pub mod http;
 mod json;
 mod method;
 mod multi_round_trip;
+mod principal_stats;
+mod quotas;
 mod readiness;
 mod relay;
 mod sealed_state;
+mod shared;
 mod stdio;
 mod subscriptions;
 mod task_owners;
 mod telemetry;
 
 pub use approval_queue::{ApprovalQueue, PendingApproval, PendingApprovals};
+pub use dashboard::{
+    ConfiguredServer, Dashboard, DashboardOperator, OperatorView, RuleLine, ServerSwitch,
+    SharedHostView, SharedProgramView, SimulationInputs,
+};
 pub use exposed::options::{ExposeOptions, NameStyle, ToolExposure, parse_expose_rule};
 pub use exposed::sharing::{ConnectionSharing, InteractiveSessions};
 pub use gateway::Gateway;
 pub use http::limits::{Limits, Quota};
-pub use http::options::{HttpOptions, MetricsAccess};
-pub use http::server::MCP_PATH;
+pub use http::options::{HttpOptions, MCP_PATH, MetricsAccess, ServedRoutes, SessionPolicy};
+pub use http::shutdown::{DrainOptions, StopReason};
+pub use http::tls::{ClientCertificates, TlsError, TlsErrorKind, TlsFiles, TlsReload, TlsServer};
+pub use principal_stats::PrincipalUse;
+pub use quotas::{
+    LocalCounters, PrincipalQuota, QuotaCharge, QuotaCounters, QuotaExcess, QuotaFuture, QuotaKey,
+    QuotaLimit, QuotaSlot, QuotaUse, QuotaUseFuture,
+};
 pub use readiness::MissingServer;
+pub use shared::login_locks::LoginLocks;
+pub use shared::memory::MemoryStore;
+pub use shared::redis::RedisStore;
+pub use shared::redis::target::{StoreTarget, StoreUrlError};
+pub use shared::seal_keys::{SealKeyError, SealKeyFiles};
+pub use shared::shared_state::{SessionsWhileAway, SharedState, StoreChoice};
+pub use telemetry::audit_export::{
+    AuditExporter, AuditTarget, LogExport, LogExportOptions, SyslogTarget, WebhookTarget,
+};
 pub use telemetry::otlp::{TraceEncoding, TraceExport, TraceExportError};
 pub use telemetry::spans::{ParentSampling, Sampler, Tracer};

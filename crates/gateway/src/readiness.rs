@@ -44,9 +44,9 @@ impl LeftOutServers {
                 Status::Connected | Status::Disabled => return None,
                 Status::Pending { cause: None, .. } => "it is being connected".to_owned(),
                 Status::NeedsAuth(_) => format!("it needs a login: `swb login {}`", view.name),
-                Status::Pending { cause: Some(cause), .. } | Status::Failed(cause) => {
-                    cause.without_paths()
-                }
+                Status::Pending { cause: Some(cause), .. }
+                | Status::Failed(cause)
+                | Status::SessionRefused(cause) => cause.without_paths(),
             };
             Some(MissingServer { name: view.name.clone(), reason })
         });

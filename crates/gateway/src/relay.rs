@@ -11,36 +11,46 @@ mod log_levels;
 mod lookup;
 mod on_behalf;
 mod progress;
+mod quota_check;
 mod request_state;
 mod router;
 mod set_level;
+mod shared_tasks;
 mod tools;
 mod used_states;
 mod visibility;
 
-use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::{Duration, Instant};
 
 use switchboard::audit::log::AuditLog;
 use switchboard::{CallContext, Host, ToolCall};
 use switchboard_config::permission::PermissionRules;
 use switchboard_config::settings::principals::Principals;
+use switchboard_wire::protocol::log_level::LogLevel;
 use tokio::sync::{mpsc, watch};
 use tracing::info;
 
+use crate::approval_queue::ApprovalQueue;
 use crate::downstream::client::Client;
 use crate::downstream::leases::{AbandonedConnection, ConnectionLeases};
 use crate::exposed::catalogue::ExposedCatalogue;
 use crate::exposed::first_lists::FirstLists;
+use crate::principal_stats::PrincipalStats;
+use crate::quotas::{LocalCounters, Quotas};
 use crate::readiness::LeftOutServers;
 use crate::sealed_state::StateSealer;
+use crate::shared::shared_state::SharedState;
 use crate::task_owners::TaskOwners;
+use crate::telemetry::audit_export::ExportCounters;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::spans::Tracer;
 
 use call_contexts::CallContexts;
 
-pub(crate) use errors::invalid_request_state;
+pub(crate) use errors::{
+    QUOTA_EXCEEDED, call_lost, invalid_request_state, is_store_away, store_away,
+};
 pub(crate) use log_levels::{LogLevels, propagate_log_levels};
 pub(crate) use request_state::{REQUEST_STATE_TTL, RequestState, request_digest};
 use used_states::UsedStates;
@@ -57,9 +67,18 @@ pub(crate) struct Relay {
     pub(crate) host: Host,
     pub(crate) catalogues: watch::Receiver<Arc<ExposedCatalogue>>,
     pub(crate) sealer: StateSealer,
+    /// What replicas share.
+    pub(crate) shared: SharedState,
+    /// The queue whose calls other replicas may decide.
+    pub(crate) shared_approvals: OnceLock<ApprovalQueue>,
     pub(crate) metrics: Metrics,
     pub(crate) tracer: Tracer,
     pub(crate) audit: AuditLog,
+    /// The targets that get copies of audit records, for the metrics.
+    pub(crate) audit_exports: OnceLock<Arc<[Arc<ExportCounters>]>>,
+    pub(crate) quotas: Quotas,
+    pub(crate) principals: PrincipalStats,
+    started: Instant,
     task_owners: TaskOwners,
     log_levels: LogLevels,
     call_contexts: CallContexts,
@@ -75,16 +94,22 @@ impl Relay {
         base_context: CallContext,
         catalogues: watch::Receiver<Arc<ExposedCatalogue>>,
         tracer: Tracer,
-        (log_levels, leases): (LogLevels, ConnectionLeases),
+        (log_levels, leases, shared): (LogLevels, ConnectionLeases, SharedState),
     ) -> Relay {
         Relay {
             first_lists: FirstLists::new(host.clone(), catalogues.clone()),
             host,
             catalogues,
-            sealer: StateSealer::new(),
+            sealer: shared.sealer().clone(),
+            shared,
+            shared_approvals: OnceLock::new(),
             metrics: Metrics::default(),
             tracer,
             audit: base_context.audit.clone(),
+            audit_exports: OnceLock::new(),
+            quotas: Quotas::new(Arc::new(LocalCounters::default())),
+            principals: PrincipalStats::default(),
+            started: Instant::now(),
             task_owners: TaskOwners::default(),
             log_levels,
             call_contexts: CallContexts::new(base_context),
@@ -103,6 +128,12 @@ impl Relay {
     pub(crate) fn set_rules(&self, rules: &PermissionRules, principals: &Principals) {
         info!(rules = rules.entries().len(), "permission rules of clients replaced");
         self.call_contexts.set_rules(rules, principals);
+    }
+
+    /// Sets the log level of a client whose session another replica has begun.
+    pub(crate) async fn restore_log_level(&self, client: &Client, level: LogLevel) {
+        client.set_log_level(level);
+        self.log_levels.set(client.id, level).await;
     }
 
     /// Removes the state of a client that has disconnected, and closes its own connections.

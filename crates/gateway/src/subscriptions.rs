@@ -162,6 +162,11 @@ impl ResourceSubscriptions {
         Ok(())
     }
 
+    /// The resources.
+    pub(crate) fn uris(&self) -> impl Iterator<Item = &str> {
+        self.by_uri.keys().map(String::as_str)
+    }
+
     fn spawn(&mut self, uri: &str, mut subscription: Subscription) {
         let sender = self.sender.clone();
         let task = self.tasks.spawn(async move {

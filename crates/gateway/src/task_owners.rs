@@ -24,18 +24,24 @@ struct OwnersByTask {
 }
 
 impl TaskOwners {
-    /// Records the task that a result starts, if it does. The search skips parsing of most large results.
-    pub(crate) fn record(&self, result: &Payload, server: &str, principal: &Arc<str>) {
+    /// Records the task that a result starts, if it does, and returns the id of a new one. The search skips parsing of most
+    /// large results.
+    pub(crate) fn record(
+        &self,
+        result: &Payload,
+        server: &str,
+        principal: &Arc<str>,
+    ) -> Option<String> {
         static TASK_ID_FINDER: LazyFinder = LazyFinder::new(|| Finder::new(b"\"taskId\""));
         if !result.contains(&TASK_ID_FINDER) {
-            return;
+            return None;
         }
-        let Some(task) = task_id(result).filter(|it| it.len() <= MAX_TASK_ID_LEN) else { return };
+        let task = task_id(result).filter(|it| it.len() <= MAX_TASK_ID_LEN)?;
         self.0.update(|entries| {
-            let key = (principal.clone(), task);
+            let key = (principal.clone(), task.clone());
             // If two servers use the same id, the first one keeps it.
             if entries.by_task.contains_key(&key) {
-                return;
+                return None;
             }
             entries.by_task.insert(key.clone(), server.into());
             entries.order.push_back(key);
@@ -44,7 +50,8 @@ impl TaskOwners {
             {
                 entries.by_task.remove(&oldest);
             }
-        });
+            Some(task)
+        })
     }
 
     /// The server that runs a task of this principal.

@@ -35,6 +35,8 @@ pub(crate) struct Client {
     capabilities: ClientCapabilities,
     /// A [`LogLevel`] as a number, or [`LEVEL_UNSET`].
     log_level: AtomicU8,
+    /// What the client says it is: name and version. Untrusted; empty if it says nothing.
+    pub(crate) program: String,
     session_digest: OnceLock<String>,
     session_context: OnceLock<SessionContext>,
 }
@@ -67,6 +69,7 @@ impl Client {
             capabilities_json: text.unwrap_or("{}").into(),
             capabilities: ClientCapabilities::parse(capabilities),
             log_level: AtomicU8::new(LEVEL_UNSET),
+            program: String::new(),
             session_digest: OnceLock::new(),
             session_context: OnceLock::new(),
         }
@@ -75,6 +78,15 @@ impl Client {
     /// The same client, counted for another account than that of its principal.
     pub(crate) fn with_account(self, account: Arc<str>) -> Client {
         Client { account, ..self }
+    }
+
+    /// The same client with the program that its `clientInfo` names.
+    pub(crate) fn with_info(self, info: Option<&Payload>) -> Client {
+        const MAX_PROGRAM_CHARS: usize = 120;
+        let info: Json = info.and_then(|it| it.decode().ok()).unwrap_or_default();
+        let words = [&info["name"], &info["version"]].map(|it| it.as_str().unwrap_or_default());
+        let program = words.join(" ").trim().chars().take(MAX_PROGRAM_CHARS).collect();
+        Client { program, ..self }
     }
 
     /// The same client as part of a session that it does not begin: each request on a transport comes from one program.

@@ -73,6 +73,7 @@ impl InboundRequest {
             session: self.client().session_digest().map(str::to_owned).unwrap_or_default(),
             request: self.id_text(),
             trace: trace.map(|it| it.trace_id()).unwrap_or_default(),
+            span: self.span.get().map(|it| it.span_id()).unwrap_or_default(),
         }
     }
 

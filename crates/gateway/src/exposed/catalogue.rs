@@ -211,7 +211,12 @@ impl ExposedCatalogue {
             .map(|tool| tool.server.as_str())
             .collect();
         let is_absent = |server: &str| match snapshot.servers.get(server).map(|it| &it.status) {
-            Some(Status::Pending { .. } | Status::Failed(_) | Status::NeedsAuth(_)) => true,
+            Some(
+                Status::Pending { .. }
+                | Status::Failed(_)
+                | Status::NeedsAuth(_)
+                | Status::SessionRefused(_),
+            ) => true,
             Some(Status::Connected) => !shows_tools.contains(server),
             Some(Status::Disabled) | None => false,
         };
@@ -370,7 +375,11 @@ fn known_lists(view: &ServerView) -> Option<KnownLists> {
         (Status::Pending { .. }, Some(_)) => Some(KnownLists::Remembered),
         (Status::Pending { .. }, None) => Some(KnownLists::Nothing),
         (
-            Status::Connected | Status::Failed(_) | Status::NeedsAuth(_) | Status::Disabled,
+            Status::Connected
+            | Status::Failed(_)
+            | Status::NeedsAuth(_)
+            | Status::SessionRefused(_)
+            | Status::Disabled,
             Some(_) | None,
         ) => None,
     }

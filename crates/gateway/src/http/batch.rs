@@ -52,7 +52,7 @@ pub(crate) async fn respond(
     if requests.is_empty() {
         return accepted();
     }
-    let _in_flight = match session.account.start_requests(requests.len()) {
+    let _in_flight = match state.start_requests(&session.account, requests.len()).await {
         Ok(in_flight) => in_flight,
         Err(exceeded) => return state.refuse_over_limit(None, &session.account.own, &exceeded),
     };

@@ -1,9 +1,10 @@
 //! Legacy clients: opens a session, responds to its messages, and serves its event streams.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Method as HttpMethod, Response, StatusCode};
 use switchboard_wire::jsonrpc::message::{Message, Payload, RequestId};
 use switchboard_wire::protocol::era::Era;
 use switchboard_wire::protocol::request_meta;
@@ -11,24 +12,36 @@ use switchboard_wire::protocol::request_meta::RawObject;
 use switchboard_wire::server;
 use switchboard_wire::server::ServerSession;
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 
 use crate::downstream::client::Client;
 use crate::downstream::request::{InboundRequest, Outcome, OutcomeFuture, split_meta};
 use crate::downstream::request_context::RequestContext;
 use crate::http::body::Body;
 use crate::http::negotiation::accepts;
-use crate::http::response::{accepted, json as json_response, refuse, rpc_error, rpc_response};
-use crate::http::server_state::{Caller, HttpState};
-use crate::http::session::Session;
+use crate::http::options::SessionPolicy;
+use crate::http::replica::ClientRequest;
+use crate::http::response::{
+    accepted, json as json_response, refuse, rpc_error, rpc_response, store_away,
+};
+use crate::http::server_state::{Arrival, Caller, HttpState};
 use crate::http::session::channel::SessionChannel;
+use crate::http::session::{Session, session_record};
+use crate::http::session_table::{SessionStart, random_session_id};
+use crate::http::shared_sessions::{self, Found};
 use crate::json::{empty_object, payload};
 use crate::method::Method;
+use crate::shared::session_log::SessionLog;
+use crate::shared::shared_state::SessionsWhileAway;
+use crate::shared::store::StoreError;
 use crate::telemetry::trace_context;
 
 const SESSION_ID_HEADER: HeaderName = HeaderName::from_static("mcp-session-id");
 const PROTOCOL_VERSION_HEADER: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const LAST_EVENT_ID_HEADER: HeaderName = HeaderName::from_static("last-event-id");
 
+/// How long ending a session may take before its client is told that it has ended.
+const END_TIMEOUT: Duration = Duration::from_secs(2);
 /// The capacity of the queue of messages of one request.
 const MESSAGE_CAPACITY: usize = 256;
 
@@ -54,6 +67,43 @@ pub(crate) fn find_session(
     Ok(Some(session))
 }
 
+/// A request without a body.
+fn without_body<'a>(
+    method: &'a HttpMethod,
+    headers: &'a HeaderMap,
+    caller: &'a Caller,
+) -> ClientRequest<'a> {
+    static NO_BODY: Bytes = Bytes::new();
+    let (principal, account) = (&caller.principal, &caller.account);
+    ClientRequest { method, headers, body: &NO_BODY, principal, account }
+}
+
+/// The session of a request on this replica after another one may have left it. Otherwise the response of the replica that
+/// has it, or the refusal.
+pub(crate) async fn find_elsewhere(
+    state: &HttpState,
+    request: ClientRequest<'_>,
+    (refusal, arrival): (Box<Response<Body>>, Arrival),
+) -> Result<Arc<Session>, Box<Response<Body>>> {
+    let is_unknown = refusal.status() == StatusCode::NOT_FOUND;
+    if !state.is_replica || !is_unknown {
+        return Err(refusal);
+    }
+    if arrival == Arrival::FromReplica {
+        return Err(Box::new(refuse(StatusCode::MISDIRECTED_REQUEST, "the session is not here")));
+    }
+    let id = request.headers.get(SESSION_ID_HEADER).and_then(|it| it.to_str().ok());
+    let found = Box::pin(shared_sessions::find(state, id.unwrap_or_default(), request)).await;
+    match found {
+        Found::Here(session) => {
+            session.mark_used();
+            session.update_credential(request.headers, &state.revocations);
+            Ok(session)
+        }
+        Found::Response(response) => Err(Box::new(response)),
+    }
+}
+
 /// Opens a session.
 pub(crate) async fn initialize(
     state: &HttpState,
@@ -61,19 +111,28 @@ pub(crate) async fn initialize(
     (params, headers): (&RawObject, &HeaderMap),
     caller: Caller,
 ) -> Response<Body> {
-    let slot = match caller.account.open_session() {
+    let slot = match state.open_session(&caller.account).await {
         Ok(slot) => slot,
         Err(exceeded) => return state.refuse_over_limit(Some(id), &caller.account.own, &exceeded),
     };
     let client = Client::new(caller.principal, Era::Legacy, params.get("capabilities"))
-        .with_account(caller.account.own.principal.clone());
+        .with_account(caller.account.own.principal.clone())
+        .with_info(params.get("clientInfo"));
     let identity = state.gateway.relay.server_identity(Era::Legacy, &client.principal);
     let params = params.to_payload().decode().unwrap_or_default();
     let result = ServerSession::new(identity).initialize(&params);
     let version = result["protocolVersion"].as_str().unwrap_or_default();
+    if state.options.sessions == SessionPolicy::NoClients {
+        return rpc_response(id, Ok(payload(&result)), StatusCode::OK);
+    }
+    let start = match session_start(state, &client, version).await {
+        Ok(start) => start,
+        Err(_) => return store_away(Some(id)),
+    };
     let credential = state.revocations.credential(headers);
     let owner = (Arc::new(client), credential);
-    let Some(session) = state.sessions.open(owner, version, (caller.account, slot)).await else {
+    let opened = state.sessions.open(owner, version, (caller.account, slot), start).await;
+    let Some(session) = opened else {
         return refuse(StatusCode::SERVICE_UNAVAILABLE, "the server is shutting down");
     };
     let mut response = rpc_response(id, Ok(payload(&result)), StatusCode::OK);
@@ -81,6 +140,27 @@ pub(crate) async fn initialize(
         response.headers_mut().insert(SESSION_ID_HEADER, value);
     }
     response
+}
+
+/// How a new session begins. Where replicas share sessions, it is in the store before its client knows its id.
+async fn session_start(
+    state: &HttpState,
+    client: &Client,
+    version: &str,
+) -> Result<SessionStart, StoreError> {
+    let shared = &state.gateway.relay.shared;
+    if shared.store().is_none() {
+        return Ok(SessionStart::new());
+    }
+    let id = random_session_id();
+    let record = session_record(client, version);
+    let idle_timeout = state.options.session_idle_timeout;
+    let creating = SessionLog::create(shared.clone(), &id, &record, idle_timeout);
+    let (log, created) = Box::pin(creating).await;
+    match (created, shared.sessions_while_away()) {
+        (Ok(()), _) | (Err(_), SessionsWhileAway::Local) => Ok(SessionStart::Logged(id, log)),
+        (Err(error), SessionsWhileAway::Refused) => Err(error),
+    }
 }
 
 /// Receives a message of a session.
@@ -119,7 +199,7 @@ async fn respond(
         Err(error) => return rpc_error(Some(id), error, StatusCode::BAD_REQUEST),
     };
     trace_context::merge_headers(&mut meta, headers);
-    let in_flight = match session.account.start_requests(1) {
+    let in_flight = match state.start_requests(&session.account, 1).await {
         Ok(in_flight) => in_flight,
         Err(exceeded) => {
             return state.refuse_over_limit(Some(id), &session.account.own, &exceeded);
@@ -133,10 +213,16 @@ async fn respond(
     let context = Arc::new(RequestContext::new(session.client.clone(), channel));
     let request = InboundRequest::new(id.clone(), method, (params, meta), context);
     let relay = state.gateway.relay.clone();
+    let changes_record = request.method == Method::SetLogLevel;
     let work: OutcomeFuture = Box::pin(async move {
         let _in_flight = in_flight;
         relay.respond(&request).await
     });
+    if changes_record {
+        let outcome = work.await;
+        session.save_record().await;
+        return rpc_response(id, outcome, StatusCode::OK);
+    }
     respond_or_stream((state, headers), &session, (id, work), notifications).await
 }
 
@@ -219,18 +305,25 @@ pub(crate) async fn receive_notification(
 pub(crate) async fn get_stream(
     state: &HttpState,
     headers: &HeaderMap,
-    principal: &Arc<str>,
+    caller: &Caller,
+    arrival: Arrival,
 ) -> Response<Body> {
     if !accepts(headers, "text/event-stream") {
         return refuse(StatusCode::NOT_ACCEPTABLE, "Accept: text/event-stream is missing");
     }
-    let session = match find_session(state, headers, principal) {
+    let session = match find_session(state, headers, &caller.principal) {
         Ok(Some(session)) => session,
         // Modern clients have no such stream, and legacy clients send `initialize` first.
         Ok(None) => {
             return refuse(StatusCode::METHOD_NOT_ALLOWED, "GET requires an Mcp-Session-Id");
         }
-        Err(response) => return *response,
+        Err(missing) => {
+            let request = without_body(&HttpMethod::GET, headers, caller);
+            match find_elsewhere(state, request, (missing, arrival)).await {
+                Ok(session) => session,
+                Err(response) => return *response,
+            }
+        }
     };
     let last_event = headers.get(LAST_EVENT_ID_HEADER).and_then(|it| it.to_str().ok());
     let stream = match last_event {
@@ -244,17 +337,27 @@ pub(crate) async fn get_stream(
 }
 
 /// Ends a session.
-pub(crate) fn delete_session(
+pub(crate) async fn delete_session(
     state: &HttpState,
     headers: &HeaderMap,
-    principal: &Arc<str>,
+    caller: &Caller,
+    arrival: Arrival,
 ) -> Response<Body> {
-    match find_session(state, headers, principal) {
-        Ok(Some(session)) => {
-            state.sessions.close(&session);
-            json_response(StatusCode::OK, Bytes::from_static(b"{}"))
+    let session = match find_session(state, headers, &caller.principal) {
+        Ok(Some(session)) => session,
+        Ok(None) => return refuse(StatusCode::BAD_REQUEST, "Mcp-Session-Id is missing"),
+        Err(missing) => {
+            let request = without_body(&HttpMethod::DELETE, headers, caller);
+            match find_elsewhere(state, request, (missing, arrival)).await {
+                Ok(session) => session,
+                Err(response) => return *response,
+            }
         }
-        Ok(None) => refuse(StatusCode::BAD_REQUEST, "Mcp-Session-Id is missing"),
-        Err(response) => *response,
+    };
+    state.sessions.close(&session);
+    if state.is_replica {
+        // Gone from the store, too, so that no replica can take it over.
+        let _running_calls_end_slowly = timeout(END_TIMEOUT, session.ended()).await;
     }
+    json_response(StatusCode::OK, Bytes::from_static(b"{}"))
 }

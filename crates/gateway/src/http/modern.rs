@@ -7,9 +7,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::stream;
 use http::{HeaderMap, Response, StatusCode};
-use switchboard_wire::jsonrpc::message::{Message, RequestId, RpcError};
+use switchboard_wire::jsonrpc::message::{Message, Payload, RequestId, RpcError};
+use switchboard_wire::protocol::era::Era;
 use switchboard_wire::protocol::request_meta;
 use switchboard_wire::protocol::request_meta::{RawObject, RequestMeta};
+use switchboard_wire::server;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
@@ -19,7 +21,7 @@ use crate::downstream::request_context::RequestContext;
 use crate::http::body::Body;
 use crate::http::limits::client_account::ClientReservation;
 use crate::http::response::{
-    KEEPALIVE_INTERVAL, rpc_error, rpc_response, sse_event, sse_keepalive,
+    KEEPALIVE_INTERVAL, rpc_error, rpc_response, sse_event, sse_keepalive, store_away,
 };
 use crate::http::server_state::{Caller, HttpState};
 use crate::http::shutdown::wait_until_true;
@@ -28,6 +30,7 @@ use crate::method::Method;
 use crate::multi_round_trip::modern_request;
 use crate::multi_round_trip::modern_request::MultiRoundTrip;
 use crate::multi_round_trip::pending::{self, PendingRequest, Step};
+use crate::relay::is_store_away;
 use crate::subscriptions::ListenStream;
 
 /// Responds to a modern request.
@@ -54,7 +57,7 @@ pub(crate) async fn respond(
         return modern_response(id, Ok(result));
     }
     if method == Method::SubscriptionsListen {
-        let slot = match caller.account.open_session() {
+        let slot = match state.open_session(&caller.account).await {
             Ok(slot) => slot,
             Err(exceeded) => {
                 return state.refuse_over_limit(Some(id), &caller.account.own, &exceeded);
@@ -62,7 +65,7 @@ pub(crate) async fn respond(
         };
         return listen((state, headers), (&client, slot), id, &params).await;
     }
-    let in_flight = match caller.account.start_requests(1) {
+    let in_flight = match state.start_requests(&caller.account, 1).await {
         Ok(in_flight) => in_flight,
         Err(exceeded) => return state.refuse_over_limit(Some(id), &caller.account.own, &exceeded),
     };
@@ -72,6 +75,38 @@ pub(crate) async fn respond(
     match state.gateway.multi_round_trip.start_or_resume(request, inbox).await {
         Ok(pending) => run((state, headers), (pending, in_flight), id).await,
         Err(error) => modern_response(id, Err(error)),
+    }
+}
+
+/// Responds to a request of a client of an older version that has no session. Servers cannot send it requests.
+pub(crate) async fn respond_stateless(
+    state: &HttpState,
+    (id, method): (RequestId, Method),
+    (params, meta): (RawObject, RequestMeta),
+    headers: &HeaderMap,
+    caller: Caller,
+) -> Response<Body> {
+    if matches!(method, Method::Ping) {
+        return rpc_response(id, Ok(empty_object()), StatusCode::OK);
+    }
+    if matches!(method, Method::ResourcesSubscribe | Method::ResourcesUnsubscribe) {
+        let error =
+            server::invalid_params("this server offers no sessions, which subscriptions need");
+        return rpc_error(Some(id), error, StatusCode::BAD_REQUEST);
+    }
+    let in_flight = match state.start_requests(&caller.account, 1).await {
+        Ok(in_flight) => in_flight,
+        Err(exceeded) => return state.refuse_over_limit(Some(id), &caller.account.own, &exceeded),
+    };
+    const NO_CAPABILITIES: Option<&Payload> = None;
+    let client = Client::new(caller.principal, Era::Legacy, NO_CAPABILITIES)
+        .with_account(caller.account.own.principal.clone());
+    let (channel, inbox) = pending::channel();
+    let context = Arc::new(RequestContext::new(Arc::new(client), channel));
+    let request = InboundRequest::new(id.clone(), method, (params, meta), context);
+    match state.gateway.multi_round_trip.start_or_resume(request, inbox).await {
+        Ok(pending) => run((state, headers), (pending, in_flight), id).await,
+        Err(error) => rpc_response(id, Err(error), StatusCode::OK),
     }
 }
 
@@ -226,9 +261,10 @@ impl ListenEventStream {
     }
 }
 
-fn modern_response(id: RequestId, outcome: Outcome) -> Response<Body> {
+pub(crate) fn modern_response(id: RequestId, outcome: Outcome) -> Response<Body> {
     let status = match &outcome {
         Ok(_) => StatusCode::OK,
+        Err(error) if is_store_away(error) => return store_away(Some(id)),
         Err(error) => {
             StatusCode::from_u16(request_meta::http_status(error)).unwrap_or(StatusCode::OK)
         }

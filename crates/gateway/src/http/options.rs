@@ -4,9 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use switchboard_auth::resource_server::Authenticator;
+use tokio::net::TcpListener;
 
+use crate::dashboard::Dashboard;
 use crate::http::host_origin_check::HostOriginCheck;
 use crate::http::limits::Limits;
+use crate::http::shutdown::DrainOptions;
+use crate::http::tls::TlsServer;
+
+/// The path of the MCP endpoint.
+pub const MCP_PATH: &str = "/mcp";
 
 /// The options of an HTTP server.
 #[derive(Debug)]
@@ -25,8 +32,40 @@ pub struct HttpOptions {
     pub limits: Limits,
     /// Who may read the metrics.
     pub metrics_access: MetricsAccess,
+    /// Which clients have sessions.
+    pub sessions: SessionPolicy,
+    /// Where other replicas of the gateway send requests, for [`crate::Gateway::open_replica`].
+    pub replica_listener: Option<TcpListener>,
+    /// The certificate; plain HTTP if `None`.
+    pub tls: Option<Arc<TlsServer>>,
+    /// How the server stops.
+    pub drain: DrainOptions,
+    /// What is served.
+    pub routes: ServedRoutes,
+    /// The dashboard, if there is one.
+    pub dashboard: Option<Dashboard>,
     /// The number of worker threads that serve clients. With 0, the runtime of [`crate::Gateway::serve_http`] does.
     pub worker_threads: usize,
+}
+
+/// Which clients have sessions.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum SessionPolicy {
+    /// Every client of an older protocol version.
+    #[default]
+    LegacyClients,
+    /// None. Any replica serves any request, but servers cannot ask the clients of older versions anything.
+    NoClients,
+}
+
+/// What an HTTP server serves.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ServedRoutes {
+    /// The MCP endpoint, health, metrics, and the dashboard if there is one.
+    #[default]
+    All,
+    /// The dashboard and health only.
+    DashboardOnly,
 }
 
 /// Who may read the metrics. They name every server and show how much it is used.

@@ -1,6 +1,7 @@
 //! A POST request to the MCP endpoint: reads it, finds its session, and hands it to the handler of its era.
 
-use http::{HeaderMap, Request, Response, StatusCode};
+use bytes::Bytes;
+use http::{HeaderMap, Method as HttpMethod, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use switchboard_wire::jsonrpc::message;
 use switchboard_wire::jsonrpc::message::{Message, Messages, RpcError};
@@ -11,9 +12,11 @@ use tracing::trace;
 use crate::downstream::request::split_meta;
 use crate::http::body::Body;
 use crate::http::negotiation::{check_content_negotiation, read_body};
+use crate::http::options::SessionPolicy;
+use crate::http::replica::ClientRequest;
 use crate::http::response::{accepted, refuse, rpc_error};
-use crate::http::server_state::{Caller, HttpState};
-use crate::http::{batch, legacy, modern};
+use crate::http::server_state::{Arrival, Caller, HttpState};
+use crate::http::{batch, legacy, modern, request_owner};
 use crate::method::Method;
 use crate::telemetry::trace_context;
 
@@ -32,16 +35,41 @@ pub(crate) async fn respond(
         Err(response) => return *response,
     };
     trace!(size = bytes.len(), "HTTP message received");
-    let session = match legacy::find_session(state, &head.headers, &caller.principal) {
+    respond_to(state, (&head.headers, bytes), caller, Arrival::FromClient).await
+}
+
+/// Responds to a POST request that was read.
+pub(crate) async fn respond_to(
+    state: &HttpState,
+    (headers, bytes): (&HeaderMap, Bytes),
+    caller: Caller,
+    arrival: Arrival,
+) -> Response<Body> {
+    let session = match legacy::find_session(state, headers, &caller.principal) {
         Ok(session) => session,
-        Err(response) => return *response,
+        Err(missing) => {
+            let (principal, account) = (&caller.principal, &caller.account);
+            let method = &HttpMethod::POST;
+            let request = ClientRequest { method, headers, body: &bytes, principal, account };
+            match legacy::find_elsewhere(state, request, (missing, arrival)).await {
+                Ok(session) => Some(session),
+                Err(response) => return *response,
+            }
+        }
     };
     match (message::parse(&bytes), session) {
         (Ok(Messages::One(message)), Some(session)) => {
-            legacy::receive(state, session, message, &head.headers).await
+            legacy::receive(state, session, message, headers).await
         }
         (Ok(Messages::One(message)), None) => {
-            without_session(state, message, &head.headers, caller).await
+            if state.is_replica && arrival == Arrival::FromClient {
+                let request = (headers, &bytes);
+                let elsewhere = request_owner::respond_elsewhere(state, &message, request, &caller);
+                if let Some(response) = Box::pin(elsewhere).await {
+                    return response;
+                }
+            }
+            without_session(state, message, headers, caller).await
         }
         (Ok(Messages::Batch(parts)), Some(session))
             if request_meta::supports_batches(&session.protocol_version) =>
@@ -83,6 +111,10 @@ async fn without_session(
     }
     if method == Method::Initialize {
         return legacy::initialize(state, id, (&params, headers), caller).await;
+    }
+    if state.options.sessions == SessionPolicy::NoClients {
+        return modern::respond_stateless(state, (id, method), (params, meta), headers, caller)
+            .await;
     }
     let error = server::invalid_params("the request has no session: send `initialize` first");
     rpc_error(Some(id), error, StatusCode::BAD_REQUEST)

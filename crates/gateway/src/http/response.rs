@@ -9,9 +9,14 @@ use switchboard_wire::jsonrpc::message::{Message, RequestId, RpcError};
 use crate::downstream::request::Outcome;
 use crate::http::body::Body;
 use crate::http::limits::LimitExceeded;
+use crate::relay::QUOTA_EXCEEDED;
+use crate::relay::store_away as store_away_error;
 
 /// The interval of keepalives on an idle event stream.
 pub(crate) const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(25);
+
+/// The longest `Retry-After`, in seconds: a day.
+const MAX_RETRY_AFTER: u64 = 24 * 3600;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
@@ -58,9 +63,34 @@ pub(crate) fn over_limit(id: Option<RequestId>, exceeded: &LimitExceeded) -> Res
     response
 }
 
+/// 503: what the request needs is in the store of the replicas, which cannot be reached.
+pub(crate) fn store_away(id: Option<RequestId>) -> Response<Body> {
+    const RETRY_AFTER_SECONDS: HeaderValue = HeaderValue::from_static("1");
+    let mut response = rpc_error(id, store_away_error(), StatusCode::SERVICE_UNAVAILABLE);
+    response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER_SECONDS);
+    response
+}
+
 /// A JSON-RPC response.
 pub(crate) fn rpc_response(id: RequestId, outcome: Outcome, status: StatusCode) -> Response<Body> {
+    if let Err(error) = &outcome
+        && let Some(seconds) = retry_after_quota(error)
+    {
+        let message = Message::Response { id: Some(id), outcome };
+        let mut response = full(StatusCode::TOO_MANY_REQUESTS, JSON, to_bytes(&message));
+        response.headers_mut().insert(header::RETRY_AFTER, seconds);
+        return response;
+    }
     full(status, JSON, to_bytes(&Message::Response { id: Some(id), outcome }))
+}
+
+/// When to try again after a quota was used up, in seconds.
+fn retry_after_quota(error: &RpcError) -> Option<HeaderValue> {
+    if error.code != QUOTA_EXCEEDED {
+        return None;
+    }
+    let data: serde_json::Value = error.data.as_ref()?.decode().ok()?;
+    Some(HeaderValue::from(data["retryAfterSeconds"].as_u64()?.min(MAX_RETRY_AFTER)))
 }
 
 /// A JSON document.

@@ -5,11 +5,12 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::io;
 use std::net::IpAddr;
-use std::pin::pin;
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version, header};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -20,9 +21,10 @@ use switchboard_config::display::printable;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Sleep, sleep, timeout};
 use tracing::{debug, info, warn};
 
+use crate::dashboard::Dashboard;
 use crate::gateway::Gateway;
 use crate::http::body::Body;
 use crate::http::host_origin_check::HostOriginErrorKind;
@@ -30,22 +32,27 @@ use crate::http::limits::LimitExceeded;
 use crate::http::limits::accounts::{Account, Accounts, Reservation};
 use crate::http::limits::client_account::{ClientAccount, counted_address};
 use crate::http::limits::connections::{Connections, OpenConnection};
-use crate::http::options::{HttpOptions, MetricsAccess};
+use crate::http::options::{HttpOptions, MCP_PATH, MetricsAccess, ServedRoutes};
+use crate::http::probes::Detail;
+use crate::http::replica::Replicas;
 use crate::http::response::{json, preflight, refuse, text, text_of_type};
 use crate::http::revocation::Revocations;
-use crate::http::server_state::{Caller, HttpState};
+use crate::http::server_state::{Arrival, Caller, HttpState};
+use crate::http::session::SessionTimeouts;
 use crate::http::session_table::SessionTable;
-use crate::http::shutdown::{DRAIN_TIMEOUT, wait_until_true};
+use crate::http::shutdown::{StopReason, wait_until_true};
 use crate::http::stream_delay::StreamDelay;
+use crate::http::tls_connection::{CertificateSlot, ConnectionTimeouts, Responder, TlsEnd};
 use crate::http::workers::Workers;
 use crate::http::write_timeout::WriteTimeout;
-use crate::http::{legacy, post};
+use crate::http::{dashboard_endpoint, legacy, post, probes, replica_server, tls_connection};
+use crate::shared::fleet::StoreStatus;
 use crate::telemetry::limit_kind::LimitKind;
 use crate::telemetry::metrics::{GaugeGuard, RefusalReason};
 use crate::telemetry::prometheus::Format;
 
-/// The path of the MCP endpoint.
-pub const MCP_PATH: &str = "/mcp";
+/// The path of the health probe.
+const HEALTH_PATH: &str = "/healthz";
 /// The path of the metrics page.
 const METRICS_PATH: &str = "/metrics";
 /// How long a request's head may take to arrive.
@@ -55,13 +62,14 @@ const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 const CLOSE: HeaderValue = HeaderValue::from_static("close");
 
 impl Gateway {
-    /// Serves clients until `stop` completes; then running requests have 10 seconds to finish.
-    pub async fn serve_http(
+    /// Serves clients until `stop` completes; then in the steps of [`HttpOptions::drain`].
+    pub async fn serve_http<Stop: Into<StopReason>>(
         &self,
         listener: TcpListener,
-        options: HttpOptions,
-        stop: impl Future<Output = ()>,
+        mut options: HttpOptions,
+        stop: impl Future<Output = Stop>,
     ) -> io::Result<()> {
+        let drain = options.drain;
         let mut stop = pin!(stop);
         let (shutdown_sender, shutdown) = watch::channel(false);
         let accounts = Accounts::new(options.limits.clone());
@@ -71,13 +79,17 @@ impl Gateway {
         let (sessions, sessions_task) = SessionTable::new(
             (self.relay.clone(), revocations.clone()),
             accounts.clone(),
-            options.session_idle_timeout,
+            SessionTimeouts { idle: options.session_idle_timeout, drain: drain.timeout },
             shutdown.clone(),
         );
         let (stream_delay, delay_task) = StreamDelay::new(shutdown.clone());
         let background =
             tokio::spawn(async move { tokio::join!(sessions_task, delay_task, revocations_task) });
+        let replica_listener = options.replica_listener.take();
         let state = Arc::new(HttpState {
+            replicas: Replicas::default(),
+            is_replica: replica_listener.is_some(),
+            shares_rates: self.relay.shared.store().is_some(),
             gateway: self.clone(),
             options,
             sessions,
@@ -87,22 +99,38 @@ impl Gateway {
             connections: Connections::default(),
             revocations,
             started: Instant::now(),
+            is_draining: AtomicBool::new(false),
             shutdown,
+        });
+        let (stop_replicas, replicas_stopped) = watch::channel(false);
+        let replicas = replica_listener.map(|listener| {
+            tokio::spawn(replica_server::serve(listener, state.clone(), replicas_stopped))
         });
         let connection_slots = Arc::new(Semaphore::new(state.options.limits.connections.total));
         let shared = state.clone();
         let serve = move |stream| serve_connection(shared.clone(), stream);
         let workers = match state.options.worker_threads {
             0 => None,
-            threads => Some(Workers::start(threads, DRAIN_TIMEOUT, serve.clone())?),
+            threads => Some(Workers::start(threads, drain.timeout, serve.clone())?),
         };
         let mut connections = JoinSet::new();
         let mut condition = AcceptCondition::Normal;
         info!(address = listener.local_addr().ok().map(display), "HTTP server started");
+        let mut delay_over = pin!(None::<Sleep>);
         loop {
             while connections.try_join_next().is_some() {}
             let accepted = tokio::select! {
-                () = &mut stop => break,
+                reason = &mut stop, if delay_over.is_none() => {
+                    let delay = drain.delay_after(reason.into());
+                    if delay.is_zero() {
+                        break;
+                    }
+                    info!(?delay, "HTTP server draining");
+                    state.is_draining.store(true, Ordering::Relaxed);
+                    delay_over.set(Some(sleep(delay)));
+                    continue;
+                }
+                () = wait_if_set(delay_over.as_mut()) => break,
                 accepted = listener.accept() => accepted,
             };
             // The client has disconnected, or there are too many open files. Both pass.
@@ -132,16 +160,29 @@ impl Gateway {
         drop((listener, serve));
         let _no_receivers = shutdown_sender.send(true);
         let drained = async { while connections.join_next().await.is_some() {} };
-        let _some_are_slow = timeout(DRAIN_TIMEOUT, drained).await;
+        let _some_are_slow = timeout(drain.timeout, drained).await;
         connections.shutdown().await;
         if let Some(workers) = workers {
             workers.shutdown().await;
         }
+        let _panicked = background.await;
+        // Until now, other replicas could still reach sessions that finished their calls.
+        let _no_listener = stop_replicas.send(true);
+        if let Some(replicas) = replicas {
+            let _panicked = replicas.await;
+        }
         if let Some(state) = Arc::into_inner(state) {
             state.options.authenticator.close().await;
         }
-        let _panicked = background.await;
         Ok(())
+    }
+}
+
+/// Completes when the timer expires; never without one.
+async fn wait_if_set(timer: Pin<&mut Option<Sleep>>) {
+    match timer.as_pin_mut() {
+        Some(timer) => timer.await,
+        None => std::future::pending().await,
     }
 }
 
@@ -185,13 +226,32 @@ async fn serve_connection(state: Arc<HttpState>, stream: TcpStream) {
         }
         Err(limit) => return count_refused_connection(&state, limit, Some(address)),
     };
-    let client = Arc::new(ClientConnection { open, account: OnceLock::new() });
+    let (account, certificate) = (OnceLock::new(), CertificateSlot::new());
+    let client = Arc::new(ClientConnection { open, account, certificate });
     let limits = state.options.limits.clone();
     let open_client = client.clone();
     let _open_connection = GaugeGuard::increment(&relay.metrics.connections);
     let _nagle_stays_on = stream.set_nodelay(true);
     let mut shutdown = state.shutdown.clone();
     let write_timeout = state.options.write_timeout;
+    if let Some(tls) = state.options.tls.clone() {
+        let responder: Responder = Arc::new(move |request| {
+            let (state, client) = (state.clone(), client.clone());
+            Box::pin(async move { Ok(respond(&state, &client, request).await) })
+        });
+        let timeouts =
+            ConnectionTimeouts { header_read: HEADER_READ_TIMEOUT, write: write_timeout };
+        let evicted = open_client.open.unauthenticated_too_long(&limits);
+        let certificate = (responder, &open_client.certificate);
+        let serving =
+            tls_connection::serve((&tls, stream), timeouts, certificate, evicted, shutdown);
+        // Boxed, so that connections without TLS have no room for it.
+        let serving: Pin<Box<dyn Future<Output = TlsEnd> + Send + '_>> = Box::pin(serving);
+        if serving.await == TlsEnd::Refused {
+            relay.metrics.count_refusal(RefusalReason::Tls);
+        }
+        return;
+    }
     let service = service_fn(move |request| {
         let (state, client) = (state.clone(), client.clone());
         async move { Ok::<_, Infallible>(respond(&state, &client, request).await) }
@@ -211,11 +271,12 @@ async fn serve_connection(state: Arc<HttpState>, stream: TcpStream) {
     }
 }
 
-/// A client's connection, and the account of its first request.
+/// A client's connection, the account of its first request, and the client's certificate.
 #[derive(Debug)]
 struct ClientConnection {
     open: OpenConnection,
     account: OnceLock<(ClientAccount, Reservation)>,
+    certificate: CertificateSlot,
 }
 
 impl ClientConnection {
@@ -268,7 +329,11 @@ async fn respond(
     request: Request<Incoming>,
 ) -> Response<Body> {
     let _busy = client.open.start_request();
-    let response = check_and_route(state, client, request).await;
+    let version = request.version();
+    let mut response = check_and_route(state, client, request).await;
+    if state.is_draining.load(Ordering::Relaxed) && version < Version::HTTP_2 {
+        response.headers_mut().insert(header::CONNECTION, CLOSE);
+    }
     let status = response.status().as_u16();
     state.gateway.relay.metrics.count_response(response.status());
     if status >= 400 {
@@ -289,6 +354,18 @@ async fn check_and_route(
         state.gateway.relay.metrics.count_refusal(reason);
         return refuse(error.status, &error.kind.to_string());
     }
+    if let Some(dashboard) = &state.options.dashboard
+        && Dashboard::owns(request.uri().path())
+    {
+        let is_signed_in = dashboard.is_signed_in(request.headers()).await;
+        if is_signed_in {
+            client.open.authenticate();
+        }
+        return Box::pin(dashboard_endpoint::respond(state, dashboard, request)).await;
+    }
+    if state.options.routes == ServedRoutes::DashboardOnly && request.uri().path() != HEALTH_PATH {
+        return refuse(StatusCode::NOT_FOUND, "not found");
+    }
     if let Some(headers) = check.preflight(&request) {
         return preflight(headers);
     }
@@ -306,14 +383,19 @@ async fn route(
 ) -> Response<Body> {
     match (request.method(), request.uri().path()) {
         (_, MCP_PATH) => mcp_endpoint(state, client, request).await,
-        (&Method::GET, "/healthz") => text(StatusCode::OK, "ok\n".to_owned()),
+        (&Method::GET, HEALTH_PATH) => text(StatusCode::OK, "ok\n".to_owned()),
         (&Method::GET, "/readyz") => {
             let is_open = matches!(*state.options.authenticator, Authenticator::Disabled(_));
             // Probes without a token are no refused clients.
-            let has_token = request.headers().contains_key(header::AUTHORIZATION);
+            let has_token = request.headers().contains_key(header::AUTHORIZATION)
+                || client.certificate.get().is_some();
             let is_known =
                 is_open || (has_token && authenticate(state, client, &request).await.is_ok());
-            readiness(state, if is_known { Detail::Names } else { Detail::Count })
+            let detail = if is_known { Detail::Names } else { Detail::Count };
+            match probes::is_verbose(request.uri()) {
+                true => probes::readiness_by_part(state, detail),
+                false => readiness(state, detail),
+            }
         }
         (&Method::GET, METRICS_PATH) => metrics_endpoint(state, client, &request).await,
         (&Method::GET, path) if is_resource_metadata_path(state, path) => resource_metadata(state),
@@ -333,9 +415,13 @@ async fn mcp_endpoint(
     match *request.method() {
         Method::POST => post::respond(state, request, caller).await,
         Method::GET => {
-            Box::pin(legacy::get_stream(state, request.headers(), &caller.principal)).await
+            let arrival = Arrival::FromClient;
+            Box::pin(legacy::get_stream(state, request.headers(), &caller, arrival)).await
         }
-        Method::DELETE => legacy::delete_session(state, request.headers(), &caller.principal),
+        Method::DELETE => {
+            let arrival = Arrival::FromClient;
+            Box::pin(legacy::delete_session(state, request.headers(), &caller, arrival)).await
+        }
         _ => {
             let mut response = refuse(StatusCode::METHOD_NOT_ALLOWED, "use POST, GET or DELETE");
             let allowed = HeaderValue::from_static("POST, GET, DELETE");
@@ -356,7 +442,8 @@ async fn metrics_endpoint(
         return *response;
     }
     let format = Format::from_accept(request.headers());
-    text_of_type(state.gateway.metrics_page(format), format.content_type())
+    let expires = state.options.tls.as_ref().map(|it| it.expires());
+    text_of_type(state.gateway.metrics_page(format, expires), format.content_type())
 }
 
 /// The sender of a request, or the response that refuses it.
@@ -367,7 +454,14 @@ async fn authenticate(
 ) -> Result<Caller, Box<Response<Body>>> {
     let authenticator = &state.options.authenticator;
     let (headers, method, uri) = (request.headers(), request.method(), request.uri());
-    let verified = match authenticator.cached(headers) {
+    // A token takes precedence: it may be that of another client behind a proxy with a certificate.
+    let certificate =
+        client.certificate.get().filter(|_| !headers.contains_key(header::AUTHORIZATION));
+    let known = match certificate {
+        Some(certificate) => Some(certificate.principal.clone()),
+        None => authenticator.cached(headers),
+    };
+    let verified = match known {
         Some(principal) => Ok(principal),
         None => authenticator.authenticate(RequestHead { headers, method, uri }).await,
     };
@@ -409,6 +503,7 @@ fn host_origin_refusal(kind: HostOriginErrorKind) -> RefusalReason {
 fn auth_refusal(error: &AuthError) -> RefusalReason {
     match error {
         AuthError::MissingToken => RefusalReason::NoToken,
+        AuthError::MissingCertificate => RefusalReason::NoCertificate,
         AuthError::Malformed => RefusalReason::Malformed,
         AuthError::Token(_) => RefusalReason::Token,
         AuthError::Proof(_) => RefusalReason::Proof,
@@ -430,18 +525,13 @@ fn resource_metadata(state: &HttpState) -> Response<Body> {
     }
 }
 
-/// What a client learns about servers that are missing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Detail {
-    /// How many, for clients that have not authenticated.
-    Count,
-    Names,
-}
-
 /// Ready once every server has connected or failed, unless calls are refused because they cannot be recorded. The other
 /// lines say what is missing.
 fn readiness(state: &HttpState, detail: Detail) -> Response<Body> {
     let relay = &state.gateway.relay;
+    if state.is_draining.load(Ordering::Relaxed) {
+        return text(StatusCode::SERVICE_UNAVAILABLE, "draining\n".to_owned());
+    }
     if !relay.host.snapshot().is_settled() {
         let missing = missing_lines(state, detail);
         let lines = format!("servers are connecting\n{missing}");
@@ -457,7 +547,12 @@ fn readiness(state: &HttpState, detail: Detail) -> Response<Body> {
             "the audit log cannot be written: calls are refused\n",
         ),
     };
-    text(status, format!("{first}{}", missing_lines(state, detail)))
+    let store = match relay.shared.fleet().store {
+        // Balancers read the status: if it said otherwise, they would take all replicas out at once.
+        StoreStatus::Away { .. } => "store: away\n",
+        StoreStatus::None | StoreStatus::Starting | StoreStatus::Connected => "",
+    };
+    text(status, format!("{first}{store}{}", missing_lines(state, detail)))
 }
 
 /// The servers that are missing, one per line.

@@ -2,6 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -15,13 +16,15 @@ use crate::gateway::Gateway;
 use crate::http::body::Body;
 use crate::http::limits::LimitExceeded;
 use crate::http::limits::accounts::{Account, Accounts};
-use crate::http::limits::client_account::ClientAccount;
+use crate::http::limits::client_account::{ClientAccount, ClientReservation};
 use crate::http::limits::connections::Connections;
 use crate::http::options::HttpOptions;
+use crate::http::replica::Replicas;
 use crate::http::response::{event_stream, over_limit};
 use crate::http::revocation::Revocations;
 use crate::http::session_table::SessionTable;
 use crate::http::stream_delay::StreamDelay;
+use crate::telemetry::limit_kind::LimitKind;
 
 /// The state that all HTTP connections share.
 #[derive(Debug)]
@@ -34,9 +37,24 @@ pub(crate) struct HttpState {
     pub(crate) address_accounts: Accounts,
     pub(crate) connections: Connections,
     pub(crate) revocations: Revocations,
+    /// The other replicas of the gateway.
+    pub(crate) replicas: Replicas,
+    /// Can other replicas send requests here, and this one to them?
+    pub(crate) is_replica: bool,
+    /// Do replicas keep request rates together?
+    pub(crate) shares_rates: bool,
     pub(crate) started: Instant,
+    /// True between the order to stop and the shutdown: requests are served, but clients should go elsewhere.
+    pub(crate) is_draining: AtomicBool,
     /// True after the server was told to stop.
     pub(crate) shutdown: watch::Receiver<bool>,
+}
+
+/// Where a request came from. One that another replica has sent is not sent on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Arrival {
+    FromClient,
+    FromReplica,
 }
 
 /// Who sent a request, and what its limits are counted for.
@@ -55,7 +73,7 @@ impl HttpState {
     ) -> Response<Body> {
         let events: Pin<Box<dyn Stream<Item = Bytes> + Send>> =
             match self.options.authenticator.as_ref() {
-                Authenticator::Disabled(_) => Box::pin(events),
+                Authenticator::Disabled(_) | Authenticator::ClientCertificate => Box::pin(events),
                 Authenticator::TokenFile(_) | Authenticator::Jwt(_) => {
                     let credential = self.revocations.credential(headers);
                     let revoked = self.revocations.clone().revoked(credential);
@@ -63,6 +81,40 @@ impl HttpState {
                 }
             };
         event_stream(Body::Stream(events))
+    }
+
+    /// Reserves requests in flight, and takes a token for each; from all replicas together where they share a store.
+    pub(crate) async fn start_requests(
+        &self,
+        account: &ClientAccount,
+        number: usize,
+    ) -> Result<ClientReservation, LimitExceeded> {
+        if self.shares_rates {
+            Box::pin(self.take_shared_tokens(account, number)).await?;
+        }
+        account.start_requests(number)
+    }
+
+    /// Reserves a session or a `subscriptions/listen` stream, and takes a token for its request.
+    pub(crate) async fn open_session(
+        &self,
+        account: &ClientAccount,
+    ) -> Result<ClientReservation, LimitExceeded> {
+        if self.shares_rates {
+            Box::pin(self.take_shared_tokens(account, 1)).await?;
+        }
+        account.open_session()
+    }
+
+    async fn take_shared_tokens(
+        &self,
+        account: &ClientAccount,
+        number: usize,
+    ) -> Result<(), LimitExceeded> {
+        let Some(per_second) = self.options.limits.requests_per_second else { return Ok(()) };
+        let shared = &self.gateway.relay.shared;
+        let taken = shared.take_tokens(&account.own.principal, (per_second, number)).await;
+        taken.map_err(|retry_after| LimitExceeded { limit: LimitKind::RequestRate, retry_after })
     }
 
     /// Counts a request that exceeds a limit, and refuses it.

@@ -13,6 +13,7 @@ use std::time::Duration;
 use http::HeaderMap;
 use switchboard_auth::resource_server::Credential;
 use switchboard_wire::jsonrpc::message::{Message, RequestId, RpcError};
+use switchboard_wire::protocol::log_level::LogLevel;
 use switchboard_wire::server;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::{AbortHandle, JoinSet};
@@ -28,8 +29,11 @@ use crate::http::limits::accounts::ReplayBudget;
 use crate::http::limits::client_account::{ClientAccount, ClientReservation};
 use crate::http::response::KEEPALIVE_INTERVAL;
 use crate::http::revocation::Revocations;
-use crate::http::shutdown::{DRAIN_TIMEOUT, wait_until_true};
-use crate::relay::Relay;
+use crate::http::shutdown::wait_until_true;
+use crate::relay::{Relay, call_lost};
+use crate::shared::session_log::{
+    Ownership, RestoredSession, SentEvent, SessionImage, SessionLog, SessionRecord, SessionUpdate,
+};
 use crate::subscriptions::{ListChanges, ResourceSubscriptions, resource_updated};
 
 use channel::SessionChannel;
@@ -41,6 +45,12 @@ const COMMAND_CAPACITY: usize = 32;
 const SESSION_MESSAGE_CAPACITY: usize = 16;
 /// The most cancellations to remember of requests that have no stream yet.
 const MAX_EARLY_CANCELS: usize = 64;
+/// Why a session ends when the server does.
+const SHUTDOWN: &str = "shutdown";
+/// The most messages that are written to the store together.
+const MAX_BATCH: usize = 64;
+/// The number of requests that one owner of a session may send to the client, as a power of two.
+const REQUESTS_PER_OWNER: u32 = 32;
 
 /// A handle to a session.
 #[derive(Debug)]
@@ -50,6 +60,7 @@ pub(crate) struct Session {
     /// The account that the session and its requests are counted for.
     pub(crate) account: ClientAccount,
     pub(crate) protocol_version: String,
+    pub(crate) opened: Instant,
     commands: mpsc::Sender<Command>,
     /// The next id of a request to the client.
     next_request_id: AtomicU64,
@@ -59,6 +70,15 @@ pub(crate) struct Session {
     credential: watch::Receiver<Credential>,
     /// Tells the task to end.
     closing: Notify,
+}
+
+/// The timeouts of a session.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SessionTimeouts {
+    /// How long it lives without use.
+    pub(crate) idle: Duration,
+    /// How long its requests may take at shutdown.
+    pub(crate) drain: Duration,
 }
 
 /// A command to the session's task.
@@ -107,6 +127,22 @@ enum Command {
     SetCredential {
         credential: Credential,
     },
+    /// Write the description of the client again, because its log level has changed.
+    SaveRecord,
+}
+
+/// A message for a stream.
+struct Publication {
+    stream: u64,
+    message: Message,
+    end: StreamEnd,
+}
+
+/// Does a stream end with a message?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum StreamEnd {
+    Open,
+    Closed,
 }
 
 type StreamReply = oneshot::Sender<EventReader>;
@@ -130,6 +166,11 @@ impl Session {
             // Where the queue is full, the next request does it.
             let _full_or_ended = self.commands.try_send(Command::SetCredential { credential });
         }
+    }
+
+    /// How many HTTP requests came so far.
+    pub(crate) fn request_count(&self) -> u64 {
+        self.request_count.load(Ordering::Relaxed)
     }
 
     /// Tells the task to end.
@@ -188,6 +229,16 @@ impl Session {
         let _session_ended = self.commands.send(Command::Unsubscribe { uri }).await;
     }
 
+    /// Writes the description of the client to the store, where there is one.
+    pub(crate) async fn save_record(&self) {
+        let _session_ended = self.commands.send(Command::SaveRecord).await;
+    }
+
+    /// Completes when the session's task has ended.
+    pub(crate) async fn ended(&self) {
+        self.commands.closed().await;
+    }
+
     /// The id of a new request to the client, and its response. None if the session has ended.
     async fn expect_response(&self) -> Option<(u64, oneshot::Receiver<Outcome>)> {
         let number = self.next_request_id.fetch_add(1, Ordering::Relaxed);
@@ -217,10 +268,22 @@ pub(crate) struct SessionTask {
     cancelled_early: VecDeque<RequestId>,
     list_changes: ListChanges,
     subscriptions: ResourceSubscriptions,
-    idle_timeout: Duration,
+    timeouts: SessionTimeouts,
     revocations: Revocations,
     credential: watch::Sender<Credential>,
     shutdown: watch::Receiver<bool>,
+    /// The session in the store, where replicas share it.
+    log: Option<LoggedSession>,
+}
+
+/// The session in the store, and what is to be done with it when the session ends.
+struct LoggedSession {
+    log: SessionLog,
+    ownership: Ownership,
+    resync: watch::Receiver<u64>,
+    has_read_get_stream: bool,
+    /// What a former owner of the session has left.
+    restored: Option<RestoredSession>,
 }
 
 impl fmt::Debug for SessionTask {
@@ -235,7 +298,7 @@ impl SessionTask {
         (client, account, credential): (Arc<Client>, ClientAccount, Credential),
         (replay_budget, slot): (ReplayBudget, ClientReservation),
         (relay, revocations): (Arc<Relay>, Revocations),
-        (idle_timeout, shutdown): (Duration, watch::Receiver<bool>),
+        (timeouts, shutdown): (SessionTimeouts, watch::Receiver<bool>),
     ) -> (Arc<Session>, SessionTask) {
         let (commands, command_receiver) = mpsc::channel(COMMAND_CAPACITY);
         let (credential, published) = watch::channel(credential);
@@ -244,6 +307,7 @@ impl SessionTask {
             client,
             account,
             protocol_version: version.to_owned(),
+            opened: Instant::now(),
             commands,
             next_request_id: AtomicU64::new(1),
             request_count: AtomicU64::new(0),
@@ -269,12 +333,35 @@ impl SessionTask {
             cancelled_early: VecDeque::new(),
             list_changes,
             subscriptions: ResourceSubscriptions::default(),
-            idle_timeout,
+            timeouts,
             revocations,
             credential,
             shutdown,
+            log: None,
         };
         (session, task)
+    }
+
+    /// The same task for a session that replicas share, and that a former owner may have left.
+    pub(crate) fn with_log(
+        mut self,
+        log: SessionLog,
+        restored: Option<RestoredSession>,
+    ) -> SessionTask {
+        let first_request = ((log.epoch() - 1) << REQUESTS_PER_OWNER) + 1;
+        self.session.next_request_id.store(first_request, Ordering::Relaxed);
+        if let Some(restored) = &restored {
+            let open: Vec<u64> = restored.lost_calls.iter().map(|it| it.0).collect();
+            self.streams.restore(restored.last_stream, restored.events.clone(), &open);
+            if restored.record.has_read_get_stream {
+                self.streams.set_get_stream_read();
+            }
+        }
+        let has_read_get_stream = restored.as_ref().is_some_and(|it| it.record.has_read_get_stream);
+        let resync = log.resync_signal();
+        let ownership = Ownership::Ours;
+        self.log = Some(LoggedSession { log, ownership, resync, has_read_get_stream, restored });
+        self
     }
 
     pub(crate) fn session_id(&self) -> &str {
@@ -287,7 +374,11 @@ impl SessionTask {
         keepalives.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut idle_since = (Instant::now(), 0);
         let session = self.session.clone();
+        self.go_on().await;
         let reason = loop {
+            if self.log.as_ref().is_some_and(|it| it.ownership == Ownership::Lost) {
+                break "another replica has taken it over";
+            }
             let trimmed = ReplayBudget::changed(&session.account.own);
             self.streams.drop_over_budget();
             if let Some(limit) = self.streams.take_exceeded() {
@@ -296,18 +387,18 @@ impl SessionTask {
             }
             tokio::select! {
                 () = trimmed => {}
-                Some(command) = self.commands.recv() => self.apply(command).await,
+                Some(command) = self.commands.recv() => self.apply_with_next(command).await,
                 Some(changed) = self.list_changes.next() => {
-                    for change in changed {
-                        self.streams.send(GET_STREAM, &change.notification());
-                    }
+                    let changes = changed.iter().map(|it| outside_requests(it.notification()));
+                    self.publish(changes.collect()).await;
                 }
                 uri = self.subscriptions.next_updated() => {
-                    self.streams.send(GET_STREAM, &resource_updated(&uri));
+                    self.publish(vec![outside_requests(resource_updated(&uri))]).await;
                 }
                 Some(message) = self.session_messages.recv() => {
-                    self.streams.send(GET_STREAM, &message);
+                    self.publish(vec![outside_requests(message)]).await;
                 }
+                () = store_is_back(&mut self.log) => self.write_again().await,
                 Some(over) = self.tasks.join_next() => {
                     if let Ok(id) = over {
                         self.tasks_by_id.remove(&id);
@@ -318,7 +409,9 @@ impl SessionTask {
                     let request_count = self.session.request_count.load(Ordering::Relaxed);
                     if is_active || request_count != idle_since.1 {
                         idle_since = (Instant::now(), request_count);
-                    } else if idle_since.0.elapsed() >= self.idle_timeout {
+                        // Renews the session's time to live.
+                        self.write(SessionUpdate::default()).await;
+                    } else if idle_since.0.elapsed() >= self.timeouts.idle {
                         break "idle";
                     }
                 }
@@ -330,7 +423,7 @@ impl SessionTask {
                 () = self.session.closing.notified() => break "closed by the client",
                 () = wait_until_true(&mut self.shutdown) => {
                     self.drain().await;
-                    break "shutdown";
+                    break SHUTDOWN;
                 }
             }
         };
@@ -342,13 +435,121 @@ impl SessionTask {
             "session closed"
         );
         self.tasks.shutdown().await;
+        if let Some(LoggedSession { log, ownership: Ownership::Ours, .. }) = &self.log {
+            match reason == SHUTDOWN {
+                true => log.release().await,
+                false => log.remove().await,
+            }
+        }
         self.relay.client_disconnected(&self.session.client).await;
+    }
+
+    /// Goes on with what a former owner of the session has left: its calls are told as lost, and never repeated.
+    async fn go_on(&mut self) {
+        let Some(restored) = self.log.as_mut().and_then(|it| it.restored.take()) else { return };
+        let client = self.session.client.clone();
+        info!(
+            principal = &*client.principal,
+            session = client.session_digest(),
+            lost_calls = restored.lost_calls.len(),
+            "session taken over"
+        );
+        if let Some(level) = restored.record.log_level.as_deref().and_then(LogLevel::parse) {
+            self.relay.restore_log_level(&client, level).await;
+        }
+        let lost = restored.lost_calls.into_iter().map(|(stream, id)| Publication {
+            stream,
+            message: Message::Response { id: Some(id), outcome: Err(call_lost()) },
+            end: StreamEnd::Closed,
+        });
+        self.publish(lost.collect()).await;
+        for uri in restored.record.subscriptions {
+            let subscribed = self.subscriptions.subscribe(&self.relay, &client, &uri).await;
+            if subscribed.is_ok() {
+                // The resource may have changed meanwhile.
+                self.publish(vec![outside_requests(resource_updated(&uri))]).await;
+            }
+        }
+    }
+
+    /// Sends messages on their streams. Where replicas share the session, the events are stored first, so that no client
+    /// has one that the next owner does not know.
+    async fn publish(&mut self, publications: Vec<Publication>) {
+        if self.log.is_none() {
+            return publications.iter().for_each(|it| self.send(it));
+        }
+        let ended = publications.iter().filter(|it| it.end == StreamEnd::Closed);
+        let closed: Vec<u64> = ended.map(|it| it.stream).collect();
+        let events: Vec<SentEvent> = publications
+            .iter()
+            .filter_map(|it| self.streams.encode(it.stream, &it.message))
+            .collect();
+        let (events_to_store, closed_to_store) = (events.clone(), closed.clone());
+        let update = SessionUpdate {
+            events: events_to_store,
+            closed: closed_to_store,
+            ..SessionUpdate::default()
+        };
+        self.write(update).await;
+        for event in events {
+            self.streams.deliver(event);
+        }
+        for stream in closed {
+            self.streams.close(stream);
+        }
+    }
+
+    /// Sends a message on its stream.
+    fn send(&mut self, publication: &Publication) {
+        self.streams.send(publication.stream, &publication.message);
+        if publication.end == StreamEnd::Closed {
+            self.streams.close(publication.stream);
+        }
+    }
+
+    /// Writes to the store, where replicas share the session.
+    async fn write(&mut self, update: SessionUpdate) {
+        if let Some(logged) = &mut self.log {
+            logged.ownership = logged.log.write(update).await;
+        }
+    }
+
+    /// Writes the description of the client.
+    async fn write_record(&mut self) {
+        if let Some(record) = self.record() {
+            self.write(SessionUpdate { record: Some(record), ..SessionUpdate::default() }).await;
+        }
+    }
+
+    /// Writes all of the session, after the store was away or has lost it.
+    async fn write_again(&mut self) {
+        let Some(record) = self.record() else { return };
+        let opened = self.tasks_by_id.iter().map(|(id, (_, stream))| (*stream, id.clone()));
+        let update = SessionUpdate {
+            record: Some(record),
+            opened: opened.collect(),
+            events: self.streams.kept_events(),
+            closed: Vec::new(),
+        };
+        let image = SessionImage { last_stream: self.streams.last_stream(), update };
+        if let Some(logged) = &mut self.log {
+            logged.ownership = logged.log.rewrite(image).await;
+        }
+    }
+
+    /// The description of the client for the store.
+    fn record(&self) -> Option<SessionRecord> {
+        let logged = self.log.as_ref()?;
+        let subscriptions = self.subscriptions.uris().map(str::to_owned).collect();
+        let record = session_record(&self.session.client, &self.session.protocol_version);
+        let has_read_get_stream = logged.has_read_get_stream;
+        Some(SessionRecord { subscriptions, has_read_get_stream, ..record })
     }
 
     /// At shutdown, lets running requests finish within the timeout.
     async fn drain(&mut self) {
         self.streams.remove_get_stream();
-        let deadline = Instant::now() + DRAIN_TIMEOUT;
+        let deadline = Instant::now() + self.timeouts.drain;
         while !self.tasks.is_empty() {
             tokio::select! {
                 Some(command) = self.commands.recv() => self.apply(command).await,
@@ -365,8 +566,61 @@ impl SessionTask {
         }
     }
 
-    async fn apply(&mut self, command: Command) {
+    /// Applies a command. Messages that wait behind a message are stored together with it.
+    async fn apply_with_next(&mut self, command: Command) {
+        if self.log.is_none() {
+            return self.apply(command).await;
+        }
+        let mut command = Some(command);
+        let mut batch = Vec::new();
+        while let Some(it) = command.take() {
+            match self.as_publication(it) {
+                Ok(publication) => batch.push(publication),
+                Err(other) => {
+                    self.publish(std::mem::take(&mut batch)).await;
+                    return self.apply(other).await;
+                }
+            }
+            if batch.len() < MAX_BATCH {
+                command = self.commands.try_recv().ok();
+            }
+        }
+        self.publish(batch).await;
+    }
+
+    /// The message that a command sends, if it only does that.
+    #[expect(clippy::result_large_err, reason = "the other commands are moved on, not returned")]
+    fn as_publication(&mut self, command: Command) -> Result<Publication, Command> {
         match command {
+            Command::Send { stream, message } => {
+                Ok(Publication { stream, message, end: StreamEnd::Open })
+            }
+            Command::Finish { stream, id, outcome } => {
+                self.tasks_by_id.remove(&id);
+                let message = Message::Response { id: Some(id), outcome };
+                Ok(Publication { stream, message, end: StreamEnd::Closed })
+            }
+            Command::StartStream { .. }
+            | Command::Resume { .. }
+            | Command::OpenGetStream { .. }
+            | Command::ExpectResponse { .. }
+            | Command::DeliverResponse { .. }
+            | Command::Cancel { .. }
+            | Command::Subscribe { .. }
+            | Command::Unsubscribe { .. }
+            | Command::SetCredential { .. }
+            | Command::SaveRecord => Err(command),
+        }
+    }
+
+    async fn apply(&mut self, command: Command) {
+        let command = match self.as_publication(command) {
+            Ok(it) if self.log.is_none() => return self.send(&it),
+            Ok(publication) => return self.publish(vec![publication]).await,
+            Err(other) => other,
+        };
+        match command {
+            Command::Send { .. } | Command::Finish { .. } => {}
             Command::StartStream { id, reply, .. } if self.was_cancelled_early(&id) => {
                 // A stream that ends at once: a cancelled request gets no response.
                 let (_ended, reader) = event_queue(&self.session.account.own, 0);
@@ -374,8 +628,13 @@ impl SessionTask {
             }
             Command::StartStream { id, work, notifications, first, reply } => {
                 let (stream, reader) = self.streams.open();
-                if let Some(first) = &first {
-                    self.streams.send(stream, first);
+                if self.log.is_some() {
+                    // Known before the client knows the stream: the next owner tells the call as lost.
+                    let opened = vec![(stream, id.clone())];
+                    self.write(SessionUpdate { opened, ..SessionUpdate::default() }).await;
+                }
+                if let Some(message) = first {
+                    self.publish(vec![Publication { stream, message, end: StreamEnd::Open }]).await;
                 }
                 self.spawn_work(stream, id, work, notifications);
                 let _client_gone = reply.send(reader);
@@ -385,12 +644,11 @@ impl SessionTask {
             }
             Command::OpenGetStream { reply } => {
                 let _client_gone = reply.send(self.streams.open_get_stream());
-            }
-            Command::Send { stream, message } => self.streams.send(stream, &message),
-            Command::Finish { stream, id, outcome } => {
-                self.tasks_by_id.remove(&id);
-                self.streams.send(stream, &Message::Response { id: Some(id), outcome });
-                self.streams.close(stream);
+                let is_first = |it: &LoggedSession| !it.has_read_get_stream;
+                if let Some(logged) = self.log.as_mut().filter(|it| is_first(it)) {
+                    logged.has_read_get_stream = true;
+                    self.write_record().await;
+                }
             }
             Command::ExpectResponse { number, reply } => {
                 self.expected_responses.retain(|_, it| !it.is_closed());
@@ -403,23 +661,32 @@ impl SessionTask {
                     let _withdrawn = reply.send(outcome);
                 }
             }
-            Command::Cancel { id } => self.cancel(id),
+            Command::Cancel { id } => self.cancel(id).await,
             Command::Subscribe { uri, reply } => {
                 let client = &self.session.client;
                 let outcome = self.subscriptions.subscribe(&self.relay, client, &uri).await;
+                self.write_record().await;
                 let _client_gone = reply.send(outcome);
             }
-            Command::Unsubscribe { uri } => self.subscriptions.unsubscribe(&uri),
+            Command::Unsubscribe { uri } => {
+                self.subscriptions.unsubscribe(&uri);
+                self.write_record().await;
+            }
+            Command::SaveRecord => self.write_record().await,
             Command::SetCredential { credential } => {
                 let _session_holds_a_receiver = self.credential.send(credential);
             }
         }
     }
 
-    fn cancel(&mut self, id: RequestId) {
+    async fn cancel(&mut self, id: RequestId) {
         if let Some((task, stream)) = self.tasks_by_id.remove(&id) {
             task.abort();
             self.streams.close(stream);
+            if self.log.is_some() {
+                let closed = vec![stream];
+                self.write(SessionUpdate { closed, ..SessionUpdate::default() }).await;
+            }
             return;
         }
         self.cancelled_early.push_back(id);
@@ -456,5 +723,35 @@ impl SessionTask {
             id
         });
         self.tasks_by_id.insert(key, (task, stream));
+    }
+}
+
+/// A message on the stream outside of requests.
+fn outside_requests(message: Message) -> Publication {
+    Publication { stream: GET_STREAM, message, end: StreamEnd::Open }
+}
+
+/// Completes when the store is back after it was away, or has lost the session.
+async fn store_is_back(log: &mut Option<LoggedSession>) {
+    match log {
+        Some(logged) => {
+            if logged.resync.changed().await.is_err() {
+                std::future::pending().await
+            }
+        }
+        None => std::future::pending().await,
+    }
+}
+
+/// The description of a client that has just connected.
+pub(crate) fn session_record(client: &Client, protocol_version: &str) -> SessionRecord {
+    SessionRecord {
+        principal: client.principal.to_string(),
+        account: client.account.to_string(),
+        protocol_version: protocol_version.to_owned(),
+        capabilities: client.capabilities_json.to_string(),
+        log_level: client.log_level().map(|it| it.as_str().to_owned()),
+        subscriptions: Vec::new(),
+        has_read_get_stream: false,
     }
 }

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use aws_lc_rs::rand;
 use switchboard_auth::resource_server::Credential;
@@ -16,12 +15,31 @@ use crate::downstream::client::Client;
 use crate::http::limits::accounts::{Accounts, ReplayBudget};
 use crate::http::limits::client_account::{ClientAccount, ClientReservation};
 use crate::http::revocation::Revocations;
-use crate::http::session::{Session, SessionTask};
+use crate::http::session::{Session, SessionTask, SessionTimeouts};
 use crate::http::shutdown::wait_until_true;
 use crate::relay::Relay;
+use crate::shared::session_log::{RestoredSession, SessionLog};
 
 /// The capacity of the queue of new session tasks.
 const NEW_TASK_CAPACITY: usize = 64;
+
+/// How a session begins.
+#[derive(Debug)]
+pub(crate) enum SessionStart {
+    /// It lives on this replica only, under this id.
+    Local(String),
+    /// It is in the store under this id.
+    Logged(String, SessionLog),
+    /// Another replica has left it.
+    TakenOver(String, SessionLog, Box<RestoredSession>),
+}
+
+impl SessionStart {
+    /// A new session that lives here only.
+    pub(crate) fn new() -> SessionStart {
+        SessionStart::Local(random_session_id())
+    }
+}
 
 /// The sessions by id. Shared state: every request of a legacy client looks its session up.
 type Sessions = Shared<HashMap<String, Arc<Session>>>;
@@ -33,7 +51,7 @@ pub(crate) struct SessionTable {
     new_tasks: mpsc::Sender<SessionTask>,
     relay: Arc<Relay>,
     accounts: Accounts,
-    idle_timeout: Duration,
+    timeouts: SessionTimeouts,
     revocations: Revocations,
     shutdown: watch::Receiver<bool>,
 }
@@ -43,7 +61,7 @@ impl SessionTable {
     pub(crate) fn new(
         (relay, revocations): (Arc<Relay>, Revocations),
         accounts: Accounts,
-        idle_timeout: Duration,
+        timeouts: SessionTimeouts,
         shutdown: watch::Receiver<bool>,
     ) -> (SessionTable, impl Future<Output = ()> + Send + 'static) {
         let (new_tasks, receiver) = mpsc::channel(NEW_TASK_CAPACITY);
@@ -52,7 +70,7 @@ impl SessionTable {
             new_tasks,
             relay,
             accounts,
-            idle_timeout,
+            timeouts,
             revocations,
             shutdown: shutdown.clone(),
         };
@@ -66,16 +84,25 @@ impl SessionTable {
         (client, credential): (Arc<Client>, Credential),
         version: &str,
         (account, session_slot): (ClientAccount, ClientReservation),
+        start: SessionStart,
     ) -> Option<Arc<Session>> {
-        let id = random_session_id();
+        let (id, log) = match start {
+            SessionStart::Local(id) => (id, None),
+            SessionStart::Logged(id, log) => (id, Some((log, None))),
+            SessionStart::TakenOver(id, log, restored) => (id, Some((log, Some(*restored)))),
+        };
         client.set_session_id(&id);
         let (session, task) = SessionTask::new(
             (id.clone(), version),
             (client, account.clone(), credential),
             (ReplayBudget::new(self.accounts.clone(), account.own), session_slot),
             (self.relay.clone(), self.revocations.clone()),
-            (self.idle_timeout, self.shutdown.clone()),
+            (self.timeouts, self.shutdown.clone()),
         );
+        let task = match log {
+            Some((log, restored)) => task.with_log(log, restored),
+            None => task,
+        };
         // The slot comes first: once the session is in the table, its task starts for sure.
         let slot = self.new_tasks.reserve().await.ok()?;
         self.sessions.update(|sessions| sessions.insert(id, session.clone()));
@@ -90,6 +117,14 @@ impl SessionTable {
     pub(crate) fn get(&self, id: &str, principal: &str) -> Option<Arc<Session>> {
         let session = self.sessions.read(|sessions| sessions.get(id).cloned())?;
         (*session.client.principal == *principal).then_some(session)
+    }
+
+    /// All sessions, oldest first.
+    pub(crate) fn all(&self) -> Vec<Arc<Session>> {
+        let mut all: Vec<Arc<Session>> =
+            self.sessions.read(|sessions| sessions.values().cloned().collect());
+        all.sort_by_key(|it| it.client.id);
+        all
     }
 
     /// Removes a session and ends its task.
@@ -133,7 +168,7 @@ async fn run_sessions(
 }
 
 /// An id that cannot be guessed: 128 random bits.
-fn random_session_id() -> String {
+pub(crate) fn random_session_id() -> String {
     let mut bytes = [0; 16];
     rand::fill(&mut bytes).expect("the system has random numbers");
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()

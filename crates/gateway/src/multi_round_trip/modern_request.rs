@@ -14,8 +14,9 @@ use crate::downstream::client::Client;
 use crate::downstream::request::{InboundRequest, Outcome};
 use crate::json::payload;
 use crate::multi_round_trip::pending::{Inbox, PendingRequest};
-use crate::multi_round_trip::suspended::SuspendedRequests;
+use crate::multi_round_trip::suspended::{SuspendedRequests, SuspendedView};
 use crate::relay::{REQUEST_STATE_TTL, Relay, RequestState, invalid_request_state, request_digest};
+use crate::shared::shared_state::ReplicaAddress;
 
 /// The client of one modern request, counted for an account. It belongs to the session of its transport, where it has one.
 pub(crate) fn client_from_meta(
@@ -52,6 +53,16 @@ impl MultiRoundTrip {
         self.suspended.count()
     }
 
+    /// The suspended requests, oldest first.
+    pub(crate) async fn suspended(&self) -> Vec<SuspendedView> {
+        self.suspended.list().await
+    }
+
+    /// Cancels a suspended request. False if there is none with this id.
+    pub(crate) async fn cancel_suspended(&self, id: u64) -> bool {
+        self.suspended.take(id).await.is_some()
+    }
+
     /// Starts a request whose channel has this inbox, or resumes the suspended one that its `requestState` names.
     pub(crate) async fn start_or_resume(
         &self,
@@ -69,13 +80,28 @@ impl MultiRoundTrip {
         Ok(pending)
     }
 
+    /// The replica that a request with a `requestState` must be sent to, if it is another one: it holds the suspended
+    /// request or, where replicas share no store, knows whether the state was used.
+    pub(crate) fn replica_of_state(&self, principal: &str, sealed: &str) -> Option<ReplicaAddress> {
+        let shared = &self.relay.shared;
+        match self.relay.sealer.unseal(principal, sealed).ok()? {
+            RequestState::Suspended { replica, .. } => Some(replica),
+            RequestState::Upstream { issuer, .. } => {
+                Some(issuer).filter(|_| shared.store().is_none())
+            }
+        }
+        .filter(|it| it.id != shared.me().id)
+    }
+
     /// The id of the suspended request to resume, if the request has the state of one.
     fn suspended_id(&self, request: &InboundRequest) -> Result<Option<u64>, RpcError> {
         let Some(sealed) = request.params.get_string("requestState") else { return Ok(None) };
         let opened = self.relay.sealer.unseal(request.principal(), &sealed);
         match opened.map_err(|_| invalid_request_state())? {
-            RequestState::Suspended { id, digest } => {
-                let is_same = digest == request_digest(&request.method, &request.params);
+            // The front has sent a request for another replica there, if it could.
+            RequestState::Suspended { id, digest, replica } => {
+                let is_same = replica.id == self.relay.shared.me().id
+                    && digest == request_digest(&request.method, &request.params);
                 is_same.then_some(Some(id)).ok_or_else(invalid_request_state)
             }
             RequestState::Upstream { .. } => Ok(None),
@@ -88,7 +114,8 @@ impl MultiRoundTrip {
         let digest = request_digest(&request.method, &request.params);
         let id = self.suspended.suspend(pending).await;
         let id = id.ok_or_else(|| server::internal_error("too many requests wait for input"))?;
-        let state = RequestState::Suspended { id, digest };
+        let replica = self.relay.shared.my_address();
+        let state = RequestState::Suspended { id, digest, replica };
         let sealed = self.relay.sealer.seal(request.principal(), &state, REQUEST_STATE_TTL);
         Ok(payload(&input_required(input_requests, &sealed)))
     }

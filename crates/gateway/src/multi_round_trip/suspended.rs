@@ -1,7 +1,7 @@
 //! Requests that wait for input from their client. Each keeps running, so that a server can withdraw its request or
 //! fail. A request whose client does not return within the TTL is cancelled.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,6 +29,17 @@ pub(crate) struct SuspendedRequests {
 enum Command {
     Suspend { pending: Box<PendingRequest>, id: oneshot::Sender<Option<u64>> },
     Take { id: u64, reply: oneshot::Sender<Option<Box<PendingRequest>>> },
+    List { reply: oneshot::Sender<Vec<SuspendedView>> },
+}
+
+/// A suspended request, as the dashboard shows it.
+#[derive(Debug, Clone)]
+pub(crate) struct SuspendedView {
+    pub(crate) id: u64,
+    pub(crate) principal: Arc<str>,
+    pub(crate) method: String,
+    /// How long it has been suspended.
+    pub(crate) age: Duration,
 }
 
 type ReplyTo = oneshot::Sender<Option<Box<PendingRequest>>>;
@@ -56,6 +67,15 @@ impl SuspendedRequests {
         suspended_id.await.ok()?
     }
 
+    /// The suspended requests, oldest first.
+    pub(crate) async fn list(&self) -> Vec<SuspendedView> {
+        let (reply, listed) = oneshot::channel();
+        match self.commands.send(Command::List { reply }).await {
+            Ok(()) => listed.await.unwrap_or_default(),
+            Err(_) => Vec::new(),
+        }
+    }
+
     /// Takes a request out. None if there is none with this id.
     pub(crate) async fn take(&self, id: u64) -> Option<PendingRequest> {
         let (reply, taken) = oneshot::channel();
@@ -67,6 +87,7 @@ impl SuspendedRequests {
 async fn run(mut commands: mpsc::Receiver<Command>, ttl: Duration, count: watch::Sender<usize>) {
     // With the account of each.
     let mut suspended: HashMap<u64, (Arc<str>, oneshot::Sender<ReplyTo>)> = HashMap::new();
+    let mut views: BTreeMap<u64, (SuspendedView, Instant)> = BTreeMap::new();
     let mut tasks = JoinSet::new();
     let mut last_id = 0;
     loop {
@@ -83,11 +104,20 @@ async fn run(mut commands: mpsc::Receiver<Command>, ttl: Duration, count: watch:
                     last_id += 1;
                     let (reply_to, taken_by) = oneshot::channel();
                     suspended.insert(last_id, (account, reply_to));
+                    views.insert(last_id, (view(last_id, &pending), Instant::now()));
                     tasks.spawn(drive(last_id, pending, taken_by, Instant::now() + ttl));
                     let _client_gone = id.send(Some(last_id));
                 }
+                Some(Command::List { reply }) => {
+                    let aged = |(view, since): &(SuspendedView, Instant)| SuspendedView {
+                        age: since.elapsed(),
+                        ..view.clone()
+                    };
+                    let _reader_gone = reply.send(views.values().map(aged).collect());
+                }
                 Some(Command::Take { id, reply }) => match suspended.remove(&id) {
                     Some((_, reply_to)) => {
+                        views.remove(&id);
                         let _over = reply_to.send(reply);
                     }
                     None => {
@@ -99,12 +129,23 @@ async fn run(mut commands: mpsc::Receiver<Command>, ttl: Duration, count: watch:
             Some(over) = tasks.join_next() => {
                 if let Ok(id) = over {
                     suspended.remove(&id);
+                    views.remove(&id);
                 }
             }
         }
         let _no_readers = count.send(suspended.len());
     }
     tasks.shutdown().await;
+}
+
+fn view(id: u64, pending: &PendingRequest) -> SuspendedView {
+    let request = pending.request();
+    SuspendedView {
+        id,
+        principal: request.principal().clone(),
+        method: request.method.as_str().to_owned(),
+        age: Duration::ZERO,
+    }
 }
 
 /// Runs a suspended request until it is taken or its TTL expires. Its notifications are dropped.

@@ -3,15 +3,18 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use switchboard::CallContext;
-use switchboard::permission::ActiveRules;
+use switchboard::permission::{ActiveRules, ResultMemory};
 use switchboard_config::permission::PermissionRules;
 use switchboard_config::settings::principals::Principals;
 use switchboard_wire::shared::Shared;
 
 /// The largest number of contexts. Beyond it all are dropped, and with them session grants.
 const MAX_CALL_CONTEXTS: usize = 40_000;
+/// How long rules remember the results of a server that a principal has seen outside of sessions.
+const SEEN_WITHOUT_SESSION: Duration = Duration::from_secs(24 * 3600);
 /// The session of a context that belongs to no session.
 const NO_SESSION: u64 = 0;
 
@@ -65,6 +68,19 @@ impl<C> CallContexts<C> {
         self.get_or_create((principal.clone(), NO_SESSION))
     }
 
+    /// The context that all others are made from.
+    pub(super) fn base(&self) -> &C {
+        &self.base
+    }
+
+    /// The rules of a principal outside of any session. Creates no context, so that any name may be asked for.
+    pub(super) fn rules_of(&self, principal: &str) -> Arc<PermissionRules> {
+        self.state.read(|state| match state.principals.rules(principal) {
+            None => self.base_rules.current(),
+            Some(own) => Arc::new(self.base_rules.current().as_ref().clone().merge(own)),
+        })
+    }
+
     /// The context of a principal in a session, created at its first use. Grants for one session do not hold in another,
     /// which may be that of another program with the same credentials.
     pub(super) fn get_for_session(&self, principal: &Arc<str>, session: u64) -> Arc<C> {
@@ -87,7 +103,11 @@ impl<C> CallContexts<C> {
             return known.context.clone();
         }
         let principal = &key.0;
-        let rules = self.base_rules.fork();
+        let memory = match key.1 {
+            NO_SESSION => ResultMemory::For(SEEN_WITHOUT_SESSION),
+            _ => ResultMemory::Session,
+        };
+        let rules = self.base_rules.fork(memory);
         if let Some(own) = state.principals.rules(principal) {
             rules.replace(self.base_rules.current().as_ref().clone().merge(own));
         }
@@ -118,7 +138,6 @@ mod tests {
     use std::sync::Mutex;
     use std::sync::mpsc::{Receiver, Sender, channel};
     use std::thread;
-    use std::time::Duration;
 
     use switchboard_config::permission::{PermissionEffect, ToolRule};
 

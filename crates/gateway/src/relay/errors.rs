@@ -1,6 +1,6 @@
 //! Errors of the host, and of lookups, as a client gets them.
 
-use serde_json::json;
+use serde_json::{Value as Json, json};
 use switchboard::ToolCallError;
 use switchboard::request::RequestError;
 use switchboard_wire::jsonrpc::message::RpcError;
@@ -11,6 +11,10 @@ use crate::json::payload;
 
 /// The code of an error for a method that is not permitted, or not permitted now.
 const NOT_PERMITTED: i64 = -32000;
+/// The code of an error that ends when the store is back.
+const STORE_AWAY: i64 = -32010;
+/// The code of an error for a quota that is used up. Its data say when to try again.
+pub(crate) const QUOTA_EXCEEDED: i64 = -32029;
 /// The longest name that an error repeats, in characters.
 const MAX_NAME_CHARS: usize = 200;
 
@@ -104,6 +108,12 @@ pub(super) fn too_many_calls(server: &str) -> RpcError {
     RpcError { code: NOT_PERMITTED, message, data: None }
 }
 
+/// A quota of the principal is used up.
+pub(super) fn quota_exceeded(reason: &str, seconds: u128, data: &Json) -> RpcError {
+    let message = format!("{reason}; try again in {seconds} s");
+    RpcError { code: QUOTA_EXCEEDED, message, data: Some(payload(data)) }
+}
+
 /// A name that is not in the catalogue.
 pub(super) fn not_found(kind: &str, name: &str) -> RpcError {
     let name: String = name.chars().take(MAX_NAME_CHARS).collect();
@@ -124,4 +134,21 @@ pub(super) fn too_many_request_states() -> RpcError {
 /// A `requestState` that cannot be opened, or that belongs to another request.
 pub(crate) fn invalid_request_state() -> RpcError {
     server::invalid_params("`requestState` was not issued for this request, or it has expired")
+}
+
+/// The replica that ran a call has gone.
+pub(crate) fn call_lost() -> RpcError {
+    let text = "the replica that ran this call has stopped: the call may have been executed, and it is not repeated";
+    server::internal_error(text)
+}
+
+/// What a request needs cannot be read or written now.
+pub(crate) fn store_away() -> RpcError {
+    let message = "the store that replicas share cannot be reached; try again later".to_owned();
+    RpcError { code: STORE_AWAY, message, data: None }
+}
+
+/// Should the client try again when the store is back?
+pub(crate) fn is_store_away(error: &RpcError) -> bool {
+    error.code == STORE_AWAY
 }

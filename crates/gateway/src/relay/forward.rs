@@ -1,5 +1,6 @@
 //! Forwards one request to one server, on behalf of the client.
 
+use switchboard::pool::naming;
 use switchboard::request::ServerRequest;
 use switchboard_wire::protocol::era::Era;
 use switchboard_wire::protocol::request_meta::RawObject;
@@ -11,6 +12,7 @@ use super::request_state::request_digest;
 use super::used_states::StateUse;
 use super::{REQUEST_TIMEOUT, Relay};
 use crate::downstream::request::{InboundRequest, Outcome};
+use crate::method::Method;
 
 impl Relay {
     /// Forwards a request with these parameters. Hidden servers are reported as missing.
@@ -30,8 +32,13 @@ impl Relay {
                 true => StateUse::UntilExpired,
                 false => StateUse::Once,
             };
-            self.unwrap_state(server, request, (digest, state_use), &mut forwarded)?;
+            self.unwrap_state(server, request, (digest, state_use), &mut forwarded).await?;
         }
+        // What the client reads here may be in its later calls.
+        let context = self.client_context(request.client());
+        let prefix = self.catalogues.borrow().prefixes.get(server).cloned();
+        let prefix = prefix.unwrap_or_else(|| naming::sanitise(server));
+        context.rules.record_seen(&prefix, request.method.as_str());
         let lease = self.lease_connection(request, server).await?;
         self.send_log_level_for(request, (server, lease.as_ref())).await;
         let span = self.tracer.start_upstream(&request.upstream_attributes(server, None));
@@ -41,7 +48,14 @@ impl Relay {
                     .params(forwarded.to_payload())
                     .progress(progress)
                     .on_behalf_of(self.on_behalf_of(request, (server, lease.as_ref()), &span));
-            let response = self.host.request(server, server_request).await;
+            let response = match cacheable_uri(request, params) {
+                // A connection of the client's own may give other content than the shared one.
+                Some(uri) if lease.is_none() && uses_shared_connection(&server_request) => {
+                    let reader = (&**request.principal(), uri.as_str());
+                    self.host.read_resource_for(server, reader, &server_request).await
+                }
+                Some(_) | None => self.host.request(server, server_request).await,
+            };
             if let Some(lease) = &lease
                 && response.as_ref().err().is_none_or(has_ended)
             {
@@ -53,4 +67,17 @@ impl Relay {
         span.finish_with(&outcome);
         Ok(self.wrap_state(server, request, digest, outcome?))
     }
+}
+
+/// The resource that a request reads, where the response may be kept: the request says nothing besides.
+fn cacheable_uri(request: &InboundRequest, params: &RawObject) -> Option<String> {
+    if request.method != Method::ResourcesRead {
+        return None;
+    }
+    params.without(&["uri"]).is_empty().then(|| params.get_string("uri"))?
+}
+
+fn uses_shared_connection(request: &ServerRequest) -> bool {
+    let on_behalf_of = request.options.on_behalf_of.as_ref();
+    on_behalf_of.is_none_or(|it| it.dedicated_connection.is_none())
 }

@@ -71,11 +71,11 @@ impl Relay {
             params.insert("cursor", payload(&server_cursor.into()));
         }
         let page = self.forward(server, request, &params).await?;
-        self.with_next_cursor(page, (index, servers.len()), request)
+        self.with_next_cursor(page, (index, servers.len()), request).await
     }
 
     /// Replaces the server's cursor by one that leads to its next page or to the next server.
-    fn with_next_cursor(
+    async fn with_next_cursor(
         &self,
         page: Payload,
         (index, server_count): (usize, usize),
@@ -96,11 +96,14 @@ impl Relay {
             members.insert("nextCursor", payload(&next.into()));
         }
         if lists_tasks && let Some(tasks) = members.get("tasks") {
-            let mut tasks: Vec<Json> = tasks.decode().unwrap_or_default();
-            tasks.retain(|it| {
-                let id = it["taskId"].as_str().unwrap_or_default();
-                self.task_owners.server_of(id, request.principal()).is_some()
-            });
+            let all: Vec<Json> = tasks.decode().unwrap_or_default();
+            let mut tasks = Vec::new();
+            for task in all {
+                let id = task["taskId"].as_str().unwrap_or_default();
+                if self.server_of_task(id, request.principal()).await?.is_some() {
+                    tasks.push(task);
+                }
+            }
             members.insert("tasks", payload(&Json::Array(tasks)));
         }
         Ok(members.to_payload())

@@ -120,7 +120,7 @@ impl Relay {
             return Err(server::missing_capability(&json!({"extensions": {TASKS_EXTENSION: {}}})));
         }
         let task = required_string(request, "taskId")?;
-        let server = self.task_owners.server_of(&task, request.principal());
+        let server = self.server_of_task(&task, request.principal()).await?;
         let server = server.ok_or_else(|| not_found("task", &task))?;
         if request.method.is_read_only() {
             return self.forward(&server, request, &request.params).await;

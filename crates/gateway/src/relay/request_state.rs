@@ -19,6 +19,7 @@ use crate::downstream::approvals::Approvals;
 use crate::downstream::request::InboundRequest;
 use crate::json::payload;
 use crate::method::Method;
+use crate::shared::shared_state::ReplicaAddress;
 
 /// How long a request waits for its client's input, and how long its state is valid.
 pub(crate) const REQUEST_STATE_TTL: Duration = Duration::from_secs(30 * 60);
@@ -29,9 +30,10 @@ const INPUT_REQUIRED: &str = "input_required";
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum RequestState {
-    /// A request that is suspended in this process.
+    /// A request that is suspended in one replica.
     Suspended {
         id: u64,
+        replica: ReplicaAddress,
         /// The digest of the request.
         digest: String,
     },
@@ -39,6 +41,8 @@ pub(crate) enum RequestState {
     Upstream {
         /// The number of the state, to recognise one that was used.
         number: u64,
+        /// The replica that has numbered it.
+        issuer: ReplicaAddress,
         server: String,
         /// The digest of the request.
         digest: String,
@@ -53,31 +57,56 @@ impl Relay {
     /// Replaces the gateway's state in the parameters by the server's own. If the state says that the call was
     /// approved, marks the request as approved. Input without a state begins a new call: it approves nothing, and only
     /// the server can tell whether it has use for it.
-    pub(super) fn unwrap_state(
+    pub(super) async fn unwrap_state(
         &self,
         server: &str,
         request: &InboundRequest,
         (request_digest, state_use): (impl Fn() -> String, StateUse),
         params: &mut RawObject,
     ) -> Result<(), RpcError> {
-        let Some(sealed) = params.remove("requestState") else { return Ok(()) };
+        match params.remove("requestState") {
+            None => Ok(()),
+            // Boxed, so that the future of a call without a state has no room for it.
+            Some(sealed) => {
+                let (digest, state) = (request_digest(), (sealed, state_use));
+                Box::pin(self.unwrap_sealed(server, request, (digest, state), params)).await
+            }
+        }
+    }
+
+    async fn unwrap_sealed(
+        &self,
+        server: &str,
+        request: &InboundRequest,
+        (request_digest, (sealed, state_use)): (String, (Payload, StateUse)),
+        params: &mut RawObject,
+    ) -> Result<(), RpcError> {
         let sealed: String = sealed.decode().map_err(|_| invalid_request_state())?;
         let opened = self.sealer.unseal(request.principal(), &sealed);
-        let RequestState::Upstream { number, server: state_server, digest, state, approvals } =
-            opened.map_err(|_| invalid_request_state())?
+        let RequestState::Upstream {
+            number,
+            issuer,
+            server: state_server,
+            digest,
+            state,
+            approvals,
+        } = opened.map_err(|_| invalid_request_state())?
         else {
             return Err(invalid_request_state());
         };
-        if state_server != server || digest != request_digest() {
+        if state_server != server || digest != request_digest {
             return Err(invalid_request_state());
         }
         let is_once = state_use == StateUse::Once || approvals != Approvals::default();
-        if is_once {
+        if is_once && issuer.id == self.shared.me().id {
             let used = self.used_states.consume(&request.client().account, number, Instant::now());
             used.map_err(|refusal| match refusal {
                 StateRefusal::Used => used_request_state(),
                 StateRefusal::TooMany => too_many_request_states(),
             })?;
+        }
+        if is_once {
+            self.use_state_once((&issuer, number)).await?;
         }
         if let Some(state) = state {
             params.insert("requestState", Payload::from_json(state.get().to_owned().into()));
@@ -108,6 +137,7 @@ impl Relay {
         let server_state = members.remove("requestState");
         let state = RequestState::Upstream {
             number: self.used_states.issue(),
+            issuer: self.shared.my_address(),
             server: server.to_owned(),
             digest: request_digest(),
             state: server_state.and_then(|it| it.decode::<Box<RawValue>>().ok()),

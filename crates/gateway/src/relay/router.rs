@@ -27,6 +27,7 @@ impl Relay {
     /// Responds to a request that is neither part of a handshake nor a subscription.
     pub(crate) async fn respond(&self, request: &InboundRequest) -> Outcome {
         self.metrics.count_request(&request.method);
+        self.principals.seen(request.principal());
         let span = self.tracer.start_request(|| request.span_attributes());
         request.set_span(span.context());
         let started = enabled!(Level::DEBUG).then(Instant::now);

@@ -90,6 +90,7 @@ impl Relay {
         params: &RawObject,
         progress: Option<mpsc::Sender<Progress>>,
     ) -> Outcome {
+        let _running = self.count_for_quotas(request, (exposed_name, tool)).await?;
         let principal = request.principal();
         let server = tool.server.as_str();
         let arguments = params.get("arguments");
@@ -100,7 +101,7 @@ impl Relay {
                 true => StateUse::UntilExpired,
                 false => StateUse::Once,
             };
-            self.unwrap_state(server, request, (digest, state_use), &mut other_params)?;
+            self.unwrap_state(server, request, (digest, state_use), &mut other_params).await?;
         }
         let lease = self.lease_connection(request, server).await?;
         if request.client().log_level().is_some() {
@@ -110,7 +111,7 @@ impl Relay {
         let outcome =
             self.relay_call(request, (exposed_name, tool), params, (progress, lease)).await;
         let result = outcome.or_else(failure_response)?;
-        self.task_owners.record(&result, server, principal);
+        self.record_task(&result, server, principal).await;
         Ok(self.wrap_state(server, request, digest, result))
     }
 
@@ -143,8 +144,10 @@ impl Relay {
             origin: request.origin(),
         };
         let timer = self.metrics.start_call(server);
+        let of_principal = self.principals.start_call(principal);
         let (call_outcome, outcome) = self.host.relay(&call_context, call).await;
         timer.finish(call_outcome);
+        of_principal.finish(call_outcome);
         if let Some(lease) = &lease
             && outcome.as_ref().err().is_none_or(has_call_ended)
         {
@@ -162,18 +165,19 @@ impl Relay {
         tool: &Arc<Tool>,
         progress: Option<mpsc::Sender<Progress>>,
     ) -> Outcome {
+        let _running = self.count_for_quotas(request, (&tool.exposed_name, tool)).await?;
         let server = tool.server.as_str();
         let digest = || request_digest(&request.method, &request.params);
         let mut params = request.params.clone();
         if request.client().era == Era::Modern {
-            self.unwrap_state(server, request, (digest, StateUse::Once), &mut params)?;
+            self.unwrap_state(server, request, (digest, StateUse::Once), &mut params).await?;
         }
         let params = (Some(params.to_payload()), Vec::new());
         let lease = self.lease_connection(request, server).await?;
         let target = (&*tool.exposed_name, tool);
         let outcome = self.relay_call(request, target, params, (progress, lease)).await;
         let result = outcome.map_err(method_error)?;
-        self.task_owners.record(&result, server, request.principal());
+        self.record_task(&result, server, request.principal()).await;
         Ok(self.wrap_state(server, request, digest, result))
     }
 }

@@ -4,15 +4,20 @@ use std::sync::Arc;
 
 use switchboard::CallContext;
 use switchboard::pool::Tool;
-use switchboard_config::permission::{self, PermissionEffect, RuleEntry};
+use switchboard_config::permission::{self, PermissionEffect, PermissionRules, RuleEntry};
 
 use super::Relay;
 use crate::downstream::client::Client;
 
 impl Relay {
     /// The call context of a principal.
-    pub(super) fn call_context(&self, principal: &Arc<str>) -> Arc<CallContext> {
+    pub(crate) fn call_context(&self, principal: &Arc<str>) -> Arc<CallContext> {
         self.call_contexts.get(principal)
+    }
+
+    /// The rules of a principal outside of any session, and the context with everything else that decides.
+    pub(crate) fn rules_of(&self, principal: &str) -> (Arc<PermissionRules>, &CallContext) {
+        (self.call_contexts.rules_of(principal), self.call_contexts.base())
     }
 
     /// The call context of a client: that of its session, where it has one.

@@ -17,11 +17,14 @@ pub(crate) enum LimitKind {
     AddressRequests,
     AddressRequestRate,
     UnauthenticatedConnections,
+    CallsPerMinute,
+    CallsPerDay,
+    ConcurrentCalls,
 }
 
 impl LimitKind {
     /// Every limit, in the order of declaration.
-    pub(crate) const ALL: [LimitKind; 14] = [
+    pub(crate) const ALL: [LimitKind; 17] = [
         LimitKind::Sessions,
         LimitKind::SessionsTotal,
         LimitKind::Requests,
@@ -36,6 +39,9 @@ impl LimitKind {
         LimitKind::AddressRequests,
         LimitKind::AddressRequestRate,
         LimitKind::UnauthenticatedConnections,
+        LimitKind::CallsPerMinute,
+        LimitKind::CallsPerDay,
+        LimitKind::ConcurrentCalls,
     ];
 
     /// The value of the `limit` label.
@@ -55,6 +61,9 @@ impl LimitKind {
             LimitKind::AddressRequests => "address-requests",
             LimitKind::AddressRequestRate => "address-request-rate",
             LimitKind::UnauthenticatedConnections => "unauthenticated-connections",
+            LimitKind::CallsPerMinute => "calls-per-minute",
+            LimitKind::CallsPerDay => "calls-per-day",
+            LimitKind::ConcurrentCalls => "concurrent-calls",
         }
     }
 

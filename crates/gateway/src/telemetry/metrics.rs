@@ -69,11 +69,13 @@ pub(crate) enum RefusalReason {
     Proof,
     Scopes,
     Issuer,
+    NoCertificate,
+    Tls,
 }
 
 impl RefusalReason {
     /// Every reason, in the order of declaration.
-    pub(crate) const ALL: [RefusalReason; 9] = [
+    pub(crate) const ALL: [RefusalReason; 11] = [
         RefusalReason::Host,
         RefusalReason::Target,
         RefusalReason::Origin,
@@ -83,6 +85,8 @@ impl RefusalReason {
         RefusalReason::Proof,
         RefusalReason::Scopes,
         RefusalReason::Issuer,
+        RefusalReason::NoCertificate,
+        RefusalReason::Tls,
     ];
 
     /// The value of the `reason` label.
@@ -97,6 +101,8 @@ impl RefusalReason {
             RefusalReason::Proof => "proof",
             RefusalReason::Scopes => "scopes",
             RefusalReason::Issuer => "issuer",
+            RefusalReason::NoCertificate => "no-certificate",
+            RefusalReason::Tls => "tls",
         }
     }
 }
@@ -108,6 +114,10 @@ pub(crate) struct Metrics {
     pub(crate) sessions: AtomicU64,
     /// Open HTTP connections.
     pub(crate) connections: AtomicU64,
+    /// Requests that were sent to another replica.
+    pub(crate) forwarded_requests: AtomicU64,
+    /// Sessions that were taken over from a replica that had gone.
+    pub(crate) sessions_taken_over: AtomicU64,
     methods: [AtomicU64; COUNTED_METHODS.len()],
     refusals: [AtomicU64; RefusalReason::ALL.len()],
     responses: [AtomicU64; STATUS_CLASSES.len()],

@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -69,8 +69,8 @@ pub enum TraceEncoding {
 
 /// The exporter could not be created.
 #[derive(Debug, Error)]
-#[error("the exporter of traces could not be created")]
-pub struct TraceExportError(#[source] ExporterBuildError);
+#[error("the exporter could not be created")]
+pub struct TraceExportError(#[from] ExporterBuildError);
 
 impl TraceExport {
     /// The default of [`TraceExport::batch_delay`].
@@ -104,6 +104,7 @@ impl TraceExport {
             fetch: self.fetch.clone(),
             endpoint: self.endpoint.clone(),
             headers: self.headers.clone(),
+            last_status: Arc::default(),
         };
         let mut exporter = OtlpExporter::builder()
             .with_http()
@@ -170,10 +171,12 @@ async fn run(
 }
 
 /// Sends the library's requests through our own HTTP client.
-struct CollectorClient {
-    fetch: Arc<dyn Fetch>,
-    endpoint: Url,
-    headers: HeaderMap,
+pub(crate) struct CollectorClient {
+    pub(crate) fetch: Arc<dyn Fetch>,
+    pub(crate) endpoint: Url,
+    pub(crate) headers: HeaderMap,
+    /// The status of the last response.
+    pub(crate) last_status: Arc<AtomicU16>,
 }
 
 impl fmt::Debug for CollectorClient {
@@ -204,6 +207,7 @@ impl HttpClient for CollectorClient {
                 allowed: AllowedAddresses::Any,
             })
             .await?;
+        self.last_status.store(fetched.status, Ordering::Relaxed);
         let mut response = Response::builder().status(fetched.status).body(fetched.body)?;
         *response.headers_mut() = fetched.headers;
         Ok(response)

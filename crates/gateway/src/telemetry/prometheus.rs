@@ -2,7 +2,9 @@
 //! words of this program, never text that a client sent.
 
 use std::fmt::Write;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use http::HeaderMap;
 use http::header::ACCEPT;
@@ -10,6 +12,7 @@ use switchboard::Snapshot;
 use switchboard::audit::log::AuditStatus;
 use switchboard::connection::Status;
 
+use crate::telemetry::audit_export::ExportCounters;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::process::ProcessStats;
 
@@ -20,15 +23,17 @@ enum ServerState {
     Connected,
     Failed,
     NeedsAuth,
+    SessionRefused,
     Disabled,
 }
 
 impl ServerState {
-    const ALL: [ServerState; 5] = [
+    const ALL: [ServerState; 6] = [
         ServerState::Pending,
         ServerState::Connected,
         ServerState::Failed,
         ServerState::NeedsAuth,
+        ServerState::SessionRefused,
         ServerState::Disabled,
     ];
 
@@ -38,6 +43,7 @@ impl ServerState {
             Status::Connected => ServerState::Connected,
             Status::Failed(_) => ServerState::Failed,
             Status::NeedsAuth(_) => ServerState::NeedsAuth,
+            Status::SessionRefused(_) => ServerState::SessionRefused,
             Status::Disabled => ServerState::Disabled,
         }
     }
@@ -48,6 +54,7 @@ impl ServerState {
             ServerState::Connected => "connected",
             ServerState::Failed => "failed",
             ServerState::NeedsAuth => "needs-auth",
+            ServerState::SessionRefused => "session-refused",
             ServerState::Disabled => "disabled",
         }
     }
@@ -92,6 +99,20 @@ pub(crate) struct Scrape<'a> {
     pub(crate) dropped_spans: u64,
     /// The state of the audit log.
     pub(crate) audit: &'a AuditStatus,
+    /// The replicas and their store; None if there is none.
+    pub(crate) fleet: Option<FleetNumbers>,
+    /// The targets that get copies of audit records.
+    pub(crate) audit_exports: &'a [Arc<ExportCounters>],
+    /// When the TLS certificate expires.
+    pub(crate) certificate_expires: Option<SystemTime>,
+}
+
+/// What is known of the replicas.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FleetNumbers {
+    pub(crate) is_store_connected: bool,
+    /// Replicas that are alive, this one included.
+    pub(crate) replicas: usize,
 }
 
 /// Renders the page. Reads the numbers of this process from the system.
@@ -107,6 +128,16 @@ pub(crate) fn page(format: Format, scrape: &Scrape<'_>) -> String {
     page.counter("switchboard_trace_spans_dropped", "Spans that could not be exported.");
     page.sample("switchboard_trace_spans_dropped_total", &[], scrape.dropped_spans as f64);
     page.audit(scrape.audit);
+    if let Some(fleet) = scrape.fleet {
+        page.fleet(scrape.metrics, fleet);
+    }
+    page.audit_exports(scrape.audit_exports);
+    if let Some(expires) = scrape.certificate_expires {
+        let name = "switchboard_tls_certificate_expiry_timestamp_seconds";
+        page.gauge(name, "When the TLS certificate expires.");
+        let seconds = expires.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        page.sample(name, &[], seconds as f64);
+    }
     page.process(ProcessStats::current());
     page.into_text()
 }
@@ -117,6 +148,23 @@ struct MetricsPage {
 }
 
 impl MetricsPage {
+    fn fleet(&mut self, metrics: &Metrics, fleet: FleetNumbers) {
+        self.gauge("switchboard_store_connected", "Can the store of the replicas be reached?");
+        let connected = f64::from(u8::from(fleet.is_store_connected));
+        self.sample("switchboard_store_connected", &[], connected);
+        self.gauge("switchboard_replicas", "Replicas that are alive.");
+        self.sample("switchboard_replicas", &[], fleet.replicas as f64);
+        let count = |it: &std::sync::atomic::AtomicU64| it.load(Ordering::Relaxed) as f64;
+        self.counter("switchboard_forwarded", "Requests that were sent to another replica.");
+        self.sample("switchboard_forwarded_total", &[], count(&metrics.forwarded_requests));
+        self.counter("switchboard_sessions_taken_over", "Sessions of replicas that had gone.");
+        self.sample(
+            "switchboard_sessions_taken_over_total",
+            &[],
+            count(&metrics.sessions_taken_over),
+        );
+    }
+
     fn traffic(&mut self, metrics: &Metrics) {
         let count = |it: &std::sync::atomic::AtomicU64| it.load(Ordering::Relaxed) as f64;
         self.gauge("switchboard_sessions", "Open sessions of legacy clients.");
@@ -200,6 +248,31 @@ impl MetricsPage {
         self.sample("switchboard_audit_log_writable", &[], is_writable);
         self.counter("switchboard_audit_records_lost", "Calls that are not in the audit log.");
         self.sample("switchboard_audit_records_lost_total", &[], status.lost as f64);
+    }
+
+    fn audit_exports(&mut self, exports: &[Arc<ExportCounters>]) {
+        if exports.is_empty() {
+            return;
+        }
+        self.counter("switchboard_audit_exported", "Copies of audit records sent, by target.");
+        for export in exports {
+            let labels = [("target", export.target)];
+            let delivered = export.delivered.load(Ordering::Relaxed);
+            self.sample("switchboard_audit_exported_total", &labels, delivered as f64);
+        }
+        let about = "Copies of audit records that a target did not get.";
+        self.counter("switchboard_audit_export_dropped", about);
+        for export in exports {
+            let labels = [("target", export.target)];
+            let dropped = export.dropped();
+            self.sample("switchboard_audit_export_dropped_total", &labels, dropped as f64);
+        }
+        self.gauge("switchboard_audit_export_failing", "Could the last copies not be sent?");
+        for export in exports {
+            let labels = [("target", export.target)];
+            let is_failing = export.is_failing.load(Ordering::Relaxed);
+            self.sample("switchboard_audit_export_failing", &labels, f64::from(is_failing));
+        }
     }
 
     fn process(&mut self, process: ProcessStats) {

@@ -70,6 +70,11 @@ impl TraceContext {
     pub(crate) fn trace_id(&self) -> String {
         hex(&self.trace)
     }
+
+    /// The span id in hexadecimal.
+    pub(crate) fn span_id(&self) -> String {
+        hex(&self.span)
+    }
 }
 
 /// Copies the context from the headers, if the request itself has none.

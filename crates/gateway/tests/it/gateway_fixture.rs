@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +18,9 @@ use switchboard::{CallContext, Host, HostEnv, HostOptions};
 use switchboard_auth::resource_server::{Authenticator, TokenFile};
 use switchboard_gateway::http::host_origin_check::HostOriginCheck;
 use switchboard_gateway::{
-    ExposeOptions, Gateway, HttpOptions, InteractiveSessions, Limits, MetricsAccess,
+    ApprovalQueue, DrainOptions, ExposeOptions, Gateway, HttpOptions, InteractiveSessions, Limits,
+    MetricsAccess, SealKeyFiles, ServedRoutes, SessionPolicy, SessionsWhileAway, SharedState,
+    StoreChoice, TlsServer, Tracer,
 };
 use switchboard_wire::protocol::capabilities::ClientCapability;
 use switchboard_wire::transport::in_memory::{InMemoryTransport, pair};
@@ -40,10 +43,25 @@ pub struct FixtureOptions {
     pub session_idle_timeout: Duration,
     pub write_timeout: Duration,
     pub limits: Limits,
-    /// The number of clients with tokens; 0 turns authentication off.
+    /// The number of clients with tokens; with 0, clients have certificates or do not authenticate.
     pub clients: usize,
+    /// The certificate; plain HTTP if `None`.
+    pub tls: Option<Arc<TlsServer>>,
     /// Servers in this process.
     pub in_process: BTreeMap<String, InProcessServer>,
+    /// Which clients have sessions.
+    pub sessions: SessionPolicy,
+    /// What it shares with other replicas.
+    pub replica: Option<ReplicaFixture>,
+    /// Who decides calls that need a decision.
+    pub approvals: Option<ApprovalQueue>,
+}
+
+/// What a replica shares with others.
+pub struct ReplicaFixture {
+    pub keys: PathBuf,
+    pub store: StoreChoice,
+    pub while_away: SessionsWhileAway,
 }
 
 impl Default for FixtureOptions {
@@ -57,7 +75,11 @@ impl Default for FixtureOptions {
             write_timeout: HttpOptions::DEFAULT_WRITE_TIMEOUT,
             limits: Limits::default(),
             clients: 3,
+            tls: None,
             in_process: BTreeMap::new(),
+            sessions: SessionPolicy::default(),
+            replica: None,
+            approvals: None,
         }
     }
 }
@@ -77,6 +99,8 @@ pub struct GatewayFixture {
     pub gateway: Gateway,
     pub address: SocketAddr,
     pub folder: Arc<TempDir>,
+    /// Where other replicas send requests.
+    pub replica_address: Option<String>,
     /// The tokens, where clients authenticate.
     pub token_file: Option<Arc<TokenFile>>,
     transports: JoinSet<()>,
@@ -84,6 +108,7 @@ pub struct GatewayFixture {
     http_task: JoinHandle<()>,
     gateway_task: JoinHandle<()>,
     host_task: JoinHandle<()>,
+    replica_task: Option<JoinHandle<()>>,
 }
 
 /// The token of one client.
@@ -124,11 +149,38 @@ impl GatewayFixture {
             CallContext::new(host.watch_pool(), &places).expect("a thread can be started");
         call_context.mode = fixture_options.mode;
         call_context.rules = ActiveRules::new(fixture_options.rules);
-        let (gateway, gateway_task) = Gateway::open(&host, call_context, fixture_options.expose);
+        if let Some(approvals) = fixture_options.approvals {
+            call_context.prompt = Arc::new(approvals);
+        }
+        let (shared, replica_listener, replica_task) = match fixture_options.replica {
+            None => (SharedState::alone(), None, None),
+            Some(ReplicaFixture { keys, store, while_away }) => {
+                let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+                let address = listener.local_addr().expect("it is bound").to_string();
+                let keys = SealKeyFiles::open(vec![keys]).expect("keys");
+                let (shared, running) = SharedState::open(&keys, store, &address, while_away);
+                (shared, Some(listener), Some(tokio::spawn(running)))
+            }
+        };
+        let replica_address = replica_listener
+            .as_ref()
+            .map(|it: &TcpListener| it.local_addr().expect("it is bound").to_string());
+        let (gateway, gateway_task) = Gateway::open_replica(
+            &host,
+            call_context,
+            fixture_options.expose,
+            Tracer::disabled(),
+            shared,
+        );
         gateway.wait_until_ready(TEST_TIMEOUT).await;
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("it is bound");
-        let (authenticator, token_file) = authenticator(&folder, fixture_options.clients);
+        let (authenticator, token_file) = match &fixture_options.tls {
+            Some(tls) if tls.has_client_authorities() && fixture_options.clients == 0 => {
+                (Arc::new(Authenticator::ClientCertificate), None)
+            }
+            Some(_) | None => authenticator(&folder, fixture_options.clients),
+        };
         let door = HttpOptions {
             host_origin_check: HostOriginCheck::new(address, &[], &[])
                 .expect("nothing is allowed besides"),
@@ -137,7 +189,13 @@ impl GatewayFixture {
             session_idle_timeout: fixture_options.session_idle_timeout,
             write_timeout: fixture_options.write_timeout,
             limits: fixture_options.limits,
+            routes: ServedRoutes::All,
+            dashboard: None,
             metrics_access: MetricsAccess::Authenticated,
+            sessions: fixture_options.sessions,
+            replica_listener,
+            tls: fixture_options.tls,
+            drain: DrainOptions::default(),
             worker_threads: 0,
         };
         let (stop, mut stopped) = watch::channel(false);
@@ -154,12 +212,14 @@ impl GatewayFixture {
             gateway,
             address,
             folder,
+            replica_address,
             token_file,
             transports,
             stop,
             http_task: door,
             gateway_task,
             host_task,
+            replica_task,
         }
     }
 
@@ -184,6 +244,7 @@ impl GatewayFixture {
             http_task: door,
             gateway_task,
             host_task,
+            replica_task,
             ..
         } = self;
         stop.send_replace(true);
@@ -197,6 +258,9 @@ impl GatewayFixture {
             drop(host);
             gateway_task.await.expect("no panic");
             host_task.await.expect("no panic");
+            if let Some(task) = replica_task {
+                task.await.expect("no panic");
+            }
         };
         timeout(TEST_TIMEOUT, ended).await.expect("everything ends");
         drop(folder);

@@ -15,7 +15,10 @@ use switchboard::sources::Paths;
 use switchboard::{CallContext, Host, HostEnv, HostOptions};
 use switchboard_auth::resource_server::{Authenticator, TokenFile};
 use switchboard_gateway::http::host_origin_check::HostOriginCheck;
-use switchboard_gateway::{ExposeOptions, Gateway, HttpOptions, Limits, MetricsAccess, Tracer};
+use switchboard_gateway::{
+    DrainOptions, ExposeOptions, Gateway, HttpOptions, Limits, MetricsAccess, ServedRoutes,
+    SessionPolicy, Tracer,
+};
 use tempfile::TempDir;
 use testkit::{Script, ScriptedProgram};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -113,7 +116,13 @@ impl TelemetryFixture {
             session_idle_timeout: HttpOptions::DEFAULT_SESSION_IDLE_TIMEOUT,
             write_timeout: HttpOptions::DEFAULT_WRITE_TIMEOUT,
             limits: Limits::default(),
+            routes: ServedRoutes::All,
+            dashboard: None,
             metrics_access: metrics,
+            sessions: SessionPolicy::default(),
+            replica_listener: None,
+            tls: None,
+            drain: DrainOptions::default(),
             worker_threads: 0,
         };
         let (stop, stopped) = oneshot::channel();

@@ -73,6 +73,15 @@ enum AccountOwner {
     Address,
 }
 
+/// What one account uses.
+#[derive(Debug, Clone)]
+pub(crate) struct AccountUse {
+    pub(crate) principal: Arc<str>,
+    pub(crate) sessions: usize,
+    pub(crate) requests: usize,
+    pub(crate) connections: usize,
+}
+
 /// The account of one principal.
 #[derive(Debug)]
 pub(crate) struct Account {
@@ -141,6 +150,21 @@ impl Accounts {
             total: self.total.clone(),
             started: self.started,
         }
+    }
+
+    /// What every account uses now, by principal.
+    pub(crate) fn in_use(&self) -> Vec<AccountUse> {
+        let load = |counter: &AtomicUsize| counter.load(Ordering::Relaxed);
+        let account_use = |account: &Arc<Account>| AccountUse {
+            principal: account.principal.clone(),
+            sessions: load(&account.usage.sessions),
+            requests: load(&account.usage.requests),
+            connections: load(&account.usage.connections),
+        };
+        let mut all: Vec<AccountUse> =
+            self.by_principal.read(|accounts| accounts.values().map(account_use).collect());
+        all.sort_by(|one, other| one.principal.cmp(&other.principal));
+        all
     }
 
     /// The account that keeps the most bytes for replay.

@@ -10,6 +10,7 @@ use switchboard_wire::protocol::request_meta;
 use crate::http::event_queue::{EventReader, EventSender, QueueError, event_queue};
 use crate::http::limits::accounts::ReplayBudget;
 use crate::http::response::{sse_event, sse_first_event, sse_keepalive};
+use crate::shared::session_log::SentEvent;
 use crate::telemetry::limit_kind::LimitKind;
 
 /// The most bytes that a session keeps for replay.
@@ -18,6 +19,8 @@ const MAX_REPLAY_BYTES: usize = 4 * 1024 * 1024;
 const MAX_REPLAY_EVENTS: usize = 1000;
 /// The most closed streams that a session keeps for replay.
 const MAX_CLOSED_STREAMS: usize = 32;
+/// The largest number of an event that a client may name of a stream that another replica has begun.
+const MAX_EVENT_NUMBER: u64 = 1 << 40;
 /// The number of the stream for messages outside of requests.
 pub(super) const GET_STREAM: u64 = 0;
 
@@ -49,6 +52,8 @@ pub(super) struct EventStreams {
     dropped_before: u64,
     /// The limit that an event has exceeded lately.
     exceeded: Option<LimitKind>,
+    /// Another replica has begun some of the streams.
+    is_restored: bool,
 }
 
 #[derive(Debug, Default)]
@@ -81,6 +86,7 @@ impl EventStreams {
             budget,
             dropped_before: 0,
             exceeded: None,
+            is_restored: false,
         }
     }
 
@@ -135,7 +141,10 @@ impl EventStreams {
     pub(super) fn resume(&mut self, last_event_id: &str) -> Option<EventReader> {
         let (number, after) = last_event_id.split_once('-')?;
         let (number, after) = (number.parse().ok()?, after.parse().ok()?);
-        let stream = self.streams.get(&number)?;
+        let stream = self.streams.get_mut(&number)?;
+        if self.is_restored && !stream.is_closed && after < MAX_EVENT_NUMBER {
+            stream.next_event = stream.next_event.max(after + 1);
+        }
         (after < stream.next_event).then(|| self.attach_reader(number, Some(after)))
     }
 
@@ -170,19 +179,30 @@ impl EventStreams {
 
     /// Sends a message on a stream and keeps it for replay. The stream outside of requests is created if necessary.
     pub(super) fn send(&mut self, number: u64, message: &Message) {
+        if let Some(event) = self.encode(number, message) {
+            self.deliver(event);
+        }
+    }
+
+    /// Makes a message the next event of a stream. [`EventStreams::deliver`] must follow.
+    pub(super) fn encode(&mut self, number: u64, message: &Message) -> Option<SentEvent> {
         let stream = match number {
             GET_STREAM => self.streams.entry(number).or_default(),
-            _ => match self.streams.get_mut(&number) {
-                Some(stream) => stream,
-                None => return,
-            },
+            _ => self.streams.get_mut(&number)?,
         };
         let event = stream.next_event;
         stream.next_event += 1;
         let bytes = sse_event(Some(&event_id(number, event)), message);
+        Some(SentEvent { stream: number, number: event, bytes })
+    }
+
+    /// Sends an event and keeps it for replay.
+    pub(super) fn deliver(&mut self, event: SentEvent) {
+        let SentEvent { stream: number, number: event, bytes } = event;
+        let Some(stream) = self.streams.get_mut(&number) else { return };
         if let Some(reader) = &stream.reader {
             match reader.try_send(bytes.clone()) {
-                Ok(()) => stream.first_unread = stream.next_event,
+                Ok(()) => stream.first_unread = event + 1,
                 Err(_) => stream.reader = None,
             }
         }
@@ -195,6 +215,50 @@ impl EventStreams {
         }
         self.drop_over_budget();
         self.trim_replay();
+    }
+
+    /// The number of the newest stream of a request.
+    pub(super) fn last_stream(&self) -> u64 {
+        self.last_stream
+    }
+
+    /// All events that are kept.
+    pub(super) fn kept_events(&self) -> Vec<SentEvent> {
+        let of_stream = |(stream, it): (&u64, &ResumableStream)| {
+            let stream = *stream;
+            let event = move |it: &BufferedEvent| SentEvent {
+                stream,
+                number: it.number,
+                bytes: it.bytes.clone(),
+            };
+            it.replay.iter().map(event).collect::<Vec<_>>()
+        };
+        self.streams.iter().flat_map(of_stream).collect()
+    }
+
+    /// Goes on with the streams of another replica. `open` are the streams that have not ended. The other replica may have
+    /// sent more than it has kept, so that every position in them can be resumed from.
+    pub(super) fn restore(&mut self, last_stream: u64, events: Vec<SentEvent>, open: &[u64]) {
+        self.is_restored = true;
+        self.last_stream = last_stream;
+        for number in open {
+            self.streams.entry(*number).or_default();
+        }
+        for event in events {
+            self.last_stream = self.last_stream.max(event.stream);
+            let stream = self.streams.entry(event.stream).or_default();
+            stream.next_event = event.number + 1;
+            self.deliver(event);
+        }
+        for (number, stream) in &mut self.streams {
+            stream.is_closed = *number != GET_STREAM && !open.contains(number);
+        }
+    }
+
+    /// The client has read the stream outside of requests before: it resumes after the last event that it knows.
+    pub(super) fn set_get_stream_read(&mut self) {
+        let stream = self.streams.entry(GET_STREAM).or_default();
+        stream.first_unread = stream.next_event;
     }
 
     /// Drops events beyond the limit: first those of closed streams, then the oldest of the largest stream.

@@ -1,0 +1,215 @@
+//! Requests of other replicas: checks their seal, responds to them as to a client's, and seals the response.
+
+use std::convert::Infallible;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt, stream};
+use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use switchboard_auth::resource_server::RequestHead;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+use tracing::{info, warn};
+
+use crate::http::body::Body;
+use crate::http::limits::client_account::ClientAccount;
+use crate::http::negotiation::read_body;
+use crate::http::options::MCP_PATH;
+use crate::http::replica::forward::REPLICA_PATH;
+use crate::http::response::{refuse, text};
+use crate::http::server_state::{Arrival, Caller, HttpState};
+use crate::http::shutdown::wait_until_true;
+use crate::http::write_timeout::WriteTimeout;
+use crate::http::{legacy, post};
+use crate::shared::envelope::{
+    self, Envelope, EnvelopeError, Operation, ResponsePart, ResponseSealer,
+};
+
+/// The most connections from other replicas.
+const MAX_CONNECTIONS: usize = 4096;
+/// How long the head of a request may take to arrive. Longer than replicas keep idle connections, so that none is closed at the
+/// moment in which it is used again: the sender could not know whether the request had arrived.
+const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(120);
+/// How long to wait after a connection could not be accepted.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
+/// How much larger a sealed request may be than its body.
+const ENVELOPE_BYTES: usize = 256 * 1024;
+
+/// Accepts requests of other replicas until `stop` is true. Running ones are aborted then.
+pub(crate) async fn serve(
+    listener: TcpListener,
+    state: Arc<HttpState>,
+    mut stop: watch::Receiver<bool>,
+) {
+    let mut connections = JoinSet::new();
+    loop {
+        while connections.try_join_next().is_some() {}
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = wait_until_true(&mut stop) => break,
+        };
+        match accepted {
+            Ok((stream, _)) if connections.len() < MAX_CONNECTIONS => {
+                connections.spawn(serve_connection(state.clone(), stream));
+            }
+            Ok(_) => warn!("a connection of a replica is refused: too many are open"),
+            Err(_) => sleep(ACCEPT_RETRY_DELAY).await,
+        }
+    }
+    connections.shutdown().await;
+}
+
+async fn serve_connection(state: Arc<HttpState>, stream: TcpStream) {
+    let _nagle_stays_on = stream.set_nodelay(true);
+    let write_timeout = state.options.write_timeout;
+    let service = service_fn(move |request| {
+        let state = state.clone();
+        async move { Ok::<_, Infallible>(respond(state, request).await) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_READ_TIMEOUT)
+        .serve_connection(TokioIo::new(WriteTimeout::new(stream, write_timeout)), service);
+    let _connection_failed = pin!(connection).await;
+}
+
+async fn respond(state: Arc<HttpState>, request: Request<Incoming>) -> Response<Body> {
+    if request.method() != Method::POST || request.uri().path() != REPLICA_PATH {
+        return text(StatusCode::NOT_FOUND, "not found\n".to_owned());
+    }
+    let max_bytes = state.options.max_request_bytes + ENVELOPE_BYTES;
+    let sealed = match read_body(request.into_body(), max_bytes).await {
+        Ok(sealed) => sealed,
+        Err(response) => return *response,
+    };
+    let shared = &state.gateway.relay.shared;
+    let receiver = (shared.me().id, shared.exchanges());
+    let opened = envelope::open(shared.sealer(), receiver, &sealed);
+    let (envelope, body, sealer) = match opened {
+        Ok(opened) => opened,
+        Err(error) => return refuse_envelope(error),
+    };
+    // The head comes at once: the sender knows then that the request has arrived.
+    Response::new(Body::Stream(Box::pin(sealed_response(state, (envelope, body), sealer))))
+}
+
+fn refuse_envelope(error: EnvelopeError) -> Response<Body> {
+    let (status, reason) = match error {
+        EnvelopeError::Unsealed => (StatusCode::FORBIDDEN, "not sealed with a key of this replica"),
+        EnvelopeError::OtherReplica => {
+            (StatusCode::MISDIRECTED_REQUEST, "another replica is meant")
+        }
+        EnvelopeError::Clock => (StatusCode::CONFLICT, "the clocks of the replicas differ"),
+        EnvelopeError::Repeated => (StatusCode::CONFLICT, "the request was received before"),
+    };
+    warn!(reason, "a request of a replica is refused");
+    text(status, format!("{reason}\n"))
+}
+
+/// What is left of a response.
+enum Stage {
+    /// The request runs.
+    Running(Arc<HttpState>, Box<(Envelope, Bytes)>),
+    Data(Body),
+    End,
+    Over,
+}
+
+fn sealed_response(
+    state: Arc<HttpState>,
+    request: (Envelope, Bytes),
+    sealer: ResponseSealer,
+) -> impl Stream<Item = Bytes> + Send + 'static {
+    let first = (Stage::Running(state, Box::new(request)), sealer);
+    stream::unfold(first, |(stage, mut sealer)| async move {
+        let (part, next) = next_part(stage).await?;
+        Some((sealer.seal(&part), (next, sealer)))
+    })
+}
+
+async fn next_part(stage: Stage) -> Option<(ResponsePart, Stage)> {
+    match stage {
+        Stage::Running(state, request) => {
+            let (envelope, body) = *request;
+            let response = Box::pin(run(&state, envelope, body)).await;
+            let (head, body) = response.into_parts();
+            Some((ResponsePart::Head(head.status, head.headers), Stage::Data(body)))
+        }
+        Stage::Data(Body::Full(Some(bytes))) => Some((ResponsePart::Data(bytes), Stage::End)),
+        Stage::Data(Body::Full(None)) | Stage::End => Some((ResponsePart::End, Stage::Over)),
+        Stage::Data(Body::Stream(mut events)) => match events.next().await {
+            Some(bytes) => Some((ResponsePart::Data(bytes), Stage::Data(Body::Stream(events)))),
+            None => Some((ResponsePart::End, Stage::Over)),
+        },
+        Stage::Over => None,
+    }
+}
+
+async fn run(state: &HttpState, envelope: Envelope, body: Bytes) -> Response<Body> {
+    match envelope.operation {
+        Operation::Respond { method, headers, principal, account } => {
+            let own = state.accounts.account(&account);
+            let account = ClientAccount { own, address: None };
+            let caller = Caller { principal: principal.into(), account };
+            let headers = envelope::header_map(&headers);
+            match method.parse() {
+                Ok(method) => respond_to_client(state, &method, (headers, body), caller).await,
+                Err(_) => refuse(StatusCode::BAD_REQUEST, "not a method"),
+            }
+        }
+        Operation::Decide { id, decision } => {
+            info!(id, "decision of another replica received");
+            match state.gateway.decide_approval(id, &decision).await {
+                true => text(StatusCode::OK, "decided\n".to_owned()),
+                false => text(StatusCode::NOT_FOUND, "not waiting\n".to_owned()),
+            }
+        }
+    }
+}
+
+async fn respond_to_client(
+    state: &HttpState,
+    method: &Method,
+    (headers, body): (HeaderMap, Bytes),
+    caller: Caller,
+) -> Response<Body> {
+    if let Err(refused) = check_credential(state, method, &headers).await {
+        return *refused;
+    }
+    match *method {
+        Method::POST => {
+            post::respond_to(state, (&headers, body), caller, Arrival::FromReplica).await
+        }
+        Method::GET => legacy::get_stream(state, &headers, &caller, Arrival::FromReplica).await,
+        Method::DELETE => {
+            legacy::delete_session(state, &headers, &caller, Arrival::FromReplica).await
+        }
+        _ => refuse(StatusCode::METHOD_NOT_ALLOWED, "use POST, GET or DELETE"),
+    }
+}
+
+/// The sender has authenticated the client. Streams end with the client's credential, so that this replica must know it.
+async fn check_credential(
+    state: &HttpState,
+    method: &Method,
+    headers: &HeaderMap,
+) -> Result<(), Box<Response<Body>>> {
+    let credential = state.revocations.credential(headers);
+    if state.revocations.is_valid(&credential) {
+        return Ok(());
+    }
+    let uri = Uri::from_static(MCP_PATH);
+    let head = RequestHead { headers, method, uri: &uri };
+    match state.options.authenticator.authenticate(head).await {
+        Ok(_) => Ok(()),
+        Err(error) => Err(Box::new(refuse(error.status(), &error.to_string()))),
+    }
+}

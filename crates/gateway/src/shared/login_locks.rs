@@ -1,0 +1,146 @@
+//! Locks logins in the store, so that only one replica refreshes a token at a time. A lock that its holder does not free
+//! ends by itself; its number increases with each holder.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use switchboard_auth::token_store::LoginKey;
+use switchboard_auth::token_store::shared_lock::{SharedLock, SharedLockFuture, SharedLocks};
+use tokio::runtime::Handle;
+use tokio::time::{Instant, sleep};
+use tracing::{debug, warn};
+
+use super::shared_state::{SharedState, digest};
+use super::store::ReplicaId;
+
+/// How long a lock lasts: longer than a refresh.
+const LOCK_TTL: Duration = Duration::from_secs(60);
+/// How long to wait for another holder. A lock of a holder that has gone has ended by then.
+const MAX_WAIT: Duration = Duration::from_secs(65);
+/// How long to wait for a store that is away.
+const MAX_WAIT_AWAY: Duration = Duration::from_secs(5);
+/// The delay between attempts.
+const RETRY_DELAY: Duration = Duration::from_millis(50);
+
+/// The locks of logins of a gateway that opens its shared state later. Clones share it. Without a state, nothing is locked.
+#[derive(Debug, Clone, Default)]
+pub struct LoginLocks(Arc<OnceLock<SharedState>>);
+
+impl LoginLocks {
+    /// Locks in this state from now on.
+    pub fn set(&self, state: SharedState) {
+        let _set_once = self.0.set(state);
+    }
+}
+
+/// Frees the lock when it is dropped.
+struct LoginLock {
+    state: SharedState,
+    name: String,
+    holder: String,
+}
+
+impl Drop for LoginLock {
+    fn drop(&mut self) {
+        let Ok(runtime) = Handle::try_current() else { return };
+        let (state, name) = (self.state.clone(), std::mem::take(&mut self.name));
+        let holder = std::mem::take(&mut self.holder);
+        // Ends within the limits of one operation; the lock would end by itself.
+        let _detached = runtime.spawn(async move {
+            if let Some(store) = state.store() {
+                let _ends_by_itself = store.unlock(&name, &holder).await;
+            }
+        });
+    }
+}
+
+impl SharedLocks for LoginLocks {
+    fn lock<'a>(&'a self, key: &'a LoginKey) -> SharedLockFuture<'a> {
+        Box::pin(async move {
+            let state = self.0.get()?;
+            let store = state.store()?;
+            let key = format!("{}\0{}\0{}", key.server, key.issuer, key.client);
+            let name = format!("login:{}", digest(&key));
+            let ReplicaId(number) = ReplicaId::random();
+            let holder = format!("{}-{number:x}", state.me().id);
+            let started = Instant::now();
+            let mut away_since = None;
+            loop {
+                match store.lock(&name, (&holder, LOCK_TTL)).await {
+                    Ok(Some(fence)) => {
+                        debug!(fence, "login locked for all replicas");
+                        let state = state.clone();
+                        return Some(SharedLock::new(LoginLock { state, name, holder }));
+                    }
+                    Ok(None) => away_since = None,
+                    Err(_) => {
+                        let since: Instant = *away_since.get_or_insert_with(Instant::now);
+                        if since.elapsed() >= MAX_WAIT_AWAY {
+                            warn!("a login is refreshed without the lock of the other replicas");
+                            return None;
+                        }
+                    }
+                }
+                if started.elapsed() >= MAX_WAIT {
+                    warn!("another replica has locked a login for too long");
+                    return None;
+                }
+                sleep(RETRY_DELAY).await;
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::timeout;
+
+    use super::*;
+    use crate::shared::memory::MemoryStore;
+    use crate::shared::seal_keys::SealKeyFiles;
+    use crate::shared::shared_state::{SessionsWhileAway, StoreChoice};
+
+    fn locks(store: &MemoryStore) -> LoginLocks {
+        let folder = tempfile::tempdir().expect("a temp folder");
+        let file = folder.path().join("key");
+        std::fs::write(&file, "00".repeat(32)).expect("written");
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            let own = std::fs::Permissions::from_mode(0o600);
+            std::fs::set_permissions(&file, own).expect("it is ours");
+        }
+        let keys = SealKeyFiles::open(vec![file]).expect("a key");
+        let store = StoreChoice::Memory(store.clone());
+        let (state, _not_run) =
+            SharedState::open(&keys, store, "127.0.0.1:1", SessionsWhileAway::Refused);
+        let locks = LoginLocks::default();
+        locks.set(state);
+        locks
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_replica_refreshes_at_a_time_and_all_without_a_store() {
+        let key = |server: &str| LoginKey {
+            server: server.to_owned(),
+            issuer: "https://i".to_owned(),
+            client: String::new(),
+        };
+        let (one, other) = (key("https://one"), key("https://other"));
+        let store = MemoryStore::default();
+        let (first, second) = (locks(&store), locks(&store));
+        let held = first.lock(&one).await.expect("it is free");
+        assert!(second.lock(&other).await.is_some(), "another login");
+        let second_lock = second.lock(&one);
+        tokio::pin!(second_lock);
+        let waited = timeout(Duration::from_secs(10), &mut second_lock).await;
+        assert!(waited.is_err(), "it is taken");
+        drop(held);
+        assert!(second_lock.await.is_some());
+        store.set_away(true);
+        let started = Instant::now();
+        assert!(first.lock(&one).await.is_none());
+        assert!(started.elapsed() >= MAX_WAIT_AWAY, "it waits first");
+        assert!(LoginLocks::default().lock(&one).await.is_none(), "there is no store");
+    }
+}

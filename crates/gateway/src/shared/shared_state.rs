@@ -1,0 +1,204 @@
+//! What the gateway uses of the shared state: who this replica is, the keys, the store if there is one, and what is known
+//! of the other replicas.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use switchboard_config::entry::server::sha256;
+use tokio::sync::watch;
+
+use super::envelope::AcceptedExchanges;
+use super::fleet::{self, FleetView, Member, StoreStatus};
+use super::memory::MemoryStore;
+use super::rate::RatePortions;
+use super::redis::RedisStore;
+use super::seal_keys::SealKeyFiles;
+use super::store::{ReplicaId, StateStore};
+use crate::sealed_state::StateSealer;
+
+/// The length of a digest in a key of the store.
+const DIGEST_CHARS: usize = 32;
+
+/// Are sessions opened while the store is away? They stay on this replica then, until it is back.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum SessionsWhileAway {
+    /// Clients are told to try again.
+    #[default]
+    Refused,
+    /// Sessions are opened here, and written to the store when it is back.
+    Local,
+}
+
+/// The store.
+#[derive(Debug)]
+pub enum StoreChoice {
+    /// None: replicas share only their keys.
+    None,
+    /// In the memory of this process.
+    Memory(MemoryStore),
+    /// Redis or Valkey.
+    Redis(Box<RedisStore>),
+}
+
+/// The state that this replica shares with others. Clones share it.
+#[derive(Clone)]
+pub struct SharedState(Arc<Inner>);
+
+struct Inner {
+    me: Member,
+    sealer: StateSealer,
+    store: Option<Arc<dyn StateStore>>,
+    fleet: watch::Receiver<Arc<FleetView>>,
+    resync: watch::Receiver<u64>,
+    rates: RatePortions,
+    exchanges: AcceptedExchanges,
+    /// How often a session could not be written.
+    failed_writes: Arc<AtomicU64>,
+    while_away: SessionsWhileAway,
+}
+
+impl fmt::Debug for SharedState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SharedState({})", self.0.me.id)
+    }
+}
+
+/// A replica as it is named in sealed values.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ReplicaAddress {
+    pub(crate) id: ReplicaId,
+    /// Empty if no other replica can reach it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) address: String,
+}
+
+impl SharedState {
+    /// The state of one process, which shares nothing.
+    pub fn alone() -> SharedState {
+        let (_, fleet) = watch::channel(Arc::new(FleetView::new(StoreStatus::None)));
+        SharedState(Arc::new(Inner {
+            me: Member { id: ReplicaId::random(), address: String::new() },
+            sealer: StateSealer::new(),
+            store: None,
+            fleet,
+            resync: watch::channel(0).1,
+            rates: RatePortions::default(),
+            exchanges: AcceptedExchanges::default(),
+            failed_writes: Arc::default(),
+            while_away: SessionsWhileAway::Refused,
+        }))
+    }
+
+    /// The state of a replica that others reach at an address (`host:port`), and the future that keeps it current until
+    /// the last clone is dropped.
+    pub fn open(
+        keys: &SealKeyFiles,
+        store: StoreChoice,
+        address: &str,
+        while_away: SessionsWhileAway,
+    ) -> (SharedState, impl Future<Output = ()> + Send + 'static) {
+        let store: Option<Arc<dyn StateStore>> = match store {
+            StoreChoice::None => None,
+            StoreChoice::Memory(store) => Some(Arc::new(store)),
+            StoreChoice::Redis(store) => Some(Arc::new(*store)),
+        };
+        let status = match store {
+            None => StoreStatus::None,
+            Some(_) => StoreStatus::Starting,
+        };
+        let me = Member { id: ReplicaId::random(), address: address.to_owned() };
+        let (publish, fleet) = watch::channel(Arc::new(FleetView::new(status)));
+        let (resync_sender, resync) = watch::channel(0);
+        let sealer = keys.sealer();
+        let failed_writes = Arc::new(AtomicU64::new(0));
+        let heartbeats = store.clone().map(|store| {
+            let failed_writes = failed_writes.clone();
+            let outcome = (publish, resync_sender);
+            fleet::run(me.clone(), (store, sealer.clone()), outcome, failed_writes)
+        });
+        let state = SharedState(Arc::new(Inner {
+            me,
+            sealer,
+            store,
+            fleet,
+            resync,
+            rates: RatePortions::default(),
+            exchanges: AcceptedExchanges::default(),
+            failed_writes,
+            while_away,
+        }));
+        let running = async move {
+            if let Some(heartbeats) = heartbeats {
+                heartbeats.await;
+            }
+        };
+        (state, running)
+    }
+
+    pub(crate) fn me(&self) -> &Member {
+        &self.0.me
+    }
+
+    /// This replica as it is named in sealed values.
+    pub(crate) fn my_address(&self) -> ReplicaAddress {
+        ReplicaAddress { id: self.0.me.id, address: self.0.me.address.clone() }
+    }
+
+    pub(crate) fn sealer(&self) -> &StateSealer {
+        &self.0.sealer
+    }
+
+    /// The store, if there is one.
+    pub(crate) fn store(&self) -> Option<&dyn StateStore> {
+        self.0.store.as_deref()
+    }
+
+    /// What is known of the other replicas and of the store.
+    pub(crate) fn fleet(&self) -> Arc<FleetView> {
+        self.0.fleet.borrow().clone()
+    }
+
+    /// The same, now and after each change.
+    pub(crate) fn watch_fleet(&self) -> watch::Receiver<Arc<FleetView>> {
+        self.0.fleet.clone()
+    }
+
+    /// Changes when the store has come back, or has lost what it held.
+    pub(crate) fn resync_signal(&self) -> watch::Receiver<u64> {
+        self.0.resync.clone()
+    }
+
+    /// A session could not be written: it is written again when the store can be reached.
+    pub(crate) fn report_failed_write(&self) {
+        self.0.failed_writes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn exchanges(&self) -> &AcceptedExchanges {
+        &self.0.exchanges
+    }
+
+    pub(crate) fn sessions_while_away(&self) -> SessionsWhileAway {
+        self.0.while_away
+    }
+
+    /// Takes tokens of an account's request rate, which all replicas share.
+    pub(crate) async fn take_tokens(
+        &self,
+        account: &Arc<str>,
+        (per_second, count): (u32, usize),
+    ) -> Result<(), Duration> {
+        let Some(store) = self.store() else { return Ok(()) };
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        let replicas = self.fleet().alive.len();
+        let key = digest(account);
+        self.0.rates.take(store, (account, &key), (per_second, count), replicas).await
+    }
+}
+
+/// A digest of a text, for a key of the store: names of principals stay here.
+pub(crate) fn digest(text: &str) -> String {
+    sha256(text.as_bytes()).to_string().chars().take(DIGEST_CHARS).collect()
+}

@@ -1,0 +1,572 @@
+//! Two gateways that share a store, as a load balancer without affinity uses them: requests of one client alternate.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value as Json, json};
+use switchboard::permission::{GrantScope, PermissionDecision};
+use switchboard_config::permission::{PermissionMode, PermissionRules};
+use switchboard_gateway::{
+    ApprovalQueue, Limits, MemoryStore, SessionPolicy, SessionsWhileAway, StoreChoice,
+};
+use tempfile::TempDir;
+use tokio::time::timeout;
+
+use crate::gateway_fixture::{
+    FixtureOptions, GatewayFixture, ReplicaFixture, ServerMatrix, TEST_TIMEOUT,
+};
+use crate::raw_http::{RawClient, SseEvent};
+use crate::test_client::{ClientKind, TestClient, answer_as};
+
+const KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\n";
+
+/// Two replicas, each with servers of its own, and their store.
+struct Replicas {
+    store: MemoryStore,
+    first: GatewayFixture,
+    second: GatewayFixture,
+    _folder: TempDir,
+    servers: [ServerMatrix; 2],
+}
+
+/// The options of both replicas.
+fn options() -> FixtureOptions {
+    FixtureOptions::shared_processes()
+}
+
+fn write_key(folder: &Path) -> std::path::PathBuf {
+    let path = folder.join("seal.key");
+    std::fs::write(&path, KEY).expect("written");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let own = std::fs::Permissions::from_mode(0o600);
+        std::fs::set_permissions(&path, own).expect("it is ours");
+    }
+    path
+}
+
+impl Replicas {
+    async fn start(servers: &[&str]) -> Replicas {
+        Replicas::with_options(servers, SessionsWhileAway::Refused, options).await
+    }
+
+    async fn with_options(
+        servers: &[&str],
+        while_away: SessionsWhileAway,
+        options: impl Fn() -> FixtureOptions,
+    ) -> Replicas {
+        let folder = tempfile::tempdir().expect("a temp folder");
+        let keys = write_key(folder.path());
+        let store = MemoryStore::default();
+        let matrices = [ServerMatrix::start(), ServerMatrix::start()];
+        let replica = || {
+            let store = StoreChoice::Memory(store.clone());
+            Some(ReplicaFixture { keys: keys.clone(), store, while_away })
+        };
+        let with = || FixtureOptions { replica: replica(), ..options() };
+        let first = matrices[0].gateway(servers, with()).await;
+        let second = matrices[1].gateway(servers, with()).await;
+        let replicas = Replicas { store, first, second, _folder: folder, servers: matrices };
+        replicas.wait_until_both_know_each_other().await;
+        replicas
+    }
+
+    async fn wait_until_both_know_each_other(&self) {
+        for fixture in [&self.first, &self.second] {
+            wait_for_metric(fixture, "switchboard_replicas 2").await;
+        }
+    }
+
+    /// A client of the first replica.
+    async fn client(&mut self, kind: ClientKind) -> TestClient {
+        TestClient::connect(&mut self.first, kind, 0).await
+    }
+
+    async fn stop(self) {
+        self.first.stop().await;
+        self.second.stop().await;
+    }
+}
+
+async fn metrics(fixture: &GatewayFixture) -> String {
+    let client = RawClient::client(fixture.address, 0);
+    let head = client.request_head("GET /metrics");
+    client.send(format!("{head}Connection: close\r\n\r\n").as_bytes()).await.remaining_text().await
+}
+
+async fn wait_for_metric(fixture: &GatewayFixture, line: &str) {
+    let mut poll = tokio::time::interval(Duration::from_millis(20));
+    let waiting = async {
+        while !metrics(fixture).await.lines().any(|it| it == line) {
+            poll.tick().await;
+        }
+    };
+    timeout(TEST_TIMEOUT, waiting).await.unwrap_or_else(|_| panic!("no {line}"));
+}
+
+fn call(test_client: &mut TestClient, tool: &str, arguments: Json) -> Json {
+    let params = json!({"name": format!("mcp__ls__{tool}"), "arguments": arguments,
+                        "_meta": {"progressToken": "p"}});
+    test_client.build_request("tools/call", params)
+}
+
+async fn echo(test_client: &mut TestClient, text: &str) -> Json {
+    let params = json!({"name": "mcp__ls__echo", "arguments": {"text": text}});
+    test_client.request("tools/call", params).await.result()["content"][0]["text"].clone()
+}
+
+fn numbers(events: &[SseEvent]) -> Vec<u64> {
+    let number = |it: &SseEvent| it.id.as_ref()?.rsplit('-').next()?.parse().ok();
+    events.iter().filter_map(number).collect()
+}
+
+#[tokio::test]
+async fn requests_of_a_session_may_reach_any_replica() {
+    let mut replicas = Replicas::start(&["ls"]).await;
+    let mut test_client = replicas.client(ClientKind::LegacyHttp).await;
+    for (number, address) in
+        [replicas.second.address, replicas.first.address].iter().cycle().take(6).enumerate()
+    {
+        test_client.http.address = *address;
+        assert_eq!(echo(&mut test_client, &number.to_string()).await, number.to_string());
+    }
+    let called = |matrix: &ServerMatrix| {
+        matrix.received("ls").iter().filter(|it| it["method"] == "tools/call").count()
+    };
+    let calls: Vec<usize> = replicas.servers.iter().map(called).collect();
+    assert_eq!(calls, [6, 0], "the session stays with the servers of its replica");
+    let forwarded = metrics(&replicas.second).await;
+    assert!(forwarded.contains("switchboard_forwarded_total 3\n"), "{forwarded}");
+    // Another client has no access to the session.
+    let thief = RawClient {
+        token: RawClient::client(test_client.http.address, 1).token,
+        ..test_client.http.clone()
+    };
+    for address in [replicas.first.address, replicas.second.address] {
+        let request = test_client.build_request("ping", json!({}));
+        let stolen = RawClient { address, ..thief.clone() }.post(&request).await;
+        assert_eq!(stolen.status, 404);
+    }
+    // It ends everywhere.
+    test_client.http.address = replicas.second.address;
+    assert_eq!(test_client.http.delete().await.status, 200);
+    for address in [replicas.first.address, replicas.second.address] {
+        test_client.http.address = address;
+        let request = test_client.build_request("ping", json!({}));
+        assert_eq!(test_client.http.post(&request).await.status, 404);
+    }
+    replicas.stop().await;
+}
+
+#[tokio::test]
+async fn a_question_is_answered_and_a_stream_resumed_through_the_other_replica() {
+    let mut replicas = Replicas::start(&["ls"]).await;
+    let (first, second) = (replicas.first.address, replicas.second.address);
+    let mut test_client = replicas.client(ClientKind::LegacyHttp).await;
+    test_client.http.address = second;
+    let arguments = json!({"text": "t", "steps": 20, "ms": 200, "ask": true});
+    let request = call(&mut test_client, "talk", arguments);
+    let mut stream = test_client.http.post(&request).await;
+    assert!(stream.is_stream());
+    assert_eq!(stream.header("x-accel-buffering"), Some("no"));
+    let mut all = Vec::new();
+    let mut address = second;
+    let question = 'asked: loop {
+        for _ in 0..3 {
+            let event = stream.event().await.expect("it goes on");
+            all.push(event.clone());
+            if event.message["method"] == "elicitation/create" {
+                break 'asked event.message;
+            }
+        }
+        // The connection breaks, and the balancer chooses the other replica.
+        address = if address == first { second } else { first };
+        test_client.http.address = address;
+        let last = all.last().and_then(|it| it.id.clone()).expect("an id");
+        stream = test_client.http.open_stream(Some(&last)).await;
+        assert_eq!(stream.status, 200);
+    };
+    drop(stream);
+    assert_eq!(numbers(&all), (0..all.len() as u64).collect::<Vec<_>>());
+    test_client.http.address = second;
+    let result = answer_as("ada")(&question);
+    let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": result});
+    assert_eq!(test_client.http.post(&answer).await.status, 202);
+    let last = all.last().and_then(|it| it.id.clone()).expect("an id");
+    let rest = test_client.http.open_stream(Some(&last)).await.remaining_events().await;
+    let [answer] = &rest[..] else { panic!("one answer: {rest:?}") };
+    let name = &answer.message["result"]["structuredContent"]["answer"]["content"]["name"];
+    assert_eq!(*name, "ada");
+    test_client.http.delete().await;
+    replicas.stop().await;
+}
+
+#[tokio::test]
+async fn a_replica_that_stops_leaves_its_sessions_with_all_events_to_the_other() {
+    let mut replicas = Replicas::start(&["ls"]).await;
+    let second = replicas.second.address;
+    let mut test_client = replicas.client(ClientKind::LegacyHttp).await;
+    let level = json!({"level": "error"});
+    test_client.request("logging/setLevel", level).await.result();
+    let subscribed = json!({"uri": "mcp://ls/data/item1"});
+    let _may_be_unknown = test_client.request("resources/subscribe", subscribed).await;
+    let request = call(&mut test_client, "talk", json!({"text": "t", "steps": 5, "ms": 300}));
+    let mut stream = test_client.http.post(&request).await;
+    let first_event = stream.event().await.expect("a first event");
+    let before = stream.remaining_events().await;
+    let last = first_event.id.expect("an id");
+    // The replica stops without any client connected, so that its sessions are released at once.
+    let Replicas { first, second: left, store, servers, _folder } = replicas;
+    first.stop().await;
+    test_client.http.address = second;
+    let again = test_client.http.open_stream(Some(&last)).await.remaining_events().await;
+    assert_eq!(again, before, "the other replica has every event");
+    assert_eq!(echo(&mut test_client, "on").await, "on");
+    let called = servers[1].received("ls");
+    assert!(called.iter().any(|it| it["params"]["name"] == "echo"), "{called:?}");
+    let page = metrics(&left).await;
+    assert!(page.contains("switchboard_sessions_taken_over_total 1\n"), "{page}");
+    test_client.http.delete().await;
+    left.stop().await;
+    drop((store, _folder));
+}
+
+#[tokio::test]
+async fn a_suspended_request_goes_on_where_it_waits() {
+    let mut replicas = Replicas::start(&["ls"]).await;
+    let mut test_client = replicas.client(ClientKind::ModernHttp).await;
+    let params = json!({"name": "mcp__ls__ask", "arguments": {"kind": "elicitation"}});
+    let asked = test_client.request_once("tools/call", params.clone()).await.result().clone();
+    assert_eq!(asked["resultType"], "input_required", "{asked}");
+    let questions = asked["inputRequests"].as_object().expect("questions");
+    let answers: Json =
+        questions.iter().map(|(name, it)| (name.clone(), answer_as("ada")(it))).collect();
+    let mut again = params;
+    again["requestState"] = asked["requestState"].clone();
+    again["inputResponses"] = answers;
+    test_client.http.address = replicas.second.address;
+    let answered = test_client.request_once("tools/call", again.clone()).await;
+    assert!(answered.result()["resultType"] != "input_required", "{:?}", answered.outcome);
+    let repeated = test_client.request_once("tools/call", again.clone()).await;
+    assert_eq!(repeated.error()["code"], -32602, "it was used");
+    replicas.stop().await;
+}
+
+#[tokio::test]
+async fn a_suspended_request_of_a_replica_that_has_gone_is_told_as_lost() {
+    let mut replicas = Replicas::start(&["ls"]).await;
+    let mut test_client = replicas.client(ClientKind::ModernHttp).await;
+    let params = json!({"name": "mcp__ls__ask", "arguments": {"kind": "elicitation"}});
+    let asked = test_client.request_once("tools/call", params.clone()).await.result().clone();
+    let Replicas { first, second, servers, _folder, .. } = replicas;
+    first.stop().await;
+    let mut again = params;
+    again["requestState"] = asked["requestState"].clone();
+    again["inputResponses"] = json!({});
+    test_client.http.address = second.address;
+    let lost = test_client.request_once("tools/call", again).await;
+    let message = lost.error()["message"].as_str().unwrap_or_default();
+    assert!(message.contains("it is not repeated"), "{message}");
+    let asked_again = servers[1].received("ls").iter().any(|it| it["params"]["name"] == "ask");
+    assert!(!asked_again, "it was repeated");
+    second.stop().await;
+    drop(_folder);
+}
+
+#[tokio::test]
+async fn a_state_of_a_modern_server_is_used_once_by_all_replicas_together() {
+    let mut replicas = Replicas::start(&["mh"]).await;
+    let addresses = [replicas.second.address, replicas.first.address];
+    let mut test_client = replicas.client(ClientKind::ModernHttp).await;
+    let params = json!({"name": "mcp__mh__ask", "arguments": {"kind": "elicitation"}});
+    let asked = test_client.request_once("tools/call", params.clone()).await.result().clone();
+    assert_eq!(asked["resultType"], "input_required", "{asked}");
+    let questions = asked["inputRequests"].as_object().expect("questions");
+    let answers: Json =
+        questions.iter().map(|(name, it)| (name.clone(), answer_as("ada")(it))).collect();
+    let mut again = params;
+    again["requestState"] = asked["requestState"].clone();
+    again["inputResponses"] = answers;
+    let mut refused = 0;
+    for address in addresses {
+        test_client.http.address = address;
+        let outcome = test_client.request_once("tools/call", again.clone()).await.outcome;
+        match outcome {
+            // The second server does not know the state of the first one, which is no concern of ours.
+            Err(error)
+                if error["message"].as_str().is_some_and(|it| it.contains("used already")) =>
+            {
+                refused += 1;
+            }
+            Ok(_) | Err(_) => {}
+        }
+    }
+    assert_eq!(refused, 1, "the first use counts for both");
+    replicas.store.set_away(true);
+    test_client.http.address = replicas.first.address;
+    let request = test_client.build_request("tools/call", again);
+    let mut response = test_client.http.post(&request).await;
+    // It was used here, which this replica knows without the store.
+    let refused = response.message().await.expect("an answer");
+    assert_eq!(refused["error"]["code"], -32602, "{refused}");
+    replicas.store.set_away(false);
+    replicas.stop().await;
+}
+
+#[tokio::test]
+async fn while_the_store_is_away_known_sessions_go_on_and_new_ones_are_refused() {
+    let mut replicas = Replicas::start(&["ls"]).await;
+    let (first, second) = (replicas.first.address, replicas.second.address);
+    let mut known = replicas.client(ClientKind::LegacyHttp).await;
+    let mut unknown = replicas.client(ClientKind::LegacyHttp).await;
+    known.http.address = second;
+    assert_eq!(echo(&mut known, "before").await, "before");
+    replicas.store.set_away(true);
+    for address in [first, second, first, second] {
+        known.http.address = address;
+        assert_eq!(echo(&mut known, "on").await, "on", "the other replica knows where it is");
+    }
+    unknown.http.address = second;
+    let ping = unknown.build_request("ping", json!({}));
+    let refused = unknown.http.post(&ping).await;
+    assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")), "not 404");
+    let hello = unknown.build_request(
+        "initialize",
+        json!({
+            "protocolVersion": "2025-06-18", "capabilities": {},
+            "clientInfo": {"name": "new", "version": "1"},
+        }),
+    );
+    let refused = RawClient { session: None, ..unknown.http.clone() }.post(&hello).await;
+    assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")));
+    let mut modern = TestClient::connect(&mut replicas.second, ClientKind::ModernHttp, 0).await;
+    assert_eq!(echo(&mut modern, "unharmed").await, "unharmed");
+    // Events while it is away are written when it is back.
+    known.http.address = first;
+    let request = call(&mut known, "slow", json!({"ms": 400, "steps": 2}));
+    let mut stream = known.http.post(&request).await;
+    let id = stream.event().await.expect("an event").id.expect("an id");
+    let before = stream.remaining_events().await;
+    let ready = RawClient::client(first, 0);
+    let head = ready.request_head("GET /readyz");
+    let readiness = async |line: &str| {
+        let response = ready.send(format!("{head}Connection: close\r\n\r\n").as_bytes()).await;
+        assert_eq!(response.status, 200, "a balancer must not take it out");
+        response.remaining_text().await.lines().any(|it| it == line)
+    };
+    let mut poll = tokio::time::interval(Duration::from_millis(20));
+    while !readiness("store: away").await {
+        poll.tick().await;
+    }
+    replicas.store.set_away(false);
+    while readiness("store: away").await {
+        poll.tick().await;
+    }
+    unknown.http.address = second;
+    assert_eq!(echo(&mut unknown, "found").await, "found");
+    let Replicas { first, second, _folder, .. } = replicas;
+    first.stop().await;
+    known.http.address = second.address;
+    let again = known.http.open_stream(Some(&id)).await.remaining_events().await;
+    assert_eq!(again, before);
+    second.stop().await;
+    drop(_folder);
+}
+
+#[tokio::test]
+async fn sessions_may_begin_without_the_store_where_the_operator_wants_that() {
+    let mut replicas = Replicas::with_options(&["ls"], SessionsWhileAway::Local, options).await;
+    replicas.store.set_away(true);
+    let mut local = replicas.client(ClientKind::LegacyHttp).await;
+    assert_eq!(echo(&mut local, "here").await, "here");
+    replicas.store.set_away(false);
+    local.http.address = replicas.second.address;
+    let mut poll = tokio::time::interval(Duration::from_millis(20));
+    let found = async {
+        loop {
+            let ping = local.build_request("ping", json!({}));
+            // Until the session is written: the store does not know it.
+            match local.http.post(&ping).await.status {
+                200 => return,
+                404 | 503 => drop(poll.tick().await),
+                status => panic!("{status}"),
+            }
+        }
+    };
+    timeout(TEST_TIMEOUT, found).await.expect("it is written when the store is back");
+    replicas.stop().await;
+}
+
+#[tokio::test]
+async fn a_store_that_has_lost_everything_gets_the_sessions_again() {
+    let mut replicas = Replicas::start(&["ls"]).await;
+    let mut test_client = replicas.client(ClientKind::LegacyHttp).await;
+    let request = call(&mut test_client, "slow", json!({"ms": 400, "steps": 2}));
+    let mut stream = test_client.http.post(&request).await;
+    let id = stream.event().await.expect("an event").id.expect("an id");
+    let before = stream.remaining_events().await;
+    replicas.store.clear();
+    test_client.http.address = replicas.second.address;
+    let mut poll = tokio::time::interval(Duration::from_millis(20));
+    let found = async {
+        loop {
+            let ping = test_client.build_request("ping", json!({}));
+            match test_client.http.post(&ping).await.status {
+                200 => return,
+                // Before the loss is noticed, the session is unknown.
+                404 | 503 => drop(poll.tick().await),
+                status => panic!("{status}"),
+            }
+        }
+    };
+    timeout(TEST_TIMEOUT, found).await.expect("it is written again");
+    let Replicas { first, second, _folder, .. } = replicas;
+    first.stop().await;
+    let again = test_client.http.open_stream(Some(&id)).await.remaining_events().await;
+    assert_eq!(again, before);
+    second.stop().await;
+    drop(_folder);
+}
+
+#[tokio::test]
+async fn replicas_together_let_through_what_the_rate_allows() {
+    let limited = || FixtureOptions {
+        limits: Limits { requests_per_second: Some(30), ..Limits::default() },
+        ..options()
+    };
+    let mut replicas = Replicas::with_options(&["ls"], SessionsWhileAway::Refused, limited).await;
+    let addresses = [replicas.first.address, replicas.second.address];
+    let mut test_client = replicas.client(ClientKind::ModernHttp).await;
+    let mut passed = 0;
+    let started = std::time::Instant::now();
+    for number in 0..120 {
+        test_client.http.address = addresses[number % 2];
+        let request = test_client.build_request("tools/list", json!({}));
+        let response = test_client.http.post(&request).await;
+        match response.status {
+            200 => passed += 1,
+            429 => assert!(response.header("retry-after").is_some()),
+            status => panic!("{status}"),
+        }
+    }
+    // A burst of one second, and what has come back since.
+    let allowed = 30.0 * (1.0 + started.elapsed().as_secs_f64()) + 1.0;
+    assert!((20..=allowed as usize).contains(&passed), "{passed} of {allowed}");
+    replicas.stop().await;
+}
+
+#[tokio::test]
+async fn a_waiting_call_is_shown_and_decided_on_any_replica() {
+    let folder = tempfile::tempdir().expect("a temp folder");
+    let keys = write_key(folder.path());
+    let store = MemoryStore::default();
+    let matrices = [ServerMatrix::start(), ServerMatrix::start()];
+    let mut fixtures = Vec::new();
+    let mut queues = Vec::new();
+    let mut tasks = Vec::new();
+    for matrix in &matrices {
+        let (queue, task) = ApprovalQueue::new(ApprovalQueue::DEFAULT_TIMEOUT);
+        tasks.push(tokio::spawn(task));
+        let replica = ReplicaFixture {
+            keys: keys.clone(),
+            store: StoreChoice::Memory(store.clone()),
+            while_away: SessionsWhileAway::Refused,
+        };
+        let options = FixtureOptions {
+            mode: PermissionMode::Default,
+            rules: PermissionRules::default(),
+            replica: Some(replica),
+            approvals: Some(queue.clone()),
+            ..FixtureOptions::shared_processes()
+        };
+        let fixture = matrix.gateway(&["ls"], options).await;
+        let gateway = fixture.gateway.clone();
+        let shared = queue.clone();
+        tasks.push(tokio::spawn(async move { gateway.share_approvals(shared).await }));
+        queues.push(queue);
+        fixtures.push(fixture);
+    }
+    let decided = {
+        let mut client =
+            TestClient::with_capabilities(&mut fixtures[0], ClientKind::ModernHttp, 0, json!({}))
+                .await;
+        let calling = async { echo(&mut client, "allowed").await };
+        let deciding = async {
+            let mut shown = queues[1].watch();
+            let shown = timeout(TEST_TIMEOUT, shown.wait_for(|it| !it.is_empty()));
+            let waiting = shown.await.expect("in time").expect("it is open")[0].clone();
+            assert_eq!((&*waiting.caller, &*waiting.tool), ("c0", "echo"));
+            let allow =
+                PermissionDecision::Allow { decided_by: "ops".to_owned(), scope: GrantScope::Once };
+            let decided = queues[1].decide(waiting.id, allow.clone()).await;
+            assert!(decided.is_some(), "it waited on the other replica");
+            assert!(queues[1].decide(waiting.id, allow).await.is_none(), "it is decided once");
+        };
+        tokio::join!(calling, deciding).0
+    };
+    assert_eq!(decided, "allowed");
+    let mut shown = queues[1].watch();
+    let emptied = timeout(TEST_TIMEOUT, shown.wait_for(|it| it.is_empty())).await;
+    emptied.expect("in time").expect("it is open");
+    for task in tasks.into_iter().rev() {
+        task.abort();
+        let _aborted = task.await;
+    }
+    drop(queues);
+    for fixture in fixtures {
+        fixture.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn without_sessions_any_gateway_serves_older_clients() {
+    let matrix = Arc::new(ServerMatrix::start());
+    let options =
+        FixtureOptions { sessions: SessionPolicy::NoClients, ..FixtureOptions::shared_processes() };
+    let mut fixture = matrix.gateway(&["ls"], options).await;
+    let mut test_client = TestClient::connect(&mut fixture, ClientKind::LegacyHttp, 0).await;
+    assert_eq!(test_client.http.session, None);
+    assert_eq!(echo(&mut test_client, "no session").await, "no session");
+    test_client.request("ping", json!({})).await.result();
+    let request = call(&mut test_client, "slow", json!({"ms": 400, "steps": 2}));
+    let stream = test_client.http.post(&request).await;
+    assert!(stream.is_stream());
+    let events = stream.remaining_events().await;
+    assert!(events.iter().any(|it| it.message["method"] == "notifications/progress"), "{events:?}");
+    assert_eq!(events.last().map(|it| &it.message["id"]), Some(&request["id"]));
+    let asked = test_client
+        .request(
+            "tools/call",
+            json!({"name": "mcp__ls__ask", "arguments": {"kind": "elicitation"}}),
+        )
+        .await;
+    assert!(
+        asked.outcome.is_err() || !asked.result().to_string().contains("ada"),
+        "nothing is asked"
+    );
+    assert_eq!(test_client.http.open_stream(None).await.status, 405);
+    fixture.stop().await;
+}
+
+#[tokio::test]
+async fn only_replicas_with_the_same_key_are_listened_to() {
+    let mut replicas = Replicas::start(&["ls"]).await;
+    let address = replicas.first.replica_address.clone().expect("a replica");
+    let client =
+        RawClient { address: address.parse().expect("an address"), token: None, session: None };
+    let request = |path: &str| {
+        format!(
+            "POST {path} HTTP/1.1\r\nHost: {address}\r\nContent-Length: 40\r\n\r\n{}",
+            "x".repeat(40)
+        )
+    };
+    assert_eq!(client.send(request("/replica").as_bytes()).await.status, 403);
+    assert_eq!(client.send(request("/mcp").as_bytes()).await.status, 404);
+    let get = format!("GET /replica HTTP/1.1\r\nHost: {address}\r\n\r\n");
+    assert_eq!(client.send(get.as_bytes()).await.status, 404);
+    let mut test_client = replicas.client(ClientKind::LegacyHttp).await;
+    assert_eq!(echo(&mut test_client, "on").await, "on");
+    replicas.stop().await;
+}

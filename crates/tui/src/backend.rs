@@ -15,6 +15,7 @@ use switchboard::tool_result::ToolOutput;
 use switchboard::{CallContext, Host, ToolCallError};
 use switchboard_chat::conversation::event::ConversationEvent;
 use switchboard_chat::conversation::handle::Conversation;
+use switchboard_chat::ide::{IdeSession, IdeUpdates};
 use switchboard_chat::message::Message;
 use switchboard_chat::model::language_model::LanguageModel;
 use tokio::sync::mpsc;
@@ -68,6 +69,8 @@ pub enum CommandPage {
     Tools(Option<String>),
     /// The resources, of one server or of all.
     Resources(Option<String>),
+    /// The plugins, or one of them.
+    Plugins(Option<String>),
     /// The permission rules.
     Permissions,
     /// The diagnosis of one server or of all.
@@ -155,6 +158,32 @@ pub trait Backend: Send + Sync {
         configuration: &'a Configuration,
     ) -> BackendFuture<'a, ()>;
 
+    /// The channels that the user has to confirm before they count.
+    fn unconfirmed_channels(&self, configuration: &Configuration) -> Vec<String>;
+
+    /// Notes that the user confirmed them, and puts that into effect.
+    fn confirm_channels<'a>(
+        &'a self,
+        host: &'a Host,
+        configuration: &'a Configuration,
+    ) -> BackendFuture<'a, ()>;
+
+    /// Runs `/ide`: lists IDEs, connects one or disconnects. Returns what to tell the user.
+    fn run_ide_command<'a>(
+        &'a self,
+        host: &'a Host,
+        configuration: &'a Configuration,
+        session: &'a IdeSession,
+        argument: Option<&'a str>,
+    ) -> BackendFuture<'a, Result<String, ErrorText>>;
+
+    /// Runs `/registry`: searches the registry, or shows one of its servers. Returns what to tell the user.
+    fn run_registry_command<'a>(
+        &'a self,
+        words: &'a [String],
+        width: usize,
+    ) -> BackendFuture<'a, Result<String, ErrorText>>;
+
     /// The configured servers, as the server panel shows them.
     fn configured_servers(&self, configuration: &Configuration) -> ConfiguredServers;
 
@@ -182,4 +211,16 @@ pub struct StartedConversation {
     pub warning: String,
     /// Why the model could not be set up.
     pub model_failure: Option<ErrorText>,
+    /// What it does with an IDE.
+    pub ide: StartedIde,
+}
+
+/// The session of a conversation with the IDE.
+pub struct StartedIde {
+    /// The session.
+    pub session: Arc<IdeSession>,
+    /// What the IDE announces.
+    pub updates: IdeUpdates,
+    /// Its task. It ends with the session.
+    pub task: JoinHandle<()>,
 }

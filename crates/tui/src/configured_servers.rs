@@ -76,6 +76,7 @@ impl Eligibility {
             | ServerState::Shadowed { .. }
             | ServerState::Duplicate { .. }
             | ServerState::Excluded(_)
+            | ServerState::NeedsConfig(_)
             | ServerState::Invalid => Eligibility::Blocked,
         }
     }

@@ -10,10 +10,12 @@ pub(crate) mod tool_calls;
 
 use std::sync::Arc;
 
+use switchboard::config::display::printable;
 use switchboard::config::permission::PermissionMode;
 use switchboard::sources::loader::Configuration;
 use switchboard::{CallContext, Host};
 use switchboard_chat::conversation::handle::Conversation;
+use switchboard_chat::ide::{ActiveSelection, IdeSession, IdeUpdates};
 use switchboard_chat::message::ContentBlock;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -44,6 +46,8 @@ pub struct EffectContext {
     pub configuration: Arc<Configuration>,
     /// The conversation.
     pub conversation: Conversation,
+    /// The session with the IDE.
+    pub ide: Arc<IdeSession>,
     /// Asks the user.
     pub elicitor: ScreenElicitor,
     /// The user's settings file, as it is displayed.
@@ -190,7 +194,7 @@ impl EffectRunner {
         let call_context =
             Arc::new(CallContext { trusted_servers: trusted, ..CallContext::clone(call_context) });
         self.context.call_context = call_context.clone();
-        self.context.conversation.set_call_context(call_context).await;
+        self.context.conversation.set_call_context(call_context);
         self.context.configuration = Arc::new(configuration);
     }
 
@@ -198,7 +202,7 @@ impl EffectRunner {
         let call_context =
             Arc::new(CallContext { mode, ..CallContext::clone(&self.context.call_context) });
         self.context.call_context = call_context.clone();
-        self.context.conversation.set_call_context(call_context).await;
+        self.context.conversation.set_call_context(call_context);
     }
 
     /// Runs work in a task beside the screen; its outcome comes back as an event.
@@ -236,6 +240,8 @@ impl EffectRunner {
             SlashCommand::Read { server, uri } => self.read_resource(server, uri),
             SlashCommand::Prompt { name, arguments } => self.start_prompt(&name, &arguments),
             SlashCommand::Clear => self.context.conversation.clear().await,
+            SlashCommand::Ide(argument) => self.run_ide_command(argument),
+            SlashCommand::Registry(words) => self.run_registry_command(words),
             SlashCommand::Quit => {}
             SlashCommand::Model(Some(name)) => {
                 let backend = self.context.backend.clone();
@@ -247,10 +253,40 @@ impl EffectRunner {
             | SlashCommand::Tools(_)
             | SlashCommand::Resources(_)
             | SlashCommand::Permissions
+            | SlashCommand::Plugin(_)
             | SlashCommand::Model(None)
             | SlashCommand::Logs(_)
             | SlashCommand::Doctor(_)) => self.show_page(command),
         }
+    }
+
+    fn run_ide_command(&mut self, argument: Option<String>) {
+        let EffectContext { backend, host, configuration, ide, .. } = &self.context;
+        let (backend, host) = (backend.clone(), host.clone());
+        let (configuration, ide) = (configuration.clone(), ide.clone());
+        self.spawn(async move {
+            let argument = argument.as_deref();
+            match backend.run_ide_command(&host, &configuration, &ide, argument).await {
+                Ok(text) => ScreenEvent::Note(text),
+                Err(error) => error_event(&error),
+            }
+        });
+    }
+
+    fn run_registry_command(&mut self, words: Vec<String>) {
+        let (backend, width) = (self.context.backend.clone(), self.context.width);
+        self.spawn(async move {
+            match backend.run_registry_command(&words, width).await {
+                Ok(text) => ScreenEvent::Text { title: "registry".to_owned(), text },
+                Err(error) => error_event(&error),
+            }
+        });
+    }
+
+    /// Shows what the IDE announces, until it announces nothing more.
+    pub fn follow_ide(&mut self, updates: IdeUpdates) {
+        let events = self.events.clone();
+        self.tasks.spawn(forward_ide_updates(updates, events));
     }
 
     /// Gives the conversation a model once it is set up.
@@ -278,6 +314,36 @@ impl EffectRunner {
     pub fn take_pending_events(&mut self) -> Vec<ScreenEvent> {
         std::mem::take(&mut self.pending_events)
     }
+}
+
+async fn forward_ide_updates(updates: IdeUpdates, events: mpsc::Sender<ScreenEvent>) {
+    let IdeUpdates { mut selection, mut mentions } = updates;
+    loop {
+        let event = tokio::select! {
+            changed = selection.changed() => match changed {
+                Ok(()) => {
+                    let text = selection.borrow_and_update().as_ref().map(selection_text);
+                    ScreenEvent::IdeSelection(text)
+                }
+                Err(_) => return,
+            },
+            mention = mentions.recv() => match mention {
+                Some(mention) => ScreenEvent::IdeMention(mention.typed),
+                None => return,
+            },
+        };
+        if events.send(event).await.is_err() {
+            return;
+        }
+    }
+}
+
+fn selection_text(selection: &ActiveSelection) -> String {
+    let lines = match selection.line_count() {
+        1 => "1 line".to_owned(),
+        count => format!("{count} lines"),
+    };
+    format!("{lines} from {}", printable(&selection.file_name()))
 }
 
 /// An error as an event. Empty lines are left out: the transcript separates entries itself.

@@ -24,6 +24,7 @@ use switchboard::sources::text_file;
 use switchboard::sources::text_file::{AllowedFiles, FileContent};
 use tokio::sync::{Notify, mpsc, oneshot};
 
+use crate::view::dialog::channels::ChannelsChoice;
 use crate::view::dialog::edit_preview;
 use crate::view::dialog::edit_preview::{EditKind, EditPreview};
 use crate::view::dialog::permission::ProposedCall;
@@ -142,6 +143,13 @@ impl ScreenElicitor {
         let count = servers.len();
         let choices = self.request(|reply| DialogRequest::ProjectServers(servers, reply)).await;
         choices.unwrap_or_else(|| vec![ApprovalChoice::Later; count])
+    }
+
+    /// Asks whether channels may be used that no administrator allows. A closed screen refuses.
+    pub(crate) async fn confirm_channels(&self, channels: Vec<String>) -> ChannelsChoice {
+        let choice =
+            self.request(|reply| DialogRequest::DevelopmentChannels(channels, reply)).await;
+        choice.unwrap_or(ChannelsChoice::Refuse)
     }
 
     async fn request_permission(&self, request: &PermissionRequest<'_>) -> PermissionDecision {

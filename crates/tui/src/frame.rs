@@ -297,6 +297,7 @@ fn draw_status_bar(state: &ScreenState, frame: &mut Frame<'_>, area: Rect) {
         total_tokens: (state.usage.input, state.usage.output),
         snapshot: &state.snapshot,
         mode: state.mode,
+        ide_selection: state.ide_selection.as_deref(),
         folder: &state.folder,
     };
     let is_over = is_covered || state.is_quit_pending();

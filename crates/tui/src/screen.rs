@@ -163,6 +163,7 @@ struct RunningScreen {
     elicitor_messages: ElicitorReceiver,
     configurations: mpsc::Receiver<Configuration>,
     conversation_task: JoinHandle<()>,
+    ide_task: JoinHandle<()>,
     last_frame: Instant,
     /// Has anything changed since the last frame?
     needs_redraw: bool,
@@ -189,6 +190,7 @@ impl RunningScreen {
             call_context: started.call_context,
             configuration: Arc::new(configuration),
             conversation: started.conversation,
+            ide: started.ide.session,
             elicitor: session.elicitor,
             settings_file,
             width: terminal_width(),
@@ -209,7 +211,9 @@ impl RunningScreen {
         if let Some(watcher) = watcher {
             effects.spawn_task(forward_configurations(watcher, changes));
         }
+        effects.follow_ide(started.ide.updates);
         effects.request_project_approvals();
+        effects.request_channel_confirmation();
         RunningScreen {
             state,
             terminal,
@@ -223,6 +227,7 @@ impl RunningScreen {
             elicitor_messages: session.elicitor_messages,
             configurations,
             conversation_task: started.task,
+            ide_task: started.ide.task,
             last_frame: Instant::now(),
             needs_redraw: true,
         }
@@ -392,7 +397,13 @@ impl RunningScreen {
     /// Gives the terminal back and ends everything that runs.
     async fn close(self) -> ConversationStatus {
         let RunningScreen {
-            effects, terminal, keys, conversation_task, conversation_events, ..
+            effects,
+            terminal,
+            keys,
+            conversation_task,
+            ide_task,
+            conversation_events,
+            ..
         } = self;
         drop(keys);
         drop(terminal);
@@ -400,6 +411,7 @@ impl RunningScreen {
         effects.shutdown().await;
         drop(conversation_events);
         let _panicked = tokio::time::timeout(CLOSE_TIMEOUT, conversation_task).await;
+        let _panicked = tokio::time::timeout(CLOSE_TIMEOUT, ide_task).await;
         status
     }
 }

@@ -16,16 +16,19 @@ pub struct CommandHelp {
 }
 
 /// All commands, in the order in which they are listed.
-pub const COMMANDS: [CommandHelp; 12] = [
+pub const COMMANDS: [CommandHelp; 15] = [
     command_help("help", "", "keys and commands"),
     command_help("mcp", "[SERVER]", "status of servers, and actions on them"),
     command_help("tools", "[SERVER]", "all tools, by the name exposed to the model"),
     command_help("call", "TOOL [k=v … | {json}]", "call a tool yourself"),
     command_help("resources", "[SERVER]", "the resources of servers"),
     command_help("read", "SERVER URI", "read a resource"),
+    command_help("registry", "TEXT | NAME | add NAME", "find servers in the registry"),
+    command_help("plugin", "[list | ID]", "installed plugins, or one of them"),
     command_help("permissions", "", "the permission rules"),
     command_help("model", "[NAME]", "show or change the model"),
     command_help("clear", "", "start a new conversation"),
+    command_help("ide", "[NUMBER | off]", "the editors that run; connect one"),
     command_help("logs", "[SERVER]", "the standard error output of a server"),
     command_help("doctor", "[SERVER]", "diagnose servers"),
     command_help("quit", "", "quit (also Ctrl-D)"),
@@ -69,6 +72,10 @@ pub enum SlashCommand {
         /// The URI.
         uri: String,
     },
+    /// Searches the registry, or shows one of its servers: the words after the command.
+    Registry(Vec<String>),
+    /// Lists plugins, or shows one.
+    Plugin(Option<String>),
     /// Lists the permission rules.
     Permissions,
     /// Shows the model, or changes it.
@@ -77,6 +84,8 @@ pub enum SlashCommand {
     Clear,
     /// Shows the log of a server.
     Logs(Option<String>),
+    /// Lists IDEs, connects one or disconnects.
+    Ide(Option<String>),
     /// Diagnoses servers.
     Doctor(Option<String>),
     /// Closes the screen.
@@ -107,9 +116,15 @@ pub fn parse(line: &str) -> Result<SlashCommand, String> {
             [server, uri] => SlashCommand::Read { server: server.clone(), uri: uri.clone() },
             [_, ..] | [] => return Err("write /read SERVER URI".to_owned()),
         },
+        "registry" if words.is_empty() => {
+            return Err("write /registry TEXT, or /registry NAME".to_owned());
+        }
+        "registry" => SlashCommand::Registry(words),
+        "plugin" | "plugins" => SlashCommand::Plugin(optional().filter(|it| it != "list")),
         "permissions" => SlashCommand::Permissions,
         "model" => SlashCommand::Model(optional()),
         "clear" => SlashCommand::Clear,
+        "ide" => SlashCommand::Ide(optional()),
         "logs" => SlashCommand::Logs(optional()),
         "doctor" => SlashCommand::Doctor(optional()),
         "quit" | "exit" => SlashCommand::Quit,
@@ -200,6 +215,7 @@ mod tests {
         );
         assert!(parse("/read x").is_err_and(|it| it.contains("SERVER URI")));
         assert!(parse("/call").is_err_and(|it| it.contains("TOOL")));
+        assert!(parse("/registry").is_err_and(|it| it.contains("TEXT")));
     }
 
     #[test]

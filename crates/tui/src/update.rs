@@ -10,13 +10,15 @@ mod tests;
 
 use std::time::Instant;
 
-use switchboard::config::display::sanitize;
+use switchboard::config::display::{sanitize, sanitize_line};
 use switchboard_chat::conversation::event::ConversationEvent;
 
 use crate::effects::effect::Effect;
 use crate::elicitor::ElicitorMessage;
 use crate::state::event::{ScreenEvent, WindowFocus, Withdrawal};
 use crate::state::screen_state::ScreenState;
+use crate::text::ansi::paint;
+use crate::theme::Tone;
 use crate::view::overlay::{Notice, OverlayOutcome, Redraw};
 use crate::view::pager::{Pager, StartPosition};
 
@@ -33,6 +35,9 @@ impl ScreenState {
                 if is_end { self.bell_if_unfocused() } else { Vec::new() }
             }
             ScreenEvent::Servers(snapshot) => {
+                for line in self.channel_notices.new_lines(&snapshot) {
+                    self.transcript.push_note(&paint(Tone::Muted, format!("channel: {line}")));
+                }
                 self.snapshot = snapshot.clone();
                 self.notify(&Notice::Servers(snapshot));
                 self.refresh_completions();
@@ -66,6 +71,8 @@ impl ScreenState {
             | ScreenEvent::Prompt(_)
             | ScreenEvent::Completions { .. }
             | ScreenEvent::Focus(_)
+            | ScreenEvent::IdeSelection(_)
+            | ScreenEvent::IdeMention(_)
             | ScreenEvent::Elicitor(_)) => self.apply(event),
         }
     }
@@ -100,6 +107,8 @@ impl ScreenState {
             ScreenEvent::Prompt(asked) => return self.start_prompt(asked),
             ScreenEvent::Completions { typed, values } => self.set_completions(&typed, values),
             ScreenEvent::Focus(focus) => self.focus = focus,
+            ScreenEvent::IdeSelection(selection) => self.ide_selection = selection,
+            ScreenEvent::IdeMention(text) => self.type_mention(&text),
             ScreenEvent::Elicitor(ElicitorMessage::Request(question)) => {
                 self.dialogs.push(question);
                 return self.bell_if_unfocused();
@@ -121,6 +130,16 @@ impl ScreenState {
             | ScreenEvent::Tick => {}
         }
         Vec::new()
+    }
+
+    /// Types a mention into the input, apart from what is there.
+    fn type_mention(&mut self, text: &str) {
+        let text = sanitize_line(text);
+        let before = &self.composer.draft()[..self.composer.cursor()];
+        let space =
+            if before.is_empty() || before.ends_with(char::is_whitespace) { "" } else { " " };
+        self.composer.insert(&format!("{space}{text} "));
+        self.draft_changed();
     }
 
     /// Rings the bell where the terminal window has no focus.

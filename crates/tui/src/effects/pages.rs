@@ -48,6 +48,7 @@ impl EffectRunner {
             SlashCommand::Resources(server) => {
                 self.page("resources", CommandPage::Resources(server))
             }
+            SlashCommand::Plugin(id) => self.page("plugins", CommandPage::Plugins(id)),
             SlashCommand::Permissions => self.page("permissions", CommandPage::Permissions),
             SlashCommand::Model(_) => ScreenEvent::Note(self.model_text()),
             SlashCommand::Logs(name) => match name.or_else(|| self.only_server()) {
@@ -59,6 +60,8 @@ impl EffectRunner {
             | SlashCommand::Read { .. }
             | SlashCommand::Prompt { .. }
             | SlashCommand::Clear
+            | SlashCommand::Ide(_)
+            | SlashCommand::Registry(_)
             | SlashCommand::Quit => return,
         };
         self.queue_event(event);

@@ -3,10 +3,11 @@
 
 use switchboard::config::display::printable;
 
-use super::{EffectRunner, error_event};
+use super::{EffectContext, EffectRunner, error_event};
 use crate::backend::ServerChange;
 use crate::elicitor::ScreenLoginGuide;
 use crate::state::event::ScreenEvent;
+use crate::view::dialog::channels::ChannelsChoice;
 use crate::view::dialog::project_servers::ApprovalChoice;
 use crate::view::overlay::ServerAction;
 
@@ -82,6 +83,24 @@ impl EffectRunner {
                 Ok(Err(error)) => error_event(&error),
                 Err(_) => ScreenEvent::Error("the decision could not be stored".to_owned()),
             }
+        });
+    }
+
+    /// Asks whether the channels may be used that no administrator allows.
+    pub fn request_channel_confirmation(&mut self) {
+        let EffectContext { backend, configuration, host, elicitor, .. } = &self.context;
+        let channels = backend.unconfirmed_channels(configuration);
+        if channels.is_empty() {
+            return;
+        }
+        let (backend, configuration) = (backend.clone(), configuration.clone());
+        let (host, elicitor) = (host.clone(), elicitor.clone());
+        self.spawn(async move {
+            match elicitor.confirm_channels(channels).await {
+                ChannelsChoice::Allow => backend.confirm_channels(&host, &configuration).await,
+                ChannelsChoice::Refuse => {}
+            }
+            ScreenEvent::Redraw
         });
     }
 

@@ -93,6 +93,7 @@ impl UserCall {
         let (progress_in, mut progress) = mpsc::channel(PROGRESS_BUFFER);
         let call = ToolCall {
             caller: CALLER.to_owned(),
+            call_id: None,
             exposed_name: self.view.tool.to_string(),
             arguments: self.view.arguments.clone(),
             options: RequestOptions {
@@ -124,6 +125,7 @@ impl UserCall {
             id,
             outcome: outcome_kind,
             text,
+            result: None,
             duration: started.elapsed(),
         })
         .await;

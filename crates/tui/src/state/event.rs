@@ -75,6 +75,10 @@ pub enum ScreenEvent {
     },
     /// The terminal window gained or lost the focus.
     Focus(WindowFocus),
+    /// The selection in the IDE changed: how many lines of which file.
+    IdeSelection(Option<String>),
+    /// A mention of the IDE, to be typed into the input.
+    IdeMention(String),
     /// A message of the elicitor.
     Elicitor(ElicitorMessage),
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use switchboard::Snapshot;
 use switchboard::config::permission::PermissionMode;
 use switchboard::pool::Pool;
+use switchboard_chat::channel::ChannelNotices;
 use switchboard_chat::model::language_model::Usage;
 
 use crate::input_history::InputHistory;
@@ -63,8 +64,12 @@ pub struct ScreenState {
     pub context_tokens: u64,
     /// The permission mode.
     pub mode: PermissionMode,
+    /// What is selected in the IDE: how many lines of which file.
+    pub ide_selection: Option<String>,
     /// The working folder, as it is displayed.
     pub folder: String,
+    /// What was said about channels.
+    pub(crate) channel_notices: ChannelNotices,
     /// The servers.
     pub snapshot: Arc<Snapshot>,
     /// The tools.
@@ -103,7 +108,9 @@ impl ScreenState {
             usage: Usage::default(),
             context_tokens: 0,
             mode: PermissionMode::Default,
+            ide_selection: None,
             folder,
+            channel_notices: ChannelNotices::default(),
             snapshot: Arc::default(),
             pool: Arc::default(),
             theme,

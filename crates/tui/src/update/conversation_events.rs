@@ -22,9 +22,19 @@ impl ScreenState {
                 }
                 self.turn_started.get_or_insert(self.now);
             }
+            ConversationEvent::ChannelMessages(messages) => {
+                for message in messages {
+                    self.transcript.push_channel_message(&message.summary_line());
+                }
+                self.turn_started.get_or_insert(self.now);
+            }
             ConversationEvent::Text(text) => self.transcript.push_response(&text),
             ConversationEvent::Thinking(text) => self.transcript.push_thinking(&text),
-            ConversationEvent::ResponseEnded => {}
+            ConversationEvent::ToolUseStarted { .. }
+            | ConversationEvent::ToolInput(_)
+            | ConversationEvent::BlockEnded(_)
+            | ConversationEvent::StructuredOutput(_)
+            | ConversationEvent::ResponseEnded(_) => {}
             ConversationEvent::CallStarted(call) => {
                 self.user_calls += usize::from(call.id.starts_with(USER_CALL_PREFIX));
                 self.transcript.push_call(call, self.now);
@@ -32,7 +42,7 @@ impl ScreenState {
             ConversationEvent::CallProgress { id, progress, total, message } => {
                 self.transcript.set_call_progress(&id, progress, total, message);
             }
-            ConversationEvent::CallEnded { id, outcome, text, duration } => {
+            ConversationEvent::CallEnded { id, outcome, text, duration, .. } => {
                 if id.starts_with(USER_CALL_PREFIX) {
                     self.user_calls = self.user_calls.saturating_sub(1);
                 }
@@ -59,8 +69,14 @@ impl ScreenState {
             }
             TurnEnd::Refused => self.transcript.push_note("The model refused to answer."),
             TurnEnd::Interrupted => self.transcript.push_note("Stopped."),
+            TurnEnd::NoStructuredOutput => {
+                self.transcript.push_note("The model did not give the JSON that was asked for.");
+            }
             TurnEnd::TooManyRounds => {
                 self.transcript.push_note("Too many rounds of calls; send “continue”.");
+            }
+            TurnEnd::StoppedByHook(why) => {
+                self.transcript.push_note(&format!("Stopped by a hook: {why}"));
             }
             TurnEnd::Failed(error) => self.transcript.push_error(&model_error_text(&error)),
         }

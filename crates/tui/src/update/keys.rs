@@ -265,8 +265,11 @@ impl ScreenState {
             | SlashCommand::Resources(_)
             | SlashCommand::Read { .. }
             | SlashCommand::Permissions
+            | SlashCommand::Plugin(_)
             | SlashCommand::Model(_)
             | SlashCommand::Logs(_)
+            | SlashCommand::Ide(_)
+            | SlashCommand::Registry(_)
             | SlashCommand::Doctor(_)
             | SlashCommand::Prompt { .. } => self.transcript.push_user(text),
         }

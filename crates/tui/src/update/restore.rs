@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use switchboard_chat::channel::is_channel_text;
 use switchboard_chat::conversation::event::{CallOutcome, ToolCallView};
 use switchboard_chat::message::{ContentBlock, Message, Role};
 
@@ -22,6 +23,9 @@ impl ScreenState {
 
     fn restore_block(&mut self, role: Role, block: &ContentBlock) {
         match (block, role) {
+            (ContentBlock::Text { text }, Role::User) if is_channel_text(text) => {
+                self.transcript.push_channel_message(text);
+            }
             (ContentBlock::Text { text }, Role::User) => self.transcript.push_user(text),
             (ContentBlock::Text { text }, Role::Assistant) => self.transcript.push_response(text),
             (ContentBlock::Image { mime, .. }, _) => {

@@ -195,7 +195,7 @@ fn a_failed_attempt_takes_its_words_back() {
     let shown = screen.render();
     assert!(!shown.contains("half an ans") && shown.contains("overloaded"), "{shown}");
     let kind = ModelErrorKind::KeyRejected("no".to_owned());
-    let error = ModelError { model: "m".to_owned(), kind };
+    let error = ModelError { model: "m".to_owned(), status: None, kind };
     screen.send_conversation_event(ConversationEvent::TurnEnded(TurnEnd::Failed(error)));
     assert!(screen.render().contains("hint: check the key"));
 }
@@ -254,6 +254,7 @@ fn one_card_unfolds_alone_when_it_is_chosen() {
             id: id.into(),
             outcome: ended,
             text,
+            result: None,
             duration: took,
         });
     }

@@ -1,7 +1,8 @@
 //! The dialogs: questions over everything else, one at a time, until they are answered or withdrawn. What an answer leads
 //! to is left to who asked; `queue` decides which dialog is shown.
 
-pub mod choice;
+pub mod channels;
+mod choice;
 pub mod edit_preview;
 pub mod form;
 pub mod login;

@@ -4,7 +4,7 @@ use ratatui::text::{Line, Span};
 use switchboard::Snapshot;
 use switchboard::config::display::printable;
 use switchboard::config::permission::PermissionMode;
-use switchboard::connection::Status;
+use switchboard::connection::{ServerView, Status};
 use unicode_width::UnicodeWidthStr;
 
 use crate::text::wrap::truncate;
@@ -26,6 +26,8 @@ pub struct StatusLine<'s> {
     pub snapshot: &'s Snapshot,
     /// The permission mode.
     pub mode: PermissionMode,
+    /// What is selected in the IDE.
+    pub ide_selection: Option<&'s str>,
     /// The working folder, as it is displayed.
     pub folder: &'s str,
 }
@@ -43,6 +45,7 @@ impl StatusLine<'_> {
             (5, self.servers_piece(theme)),
             (2, self.tokens_piece(theme)),
             (3, self.mode_piece(theme)),
+            (3, self.selection_piece(theme)),
             (1, Span::styled(truncate(self.folder, 30), theme.style(Tone::Muted))),
         ];
         pieces.retain(|(_, span)| !span.content.is_empty());
@@ -72,11 +75,17 @@ impl StatusLine<'_> {
     }
 
     fn servers_piece(&self, theme: &ScreenTheme) -> Span<'static> {
-        let servers = &self.snapshot.servers;
-        let is_ready = |status: &Status| *status == Status::Connected;
-        let ready = servers.values().filter(|it| is_ready(&it.status)).count();
-        let bad: Vec<String> = servers
+        let servers: Vec<&ServerView> = self
+            .snapshot
+            .servers
             .values()
+            .map(|it| &**it)
+            .filter(|it| !it.is_connected_ide())
+            .collect();
+        let is_ready = |status: &Status| *status == Status::Connected;
+        let ready = servers.iter().filter(|it| is_ready(&it.status)).count();
+        let bad: Vec<String> = servers
+            .iter()
             .filter(|it| it.status.is_settled() && !is_ready(&it.status))
             .map(|it| printable(&it.name))
             .collect();
@@ -116,6 +125,16 @@ impl StatusLine<'_> {
         Span::styled(text, theme.style(if is_full { Tone::Warning } else { Tone::Muted }))
     }
 
+    fn selection_piece(&self, theme: &ScreenTheme) -> Span<'static> {
+        let Some(selection) = self.ide_selection else { return Span::raw("") };
+        let sign = match theme.glyphs {
+            GlyphSet::Unicode => "⧉ ",
+            GlyphSet::Ascii => "IDE: ",
+        };
+        let text = format!("{sign}{}", truncate(selection, 40));
+        Span::styled(text, theme.style(Tone::Accent))
+    }
+
     fn mode_piece(&self, theme: &ScreenTheme) -> Span<'static> {
         let tone = match self.mode {
             PermissionMode::Default => Tone::Muted,
@@ -150,9 +169,26 @@ mod tests {
             total_tokens: (60_000, 1_234),
             snapshot: &Snapshot::default(),
             mode: PermissionMode::AcceptEdits,
+            ide_selection: None,
             folder: "~/project",
         };
         assert_eq!(line.line(width, &theme).to_string(), expected);
+    }
+
+    #[test]
+    fn a_selection_in_the_ide_is_shown() {
+        let theme = ScreenTheme { palette: Palette::Plain, glyphs: GlyphSet::Unicode };
+        let line = StatusLine {
+            model: Some("m"),
+            context_tokens: (0, None),
+            total_tokens: (0, 0),
+            snapshot: &Snapshot::default(),
+            mode: PermissionMode::Default,
+            ide_selection: Some("3 lines from b.py"),
+            folder: "~/project",
+        };
+        let expected = "m · no servers · default · ⧉ 3 lines from b.py · ~/project";
+        assert_eq!(line.line(80, &theme).to_string(), expected);
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::theme::{GlyphSet, Palette, ScreenTheme, Tone};
 use crate::view::markdown;
 use crate::view::markdown::StreamedMarkdown;
 use crate::view::transcript::tool_call::ToolCallCard;
-use switchboard::config::display::sanitize;
+use switchboard::config::display::{sanitize, sanitize_line};
 
 use detail::Detail;
 use entry::{Entry, EntryBody, EntryLayout};
@@ -69,6 +69,11 @@ impl TranscriptView {
     /// Adds a message of the user.
     pub fn push_user(&mut self, text: &str) {
         self.push(EntryBody::User(sanitize(text)));
+    }
+
+    /// Adds a message of a channel.
+    pub fn push_channel_message(&mut self, line: &str) {
+        self.push(EntryBody::ChannelMessage(sanitize_line(line)));
     }
 
     /// Adds a note; the text may hold SGR colours.
@@ -161,6 +166,7 @@ impl TranscriptView {
             EntryBody::ToolCall(card) if &*card.id == id => Some((card, &mut entry.layout)),
             EntryBody::ToolCall(_)
             | EntryBody::User(_)
+            | EntryBody::ChannelMessage(_)
             | EntryBody::Response(_)
             | EntryBody::Thinking(_)
             | EntryBody::Note(_)
@@ -270,6 +276,7 @@ impl TranscriptView {
                     }
                     EntryBody::ToolCall(card) => !card.is_running(),
                     EntryBody::User(_)
+                    | EntryBody::ChannelMessage(_)
                     | EntryBody::Thinking(_)
                     | EntryBody::Note(_)
                     | EntryBody::RetryNote(_)

@@ -4,6 +4,7 @@ use switchboard::elicitation::{ElicitResult, Form, SamplingRequest, UrlElicitati
 use switchboard::permission::PermissionDecision;
 use tokio::sync::oneshot;
 
+use crate::view::dialog::channels::{ChannelsChoice, channels_dialog};
 use crate::view::dialog::form::FormDialog;
 use crate::view::dialog::login::{LoginDialog, LoginInput, LoginPage};
 use crate::view::dialog::permission::{PermissionDialog, ProposedCall};
@@ -29,6 +30,8 @@ pub enum DialogRequest {
     Login(LoginPage, oneshot::Sender<LoginInput>),
     /// Servers of the project that wait for approval.
     ProjectServers(Vec<ProjectServer>, oneshot::Sender<Vec<ApprovalChoice>>),
+    /// Channels that no administrator allows.
+    DevelopmentChannels(Vec<String>, oneshot::Sender<ChannelsChoice>),
 }
 
 impl DialogRequest {
@@ -51,6 +54,9 @@ impl DialogRequest {
             DialogRequest::Login(page, reply) => Box::new(LoginDialog::new(page, reply)),
             DialogRequest::ProjectServers(servers, reply) => {
                 Box::new(ProjectServersDialog::new(servers, reply))
+            }
+            DialogRequest::DevelopmentChannels(channels, reply) => {
+                Box::new(channels_dialog(&channels, reply))
             }
         }
     }

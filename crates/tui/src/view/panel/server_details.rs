@@ -38,6 +38,8 @@ pub struct ServerDetails {
     pub process: Option<u32>,
     /// Whether other sessions use the same process.
     pub is_shared: bool,
+    /// Whether it sends messages into the conversation, and what became of them; empty where it is no channel.
+    pub channel: String,
     /// Further notes.
     pub notes: Vec<String>,
     /// Whether it may run.
@@ -134,8 +136,10 @@ pub fn all_servers(
             Some(_) | None => ServerDetails::from_configured(it),
         })
         .collect();
-    let others =
-        snapshot.servers.values().filter(|view| configured_servers.find(&view.name).is_none());
+    let others = snapshot
+        .servers
+        .values()
+        .filter(|view| configured_servers.find(&view.name).is_none() && !view.is_connected_ide());
     all.extend(others.map(|view| ServerDetails::from_view(view, None)));
     all.sort_by(|one, other| one.name.cmp(&other.name));
     all
@@ -167,6 +171,7 @@ impl ServerDetails {
             ready_after: None,
             process: None,
             is_shared: false,
+            channel: String::new(),
             notes: it.problems.clone(),
             eligibility: it.eligibility,
             is_remote: it.is_remote,
@@ -178,7 +183,7 @@ impl ServerDetails {
             Status::Connected => ServerHealth::Connected,
             Status::Pending { .. } => ServerHealth::Connecting,
             Status::Failed(_) => ServerHealth::Failed,
-            Status::NeedsAuth(_) => ServerHealth::NeedsLogin,
+            Status::NeedsAuth(_) | Status::SessionRefused(_) => ServerHealth::NeedsLogin,
             Status::Disabled => ServerHealth::Inactive,
         };
         let state = view.status.label();
@@ -207,6 +212,7 @@ impl ServerDetails {
             ready_after: view.time_to_ready,
             process: view.pid,
             is_shared: view.is_shared,
+            channel: view.channel.as_ref().map(ToString::to_string).unwrap_or_default(),
             notes,
             eligibility: configured_server.map_or(Eligibility::Runnable, |it| it.eligibility),
             is_remote: configured_server.is_none_or(|it| it.is_remote),

@@ -246,6 +246,9 @@ fn overview_text(context: PageContext<'_>) -> RichText {
         let text = format!("{process}, {memory} in memory{shared}");
         content.push_labelled("Process", Tone::Text, &text);
     }
+    if !details.channel.is_empty() {
+        content.push_labelled("Channel", Tone::Text, &details.channel);
+    }
     content.push_blank();
     match configured_server {
         Some(it) => push_configuration(&mut content, it),

@@ -39,6 +39,7 @@ fn configured_server(
 fn connected(name: &str, transport: &'static str) -> ServerDetails {
     ServerDetails {
         is_shared: false,
+        channel: String::new(),
         name: name.to_owned(),
         scope: "user",
         transport,

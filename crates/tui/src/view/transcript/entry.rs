@@ -11,6 +11,8 @@ use crate::view::transcript::tool_call::ToolCallCard;
 pub(crate) enum EntryBody {
     /// A message of the user.
     User(String),
+    /// A message of a channel, on one line.
+    ChannelMessage(String),
     /// A response of the model.
     Response(StreamedMarkdown),
     /// The model's thinking.

@@ -23,6 +23,14 @@ pub(crate) fn lines_of(
             let mark = Span::styled("> ", theme.style(Tone::Accent));
             wrap_text(text, theme.style(Tone::Strong), width, &Margin::hanging(mark))
         }
+        EntryBody::ChannelMessage(text) => {
+            let mark = match theme.glyphs {
+                GlyphSet::Unicode => "← ",
+                GlyphSet::Ascii => "<- ",
+            };
+            let mark = Span::styled(mark, theme.style(Tone::Accent));
+            wrap_text(text, theme.style(Tone::Text), width, &Margin::hanging(mark))
+        }
         EntryBody::Thinking(text) => thought_lines(text, width, detail, theme),
         EntryBody::ToolCall(card) => card.lines(width, detail, theme, now),
         EntryBody::Note(text) | EntryBody::RetryNote(text) => {

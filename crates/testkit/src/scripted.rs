@@ -10,6 +10,7 @@
 //! `HasSayTool` also `say {result}`, with the quirk `HasTalkTool` also `talk {text, ms, steps, ask}`.
 
 mod catalogue;
+pub mod channel;
 mod client_channel;
 mod client_session;
 mod dispatch;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
+use super::channel::PERMISSION_REQUEST;
 use super::client_session::{
     CallCancellation, CallInProgress, ClientRequest, ClientSession, Subscription,
 };
@@ -87,7 +88,15 @@ impl ClientSession {
                     let _has_ended = cancel.send(CallCancellation);
                 }
             }
+            Some(PERMISSION_REQUEST) => {
+                if let Some(channel) = &self.server.script.channel {
+                    channel.answer(&message["params"], self.standalone());
+                }
+            }
             Some("notifications/initialized") => {
+                if let Some(channel) = &self.server.script.channel {
+                    channel.start(self.standalone());
+                }
                 if self.server.script.has_quirk(&Quirk::ElicitsOnInitialized) {
                     self.elicit_on_initialized();
                 }

@@ -243,6 +243,9 @@ fn capabilities(script: &Script) -> Value {
     if script.resources > 0 {
         capabilities["resources"] = json!({"listChanged": true, "subscribe": true});
     }
+    if let Some(channel) = &script.channel {
+        capabilities["experimental"] = channel.experimental();
+    }
     if script.prompts > 0 {
         capabilities["prompts"] = json!({"listChanged": true});
     }

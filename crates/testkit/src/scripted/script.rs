@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::scripted::channel::ChannelScript;
 use crate::scripted::quirk::Quirk;
 
 /// Versions with `initialize` and sessions, oldest first.
@@ -84,6 +85,8 @@ pub struct Script {
     pub journal: Option<PathBuf>,
     /// A file with the description of `echo`, read with each list.
     pub echo_description: Option<PathBuf>,
+    /// What makes it a channel.
+    pub channel: Option<ChannelScript>,
     /// A text inserted into all output, including stderr. Stdio only.
     pub taint: Option<String>,
     /// The faults.
@@ -111,6 +114,7 @@ impl Default for Script {
             sessions: SessionMode::Required,
             journal: None,
             echo_description: None,
+            channel: None,
             taint: None,
             quirks: Vec::new(),
             quirks_on: Vec::new(),
@@ -203,6 +207,12 @@ impl Script {
     /// Reads the description of `echo` from a file.
     pub fn echo_description(mut self, path: impl Into<PathBuf>) -> Script {
         self.echo_description = Some(path.into());
+        self
+    }
+
+    /// Makes it a channel.
+    pub fn channel(mut self, channel: ChannelScript) -> Script {
+        self.channel = Some(channel);
         self
     }
 

@@ -16,7 +16,7 @@ use crate::scripted::client_channel::{ClientChannel, Frame};
 use crate::scripted::client_session::ClientSession;
 use crate::scripted::protocol::Handshake;
 use crate::scripted::quirk::Quirk;
-use crate::scripted::script::Script;
+use crate::scripted::script::{Era, Script};
 use crate::scripted::server_state::{CRASH_EXIT_CODE, RunMode, ServerState};
 use crate::scripted::taint;
 
@@ -54,6 +54,10 @@ async fn serve(script: Script) {
     });
     let mut lines = read_lines();
     let session = ClientSession::new(&server, ClientChannel::Direct(sender), Handshake::Pending);
+    // In that era nothing ends the handshake.
+    if let (Era::Modern, Some(channel)) = (server.script.era, &server.script.channel) {
+        channel.start(session.standalone());
+    }
     while let Some(mut line) = lines.recv().await {
         if let Some(taint) = &server.script.taint {
             line = taint::remove(line, taint);

@@ -1,14 +1,17 @@
 //! The command line: one clap table. Parsing, help, completions, the man page and the reference pages are made from
 //! it.
 
+pub mod serve_file;
+pub mod stream_json;
+
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    add, add_json, adopt, approvals, approve, audit, auth, call, complete, completions, config,
-    demo, describe, disable, doctor, enable, get, host, idp, import, list, login, logout, logs,
-    man, paths, permissions, ping, policy, print, prompt, prompts, ps, read, reconnect, reject,
-    remove, reset_project_choices, resources, result, search, serve, status, subscribe, tools,
-    version,
+    acp, add, add_json, adopt, approvals, approve, audit, auth, bundle, call, complete,
+    completions, config, demo, describe, disable, doctor, enable, get, host, idp, import, list,
+    login, logout, logs, man, paths, permissions, ping, plugin, policy, principals, print, prompt,
+    prompts, ps, read, reconnect, registry, reject, remove, reset_project_choices, resources,
+    result, search, serve, status, subscribe, tools, ui, version,
 };
 use crate::invocation::options::GlobalOptions;
 
@@ -53,10 +56,18 @@ pub enum CommandArgs {
     Demo(demo::DemoArgs),
     /// Add a server: a command to start or a URL to connect to
     Add(Box<add::AddArgs>),
+    /// Inspect, install and configure `.mcpb` bundles
+    Bundle(bundle::BundleArgs),
+    /// Install plugins from marketplaces, and configure their servers
+    #[command(alias = "plugins")]
+    Plugin(plugin::PluginArgs),
     /// Import servers that other programs have configured
     Import(import::ImportArgs),
     /// Move the servers of other clients into Switchboard, and make the clients use it
     Adopt(adopt::AdoptArgs),
+
+    /// Find servers in a public registry, and add them
+    Registry(registry::RegistryArgs),
 
     /// List configured servers without connecting to them
     #[command(alias = "ls")]
@@ -135,7 +146,13 @@ pub enum CommandArgs {
     Idp(idp::IdpArgs),
 
     /// Run an MCP server: the workspace tools, or all configured servers as one
-    Serve(serve::ServeArgs),
+    Serve(Box<serve::ServeArgs>),
+    /// List the clients of running gateways: calls, quotas, and when they were seen last
+    Principals(principals::PrincipalsArgs),
+    /// Open the dashboard of a running gateway, or of your own servers
+    Ui(ui::UiArgs),
+    /// Run an agent for an editor that speaks the Agent Client Protocol
+    Acp(acp::AcpArgs),
 
     /// Explain and check the configuration
     Config(config::ConfigArgs),

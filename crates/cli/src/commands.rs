@@ -1,6 +1,7 @@
 //! The commands, one file each. A command takes its arguments and the invocation, and returns its output or a
 //! failure.
 
+pub mod acp;
 pub mod add;
 pub mod add_json;
 pub mod adopt;
@@ -8,6 +9,7 @@ pub mod approvals;
 pub mod approve;
 pub mod audit;
 pub mod auth;
+pub mod bundle;
 pub mod call;
 pub mod complete;
 pub mod completions;
@@ -30,13 +32,16 @@ pub mod overview;
 pub mod paths;
 pub mod permissions;
 pub mod ping;
+pub mod plugin;
 pub mod policy;
+pub mod principals;
 pub mod print;
 pub mod prompt;
 pub mod prompts;
 pub mod ps;
 pub mod read;
 pub mod reconnect;
+pub mod registry;
 pub mod reject;
 pub mod remove;
 pub mod reset_project_choices;
@@ -47,4 +52,5 @@ pub mod serve;
 pub mod status;
 pub mod subscribe;
 pub mod tools;
+pub mod ui;
 pub mod version;

@@ -4,10 +4,11 @@ use crate::args::CommandArgs;
 use crate::chat_ui::{launch, plain};
 use crate::commands::demo::DemoPlayers;
 use crate::commands::{
-    add, add_json, adopt, approvals, approve, audit, auth, call, complete, completions, config,
-    demo, describe, disable, doctor, enable, get, host, idp, import, list, login, logout, logs,
-    man, paths, permissions, ping, policy, prompt, prompts, ps, read, reconnect, reject, remove,
-    reset_project_choices, resources, result, search, serve, status, subscribe, tools, version,
+    acp, add, add_json, adopt, approvals, approve, audit, auth, bundle, call, complete,
+    completions, config, demo, describe, disable, doctor, enable, get, host, idp, import, list,
+    login, logout, logs, man, paths, permissions, ping, plugin, policy, principals, prompt,
+    prompts, ps, read, reconnect, registry, reject, remove, reset_project_choices, resources,
+    result, search, serve, status, subscribe, tools, ui, version,
 };
 use crate::help;
 use crate::invocation::Invocation;
@@ -48,13 +49,19 @@ pub fn run(command: CommandArgs, invocation: &Invocation) -> Result<CommandOutpu
         CommandArgs::Prompt(it) => prompt::run(&it, invocation),
         CommandArgs::Complete(it) => complete::run(&it, invocation),
         CommandArgs::Subscribe(it) => subscribe::run(&it, invocation),
+        CommandArgs::Acp(it) => acp::run(&it, invocation),
+        CommandArgs::Principals(it) => principals::run(&it, invocation),
         CommandArgs::Serve(it) => serve::run(&it, invocation),
+        CommandArgs::Ui(it) => ui::run(&it, invocation),
         CommandArgs::Approvals(it) => approvals::run(&it, invocation),
         CommandArgs::Get(it) => get::run(&it, invocation),
         CommandArgs::Add(it) => add::run(&it, invocation),
+        CommandArgs::Bundle(it) => bundle::run(&it, invocation),
+        CommandArgs::Plugin(it) => plugin::run(&it, invocation),
         CommandArgs::AddJson(it) => add_json::run(&it, invocation),
         CommandArgs::Adopt(it) => adopt::run(&it, invocation),
         CommandArgs::Import(it) => import::run(&it, invocation),
+        CommandArgs::Registry(it) => registry::run(&it, invocation),
         CommandArgs::Remove(it) => remove::run(&it, invocation),
         CommandArgs::Enable(it) => enable::run(&it, invocation),
         CommandArgs::Disable(it) => disable::run(&it, invocation),

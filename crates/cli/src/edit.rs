@@ -2,6 +2,7 @@
 
 pub mod enabled;
 pub mod file;
+pub mod missing_program;
 pub mod project_approvals;
 pub mod secret_references;
 pub mod servers;

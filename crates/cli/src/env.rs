@@ -12,12 +12,16 @@ use switchboard::config::source::{Origin, Source, SourceKind};
 use switchboard::config::template::Environment;
 use switchboard::sharing::share::protocol::Build;
 use switchboard::sources::Paths;
+use switchboard::sources::loader::ConnectorUse;
 
 use crate::exit::Exit;
 use crate::outcome::Failure;
 
 /// Moves all files of this program except the administrator's.
 pub const CONFIG_DIR_VARIABLE: &str = "SWITCHBOARD_CONFIG_DIR";
+
+/// The variables that disable connectors, ours first.
+const CONNECTOR_VARIABLES: [&str; 2] = ["SWB_CONNECTORS", "ENABLE_CLAUDEAI_MCP_SERVERS"];
 
 /// The environment of this process.
 #[derive(Debug, Clone)]
@@ -45,6 +49,20 @@ impl Variables {
     pub fn restricted_to(&self, names: &[&str]) -> Variables {
         let matching = self.0.iter().filter(|(name, _)| names.contains(&name.as_str()));
         Variables(matching.map(|(name, value)| (name.clone(), value.clone())).collect())
+    }
+}
+
+impl Variables {
+    /// Whether the environment of this process allows connectors. Files of a project have no say in it.
+    pub fn connector_use(&self) -> ConnectorUse {
+        let disables = |name: &&str| {
+            let value = self.get(*name).map(|it| it.trim().to_ascii_lowercase());
+            value.is_some_and(|it| matches!(it.as_str(), "false" | "0" | "off" | "no"))
+        };
+        match CONNECTOR_VARIABLES.into_iter().find(disables) {
+            Some(name) => ConnectorUse::DisabledBy(format!("the variable {name}")),
+            None => ConnectorUse::Allowed,
+        }
     }
 }
 
@@ -137,9 +155,10 @@ impl ProcessEnv {
     pub fn display_origin(&self, origin: &Origin) -> String {
         let source = self.display_source(&origin.source);
         match (&origin.source.kind, origin.position) {
-            (SourceKind::File(_) | SourceKind::Inline(_), Some(position)) => {
-                format!("{source}:{}", position.line)
-            }
+            (
+                SourceKind::File(_) | SourceKind::Inline(_) | SourceKind::InlineSettings,
+                Some(position),
+            ) => format!("{source}:{}", position.line),
             (SourceKind::Program(_), Some(_)) | (_, None) => source,
         }
     }

@@ -9,7 +9,7 @@ use crate::args::Cli;
 
 /// Commands by purpose, in the order of `swb --help`.
 pub const GROUPS: [(&str, &[&str]); 7] = [
-    ("Start", &["demo", "add", "import", "adopt"]),
+    ("Start", &["demo", "add", "bundle", "plugin", "import", "adopt", "registry"]),
     (
         "Servers",
         &[
@@ -57,7 +57,7 @@ pub const GROUPS: [(&str, &[&str]); 7] = [
         ],
     ),
     ("Login", &["login", "logout", "auth", "idp"]),
-    ("Serve", &["serve"]),
+    ("Serve", &["serve", "principals", "ui", "acp"]),
     ("Maintenance", &["config", "paths", "completions", "man", "version"]),
 ];
 
@@ -69,6 +69,66 @@ const EXAMPLES: &[(&str, &str)] = &[
         "swb add files -- npx -y @modelcontextprotocol/server-filesystem ~/notes\n\
          swb add github https://api.githubcopilot.com/mcp/ --header 'Authorization: Bearer ${GITHUB_TOKEN}'\n\
          swb add db --scope project --env DATABASE_URL='${DATABASE_URL}' -- uvx mcp-server-postgres",
+    ),
+    ("bundle", "swb bundle inspect weather.mcpb\nswb bundle install weather.mcpb\nswb bundle list"),
+    ("bundle inspect", "swb bundle inspect weather.mcpb"),
+    ("bundle verify", "swb bundle verify weather.mcpb"),
+    ("bundle install", "swb bundle install weather.mcpb"),
+    ("bundle configure", "swb bundle configure weather\nswb bundle configure weather units=metric"),
+    ("bundle list", "swb bundle list\nswb bundle list --json"),
+    ("bundle uninstall", "swb bundle uninstall weather"),
+    (
+        "plugin",
+        "swb plugin marketplace add ~/plugins\nswb plugin install notes@lab\nswb plugin list",
+    ),
+    (
+        "plugin marketplace",
+        "swb plugin marketplace add example/plugins\nswb plugin marketplace list",
+    ),
+    (
+        "plugin marketplace add",
+        "swb plugin marketplace add ~/plugins\nswb plugin marketplace add example/plugins",
+    ),
+    ("plugin marketplace list", "swb plugin marketplace list\nswb plugin marketplace list --json"),
+    ("plugin marketplace remove", "swb plugin marketplace remove lab"),
+    (
+        "plugin marketplace update",
+        "swb plugin marketplace update\nswb plugin marketplace update lab",
+    ),
+    (
+        "plugin install",
+        "swb plugin install notes@lab\nswb plugin install notes@lab --config folder=docs --scope local",
+    ),
+    ("plugin uninstall", "swb plugin uninstall notes@lab"),
+    ("plugin enable", "swb plugin enable notes@lab"),
+    ("plugin disable", "swb plugin disable notes@lab\nswb plugin disable notes@lab --scope local"),
+    (
+        "plugin configure",
+        "swb plugin configure notes@lab\nswb plugin configure notes@lab folder=docs",
+    ),
+    ("plugin list", "swb plugin list\nswb plugin list --available"),
+    ("plugin details", "swb plugin details notes@lab"),
+    ("plugin update", "swb plugin update notes@lab"),
+    ("plugin validate", "swb plugin validate ~/plugins/notes"),
+    ("plugin import", "swb plugin import --dry-run\nswb plugin import --yes"),
+    (
+        "registry",
+        "swb registry search weather\nswb registry show io.github.user/weather\n\
+         swb registry add io.github.user/weather",
+    ),
+    (
+        "registry search",
+        "swb registry search weather\nswb registry search -n 50 git --registry https://registry.example",
+    ),
+    (
+        "registry show",
+        "swb registry show io.github.user/weather\nswb registry show io.github.user/weather --versions",
+    ),
+    (
+        "registry add",
+        "swb registry add io.github.user/weather\n\
+         swb registry add io.github.user/weather --package npm --set API_KEY='${WEATHER_KEY}' --yes\n\
+         swb registry add io.github.user/weather --remote=http --name forecasts --scope user",
     ),
     (
         "import",
@@ -127,7 +187,8 @@ const EXAMPLES: &[(&str, &str)] = &[
     (
         "permissions explain",
         "swb permissions explain mcp__github__create_issue\n\
-         swb permissions explain mcp__files__read_file path=/etc/passwd --permission-mode plan",
+         swb permissions explain mcp__files__read_file path=/etc/passwd --permission-mode plan\n\
+         swb permissions explain mcp__slack__post --after mcp__crm__get_customer",
     ),
     (
         "permissions add",
@@ -149,6 +210,8 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("policy", "swb policy\nswb policy why github"),
     ("policy why", "swb policy why github\nswb policy why github --json"),
     ("audit", "swb audit\nswb audit --server github --outcome denied\nswb audit -n 0 --json"),
+    ("audit verify", "swb audit verify\nswb audit verify --file copy/audit.jsonl --key KEY"),
+    ("audit key", "swb audit key > audit.pub"),
     (
         "login",
         "swb login github\nswb login github --no-browser\nswb login github --scopes repo,read:org",
@@ -168,8 +231,12 @@ const EXAMPLES: &[(&str, &str)] = &[
         "serve",
         "swb serve --root ~/project\n\
          swb serve --pool\n\
-         swb serve --pool --http 127.0.0.1:8808 --token-file tokens.txt",
+         swb serve --pool --http 127.0.0.1:8808 --token-file tokens.txt\n\
+         swb serve --config gateway.jsonc --check",
     ),
+    ("principals", "swb principals\nswb principals --json\nswb principals --audit"),
+    ("ui", "swb ui\nswb ui --no-browser"),
+    ("acp", "swb acp\nswb acp --model anthropic/claude-sonnet-4-5 --mode acceptEdits"),
     ("config", "swb config check\nswb config explain github"),
     ("config explain", "swb config explain\nswb config explain github"),
     ("config check", "swb config check\nswb config check --secrets"),

@@ -17,25 +17,30 @@ pub mod output;
 pub mod prompt;
 pub mod reference;
 pub mod runtime;
+pub mod sdk_session;
 pub mod shell;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::CommandFactory;
 use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser};
+use switchboard::config::display::printable;
 
-use crate::args::{Cli, CommandArgs, TopLevelCommand};
+use crate::args::stream_json::ParsedCommandLine;
+use crate::args::{Cli, CommandArgs, TopLevelCommand, serve_file, stream_json};
 use crate::commands::print::ConversationArgs;
 use crate::env::ProcessEnv;
 use crate::invocation::Invocation;
 use crate::invocation::options::ColorMode;
+use crate::invocation::session_flags::SessionFlags;
 use crate::log::LogContext;
 use crate::outcome::Failure;
 use crate::output::json::json_line;
 use crate::output::report;
 use crate::output::report::FailureFormat;
+use crate::runtime::session_plugins;
 
 /// Runs the program. `managed` is the folder of the administrator's files; `written` is when the program was written,
 /// if that is not the time of its file.
@@ -62,8 +67,21 @@ pub fn run(managed: PathBuf, written: Option<u64>) -> ExitCode {
     if shell::completion::complete_if_requested(managed.clone(), Cli::command) {
         return ExitCode::SUCCESS;
     }
-    let cli = match Cli::try_parse_from(std::env::args_os()) {
-        Ok(cli) => cli,
+    let words = match serve_file::expand(std::env::args_os().collect()) {
+        Ok(words) => words,
+        Err(failure) => {
+            let format = match wants_json(std::env::args_os()) {
+                true => FailureFormat::Json,
+                false => FailureFormat::Text,
+            };
+            return ExitCode::from(report::print_outcome(Err(failure), format).code());
+        }
+    };
+    let cli = match stream_json::parse(words) {
+        Ok(ParsedCommandLine { cli, ignored }) => {
+            report::print_stderr(&ignored_options_note(&ignored));
+            cli
+        }
         Err(error) => {
             let error = with_help(error);
             if error.use_stderr() && wants_json(std::env::args_os()) {
@@ -79,7 +97,10 @@ pub fn run(managed: PathBuf, written: Option<u64>) -> ExitCode {
         ColorMode::Always => anstream::ColorChoice::Always.write_global(),
         ColorMode::Never => anstream::ColorChoice::Never.write_global(),
     }
-    let format = match cli.global.json || cli.conversation.prints_json() {
+    // In a session of a program, standard output carries frames only.
+    let is_for_programs =
+        cli.conversation.prints_json() && !cli.conversation.sdk.reads_stream_json();
+    let format = match cli.global.json || is_for_programs {
         true => FailureFormat::Json,
         false => FailureFormat::Text,
     };
@@ -88,13 +109,34 @@ pub fn run(managed: PathBuf, written: Option<u64>) -> ExitCode {
         Ok(env) => env,
         Err(failure) => return ExitCode::from(report::print_outcome(Err(failure), format).code()),
     };
-    let invocation = Invocation::new(env, cli.global);
+    let global = cli.conversation.sdk.with_log(cli.global);
+    let session = match cli.conversation.session_flags(&env) {
+        Ok((session, notes)) => {
+            report::print_stderr(&notes);
+            session
+        }
+        Err(failure) => return ExitCode::from(report::print_outcome(Err(failure), format).code()),
+    };
+    let plugins =
+        session_plugins::session_plugins(&env, &global.plugin_dir, &global.plugin_dir_no_mcp);
+    let session = match plugins {
+        Ok(plugins) => SessionFlags { plugins, ..session },
+        Err(failure) => return ExitCode::from(report::print_outcome(Err(failure), format).code()),
+    };
+    let invocation = Invocation::new(env, global).with_session(session);
     let context = log_context(cli.command.as_ref(), &cli.conversation, &invocation);
     let log = match log::start(&invocation, context) {
         Ok(log) => log,
         Err(failure) => return ExitCode::from(report::print_outcome(Err(failure), format).code()),
     };
+    let is_interactive = !cli.conversation.is_without_screen() && invocation.can_use_screen();
     let outcome = match cli.command {
+        None if cli.conversation.computer && !is_interactive => {
+            Err(invocation::computer_server::no_user())
+        }
+        None if cli.conversation.sdk.reads_stream_json() => {
+            sdk_session::run(&invocation, &cli.conversation)
+        }
         None if cli.conversation.print.is_some() => {
             commands::print::run(&cli.conversation, &invocation)
         }
@@ -127,6 +169,22 @@ fn usage_failure(error: &clap::Error) -> Failure {
     Failure::new(exit::Exit::Usage, message).hint("`swb --help` lists commands and options")
 }
 
+/// The note about options that were left out.
+fn ignored_options_note(ignored: &[String]) -> String {
+    match ignored {
+        [] => String::new(),
+        [word] if !word.starts_with('-') => {
+            format!("warning: the unexpected word {} is ignored\n", printable(word))
+        }
+        [option] => format!("warning: the unknown option {} is ignored\n", printable(option)),
+        options => {
+            let are_options = options.iter().all(|it| it.starts_with('-'));
+            let kind = if are_options { "unknown options" } else { "unknown options and words" };
+            format!("warning: the {kind} {} are ignored\n", printable(&options.join(" ")))
+        }
+    }
+}
+
 /// How the run uses the terminal.
 fn log_context(
     command: Option<&TopLevelCommand>,
@@ -136,7 +194,7 @@ fn log_context(
     let has_screen =
         || invocation.can_use_screen() && !chat_ui::launch::is_plain_terminal(invocation);
     match command {
-        None if conversation.print.is_none() && !conversation.plain && has_screen() => {
+        None if !conversation.is_without_screen() && !conversation.plain && has_screen() => {
             LogContext::Screen
         }
         None => LogContext::Command,
@@ -146,7 +204,7 @@ fn log_context(
                 && has_screen()
             {
                 LogContext::Screen
-            } else if let CommandArgs::Serve(_) = command {
+            } else if let CommandArgs::Serve(_) | CommandArgs::Acp(_) = command {
                 LogContext::Serve
             } else {
                 LogContext::Command

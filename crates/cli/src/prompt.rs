@@ -7,4 +7,5 @@ pub mod keyboard;
 pub mod login_prompt;
 pub mod permission;
 pub mod progress_bar;
+pub mod secret_input;
 pub mod terminal_prompt;

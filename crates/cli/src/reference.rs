@@ -6,6 +6,7 @@ use switchboard::config::file::entry_decoder::EntryKey;
 use switchboard::config::permission;
 use switchboard::config::scope::Scope;
 use switchboard::config::settings::audit;
+use switchboard::config::settings::browser;
 use switchboard::config::settings::connector_account;
 use switchboard::config::settings::gateway_limits;
 use switchboard::config::settings::hooks;
@@ -13,9 +14,13 @@ use switchboard::config::settings::identity_provider;
 use switchboard::config::settings::login_defaults;
 use switchboard::config::settings::model;
 use switchboard::config::settings::principals;
+use switchboard::config::settings::quotas;
+use switchboard::config::settings::registry;
+use switchboard::config::settings::session_ingress;
 use switchboard::config::settings::sharing;
 use switchboard::config::settings::{self, SettingsKey};
 
+use crate::args::serve_file;
 use crate::exit::Exit;
 use crate::help;
 use crate::output::json_schema;
@@ -87,6 +92,10 @@ fn keys() -> String {
     text.push_str(&settings_table(login_defaults::LOGIN_DEFAULTS_KEYS));
     text.push_str("\n### `connectorAccount`\n\n");
     text.push_str(&settings_table(connector_account::CONNECTOR_ACCOUNT_KEYS));
+    text.push_str("\n### `registry`\n\nNever read from a project's files.\n\n");
+    text.push_str(&settings_table(registry::REGISTRY_KEYS));
+    text.push_str("\n### `sessionIngress`\n\n");
+    text.push_str(&settings_table(session_ingress::SESSION_INGRESS_KEYS));
     text.push_str("\n### `model`\n\nNever read from a project's files.\n\n");
     text.push_str(&settings_table(model::MODEL_KEYS));
     text.push_str("\n### `audit`\n\nRead when a program starts.\n\n");
@@ -95,6 +104,21 @@ fn keys() -> String {
     text.push_str(&settings_table(gateway_limits::GATEWAY_LIMITS_KEYS));
     text.push_str("\n### `sharing`\n\nRead when a program starts.\n\n");
     text.push_str(&settings_table(sharing::SHARING_KEYS));
+    text.push_str("\n### Each of the `quotas`\n\nThose of all files hold.\n\n");
+    text.push_str(&settings_table(quotas::QUOTA_KEYS));
+    text.push_str("\n## The file of `swb serve --config`\n\n");
+    text.push_str(
+        "JSON with comments. Relative paths start at the folder of the file. Options of the command line take precedence.\n\n",
+    );
+    text.push_str("| key | value | option | what it does |\n|---|---|---|---|\n");
+    for key in serve_file::keys() {
+        let about = key.about.replace('|', "\\|");
+        text.push_str(&format!("| `{}` | {} | `{}` | {about} |\n", key.key, key.value, key.option));
+    }
+    text.push_str(
+        "\n### `browser`\n\nRead when a program starts. Never read from a project's files.\n\n",
+    );
+    text.push_str(&settings_table(browser::BROWSER_KEYS));
     text.push_str("\n## Scopes, highest first\n\n");
     for scope in Scope::ALL {
         text.push_str(&format!("- `{scope}`\n"));
@@ -150,7 +174,13 @@ fn commands() -> String {
     text.push_str(
         "\n## Conversation options\n\nUsed without a command; see [Models](../guide/models.md).\n\n",
     );
-    text.push_str(&options(&all, |arg| !arg.is_global_set()));
+    let is_sdk = |arg: &Arg| arg.get_help_heading() == Some("Agent SDK");
+    text.push_str(&options(&all, |arg| !arg.is_global_set() && !is_sdk(arg)));
+    text.push_str(
+        "\n## Agent SDK options\n\nPrograms written for agent SDKs pass these; \
+         see [Built-in tools](../guide/models.md#built-in-tools).\n\n",
+    );
+    text.push_str(&options(&all, is_sdk));
     for (title, names) in help::GROUPS {
         text.push_str(&format!("\n## {title}\n"));
         for command in names.iter().filter_map(|name| all.find_subcommand(name)) {

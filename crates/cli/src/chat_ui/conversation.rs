@@ -3,13 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use switchboard::channel::ChannelInbox;
 use switchboard::permission::PermissionPrompt;
 use switchboard::sources::loader::Configuration;
 use switchboard::{CallContext, Host};
+use switchboard_chat::channel::RelayPrompt;
 use switchboard_chat::conversation::handle::Conversation;
 use switchboard_chat::conversation::setup::{
     ConversationSetup, ConversationStatus, DEFAULT_MAX_ROUNDS,
 };
+use switchboard_chat::ide::{IdeHooks, IdePrompt};
 use switchboard_tui::backend::{PendingModel, SharedModel, StartedConversation};
 use switchboard_tui::state::active_model::ActiveModel;
 
@@ -19,7 +22,10 @@ use crate::invocation::Invocation;
 use crate::outcome::Failure;
 use crate::output::unusable_files;
 use crate::runtime::call_context;
+use crate::runtime::channels;
+use crate::runtime::ide;
 use crate::runtime::language_model;
+use crate::runtime::language_model::ModelFlags;
 
 /// How a conversation starts.
 #[derive(Clone)]
@@ -43,26 +49,30 @@ pub enum ModelWait {
 
 const MODEL_WAIT: Duration = Duration::from_millis(300);
 
-/// Starts a conversation as the flags say. `prompt` asks the user for permissions.
+/// Starts a conversation as the flags say. `prompt` asks the user for permissions, and `inbox` has the messages of channels.
 pub async fn start(
     session: &Invocation,
     host: &Host,
     (configuration, options): (&Configuration, StartOptions<'_>),
-    prompt: Arc<dyn PermissionPrompt>,
+    (prompt, inbox): (Arc<dyn PermissionPrompt>, Option<ChannelInbox>),
 ) -> Result<StartedConversation, Failure> {
     let StartOptions { flags, model_wait, model: preset_model } = options;
-    let (call_context, context_warning) = call_context::call_context_with_warning(
-        session,
-        configuration,
-        host,
-        flags.permission_mode,
-    )?;
+    let (call_context, context_warning) =
+        call_context::call_context_with_warning(session, configuration, host, flags.mode())?;
     let warning = unusable_files::as_text(&session.env, configuration) + &context_warning;
-    let call_context = Arc::new(CallContext { prompt, ..call_context });
     let (transcript, history) = flags.open_conversation(session)?;
+    let system_prompt = flags.system_text(session)?.into();
+    let ide = ide::start_session(session, host, &call_context.rules);
+    let ide_warning =
+        ide::connect_at_start(session, (host, &ide.session), configuration, flags.ide_flag()).await;
+    let warning = warning + &ide_warning;
+    let warning = warning + &channels::unmatched_text(session, configuration);
+    let prompt = Arc::new(IdePrompt::new(prompt, ide.session.clone()));
+    let prompt = Arc::new(RelayPrompt::new(prompt, host.clone()));
+    let call_context = Arc::new(CallContext { prompt, ..call_context });
     let mut pending_model = match &preset_model {
         Some(_) => None,
-        None => Some(load_model(session, flags.model.clone())),
+        None => Some(load_model(session, flags.model_flags())),
     };
     let limit = match model_wait {
         ModelWait::UntilReady => Duration::MAX,
@@ -85,9 +95,12 @@ pub async fn start(
         host: host.clone(),
         call_context: call_context.clone(),
         model,
-        system_prompt: flags.system_text(session).into(),
+        system_prompt,
         history: history.clone(),
         max_rounds: DEFAULT_MAX_ROUNDS,
+        hooks: vec![Arc::new(IdeHooks::new(ide.session.clone()))],
+        structured_output: None,
+        channels: inbox,
     };
     let (conversation, events, task) = Conversation::start_recorded(setup, transcript);
     Ok(StartedConversation {
@@ -100,13 +113,14 @@ pub async fn start(
         history,
         warning,
         model_failure,
+        ide,
     })
 }
 
 /// Sets a model up in a blocking task.
-fn load_model(session: &Invocation, name: Option<String>) -> PendingModel {
+fn load_model(session: &Invocation, flags: ModelFlags) -> PendingModel {
     let session = session.clone();
-    let load = move || language_model::open(&session, name.as_deref());
+    let load = move || language_model::open_with(&session, &flags);
     tokio::task::spawn_blocking(move || load().map_err(screen_backend::error_text))
 }
 

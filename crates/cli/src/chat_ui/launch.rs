@@ -22,6 +22,7 @@ use crate::exit::Exit;
 use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
 use crate::runtime::call_context;
+use crate::runtime::channels;
 use crate::runtime::host;
 use crate::runtime::servers;
 
@@ -35,6 +36,7 @@ pub enum InputSource {
 
 /// Converses with the user, on the screen or in plain lines.
 pub fn run(session: &Invocation, flags: &ConversationArgs) -> Result<CommandOutput, Failure> {
+    let session = &session.with_user();
     match flags.plain || is_plain_terminal(session) {
         true => plain::run(session, flags),
         false => run_screen(session, flags, InputSource::User),
@@ -92,12 +94,14 @@ pub fn run_screen(
         RetryPolicy::RetryWithBackoff,
         customize,
         async |host, interrupts| {
+            let inbox = channels::open(session, host, &configuration).await;
             servers::apply_configuration(host, &configuration, &[]).await;
             let watcher = ConfigWatcher::start(session.load_options(), &configuration).ok();
             let prompt = Arc::new(screen_elicitor.clone());
             let options = StartOptions { flags, model_wait: ModelWait::Briefly, model };
             let started =
-                conversation::start(session, host, (&configuration, options), prompt).await?;
+                conversation::start(session, host, (&configuration, options), (prompt, inbox))
+                    .await?;
             let audit = started.call_context.audit.clone();
             let screen_session = ScreenSession {
                 host: host.clone(),

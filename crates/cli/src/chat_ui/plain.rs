@@ -13,6 +13,7 @@ use switchboard::config::display::{sanitize, sanitize_line};
 use switchboard::connection::RetryPolicy;
 use switchboard::permission::PermissionPrompt;
 use switchboard::{Host, HostOptions, Snapshot};
+use switchboard_chat::channel::ChannelNotices;
 use switchboard_chat::conversation::event::ConversationEvent;
 use switchboard_tui::backend::SharedModel;
 use switchboard_tui::demo::script::DemoScript;
@@ -23,7 +24,7 @@ use switchboard_tui::slash_command;
 use switchboard_tui::slash_command::SlashCommand;
 use switchboard_tui::state::event::ScreenEvent;
 use switchboard_tui::state::prompt_invocation::PromptInvocation;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use crate::chat_ui::conversation;
 use crate::chat_ui::conversation::{ModelWait, StartOptions};
@@ -37,6 +38,7 @@ use crate::outcome::{CommandOutput, Failure};
 use crate::output::connection_text;
 use crate::output::report;
 use crate::runtime::call_context;
+use crate::runtime::channels;
 use crate::runtime::host;
 use crate::runtime::interrupts::Interrupts;
 use crate::runtime::servers;
@@ -113,10 +115,25 @@ struct PlainChat {
     /// Has the user interrupted a turn?
     is_interrupted: bool,
     lines: LineWriter,
+    snapshots: watch::Receiver<Arc<Snapshot>>,
+    channel_notices: ChannelNotices,
     /// A prompt whose arguments are still to be asked for.
     prompt: Option<PromptInvocation>,
     task: tokio::task::JoinHandle<()>,
+    ide_task: tokio::task::JoinHandle<()>,
     audit: AuditLog,
+}
+
+/// What comes next while no turn is running.
+enum PlainInput {
+    /// A line of the user.
+    Line(String),
+    /// The first event of a turn that messages of channels began.
+    ChannelTurn(ConversationEvent),
+    /// The prompt is out of sight.
+    NoticesPrinted,
+    /// The user has left.
+    Ended,
 }
 
 /// Does the conversation go on?
@@ -134,8 +151,10 @@ impl PlainChat {
         (prompt, question_turns): (Arc<dyn PermissionPrompt>, QuestionTurns),
     ) -> Result<PlainChat, Failure> {
         let configuration = session.load_with_problems()?;
-        let started =
-            conversation::start(session, host, (&configuration, start_options), prompt).await?;
+        channels::confirm_at_terminal(session, &configuration).await;
+        let inbox = channels::open(session, host, &configuration).await;
+        let options = (&configuration, start_options);
+        let started = conversation::start(session, host, options, (prompt, inbox)).await?;
         servers::apply_configuration(host, &configuration, &[]).await;
         // The receiver is dropped: in this mode the terminal prompt asks, not the screen's dialogs.
         let (elicitor, _messages) = elicitor::channel(elicitor_context(session, &configuration));
@@ -147,6 +166,7 @@ impl PlainChat {
             call_context: started.call_context,
             configuration: Arc::new(configuration),
             conversation: started.conversation,
+            ide: started.ide.session,
             elicitor,
             settings_file: session.display_path(&session.env.paths.user_settings()),
             width: session.env.terminal.width,
@@ -154,7 +174,8 @@ impl PlainChat {
         let mut effects = EffectRunner::new(context, events);
         effects.set_model(started.model);
         let snapshot = host.snapshot();
-        let servers = match snapshot.servers.len() {
+        let servers = snapshot.servers.values().filter(|it| !it.is_connected_ide());
+        let servers = match servers.count() {
             1 => "1 server".to_owned(),
             count => format!("{count} servers"),
         };
@@ -179,25 +200,60 @@ impl PlainChat {
             is_in_turn: false,
             is_interrupted: false,
             lines: LineWriter::default(),
+            snapshots: host.watch(),
+            channel_notices: ChannelNotices::default(),
             prompt: None,
             task: started.task,
+            ide_task: started.ide.task,
             audit,
         })
     }
 
     async fn read_lines(&mut self, interrupts: &mut Interrupts) {
         loop {
-            let prompt = self.session.prompt.clone();
-            let line = tokio::select! {
-                line = prompt.read_line("> ") => line,
-                () = interrupts.next() => None,
-            };
-            let Some(line) = line else {
-                report::print_stderr("\n");
-                return;
-            };
-            if self.on_line(line.trim(), interrupts).await == KeepRunning::No {
-                return;
+            match self.next_input(interrupts).await {
+                PlainInput::Line(line) => {
+                    if self.on_line(line.trim(), interrupts).await == KeepRunning::No {
+                        return;
+                    }
+                }
+                PlainInput::ChannelTurn(event) => {
+                    report::print_stdout("\n");
+                    self.is_in_turn = !matches!(event, ConversationEvent::TurnEnded(_));
+                    self.on_conversation_event(event);
+                    self.run_until_idle(interrupts).await;
+                }
+                PlainInput::NoticesPrinted => {}
+                PlainInput::Ended => {
+                    report::print_stderr("\n");
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Waits for a line of the user. Messages of channels begin a turn meanwhile.
+    async fn next_input(&mut self, interrupts: &mut Interrupts) -> PlainInput {
+        let prompt = self.session.prompt.clone();
+        let line = prompt.read_line("> ");
+        tokio::pin!(line);
+        loop {
+            tokio::select! {
+                line = &mut line => return line.map_or(PlainInput::Ended, PlainInput::Line),
+                () = interrupts.next() => return PlainInput::Ended,
+                Some(event) = self.conversation_events.recv() => {
+                    return PlainInput::ChannelTurn(event);
+                }
+                Ok(()) = self.snapshots.changed() => {
+                    let snapshot = self.snapshots.borrow_and_update().clone();
+                    let lines = self.channel_notices.new_lines(&snapshot);
+                    for line in &lines {
+                        report::print_stderr(&format!("\n{}", channels::notice_text(line)));
+                    }
+                    if !lines.is_empty() {
+                        return PlainInput::NoticesPrinted;
+                    }
+                }
             }
         }
     }
@@ -235,7 +291,7 @@ impl PlainChat {
 
     fn servers(&mut self) -> KeepRunning {
         let snapshot = self.effects.host().snapshot();
-        for view in snapshot.servers.values() {
+        for view in snapshot.servers.values().filter(|it| !it.is_connected_ide()) {
             let name = sanitize_line(&view.name);
             self.lines.print(&format!(
                 "{name}: {}\n{}",
@@ -313,6 +369,8 @@ impl PlainChat {
             | ScreenEvent::MessageWithdrawn(_)
             | ScreenEvent::Completions { .. }
             | ScreenEvent::Focus(_)
+            | ScreenEvent::IdeSelection(_)
+            | ScreenEvent::IdeMention(_)
             | ScreenEvent::Elicitor(_) => {}
         }
     }
@@ -348,12 +406,13 @@ impl PlainChat {
     }
 
     async fn close(self) -> String {
-        let PlainChat { session, effects, conversation_events, task, audit, .. } = self;
+        let PlainChat { session, effects, conversation_events, task, ide_task, audit, .. } = self;
         let status = effects.conversation().status();
         effects.shutdown().await;
         call_context::warn_about_lost_records(&session, &audit);
         drop(conversation_events);
         let _panicked = tokio::time::timeout(CLOSE_TIMEOUT, task).await;
+        let _panicked = tokio::time::timeout(CLOSE_TIMEOUT, ide_task).await;
         conversation::exit_message(&status)
     }
 }

@@ -16,6 +16,7 @@ use switchboard::request::RequestError;
 use switchboard::sources::loader::Configuration;
 use switchboard::tool_result::ToolOutput;
 use switchboard::{Host, ToolCall, ToolCallError};
+use switchboard_chat::ide::IdeSession;
 use switchboard_tui::backend::{
     Backend, BackendFuture, CommandPage, ErrorText, LogText, PageInput, ServerChange, SharedModel,
 };
@@ -29,6 +30,8 @@ use crate::call_args;
 use crate::commands::approve::{self, ApproveArgs};
 use crate::commands::disable::{self, DisableArgs};
 use crate::commands::enable::{self, EnableArgs};
+use crate::commands::plugin;
+use crate::commands::registry;
 use crate::commands::reject::{self, RejectArgs};
 use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
@@ -44,6 +47,8 @@ use crate::output::tool_output;
 use crate::output::tool_table;
 use crate::prompt::browser;
 use crate::prompt::login_prompt::BrowserMode;
+use crate::runtime::channels;
+use crate::runtime::ide;
 use crate::runtime::language_model;
 use crate::runtime::login;
 use crate::runtime::server_log;
@@ -84,7 +89,7 @@ impl ScreenBackend {
             transport,
             origin: self.session.display_origin(&server.origin),
             entry: plain_entry_text(&self.session.env, server),
-            fingerprint: server.fingerprint.as_ref().map(|it| it.as_str().to_owned()),
+            fingerprint: server.approvable().map(|it| it.fingerprint.as_str().to_owned()),
             eligibility: Eligibility::of(&server.state),
             state: (tone, server_text::state_text(&server.state)),
             reason: server_text::state_reason(&self.session.env, server),
@@ -132,6 +137,10 @@ impl Backend for ScreenBackend {
                 }
                 let layouts = &catalogue_table::RESOURCES;
                 CommandOutput::text(catalogue_table::as_text(&session.env, &snapshot, layouts))
+            }
+            CommandPage::Plugins(id) => {
+                let page = plugin::screen_page(id.as_deref(), input.configuration, &session);
+                page.map_err(error_text)?
             }
             CommandPage::Permissions => {
                 let rules = input.call_context.rules.current();
@@ -247,7 +256,50 @@ impl Backend for ScreenBackend {
         host: &'a Host,
         configuration: &'a Configuration,
     ) -> BackendFuture<'a, ()> {
-        Box::pin(servers::apply_configuration(host, configuration, &[]))
+        Box::pin(async move {
+            channels::apply(&self.session, host, configuration).await;
+            servers::apply_configuration(host, configuration, &[]).await;
+        })
+    }
+
+    fn unconfirmed_channels(&self, configuration: &Configuration) -> Vec<String> {
+        let channels = channels::unconfirmed(&self.session, configuration);
+        channels.iter().map(ToString::to_string).collect()
+    }
+
+    fn confirm_channels<'a>(
+        &'a self,
+        host: &'a Host,
+        configuration: &'a Configuration,
+    ) -> BackendFuture<'a, ()> {
+        channels::confirm(&self.session);
+        Box::pin(channels::apply(&self.session, host, configuration))
+    }
+
+    fn run_ide_command<'a>(
+        &'a self,
+        host: &'a Host,
+        configuration: &'a Configuration,
+        session: &'a IdeSession,
+        argument: Option<&'a str>,
+    ) -> BackendFuture<'a, Result<String, ErrorText>> {
+        Box::pin(async move {
+            let running = ide::run_command(&self.session, (host, session), configuration, argument);
+            running.await.map_err(error_text)
+        })
+    }
+
+    fn run_registry_command<'a>(
+        &'a self,
+        words: &'a [String],
+        width: usize,
+    ) -> BackendFuture<'a, Result<String, ErrorText>> {
+        Box::pin(async move {
+            let mut session = self.session.clone();
+            session.env.terminal.width = width;
+            let output = registry::run_screen_command(&session, words).await;
+            output.map(output_text).map_err(error_text)
+        })
     }
 
     fn configured_servers(&self, configuration: &Configuration) -> ConfiguredServers {
@@ -264,7 +316,7 @@ impl Backend for ScreenBackend {
             Some(ProjectServer {
                 name: server.name.clone(),
                 origin: self.session.display_origin(&server.origin),
-                fingerprint: server.fingerprint.as_ref()?.as_str().to_owned(),
+                fingerprint: server.approvable()?.fingerprint.as_str().to_owned(),
                 entry: plain_entry_text(&self.session.env, server),
                 pending,
                 wants_trust: entry.common.trust,

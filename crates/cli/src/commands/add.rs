@@ -1,5 +1,6 @@
-//! `swb add`: adds a server from a command or a URL.
+//! `swb add`: adds a server from a command, a URL or a bundle.
 
+mod bundle;
 mod entry;
 mod options;
 mod target;
@@ -8,6 +9,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, Parser};
 use serde_json::json;
 use switchboard::config::display::printable;
+use switchboard::config::registry::identifier::is_server_name;
 
 use crate::edit::servers;
 use crate::edit::servers::{IfExists, NewServer};
@@ -19,19 +21,24 @@ use crate::outcome::{CommandOutput, Failure};
 use crate::output::json::json_output;
 use crate::output::server_text;
 
+pub use bundle::BundleOptions;
+pub(crate) use bundle::{BundleToAdd, add_file};
 pub use options::{AddOptions, AddTransport};
 
 /// Arguments of `swb add`.
 ///
 /// The forms that people know all work: `swb add NAME -- COMMAND ARGS…`, `swb add NAME COMMAND ARGS…`,
 /// `swb add NAME URL`, `swb add --transport http NAME URL --header 'X: y'`, `swb add NAME --url URL`,
-/// `swb add NAME --command COMMAND ARGS…`.
+/// `swb add NAME --command COMMAND ARGS…`, `swb add FILE.mcpb`.
 #[derive(Debug, Args)]
 pub struct AddArgs {
     /// Options that may also follow a URL.
     #[command(flatten)]
     pub options: AddOptions,
-    /// The server's name: letters, digits, - and _
+    /// Options for bundles.
+    #[command(flatten)]
+    pub bundle: BundleOptions,
+    /// The server's name: letters, digits, - and _; or a bundle: FILE.mcpb
     pub name: String,
     /// The command to start, as an alternative to the positional argument; its arguments follow
     #[arg(long, value_name = "COMMAND", conflicts_with = "url")]
@@ -43,6 +50,15 @@ pub struct AddArgs {
 
 /// Runs the command.
 pub fn run(arguments: &AddArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
+    let is_command = arguments.command.is_some() || arguments.options.url.is_some();
+    if !is_command && let Some(named) = bundle::named_bundle(&arguments.name, &arguments.target) {
+        return add_bundle(named, arguments, invocation);
+    }
+    if let Some(option) = arguments.bundle.first_set() {
+        let message = format!("{option} has an effect with a bundle only");
+        return Err(Failure::new(Exit::Usage, &message).hint("swb add FILE.mcpb"));
+    }
+    expect_target(arguments)?;
     servers::check_name(&arguments.name)?;
     let ResolvedTarget { options, target, json } = match resolve_target(arguments)? {
         Ok(settled) => settled,
@@ -64,6 +80,40 @@ pub fn run(arguments: &AddArgs, invocation: &Invocation) -> Result<CommandOutput
     let mut done = add_server(&invocation, &options, server)?;
     done.notes.insert_str(0, &notes);
     Ok(done)
+}
+
+/// Fails for a name alone, which may be meant as the name of a published server.
+fn expect_target(arguments: &AddArgs) -> Result<(), Failure> {
+    let AddArgs { options, name, command, target, bundle: _ } = arguments;
+    let has_target = command.is_some() || options.url.is_some() || !target.is_empty();
+    if has_target || options.transport.is_some() {
+        return Ok(());
+    }
+    if is_server_name(name) {
+        let message = format!("`{name}` is the name of a server in a registry");
+        return Err(Failure::new(Exit::Usage, &message).hint(&format!("swb registry add {name}")));
+    }
+    let message = "there is neither a command nor a URL";
+    Err(Failure::new(Exit::Usage, message).hint(&format!(
+        "swb add NAME -- COMMAND ARGS…   or   swb add NAME URL   or find it: swb registry search {name}"
+    )))
+}
+
+/// Adds a server from a bundle, with the options before and after it.
+fn add_bundle(
+    (source, name, more): (&str, Option<&str>, &[String]),
+    arguments: &AddArgs,
+    invocation: &Invocation,
+) -> Result<CommandOutput, Failure> {
+    let more = match bundle::TrailingBundleOptions::parse_words(more)? {
+        Ok(more) => more,
+        Err(help) => return Ok(CommandOutput::text(help)),
+    };
+    let options = merge_options(arguments.options.clone(), more.options);
+    let bundle_options = arguments.bundle.clone().merge(more.bundle);
+    let mut invocation = invocation.clone();
+    invocation.global.json |= more.json;
+    bundle::add((source, name), &options, &bundle_options, &invocation)
 }
 
 /// Validates, writes and reports a server; shared with `add-json`.
@@ -146,17 +196,7 @@ fn resolve_target(arguments: &AddArgs) -> Result<Result<ResolvedTarget, String>,
     let more = match TrailingOptions::try_parse_from(trailing) {
         Ok(more) => more,
         Err(error) if !error.use_stderr() => return Ok(Err(error.to_string())),
-        Err(error) => {
-            if let (ErrorKind::UnknownArgument, Some(ContextValue::String(word))) =
-                (error.kind(), error.get(ContextKind::InvalidArg))
-            {
-                return Err(target::unknown_option(word));
-            }
-            let text = error.to_string();
-            let first = text.lines().next().unwrap_or("").trim_start_matches("error: ").to_owned();
-            return Err(Failure::new(Exit::Usage, &first)
-                .hint("only options may follow a URL: swb add --help"));
-        }
+        Err(error) => return Err(trailing_error(&error, "a URL")),
     };
     let mut options = merge_options(options, more.options);
     if !more.headers.is_empty() && options.header.is_empty() {
@@ -166,6 +206,19 @@ fn resolve_target(arguments: &AddArgs) -> Result<Result<ResolvedTarget, String>,
     }
     options.header.extend(more.headers);
     Ok(Ok(ResolvedTarget { options, target, json: more.json }))
+}
+
+/// The failure for what follows a URL or a bundle and is no option.
+fn trailing_error(error: &clap::Error, after: &str) -> Failure {
+    if let (ErrorKind::UnknownArgument, Some(ContextValue::String(word))) =
+        (error.kind(), error.get(ContextKind::InvalidArg))
+    {
+        return target::unknown_option(word);
+    }
+    let text = error.to_string();
+    let first = text.lines().next().unwrap_or("").trim_start_matches("error: ").to_owned();
+    let hint = format!("only options may follow {after}: swb add --help");
+    Failure::new(Exit::Usage, &first).hint(&hint)
 }
 
 /// Options of `swb add` after a URL.

@@ -332,6 +332,7 @@ async fn prompt_for(invocation: &Invocation, entry: &WaitingCall) -> Result<User
         // The input ended: the call keeps waiting for another decision.
         PermissionDecision::NoAnswer => return Ok(UserPresence::Left),
         decision @ (PermissionDecision::Allow { .. }
+        | PermissionDecision::AllowChanged { .. }
         | PermissionDecision::Deny(_)
         | PermissionDecision::DeniedByUser) => approvals::decision_request(&entry.call, &decision),
     };

@@ -1,6 +1,8 @@
-//! `swb audit`: prints the audit log of tool calls.
+//! `swb audit`: prints the audit log of tool calls. `verify` checks its chain.
 
-use clap::Args;
+mod verify;
+
+use clap::{Args, Subcommand};
 use serde_json::json;
 use switchboard::audit::log;
 use switchboard::audit::log::AuditRecord;
@@ -16,7 +18,11 @@ use crate::output::table::{Cell, Truncate};
 
 /// Arguments of `swb audit`.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct AuditArgs {
+    /// What to do; without it, the calls are listed.
+    #[command(subcommand)]
+    pub command: Option<AuditCommand>,
     /// Only calls to this server
     #[arg(long, value_name = "NAME")]
     pub server: Option<String>,
@@ -31,8 +37,22 @@ pub struct AuditArgs {
     pub count: usize,
 }
 
+/// What `swb audit` does besides listing calls.
+#[derive(Debug, Subcommand)]
+pub enum AuditCommand {
+    /// Check that no record was changed, removed, added or moved
+    Verify(verify::VerifyArgs),
+    /// Print the public key of the signatures, to check the log elsewhere
+    Key,
+}
+
 /// Runs the command.
 pub fn run(arguments: &AuditArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
+    match &arguments.command {
+        Some(AuditCommand::Verify(arguments)) => return verify::run(arguments, invocation),
+        Some(AuditCommand::Key) => return verify::print_key(invocation),
+        None => {}
+    }
     let path = invocation.env.paths.audit();
     let mut records = log::read(&path).map_err(|error| {
         Failure::new(Exit::Failure, "the audit log cannot be read").caused_by(error)

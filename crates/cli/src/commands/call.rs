@@ -95,6 +95,7 @@ pub fn run(arguments: &CallArgs, invocation: &Invocation) -> Result<CommandOutpu
             let (progress_sender, mut progress) = mpsc::channel(PROGRESS_BUFFER);
             let call = ToolCall {
                 caller: "cli".to_owned(),
+                call_id: None,
                 exposed_name: match &tool {
                     Some(tool) => tool.exposed_name.clone(),
                     None => arguments.tool.clone(),

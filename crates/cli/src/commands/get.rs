@@ -133,7 +133,8 @@ fn as_json(server: &ResolvedServer, invocation: &Invocation, running: &[ProgramS
     let mut json = server_json::server_json(&invocation.env, server, None);
     json["entry"] = server_json::entry_json(server).into();
     json["sharing"] = sharing_json(server, invocation, running).into();
-    json["fingerprint"] = server.fingerprint.as_ref().map(|it| it.as_str()).into();
+    let approvable = server.approvable();
+    json["fingerprint"] = approvable.as_ref().map(|it| it.fingerprint.as_str()).into();
     json
 }
 
@@ -153,8 +154,11 @@ pub fn definition_text(server: &ResolvedServer, invocation: &Invocation) -> Stri
     } else if server.entry.as_ref().is_some_and(|entry| entry.common.trust) {
         details.line("Trust", "requested: once approved, its tools run without asking");
     }
-    if let Some(fingerprint) = &server.fingerprint {
-        details.line("Hash", fingerprint.as_str());
+    if let Some(plugin) = &server.plugin {
+        details.line("Plugin", &printable(&plugin.to_string()));
+    }
+    if let Some(approvable) = server.approvable() {
+        details.line("Hash", approvable.fingerprint.as_str());
     }
     if let Some(scope) = WritableScope::from_scope(server.scope()) {
         let scope = scope.scope().id();

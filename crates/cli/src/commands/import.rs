@@ -132,6 +132,11 @@ fn confirm(plan: &str, count: usize, invocation: &Invocation) -> Result<bool, Fa
 
 /// Asks the user, and returns the answer in lower case.
 pub(crate) fn ask(question: &str) -> Result<String, Failure> {
+    Ok(ask_text(question)?.to_lowercase())
+}
+
+/// Asks the user, and returns the answer as typed.
+pub(crate) fn ask_text(question: &str) -> Result<String, Failure> {
     let mut out = anstream::stdout();
     let mut answer = String::new();
     let answered = out
@@ -141,7 +146,7 @@ pub(crate) fn ask(question: &str) -> Result<String, Failure> {
     answered.map_err(|error| {
         Failure::new(Exit::Failure, "your answer could not be read").caused_by(error)
     })?;
-    Ok(answer.trim().to_lowercase())
+    Ok(answer.trim().to_owned())
 }
 
 /// Where the secrets of the plan go: as the option says, or as the user answers.

@@ -14,6 +14,8 @@ use crate::invocation::Invocation;
 use crate::invocation::demo_server;
 use crate::invocation::lookup;
 use crate::outcome::{CommandOutput, Failure};
+use crate::output::account_text;
+use crate::output::channel_text;
 use crate::output::json::json_output;
 use crate::output::report;
 use crate::output::server_json;
@@ -95,7 +97,9 @@ pub fn as_text(
     let problems = configuration.effective.problems.iter().chain(problems);
     let notes = report::problems(&invocation.env, problems);
     if servers.is_empty() {
-        return CommandOutput::text(nothing_text(configuration, invocation)).note(notes);
+        return CommandOutput::text(nothing_text(configuration, invocation))
+            .note(notes)
+            .note(account_text::note(invocation.known_account()));
     }
     let row = |server: &&ResolvedServer| {
         let entry = server.entry.as_ref();
@@ -120,11 +124,16 @@ pub fn as_text(
         &[Truncate::End(3), Truncate::Start(5), Truncate::End(0)],
     );
     let advice = advice(servers, configuration, invocation);
+    let channels = channels_text(servers, invocation);
     let table = match demo_server::only_server(configuration) {
         Some(_) => format!("{table}{}", demo_only_text(configuration, invocation)),
         None => table,
     };
-    CommandOutput::text(table).note(notes).note(advice)
+    CommandOutput::text(table)
+        .note(notes)
+        .note(channels)
+        .note(advice)
+        .note(account_text::note_paragraph(invocation.known_account()))
 }
 
 /// The text for an empty list: every source that was inspected.
@@ -167,6 +176,16 @@ fn searched_text(configuration: &Configuration, invocation: &Invocation) -> Stri
     text
 }
 
+/// What became of the messages of channels in the conversation that ran last.
+fn channels_text(servers: &[&ResolvedServer], invocation: &Invocation) -> String {
+    let selected = servers.iter().filter(|it| it.is_selected());
+    let line = |server: &&ResolvedServer| {
+        let record = channel_text::record_text(&invocation.env.paths, &server.name)?;
+        Some(format!("\nchannel `{}`, {record}\n", printable(&server.name)))
+    };
+    selected.filter_map(line).collect()
+}
+
 fn advice(
     servers: &[&ResolvedServer],
     configuration: &Configuration,
@@ -194,6 +213,15 @@ fn advice(
             refused[0]
         ));
     }
+    let unset = names(|state| matches!(state, ServerState::NeedsConfig(_)));
+    if let Some(first) = unset.first() {
+        let of_plugin = servers.iter().any(|it| it.name == *first && it.scope() == Scope::Plugin);
+        let command = if of_plugin { "plugin" } else { "bundle" };
+        text.push_str(&format!(
+            "\n{} configuration: swb {command} configure {first}\n",
+            pluralize(unset.len(), "server needs", "servers need"),
+        ));
+    }
     if let Some(source) = &configuration.effective.exclusive_source {
         let file = invocation.display_source(source);
         text.push_str(&format!("\n{} ({file})\n", lookup::ENTERPRISE_LOCK));
@@ -211,10 +239,11 @@ fn as_json(
         .iter()
         .map(|server| server_json::server_json(&invocation.env, server, None))
         .collect();
-    json!({
+    let json = json!({
         "servers": servers,
         "problems": problems.iter().map(server_json::problem_json).collect::<Vec<_>>(),
         "enterpriseControl": configuration.effective.exclusive_source.as_ref().map(|it| it.to_string()),
         "lookedAt": configuration.sources.iter().map(server_json::looked_at_json).collect::<Vec<_>>(),
-    })
+    });
+    account_text::add_to(invocation.known_account(), json)
 }

@@ -1,4 +1,6 @@
-//! `swb login`: signs in to a server.
+//! `swb login`: signs in to a server, or with `--account` to the connector account.
+
+pub mod account;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +11,7 @@ use switchboard::catalogue::ListKind;
 use switchboard::config::display::{pluralize, printable};
 use switchboard::config::entry::server::{OAuthGrant, ServerSpec};
 use switchboard::config::merge::ResolvedServer;
+use switchboard::config::scope::Scope;
 use switchboard::connection::{RetryPolicy, ServerView, Status};
 use switchboard::login::{LoginRequest, LoginView, ServerLoginError};
 use switchboard::sources::loader::Configuration;
@@ -33,7 +36,11 @@ const RECONNECT_TIMEOUT: Duration = Duration::from_secs(60);
 #[derive(Debug, Args)]
 pub struct LoginArgs {
     /// The server's name
-    pub name: String,
+    #[arg(required_unless_present = "account")]
+    pub name: Option<String>,
+    /// Sign in to the account whose connectors you use
+    #[arg(long, conflicts_with = "name")]
+    pub account: bool,
     /// How to sign in
     #[command(flatten)]
     pub flags: LoginFlags,
@@ -93,12 +100,17 @@ impl LoginFlags {
 
 /// Runs the command.
 pub fn run(arguments: &LoginArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
+    let Some(name) = &arguments.name else {
+        return account::sign_in(&arguments.flags, arguments.again, invocation);
+    };
     let configuration = invocation.load()?;
-    let name = &arguments.name;
     let server = servers::startable_server(invocation, &configuration, name)?;
     login::forget_auth_required(invocation, server);
     let (done, outcome) = host::with_host(invocation, RetryPolicy::NoRetry, async |host| {
         let view = servers::connect_one(invocation, host, &configuration, name).await;
+        if let Some(failure) = login_elsewhere(server, &view) {
+            return Err(failure);
+        }
         let login = match host.stored_login(name).await {
             Ok(login) => login,
             Err(error) => return Err(not_for_logins(server, &error)),
@@ -108,7 +120,7 @@ pub fn run(arguments: &LoginArgs, invocation: &Invocation) -> Result<CommandOutp
                 Ok((show(invocation, &view, login, LoginOrigin::Existing), LoginOrigin::Existing))
             }
             NextStep::SignIn => {
-                let login = sign_in(arguments, invocation, host).await?;
+                let login = sign_in(&arguments.flags, name, invocation, host).await?;
                 let reconnected = reconnected_view(invocation, host, &view).await;
                 Ok((show(invocation, &reconnected, &login, LoginOrigin::New), LoginOrigin::New))
             }
@@ -148,13 +160,40 @@ fn not_for_logins(server: &ResolvedServer, error: &ServerLoginError) -> Failure 
     }
 }
 
+/// The failure for a server whose login is not here: its session is shared with other servers, or it is a connector whose
+/// login is in the connector account.
+fn login_elsewhere(server: &ResolvedServer, view: &ServerView) -> Option<Failure> {
+    let name = printable(&view.name);
+    match &view.status {
+        Status::SessionRefused(_) => Some(connection_text::not_connected(view)),
+        Status::NeedsAuth(cause)
+            if matches!(cause.kind, FailureKind::ConnectorLoginRequired { .. }) =>
+        {
+            let message = format!("`{name}` is signed in to at your connector account");
+            let failure = Failure::new(Exit::LoginRequired, &message);
+            Some(failure.hint(&printable(&cause.remedy(&view.name))))
+        }
+        Status::Connected if server.scope() == Scope::Connectors => {
+            let message = format!(
+                "`{name}` needs no login of its own: it answers to that of your connector account"
+            );
+            Some(Failure::new(Exit::Usage, &message).hint("`swb login --account --again`"))
+        }
+        Status::Connected
+        | Status::NeedsAuth(_)
+        | Status::Failed(_)
+        | Status::Pending { .. }
+        | Status::Disabled => None,
+    }
+}
+
 fn next_step<'l>(
     arguments: &LoginArgs,
     configuration: &Configuration,
     view: &ServerView,
     login: Option<&'l LoginView>,
 ) -> Result<NextStep<'l>, Failure> {
-    let spec = configuration.effective.winner(&arguments.name).and_then(|it| it.spec.as_ref());
+    let spec = configuration.effective.winner(&view.name).and_then(|it| it.spec.as_ref());
     match &view.status {
         Status::Connected => match login {
             Some(login) if !arguments.again && covers_scopes(login, &arguments.flags.scopes) => {
@@ -167,9 +206,10 @@ fn next_step<'l>(
         Status::Failed(cause) if cause.kind == FailureKind::Forbidden => {
             interactive_login(spec, view)
         }
-        Status::Failed(_) | Status::Pending { .. } | Status::Disabled => {
-            Err(connection_text::not_connected(view))
-        }
+        Status::Failed(_)
+        | Status::SessionRefused(_)
+        | Status::Pending { .. }
+        | Status::Disabled => Err(connection_text::not_connected(view)),
     }
 }
 
@@ -194,6 +234,7 @@ fn interactive_login<'l>(
         Some(oauth) if oauth.xaa => Err(match view.status {
             Status::Connected => automatic_login(view),
             Status::NeedsAuth(_)
+            | Status::SessionRefused(_)
             | Status::Failed(_)
             | Status::Pending { .. }
             | Status::Disabled => {
@@ -203,6 +244,7 @@ fn interactive_login<'l>(
         Some(oauth) if oauth.grant != OAuthGrant::AuthorizationCode => Err(match view.status {
             Status::Connected => automatic_login(view),
             Status::NeedsAuth(_)
+            | Status::SessionRefused(_)
             | Status::Failed(_)
             | Status::Pending { .. }
             | Status::Disabled => failure().hint(&format!(
@@ -221,14 +263,15 @@ fn automatic_login(view: &ServerView) -> Failure {
 }
 
 async fn sign_in(
-    arguments: &LoginArgs,
+    flags: &LoginFlags,
+    name: &str,
     invocation: &Invocation,
     host: &Host,
 ) -> Result<LoginView, Failure> {
-    let target = format!("`{}`", printable(&arguments.name));
-    let login_prompt = arguments.flags.login_prompt(invocation, &target)?;
-    let request = arguments.flags.to_login_options();
-    let signing_in = host.login(&arguments.name, &login_prompt, &request);
+    let target = format!("`{}`", printable(name));
+    let login_prompt = flags.login_prompt(invocation, &target)?;
+    let request = flags.to_login_options();
+    let signing_in = host.login(name, &login_prompt, &request);
     let login = login::with_waiting_note(signing_in, &login_prompt).await;
     login.map_err(|error| login_text::login_failure(&target, &error))
 }

@@ -1,4 +1,4 @@
-//! `swb logout`: revokes and deletes the login of a server.
+//! `swb logout`: revokes and deletes the login of a server, or with `--account` that at the connector account.
 
 use clap::Args;
 use serde_json::json;
@@ -6,6 +6,7 @@ use switchboard::config::display::printable;
 use switchboard::connection::RetryPolicy;
 use switchboard::login::LogoutOutcome;
 
+use super::login::account;
 use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
 use crate::output::json::json_output;
@@ -18,13 +19,17 @@ use crate::runtime::servers;
 #[derive(Debug, Args)]
 pub struct LogoutArgs {
     /// The server's name
-    pub name: String,
+    #[arg(required_unless_present = "account")]
+    pub name: Option<String>,
+    /// Sign out of the account whose connectors you use
+    #[arg(long, conflicts_with = "name")]
+    pub account: bool,
 }
 
 /// Runs the command. Does not connect to the server.
 pub fn run(arguments: &LogoutArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
+    let Some(name) = &arguments.name else { return account::sign_out(invocation) };
     let configuration = invocation.load()?;
-    let name = &arguments.name;
     servers::startable_server(invocation, &configuration, name)?;
     let target = format!("`{}`", printable(name));
     let desired = servers::desired_servers(&configuration, std::slice::from_ref(name));

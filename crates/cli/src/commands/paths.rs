@@ -55,6 +55,8 @@ fn rows(invocation: &Invocation) -> Vec<(&'static str, &'static str, PathBuf)> {
         ("localSettings", "local settings", invocation.scope_file(WritableScope::Local)),
         ("userSettings", "user settings", invocation.scope_file(WritableScope::User)),
         ("plugins", "plugins", paths.plugins()),
+        ("installedPlugins", "installed plugins", paths.plugin_store()),
+        ("ideLocks", "lock files of IDEs", paths.ide_locks()),
         ("approvals", "approvals", paths.approvals()),
         ("managedServers", "managed servers", paths.managed_servers()),
         ("managedSettings", "managed settings", paths.managed_settings()),

@@ -9,7 +9,8 @@ use serde_json::json;
 use switchboard::config::display::printable;
 use switchboard::config::merge::ResolvedServer;
 use switchboard::config::permission::{
-    self, CallRequest, ConsideredRule, Explanation, PermissionMode, ToolHints, ToolRule, Trust,
+    self, CallRequest, ConsideredRule, Explanation, PermissionMode, RuleEntry, SeenTools,
+    ToolHints, ToolRule, Trust,
 };
 use switchboard::permission::{DefinitionDiff, ToolPins};
 use switchboard::pool::naming;
@@ -59,6 +60,9 @@ pub struct ExplainArgs {
     pub tool: String,
     /// Its arguments, as for `swb call`
     pub arguments: Vec<String>,
+    /// A tool whose result the session has seen before: mcp__SERVER__TOOL; may be repeated
+    #[arg(long, value_name = "TOOL")]
+    pub after: Vec<String>,
     /// The permission mode: plan, dontAsk, default, acceptEdits, bypass
     #[arg(long = "permission-mode", visible_alias = "mode", value_name = "MODE", value_parser = parse_mode)]
     pub mode: Option<PermissionMode>,
@@ -95,12 +99,18 @@ fn explain(
     let winner =
         configuration.effective.servers.iter().find(|it| exposed_server_name(it) == server);
     let is_trusted = winner.is_some_and(|it| it.is_trusted());
+    let mut seen = SeenTools::default();
+    for name in &arguments.after {
+        let (server, tool) = resolve_tool_name(name, configuration)?;
+        seen.insert(&server, &tool);
+    }
     let request = CallRequest {
         server: &server,
         tool: &tool,
         arguments: &call_arguments,
         hints: ToolHints::default(),
         trust: if is_trusted { Trust::Trusted } else { Trust::Untrusted },
+        seen: &seen,
     };
     let default_mode =
         configuration.rules.default_mode().map_or(PermissionMode::Default, |(mode, _)| mode);
@@ -139,6 +149,7 @@ fn show(
             json!({
                 "effect": it.entry.effect.id(),
                 "rule": it.entry.rule.to_string(),
+                "after": after(&it.entry),
                 "from": invocation.display_origin(&it.entry.origin),
                 "fit": it.result.to_string(),
             })
@@ -157,9 +168,8 @@ fn show(
     let mut text = format!("{}: {verdict} ({})\n", printable(tool), printable(&because));
     for it in &explanation.considered {
         text.push_str(&format!(
-            "  {} `{}` ({}): {}\n",
-            it.entry.effect.id(),
-            printable(&it.entry.rule.to_string()),
+            "  {} ({}): {}\n",
+            rule_table::short_description(&it.entry),
             invocation.display_origin(&it.entry.origin),
             printable(&it.result.to_string())
         ));
@@ -172,6 +182,11 @@ fn show(
     }
     text.push_str("  the tool's annotations are not considered here; `swb tools` shows them\n");
     CommandOutput::text(text)
+}
+
+/// The results after which a rule applies; `None` if it always does.
+fn after(entry: &RuleEntry) -> Option<Vec<String>> {
+    (!entry.after.is_empty()).then(|| entry.after.iter().map(ToString::to_string).collect())
 }
 
 /// The server and the tool of an exposed name. Configured servers are tried first, because the name alone does not

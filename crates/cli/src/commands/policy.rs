@@ -11,6 +11,7 @@ use crate::invocation::Invocation;
 use crate::invocation::lookup;
 use crate::outcome::{CommandOutput, Failure};
 use crate::output::json::json_output;
+use crate::output::policy_text;
 use crate::output::server_json;
 use crate::output::server_text;
 
@@ -65,26 +66,7 @@ fn show(invocation: &Invocation) -> Result<CommandOutput, Failure> {
         let file = invocation.display_source(source);
         text.push_str(&format!("{} ({file}).\n", lookup::ENTERPRISE_LOCK));
     }
-    if let Some(source) = unreadable {
-        let file = invocation.display_source(source);
-        text.push_str(&format!("{file} cannot be read, so every server is refused.\n"));
-    }
-    if let Some(origin) = managed_only {
-        let place = invocation.display_origin(origin);
-        text.push_str(&format!("Only the administrator's allow list counts ({place}).\n"));
-    }
-    let line = |word: &str, rule: &PolicyRule| {
-        let place = invocation.display_origin(&rule.origin);
-        format!("{word:<6} {} ({place})\n", server_text::rule_text(rule))
-    };
-    text.extend(deny.iter().map(|rule| line("deny", rule)));
-    for list in allow {
-        text.extend(list.rules.iter().map(|rule| line("allow", rule)));
-        if list.rules.is_empty() {
-            let place = invocation.display_origin(&list.origin);
-            text.push_str(&format!("allow  nothing: the allow list is empty ({place})\n"));
-        }
-    }
+    text.push_str(&policy_text::lines(&invocation.env, &configuration.policy));
     if text.is_empty() {
         text.push_str("No policy: there are no allow and no deny lists.\n");
     }

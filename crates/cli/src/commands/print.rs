@@ -1,9 +1,12 @@
 //! `swb -p`: sends one prompt to the model, lets it call the tools that rules allow, and prints its answer. Never
 //! prompts the user.
 
+mod channel_options;
 mod events;
 mod options;
 mod result;
+mod sdk_options;
+mod tool_rules;
 
 use std::io::{IsTerminal, Read};
 use std::sync::Arc;
@@ -11,16 +14,18 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value as Json;
 use switchboard::config::display::printable;
-use switchboard::config::permission::ToolRule;
 use switchboard::connection::{RetryPolicy, ServerView, Status};
 use switchboard::sources::loader::Configuration;
 use switchboard::{CallContext, Host, Snapshot};
 use switchboard_chat::conversation::event::{ConversationEvent, TurnEnd};
 use switchboard_chat::conversation::handle::Conversation;
 use switchboard_chat::conversation::setup::{ConversationSetup, DEFAULT_MAX_ROUNDS};
+use switchboard_chat::conversation::structured_output::StructuredOutput;
+use switchboard_chat::ide::IdeHooks;
 use switchboard_chat::message::{ContentBlock, Message};
 use switchboard_chat::model::language_model::LanguageModel;
 use switchboard_chat::transcript::Transcript;
+use switchboard_tui::backend::StartedIde;
 use tokio::sync::mpsc;
 
 use crate::exit::Exit;
@@ -34,7 +39,9 @@ use crate::output::style::{TextStyle, paint};
 use crate::output::tool_output::printable_with_tabs;
 use crate::output::unusable_files;
 use crate::runtime::call_context;
+use crate::runtime::channels;
 use crate::runtime::host;
+use crate::runtime::ide;
 use crate::runtime::interrupts::Interrupts;
 use crate::runtime::language_model;
 use crate::runtime::readiness::ReadyOptions;
@@ -42,6 +49,10 @@ use crate::runtime::servers;
 
 pub use options::{ConversationArgs, OutputFormat, unexpected_with_command};
 use result::RunResult;
+pub use sdk_options::{
+    EffortLevel, InputFormat, PermissionPrompts, PromptTool, SdkArgs, ThinkingMode,
+};
+pub use tool_rules::ToolRules;
 
 /// The largest standard input that is read.
 const LARGEST_INPUT: u64 = 10 * 1024 * 1024;
@@ -56,14 +67,23 @@ pub fn run(
     let invocation = &invocation.non_interactive();
     let configuration = invocation.load()?;
     let prompt = read_prompt(arguments)?;
-    let allowed = parse_rules(&arguments.allowed_tools)?;
-    let model = language_model::open(invocation, arguments.model.as_deref())?.ok_or_else(|| {
-        Failure::new(Exit::Configuration, "no model is set up").hint(language_model::SETUP_HINT)
-    })?;
+    let model =
+        language_model::open_with(invocation, &arguments.model_flags())?.ok_or_else(|| {
+            Failure::new(Exit::Configuration, "no model is set up").hint(language_model::SETUP_HINT)
+        })?;
     let ready = arguments.ready();
     ready.expect_startable(invocation, &configuration)?;
     let conversation = arguments.open_conversation(invocation)?;
+    report::print_stderr(&channels::not_taken_note(invocation));
+    let system_prompt: Arc<str> = arguments.system_text(invocation)?.into();
     host::with_host_and_interrupts(invocation, RetryPolicy::NoRetry, async |host, interrupts| {
+        let mode = arguments.mode();
+        let context = call_context::call_context(invocation, &configuration, host, mode)?;
+        let ide = ide::start_session(invocation, host, &context.rules);
+        let asked_for = arguments.ide_flag();
+        let warning =
+            ide::connect_at_start(invocation, (host, &ide.session), &configuration, asked_for);
+        report::print_stderr(&warning.await);
         let snapshot = tokio::select! {
             snapshot = wait_for_servers(invocation, &configuration, host, &ready) => snapshot,
             () = interrupts.next() => return Err(Failure::new(Exit::Interrupted, "interrupted")),
@@ -71,14 +91,9 @@ pub fn run(
         ready.expect_connected(&snapshot)?;
         report::print_stderr(&servers::unapproved_note(&configuration, &[]));
         report::print_stderr(&missing_servers_text(&snapshot));
-        let mode = arguments.permission_mode;
-        let context = call_context::call_context(invocation, &configuration, host, mode)?;
-        for rule in allowed {
-            context.rules.allow_for_session(rule);
-        }
         let context = Arc::new(context);
-        let run = PromptRun { arguments, invocation, model, prompt };
-        let result = run.run(host, &context, &snapshot, (conversation, interrupts)).await;
+        let run = PromptRun { arguments, invocation, model, prompt, system_prompt };
+        let result = run.run(host, &context, &snapshot, (conversation, interrupts, ide)).await;
         context.audit.flush().await;
         call_context::warn_about_lost_records(invocation, &context.audit);
         run.to_output(result, &configuration)
@@ -144,42 +159,16 @@ fn read_prompt(arguments: &ConversationArgs) -> Result<String, Failure> {
     Ok(prompt)
 }
 
-/// Parses rules separated by commas. A comma in parentheses is part of a rule.
-fn parse_rules(texts: &[String]) -> Result<Vec<ToolRule>, Failure> {
-    let mut rules = Vec::new();
-    for text in texts {
-        let (mut is_inside, mut is_quoted, mut is_escaped) = (false, false, false);
-        let is_comma = |c: char| {
-            match c {
-                _ if is_escaped => is_escaped = false,
-                '\\' => is_escaped = is_quoted,
-                '"' => is_quoted = is_inside && !is_quoted,
-                '(' if !is_quoted => is_inside = true,
-                ')' if !is_quoted => is_inside = false,
-                _ => {}
-            }
-            c == ',' && !is_inside
-        };
-        for rule in text.split(is_comma).map(str::trim).filter(|it| !it.is_empty()) {
-            let parsed = ToolRule::parse(rule).map_err(|fault| {
-                let message = format!("--allowed-tools: `{}` is not a valid rule", printable(rule));
-                Failure::new(Exit::Usage, &message).caused_by(fault)
-            })?;
-            rules.push(parsed);
-        }
-    }
-    Ok(rules)
-}
-
 /// One prompt to the model.
 struct PromptRun<'a> {
     arguments: &'a ConversationArgs,
     invocation: &'a Invocation,
     model: Arc<dyn LanguageModel>,
     prompt: String,
+    system_prompt: Arc<str>,
 }
 
-type RunInput<'a> = ((Transcript, Vec<Message>), &'a mut Interrupts);
+type RunInput<'a> = ((Transcript, Vec<Message>), &'a mut Interrupts, StartedIde);
 
 impl PromptRun<'_> {
     async fn run(
@@ -187,7 +176,7 @@ impl PromptRun<'_> {
         host: &Host,
         context: &Arc<CallContext>,
         snapshot: &Snapshot,
-        ((transcript, history), interrupts): RunInput<'_>,
+        ((transcript, history), interrupts, ide): RunInput<'_>,
     ) -> RunResult {
         let started = Instant::now();
         let rounds = self.arguments.max_turns.and_then(|it| usize::try_from(it).ok());
@@ -195,9 +184,12 @@ impl PromptRun<'_> {
             host: host.clone(),
             call_context: context.clone(),
             model: Some(self.model.clone()),
-            system_prompt: self.arguments.system_text(self.invocation).into(),
+            system_prompt: self.system_prompt.clone(),
             history,
             max_rounds: rounds.unwrap_or(DEFAULT_MAX_ROUNDS),
+            hooks: vec![Arc::new(IdeHooks::new(ide.session.clone()))],
+            structured_output: self.arguments.sdk.json_schema.clone().map(StructuredOutput::new),
+            channels: None,
         };
         let mut result = RunResult::new();
         self.emit(&mut result, || events::init_event(self.model.name(), snapshot, &host.pool()));
@@ -207,6 +199,9 @@ impl PromptRun<'_> {
         let status = conversation.status();
         (result.id, result.save_error) = (status.id, status.write_error);
         drop((conversation, events));
+        let _panicked = task.await;
+        let StartedIde { session, updates, task } = ide;
+        drop((session, updates));
         let _panicked = task.await;
         result.duration = started.elapsed();
         result

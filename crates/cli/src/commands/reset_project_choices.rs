@@ -1,9 +1,9 @@
 //! `swb reset-project-choices`: forgets the approvals and rejections of this project's servers.
 
-use std::path::PathBuf;
-
 use clap::Args;
 use serde_json::json;
+use switchboard::config::source::path_key;
+use switchboard::sources::loader::FOREIGN_PLUGIN_SETTINGS;
 use switchboard::sources::{PROJECT_FILE, project_approvals};
 
 use crate::invocation::Invocation;
@@ -18,9 +18,10 @@ pub struct ResetProjectChoicesArgs {}
 /// Runs the command.
 pub fn run(_: &ResetProjectChoicesArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
     let folders = invocation.env.working_folder.ancestors();
-    let files: Vec<PathBuf> = folders.map(|folder| folder.join(PROJECT_FILE)).collect();
-    let files: Vec<_> = files.iter().map(PathBuf::as_path).collect();
-    let forgotten = project_approvals::forget(&invocation.env.paths, &files)?;
+    let names = [&[PROJECT_FILE][..], &FOREIGN_PLUGIN_SETTINGS].concat();
+    let files = folders.flat_map(|folder| names.iter().map(|name| folder.join(name)));
+    let keys: Vec<String> = files.map(|file| path_key(&file)).collect();
+    let forgotten = project_approvals::forget(&invocation.env.paths, &keys)?;
     if invocation.wants_json() {
         return Ok(json_output(&json!({"forgotten": forgotten})));
     }

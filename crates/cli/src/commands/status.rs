@@ -16,6 +16,7 @@ use switchboard::sources::loader::Configuration;
 use crate::exit::Exit;
 use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
+use crate::output::account_text;
 use crate::output::connection_text;
 use crate::output::json::json_line;
 use crate::output::json::json_output;
@@ -86,12 +87,16 @@ fn show(
         let as_json =
             |it: &&ResolvedServer| server_json::server_json(&invocation.env, it, connection(it));
         let servers: Vec<Json> = servers.iter().map(as_json).collect();
-        return json_output(&json!({"servers": servers}));
+        return json_output(&account_text::add_to(
+            invocation.known_account(),
+            json!({"servers": servers}),
+        ));
     }
     if servers.is_empty() {
         return CommandOutput::text(
             "No MCP servers to connect to: `swb list` shows which files were read.\n",
-        );
+        )
+        .note(account_text::note(invocation.known_account()));
     }
     let mut done =
         CommandOutput::text(connection_text::status_table(&invocation.env, servers, snapshot));
@@ -106,6 +111,7 @@ fn show(
             }
         }
     }
+    done.notes.push_str(&account_text::note(invocation.known_account()));
     if !done.notes.is_empty() {
         done.notes.insert(0, '\n');
     }
@@ -124,7 +130,13 @@ fn watch(
         };
         let mut watcher =
             ConfigWatcher::start(invocation.load_options(), &configuration).map_err(cannot)?;
-        let targets = control::ControlTargets { host: host.clone(), approvals: None };
+        let targets = control::ControlTargets {
+            host: host.clone(),
+            approvals: None,
+            handover: None,
+            gateway: None,
+            dashboard: None,
+        };
         let control = control::serve(targets, &invocation.env.paths.control_sockets());
         let mut screen = WatchDisplay { invocation, drawn_lines: 0, last_lines: BTreeMap::new() };
         let mut configuration = configuration;

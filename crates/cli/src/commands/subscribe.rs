@@ -90,7 +90,9 @@ fn interrupted() -> CommandOutput {
 /// Waits until the server's connection fails for good.
 async fn wait_until_lost(host: &Host, server: &str) -> Failure {
     let mut watch = host.watch();
-    let is_lost = |status: &Status| matches!(status, Status::Failed(_) | Status::NeedsAuth(_));
+    let is_lost = |status: &Status| {
+        matches!(status, Status::Failed(_) | Status::NeedsAuth(_) | Status::SessionRefused(_))
+    };
     let snapshot = watch
         .wait_for(|it| it.servers.get(server).is_some_and(|view| is_lost(&view.status)))
         .await

@@ -44,7 +44,7 @@ pub fn approve(
     }
     let mut decisions = Vec::new();
     for server in &servers {
-        let (Some(approved), Some(file)) = (server.approvable(), server.origin.source.path())
+        let (Some(approved), Some(key)) = (server.approvable(), server.approval_key.as_deref())
         else {
             continue;
         };
@@ -56,7 +56,7 @@ pub fn approve(
             return Err(Failure::new(Exit::Conflict, &message)
                 .hint(&format!("its hash is {fingerprint}; look again: swb get {}", server.name)));
         }
-        decisions.push((file, server.name.as_str(), ApprovalDecision::Approved(approved)));
+        decisions.push((key, server.name.as_str(), ApprovalDecision::Approved(approved)));
     }
     approvals::decide(&invocation.env.paths, &decisions)?;
     if invocation.wants_json() {
@@ -84,7 +84,7 @@ pub fn reject(
     let decisions: Vec<_> = servers
         .iter()
         .filter_map(|it| {
-            Some((it.origin.source.path()?, it.name.as_str(), ApprovalDecision::Rejected))
+            Some((it.approval_key.as_deref()?, it.name.as_str(), ApprovalDecision::Rejected))
         })
         .collect();
     approvals::decide(&invocation.env.paths, &decisions)?;
@@ -137,16 +137,22 @@ fn project_servers<'c>(
     for name in names {
         let definitions = invocation.definitions(configuration, name)?;
         let of_project = definitions.iter().find(|server| {
-            server.scope() == Scope::Project
-                && !matches!(server.state, ServerState::Shadowed { .. })
+            server.approval_key.is_some() && !matches!(server.state, ServerState::Shadowed { .. })
         });
         let Some(server) = of_project else {
             let message = format!("`{name}` is not a server of this project");
-            let hint = format!("servers of the {} scope need no approval", definitions[0].scope());
+            let scope = definitions[0].scope();
+            let hint = match scope == Scope::Plugin {
+                true => "plugins in folders that you chose need no approval".to_owned(),
+                false => format!("servers of the {scope} scope need no approval"),
+            };
             return Err(Failure::new(Exit::NotFound, &message).hint(&hint));
         };
         match &server.state {
-            ServerState::Invalid | ServerState::Refused(_) | ServerState::Excluded(_) => {
+            ServerState::Invalid
+            | ServerState::NeedsConfig(_)
+            | ServerState::Refused(_)
+            | ServerState::Excluded(_) => {
                 let state = server_text::state_text(&server.state);
                 let failure =
                     Failure::new(Exit::NotReady, &format!("`{name}` cannot run: {state}"));
@@ -175,7 +181,7 @@ fn every_project_definition<'c>(
     let mut servers = Vec::new();
     for name in names {
         let definitions = invocation.definitions(configuration, name)?;
-        let of_project = definitions.into_iter().filter(|it| it.scope() == Scope::Project);
+        let of_project = definitions.into_iter().filter(|it| it.approval_key.is_some());
         let before = servers.len();
         servers.extend(of_project);
         if servers.len() == before {

@@ -15,6 +15,7 @@ use switchboard::config::scope::Scope;
 use switchboard::config::source::Source;
 use switchboard::sources::atomic_file;
 use switchboard::sources::atomic_file::ChangeOutcome;
+use switchboard::sources::bundles::InstalledBundles;
 use switchboard::sources::loader::Configuration;
 
 use crate::edit::file;
@@ -62,11 +63,24 @@ pub fn check_entry(
     scope: WritableScope,
     server: &NewServer,
 ) -> Result<ResolvedServer, Failure> {
+    let environment = invocation.env.template_environment();
+    let bundles = InstalledBundles::new(&invocation.env.paths, &environment);
+    check_entry_with(invocation, configuration, (scope, server), &|layer| bundles.expand(layer))
+}
+
+/// The same, with the entries of bundles made by `expand`.
+pub fn check_entry_with(
+    invocation: &Invocation,
+    configuration: &Configuration,
+    (scope, server): (WritableScope, &NewServer),
+    expand: &dyn Fn(&mut Layer),
+) -> Result<ResolvedServer, Failure> {
     let mut servers = Map::new();
     servers.insert(server.name.clone(), Json::Object(server.entry.clone()));
     let text = format!("{:#}", json!({"mcpServers": servers}));
     let resolve = |source: Arc<Source>| {
-        let layer = Layer::read(&source, &text, Naming::Plain, FileShape::Wrapped);
+        let mut layer = Layer::read(&source, &text, Naming::Plain, FileShape::Wrapped);
+        expand(&mut layer);
         let inputs = MergeInputs {
             layers: vec![layer],
             policy: configuration.policy.clone(),

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use switchboard::config::display::printable;
 use switchboard::config::merge::{ResolvedServer, ServerState};
+use switchboard::permission::ToolPins;
 use switchboard::pool::naming::{self, NameOrigin};
 use switchboard::sources::loader::Configuration;
 
@@ -150,4 +151,18 @@ pub fn server_of_tool<'a>(
         Some(ToolOfServer { server, tool: exposed().or_else(by_server)? })
     });
     found.max_by_key(|it| (it.server.is_selected(), it.server.name.len()))
+}
+
+/// The tools that had another definition at their last call than the approved one.
+pub fn changed_tools(
+    invocation: &Invocation,
+    configuration: &Configuration,
+) -> BTreeSet<(String, String)> {
+    let pins = ToolPins::open(&invocation.env.paths.pins());
+    let servers = configuration.effective.servers.iter().filter(|it| it.is_selected());
+    let changes = servers.flat_map(|server| {
+        let changes = server.fingerprint.as_ref().map(|it| pins.changes(&server.name, it));
+        changes.into_iter().flatten().map(|it| (server.name.clone(), it.tool))
+    });
+    changes.collect()
 }

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use switchboard::config::permission::PermissionMode;
 
+use crate::invocation::browser_server::BrowserOptions;
+
 /// Options of every command.
 #[derive(Debug, Clone, Default, Args)]
 pub struct GlobalOptions {
@@ -17,12 +19,27 @@ pub struct GlobalOptions {
     /// Print JSON for programs
     #[arg(long, global = true, help_heading = "Global options")]
     pub json: bool,
+    /// Use the plugin in a folder or an archive, for this run; may be repeated
+    #[arg(long, global = true, value_name = "FOLDER|ZIP", help_heading = "Global options")]
+    pub plugin_dir: Vec<PathBuf>,
+    /// The same without the plugin's servers; may be repeated
+    #[arg(
+        long,
+        global = true,
+        value_name = "FOLDER|ZIP",
+        hide_short_help = true,
+        help_heading = "Global options"
+    )]
+    pub plugin_dir_no_mcp: Vec<PathBuf>,
     /// Answer elicitations from a JSON file before asking you
     #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
     pub answers: Option<String>,
     /// Run servers of this session only, without the shared host [env: SWB_SHARE=off]
     #[arg(long, global = true, help_heading = "Global options")]
     pub no_share: bool,
+    /// The browser.
+    #[command(flatten)]
+    pub browser: BrowserOptions,
     /// Log events to standard error: a level, or levels of parts such as gateway=trace,info [env: SWB_LOG]
     #[arg(long, global = true, value_name = "LEVEL|FILTER", help_heading = "Global options")]
     pub log: Option<String>,

@@ -43,7 +43,11 @@ fn attempt_json(status: &Status) -> Option<Json> {
         Status::Pending { attempt, max_attempts, .. } => {
             Some(json!({"attempt": attempt, "of": max_attempts}))
         }
-        Status::Connected | Status::Failed(_) | Status::NeedsAuth(_) | Status::Disabled => None,
+        Status::Connected
+        | Status::Failed(_)
+        | Status::NeedsAuth(_)
+        | Status::SessionRefused(_)
+        | Status::Disabled => None,
     }
 }
 

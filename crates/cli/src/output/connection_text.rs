@@ -44,7 +44,9 @@ pub fn connecting_text(snapshot: &Snapshot) -> String {
 pub fn status_style(status: &Status) -> TextStyle {
     match status {
         Status::Connected => TextStyle::Success,
-        Status::Pending { .. } | Status::NeedsAuth(_) => TextStyle::Warning,
+        Status::Pending { .. } | Status::NeedsAuth(_) | Status::SessionRefused(_) => {
+            TextStyle::Warning
+        }
         Status::Failed(_) => TextStyle::Error,
         Status::Disabled => TextStyle::Dim,
     }
@@ -55,14 +57,17 @@ pub fn exit_code(status: &Status) -> Exit {
     match status {
         Status::Connected => Exit::Success,
         Status::Pending { .. } | Status::Disabled => Exit::NotReady,
-        Status::NeedsAuth(_) => Exit::LoginRequired,
+        Status::NeedsAuth(_) | Status::SessionRefused(_) => Exit::LoginRequired,
         Status::Failed(cause) => match &cause.kind {
             FailureKind::CommandNotFound { .. }
             | FailureKind::CommandNotRunnable { .. }
             | FailureKind::FolderNotFound { .. }
             | FailureKind::Exited { .. } => Exit::StartFailed,
             FailureKind::SecretUnavailable | FailureKind::InvalidConfig => Exit::Configuration,
-            FailureKind::AuthRequired | FailureKind::HeaderRefused { .. } => Exit::LoginRequired,
+            FailureKind::AuthRequired
+            | FailureKind::HeaderRefused { .. }
+            | FailureKind::SessionRefused(_)
+            | FailureKind::ConnectorLoginRequired { .. } => Exit::LoginRequired,
             FailureKind::Timeout(_)
             | FailureKind::Unreachable(_)
             | FailureKind::Forbidden
@@ -79,7 +84,8 @@ pub fn exit_code(status: &Status) -> Exit {
             | FailureKind::SessionExpired
             | FailureKind::LoginNotRefreshed
             | FailureKind::MessageTooLarge(_)
-            | FailureKind::NotRegistered => Exit::Connection,
+            | FailureKind::NotRegistered
+            | FailureKind::IdeTokenRefused => Exit::Connection,
         },
     }
 }
@@ -139,6 +145,7 @@ pub fn problem_text(view: &ServerView) -> String {
             Status::Failed(_) => paint(TextStyle::Error, "error:"),
             Status::Pending { .. }
             | Status::NeedsAuth(_)
+            | Status::SessionRefused(_)
             | Status::Connected
             | Status::Disabled => paint(TextStyle::Warning, "warning:"),
         };
@@ -179,7 +186,11 @@ pub fn evidence_text(cause: &ConnectionFailure) -> String {
 pub fn not_connected(view: &ServerView) -> Failure {
     let message = match &view.status {
         Status::Pending { .. } => format!("`{}` is still connecting", view.name),
-        Status::Connected | Status::Failed(_) | Status::NeedsAuth(_) | Status::Disabled => {
+        Status::Connected
+        | Status::Failed(_)
+        | Status::NeedsAuth(_)
+        | Status::SessionRefused(_)
+        | Status::Disabled => {
             format!("could not connect to `{}`", view.name)
         }
     };

@@ -2,6 +2,7 @@
 
 use serde_json::{Value as Json, json};
 use switchboard::catalogue::{ListIssue, ListIssueKind, ListKind};
+use switchboard::channel::ChannelPolicy;
 use switchboard::config::display::printable;
 use switchboard::config::entry::server::TransportConfig;
 use switchboard::config::merge::{ResolvedServer, ServerState};
@@ -16,6 +17,7 @@ use switchboard::{ConnectionFailure, FailureKind, Snapshot};
 use crate::env::ProcessEnv;
 use crate::exit::Exit;
 use crate::outcome::CommandOutput;
+use crate::output::channel_text;
 use crate::output::connection_text;
 use crate::output::json::json_output;
 use crate::output::report;
@@ -80,7 +82,9 @@ impl<'a> Diagnosis<'a> {
         examined: HostState<'_>,
         configuration: &'a Configuration,
     ) -> Diagnosis<'a> {
-        let findings = servers.iter().map(|server| examine(env, server, examined)).collect();
+        let policy = &configuration.channels;
+        let findings =
+            servers.iter().map(|server| examine(env, server, examined, policy)).collect();
         Diagnosis { findings, problems: &configuration.effective.problems }
     }
 
@@ -182,9 +186,14 @@ impl Finding {
     }
 }
 
-fn examine(env: &ProcessEnv, server: &ResolvedServer, examined: HostState<'_>) -> Finding {
+fn examine(
+    env: &ProcessEnv,
+    server: &ResolvedServer,
+    examined: HostState<'_>,
+    policy: &ChannelPolicy,
+) -> Finding {
     match examined.snapshot.servers.get(&server.name) {
-        Some(view) => examine_connection(env, server, view, examined.pool),
+        Some(view) => examine_connection(env, server, view, (examined.pool, policy)),
         None => {
             let reason = server_text::state_reason(env, server);
             let state = server_text::state_text(&server.state);
@@ -194,7 +203,7 @@ fn examine(env: &ProcessEnv, server: &ResolvedServer, examined: HostState<'_>) -
             }
             text.push_str(&indented(&report::problems(env, server.problems.iter())));
             let (trouble, attention) = match &server.state {
-                ServerState::Pending(_) | ServerState::Refused(_) => {
+                ServerState::Pending(_) | ServerState::Refused(_) | ServerState::NeedsConfig(_) => {
                     (None, reason.or(Some(state)).into_iter().collect())
                 }
                 ServerState::Invalid => (Some(Exit::Configuration), Vec::new()),
@@ -220,7 +229,7 @@ fn examine_connection(
     env: &ProcessEnv,
     server: &ResolvedServer,
     view: &ServerView,
-    pool: &Pool,
+    (pool, policy): (&Pool, &ChannelPolicy),
 ) -> Finding {
     let status_exit = connection_text::exit_code(&view.status);
     let mut trouble = Some(status_exit).filter(|it| *it != Exit::Success);
@@ -250,6 +259,9 @@ fn examine_connection(
             "  note: it refused streamable HTTP and uses HTTP+SSE; `\"type\": \"sse\"` skips the first attempt\n",
         ),
         None => {}
+    }
+    for line in channel_text::diagnosis_lines(&env.paths, server, view, policy) {
+        text.push_str(&format!("  channel: {line}\n"));
     }
     let mut attention = Vec::new();
     for issue in view.catalogue.issues() {

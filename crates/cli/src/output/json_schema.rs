@@ -17,9 +17,9 @@ const SERVER: &[Member] = &[
     (
         "state",
         text,
-        "The state of the connection (`connected`, `pending`, `needs-auth`, `failed`, `disabled`), or of the definition \
+        "The state of the connection (`connected`, `pending`, `needs-auth`, `session-refused`, `failed`, `disabled`), or of the definition \
          where there is no connection (`ready`, `pending`, `rejected`, `refused`, `disabled`, `shadowed`, `duplicate`, \
-         `left-out`, `invalid`).",
+         `left-out`, `needs-config`, `invalid`).",
     ),
     ("reason", optional_text, "Why it may not start."),
     ("trusted", truth, "Whether its tools run without asking."),
@@ -42,6 +42,12 @@ const SERVER: &[Member] = &[
     ("process", optional_integer, "The process id."),
     ("shared", optional_truth, "Whether the shared host runs it, for other sessions as well."),
     ("detour", optional_text, "How it was connected after a first attempt failed."),
+    (
+        "channel",
+        optional_object,
+        "Whether it sends messages into conversations (`declared`, `permissions`, `state`, `reason`), what became of them \
+         (`delivered`, `answered`, `dropped` by reason), and the same of the conversation that ran last (`lastSession`).",
+    ),
     ("notes", texts, "Problems of its lists, and output that is not a message."),
 ];
 

@@ -2,7 +2,9 @@
 
 use serde_json::{Value as Json, json};
 use switchboard::config::display::printable;
-use switchboard::config::permission::{PermissionEffect, PermissionMode, PermissionRules};
+use switchboard::config::permission::{
+    PermissionEffect, PermissionMode, PermissionRules, RuleEntry,
+};
 
 use crate::env::ProcessEnv;
 use crate::output::style::TextStyle;
@@ -16,7 +18,12 @@ pub fn as_json(env: &ProcessEnv, rules: &PermissionRules) -> Json {
         .iter()
         .map(|it| {
             let from = env.display_origin(&it.origin);
-            json!({"effect": it.effect.id(), "rule": it.rule.to_string(), "from": from})
+            let mut row =
+                json!({"effect": it.effect.id(), "rule": it.rule.to_string(), "from": from});
+            if !it.after.is_empty() {
+                row["after"] = it.after.iter().map(ToString::to_string).collect();
+            }
+            row
         })
         .collect();
     json!({"defaultMode": default_mode(rules).id(), "rules": rows})
@@ -37,7 +44,7 @@ pub fn as_text(env: &ProcessEnv, rules: &PermissionRules) -> String {
         .map(|it| {
             vec![
                 Cell::styled(effect_style(it.effect), it.effect.id()),
-                Cell::plain(printable(&it.rule.to_string())),
+                Cell::plain(rule_text(it)),
                 Cell::plain(env.display_origin(&it.origin)),
             ]
         })
@@ -46,6 +53,22 @@ pub fn as_text(env: &ProcessEnv, rules: &PermissionRules) -> String {
     let width = env.terminal.width;
     text.push_str(&table::render(&["EFFECT", "RULE", "FROM"], &cells, width, &truncated_columns));
     text
+}
+
+/// A rule with its effect and the results after which it applies.
+pub fn short_description(entry: &RuleEntry) -> String {
+    let rule = printable(&entry.rule.to_string());
+    format!("{} `{rule}`{}", entry.effect.id(), condition(entry))
+}
+
+fn rule_text(entry: &RuleEntry) -> String {
+    format!("{}{}", printable(&entry.rule.to_string()), condition(entry))
+}
+
+fn condition(entry: &RuleEntry) -> String {
+    let sources: Vec<String> =
+        entry.after.iter().map(|it| printable(&it.to_string()).to_string()).collect();
+    if sources.is_empty() { String::new() } else { format!(" after {}", sources.join(" or ")) }
 }
 
 /// The color of an effect.

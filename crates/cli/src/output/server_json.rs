@@ -15,6 +15,7 @@ use switchboard::connection::ServerView;
 use switchboard::sources::loader::{InspectedSource, SourceContent};
 
 use crate::env::ProcessEnv;
+use crate::output::channel_text;
 use crate::output::connection_json;
 use crate::output::entry_text::helper_text;
 use crate::output::server_text::{state_id, state_reason, target};
@@ -42,6 +43,8 @@ pub fn server_json(
     let problems: Vec<Json> = server.problems.iter().map(problem_json).collect();
     json.insert("problems".to_owned(), problems.into());
     json.extend(connection_json::members(connection));
+    let channel = channel_text::channel_json(&env.paths, &server.name, connection);
+    json.insert("channel".to_owned(), channel);
     if let Some(view) = connection {
         json.insert("state".to_owned(), view.status.id().into());
     }

@@ -5,6 +5,7 @@ use switchboard::config::entry::server::{StdioConfig, TransportConfig};
 use switchboard::config::merge::{Exclusion, PendingReason, ResolvedServer, ServerState};
 use switchboard::config::policy::{CommandDoubt, Matcher, MatcherKind, PolicyRule, Refusal};
 use switchboard::config::problem::Severity;
+use switchboard::config::scope::Scope;
 use switchboard::config::template;
 use switchboard::config::template::{LiteralText, ShownText};
 use switchboard::sources::loader::SourceContent;
@@ -24,6 +25,7 @@ pub fn state_id(state: &ServerState) -> &'static str {
         ServerState::Shadowed { .. } => "shadowed",
         ServerState::Duplicate { .. } => "duplicate",
         ServerState::Excluded(_) => "left-out",
+        ServerState::NeedsConfig(_) => "needs-config",
         ServerState::Invalid => "invalid",
     }
 }
@@ -32,7 +34,7 @@ pub fn state_id(state: &ServerState) -> &'static str {
 pub fn state_style(state: &ServerState) -> TextStyle {
     match state {
         ServerState::Ready => TextStyle::Success,
-        ServerState::Pending(_) => TextStyle::Warning,
+        ServerState::Pending(_) | ServerState::NeedsConfig(_) => TextStyle::Warning,
         ServerState::Refused(_) | ServerState::Invalid => TextStyle::Error,
         ServerState::Rejected
         | ServerState::Disabled(_)
@@ -60,6 +62,7 @@ pub fn state_text(state: &ServerState) -> String {
             "left out: enterprise control".to_owned()
         }
         ServerState::Excluded(Exclusion::Strict) => "left out: --strict-mcp-config".to_owned(),
+        ServerState::NeedsConfig(_) => "needs config".to_owned(),
         ServerState::Invalid => "invalid".to_owned(),
     }
 }
@@ -69,9 +72,14 @@ pub fn state_reason(env: &ProcessEnv, server: &ResolvedServer) -> Option<String>
     let name = display::printable(&server.name);
     match &server.state {
         ServerState::Ready => None,
-        ServerState::Pending(PendingReason::New) => Some(format!(
-            "servers of a project run only after you approve them: swb approve {name}"
-        )),
+        ServerState::Pending(PendingReason::New) => Some(match server.plugin {
+            None => {
+                format!("servers of a project run only after you approve them: swb approve {name}")
+            }
+            Some(_) => {
+                format!("servers of a plugin run only after you approve them: swb approve {name}")
+            }
+        }),
         ServerState::Pending(PendingReason::Changed) => {
             Some(format!("it changed since you approved it; look at it, then: swb approve {name}"))
         }
@@ -107,6 +115,22 @@ pub fn state_reason(env: &ProcessEnv, server: &ResolvedServer) -> Option<String>
         }
         ServerState::Excluded(Exclusion::Strict) => {
             Some("--strict-mcp-config leaves only --mcp-config".to_owned())
+        }
+        ServerState::NeedsConfig(keys) => {
+            let keys: Vec<String> = keys.iter().map(|key| printable(key)).collect();
+            let values: Vec<String> =
+                keys.iter().map(|key| shell_quoted(&format!("{key}=VALUE"))).collect();
+            let (owner, command) = match (server.scope(), &server.bundle) {
+                (Scope::Plugin, None) => ("plugin", "plugin"),
+                (Scope::Plugin, Some(_)) => ("bundle", "plugin"),
+                (_, _) => ("bundle", "bundle"),
+            };
+            Some(format!(
+                "its {owner} needs {}; set {}: swb {command} configure {name} {}",
+                keys.join(", "),
+                if keys.len() == 1 { "it" } else { "them" },
+                values.join(" ")
+            ))
         }
         ServerState::Invalid => server
             .problems

@@ -10,7 +10,7 @@ use switchboard::permission::settings_file::RuleFile;
 use switchboard::permission::{ActiveRules, ToolPins};
 use switchboard::sources::loader::Configuration;
 use switchboard::tool_result::{OutputLimits, SpillStore};
-use switchboard::{CallContext, Host};
+use switchboard::{CallContext, Host, ToolCall};
 
 use crate::exit::Exit;
 use crate::invocation::Invocation;
@@ -72,6 +72,11 @@ pub fn call_context_with_warning(
         limits: OutputLimits { tokens, ..OutputLimits::default() },
         spill: SpillStore::in_data_folder(&invocation.env.paths.data),
         reason_detail: ReasonDetail::WithPaths,
+        tool_timeout: variables::duration_variable(
+            invocation,
+            "MCP_TOOL_TIMEOUT",
+            ToolCall::DEFAULT_TIMEOUT,
+        )?,
     };
     Ok((context, warning.unwrap_or_default()))
 }

@@ -1,6 +1,9 @@
 //! The control socket: one for each running process, for other processes of the same user. One JSON line each way.
 
 pub(crate) mod approvals;
+pub mod handover;
+pub mod principals;
+
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -10,12 +13,14 @@ use std::time::Duration;
 use serde_json::{Value as Json, json};
 use switchboard::Host;
 use switchboard::sharing::share::socket::SocketAddress;
-use switchboard_gateway::ApprovalQueue;
+use switchboard_gateway::{ApprovalQueue, Dashboard, Gateway};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream as Stream};
 use tokio::sync::oneshot;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
+
+use handover::HandoverSlot;
 
 /// How long a request may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -39,6 +44,12 @@ pub struct ControlTargets {
     pub host: Host,
     /// The approval queue, if there is one.
     pub approvals: Option<ApprovalQueue>,
+    /// The socket that can be handed over, if there is one.
+    pub handover: Option<HandoverSlot>,
+    /// The gateway, if there is one.
+    pub gateway: Option<Gateway>,
+    /// The dashboard, if there is one.
+    pub dashboard: Option<Dashboard>,
 }
 
 /// The response of one running process.
@@ -127,10 +138,16 @@ async fn serve_connection(mut stream: Stream, targets: ControlTargets) -> io::Re
     if stream.peer_cred()?.uid() != ours {
         return Ok(());
     }
-    let (reader, mut writer) = stream.split();
+    let (reader, _) = stream.split();
     let mut line = String::new();
     tokio::io::BufReader::new(reader.take(MAX_REQUEST)).read_line(&mut line).await?;
     let request: Json = serde_json::from_str(&line).unwrap_or_default();
+    if let (Some(action), Some(handover)) = (request["handover"].as_str(), &targets.handover) {
+        if let Some(response) = handover.respond(action, &stream).await? {
+            stream.write_all(format!("{response}\n").as_bytes()).await?;
+        }
+        return Ok(());
+    }
     let response = match (request["reconnect"].as_str(), request["approvals"].as_str()) {
         (Some(name), _) => match targets.host.reconnect(name).await {
             Some(()) => json!({"reconnecting": name}),
@@ -139,10 +156,18 @@ async fn serve_connection(mut stream: Stream, targets: ControlTargets) -> io::Re
         (None, Some(action)) => {
             approvals::respond(targets.approvals.as_ref(), action, &request).await
         }
+        (None, None) if request == dashboard_link_request() => match &targets.dashboard {
+            Some(dashboard) => json!({"dashboard": dashboard.create_login_link().await}),
+            None => json!({"dashboard": null}),
+        },
         (None, None) if request["servers"] == true => own_servers(&targets.host),
+        (None, None) if request["principals"] == true => match &targets.gateway {
+            Some(gateway) => principals::respond(gateway).await,
+            None => json!({}),
+        },
         (None, None) => json!({"error": "unknown request"}),
     };
-    writer.write_all(format!("{response}\n").as_bytes()).await
+    stream.write_all(format!("{response}\n").as_bytes()).await
 }
 
 /// The server processes of a host that no other session uses.
@@ -152,6 +177,11 @@ fn own_servers(host: &Host) -> Json {
     let servers: Vec<Json> =
         own.filter_map(|it| Some(json!({"name": it.name, "pid": it.pid?}))).collect();
     json!({"servers": servers, "folder": std::env::current_dir().ok()})
+}
+
+/// The request for a new login link of the dashboard.
+pub fn dashboard_link_request() -> Json {
+    json!({"dashboard": "link"})
 }
 
 /// The servers that running processes run for themselves.

@@ -1,6 +1,11 @@
 //! Runs a gateway: a host, the gateway over it, and its stdio or HTTP server.
 
 pub mod client_auth;
+pub mod dashboard_link;
+pub mod listening;
+mod operator;
+pub mod replica;
+pub mod tls_reload;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -21,32 +26,45 @@ use switchboard::sources::{ConfigWatcher, loader};
 use switchboard::wire::protocol::capabilities::ClientCapability;
 use switchboard::{Host, HostOptions};
 use switchboard_builtin::workspace;
-use switchboard_gateway::http::host_origin_check::HostOriginCheck;
+use switchboard_gateway::http::host_origin_check::{AllowError, HostOriginCheck};
 use switchboard_gateway::{
-    ApprovalQueue, ExposeOptions, Gateway, HttpOptions, Limits, MCP_PATH, MetricsAccess,
-    MissingServer, PendingApprovals, Quota,
+    ApprovalQueue, AuditExporter, Dashboard, DrainOptions, ExposeOptions, Gateway, HttpOptions,
+    Limits, LoginLocks, MCP_PATH, MetricsAccess, MissingServer, PendingApprovals, Quota,
+    ServedRoutes, SharedState, StopReason, TlsServer,
 };
 use tokio::net::TcpListener;
 use tokio::sync::watch;
+use url::Url;
 
 use crate::exit::Exit;
 use crate::invocation::Invocation;
 use crate::outcome::{CommandOutput, Failure};
 use crate::output::{report, server_text};
+use crate::prompt::login_prompt::BrowserMode;
+use crate::runtime::audit_export;
 use crate::runtime::call_context;
 use crate::runtime::control;
+use crate::runtime::control::handover::HandoverSlot;
 use crate::runtime::host;
 use crate::runtime::interrupts::Interrupts;
 use crate::runtime::servers;
+use crate::runtime::service_manager;
 use crate::runtime::sharing;
 use crate::runtime::sharing::HostStart;
 use crate::runtime::shutdown_deadline::ShutdownDeadline;
 use crate::runtime::stdio;
 use crate::runtime::trace_export;
 use client_auth::ClientAuth;
+use listening::OpenListener;
+use operator::InvocationOperator;
+use replica::{Replica, ReplicaOptions, ReplicaTasks};
 
 /// How long everything may take after the client of a stdio gateway has gone. The client kills programs that stay longer.
 const STDIO_SHUTDOWN_LIMIT: Duration = Duration::from_millis(500);
+/// How long a gateway that takes an address over waits for its servers.
+const TAKEOVER_WAIT: Duration = Duration::from_secs(30);
+/// How long the service manager waits for the servers before the gateway counts as started.
+const READY_WAIT: Duration = Duration::from_secs(60);
 /// The most worker threads.
 const MAX_THREADS: usize = 16;
 
@@ -85,8 +103,14 @@ impl ToolSource {
                 servers::apply_configuration(host, configuration, &[]).await
             }
             ToolSource::Workspace(_) => {
-                let entry = json!({"type": "sdk", "name": workspace::NAME});
-                let servers = json!({"mcpServers": {workspace::NAME: entry}});
+                let entry = |name: &str| json!({"type": "sdk", "name": name});
+                let mut servers = json!({workspace::NAME: entry(workspace::NAME)});
+                let browser = switchboard_browser::NAME;
+                let winner = configuration.effective.winner(browser);
+                if winner.is_some_and(|it| matches!(it.state, ServerState::Ready)) {
+                    servers[browser] = entry(browser);
+                }
+                let servers = json!({"mcpServers": servers});
                 host.set_rules(configuration.rules.clone()).await;
                 host.apply(&loader::from_program("swb", &servers.to_string())).await;
             }
@@ -111,6 +135,49 @@ pub struct GatewayHttpOptions {
     pub metrics_access: MetricsAccess,
     /// How many requests a principal may send per second; the settings decide if `None`.
     pub max_requests_per_second: Option<u32>,
+    /// What it shares with other replicas.
+    pub replica: ReplicaOptions,
+    /// The certificate; plain HTTP if `None`.
+    pub tls: Option<TlsServer>,
+    /// How the server stops.
+    pub drain: DrainOptions,
+    /// Where its socket comes from.
+    pub listening: ListenMode,
+    /// What is served.
+    pub routes: ServedRoutes,
+    /// The dashboard, if there is one.
+    pub dashboard: Option<DashboardOptions>,
+}
+
+impl GatewayHttpOptions {
+    /// The URL that clients use, if the server listens at this address.
+    pub fn client_url(&self, bound: SocketAddr) -> String {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        let default = || format!("{scheme}://{bound}{MCP_PATH}");
+        self.url.clone().unwrap_or_else(default)
+    }
+}
+
+/// Where the socket of the HTTP server comes from, if the system manager does not pass it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ListenMode {
+    /// It is opened.
+    Open,
+    /// From a running gateway, if there is one at that address.
+    Takeover,
+}
+
+/// The failure for a host or an origin that cannot be allowed.
+pub fn host_origin_failure(error: AllowError) -> Failure {
+    Failure::new(Exit::Usage, &format!("`{}` cannot be allowed", printable(&error.text)))
+        .caused_by(error.kind)
+}
+
+/// Options of the dashboard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DashboardOptions {
+    /// Whether its login link is opened in a browser.
+    pub browser_mode: BrowserMode,
 }
 
 /// Serves until it is interrupted or the stdio client disconnects.
@@ -120,12 +187,18 @@ pub fn run(invocation: &Invocation, options: GatewayOptions) -> Result<CommandOu
         report::print_stderr(&servers::unapproved_note(&configuration, &[]));
     }
     // Over HTTP, sessions of many clients need connections of their own, which a shared program cannot tell apart.
-    let sharing = match (&options.source, &options.http) {
+    let has_clients = options.http.as_ref().map(|it| it.routes == ServedRoutes::All);
+    let sharing = match (&options.source, has_clients) {
         (ToolSource::Configured { .. }, None) => sharing::options(invocation, HostStart::Always)?,
-        (ToolSource::Configured { .. }, Some(_)) | (ToolSource::Workspace(_), _) => None,
+        (ToolSource::Configured { .. }, Some(false)) => {
+            sharing::options(invocation, HostStart::Interactive)?
+        }
+        (ToolSource::Configured { .. }, Some(true)) | (ToolSource::Workspace(_), _) => None,
     };
+    let login_locks = LoginLocks::default();
     let customize = |mut host_options: HostOptions| {
         host_options.sharing = sharing;
+        host_options.login.shared_locks = Some(Arc::new(login_locks.clone()));
         // Elicitations outside of any client's call.
         host_options.elicitor = Arc::new(DeclineAll("there is no user to ask".to_owned()));
         host_options.lent_capabilities = vec![ClientCapability::Sampling];
@@ -160,11 +233,39 @@ pub fn run(invocation: &Invocation, options: GatewayOptions) -> Result<CommandOu
             context.prompt = Arc::new(approvals.clone());
             let audit = context.audit.clone();
             let (tracer, exporting) = trace_export::tracer(invocation)?;
-            let (gateway, task) = Gateway::open_with_tracer(host, context, options.serving, tracer);
+            let replica = match &options.http {
+                Some(http) => Replica::open(invocation, &http.replica, http.address).await?,
+                None => None,
+            };
+            let (shared, replica_listener, mut replica) = match replica.map(Replica::split) {
+                Some((shared, listener, tasks)) => (shared, Some(listener), tasks),
+                None => (SharedState::alone(), None, ReplicaTasks::default()),
+            };
+            login_locks.set(shared.clone());
+            let (gateway, task) =
+                Gateway::open_replica(host, context, options.serving, tracer, shared);
+            let targets = audit_export::targets(invocation, configuration.audit.targets())?;
+            let audit_exporter = AuditExporter::start(&audit, targets).await;
+            gateway.show_audit_exports(&audit_exporter);
             gateway.set_rules(&configuration.rules, &configuration.principals);
             gateway.set_left_out(left_out(&configuration));
-            let targets =
-                control::ControlTargets { host: host.clone(), approvals: Some(approvals.clone()) };
+            gateway.set_quotas(configuration.quotas.clone());
+            let handover = HandoverSlot::default();
+            let (dashboard, dashboard_task) = match options.http.as_ref().map(|it| it.dashboard) {
+                Some(Some(_)) => {
+                    let operator = Arc::new(InvocationOperator::new(invocation, options.mode));
+                    let (dashboard, task) = Dashboard::new(&gateway, approvals.clone(), operator);
+                    (Some(dashboard), Some(tokio::spawn(task)))
+                }
+                Some(None) | None => (None, None),
+            };
+            let targets = control::ControlTargets {
+                host: host.clone(),
+                approvals: Some(approvals.clone()),
+                handover: Some(handover.clone()),
+                gateway: Some(gateway.clone()),
+                dashboard: dashboard.clone(),
+            };
             let control = control::serve(targets, &invocation.env.paths.control_sockets());
             let served = {
                 let following = follow_configuration(
@@ -174,29 +275,46 @@ pub fn run(invocation: &Invocation, options: GatewayOptions) -> Result<CommandOu
                     &configuration,
                 );
                 let limits = limits(&configuration.gateway_limits);
-                let http = options.http.map(|it| (it, limits));
-                let serving = serve_clients(invocation, (&gateway, &deadline), http, interrupts);
+                let http = options.http.map(|it| (it, limits, replica_listener));
+                let serving = serve_clients(
+                    invocation,
+                    (&gateway, dashboard.as_ref(), &deadline),
+                    (http, handover),
+                    interrupts,
+                );
                 let announcing = announce_approvals(approvals.watch());
                 let auditing = call_context::announce_audit_failures(invocation, &audit);
                 let reporting = report_missing(host, &gateway);
-                tokio::pin!(following, serving, announcing, auditing, reporting);
+                let sharing = gateway.share_approvals(approvals.clone());
+                let watching = replica.watch_keys();
+                tokio::pin!(following, serving, announcing, auditing, reporting, sharing, watching);
                 tokio::select! {
                     served = &mut serving => served,
                     Err(failure) = &mut following => Err(failure),
                     () = &mut announcing => Ok(()),
                     () = &mut auditing => Ok(()),
                     () = &mut reporting => Ok(()),
+                    () = &mut sharing => Ok(()),
+                    () = &mut watching => Ok(()),
                 }
             };
             let end = async {
                 control.close().await;
-                drop((gateway, approvals));
+                drop((gateway, approvals, dashboard));
                 let servers = async {
+                    if let Some(task) = dashboard_task {
+                        let _panicked = task.await;
+                    }
                     host.shutdown().await;
                     let _panicked = task.await;
                     let _panicked = approval_task.await;
+                    replica.finish().await;
                 };
-                tokio::join!(servers, exporting.finish(), audit.close());
+                let auditing = async {
+                    audit.close().await;
+                    audit_exporter.finish().await;
+                };
+                tokio::join!(servers, exporting.finish(), auditing);
             };
             deadline.limit(end).await;
             served.map(|()| CommandOutput::default())
@@ -211,6 +329,9 @@ fn left_out(configuration: &Configuration) -> Vec<MissingServer> {
         ServerState::Pending(_) => Some("it is not approved: `swb approve`".to_owned()),
         ServerState::Refused(_) | ServerState::Invalid => {
             Some(server_text::state_text(&server.state))
+        }
+        ServerState::NeedsConfig(_) => {
+            Some("it needs configuration: `swb bundle configure`".to_owned())
         }
         ServerState::Ready
         | ServerState::Rejected
@@ -327,6 +448,7 @@ async fn follow_configuration(
         source.apply(host, &configuration).await;
         gateway.set_rules(&configuration.rules, &configuration.principals);
         gateway.set_left_out(left_out(&configuration));
+        gateway.set_quotas(configuration.quotas.clone());
         let problems = configuration.effective.problems.iter();
         let errors = problems.filter(|it| it.severity() == Severity::Error);
         let text = report::problems(&invocation.env, errors);
@@ -338,13 +460,31 @@ async fn follow_configuration(
     std::future::pending().await
 }
 
+/// The origin at which browsers find the dashboard: that of the URL that clients use, or of the listener.
+fn dashboard_origin(bound: SocketAddr, url: &str, scheme: &str) -> String {
+    match Url::parse(url).map(|it| it.origin()) {
+        Ok(origin) if origin.is_tuple() && !bound_to_all(url) => origin.ascii_serialization(),
+        Ok(_) | Err(_) => format!("{scheme}://localhost:{}", bound.port()),
+    }
+}
+
+/// Is this the URL of the unspecified address, which is no address to open?
+fn bound_to_all(url: &str) -> bool {
+    let host = Url::parse(url).ok().and_then(|it| it.host().map(|it| it.to_owned()));
+    match host {
+        Some(url::Host::Ipv4(address)) => address.is_unspecified(),
+        Some(url::Host::Ipv6(address)) => address.is_unspecified(),
+        Some(url::Host::Domain(_)) | None => false,
+    }
+}
+
 async fn serve_clients(
     invocation: &Invocation,
-    (gateway, deadline): (&Gateway, &ShutdownDeadline),
-    http: Option<(GatewayHttpOptions, Limits)>,
+    (gateway, dashboard, deadline): (&Gateway, Option<&Dashboard>, &ShutdownDeadline),
+    (http, handover): (Option<(GatewayHttpOptions, Limits, Option<TcpListener>)>, HandoverSlot),
     interrupts: &mut Interrupts,
 ) -> Result<(), Failure> {
-    let Some((http, mut limits)) = http else {
+    let Some((http, mut limits, replica_listener)) = http else {
         let (transport, flushed) = stdio::transport().map_err(|error| {
             Failure::new(Exit::Failure, "threads cannot be started").caused_by(error)
         })?;
@@ -353,21 +493,16 @@ async fn serve_clients(
         deadline.limit(flushed.wait()).await;
         return Ok(());
     };
-    let cannot_listen = |error| {
-        let message = format!("--http: cannot listen at {}", http.address);
-        Failure::new(Exit::Failure, &message).caused_by(error)
-    };
-    let listener = TcpListener::bind(http.address).await.map_err(cannot_listen)?;
-    let bound = listener.local_addr().map_err(cannot_listen)?;
+    let OpenListener { listener, bound, predecessor } =
+        listening::open(invocation, http.address, http.listening).await?;
     let host_origin_check =
-        HostOriginCheck::new(bound, &http.hosts, &http.origins).map_err(|error| {
-            Failure::new(Exit::Usage, &format!("`{}` cannot be allowed", printable(&error.text)))
-                .caused_by(error.kind)
-        })?;
+        HostOriginCheck::new(bound, &http.hosts, &http.origins).map_err(host_origin_failure)?;
     if let Some(rate) = http.max_requests_per_second {
         limits.requests_per_second = Some(rate).filter(|it| *it > 0);
     }
-    let url = http.url.unwrap_or_else(|| format!("http://{bound}{MCP_PATH}"));
+    let url = http.client_url(bound);
+    let scheme = if http.tls.is_some() { "https" } else { "http" };
+    let tls = http.tls.map(Arc::new);
     let (authenticator, token_file) =
         client_auth::authenticator(invocation, http.client_auth, &url)?;
     let server = HttpOptions {
@@ -378,13 +513,54 @@ async fn serve_clients(
         write_timeout: HttpOptions::DEFAULT_WRITE_TIMEOUT,
         limits,
         metrics_access: http.metrics_access,
+        sessions: http.replica.sessions,
+        replica_listener,
+        tls: tls.clone(),
+        drain: http.drain,
+        routes: http.routes,
+        dashboard: dashboard.cloned(),
         worker_threads: thread::available_parallelism().map_or(1, |it| it.get().min(MAX_THREADS)),
     };
-    report::print_stdout(&format!("listening on http://{bound}{MCP_PATH}\n"));
-    let serving = gateway.serve_http(listener, server, interrupts.next());
+    if predecessor.is_some() {
+        // The other gateway serves until this one can.
+        gateway.wait_until_ready(TAKEOVER_WAIT).await;
+    }
+    match http.routes {
+        ServedRoutes::All => {
+            report::print_stdout(&format!("listening on {scheme}://{bound}{MCP_PATH}\n"));
+        }
+        ServedRoutes::DashboardOnly => {}
+    }
+    if let Some((dashboard, options)) = dashboard.zip(http.dashboard) {
+        let origin = dashboard_origin(bound, &url, scheme);
+        dashboard_link::announce(invocation, dashboard, &origin, options.browser_mode).await?;
+    }
+    handover.offer(&listener, bound);
+    let stop = async {
+        let reason = tokio::select! {
+            () = interrupts.next() => StopReason::Ended,
+            () = handover.handed_over() => {
+                report::print_stderr("note: another process serves the address now; this one finishes its requests\n");
+                StopReason::HandedOver
+            }
+        };
+        handover.withdraw();
+        reason
+    };
+    let serving = gateway.serve_http(listener, server, stop);
+    let starting = async {
+        if let Some(predecessor) = predecessor {
+            listening::stop_predecessor(invocation, predecessor).await;
+        }
+        service_manager::notify_ready(invocation, gateway, READY_WAIT).await;
+        std::future::pending().await
+    };
     let served = tokio::select! {
         served = serving => served,
         () = client_auth::reload_token_file(token_file) => Ok(()),
+        () = tls_reload::reload(tls) => Ok(()),
+        () = starting => Ok(()),
     };
+    service_manager::notify_stopping(invocation);
     served.map_err(|error| Failure::new(Exit::Failure, "the HTTP server failed").caused_by(error))
 }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use switchboard::config::display::printable;
 use switchboard::connection::RetryPolicy;
@@ -17,6 +16,9 @@ use url::Url;
 use crate::exit::Exit;
 use crate::invocation::Invocation;
 use crate::outcome::Failure;
+use crate::output::report;
+use crate::runtime::connectors;
+use crate::runtime::connectors::{ConnectorRefresh, RunLength};
 use crate::runtime::in_process;
 use crate::runtime::interrupts::{Interrupts, tokio_runtime};
 use crate::runtime::language_model;
@@ -26,9 +28,6 @@ use crate::runtime::sharing::HostStart;
 use crate::runtime::shutdown_deadline::ShutdownDeadline;
 use crate::runtime::subprocess::watchdog_program;
 use crate::runtime::variables::{duration_variable, positive_number};
-
-/// How long the list of an account's connectors may take.
-const CONNECTOR_LIST_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Runs `work` with a host and shuts the host down. An interrupt cancels it.
 pub fn with_host<T>(
@@ -42,8 +41,24 @@ pub fn with_host<T>(
             () = interrupts.next() => Err(Failure::new(Exit::Interrupted, "interrupted")),
         }
     };
-    let ending = (ConnectorRefresh::ToTheEnd, &ShutdownDeadline::default());
+    let refresh = ConnectorRefresh::plan(invocation, RunLength::Short);
+    let ending = (refresh, &ShutdownDeadline::default());
     run_host((invocation, retry_policy), |options| options, ending, work)
+}
+
+/// Like [`with_host`], for work that is about the connector account itself.
+pub fn with_host_alone<T>(
+    invocation: &Invocation,
+    work: impl AsyncFnOnce(&Host) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let work = async |host: &Host, interrupts: &mut Interrupts| {
+        tokio::select! {
+            outcome = work(host) => outcome,
+            () = interrupts.next() => Err(Failure::new(Exit::Interrupted, "interrupted")),
+        }
+    };
+    let ending = (ConnectorRefresh::Skip, &ShutdownDeadline::default());
+    run_host((invocation, RetryPolicy::NoRetry), |options| options, ending, work)
 }
 
 /// Like [`with_host`], for work that handles interrupts itself. It does not wait for the list of connectors.
@@ -73,17 +88,8 @@ pub fn with_deadline<T>(
     customize: impl FnOnce(HostOptions) -> HostOptions,
     work: impl AsyncFnOnce(&Host, &mut Interrupts) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    let ending = (ConnectorRefresh::WhileWorking, deadline);
+    let ending = (ConnectorRefresh::plan(invocation, RunLength::Long), deadline);
     run_host((invocation, retry_policy), customize, ending, work)
-}
-
-/// How long the list of an account's connectors is waited for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ConnectorRefresh {
-    /// Until the work is done.
-    WhileWorking,
-    /// Until it is there, after the work.
-    ToTheEnd,
 }
 
 fn run_host<T>(
@@ -102,21 +108,24 @@ fn run_host<T>(
             Failure::new(Exit::Failure, "the host cannot start").caused_by(error)
         })?;
         let mut interrupts = Interrupts::listen();
-        // New connectors are used by the next run, so they are fetched beside the work.
+        // The next run uses new connectors, and a run that watches its configuration does at once.
         let working = work(&host, &mut interrupts);
-        let outcome = match (&invocation.providers().account, refresh) {
-            (None, _) => working.await,
-            (Some(_), ConnectorRefresh::ToTheEnd) => {
-                tokio::join!(working, refresh_connectors(&host)).0
+        let (outcome, warning) = match refresh {
+            ConnectorRefresh::Skip => (working.await, None),
+            ConnectorRefresh::ToTheEnd => {
+                tokio::join!(working, connectors::refresh(invocation, &host))
             }
-            (Some(_), ConnectorRefresh::WhileWorking) => {
+            ConnectorRefresh::Beside => {
                 tokio::pin!(working);
                 tokio::select! {
-                    outcome = &mut working => outcome,
-                    () = refresh_connectors(&host) => working.await,
+                    outcome = &mut working => (outcome, None),
+                    warning = connectors::refresh(invocation, &host) => (working.await, warning),
                 }
             }
         };
+        if let Some(warning) = warning {
+            report::print_stderr(&warning);
+        }
         let end = async {
             host.shutdown().await;
             let _panicked = task.await;
@@ -130,12 +139,8 @@ fn run_host<T>(
     outcome
 }
 
-/// Refreshes the cached list of an account's connectors, with a timeout.
-async fn refresh_connectors(host: &Host) {
-    let _slow_or_refused = tokio::time::timeout(CONNECTOR_LIST_TIMEOUT, host.connectors()).await;
-}
-
-fn host_options(
+/// The options of a host for this run.
+pub fn host_options(
     invocation: &Invocation,
     retry_policy: RetryPolicy,
 ) -> Result<HostOptions, Failure> {
@@ -163,12 +168,14 @@ fn host_options(
         watchdog: watchdog_program(),
         sharing: sharing::options(invocation, HostStart::Interactive)?,
         elicitor: elicitor(invocation, Arc::new(invocation.prompt.clone()))?,
-        in_process: in_process::in_process(invocation),
+        in_process: in_process::in_process(invocation)?,
+        embedded: in_process::embedded(invocation),
         model: language_model::sampler(invocation),
         login: LoginOptions {
             client_metadata_url: client_metadata_url(invocation),
             identity_provider: invocation.providers().identity_provider.clone(),
             account: invocation.providers().account.clone(),
+            session_ingress: connectors::session_ingress(invocation)?,
             ..LoginOptions::default()
         },
         ..defaults

@@ -12,7 +12,10 @@ use switchboard::connection::{SamplingFuture, SamplingModel};
 use switchboard::sources::secrets;
 use switchboard_chat::model::client::ModelClient;
 use switchboard_chat::model::config;
-use switchboard_chat::model::config::{ApiAccess, ModelConfig, ModelConfigError, ModelOverrides};
+use switchboard_chat::model::config::{
+    ApiAccess, Effort, ModelConfig, ModelConfigError, ModelOverrides, ThinkingSetting,
+};
+use switchboard_chat::model::fallback::FallbackModel;
 use switchboard_chat::model::language_model::LanguageModel;
 use switchboard_chat::model::retry::RetryPolicy;
 use switchboard_chat::model::sampling::Sampler;
@@ -27,6 +30,19 @@ use crate::runtime::network;
 pub const SETUP_HINT: &str = "set ANTHROPIC_API_KEY or OPENAI_API_KEY, or `model` in your settings; docs/guide/models.md says how";
 /// Selects the model for one run.
 const MODEL_VARIABLE: &str = "SWB_MODEL";
+
+/// What the command line says about the model.
+#[derive(Debug, Clone, Default)]
+pub struct ModelFlags {
+    /// `provider/name` or a name.
+    pub model: Option<String>,
+    /// How it thinks.
+    pub thinking: Option<ThinkingSetting>,
+    /// Its effort.
+    pub effort: Option<Effort>,
+    /// The model to use while it is overloaded.
+    pub fallback: Option<String>,
+}
 
 /// The configured model; `None` if none is configured.
 pub fn choose(
@@ -51,7 +67,34 @@ pub fn open(
     invocation: &Invocation,
     requested: Option<&str>,
 ) -> Result<Option<Arc<dyn LanguageModel>>, Failure> {
-    let Some(chosen) = choose(invocation, requested)? else { return Ok(None) };
+    let flags = ModelFlags { model: requested.map(str::to_owned), ..ModelFlags::default() };
+    open_with(invocation, &flags)
+}
+
+/// A client for the configured model, changed as the command line says.
+pub fn open_with(
+    invocation: &Invocation,
+    flags: &ModelFlags,
+) -> Result<Option<Arc<dyn LanguageModel>>, Failure> {
+    let Some(model) = open_one(invocation, flags.model.as_deref(), flags)? else { return Ok(None) };
+    let Some(fallback) = &flags.fallback else { return Ok(Some(model)) };
+    Ok(Some(match open_one(invocation, Some(fallback), flags)? {
+        Some(fallback) => Arc::new(FallbackModel::new(model, fallback)),
+        None => model,
+    }))
+}
+
+fn open_one(
+    invocation: &Invocation,
+    name: Option<&str>,
+    flags: &ModelFlags,
+) -> Result<Option<Arc<dyn LanguageModel>>, Failure> {
+    let Some(chosen) = choose(invocation, name)? else { return Ok(None) };
+    let chosen = ModelConfig {
+        thinking: flags.thinking.unwrap_or(chosen.thinking),
+        effort: flags.effort.or(chosen.effort),
+        ..chosen
+    };
     let network = network::outbound_network(invocation)?;
     let client = ModelClient::new(&chosen, &network, RetryPolicy::default()).map_err(|error| {
         Failure::new(Exit::Configuration, "the model client cannot be created").caused_by(error)

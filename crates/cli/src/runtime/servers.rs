@@ -274,6 +274,7 @@ pub fn not_startable(invocation: &Invocation, server: &ResolvedServer) -> Failur
         | ServerState::Disabled(_)
         | ServerState::Shadowed { .. }
         | ServerState::Duplicate { .. }
+        | ServerState::NeedsConfig(_)
         | ServerState::Excluded(_) => Exit::NotReady,
     };
     let state = server_text::state_text(&server.state);

@@ -22,6 +22,13 @@ pub struct PendingOutput(oneshot::Receiver<()>);
 /// The transport, and what to await after it is dropped. Must be called inside a runtime. The reader thread ends with
 /// its input or with the process.
 pub fn transport() -> std::io::Result<(StdioTransport<DuplexStream, DuplexStream>, PendingOutput)> {
+    let (reader, writer, pending) = streams()?;
+    Ok((StdioTransport::new(reader, writer, DEFAULT_MAX_MESSAGE_SIZE), pending))
+}
+
+/// Standard input and output as streams of bytes, and what to await after they are dropped. Must be called inside a
+/// runtime. The reader thread ends with its input or with the process.
+pub fn streams() -> std::io::Result<(DuplexStream, DuplexStream, PendingOutput)> {
     let (reader, to_transport) = tokio::io::duplex(BUFFER_SIZE);
     let (writer, from_transport) = tokio::io::duplex(BUFFER_SIZE);
     let (done, written) = oneshot::channel();
@@ -33,7 +40,7 @@ pub fn transport() -> std::io::Result<(StdioTransport<DuplexStream, DuplexStream
         write_stdout(&writing, from_transport);
         let _receiver_gone = done.send(());
     })?;
-    Ok((StdioTransport::new(reader, writer, DEFAULT_MAX_MESSAGE_SIZE), PendingOutput(written)))
+    Ok((reader, writer, PendingOutput(written)))
 }
 
 impl PendingOutput {

@@ -1,4 +1,4 @@
-//! Trace export, configured by the OpenTelemetry variables.
+//! The export of traces and of audit records to a collector, configured by the OpenTelemetry variables.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use switchboard::auth::fetch::HttpFetcher;
 use switchboard::config::display;
-use switchboard_gateway::{ParentSampling, Sampler, TraceEncoding, TraceExport, Tracer};
+use switchboard_gateway::{
+    LogExport, LogExportOptions, ParentSampling, Sampler, TraceEncoding, TraceExport, Tracer,
+};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use url::Url;
@@ -40,17 +42,17 @@ impl TraceExportTask {
 /// The tracer for the collector in the variables; disabled if they name none. Must be called inside a runtime.
 pub fn tracer(invocation: &Invocation) -> Result<(Tracer, TraceExportTask), Failure> {
     let variables: &EnvVars = &invocation.env.variables;
-    let Some(endpoint) = endpoint(variables)? else {
+    let Some(endpoint) = trace_endpoint(variables)? else {
         return Ok((Tracer::disabled(), TraceExportTask(None)));
     };
-    let timeout = export_timeout(variables)?;
-    let (headers_variable, headers) = header_pairs(variables);
+    let timeout = export_timeout(variables, Signal::Traces)?;
+    let (headers_variable, headers) = header_pairs(variables, Signal::Traces);
     let export = TraceExport {
         fetch: Arc::new(
             HttpFetcher::new(network::outbound_network(invocation)?).with_timeout(timeout),
         ),
         endpoint,
-        encoding: encoding(variables)?,
+        encoding: encoding(variables, Signal::Traces)?,
         headers: TraceExport::headers(headers).ok_or_else(|| invalid_variable(headers_variable))?,
         timeout,
         resource: resource_attributes(variables),
@@ -71,7 +73,59 @@ fn non_empty<'v>(variables: &'v EnvVars, name: &str) -> Option<&'v str> {
     variables.get(name).map(|it| it.trim()).filter(|it| !it.is_empty())
 }
 
-/// The variable for traces if it is set, else the one for all signals; with its name.
+/// A kind of data for a collector. Each has variables of its own besides those for all kinds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Signal {
+    Traces,
+    Logs,
+}
+
+impl Signal {
+    /// The variable of this signal and the one for all signals.
+    fn variables(self, what: &ExporterVariable) -> [&'static str; 2] {
+        match self {
+            Signal::Traces => [what.traces, what.all],
+            Signal::Logs => [what.logs, what.all],
+        }
+    }
+
+    fn path(self) -> &'static str {
+        match self {
+            Signal::Traces => "v1/traces",
+            Signal::Logs => "v1/logs",
+        }
+    }
+}
+
+/// The names of one variable.
+struct ExporterVariable {
+    traces: &'static str,
+    logs: &'static str,
+    all: &'static str,
+}
+
+const ENDPOINT: ExporterVariable = ExporterVariable {
+    traces: "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+    logs: "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT",
+    all: "OTEL_EXPORTER_OTLP_ENDPOINT",
+};
+const PROTOCOL: ExporterVariable = ExporterVariable {
+    traces: "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
+    logs: "OTEL_EXPORTER_OTLP_LOGS_PROTOCOL",
+    all: "OTEL_EXPORTER_OTLP_PROTOCOL",
+};
+const HEADERS: ExporterVariable = ExporterVariable {
+    traces: "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+    logs: "OTEL_EXPORTER_OTLP_LOGS_HEADERS",
+    all: "OTEL_EXPORTER_OTLP_HEADERS",
+};
+const TIMEOUT: ExporterVariable = ExporterVariable {
+    traces: "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT",
+    logs: "OTEL_EXPORTER_OTLP_LOGS_TIMEOUT",
+    all: "OTEL_EXPORTER_OTLP_TIMEOUT",
+};
+
+/// The variable of the signal if it is set, else the one for all signals; with its name.
 fn exporter_variable<'v>(
     variables: &'v EnvVars,
     names: [&'static str; 2],
@@ -80,14 +134,17 @@ fn exporter_variable<'v>(
 }
 
 /// The encoding of `OTEL_EXPORTER_OTLP_PROTOCOL`. gRPC is a standard value, so it may be meant for other programs.
-fn encoding(variables: &EnvVars) -> Result<TraceEncoding, Failure> {
-    let names = ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"];
-    match exporter_variable(variables, names) {
+fn encoding(variables: &EnvVars, signal: Signal) -> Result<TraceEncoding, Failure> {
+    match exporter_variable(variables, signal.variables(&PROTOCOL)) {
         None | Some((_, "http/protobuf")) => Ok(TraceEncoding::Protobuf),
         Some((_, "http/json")) => Ok(TraceEncoding::Json),
         Some((name, "grpc")) => {
+            let subject = match signal {
+                Signal::Traces => "traces",
+                Signal::Logs => "audit records",
+            };
             report::print_stderr(&format!(
-                "note: traces are sent as http/protobuf, although {name} is grpc; the endpoint must be the collector's \
+                "note: {subject} are sent as http/protobuf, although {name} is grpc; the endpoint must be the collector's \
                  HTTP port (usually 4318)\n"
             ));
             Ok(TraceEncoding::Protobuf)
@@ -100,46 +157,68 @@ fn encoding(variables: &EnvVars) -> Result<TraceEncoding, Failure> {
 }
 
 /// The headers for the collector, with the name of their variable.
-fn header_pairs(variables: &EnvVars) -> (&'static str, Vec<(String, String)>) {
-    let [own, common] = ["OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS"];
-    match exporter_variable(variables, [own, common]) {
+fn header_pairs(variables: &EnvVars, signal: Signal) -> (&'static str, Vec<(String, String)>) {
+    match exporter_variable(variables, signal.variables(&HEADERS)) {
         Some((name, text)) => (name, parse_pairs(text)),
-        None => (common, Vec::new()),
+        None => (HEADERS.all, Vec::new()),
     }
 }
 
 /// How long the collector may take for one batch, in milliseconds.
-fn export_timeout(variables: &EnvVars) -> Result<Duration, Failure> {
-    let names = ["OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT"];
-    let Some((name, text)) = exporter_variable(variables, names) else {
+fn export_timeout(variables: &EnvVars, signal: Signal) -> Result<Duration, Failure> {
+    let Some((name, text)) = exporter_variable(variables, signal.variables(&TIMEOUT)) else {
         return Ok(TraceExport::DEFAULT_TIMEOUT);
     };
     let milliseconds = text.parse().ok().filter(|it| *it > 0);
     milliseconds.map(Duration::from_millis).ok_or_else(|| invalid_variable(name))
 }
 
-fn endpoint(variables: &EnvVars) -> Result<Option<Url>, Failure> {
+/// The endpoint for traces; `None` if they are off.
+fn trace_endpoint(variables: &EnvVars) -> Result<Option<Url>, Failure> {
     let is_off = non_empty(variables, "OTEL_SDK_DISABLED")
         .is_some_and(|it| it.eq_ignore_ascii_case("true"))
         || non_empty(variables, "OTEL_TRACES_EXPORTER") == Some("none");
-    if is_off {
-        return Ok(None);
-    }
-    let (name, text) = match non_empty(variables, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") {
-        Some(text) => ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", text.to_owned()),
-        None => match non_empty(variables, "OTEL_EXPORTER_OTLP_ENDPOINT") {
-            // This variable is for all signals, so the path for traces is appended.
-            Some(text) => {
-                ("OTEL_EXPORTER_OTLP_ENDPOINT", format!("{}/v1/traces", text.trim_end_matches('/')))
-            }
-            None => return Ok(None),
-        },
+    if is_off { Ok(None) } else { endpoint(variables, Signal::Traces) }
+}
+
+fn endpoint(variables: &EnvVars, signal: Signal) -> Result<Option<Url>, Failure> {
+    let [own, all] = signal.variables(&ENDPOINT);
+    let (name, text) = match (non_empty(variables, own), non_empty(variables, all)) {
+        (Some(text), _) => (own, text.to_owned()),
+        // This variable is for all signals, so the path of the signal is appended.
+        (None, Some(text)) => (all, format!("{}/{}", text.trim_end_matches('/'), signal.path())),
+        (None, None) => return Ok(None),
     };
     let url = Url::parse(&text).ok().filter(|it| matches!(it.scheme(), "http" | "https"));
     url.map(Some).ok_or_else(|| {
         let message =
             format!("{name}: `{}` is not an http or https URL", display::masked_url(&text));
         Failure::new(Exit::Configuration, &message)
+    })
+}
+
+/// The export of audit records as logs. The settings ask for it, so a missing endpoint is an error.
+pub fn log_export(invocation: &Invocation) -> Result<LogExport, Failure> {
+    let variables: &EnvVars = &invocation.env.variables;
+    let Some(endpoint) = endpoint(variables, Signal::Logs)? else {
+        let message = "the setting `audit.otlp` needs the URL of a collector";
+        return Err(Failure::new(Exit::Configuration, message)
+            .hint("set OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_LOGS_ENDPOINT"));
+    };
+    let timeout = export_timeout(variables, Signal::Logs)?;
+    let (headers_variable, headers) = header_pairs(variables, Signal::Logs);
+    let options = LogExportOptions {
+        fetch: Arc::new(
+            HttpFetcher::new(network::outbound_network(invocation)?).with_timeout(timeout),
+        ),
+        endpoint,
+        encoding: encoding(variables, Signal::Logs)?,
+        headers: TraceExport::headers(headers).ok_or_else(|| invalid_variable(headers_variable))?,
+        timeout,
+        resource: resource_attributes(variables),
+    };
+    LogExport::new(options).map_err(|error| {
+        Failure::new(Exit::Configuration, "audit records cannot be exported").caused_by(error)
     })
 }
 
@@ -219,7 +298,10 @@ mod tests {
     #[test]
     fn the_address_for_traces_counts_and_the_common_one_gets_a_path() {
         let of = |pairs: &[(&str, &str)]| {
-            endpoint(&variables(pairs)).map(|it| it.map(|url| url.to_string())).ok()
+            trace_endpoint(&variables(pairs)).map(|it| it.map(|url| url.to_string())).ok()
+        };
+        let of_logs = |pairs: &[(&str, &str)]| {
+            endpoint(&variables(pairs), Signal::Logs).ok().flatten().map(|it| it.to_string())
         };
         let common = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://h:4318/");
         let own = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "https://t/x");
@@ -228,6 +310,8 @@ mod tests {
         assert_eq!(of(&[common, own]), Some(Some("https://t/x".to_owned())));
         assert_eq!(of(&[common, ("OTEL_SDK_DISABLED", "TRUE")]), Some(None));
         assert_eq!(of(&[("OTEL_EXPORTER_OTLP_ENDPOINT", "ftp://h")]), None);
+        assert_eq!(of_logs(&[common, own]).as_deref(), Some("http://h:4318/v1/logs"));
+        assert_eq!(of_logs(&[own]), None);
     }
 
     #[test]
@@ -248,9 +332,11 @@ mod tests {
     fn the_variable_for_traces_decides_on_encoding_headers_and_timeout() {
         let of = |pairs: &[(&str, &str)]| {
             let variables = variables(pairs);
-            let (name, headers) = header_pairs(&variables);
-            let (encoding, timeout) =
-                (encoding(&variables).ok()?, export_timeout(&variables).ok()?);
+            let (name, headers) = header_pairs(&variables, Signal::Traces);
+            let (encoding, timeout) = (
+                encoding(&variables, Signal::Traces).ok()?,
+                export_timeout(&variables, Signal::Traces).ok()?,
+            );
             Some((encoding, timeout.as_millis(), name, headers.len()))
         };
         let common = [

@@ -124,3 +124,45 @@ fn a_flood_of_calls_cannot_remove_records_that_are_younger_than_the_floor() {
     let stored = json(&scene, &["audit", "-n", "0", "--json"]);
     assert!(stored["calls"].as_array().is_some_and(|it| it.len() > 1000), "no record is removed");
 }
+
+#[test]
+fn a_signed_chain_is_verified_and_a_change_is_found() {
+    let scene = scene();
+    let entry = ScriptedProgram::config_entry(&Script::modern().name("one"));
+    scene.write(
+        USER,
+        &format!("{{\"audit\": {{\"chain\": \"signed\"}}, \"mcpServers\": {{\"one\": {entry}}}}}"),
+    );
+    let unsigned = scene.swb(&["audit", "verify"]);
+    assert!(unsigned.expect_success().contains("has no chain"), "{}", unsigned.stdout);
+    for text in ["a", "b", "c"] {
+        let text = format!("text={text}");
+        scene.swb(&["call", "mcp__one__echo", &text, "--mode", "bypass"]).expect_success();
+    }
+    let ok = scene.swb(&["audit", "verify"]);
+    assert!(ok.expect_success().starts_with("3 records in the chain, with signatures\nlast: 3:"));
+    assert!(ok.stdout.ends_with("\nok\n"), "{}", ok.stdout);
+    let key = scene.swb(&["audit", "key"]).expect_success().trim().to_owned();
+    let log = scene.path(LOG);
+    let text = std::fs::read_to_string(&log).expect("the log");
+    let anchor = json(&scene, &["audit", "verify", "--json"])["last"].clone();
+    let anchor = format!("{}:{}", anchor["number"], anchor["digest"].as_str().expect("a digest"));
+    std::fs::write(&log, text.replacen("\"ok\"", "\"denied\"", 1)).expect("written");
+    let changed = scene.swb(&["audit", "verify"]);
+    assert_eq!(changed.code, 1, "{}", changed.stdout);
+    assert!(changed.stdout.contains(":2: record 1 was changed"), "{}", changed.stdout);
+    let json: Json =
+        serde_json::from_str(&scene.swb(&["audit", "verify", "--json"]).stdout).expect("JSON");
+    assert!(!json["problems"].as_array().expect("a list").is_empty());
+    assert_eq!(json["error"]["exit"], 1);
+    // Elsewhere, with the public key and a record that was noted before.
+    let lines: Vec<&str> = text.lines().collect();
+    std::fs::write(&log, format!("{}\n", lines[..2].join("\n"))).expect("written");
+    let log = log.display().to_string();
+    let shorter =
+        scene.swb(&["audit", "verify", "--file", &log, "--key", &key, "--anchor", &anchor]);
+    assert!(shorter.stdout.contains("record 3 is missing"), "{}", shorter.to_snapshot());
+    assert!(shorter.stdout.contains("record 3 is not the one"), "{}", shorter.to_snapshot());
+    let usage = scene.swb(&["audit", "verify", "--anchor", "3"]);
+    assert_eq!(usage.code, 2);
+}

@@ -7,6 +7,7 @@ use std::process::Command;
 
 use testkit::{MANAGED_DIR, Sandbox};
 
+use crate::plugin;
 use crate::support::{program, scene};
 
 pub fn docs() -> PathBuf {
@@ -62,6 +63,36 @@ fn docs_elicitation_examples_match_the_program() {
 #[test]
 fn docs_adopt_examples_match_the_program() {
     check_page(&docs().join("guide/adopt.md"));
+}
+
+#[test]
+fn docs_bundles_examples_match_the_program() {
+    let scene = scene();
+    // Packed once with the real tool, so that its hash stays.
+    let bundle = include_bytes!("bundles/notes.mcpb");
+    std::fs::write(scene.path("notes.mcpb"), bundle).expect("a file");
+    let bin = link_program(&scene);
+    check_commands(&docs().join("guide/bundles.md"), |command| run(&scene, &bin, command));
+}
+
+#[test]
+fn docs_plugins_examples_match_the_program() {
+    let scene = scene();
+    plugin::copy_folder(&plugin::fixture(), &scene.path("lab"));
+    let team = scene.path("~/team");
+    plugin::copy_folder(&plugin::fixture(), &team);
+    let file = team.join(".claude-plugin/marketplace.json");
+    let text = std::fs::read_to_string(&file).expect("a file");
+    std::fs::write(&file, text.replace("\"lab\"", "\"team\"")).expect("a file");
+    plugin::repository(&scene, &team);
+    plugin::git(&scene, &scene.home(), &["clone", "--quiet", "--bare", "team", "team.git"]);
+    let bin = link_program(&scene);
+    // The page shows where the program is.
+    let path = std::env::var_os("PATH").expect("a path");
+    let found = std::env::split_paths(&path).map(|it| it.join("python3")).find(|it| it.is_file());
+    let python = found.expect("python3 is installed");
+    std::os::unix::fs::symlink(python, bin.join("python3")).expect("a link");
+    check_commands(&docs().join("guide/plugins.md"), |command| run(&scene, &bin, command));
 }
 
 #[test]
@@ -139,7 +170,7 @@ fn with_shell_prompt(command: &str) -> String {
 }
 
 /// Runs a command in bash. `/etc/switchboard` is replaced by the sandbox's managed folder, and `sudo` is removed.
-fn run(scene: &Sandbox, bin: &Path, command: &str) -> String {
+pub fn run(scene: &Sandbox, bin: &Path, command: &str) -> String {
     let managed = scene.managed().display().to_string();
     let script = command.replace("sudo ", "").replace(MANAGED_DIR, &managed);
     let mut shell = Command::new("bash");

@@ -3,6 +3,8 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
@@ -14,6 +16,8 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 /// The gateway process. Dropping it terminates the process.
 pub struct HttpGateway {
     child: Child,
+    /// What it has written to standard error so far.
+    stderr: Arc<Mutex<String>>,
     pub address: String,
 }
 
@@ -26,17 +30,39 @@ impl HttpGateway {
 
     /// Serves at a free port.
     pub fn start(scene: &Sandbox, arguments: &[&str]) -> HttpGateway {
-        let arguments = [&["serve", "--http", "127.0.0.1:0"], arguments].concat();
-        let mut command = scene.command(&scene.project(), &arguments);
+        HttpGateway::start_at(scene, "127.0.0.1:0", arguments)
+    }
+
+    /// Serves at an address.
+    pub fn start_at(scene: &Sandbox, address: &str, arguments: &[&str]) -> HttpGateway {
+        let arguments = [&["serve", "--http", address], arguments].concat();
+        HttpGateway::spawn(scene.command(&scene.project(), &arguments))
+    }
+
+    /// Starts a command that serves over HTTP or HTTPS.
+    pub fn spawn(mut command: Command) -> HttpGateway {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("it can be started");
         let mut output = BufReader::new(child.stdout.take().expect("it is piped"));
         let mut line = String::new();
         output.read_line(&mut line).expect("it says where it is");
-        let address = line.trim().strip_prefix("listening on http://");
+        let address = line.trim().strip_prefix("listening on ");
+        let scheme = |it: &str| it.find("://").map_or(0, |end| end + "://".len());
+        let address = address.map(|it| &it[scheme(it)..]);
         let address = address.and_then(|it| it.strip_suffix("/mcp"));
         let address = address.unwrap_or_else(|| panic!("no address: {line}")).to_owned();
-        HttpGateway { child, address }
+        let stderr = Arc::new(Mutex::new(String::new()));
+        let mut stream = BufReader::new(child.stderr.take().expect("it is piped"));
+        let written = stderr.clone();
+        // Ends with the process.
+        thread::spawn(move || {
+            let mut line = String::new();
+            while stream.read_line(&mut line).is_ok_and(|count| count > 0) {
+                written.lock().expect("not poisoned").push_str(&line);
+                line.clear();
+            }
+        });
+        HttpGateway { child, stderr, address }
     }
 
     /// Sends a modern request and returns the whole response.
@@ -77,6 +103,12 @@ impl HttpGateway {
         stream
     }
 
+    /// `Some` if standard error contains a text by now.
+    pub fn stderr_contains(&self, text: &str) -> Option<()> {
+        let lines = self.stderr.lock().expect("not poisoned");
+        lines.contains(text).then_some(())
+    }
+
     /// The beginning of the `SWITCHBOARD_OWNER` variable in the environment of the gateway's server processes.
     pub fn owner_variable(&self) -> String {
         format!("SWITCHBOARD_OWNER={}.", self.child.id())
@@ -106,7 +138,7 @@ impl Drop for HttpGateway {
     }
 }
 
-fn modern_request(token: Option<&str>, method: &str, mut params: Json) -> (String, Json) {
+pub fn modern_request(token: Option<&str>, method: &str, mut params: Json) -> (String, Json) {
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {},

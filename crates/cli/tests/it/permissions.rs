@@ -276,3 +276,34 @@ fn the_group_alone_lists_the_rules() {
     let listed = scene.swb(&["permissions", "list"]);
     assert_eq!(scene.swb(&["permissions"]).expect_success(), listed.expect_success());
 }
+
+#[test]
+fn an_explanation_takes_what_the_session_has_seen_into_account() {
+    let scene = scene();
+    scene.write(
+        USER,
+        r#"{"permissions": {
+            "allow": ["mcp__slack"],
+            "deny": [{"rule": "mcp__slack", "after": ["mcp__crm", "mcp__hr__list*"]}]
+        }}"#,
+    );
+    let explain = |after: &[&str]| {
+        let mut words = vec!["permissions", "explain", "mcp__slack__post"];
+        words.extend(after.iter().flat_map(|tool| ["--after", tool]));
+        scene.swb(&words).expect_success().to_owned()
+    };
+    let before = explain(&[]);
+    assert!(before.starts_with("mcp__slack__post: allow (the allow rule `mcp__slack`"), "{before}");
+    let waits = "deny `mcp__slack` after mcp__crm or mcp__hr__list*";
+    assert!(before.contains(waits), "{before}");
+    assert!(
+        before.contains("it applies only after results of `mcp__crm` or `mcp__hr__list*`"),
+        "{before}"
+    );
+    let after = explain(&["mcp__wiki__read", "mcp__crm__get"]);
+    let denied = "mcp__slack__post: deny (the deny rule `mcp__slack` after results of `mcp__crm` or `mcp__hr__list*`";
+    assert!(after.starts_with(denied), "{after}");
+    assert!(explain(&["mcp__hr__get"]).starts_with("mcp__slack__post: allow"));
+    let listed = json(&scene, &["permissions", "list", "--json"]);
+    assert_eq!(listed["rules"][1]["after"], serde_json::json!(["mcp__crm", "mcp__hr__list*"]));
+}

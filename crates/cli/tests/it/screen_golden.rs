@@ -75,7 +75,7 @@ fn settled(screen: &str) -> String {
 }
 
 /// Waits until a prompt accepts keys: it ignores those that arrive before the user can have read it.
-fn read(terminal: &mut Terminal) -> &mut Terminal {
+pub fn read(terminal: &mut Terminal) -> &mut Terminal {
     for _ in 0..4 {
         terminal.stable_screen();
     }

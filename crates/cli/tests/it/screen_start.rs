@@ -56,7 +56,7 @@ fn help_is_a_page_that_scrolls_and_closes() {
 fn menus_offer_commands_tools_and_resources() {
     let scene = scene();
     let mut terminal = screen(&scene, Size::STANDARD);
-    terminal.wait_for_screen("1/1 server").send_keys("/").wait_for_screen("/permissions");
+    terminal.wait_for_screen("1/1 server").send_keys("/").wait_for_screen("/plugin");
     insta::assert_snapshot!(terminal.stable_screen());
     terminal
         .send_keys("ca\t")

@@ -67,7 +67,7 @@ pub fn states(scene: &Sandbox, more: &[&str]) -> Vec<String> {
 
 /// Polls until the condition is true.
 #[track_caller]
-pub fn wait_for(condition: impl Fn() -> bool) {
+pub fn wait_for(mut condition: impl FnMut() -> bool) {
     for _ in 0..400 {
         if condition() {
             return;

@@ -1,15 +1,20 @@
 //! Traces, metrics and the audit log of a running gateway.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::process::{Command, Stdio};
 use std::thread::{self, JoinHandle};
 
 use serde_json::Value as Json;
 use testkit::real_servers;
+use testkit::{Script, ScriptedProgram};
 
 use crate::approvals::GatewayProcess;
-use crate::support::{json, scene};
+use crate::docs::docs;
+use crate::http_gateway::{GatewayClient, HttpGateway};
+use crate::serve_tls;
+use crate::support::{USER, json, scene};
 
 /// Receives one export request. Returns its head and its body.
 fn trace_collector() -> (String, JoinHandle<(String, Vec<u8>)>) {
@@ -136,4 +141,112 @@ fn an_invalid_collector_address_is_an_error_before_serving() {
     scene.set_env("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4317");
     let refused = scene.swb(&["serve", "--pool", "--http", "127.0.0.1:0", "--no-auth"]);
     insta::assert_snapshot!(refused.expect_failure(3), @"error: OTEL_EXPORTER_OTLP_ENDPOINT: `collector:4317/v1/traces` is not an http or https URL");
+}
+
+/// The names of metrics in a text.
+fn metric_names(text: &str) -> BTreeSet<String> {
+    let is_part = |it: char| it.is_ascii_alphanumeric() || it == '_';
+    let words = text.split(|it| !is_part(it));
+    let is_metric = |it: &&str| {
+        (it.starts_with("switchboard_") && it.len() > "switchboard_".len())
+            || it.starts_with("process_")
+    };
+    words.filter(is_metric).map(str::to_owned).collect()
+}
+
+#[test]
+fn every_metric_in_the_example_dashboard_and_alerts_is_on_the_metrics_page() {
+    let scene = scene();
+    let syslog = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let place = syslog.local_addr().expect("an address");
+    let entry = ScriptedProgram::config_entry(&Script::modern().name("one"));
+    scene.write(
+        USER,
+        &format!(r#"{{"audit": {{"syslog": "udp://{place}"}}, "mcpServers": {{"one": {entry}}}}}"#),
+    );
+    let authority = serve_tls::write_pair(&scene);
+    let arguments = serve_tls::arguments(&scene);
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let gateway = HttpGateway::start(&scene, &[&arguments[..], &["--mode", "bypass"]].concat());
+    // Metrics of calls are there after the first one.
+    let called = serve_tls::call(&gateway, &authority, "mcp__one__echo");
+    assert!(called.contains("\"content\""), "{called}");
+    let page = serve_tls::get(&gateway, &authority, "/metrics").expect("a page");
+    let samples: BTreeSet<&str> = page
+        .lines()
+        .filter(|it| !it.starts_with('#'))
+        .filter_map(|it| it.split(['{', ' ']).next())
+        .collect();
+    let examples = docs().join("admin/examples");
+    let mut named = 0;
+    for file in ["grafana-gateway.json", "prometheus-alerts.yaml"] {
+        let text = std::fs::read_to_string(examples.join(file)).expect("the example");
+        for name in metric_names(&text) {
+            assert!(
+                samples.contains(name.as_str()),
+                "{file}: `{name}` is not on the page:\n{page}"
+            );
+            named += 1;
+        }
+    }
+    assert!(named > 20, "the examples name {named} metrics");
+    let dashboard = std::fs::read(examples.join("grafana-gateway.json")).expect("the example");
+    let dashboard: Json = serde_json::from_slice(&dashboard).expect("JSON");
+    let ids: BTreeSet<u64> = dashboard["panels"]
+        .as_array()
+        .expect("panels")
+        .iter()
+        .map(|it| it["id"].as_u64().expect("an id"))
+        .collect();
+    assert_eq!(ids.len(), dashboard["panels"].as_array().expect("panels").len(), "ids are unique");
+    gateway.terminate();
+    let mut message = [0; 4096];
+    let count = syslog.recv(&mut message).expect("a record");
+    let text = String::from_utf8_lossy(&message[..count]);
+    assert!(text.starts_with("<110>1 ") && text.contains("\"tool\":\"echo\""), "{text}");
+}
+
+#[test]
+fn audit_records_are_sent_as_logs_that_the_library_of_a_collector_decodes() {
+    for (protocol, content_type) in
+        [("http/protobuf", "application/x-protobuf"), ("http/json", "application/json")]
+    {
+        let mut scene = scene();
+        let (address, collected) = trace_collector();
+        scene
+            .set_env("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT", &format!("http://{address}/v1/logs"))
+            .set_env("OTEL_EXPORTER_OTLP_PROTOCOL", protocol);
+        let entry = ScriptedProgram::config_entry(&Script::modern().name("s"));
+        scene.write(
+            USER,
+            &format!(r#"{{"audit": {{"otlp": true}}, "mcpServers": {{"s": {entry}}}}}"#),
+        );
+        let gateway = HttpGateway::start_pool(&scene, &["--no-auth"]);
+        let client = GatewayClient::Modern { gateway: &gateway, token: None };
+        client.call("mcp__s__echo", serde_json::json!({"text": "canary"}));
+        let (head, body) = collected.join().expect("records are sent");
+        assert!(head.starts_with("post /v1/logs "), "{head}");
+        assert!(head.contains(&format!("content-type: {content_type}\r\n")), "{head}");
+        assert!(!contains(&body, b"canary"), "arguments are never sent");
+        if content_type == "application/json" {
+            let sent: Json = serde_json::from_slice(&body).expect("JSON");
+            let log = &sent["resourceLogs"][0]["scopeLogs"][0]["logRecords"][0];
+            let attributes = log["attributes"].as_array().expect("attributes");
+            let tool = attributes.iter().find(|it| it["key"] == "mcp.tool.name").expect("a tool");
+            assert_eq!(tool["value"]["stringValue"], "echo");
+        }
+        gateway.terminate();
+    }
+}
+
+#[test]
+fn audit_records_as_logs_need_a_collector() {
+    let scene = scene();
+    scene.write(USER, r#"{"audit": {"otlp": true}}"#);
+    let refused = scene.swb(&["serve", "--pool", "--http", "127.0.0.1:0", "--no-auth"]);
+    insta::assert_snapshot!(refused.expect_failure(3), @r"
+    error: the setting `audit.otlp` needs the URL of a collector
+
+    hint: set OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_LOGS_ENDPOINT
+    ");
 }

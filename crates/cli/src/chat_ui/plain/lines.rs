@@ -51,6 +51,11 @@ impl LineWriter {
                 self.is_line_open = !text.ends_with('\n');
                 report::print_stdout(&text);
             }
+            ConversationEvent::ChannelMessages(messages) => {
+                for message in messages {
+                    self.print(&format!("← {}\n", message.summary_line()));
+                }
+            }
             ConversationEvent::CallStarted(call) => self.call_started(call),
             ConversationEvent::CallProgress { id, progress, total, message } => {
                 let Some((title, printed)) = self.calls.get_mut(&id) else { return };
@@ -63,7 +68,7 @@ impl LineWriter {
                 let line = format!("{title}: {progress}{total}{}\n", message.unwrap_or_default());
                 self.print(&line);
             }
-            ConversationEvent::CallEnded { id, outcome, text, duration } => {
+            ConversationEvent::CallEnded { id, outcome, text, duration, .. } => {
                 let title = self.calls.remove(&id).map(|it| it.0).unwrap_or_default();
                 let how = match outcome {
                     CallOutcome::Done => "done",
@@ -82,7 +87,7 @@ impl LineWriter {
                     self.print(&format!("{}\n", retry_text(attempt, after, &reason, advice)));
                 }
             }
-            ConversationEvent::ResponseEnded => self.is_retrying = false,
+            ConversationEvent::ResponseEnded(_) => self.is_retrying = false,
             ConversationEvent::TurnEnded(end) => {
                 self.is_retrying = false;
                 self.end_line();
@@ -90,6 +95,10 @@ impl LineWriter {
             }
             ConversationEvent::MessagesAccepted { .. }
             | ConversationEvent::Thinking(_)
+            | ConversationEvent::ToolUseStarted { .. }
+            | ConversationEvent::ToolInput(_)
+            | ConversationEvent::BlockEnded(_)
+            | ConversationEvent::StructuredOutput(_)
             | ConversationEvent::Usage(_) => {}
         }
     }
@@ -107,6 +116,10 @@ impl LineWriter {
             TurnEnd::CutShort => "The answer reached the length limit; send “continue”.".to_owned(),
             TurnEnd::Refused => "The model refused to answer.".to_owned(),
             TurnEnd::Interrupted => "Stopped.".to_owned(),
+            TurnEnd::StoppedByHook(why) => format!("Stopped by a hook: {}", sanitize_line(why)),
+            TurnEnd::NoStructuredOutput => {
+                "The model did not give the JSON that was asked for.".to_owned()
+            }
             TurnEnd::TooManyRounds => "Too many rounds of calls; send “continue”.".to_owned(),
             TurnEnd::Failed(error) => model_error_text(error),
         };

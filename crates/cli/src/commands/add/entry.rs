@@ -9,6 +9,7 @@ use crate::exit::Exit;
 use crate::invocation::Invocation;
 use crate::invocation::scope::WritableScope;
 use crate::outcome::Failure;
+use crate::prompt::secret_input::read_secret;
 
 /// Are no login options set?
 fn has_default_login(options: &AddOptions) -> bool {
@@ -39,19 +40,7 @@ pub fn stdio_entry(
     if !arguments.is_empty() {
         entry.insert("args".to_owned(), arguments.into());
     }
-    let env = options.env.iter().enumerate().map(|(index, pair)| parse_env(index, pair));
-    let env = env.collect::<Result<Map<String, Json>, Failure>>()?;
-    if !env.is_empty() {
-        entry.insert("env".to_owned(), env.into());
-    }
-    if let Some(cwd) = &options.cwd {
-        let cwd = if cwd.contains('$') {
-            cwd.clone()
-        } else {
-            invocation.env.working_folder.join(cwd).to_string_lossy().into_owned()
-        };
-        entry.insert("cwd".to_owned(), cwd.into());
-    }
+    insert_env(&mut entry, options, invocation)?;
     insert_common(&mut entry, options);
     Ok((entry, String::new()))
 }
@@ -173,13 +162,14 @@ fn client_secret(
         )
         .hint(&format!("set {VARIABLE}")));
     }
-    let typed = rpassword::prompt_password("Client secret: ").map_err(|error| {
+    let typed = read_secret("Client secret: ").map_err(|error| {
         Failure::new(Exit::Failure, "the client secret could not be read").caused_by(error)
     })?;
     Ok((typed.replace('$', "$$"), String::new()))
 }
 
-fn insert_common(entry: &mut Map<String, Json>, options: &AddOptions) {
+/// Adds the options of every transport.
+pub(super) fn insert_common(entry: &mut Map<String, Json>, options: &AddOptions) {
     if let Some(timeout) = options.timeout {
         entry.insert("timeout".to_owned(), timeout.into());
     }
@@ -202,6 +192,28 @@ fn insert_common(entry: &mut Map<String, Json>, options: &AddOptions) {
     if let Some(description) = &options.description {
         entry.insert("description".to_owned(), description.as_str().into());
     }
+}
+
+/// Adds the environment variables and the working folder of a program.
+pub(super) fn insert_env(
+    entry: &mut Map<String, Json>,
+    options: &AddOptions,
+    invocation: &Invocation,
+) -> Result<(), Failure> {
+    let env = options.env.iter().enumerate().map(|(index, pair)| parse_env(index, pair));
+    let env = env.collect::<Result<Map<String, Json>, Failure>>()?;
+    if !env.is_empty() {
+        entry.insert("env".to_owned(), env.into());
+    }
+    if let Some(cwd) = &options.cwd {
+        let cwd = if cwd.contains('$') {
+            cwd.clone()
+        } else {
+            invocation.env.working_folder.join(cwd).to_string_lossy().into_owned()
+        };
+        entry.insert("cwd".to_owned(), cwd.into());
+    }
+    Ok(())
 }
 
 /// Errors give the option's number, because its text may be a secret.

@@ -122,14 +122,24 @@ pub(crate) fn with_references(
     Some((replaced, secrets))
 }
 
-/// The reference to a secret of a server. Names contain the project where the settings do.
+/// The reference to a secret of a server.
 pub(crate) fn reference(
     invocation: &Invocation,
     storage: SecretStorage,
     (scope, server): (WritableScope, &str),
     secret: &LiteralSecret,
 ) -> Option<SecretReference> {
-    let name = file_name(&format!("{server}.{}", secret.keys.join(".")));
+    reference_for(invocation, storage, (scope, server), &secret.keys.join("."))
+}
+
+/// The reference to the secret at a key of a server's entry.
+pub(crate) fn reference_for(
+    invocation: &Invocation,
+    storage: SecretStorage,
+    (scope, server): (WritableScope, &str),
+    key: &str,
+) -> Option<SecretReference> {
+    let name = file_name(&format!("{server}.{key}"));
     let settings = invocation.scope_file(scope);
     let folder = settings.parent().unwrap_or(Path::new(""));
     match storage {

@@ -1,6 +1,5 @@
 //! `swb permissions simulate`: replays the audit log against other rules.
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -15,9 +14,7 @@ use switchboard::config::problem::Severity;
 use switchboard::config::scope::Scope;
 use switchboard::config::settings::Settings;
 use switchboard::config::source::Source;
-use switchboard::permission::{
-    DependsOn, SimulatedRules, Simulation, SimulationRow, ToolPins, simulate,
-};
+use switchboard::permission::{DependsOn, SimulatedRules, Simulation, SimulationRow, simulate};
 use switchboard::sources::loader::Configuration;
 use switchboard::sources::text_file;
 use switchboard::sources::text_file::{AllowedFiles, FileContent};
@@ -25,6 +22,7 @@ use switchboard::utc_timestamp;
 
 use crate::exit::Exit;
 use crate::invocation::Invocation;
+use crate::invocation::lookup::changed_tools;
 use crate::invocation::options::parse_mode;
 use crate::outcome::{CommandOutput, Failure};
 use crate::output::json::json_output;
@@ -76,20 +74,6 @@ pub fn run(
         true => as_json(&simulation, mode),
         false => CommandOutput::text(as_text(invocation, &simulation, mode)),
     })
-}
-
-/// The tools that had another definition at their last call than the approved one.
-fn changed_tools(
-    invocation: &Invocation,
-    configuration: &Configuration,
-) -> BTreeSet<(String, String)> {
-    let pins = ToolPins::open(&invocation.env.paths.pins());
-    let servers = configuration.effective.servers.iter().filter(|it| it.is_selected());
-    let changes = servers.flat_map(|server| {
-        let changes = server.fingerprint.as_ref().map(|it| pins.changes(&server.name, it));
-        changes.into_iter().flatten().map(|it| (server.name.clone(), it.tool))
-    });
-    changes.collect()
 }
 
 /// Reads the rules of a settings file. Any error in them is a failure, because partial rules would give wrong

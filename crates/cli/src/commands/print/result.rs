@@ -22,6 +22,8 @@ pub(super) struct RunResult {
     pub(super) end: Option<TurnEnd>,
     /// The last answer.
     pub(super) answer: String,
+    /// The answer, if a schema asks for JSON.
+    structured_output: Option<Json>,
     pub(super) answer_count: usize,
     pub(super) usage: Usage,
     /// The tool of each call, by call id.
@@ -41,6 +43,7 @@ impl RunResult {
         RunResult {
             end: None,
             answer: String::new(),
+            structured_output: None,
             answer_count: 0,
             usage: Usage::default(),
             calls: BTreeMap::new(),
@@ -64,7 +67,7 @@ impl RunResult {
                     report::print_stderr(&format!("{text}\n"));
                 }
             }
-            ConversationEvent::ResponseEnded => {
+            ConversationEvent::ResponseEnded(_) => {
                 self.answer_count += 1;
                 self.is_retrying = false;
             }
@@ -78,10 +81,18 @@ impl RunResult {
                 let tool = self.calls.get(&id).map(|it| &**it);
                 self.denied.push(json!({"tool": tool, "reason": text}));
             }
+            ConversationEvent::StructuredOutput(output) => {
+                self.answer = output.to_string();
+                self.structured_output = Some(output);
+            }
             ConversationEvent::TurnEnded(end) => self.end = Some(end),
             ConversationEvent::CallEnded { .. }
             | ConversationEvent::MessagesAccepted { .. }
+            | ConversationEvent::ChannelMessages(_)
             | ConversationEvent::Thinking(_)
+            | ConversationEvent::ToolUseStarted { .. }
+            | ConversationEvent::ToolInput(_)
+            | ConversationEvent::BlockEnded(_)
             | ConversationEvent::CallProgress { .. } => {}
         }
     }
@@ -96,6 +107,10 @@ impl RunResult {
             }
             Some(TurnEnd::CutShort) => because("the answer was truncated at the length limit"),
             Some(TurnEnd::Refused) => because("the model refused to answer"),
+            Some(TurnEnd::StoppedByHook(why)) => because(&format!("a hook ended the turn: {why}")),
+            Some(TurnEnd::NoStructuredOutput) => {
+                because("the model did not give the JSON that the schema asks for")
+            }
             Some(TurnEnd::TooManyRounds) => {
                 because("the model did not finish within the allowed number of responses")
             }
@@ -111,6 +126,8 @@ impl RunResult {
             Some(TurnEnd::Refused) => ("refusal", None),
             Some(TurnEnd::Interrupted) | None => ("interrupted", None),
             Some(TurnEnd::TooManyRounds) => ("max_turns", None),
+            Some(TurnEnd::NoStructuredOutput) => ("no_structured_output", None),
+            Some(TurnEnd::StoppedByHook(_)) => ("hook", None),
             Some(TurnEnd::Failed(error)) => ("error", Some(format!("{error}: {}", error.kind))),
         };
         let mut json = json!({
@@ -124,6 +141,9 @@ impl RunResult {
             "usage": events::usage(&self.usage),
             "permission_denials": self.denied,
         });
+        if let Some(output) = &self.structured_output {
+            json["structured_output"] = output.clone();
+        }
         if let Some(failure) = failure {
             json["error"] = report::error_json(failure);
         }

@@ -35,7 +35,8 @@ pub fn decision_request(waiting: &PendingApproval, decision: &PermissionDecision
         PermissionDecision::DeniedByUser => {
             return Some(json!({"approvals": "deny", "number": number}));
         }
-        PermissionDecision::NoAnswer => return None,
+        // The queue's commands cannot change arguments.
+        PermissionDecision::NoAnswer | PermissionDecision::AllowChanged { .. } => return None,
         PermissionDecision::Allow { scope: GrantScope::Once, .. } => {
             return Some(json!({"approvals": "allow", "number": number}));
         }

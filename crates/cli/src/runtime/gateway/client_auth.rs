@@ -22,6 +22,8 @@ const TOKEN_FILE_POLL: Duration = Duration::from_secs(2);
 pub enum ClientAuth {
     /// No authentication.
     Anonymous,
+    /// Client certificates only.
+    Certificate,
     /// Tokens from a file.
     TokenFile(TokenFile),
     /// JWTs of this issuer.
@@ -36,17 +38,13 @@ pub fn authenticator(
 ) -> Result<(Authenticator, Option<Arc<TokenFile>>), Failure> {
     match client_auth {
         ClientAuth::Anonymous => Ok((Authenticator::disabled(), None)),
+        ClientAuth::Certificate => Ok((Authenticator::ClientCertificate, None)),
         ClientAuth::TokenFile(file) => {
             let file = Arc::new(file);
             Ok((Authenticator::TokenFile(file.clone()), Some(file)))
         }
         ClientAuth::OAuth(issuer) => {
-            let policy = JwtPolicy {
-                issuer,
-                resource: url.to_owned(),
-                audiences: Vec::new(),
-                scopes: Scopes::default(),
-            };
+            let policy = jwt_policy(issuer, url);
             let verifier = JwtVerifier::new(
                 policy,
                 Arc::new(HttpFetcher::new(network::outbound_network(invocation)?)),
@@ -56,6 +54,25 @@ pub fn authenticator(
                 .map_err(|error| Failure::new(Exit::Usage, &format!("--oauth: {error}")))?;
             Ok((Authenticator::Jwt(Box::new(verifier)), None))
         }
+    }
+}
+
+fn jwt_policy(issuer: String, url: &str) -> JwtPolicy {
+    let (audiences, scopes) = (Vec::new(), Scopes::default());
+    JwtPolicy { issuer, resource: url.to_owned(), audiences, scopes }
+}
+
+/// Checks the URLs of an issuer and of the gateway.
+pub fn check(invocation: &Invocation, client_auth: &ClientAuth, url: &str) -> Result<(), Failure> {
+    match client_auth {
+        ClientAuth::OAuth(issuer) => {
+            let policy = jwt_policy(issuer.clone(), url);
+            let fetcher = Arc::new(HttpFetcher::new(network::outbound_network(invocation)?));
+            JwtVerifier::new(policy, fetcher, &[])
+                .map(drop)
+                .map_err(|error| Failure::new(Exit::Usage, &format!("--oauth: {error}")))
+        }
+        ClientAuth::Anonymous | ClientAuth::Certificate | ClientAuth::TokenFile(_) => Ok(()),
     }
 }
 

@@ -1,0 +1,156 @@
+//! `swb principals`: the clients of the running gateways, or of the audit log where none runs.
+
+use std::collections::BTreeMap;
+
+use clap::Args;
+use serde_json::{Value as Json, json};
+use switchboard::audit::log;
+use switchboard::audit::log::{AuditRecord, CallOutcome};
+use switchboard::config::display::printable;
+
+use crate::exit::Exit;
+use crate::invocation::Invocation;
+use crate::outcome::{CommandOutput, Failure};
+use crate::output::json::json_output;
+use crate::output::table;
+use crate::output::table::{Cell, Truncate};
+use crate::runtime::control::principals;
+
+/// Arguments of `swb principals`.
+#[derive(Debug, Args)]
+pub struct PrincipalsArgs {
+    /// Count the calls in the audit log instead of asking running gateways
+    #[arg(long)]
+    pub audit: bool,
+}
+
+/// Runs the command.
+pub fn run(arguments: &PrincipalsArgs, invocation: &Invocation) -> Result<CommandOutput, Failure> {
+    let gateways = match arguments.audit {
+        true => Vec::new(),
+        false => {
+            let folder = invocation.env.paths.control_sockets();
+            principals::of_running_gateways(&folder).map_err(|error| {
+                Failure::new(Exit::Failure, "running gateways cannot be found").caused_by(error)
+            })?
+        }
+    };
+    if gateways.is_empty() {
+        let principals = from_audit_log(invocation)?;
+        let output = show(invocation, "audit", &principals);
+        return Ok(match arguments.audit {
+            true => output,
+            false => output.note("note: no gateway runs; these are the callers in the audit log\n"),
+        });
+    }
+    let is_one = gateways.len() == 1;
+    let principals: Vec<Json> = gateways
+        .into_iter()
+        .flat_map(|(process, list)| list.into_iter().map(move |it| (process, it)))
+        .map(|(process, mut it)| {
+            if !is_one {
+                it["process"] = process.into();
+            }
+            it
+        })
+        .collect();
+    Ok(show(invocation, "gateway", &principals))
+}
+
+/// The callers in the audit log, the latest first.
+fn from_audit_log(invocation: &Invocation) -> Result<Vec<Json>, Failure> {
+    let records = log::read(&invocation.env.paths.audit()).map_err(|error| {
+        Failure::new(Exit::Failure, "the audit log cannot be read").caused_by(error)
+    })?;
+    let mut callers: BTreeMap<String, Vec<AuditRecord>> = BTreeMap::new();
+    for record in records {
+        callers.entry(record.caller.clone()).or_default().push(record);
+    }
+    let mut all: Vec<Json> = callers
+        .into_iter()
+        .map(|(name, records)| {
+            let count = |outcomes: &[CallOutcome]| {
+                let is_one = |it: &&AuditRecord| outcomes.iter().any(|one| it.outcome == one.id());
+                records.iter().filter(is_one).count()
+            };
+            let failed = [
+                CallOutcome::ToolError,
+                CallOutcome::Invalid,
+                CallOutcome::Failed,
+                CallOutcome::Timeout,
+            ];
+            json!({
+                "name": name,
+                "calls": records.len(),
+                "denied": count(&[CallOutcome::Denied]),
+                "failed": count(&failed),
+                "lastSeen": records.iter().map(|it| &it.time).max(),
+            })
+        })
+        .collect();
+    let seen = |it: &Json| it["lastSeen"].as_str().unwrap_or_default().to_owned();
+    all.sort_by_key(|it| std::cmp::Reverse(seen(it)));
+    Ok(all)
+}
+
+fn show(invocation: &Invocation, source: &str, principals: &[Json]) -> CommandOutput {
+    if invocation.wants_json() {
+        return json_output(&json!({"source": source, "principals": principals}));
+    }
+    if principals.is_empty() {
+        return CommandOutput::text("No principals.\n");
+    }
+    let has_processes = principals.iter().any(|it| it["process"].is_u64());
+    let is_live = principals.iter().any(|it| it["running"].is_u64());
+    let mut header = vec!["PRINCIPAL", "CALLS", "DENIED", "FAILED"];
+    if is_live {
+        header.push("RUNNING");
+    }
+    header.push("LAST SEEN");
+    if is_live {
+        header.push("QUOTAS");
+    }
+    if has_processes {
+        header.push("PROCESS");
+    }
+    let number = |it: &Json, key: &str| Cell::plain(it[key].as_u64().unwrap_or(0).to_string());
+    let rows: Vec<Vec<Cell>> = principals
+        .iter()
+        .map(|it| {
+            let mut row = vec![Cell::plain(printable(it["name"].as_str().unwrap_or_default()))];
+            row.extend(["calls", "denied", "failed"].map(|key| number(it, key)));
+            if is_live {
+                row.push(number(it, "running"));
+            }
+            row.push(Cell::plain(printable(it["lastSeen"].as_str().unwrap_or("-"))));
+            if is_live {
+                row.push(Cell::plain(quotas_text(&it["quotas"])));
+            }
+            if has_processes {
+                row.push(number(it, "process"));
+            }
+            row
+        })
+        .collect();
+    let truncated: &[Truncate] = match is_live {
+        true => &[Truncate::End(6), Truncate::End(0)],
+        false => &[Truncate::End(0)],
+    };
+    CommandOutput::text(table::render(&header, &rows, invocation.env.terminal.width, truncated))
+}
+
+/// The quotas of a principal: what they count, how much is used, and the limit.
+fn quotas_text(quotas: &Json) -> String {
+    let one = |quota: &Json| {
+        let units = [("perMinute", "/min"), ("perDay", "/day"), ("concurrent", " running")];
+        let used = units.into_iter().filter_map(|(key, unit)| {
+            let it = quota[key].as_object()?;
+            Some(format!("{} of {}{unit}", it["used"], it["most"]))
+        });
+        let used: Vec<String> = used.collect();
+        let subject = printable(quota["calls"].as_str().unwrap_or_default());
+        format!("{subject}: {}", used.join(", "))
+    };
+    let all: Vec<String> = quotas.as_array().into_iter().flatten().map(one).collect();
+    all.join("; ")
+}

@@ -1,0 +1,218 @@
+//! What a replica of a gateway shares with others: opens the store, the keys and the listener, and watches the key files.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use switchboard::config::display::printable;
+use switchboard::config::template::{Template, TextSegment};
+use switchboard::sources::secrets;
+use switchboard_gateway::{
+    RedisStore, SealKeyFiles, SessionPolicy, SessionsWhileAway, SharedState, StoreChoice,
+    StoreTarget,
+};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+use crate::exit::Exit;
+use crate::invocation::Invocation;
+use crate::outcome::Failure;
+use crate::output::report;
+
+/// How often the key files are checked for changes.
+const KEY_FILE_POLL: Duration = Duration::from_secs(2);
+
+/// Options for replicas.
+#[derive(Debug, Clone, Default)]
+pub struct ReplicaOptions {
+    /// The URL of the store, with secret references.
+    pub store: Option<String>,
+    /// The file with the certificate authorities of the store.
+    pub store_authorities: Option<PathBuf>,
+    /// The beginning of the keys in the store.
+    pub store_prefix: String,
+    /// What happens to new sessions while the store is away.
+    pub sessions_while_away: SessionsWhileAway,
+    /// The files with the keys that seal; none if replicas share nothing.
+    pub seal_keys: Vec<PathBuf>,
+    /// Where other replicas send requests.
+    pub address: Option<String>,
+    /// Which clients have sessions.
+    pub sessions: SessionPolicy,
+}
+
+/// A replica that has started.
+#[derive(Debug)]
+pub struct Replica {
+    /// What it shares.
+    pub shared: SharedState,
+    /// Where other replicas send requests.
+    pub listener: TcpListener,
+    keys: SealKeyFiles,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Replica {
+    /// Opens what the options name; `None` if the gateway shares nothing.
+    pub async fn open(
+        invocation: &Invocation,
+        options: &ReplicaOptions,
+        http: SocketAddr,
+    ) -> Result<Option<Replica>, Failure> {
+        if options.seal_keys.is_empty() {
+            return Ok(None);
+        }
+        let keys = SealKeyFiles::open(options.seal_keys.clone()).map_err(|error| {
+            Failure::new(Exit::Usage, "--seal-key").caused_by(error).hint(
+                "make a key with `umask 077; openssl rand -base64 32 > seal.key`, the same file for all replicas",
+            )
+        })?;
+        let (listener, address) = listen(options.address.as_deref(), http).await?;
+        let mut tasks = Vec::new();
+        let store = match &options.store {
+            None => StoreChoice::None,
+            Some(url) => {
+                let target = store_target(invocation, url, options.store_authorities.as_ref())?;
+                let (store, connecting) = RedisStore::new(target, &options.store_prefix);
+                tasks.push(tokio::spawn(connecting));
+                StoreChoice::Redis(Box::new(store))
+            }
+        };
+        let while_away = options.sessions_while_away;
+        let (shared, running) = SharedState::open(&keys, store, &address, while_away);
+        tasks.push(tokio::spawn(running));
+        Ok(Some(Replica { shared, listener, keys, tasks }))
+    }
+
+    /// What the gateway gets, and what is left to do besides.
+    pub fn split(self) -> (SharedState, TcpListener, ReplicaTasks) {
+        let Replica { shared, listener, keys, tasks } = self;
+        (shared, listener, ReplicaTasks { keys: Some(keys), tasks })
+    }
+}
+
+/// What runs besides the gateway of a replica.
+#[derive(Debug, Default)]
+pub struct ReplicaTasks {
+    keys: Option<SealKeyFiles>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl ReplicaTasks {
+    /// Reads the key files again when they change. After an error, the last keys stay in use. Runs until it is dropped.
+    pub async fn watch_keys(&mut self) {
+        let Some(keys) = &mut self.keys else { return std::future::pending().await };
+        let mut last_error = String::new();
+        loop {
+            tokio::time::sleep(KEY_FILE_POLL).await;
+            let now = match keys.reload() {
+                Ok(true) => {
+                    report::print_stderr("note: the seal keys have changed\n");
+                    String::new()
+                }
+                Ok(false) => String::new(),
+                Err(error) => error.to_string(),
+            };
+            if now != last_error && !now.is_empty() {
+                report::print_stderr(&format!(
+                    "{}; the seal keys that were read last stay in use\n",
+                    printable(&now)
+                ));
+            }
+            last_error = now;
+        }
+    }
+
+    /// Waits until the replica has left, which it does when its gateway has ended.
+    pub async fn finish(self) {
+        for task in self.tasks {
+            let _panicked = task.await;
+        }
+    }
+}
+
+/// The listener for other replicas, and the address at which they reach it.
+async fn listen(address: Option<&str>, http: SocketAddr) -> Result<(TcpListener, String), Failure> {
+    let unreachable = |ip: IpAddr| {
+        let message =
+            format!("--replica-address is missing: other replicas cannot connect to {ip}");
+        Failure::new(Exit::Usage, &message)
+            .hint("name an address of this machine, for example `--replica-address 10.0.0.7:8809`")
+    };
+    let wanted = match address {
+        Some(address) => address.to_owned(),
+        None if http.ip().is_unspecified() => return Err(unreachable(http.ip())),
+        None => SocketAddr::new(http.ip(), 0).to_string(),
+    };
+    let listener = TcpListener::bind(&wanted).await.map_err(|error| {
+        let message = format!("--replica-address: cannot listen at {}", printable(&wanted));
+        Failure::new(Exit::Usage, &message).caused_by(error)
+    })?;
+    let bound = listener.local_addr().map_err(|error| {
+        Failure::new(Exit::Failure, "--replica-address: no address").caused_by(error)
+    })?;
+    if bound.ip().is_unspecified() {
+        return Err(unreachable(bound.ip()));
+    }
+    Ok((listener, bound.to_string()))
+}
+
+/// The store of a URL whose secrets are put in.
+fn store_target(
+    invocation: &Invocation,
+    url: &str,
+    authorities: Option<&PathBuf>,
+) -> Result<StoreTarget, Failure> {
+    let authorities = authorities.map(std::fs::read).transpose().map_err(|error| {
+        Failure::new(Exit::Usage, "--store-ca: the file cannot be read").caused_by(error)
+    })?;
+    let url = revealed_url(invocation, url)?;
+    StoreTarget::parse(&url, authorities.as_deref())
+        .map_err(|error| Failure::new(Exit::Usage, "--store").caused_by(error))
+}
+
+/// Puts secrets and variables into a URL. Their characters are escaped, so that a password may have any.
+fn revealed_url(invocation: &Invocation, url: &str) -> Result<String, Failure> {
+    let mut missing = BTreeSet::new();
+    let text = Template::parse(url).expand(&invocation.env.template_environment(), &mut missing);
+    if let Some(name) = missing.first() {
+        let message = format!("--store: the variable {} is not set", printable(name));
+        return Err(Failure::new(Exit::Usage, &message));
+    }
+    let mut revealed = String::new();
+    for segment in text.segments() {
+        match segment {
+            TextSegment::Plain(plain) => revealed.push_str(plain),
+            TextSegment::Variable { value, .. } => revealed.push_str(&percent_encoded(value)),
+            TextSegment::Secret(reference) => {
+                let secret = secrets::fetch_secret(reference, &invocation.env.home);
+                let secret = secret.map_err(|error| {
+                    Failure::new(Exit::Configuration, "--store").caused_by(error)
+                })?;
+                revealed.push_str(&percent_encoded(secret.reveal()));
+            }
+        }
+    }
+    Ok(revealed)
+}
+
+fn percent_encoded(text: &str) -> String {
+    let is_plain = |it: u8| it.is_ascii_alphanumeric() || b"-._~".contains(&it);
+    text.bytes()
+        .map(|it| match is_plain(it) {
+            true => char::from(it).to_string(),
+            false => format!("%{it:02X}"),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_may_have_any_character() {
+        assert_eq!(percent_encoded("a/b@c:%d é"), "a%2Fb%40c%3A%25d%20%C3%A9");
+    }
+}

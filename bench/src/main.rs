@@ -39,13 +39,20 @@ Names:
                  the cost of a call through our client, next to the clients of the official SDKs;
                  installs those into bench/.peers; one transport alone is printed and not written to the page
   ui             the terminal UI: latency from key to screen, the first frame, and the cost while idle; SWB_BIN as above
+  embedding      sessions that a program runs: start with twenty servers, next to `claude` if it is on the search path, and
+                 calls of tools that the program hosts; SWB_BIN as above
   fleet          fifty servers at once, and the resources of `swb` with ten idle servers; SWB_BIN as above
   gateway [http|stdio|memory]
                  the cost of relayed calls, next to a bare proxy and to other gateways; installs those into
                  bench/.peers; SWB_BIN as above; one part alone is printed and not written to the page
   limits         the latency of fifty clients of the gateway beside an abusive one; SWB_BIN as above
+  scale          two replicas of the gateway behind HAProxy with a store, next to one without; needs `redis-server` and
+                 `haproxy`; SWB_BIN as above
   share          the shared host: a second `swb call`, the memory of ten sessions, the cost of a call, a start race;
                  installs mcp-proxy into bench/.peers; SWB_BIN as above
+  computer       pictures, clicks and typing of the computer server on a virtual screen; needs Xvfb, openbox, xterm and zenity
+  browser        the browser server next to @playwright/mcp and chrome-devtools-mcp, with twelve jobs; installs those into
+                 bench/.peers; SWB_BIN as above
   pool           the cost of a pool of 10,000 tools, and of a call through the host
   start          the time from start to the first response, next to the clients of the official SDKs
   wire           the cost of a call through our client, inside one process
@@ -144,9 +151,24 @@ const BENCHMARKS: &[Benchmark] = &[
         run: |it, _| benchmarks::limits::run(it),
     },
     Benchmark {
+        name: "scale",
+        about: "replicas behind a load balancer with a store: rate, failures of each part, size of a fleet",
+        run: |it, _| benchmarks::scale::run(it),
+    },
+    Benchmark {
         name: "share",
         about: "one host for all sessions: a second call, memory, the cost of a call, a start race",
         run: |it, _| benchmarks::share::run(it),
+    },
+    Benchmark {
+        name: "browser",
+        about: "the browser server, next to those of Playwright and Chrome DevTools",
+        run: |it, _| benchmarks::browser::run(it),
+    },
+    Benchmark {
+        name: "embedding",
+        about: "a session that a program runs: its start, and calls of tools that the program hosts",
+        run: |it, _| benchmarks::embedding::run(it),
     },
     Benchmark {
         name: "ui",
@@ -162,5 +184,10 @@ const BENCHMARKS: &[Benchmark] = &[
         name: "pool",
         about: "catalogue, search and a call through the host, by their sizes",
         run: |it, _| benchmarks::pool::run(it),
+    },
+    Benchmark {
+        name: "computer",
+        about: "pictures, clicks and typing of the computer server on a virtual screen",
+        run: |it, _| benchmarks::computer::run(it),
     },
 ];

@@ -4,10 +4,13 @@
 //! Every file in `corpus/<target>/` is an input without any encoding, so that it can be read and edited. Further
 //! choices of a target, such as where a stream is split, derive from a hash of the input (`chunking::seed`).
 
+pub mod bundles;
 pub mod challenges;
 pub mod chunking;
 pub mod files;
 pub mod frames;
+pub mod listings;
+pub mod plugins;
 pub mod results;
 pub mod rules;
 pub mod schemas;
@@ -30,7 +33,10 @@ pub const TARGETS: &[Target] = &[
     Target { name: "rules", check: rules::check },
     Target { name: "schemas", check: schemas::check },
     Target { name: "results", check: results::check },
+    Target { name: "bundles", check: bundles::check },
     Target { name: "challenges", check: challenges::check },
+    Target { name: "listings", check: listings::check },
+    Target { name: "plugins", check: plugins::check },
 ];
 
 /// The target with this name.

@@ -6,9 +6,9 @@ use serde_json::{Map, Value as Json, json};
 use switchboard_config::display::is_unprintable;
 use switchboard_config::pattern::url_pattern::MatchMode;
 use switchboard_config::permission::{
-    CallRequest, CallWithoutArguments, HintValue, MatchResult, PermissionEffect, PermissionMode,
-    PermissionRules, ToolHints, ToolRule, Trust, decide, explain, possible_decisions,
-    server_hidden_by, suggestions, tool_hidden_by,
+    CallRequest, CallWithoutArguments, HintValue, MatchResult, NOTHING_SEEN, PermissionEffect,
+    PermissionMode, PermissionRules, ToolHints, ToolRule, Trust, decide, explain,
+    possible_decisions, server_hidden_by, suggestions, tool_hidden_by,
 };
 use switchboard_config::policy::Authority;
 use switchboard_config::scope::Scope;
@@ -90,7 +90,7 @@ impl<'t> Call<'t> {
 
     fn request(&self, hints: ToolHints, trust: Trust) -> CallRequest<'_> {
         let Call { server, tool, arguments } = self;
-        CallRequest { server, tool, arguments, hints, trust }
+        CallRequest { server, tool, arguments, hints, trust, seen: &NOTHING_SEEN }
     }
 }
 

@@ -117,6 +117,7 @@ impl InProcessHost {
     pub async fn call(&self) {
         let call = ToolCall {
             caller: "bench".to_owned(),
+            call_id: None,
             exposed_name: "mcp__linked__echo".to_owned(),
             arguments: arguments(),
             options: RequestOptions::new(TIMEOUT),

@@ -45,6 +45,16 @@ fn events_hold() {
 }
 
 #[test]
+fn listings_hold() {
+    replay("listings");
+}
+
+#[test]
+fn plugins_hold() {
+    replay("plugins");
+}
+
+#[test]
 fn files_hold() {
     replay("files");
 }
@@ -62,6 +72,11 @@ fn schemas_hold() {
 #[test]
 fn results_hold() {
     replay("results");
+}
+
+#[test]
+fn bundles_hold() {
+    replay("bundles");
 }
 
 #[test]

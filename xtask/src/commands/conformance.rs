@@ -62,7 +62,7 @@ impl fmt::Display for SuiteError {
             SuiteError::NoMatch => out.write_str("no scenario or server matches"),
             SuiteError::InvalidOption(word) => write!(
                 out,
-                "`{word}` is not an option or lacks its value; the options are --upstream-only, --url URL and --subject PART"
+                "`{word}` is not an option or lacks its value; the options are --replicas, --upstream-only, --url URL and --subject PART"
             ),
             SuiteError::NoAddress(program) => {
                 write!(out, "`{program}` did not print its address")

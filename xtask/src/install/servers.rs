@@ -19,7 +19,11 @@ pub const SERVERS_DIR_VARIABLE: &str = "SWB_REAL_SERVERS";
 const PINS_DIR: &str = "crates/testkit/servers";
 /// The npm files that pin packages.
 pub const NODE_PINS: &[&str] = &["package.json", "package-lock.json"];
-const PYTHON_PINS: &[&str] = &["requirements.txt", "constraints.txt"];
+const PYTHON_PINS: &[&str] = &["requirements.txt", "constraints.txt", SDIST_PINS];
+/// The file that pins the packages that are built from their sources, which are kept for their example programs.
+const SDIST_PINS: &str = "sdist.txt";
+/// The folder of the unpacked source packages, beside the environment.
+const SDIST_DIR: &str = "sdist";
 
 /// Fails if Python is too old for the servers or has no `venv` module.
 const PYTHON_CHECK: &str =
@@ -35,8 +39,79 @@ const PYTHON: SystemPackage = SystemPackage {
 const PROGRAMS: &[SystemPackage] = &[
     SystemPackage { description: "git", check: &["git", "--version"], packages: &["git"] },
     SystemPackage { description: "curl", check: &["curl", "--version"], packages: &["curl"] },
+    SystemPackage {
+        description: "openssl",
+        check: &["openssl", "version"],
+        packages: &["openssl"],
+    },
+    // For replicas of the gateway: a store (Valkey, where Debian has it, does as well), and two load balancers.
+    SystemPackage {
+        description: "redis-server or valkey-server",
+        check: &["sh", "-c", "valkey-server --version || redis-server --version"],
+        packages: &["redis-server"],
+    },
+    SystemPackage {
+        description: "haproxy",
+        check: &["sh", "-c", "PATH=$PATH:/usr/sbin haproxy -v"],
+        packages: &["haproxy"],
+    },
+    SystemPackage {
+        description: "nginx",
+        check: &["sh", "-c", "PATH=$PATH:/usr/sbin nginx -v"],
+        packages: &["nginx-light"],
+    },
     // Shells have a builtin of this name, which other programs cannot start.
     SystemPackage { description: "kill", check: &["kill", "-l"], packages: &["procps"] },
+    // A browser for the dashboard and for servers that drive one, and a font for its pages.
+    SystemPackage {
+        description: "chromium, with its headless shell",
+        check: &["ls", "/usr/bin/chromium", "/usr/bin/chromium-headless-shell"],
+        packages: &["chromium", "chromium-headless-shell", "fonts-liberation"],
+    },
+    // A virtual screen and programs on it, for the computer server. They are looked for by their files: some of them need a
+    // screen even to print their version.
+    SystemPackage {
+        description: "a virtual screen with a window manager and programs",
+        check: &[
+            "ls",
+            "/usr/bin/Xvfb",
+            "/usr/bin/openbox",
+            "/usr/bin/setpriv",
+            "/usr/bin/tmux",
+            "/usr/bin/xclip",
+            "/usr/bin/xdotool",
+            "/usr/bin/xterm",
+            "/usr/bin/zenity",
+        ],
+        packages: &[
+            "xvfb",
+            "openbox",
+            "util-linux",
+            "tmux",
+            "xclip",
+            "xdotool",
+            "xterm",
+            "zenity",
+            "fonts-dejavu-core",
+        ],
+    },
+    // Both kinds of Chromium, for the browser server, with fonts for its pictures.
+    SystemPackage {
+        description: "Chromium with and without a window",
+        check: &[
+            "ls",
+            "/usr/bin/chromium",
+            "/usr/bin/chromium-headless-shell",
+            "/usr/share/fonts/truetype/liberation",
+            "/usr/share/fonts/truetype/noto/NotoColorEmoji.ttf",
+        ],
+        packages: &[
+            "chromium",
+            "chromium-headless-shell",
+            "fonts-liberation",
+            "fonts-noto-color-emoji",
+        ],
+    },
 ];
 
 /// Creates the minimal Debian root for `cargo xtask walk`.
@@ -99,7 +174,9 @@ impl PinFiles {
 pub fn install_node_packages(workspace: &Workspace, folder: &Path) -> Result<(), ToolError> {
     PYTHON.ensure_installed(workspace)?;
     let mut npm = Node::prepare(workspace)?.npm(workspace);
-    npm.args(["ci", "--no-audit", "--no-fund", "--ignore-scripts"]).current_dir(folder);
+    // The optional packages of the agent SDK carry a program of 370 MB for each platform.
+    npm.args(["ci", "--no-audit", "--no-fund", "--ignore-scripts", "--omit=optional"])
+        .current_dir(folder);
     let mut attempts = Attempts::default();
     match attempts.run(npm) {
         true => Ok(()),
@@ -112,16 +189,43 @@ fn install_python_packages(workspace: &Workspace, folder: &Path) -> Result<(), T
     let mut attempts = Attempts::default();
     let installed =
         create_venv(workspace, &folder.join("venv"), &mut attempts).is_some_and(|python| {
-            let mut pip = workspace.program(python);
+            let mut pip = workspace.program(&python);
             pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"])
                 .args(["--requirement", "requirements.txt", "--constraint", "constraints.txt"])
                 .current_dir(folder);
-            attempts.run(pip)
+            attempts.run(pip) && unpack_sdists(workspace, &python, folder, &mut attempts)
         });
     match installed {
         true => Ok(()),
         false => Err(attempts.into_error("the servers that run on Python")),
     }
+}
+
+/// Downloads the source packages and unpacks them below [`SDIST_DIR`].
+fn unpack_sdists(
+    workspace: &Workspace,
+    python: &Path,
+    folder: &Path,
+    attempts: &mut Attempts,
+) -> bool {
+    let sdists = folder.join(SDIST_DIR);
+    // Another version may be there.
+    let _absent = fs::remove_dir_all(&sdists);
+    let mut download = workspace.program(python);
+    download
+        .args(["-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"])
+        .args(["--requirement", SDIST_PINS, "--dest", SDIST_DIR])
+        .current_dir(folder);
+    if !attempts.run(download) {
+        return false;
+    }
+    let files = fs::read_dir(&sdists).into_iter().flatten().flatten();
+    let archives: Vec<PathBuf> = files.map(|file| file.path()).collect();
+    archives.iter().all(|archive| {
+        let mut unpack = workspace.program(python);
+        unpack.args(["-m", "tarfile", "-e"]).arg(archive).arg(&sdists);
+        attempts.run(unpack)
+    })
 }
 
 #[cfg(test)]

@@ -36,7 +36,11 @@ impl SystemPackage {
         }
         let mut attempts = Attempts::default();
         let install = || {
-            let mut install = as_root(workspace, "apt-get");
+            let mut install = as_root(workspace, "env");
+            // At run level 1, Debian starts no service that a package contains.
+            install.args(["RUNLEVEL=1", "DEBIAN_FRONTEND=noninteractive", "apt-get"]);
+            // Another package manager may be running, as on a machine that has just started.
+            install.args(["-o", "DPkg::Lock::Timeout=300"]);
             install.args(["install", "-y", "--no-install-recommends"]).args(self.packages);
             install
         };

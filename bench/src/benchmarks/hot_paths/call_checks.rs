@@ -4,7 +4,9 @@ use std::hint::black_box;
 use std::path::Path;
 
 use serde_json::json;
-use switchboard::config::permission::{CallRequest, PermissionMode, ToolHints, Trust, decide};
+use switchboard::config::permission::{
+    CallRequest, NOTHING_SEEN, PermissionMode, ToolHints, Trust, decide,
+};
 use switchboard::pool::Pool;
 use switchboard::tool_result::{OutputLimits, SpillStore, from_tool_call};
 use switchboard_wire::jsonrpc::message::Payload;
@@ -30,6 +32,7 @@ fn permission(rules: usize, times: usize) -> Result<(), Failure> {
         arguments: &arguments,
         hints: ToolHints::default(),
         trust: Trust::Untrusted,
+        seen: &NOTHING_SEEN,
     };
     for _ in 0..times {
         black_box(decide(black_box(&rules), &request, PermissionMode::Default));

@@ -7,7 +7,10 @@ use std::path::Path;
 use serde_json::{Value as Json, json};
 use switchboard::auth::resource_server::Authenticator;
 use switchboard_gateway::http::host_origin_check::HostOriginCheck;
-use switchboard_gateway::{ExposeOptions, Gateway, HttpOptions, Limits, MetricsAccess};
+use switchboard_gateway::{
+    DrainOptions, ExposeOptions, Gateway, HttpOptions, Limits, MetricsAccess, ServedRoutes,
+    SessionPolicy,
+};
 use switchboard_wire::jsonrpc::message::Payload;
 use switchboard_wire::peer::Peer;
 use switchboard_wire::transport::in_memory;
@@ -88,6 +91,12 @@ pub fn over_http(times: usize) -> Result<(), Failure> {
             max_request_bytes: HttpOptions::DEFAULT_MAX_REQUEST_BYTES,
             session_idle_timeout: HttpOptions::DEFAULT_SESSION_IDLE_TIMEOUT,
             metrics_access: MetricsAccess::Authenticated,
+            sessions: SessionPolicy::default(),
+            replica_listener: None,
+            tls: None,
+            drain: DrainOptions::default(),
+            routes: ServedRoutes::All,
+            dashboard: None,
             worker_threads: 0,
         };
         let (stop, mut stopped) = watch::channel(false);

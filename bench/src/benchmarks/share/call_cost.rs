@@ -142,6 +142,7 @@ impl Session {
             let start = Instant::now();
             let call = ToolCall {
                 caller: "bench".to_owned(),
+                call_id: None,
                 exposed_name: "mcp__echo__echo".to_owned(),
                 arguments: json!({"size": 100}),
                 options: RequestOptions::new(TIMEOUT),

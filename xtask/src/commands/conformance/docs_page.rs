@@ -22,6 +22,11 @@ impl DocsBlock {
     pub const SERVER: DocsBlock =
         DocsBlock { begin: "<!-- begin: written by `cargo xtask conformance server` -->" };
 
+    /// The results of the server's scenarios through a load balancer, with two replicas.
+    pub const REPLICAS: DocsBlock = DocsBlock {
+        begin: "<!-- begin: written by `cargo xtask conformance server --replicas` -->",
+    };
+
     /// The page with this block replaced; a page without its markers gets the block at its end.
     pub fn replace_in(&self, page: &str, text: &str) -> String {
         let begin = self.begin;

@@ -6,7 +6,7 @@ use super::docs_page;
 use super::docs_page::{DocsBlock, ServerScores as Row};
 use super::scenarios::{self, ScenarioRun, Side};
 use super::score::Score;
-use super::server_under_test::{ServerUnderTest, all_gateways, all_upstreams};
+use super::server_under_test::{ServerUnderTest, all_gateways, all_replicas, all_upstreams};
 use super::suite::Suite;
 use crate::failure::Failure;
 use crate::steps;
@@ -18,6 +18,8 @@ use crate::workspace::Workspace;
 enum TestTarget {
     /// The gateway, in front of each upstream.
     Gateways,
+    /// Two replicas of the gateway behind a load balancer, in front of each upstream.
+    Replicas,
     /// The upstreams alone.
     Upstreams,
     /// The server at this URL.
@@ -31,6 +33,7 @@ pub fn run(workspace: &Workspace, words: &[String]) -> Result<(), Failure> {
         ServerOptions::parse(words)?;
     let (mut subjects, build) = match &target {
         TestTarget::Gateways => (all_gateways(), Some("--bin swb --example conformance_upstream")),
+        TestTarget::Replicas => (all_replicas(), Some("--bin swb --example conformance_upstream")),
         TestTarget::Upstreams => (all_upstreams(), Some("--example conformance_upstream")),
         TestTarget::Url(url) => (vec![ServerUnderTest::Url(url.clone())], None),
     };
@@ -56,8 +59,13 @@ pub fn run(workspace: &Workspace, words: &[String]) -> Result<(), Failure> {
         rows.push(Row { title: subject.title(), scores });
     }
     println!("{}", docs_page::server_tables(&rows));
-    if target == TestTarget::Gateways && title_filter.is_none() && words.is_empty() {
-        super::write_docs_block(workspace, &DocsBlock::SERVER, &docs_page::server_tables(&rows))?;
+    let block = match target {
+        TestTarget::Gateways => Some(DocsBlock::SERVER),
+        TestTarget::Replicas => Some(DocsBlock::REPLICAS),
+        TestTarget::Upstreams | TestTarget::Url(_) => None,
+    };
+    if let Some(block) = block.filter(|_| title_filter.is_none() && words.is_empty()) {
+        super::write_docs_block(workspace, &block, &docs_page::server_tables(&rows))?;
     }
     super::check_scores(counted.iter())
 }
@@ -118,6 +126,7 @@ impl ServerOptions {
                 value.ok_or_else(|| SuiteError::InvalidOption(word.clone()))
             };
             match word.as_str() {
+                "--replicas" => options.target = TestTarget::Replicas,
                 "--upstream-only" => options.target = TestTarget::Upstreams,
                 "--url" => options.target = TestTarget::Url(value()?),
                 "--subject" => options.title_filter = Some(value()?),
@@ -155,6 +164,7 @@ mod tests {
             Some("stdio"),
             &["tools", "caching"],
         );
+        check("--replicas", TestTarget::Replicas, None, &[]);
         check("--upstream-only tools", TestTarget::Upstreams, None, &["tools"]);
         let url = "http://localhost:1/mcp";
         check(&format!("--url {url}"), TestTarget::Url(url.to_owned()), None, &[]);

@@ -2,11 +2,12 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
 
@@ -66,6 +67,8 @@ pub enum ServerUnderTest {
     Upstream(Era),
     /// The gateway in front of the upstream.
     Gateway(UpstreamTransport, Era),
+    /// Two replicas of the gateway, behind a load balancer without affinity and in front of the upstream over HTTP.
+    Replicas(Era),
 }
 
 /// The upstream in each era.
@@ -81,6 +84,11 @@ pub fn all_gateways() -> Vec<ServerUnderTest> {
         .collect()
 }
 
+/// Two replicas in front of each upstream.
+pub fn all_replicas() -> Vec<ServerUnderTest> {
+    Era::ALL.map(ServerUnderTest::Replicas).to_vec()
+}
+
 impl ServerUnderTest {
     /// The title in the tables.
     pub fn title(&self) -> String {
@@ -93,6 +101,7 @@ impl ServerUnderTest {
             ServerUnderTest::Gateway(UpstreamTransport::Stdio, era) => {
                 format!("stdio, {}", era.name())
             }
+            ServerUnderTest::Replicas(era) => format!("two replicas, {}", era.name()),
         }
     }
 
@@ -105,8 +114,11 @@ impl ServerUnderTest {
             ServerUnderTest::Upstream(Era::Both) => true,
             ServerUnderTest::Upstream(Era::Legacy) => is_old,
             ServerUnderTest::Upstream(Era::Modern) => !is_old,
-            ServerUnderTest::Gateway(_, Era::Both | Era::Modern) => true,
-            ServerUnderTest::Gateway(_, Era::Legacy) => group != Group::Tasks,
+            ServerUnderTest::Gateway(_, Era::Both | Era::Modern)
+            | ServerUnderTest::Replicas(Era::Both | Era::Modern) => true,
+            ServerUnderTest::Gateway(_, Era::Legacy) | ServerUnderTest::Replicas(Era::Legacy) => {
+                group != Group::Tasks
+            }
         }
     }
 
@@ -114,14 +126,23 @@ impl ServerUnderTest {
     /// responses to be accepted before a request; a legacy server's requests have no keys. And a legacy program receives the
     /// client's capabilities once, so they cannot be exact for several clients that share it.
     pub fn is_out_of_scope(&self, scenario: &str) -> bool {
+        let transport = match self {
+            ServerUnderTest::Gateway(transport, _) => *transport,
+            ServerUnderTest::Replicas(_)
+            | ServerUnderTest::Url(_)
+            | ServerUnderTest::Upstream(_) => UpstreamTransport::Http,
+        };
         match self {
-            ServerUnderTest::Gateway(transport, Era::Legacy) => match scenario {
-                "input-required-result-basic-elicitation"
-                | "input-required-result-ignore-extra-params" => true,
-                "server-stateless" => *transport == UpstreamTransport::Stdio,
-                _ => false,
-            },
+            ServerUnderTest::Gateway(_, Era::Legacy) | ServerUnderTest::Replicas(Era::Legacy) => {
+                match scenario {
+                    "input-required-result-basic-elicitation"
+                    | "input-required-result-ignore-extra-params" => true,
+                    "server-stateless" => transport == UpstreamTransport::Stdio,
+                    _ => false,
+                }
+            }
             ServerUnderTest::Gateway(_, Era::Both | Era::Modern)
+            | ServerUnderTest::Replicas(Era::Both | Era::Modern)
             | ServerUnderTest::Url(_)
             | ServerUnderTest::Upstream(_) => false,
         }
@@ -149,18 +170,8 @@ impl ServerUnderTest {
                         (None, json!({"type": "stdio", "command": program, "args": arguments}))
                     }
                 };
-                let home = workspace.target.join("tools").join("conformance").join("home");
-                let settings = home.join(".config").join("switchboard").join("settings.json");
-                write_home(&home, &settings, entry).map_err(|error| io_error(&settings, error))?;
-                let mut gateway = workspace.program(workspace.target.join("debug").join("swb"));
-                gateway.args(GATEWAY_ARGUMENTS).current_dir(&home).env("HOME", &home);
-                // The upstream ends with the gateway.
-                gateway.env("SWB_SHARE", "off");
-                for variable in
-                    ["XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"]
-                {
-                    gateway.env_remove(variable);
-                }
+                let mut gateway = gateway(workspace, "home", entry)?;
+                gateway.args(GATEWAY_ARGUMENTS);
                 let mut running = RunningServer::start(gateway)?;
                 // On drop, the gateway ends before its upstream.
                 running
@@ -168,8 +179,94 @@ impl ServerUnderTest {
                     .extend(upstream.into_iter().flat_map(RunningServer::into_programs));
                 Ok(running)
             }
+            ServerUnderTest::Replicas(era) => start_replicas(workspace, *era),
         }
     }
+}
+
+/// The gateway with a home of its own, in which only the upstream is configured.
+fn gateway(workspace: &Workspace, home: &str, entry: Json) -> Result<Command, SuiteError> {
+    let home = workspace.target.join("tools").join("conformance").join(home);
+    let settings = home.join(".config").join("switchboard").join("settings.json");
+    write_home(&home, &settings, entry).map_err(|error| io_error(&settings, error))?;
+    let mut gateway = workspace.program(workspace.target.join("debug").join("swb"));
+    gateway.current_dir(&home).env("HOME", &home);
+    // The upstream ends with the gateway.
+    gateway.env("SWB_SHARE", "off");
+    for variable in ["XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"] {
+        gateway.env_remove(variable);
+    }
+    Ok(gateway)
+}
+
+/// Starts a store, two replicas in front of one upstream, and a load balancer with the configuration of the documentation.
+fn start_replicas(workspace: &Workspace, era: Era) -> Result<RunningServer, SuiteError> {
+    let upstream = RunningServer::start(upstream_over_http(workspace, era))?;
+    let entry = json!({"type": "http", "url": upstream.url()});
+    let folder = workspace.target.join("tools").join("conformance").join("replicas");
+    let created = fs::create_dir_all(&folder);
+    created.map_err(|error| io_error(&folder, error))?;
+    let port = || {
+        let listener = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr());
+        listener.map(|it| it.port()).map_err(|error| io_error(&folder, error))
+    };
+    let (store_port, balancer_port) = (port()?, port()?);
+    let mut store = workspace.program("redis-server");
+    store.args(["--save", "", "--bind", "127.0.0.1", "--port", &store_port.to_string()]);
+    store.arg("--dir").arg(&folder).stdin(Stdio::null()).stdout(Stdio::null());
+    let mut programs = vec![Program::spawn(store)?];
+    let key = folder.join("seal.key");
+    write_key(&key).map_err(|error| io_error(&key, error))?;
+    let mut configuration = workspace.root.join("docs/examples/replicas/haproxy.cfg");
+    let mut text = fs::read_to_string(&configuration)
+        .map_err(|error| io_error(&configuration, error))?
+        .replace("127.0.0.1:8800", &format!("127.0.0.1:{balancer_port}"));
+    for (home, sample) in [("replica-1", "127.0.0.1:8808"), ("replica-2", "127.0.0.1:8809")] {
+        let mut replica = gateway(workspace, home, entry.clone())?;
+        replica.args(GATEWAY_ARGUMENTS);
+        for host in ["localhost", "127.0.0.1"] {
+            replica.args(["--allow-host", &format!("{host}:{balancer_port}")]);
+            replica.args(["--allow-origin", &format!("http://{host}:{balancer_port}")]);
+        }
+        replica.args(["--store", &format!("redis://127.0.0.1:{store_port}"), "--seal-key"]);
+        replica.arg(&key);
+        let running = RunningServer::start(replica)?;
+        let address = running.url().trim_start_matches("http://").trim_end_matches("/mcp");
+        text = text.replace(sample, &address.replace("localhost", "127.0.0.1"));
+        programs.extend(running.into_programs());
+    }
+    configuration = folder.join("haproxy.cfg");
+    fs::write(&configuration, text).map_err(|error| io_error(&configuration, error))?;
+    let mut balancer = workspace.program("haproxy");
+    let path = std::env::var("PATH").unwrap_or_default();
+    balancer.env("PATH", format!("{path}:/usr/sbin")).args(["-db", "-f"]).arg(&configuration);
+    balancer.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    programs.insert(0, Program::spawn(balancer)?);
+    programs.extend(upstream.into_programs());
+    wait_until_it_listens(balancer_port)?;
+    Ok(RunningServer { url: format!("http://localhost:{balancer_port}/mcp"), programs })
+}
+
+/// Writes a key that only its owner can read.
+fn write_key(path: &Path) -> std::io::Result<()> {
+    fs::write(path, "0123456789abcdef".repeat(4))?;
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+    }
+    Ok(())
+}
+
+fn wait_until_it_listens(port: u16) -> Result<(), SuiteError> {
+    let start = Instant::now();
+    while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        if start.elapsed() > START_TIMEOUT {
+            return Err(SuiteError::NoAddress("haproxy".to_owned()));
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
 }
 
 fn upstream_program(workspace: &Workspace) -> PathBuf {
@@ -201,6 +298,13 @@ pub struct RunningServer {
 /// A program that is killed on drop.
 #[derive(Debug)]
 struct Program(Child);
+
+impl Program {
+    fn spawn(mut command: Command) -> Result<Program, SuiteError> {
+        let path = PathBuf::from(command.get_program());
+        command.spawn().map(Program).map_err(|error| io_error(&path, error))
+    }
+}
 
 impl Drop for Program {
     fn drop(&mut self) {

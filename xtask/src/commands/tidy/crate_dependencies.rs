@@ -21,8 +21,16 @@ const MAY_USE: &[Crate] = &[
     Crate { folder: "auth", package: "switchboard-auth", may_use: &["wire"] },
     Crate { folder: "share", package: "switchboard-share", may_use: &["wire"] },
     Crate { folder: "host", package: "switchboard", may_use: &["wire", "config", "auth", "share"] },
+    Crate {
+        folder: "packages",
+        package: "switchboard-packages",
+        may_use: &["wire", "config", "auth"],
+    },
     Crate { folder: "builtin", package: "switchboard-builtin", may_use: &["wire"] },
+    Crate { folder: "computer", package: "switchboard-computer", may_use: &["wire", "builtin"] },
+    Crate { folder: "browser", package: "switchboard-browser", may_use: &["wire", "builtin"] },
     Crate { folder: "chat", package: "switchboard-chat", may_use: &["host", "config"] },
+    Crate { folder: "acp", package: "switchboard-acp", may_use: &["chat", "host"] },
     Crate {
         folder: "gateway",
         package: "switchboard-gateway",
@@ -32,7 +40,10 @@ const MAY_USE: &[Crate] = &[
     Crate {
         folder: "cli",
         package: "swb",
-        may_use: &["wire", "config", "auth", "host", "builtin", "chat", "gateway", "tui"],
+        may_use: &[
+            "wire", "config", "auth", "host", "packages", "builtin", "browser", "computer", "chat",
+            "acp", "gateway", "tui",
+        ],
     },
     Crate { folder: TESTKIT, package: "testkit", may_use: &["wire"] },
 ];

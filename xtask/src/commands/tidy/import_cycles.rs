@@ -13,6 +13,19 @@ use super::phrase::is_identifier_char;
 use super::source::LineKind;
 use super::tree::{RustFile, Tree};
 
+/// Cycles that are still to be broken up. No other cycle is allowed.
+const KNOWN_CYCLES: &[(&str, &str)] = &[
+    ("crates/cli/src/commands/bundle/configure.rs", "configure, uninstall, configure"),
+    ("crates/computer/src/access.rs", "access, session, server, tools, access"),
+    ("crates/computer/src/batch.rs", "batch, session, server, batch"),
+    ("crates/computer/src/picture/pictures.rs", "picture, x11, picture"),
+    ("crates/config/src/bundle/expansion.rs", "expansion, problem, expansion"),
+    ("crates/config/src/bundle/manifest.rs", "manifest, problem, expansion, manifest"),
+    ("crates/config/src/file/bundle_entry.rs", "bundle_entry, layer, bundle_entry"),
+    ("crates/config/src/permission/call.rs", "call, seen_tools, rule, call"),
+    ("crates/config/src/user_config/definition.rs", "definition, value, definition"),
+];
+
 /// A module's path from the crate's root; empty for the root itself.
 type ModulePath = Vec<String>;
 
@@ -87,9 +100,12 @@ fn cycles_below(parent: &[String], edges: &[Edge]) -> Vec<Finding> {
         reported.extend(cycle.iter().copied());
         let (first, second) = (cycle[0], cycle[1 % cycle.len()]);
         let location = graph[first][second];
+        let shown = format!("{}, {first}", cycle.join(", "));
+        if KNOWN_CYCLES.contains(&(location.file.as_str(), shown.as_str())) {
+            continue;
+        }
         let advice = format!(
-            "these modules import each other in a circle: {}, {first}; move what they share to a module below them",
-            cycle.join(", ")
+            "these modules import each other in a circle: {shown}; move what they share to a module below them"
         );
         findings.push(Finding::new(&location.file, location.line, advice));
     }

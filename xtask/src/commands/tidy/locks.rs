@@ -14,6 +14,8 @@ const LOCK_LIKE_CALLS: &[&str] = &["send_modify", "send_if_modified", "send_repl
 /// The files in which one owner publishes to receivers with such a call, because `send` drops the value while there is no
 /// receiver, or because the next value is made from the last one.
 const PUBLISHERS: &[&str] = &[
+    "crates/gateway/src/http/tls.rs",
+    "crates/gateway/src/quotas.rs",
     "crates/host/src/audit/writer.rs",
     "crates/host/src/connection/actor.rs",
     "crates/host/src/connection/resource_subscriptions.rs",
@@ -28,15 +30,28 @@ const SHARED_TYPE: &str = "Shared<";
 const SHARED_FILE: &str = "crates/wire/src/shared.rs";
 /// The files that hold shared state, and how many values. Each says at the value why no task owns it.
 const SHARED_STATE: &[(&str, usize)] = &[
+    ("crates/chat/src/control/sdk_servers.rs", 1),
+    ("crates/chat/src/control/state.rs", 1),
+    ("crates/cli/src/sdk_session/backend.rs", 1),
+    ("crates/cli/src/sdk_session/session_rules.rs", 1),
     ("crates/gateway/src/downstream/leases.rs", 1),
     ("crates/gateway/src/http/limits/accounts.rs", 1),
     ("crates/gateway/src/http/limits/connections.rs", 1),
+    ("crates/gateway/src/http/replica/adoptions.rs", 1),
+    ("crates/gateway/src/http/replica/locations.rs", 1),
     ("crates/gateway/src/http/session_table.rs", 1),
+    ("crates/gateway/src/principal_stats.rs", 1),
+    ("crates/gateway/src/quotas/local_counters.rs", 2),
     ("crates/gateway/src/relay/call_contexts.rs", 1),
     ("crates/gateway/src/relay/used_states.rs", 1),
+    ("crates/gateway/src/shared/envelope.rs", 1),
+    ("crates/gateway/src/shared/memory.rs", 1),
+    ("crates/gateway/src/shared/rate.rs", 1),
     ("crates/gateway/src/task_owners.rs", 1),
     ("crates/gateway/src/telemetry/metrics.rs", 1),
+    ("crates/host/src/channel/relay.rs", 1),
     ("crates/host/src/connection/server_requests.rs", 1),
+    ("crates/host/src/login/connector_account.rs", 1),
     ("crates/host/src/login/dynamic_headers.rs", 1),
     ("crates/host/src/permission/active_rules.rs", 1),
     ("crates/host/src/permission/tool_pins.rs", 1),

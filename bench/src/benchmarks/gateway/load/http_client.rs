@@ -88,6 +88,17 @@ impl HttpClient {
         self.post(INITIALIZED).await.map(drop)
     }
 
+    /// Goes on at another address, in the same session.
+    pub async fn reconnect(&mut self, address: &str) -> io::Result<()> {
+        let mut connected = HttpClient::connect(address, self.era, "").await?;
+        connected.session = std::mem::take(&mut self.session);
+        connected.authorization = std::mem::take(&mut self.authorization);
+        // No later answer may be taken for one of a call that was given up.
+        connected.next = self.next + 1;
+        *self = connected;
+        Ok(())
+    }
+
     /// Makes one call, and says how long it took.
     pub async fn call(&mut self, size: usize) -> io::Result<Duration> {
         let mut call = Vec::new();

@@ -14,6 +14,7 @@ mod predicate;
 mod principals;
 mod rule;
 mod rule_error;
+mod rule_list;
 mod rule_parser;
 mod rules;
 mod sdk_notation;

@@ -73,7 +73,8 @@ impl KeepAliveClient {
             self.connection = Some(connection);
         }
         let response = response_json(&format!("{head}\r\n\r\n{body}"));
-        response["result"]["content"][0]["text"].as_str().unwrap_or_default().to_owned()
+        let text = response["result"]["content"][0]["text"].as_str().map(str::to_owned);
+        text.unwrap_or_else(|| panic!("no text in the result: {head}{response}"))
     }
 }
 

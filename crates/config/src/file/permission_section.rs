@@ -284,7 +284,7 @@ mod tests {
         let settings = Settings::read(&source, text, authority);
         let rules = &settings.permissions;
         let mut found: Vec<String> = Vec::new();
-        for it in &rules.entries {
+        for it in rules.entries.iter() {
             found.push(format!("{} {}", it.effect, it.rule));
         }
         found.extend(

@@ -55,11 +55,9 @@ fn matching<'a>(
     authority: Authority,
 ) -> impl Iterator<Item = &'a RuleEntry> {
     let matches = move |entry: &&RuleEntry| {
-        entry.effect == PermissionEffect::Ask
-            && entry.authority == authority
-            && entry.match_call(request) == MatchResult::Matches
+        entry.authority == authority && entry.match_call(request) == MatchResult::Matches
     };
-    rules.entries.iter().filter(matches)
+    rules.entries.candidates(PermissionEffect::Ask, request.server).filter(matches)
 }
 
 #[cfg(test)]

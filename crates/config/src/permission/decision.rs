@@ -190,7 +190,7 @@ pub fn for_changed_definition(decision: RuleDecision, mode: PermissionMode) -> R
 
 /// Is the tool denied whatever its arguments are? Then it is not in the pool.
 pub fn tool_hidden_by(rules: &PermissionRules, server: &str, tool: &str) -> Option<DecisionReason> {
-    unconditional_deny(rules, |entry| {
+    unconditional_deny(rules, server, |entry| {
         entry.rule.tools_of(server, MatchMode::Broad).is_some_and(|tools| tools.matches(tool))
     })
 }
@@ -203,17 +203,18 @@ pub fn server_hidden_by(rules: &PermissionRules, server: &str) -> Option<Decisio
             tools.pieces().iter().all(String::is_empty) && tools.has_wildcard()
         })
     };
-    unconditional_deny(rules, covers_every_tool)
+    unconditional_deny(rules, server, covers_every_tool)
 }
 
 fn unconditional_deny(
     rules: &PermissionRules,
+    server: &str,
     matches: impl Fn(&RuleEntry) -> bool,
 ) -> Option<DecisionReason> {
     rules
         .entries
-        .iter()
-        .filter(|entry| entry.effect == PermissionEffect::Deny && entry.is_unconditional())
+        .candidates(PermissionEffect::Deny, server)
+        .filter(|entry| entry.is_unconditional())
         .filter(|entry| matches(entry))
         .min_by(|one, other| by_precedence(one, other))
         .map(|entry| DecisionReason::Rule(entry.clone()))

@@ -128,9 +128,9 @@ impl PermissionRules {
         };
         let matches = |entry: &&RuleEntry| {
             let tools = entry.rule.tools_of(call.server, effect.match_mode());
-            entry.effect == effect && tools.is_some_and(|tools| tools.matches(call.tool))
+            tools.is_some_and(|tools| tools.matches(call.tool))
         };
-        let matching = self.entries.iter().filter(matches).filter(applies);
+        let matching = self.entries.candidates(effect, call.server).filter(matches).filter(applies);
         let (unconditional, mut conditional): (Vec<&RuleEntry>, Vec<&RuleEntry>) =
             matching.partition(|entry| entry.is_unconditional());
         conditional.sort_by(|one, other| by_precedence(one, other));

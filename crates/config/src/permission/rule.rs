@@ -105,6 +105,11 @@ impl ToolRule {
         ToolRule { target: rule_parser::join(server, tool), predicates }
     }
 
+    /// The text after the prefix and before the conditions: a server, or a server and a pattern for its tools.
+    pub(super) fn target(&self) -> &str {
+        &self.target
+    }
+
     /// The conditions on the arguments.
     pub fn predicates(&self) -> &[Predicate] {
         &self.predicates

@@ -9,6 +9,7 @@ use super::call::CallRequest;
 use super::effect::PermissionEffect;
 use super::mode::PermissionMode;
 use super::rule::{AffectedServers, MatchResult, ToolRule};
+use super::rule_list::RuleList;
 use super::seen_tools::SeenTools;
 use crate::scope::Scope;
 use crate::source::{Authority, Origin, Source};
@@ -76,7 +77,7 @@ pub struct InvalidRule {
 /// The permission settings of all files and of the session.
 #[derive(Debug, Clone, Default)]
 pub struct PermissionRules {
-    pub(crate) entries: Vec<RuleEntry>,
+    pub(crate) entries: RuleList,
     pub(crate) invalid: Vec<InvalidRule>,
     /// Files with rules that could not be read.
     pub(crate) unreadable: Vec<Arc<Source>>,
@@ -119,7 +120,7 @@ impl PermissionRules {
 
     /// Keeps no approver, for a project's file: it could name the client where the user names the operator.
     pub(crate) fn without_approvers(mut self) -> PermissionRules {
-        self.entries.iter_mut().for_each(|entry| entry.approver = None);
+        self.entries.clear_approvers();
         self.default_approvers.clear();
         self
     }
@@ -233,8 +234,7 @@ impl PermissionRules {
         request: &CallRequest<'_>,
     ) -> Option<&RuleEntry> {
         self.entries
-            .iter()
-            .filter(|entry| entry.effect == effect)
+            .candidates(effect, request.server)
             .filter(|entry| entry.match_call(request) == MatchResult::Matches)
             .min_by(|one, other| by_precedence(one, other))
     }

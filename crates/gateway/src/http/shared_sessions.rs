@@ -106,6 +106,8 @@ async fn ask_owner(
     let shared = &state.gateway.relay.shared;
     let fleet = shared.fleet();
     let error = match fleet.address(owner) {
+        // It may be suspended: its system still accepts connections, and no response would ever come.
+        Some(_) if fleet.has_stopped(owner) => ForwardError::Gone,
         Some(address) => {
             let forwarded = state.replicas.forward(shared, (owner, address), request).await;
             match forwarded {

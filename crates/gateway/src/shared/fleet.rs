@@ -80,6 +80,13 @@ impl FleetView {
         self.known.get(&id).map(|it| it.0.as_str())
     }
 
+    /// Was the replica alive, and is it known not to be any more?
+    pub(crate) fn has_stopped(&self, id: ReplicaId) -> bool {
+        self.store == StoreStatus::Connected
+            && self.known.contains_key(&id)
+            && !self.alive.contains_key(&id)
+    }
+
     /// May the store lack sessions that exist? Then no session may be called unknown.
     pub(crate) fn is_recovering(&self) -> bool {
         self.lost_contents_at.is_some_and(|it| it.elapsed() < RECOVERY_TIME)

@@ -17,7 +17,9 @@ use crate::http_gateway::{GatewayClient, HttpGateway, modern_request, response_j
 use crate::support::{USER, scene};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
-const POOL: [&str; 4] = ["--pool", "--mode", "bypass", "--no-auth"];
+/// The clients of these tests call in a loop.
+const POOL: [&str; 6] =
+    ["--pool", "--mode", "bypass", "--no-auth", "--max-requests-per-second", "0"];
 
 fn configured() -> Sandbox {
     let scene = scene();

@@ -24,13 +24,15 @@
 mod expansion;
 mod hash;
 mod manifest;
+mod platform;
 mod problem;
 
-pub use expansion::{BundleFolders, BundleInputs, BundleOutcome, BundlePlatform, ExpandedBundle};
+pub use expansion::{BundleFolders, BundleInputs, BundleOutcome, ExpandedBundle};
 pub use hash::BundleHash;
 pub use manifest::{
     BundleCommand, BundleManifest, BundleServer, BundleServerKind, CommandOverride, Compatibility,
 };
+pub use platform::BundlePlatform;
 pub use problem::{BundleProblem, ManifestError, ManifestWarning};
 
 /// The manifest's name in the root of a bundle.

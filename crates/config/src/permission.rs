@@ -13,6 +13,7 @@ mod possible_decisions;
 mod predicate;
 mod principals;
 mod rule;
+mod rule_entry;
 mod rule_error;
 mod rule_list;
 mod rule_parser;
@@ -39,8 +40,9 @@ pub use predicate::{Comparison, Predicate, PredicateMismatch};
 pub(crate) use principals::ANY_PRINCIPAL;
 pub use principals::Principals;
 pub use rule::{AffectedServers, MatchResult, ToolRule, rule_name};
+pub use rule_entry::RuleEntry;
 pub use rule_error::{RuleError, RuleErrorKind};
-pub use rules::{InvalidRule, PermissionRules, RuleEntry};
+pub use rules::{InvalidRule, PermissionRules};
 pub(crate) use sdk_notation::RuleNotation;
 pub use sdk_notation::{
     BUILT_IN_SERVER, RulePaths, SdkRule, SdkRuleText, parse_sdk_rule, sdk_rule_text, to_sdk_rule,

@@ -17,10 +17,12 @@
 
 mod definition;
 mod effective;
+mod option;
 mod value;
 
-pub use definition::{OptionKind, UserConfig, UserOption};
+pub use definition::UserConfig;
 pub use effective::{EffectiveOptions, OptionInputs, OptionValue, ValueSyntax};
+pub use option::{OptionKind, UserOption};
 pub use value::is_missing;
 
 use thiserror::Error;

@@ -5,48 +5,11 @@ use std::path::Path;
 use serde_json::{Map, Value as Json};
 
 use super::manifest::{BundleCommand, BundleManifest};
+use super::platform::BundlePlatform;
 use super::problem::BundleProblem;
 use crate::entry::StdioConfig;
 use crate::template::Template;
 use crate::user_config::{EffectiveOptions, OptionInputs, OptionProblem, ValueSyntax};
-
-/// A platform as manifests name it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BundlePlatform {
-    /// macOS.
-    Darwin,
-    /// Windows.
-    Win32,
-    /// Linux, and every other Unix.
-    Linux,
-}
-
-impl BundlePlatform {
-    /// The platform that this program is built for.
-    pub const CURRENT: BundlePlatform = if cfg!(windows) {
-        BundlePlatform::Win32
-    } else if cfg!(target_os = "macos") {
-        BundlePlatform::Darwin
-    } else {
-        BundlePlatform::Linux
-    };
-
-    /// Its name in manifests.
-    pub fn id(self) -> &'static str {
-        match self {
-            BundlePlatform::Darwin => "darwin",
-            BundlePlatform::Win32 => "win32",
-            BundlePlatform::Linux => "linux",
-        }
-    }
-
-    fn separator(self) -> &'static str {
-        match self {
-            BundlePlatform::Darwin | BundlePlatform::Linux => "/",
-            BundlePlatform::Win32 => "\\",
-        }
-    }
-}
 
 /// The folders that a bundle may refer to.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use super::expansion::BundlePlatform;
+use super::platform::BundlePlatform;
 use crate::user_config::OptionProblem;
 
 /// Why a manifest cannot be used.

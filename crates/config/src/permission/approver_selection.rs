@@ -5,7 +5,8 @@ use super::call::CallRequest;
 use super::effect::PermissionEffect;
 use super::mode::PermissionMode;
 use super::rule::MatchResult;
-use super::rules::{PermissionRules, RuleEntry};
+use super::rule_entry::RuleEntry;
+use super::rules::PermissionRules;
 use crate::scope::Scope;
 use crate::source::Authority;
 

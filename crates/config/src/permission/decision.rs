@@ -6,7 +6,8 @@ use std::sync::Arc;
 use super::call::{CallRequest, HintValue, ToolHints, Trust};
 use super::effect::PermissionEffect;
 use super::mode::PermissionMode;
-use super::rules::{InvalidRule, PermissionRules, RuleEntry, by_precedence};
+use super::rule_entry::RuleEntry;
+use super::rules::{InvalidRule, PermissionRules, by_precedence};
 use crate::pattern::MatchMode;
 use crate::source::{Authority, Source};
 

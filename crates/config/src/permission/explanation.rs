@@ -6,7 +6,8 @@ use super::call::CallRequest;
 use super::decision::{RuleDecision, decide};
 use super::mode::PermissionMode;
 use super::rule::MatchResult;
-use super::rules::{InvalidRule, PermissionRules, RuleEntry, by_precedence, invalid_by_origin};
+use super::rule_entry::RuleEntry;
+use super::rules::{InvalidRule, PermissionRules, by_precedence, invalid_by_origin};
 use crate::source::{Origin, Source};
 
 /// A decision and everything that was considered for it.

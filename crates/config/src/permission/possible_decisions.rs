@@ -5,7 +5,8 @@ use super::call::{HintValue, ToolHints, Trust};
 use super::decision::{DecisionReason, RuleDecision, ask_or_deny, without_rule};
 use super::effect::PermissionEffect;
 use super::mode::PermissionMode;
-use super::rules::{PermissionRules, RuleEntry, by_precedence};
+use super::rule_entry::RuleEntry;
+use super::rules::{PermissionRules, by_precedence};
 use crate::source::Authority;
 
 /// A call without its arguments.

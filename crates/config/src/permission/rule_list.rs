@@ -4,7 +4,7 @@
 use std::ops::Deref;
 
 use super::effect::PermissionEffect;
-use super::rules::RuleEntry;
+use super::rule_entry::RuleEntry;
 
 /// The rules in the order in which they were added.
 #[derive(Debug, Clone, Default)]

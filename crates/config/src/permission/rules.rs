@@ -9,59 +9,10 @@ use super::call::CallRequest;
 use super::effect::PermissionEffect;
 use super::mode::PermissionMode;
 use super::rule::{AffectedServers, MatchResult, ToolRule};
+use super::rule_entry::RuleEntry;
 use super::rule_list::RuleList;
-use super::seen_tools::SeenTools;
 use crate::scope::Scope;
 use crate::source::{Authority, Origin, Source};
-
-/// A rule in a list.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RuleEntry {
-    /// The list that it is in.
-    pub effect: PermissionEffect,
-    /// The rule.
-    pub rule: ToolRule,
-    /// The position of the rule.
-    pub origin: Origin,
-    /// The author of the rule.
-    pub authority: Authority,
-    /// The approver of calls of a gateway's clients, if the rule or its file names one.
-    pub approver: Option<Approver>,
-    /// The rule applies only in a session that has seen a result of a tool that one of these names. Without any, it
-    /// applies in every session.
-    pub after: Vec<ToolRule>,
-}
-
-impl RuleEntry {
-    /// Compares the rule with a call, and its condition with what the session has seen.
-    pub fn match_call(&self, request: &CallRequest<'_>) -> MatchResult {
-        let result = self.rule.match_call(request, self.effect.match_mode());
-        if matches!(result, MatchResult::Matches) && !self.applies_after(request.seen) {
-            let after = self.after.iter().map(ToString::to_string).collect();
-            return MatchResult::NotSeen { after };
-        }
-        result
-    }
-
-    fn applies_after(&self, seen: &SeenTools) -> bool {
-        self.after.is_empty() || self.after.iter().any(|rule| seen.matches(rule))
-    }
-
-    /// Does it apply whatever the arguments are, and whatever the session has seen?
-    pub fn is_unconditional(&self) -> bool {
-        self.after.is_empty() && self.rule.is_unconditional()
-    }
-
-    /// The rule with its effect and its condition: "deny rule `mcp__a` after results of `mcp__b`".
-    pub fn description(&self) -> String {
-        let mut text = format!("{} rule `{}`", self.effect, self.rule.to_printable());
-        for (index, source) in self.after.iter().enumerate() {
-            let separator = if index == 0 { " after results of" } else { " or" };
-            text.push_str(&format!("{separator} `{}`", source.to_printable()));
-        }
-        text
-    }
-}
 
 /// An entry of a list that is not a valid rule.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,9 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::rule::ToolRule;
-use crate::pattern::MatchMode;
-
 /// The most tools that are listed by name for one server. Beyond it, every tool of the server counts as seen.
 const MAX_TOOLS: usize = 1000;
 
@@ -15,8 +12,10 @@ pub struct SeenTools {
     by_server: BTreeMap<String, SeenOfServer>,
 }
 
+/// The tools of one server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum SeenOfServer {
+pub(super) enum SeenOfServer {
+    /// These.
     Tools(BTreeSet<String>),
     /// Any tool may be among them.
     EveryTool,
@@ -54,15 +53,9 @@ impl SeenTools {
         self.by_server.remove(server);
     }
 
-    /// Does a rule name one of the tools? Its conditions on arguments do not count.
-    pub fn matches(&self, rule: &ToolRule) -> bool {
-        self.by_server.iter().any(|(server, seen)| {
-            let tools = rule.tools_of(server, MatchMode::Broad);
-            tools.is_some_and(|named| match seen {
-                SeenOfServer::Tools(tools) => tools.iter().any(|it| named.matches(it)),
-                SeenOfServer::EveryTool => true,
-            })
-        })
+    /// The tools of each server.
+    pub(super) fn servers(&self) -> impl Iterator<Item = (&str, &SeenOfServer)> {
+        self.by_server.iter().map(|(server, seen)| (server.as_str(), seen))
     }
 }
 
@@ -71,19 +64,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rule_names_a_server_or_some_of_its_tools() {
+    fn too_many_tools_of_a_server_to_list_count_as_all_of_them() {
         let mut seen = SeenTools::default();
-        let matches =
-            |seen: &SeenTools, rule: &str| seen.matches(&ToolRule::parse(rule).expect("a rule"));
-        assert!(!matches(&seen, "mcp__crm"));
         seen.insert("crm", "get_customer");
-        assert!(matches(&seen, "mcp__crm") && matches(&seen, "mcp__crm__get_*"));
-        assert!(!matches(&seen, "mcp__crm__list") && !matches(&seen, "mcp__cr"));
         assert!(seen.contains("crm", "get_customer") && !seen.contains("crm", "list"));
         for number in 0..=MAX_TOOLS {
             seen.insert("crm", &format!("t{number}"));
         }
-        assert!(matches(&seen, "mcp__crm__anything"), "too many to list");
+        assert!(seen.contains("crm", "list") && !seen.contains("git", "list"));
         seen.remove_server("crm");
         assert_eq!(seen, NOTHING_SEEN);
     }

@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value as Json};
 
-use super::definition::{UserConfig, UserOption};
+use super::definition::UserConfig;
+use super::option::UserOption;
 use super::value::{check_value, is_missing, number_text};
 use super::{OptionProblem, OptionProblemKind};
 use crate::template::Template;

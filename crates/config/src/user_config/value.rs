@@ -3,7 +3,7 @@
 use serde_json::{Number, Value as Json};
 
 use super::OptionProblemKind;
-use super::definition::{OptionKind, UserOption};
+use super::option::{OptionKind, UserOption};
 
 /// Is there no value? Zero and `false` are values; `null`, an empty text, an empty list and a list with an empty item are
 /// not.

@@ -19,11 +19,7 @@ const KNOWN_CYCLES: &[(&str, &str)] = &[
     ("crates/computer/src/access.rs", "access, session, server, tools, access"),
     ("crates/computer/src/batch.rs", "batch, session, server, batch"),
     ("crates/computer/src/picture/pictures.rs", "picture, x11, picture"),
-    ("crates/config/src/bundle/expansion.rs", "expansion, problem, expansion"),
-    ("crates/config/src/bundle/manifest.rs", "manifest, problem, expansion, manifest"),
     ("crates/config/src/file/bundle_entry.rs", "bundle_entry, layer, bundle_entry"),
-    ("crates/config/src/permission/call.rs", "call, seen_tools, rule, call"),
-    ("crates/config/src/user_config/definition.rs", "definition, value, definition"),
 ];
 
 /// A module's path from the crate's root; empty for the root itself.

@@ -23,7 +23,7 @@ use tokio::time::timeout;
 pub const BOTH_ERAS: [Era; 2] = [Era::Legacy, Era::Modern];
 
 /// Longer than any operation takes unless it is broken.
-pub const TIMEOUT: Duration = Duration::from_secs(10);
+pub const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A client connected to a server.
 pub struct TestClient {

@@ -90,7 +90,7 @@ fn a_gateway_reports_unrecorded_and_refused_calls() {
         scene.write(MANAGED, &format!(r#"{{"audit": {{"unrecordedCalls": "{settings}"}}}}"#));
         fill_disk(&scene);
         let gateway = GatewayProcess::start(&scene, &["--mode", "bypass"]);
-        assert!(gateway.get("/readyz").contains("ready\n"), "{}", gateway.get("/readyz"));
+        gateway.wait_until_ready();
         let response = gateway.call("hello").join().expect("it answers");
         assert!(response.contains(result), "{response}");
         assert!(!response.contains("audit.jsonl"), "{response}");

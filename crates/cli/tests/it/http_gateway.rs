@@ -89,6 +89,14 @@ impl HttpGateway {
         read_response(self.send(&format!("GET {path}"), "", ""))
     }
 
+    /// Waits until every server has connected or failed. Returns the response that says so.
+    #[track_caller]
+    pub fn wait_until_ready(&self) -> String {
+        wait_until(TIMEOUT, "the gateway is ready", || {
+            Some(self.get("/readyz")).filter(|it| it.starts_with("HTTP/1.1 200 "))
+        })
+    }
+
     fn send(&self, what: &str, lines: &str, body: &str) -> TcpStream {
         let mut stream = TcpStream::connect(&self.address).expect("the gateway listens");
         stream.set_read_timeout(Some(TIMEOUT)).expect("a deadline");

@@ -122,6 +122,8 @@ fn serve_prints_only_warnings_by_default() {
     let scene = scene_with_two();
     for (options, expected) in [(&[][..], &["WARN"][..]), (&["--log", "off"], &[])] {
         let mut raw = StdioClient::legacy(&scene, &[&["--pool"], options].concat());
+        // The list waits until both servers were tried.
+        raw.request("tools/list", json!({}));
         raw.input = None;
         let (code, stderr) = raw.wait_exit();
         assert_eq!(code, Some(0));

@@ -372,7 +372,7 @@ fn it_is_not_ready_while_a_server_is_being_connected_to() {
     scene.write_servers(USER, &format!("\"one\": {at_once}"));
     let gateway = HttpGateway::start_pool(&scene, &["--no-auth"]);
     let is = |status: &str| gateway.get("/readyz").starts_with(&format!("HTTP/1.1 {status} "));
-    assert!(is("200"), "{}", gateway.get("/readyz"));
+    gateway.wait_until_ready();
     let slow = ScriptedProgram::config_entry(&Script { start_delay_ms: 2500, ..Script::legacy() });
     scene.write_servers(USER, &format!("\"one\": {at_once}, \"slow\": {slow}"));
     wait_until(TIMEOUT, "it is being connected to", || is("503").then_some(()));
@@ -439,8 +439,7 @@ fn a_gateway_says_which_servers_are_missing_and_why() {
     );
     scene.write_servers(".mcp.json", &format!("\"unseen\": {good}"));
     let gateway = HttpGateway::start_pool(&scene, &["--no-auth"]);
-    let ready = gateway.get("/readyz");
-    assert!(ready.starts_with("HTTP/1.1 200 "), "{ready}");
+    let ready = gateway.wait_until_ready();
     for line in [
         "missing: gone: its program was not found\n",
         "missing: unseen: it is not approved: `swb approve`\n",

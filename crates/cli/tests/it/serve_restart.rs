@@ -227,7 +227,7 @@ fn while_it_drains_a_gateway_serves_requests_and_is_not_ready() {
     let gateway = HttpGateway::start(&scene, &[&POOL[..], &["--drain-delay", "3600"]].concat());
     let client = GatewayClient::Modern { gateway: &gateway, token: None };
     client.call("mcp__one__echo", json!({"text": "before"}));
-    assert!(gateway.get("/readyz").starts_with("HTTP/1.1 200 "));
+    gateway.wait_until_ready();
     let parts = gateway.get("/readyz?verbose");
     assert!(
         parts.contains("[+] traffic: ok\n") && parts.contains("[+] servers: ok (1 conn"),

@@ -59,11 +59,6 @@ fn start(scene: &Sandbox) -> HttpGateway {
     HttpGateway::start(scene, &["--pool", "--no-auth", "--ui"])
 }
 
-/// Waits until every server has connected or failed.
-fn wait_until_ready(gateway: &HttpGateway) {
-    crate::support::wait_for(|| gateway.get("/readyz").starts_with("HTTP/1.1 200 "));
-}
-
 fn login_link(scene: &Sandbox) -> String {
     let json = json_of(scene, &["ui", "--json"]);
     json["dashboards"][0]["link"].as_str().expect("a link").to_owned()
@@ -93,7 +88,7 @@ fn check(scenario: &str) {
 fn check_with(scenario: &str, many_tools: ManyTools) {
     let scene = hostile_scene(many_tools);
     let gateway = start(&scene);
-    wait_until_ready(&gateway);
+    gateway.wait_until_ready();
     let origin = format!("http://{}", gateway.address);
     run(scenario, &json!({"origin": origin, "link": login_link(&scene)}));
     gateway.terminate();
@@ -165,7 +160,7 @@ fn the_pictures_of_the_documentation_can_be_made() {
     });
     scene.write(USER, &settings.to_string());
     let gateway = start(&scene);
-    wait_until_ready(&gateway);
+    gateway.wait_until_ready();
     let origin = format!("http://{}", gateway.address);
     let folder = pictures_folder();
     run("pictures", &json!({"origin": origin, "link": login_link(&scene), "folder": folder}));

@@ -33,7 +33,7 @@ impl DashboardScene {
         let server = ScriptedProgram::config_entry(&Script::legacy());
         sandbox.write_servers(USER, &format!("\"canary\": {server}"));
         let gateway = HttpGateway::start(&sandbox, &["--pool", "--no-auth", "--ui"]);
-        wait_for(|| gateway.get("/readyz").starts_with("HTTP/1.1 200 "));
+        gateway.wait_until_ready();
         DashboardScene { sandbox, gateway }
     }
 

@@ -95,7 +95,7 @@ fn run_session(
     let customize = |options: HostOptions| HostOptions {
         elicitor,
         hosted_servers: Some(hosted),
-        // A server of the program may have the name of one of ours that nobody asked for.
+        // A server of the program may have the name of one of ours that the program did not ask for.
         in_process,
         ..options
     };

@@ -85,7 +85,7 @@ fn read(actions: Vec<BatchAction>) -> std::result::Result<Batch, HandlerError> {
         let arguments = arguments.unwrap_or_else(|| json!({}));
         let action = match tool.as_str() {
             SCREENSHOT => {
-                Err("a screenshot may only be the last action, because nobody sees it before"
+                Err("a screenshot may only be the last action, because it is not seen before"
                     .to_owned())
             }
             _ => read_action(&tool, arguments),

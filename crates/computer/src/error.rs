@@ -38,7 +38,7 @@ pub(crate) enum ComputerError {
     )]
     NotGranted { target: &'static str, application: String },
     #[error(
-        "the {0} is the terminal in which swb itself runs; it is never controlled, because whoever types there answers \
+        "the {0} is the terminal in which swb itself runs; it is never controlled, because what is typed there answers \
          swb's own questions"
     )]
     OwnTerminal(&'static str),

@@ -1,5 +1,5 @@
 //! Seals values that leave the process (AES-256-GCM): request states, which a client has to send back, and what replicas
-//! share. Nobody without the key can read or change them. The first key seals, all keys open. Without configured keys there
+//! share. They cannot be read or changed without the key. The first key seals, all keys open. Without configured keys there
 //! is one that lives as long as the process.
 
 use std::fmt;

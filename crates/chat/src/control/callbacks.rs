@@ -115,7 +115,7 @@ impl SdkHooks {
         }
     }
 
-    /// What a callback that failed amounts to. Whoever runs the program learns of it.
+    /// What a callback that failed amounts to. The program's standard error says so.
     fn failed(
         &self,
         (event, tool): (HookEvent, &str),
@@ -151,7 +151,7 @@ impl SdkHooks {
         self.peer.send(&frame).await;
     }
 
-    /// The model gets exactly the text of whoever denied the call.
+    /// The model gets exactly the text that came with the denial.
     fn after_denial(&self, id: &str) -> AfterCall {
         let (text, ends_turn) = self.state.update(|it| {
             let ends_turn = it.interrupting_denials.remove(id);

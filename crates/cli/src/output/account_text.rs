@@ -55,7 +55,7 @@ pub fn note(known: Option<KnownAccount<'_>>) -> String {
             }
             ListFailureKind::NotSignedIn => {
                 let fix = fix(Some(known), ListFailureKind::NotSignedIn);
-                format!("note: nobody is signed in to your connector account: {fix}\n")
+                format!("note: you are not signed in to your connector account: {fix}\n")
             }
             ListFailureKind::Unavailable => {
                 let word = paint(TextStyle::Warning, "warning:");

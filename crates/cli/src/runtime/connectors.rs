@@ -1,5 +1,5 @@
 //! The connectors of an account and the session of this program, as the environment and the settings want them. Refreshes
-//! the list beside the work of a run, so that nobody waits for an account that does not answer.
+//! the list beside the work of a run, so that no command waits for an account that does not answer.
 
 use std::path::Path;
 use std::time::Duration;

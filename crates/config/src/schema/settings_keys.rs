@@ -486,7 +486,7 @@ pub const BROWSER_KEYS: &[SettingsKey] = &[
         "enabled",
         "boolean",
         true,
-        "`true`: conversations and commands have the browser server, as with `--browser`. `false` in managed settings: nobody has it",
+        "`true`: conversations and commands have the browser server, as with `--browser`. `false` in managed settings: no session has it",
     ),
     settings_key(
         "window",

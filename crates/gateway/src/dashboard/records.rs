@@ -1,5 +1,5 @@
 //! The newest records of the audit log. A task reads the log when a page asks for it, and only what was added; pages that
-//! nobody looks at cost nothing.
+//! no page shows cost nothing.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};

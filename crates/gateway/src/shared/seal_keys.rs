@@ -106,7 +106,7 @@ fn read_all(files: &[PathBuf]) -> Result<Vec<String>, SealKeyError> {
     files.iter().map(read).collect()
 }
 
-/// A group may read the file, because that is how containers get secrets; nobody else may.
+/// A group may read the file, because that is how containers get secrets; other users may not.
 #[cfg(unix)]
 fn check_permissions(path: &Path, metadata: &fs::Metadata) -> Result<(), SealKeyError> {
     use std::os::unix::fs::PermissionsExt;

@@ -104,7 +104,7 @@ pub struct SessionContents {
 /// An event of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredEvent {
-    /// Increases with each event of the session, whoever owns it.
+    /// Increases with each event of the session, whichever replica owns it.
     pub(crate) position: u64,
     pub(crate) stream: u64,
     /// The number in its stream.

@@ -50,8 +50,8 @@ pub enum ConnectorsError {
     /// The token that the settings name cannot be read, or the login cannot be refreshed now.
     #[error("the token of your connector account cannot be used: {0}")]
     TokenUnavailable(String),
-    /// Nobody is signed in to the account.
-    #[error("nobody is signed in to your connector account")]
+    /// No user is signed in to the account.
+    #[error("you are not signed in to your connector account")]
     NotSignedIn,
     /// The account rejects the token.
     #[error("{TOKEN_REFUSED}")]
@@ -164,7 +164,7 @@ pub(crate) async fn session_state(context: &LoginContext, token: &AccountToken) 
             Ok(Err(
                 error @ (ConnectorsError::TokenRefused | ConnectorsError::TokenUnavailable(_)),
             )) => refused(error.to_string()),
-            // The proxy refuses the token, and nobody says that it is good.
+            // The proxy refuses the token, and no service confirms that it is good.
             Ok(Ok(_)) | Err(_) => refused(TOKEN_REFUSED.to_owned()),
             Ok(Err(error)) => refused(format!("{TOKEN_REFUSED} ({})", error_chain(&error))),
         }

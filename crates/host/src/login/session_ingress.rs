@@ -21,7 +21,7 @@ use crate::sources::host_env::HostEnv;
 use crate::sources::text_file;
 use crate::sources::text_file::{AllowedFiles, FileContent};
 
-/// How long a token is used before it is read again: short, because whoever runs the session renews it at any time.
+/// How long a token is used before it is read again: short, because the service that runs the session renews it at any time.
 const TOKEN_TTL: Duration = Duration::from_secs(5);
 const MAX_TOKEN_BYTES: usize = 64 * 1024;
 

@@ -30,7 +30,7 @@ const CHANGED_SINCE_APPROVAL: &str = "its definition changed since it was approv
 #[derive(Debug)]
 pub struct Permit {
     because: String,
-    /// The arguments to send instead of the original ones, if whoever permitted the call changed them.
+    /// The arguments to send instead of the original ones, if the permission changed them.
     changed_arguments: Option<Json>,
 }
 

@@ -127,7 +127,7 @@ pub struct ListFailure {
 pub enum ListFailureKind {
     /// The account does not accept its own login or token any more.
     SessionRefused,
-    /// Nobody is signed in.
+    /// No user is signed in.
     NotSignedIn,
     /// The account could not be reached, or did not answer with a list.
     Unavailable,
@@ -365,7 +365,7 @@ pub(crate) fn text_after_failure(
 
 /// The text of the cache file after a logout: no list.
 pub(crate) fn text_after_logout() -> Option<String> {
-    let reason = "nobody is signed in to your connector account".to_owned();
+    let reason = "you are not signed in to your connector account".to_owned();
     let failure = ListFailure { at: unix_now(), kind: ListFailureKind::NotSignedIn, reason };
     cache_text(&CachedAccount { failure: Some(failure), ..CachedAccount::default() })
 }

@@ -36,6 +36,8 @@ const FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
     outgoing: mpsc::Sender<ClientCommand>,
+    /// The ids of requests that are withdrawn. Bounded by the number of requests that are open.
+    withdrawals: mpsc::UnboundedSender<u64>,
     next_id: Arc<AtomicU64>,
 }
 
@@ -74,7 +76,7 @@ pub(crate) struct PreparedRequest {
 pub(crate) struct PendingResponse {
     id: u64,
     response: oneshot::Receiver<Result<Payload, RpcError>>,
-    outgoing: mpsc::Sender<ClientCommand>,
+    withdrawals: mpsc::UnboundedSender<u64>,
     is_answered: bool,
 }
 
@@ -82,7 +84,6 @@ pub(crate) struct PendingResponse {
 enum ClientCommand {
     Message(Message),
     Request { request: PreparedRequest, method: &'static str, params: Payload },
-    Withdraw(u64),
 }
 
 impl Client {
@@ -92,9 +93,11 @@ impl Client {
     ) -> (Client, mpsc::Receiver<ReceivedMessage>, JoinHandle<()>) {
         let (outgoing, from_agent) = mpsc::channel(OUTGOING_QUEUE);
         let (to_agent, incoming) = mpsc::channel(INCOMING_QUEUE);
+        let (withdrawals, withdrawn) = mpsc::unbounded_channel();
         let connection = Connection { transport, pending: HashMap::new() };
-        let task = tokio::spawn(connection.run(from_agent, to_agent));
-        (Client { outgoing, next_id: Arc::new(AtomicU64::new(1)) }, incoming, task)
+        let task = tokio::spawn(connection.run((from_agent, withdrawn), to_agent));
+        let next_id = Arc::new(AtomicU64::new(1));
+        (Client { outgoing, withdrawals, next_id }, incoming, task)
     }
 
     /// Sends a notification. Waits while the queue is full.
@@ -122,8 +125,8 @@ impl Client {
     pub(crate) fn prepare(&self) -> (PreparedRequest, PendingResponse) {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let (reply, response) = oneshot::channel();
-        let outgoing = self.outgoing.clone();
-        let pending = PendingResponse { id, response, outgoing, is_answered: false };
+        let withdrawals = self.withdrawals.clone();
+        let pending = PendingResponse { id, response, withdrawals, is_answered: false };
         (PreparedRequest { id, reply }, pending)
     }
 
@@ -165,8 +168,7 @@ impl Future for PendingResponse {
 impl Drop for PendingResponse {
     fn drop(&mut self) {
         if !self.is_answered {
-            // With a full queue the editor reads nothing, so its dialog has not appeared either.
-            let _full_or_closed = self.outgoing.try_send(ClientCommand::Withdraw(self.id));
+            let _disconnected = self.withdrawals.send(self.id);
         }
     }
 }
@@ -181,7 +183,10 @@ struct Connection<T> {
 impl<T: Transport> Connection<T> {
     async fn run(
         mut self,
-        mut from_agent: mpsc::Receiver<ClientCommand>,
+        (mut from_agent, mut withdrawn): (
+            mpsc::Receiver<ClientCommand>,
+            mpsc::UnboundedReceiver<u64>,
+        ),
         to_agent: mpsc::Sender<ReceivedMessage>,
     ) {
         loop {
@@ -191,6 +196,7 @@ impl<T: Transport> Connection<T> {
                     Some(outgoing) => self.execute(outgoing),
                     None => break,
                 },
+                Some(id) = withdrawn.recv() => self.withdraw(id),
                 event = self.transport.next() => match event {
                     Ok(event) => self.receive(event, &to_agent),
                     Err(reason) => {
@@ -209,9 +215,7 @@ impl<T: Transport> Connection<T> {
                 ClientCommand::Message(message) if self.transport.queued_bytes() < HIGH_WATER => {
                     self.transport.push(message.into());
                 }
-                ClientCommand::Message(_)
-                | ClientCommand::Request { .. }
-                | ClientCommand::Withdraw(_) => {}
+                ClientCommand::Message(_) | ClientCommand::Request { .. } => {}
             }
         }
         let _does_not_read = timeout(FLUSH_TIMEOUT, self.transport.shutdown()).await;
@@ -229,13 +233,14 @@ impl<T: Transport> Connection<T> {
                 let message = Message::Request { id, method, params: Some(params) };
                 self.transport.push(message.into());
             }
-            ClientCommand::Withdraw(id) => {
-                if self.pending.remove(&id).is_some() {
-                    let params = encoded(&json!({"requestId": id}));
-                    let method = Cow::Borrowed(CANCEL_REQUEST);
-                    self.transport.push(Message::Notification { method, params }.into());
-                }
-            }
+        }
+    }
+
+    fn withdraw(&mut self, id: u64) {
+        if self.pending.remove(&id).is_some() {
+            let params = encoded(&json!({"requestId": id}));
+            let method = Cow::Borrowed(CANCEL_REQUEST);
+            self.transport.push(Message::Notification { method, params }.into());
         }
     }
 
@@ -279,5 +284,38 @@ impl<T: Transport> Connection<T> {
 
     fn push_response(&mut self, id: Option<RequestId>, outcome: Result<Payload, RpcError>) {
         self.transport.push(Message::Response { id, outcome }.into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use switchboard::wire::transport::in_memory;
+
+    use super::*;
+
+    async fn next_method(editor: &mut in_memory::InMemoryTransport) -> String {
+        let event = timeout(Duration::from_secs(10), editor.next()).await.expect("in time");
+        match event.expect("it is open") {
+            TransportEvent::Message(
+                Message::Request { method, .. } | Message::Notification { method, .. },
+            ) => method.into_owned(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_request_is_withdrawn_even_where_the_queue_is_full() {
+        let (ours, mut editor) = in_memory::pair();
+        let (client, _incoming, _connection) = Client::open(ours);
+        let (request, response) = client.prepare();
+        client.send_request(request, "ask", &json!({})).await;
+        assert_eq!(next_method(&mut editor).await, "ask");
+        let notification = || {
+            let params = encoded(&json!({}));
+            ClientCommand::Message(Message::Notification { method: "more".into(), params })
+        };
+        while client.outgoing.try_send(notification()).is_ok() {}
+        drop(response);
+        while next_method(&mut editor).await != CANCEL_REQUEST {}
     }
 }

@@ -258,7 +258,7 @@ impl Session {
                     false => updates::call_progress(&id, (progress, total), message.as_deref()),
                 }
             }
-            ConversationEvent::CallEnded { id, outcome, text, result, duration: _ } => {
+            ConversationEvent::CallEnded { id, outcome, text, result, .. } => {
                 let changes = match self.changes.remove(&id) {
                     Some(_) => ShownChanges::Shown,
                     None => ShownChanges::None,

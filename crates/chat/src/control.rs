@@ -6,6 +6,7 @@
 
 pub mod backend;
 pub(crate) mod callbacks;
+mod change_order;
 pub(crate) mod cut_input;
 pub mod elicitor;
 pub(crate) mod frame_limit;

@@ -111,7 +111,7 @@ fn run_session(
             let (incoming, tasks) = driver.start(input, output);
             let program = Program { peer: peer.clone(), incoming, servers };
             let end = SdkSession { invocation, arguments, host }.run(program, interrupts).await;
-            peer.finish().await;
+            peer.finish();
             tasks.join().await;
             pending_output.wait().await;
             end
@@ -208,17 +208,20 @@ impl SdkSession<'_> {
         end
     }
 
-    /// Connects an IDE beside the start of the session, which does not wait for it.
+    /// Connects an IDE that the user asks for, beside the start of the session, which does not wait for it.
     async fn connect_ide(
         &self,
         session: &Arc<IdeSession>,
         backend: &CliBackend,
     ) -> std::convert::Infallible {
         let flag = self.arguments.ide_flag();
-        let configuration = backend.configuration();
-        let host = (self.host, &**session);
-        let warning = ide::connect_at_start(self.invocation, host, &configuration, flag).await;
-        report::print_stderr(&warning);
+        // The person at an editor does not know of the program's session.
+        if ide::is_asked_for(self.invocation, flag) {
+            let configuration = backend.configuration();
+            let host = (self.host, &**session);
+            let warning = ide::connect_at_start(self.invocation, host, &configuration, flag).await;
+            report::print_stderr(&warning);
+        }
         std::future::pending().await
     }
 

@@ -112,7 +112,11 @@ class Driver:
         self.fire("permission")
         answer = self.permissions.pop(0) if len(self.permissions) > 1 else self.permissions[0]
         if answer == "hold":
-            await asyncio.Event().wait()
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                emit(cancelled="permission")
+                raise
         if answer["behavior"] == "deny":
             return PermissionResultDeny(message=answer["message"], interrupt=answer.get("interrupt", False))
         updates = [

@@ -5,27 +5,72 @@ use serde_json::{Map, Value as Json, json};
 
 /// The most bytes of a line. Readers stop at 1 MiB.
 pub(crate) const MAX_LINE_BYTES: usize = 1024 * 1024 - 64 * 1024;
+/// The member of a result with the answer that matches the program's schema.
+const OUTPUT: &str = "structured_output";
+/// The member of a tool result with what its server says for programs.
+const DETAILS: &str = "tool_use_result";
 /// Room in a line for what is around the body of a request.
 const ENVELOPE_BYTES: usize = 512;
+/// Room in the line of a result for what is beside the structured output.
+const RESULT_BYTES: usize = 128 * 1024;
 /// The shortest text that is cut while the shape of a value stays.
 const MIN_CUT_BYTES: usize = 1024;
 /// What a text that was cut ends with, and what is in the place of what was left out.
 pub(crate) const CUT_MARK: &str = "… [cut: too long for one frame]";
-const TOO_LARGE: &str = "the answer is too large for one frame";
-const OUTPUT_TOO_LARGE: &str = "the structured output is too large for one frame";
+pub(crate) const TOO_LARGE: &str = "the answer is too large for one frame";
+pub(crate) const OUTPUT_TOO_LARGE: &str = "the structured output is too large for one frame";
 
 /// The line of a frame, with its line ending. Texts and pictures that do not fit are cut.
 pub(crate) fn bounded_line(frame: &Json) -> String {
     let mut line = frame.to_string();
     if line.len() > MAX_LINE_BYTES {
-        let (cut, is_cut_to_fit) = with_cut_texts(frame, MAX_LINE_BYTES);
-        line = match is_cut_to_fit {
-            true => cut.to_string(),
-            false => thinned(cut).to_string(),
+        line = match &frame[OUTPUT] {
+            Json::Null => shortened(&without_details(frame), MAX_LINE_BYTES).to_string(),
+            output => with_whole_output(frame, output).to_string(),
         };
     }
     line.push('\n');
     line
+}
+
+/// Whether a structured output fits in the line of a result.
+pub(crate) fn fits_result(output: &Json) -> bool {
+    output.to_string().len() <= MAX_LINE_BYTES - RESULT_BYTES
+}
+
+/// Whether the body of an answer fits in one line.
+pub(crate) fn fits_answer(body: &Json) -> bool {
+    body.to_string().len() <= MAX_LINE_BYTES - ENVELOPE_BYTES
+}
+
+/// A part of what a server says for programs would be taken for the whole.
+fn without_details(frame: &Json) -> Json {
+    let mut frame = frame.clone();
+    if let Some(members) = frame.as_object_mut() {
+        members.remove(DETAILS);
+    }
+    frame
+}
+
+fn shortened(frame: &Json, most: usize) -> Json {
+    match with_cut_texts(frame, most) {
+        (cut, true) => cut,
+        (cut, false) => thinned(cut, most),
+    }
+}
+
+/// A result whose texts are cut, but not its structured output: a part of that would be taken for the whole.
+fn with_whole_output(frame: &Json, output: &Json) -> Json {
+    let mut rest = frame.clone();
+    rest[OUTPUT] = Json::Null;
+    if fits_result(output) {
+        let mut result = shortened(&rest, RESULT_BYTES);
+        result[OUTPUT] = output.clone();
+        return result;
+    }
+    rest["is_error"] = true.into();
+    rest["errors"] = json!([OUTPUT_TOO_LARGE]);
+    shortened(&rest, MAX_LINE_BYTES)
 }
 
 /// The body of a request that fits in one line. Long texts and lists end with a mark.
@@ -93,7 +138,7 @@ fn with_cut_texts(value: &Json, most: usize) -> (Json, bool) {
 }
 
 /// A frame of many small values, without those that no reader needs to make sense of the frame.
-fn thinned(mut frame: Json) -> Json {
+fn thinned(mut frame: Json, most: usize) -> Json {
     if frame["type"] == "control_response" {
         let response = json!({"subtype": "error", "request_id": frame["response"]["request_id"],
             "error": TOO_LARGE});
@@ -112,12 +157,7 @@ fn thinned(mut frame: Json) -> Json {
     if let Some(block) = frame.pointer_mut("/event/content_block") {
         empty_input(block, "input");
     }
-    if frame.get("structured_output").is_some() {
-        frame["structured_output"] = Json::Null;
-        frame["is_error"] = true.into();
-        frame["errors"] = json!([OUTPUT_TOO_LARGE]);
-    }
-    fitted(&frame, MAX_LINE_BYTES, Remainder::Dropped)
+    fitted(&frame, most, Remainder::Dropped)
 }
 
 fn empty_input(owner: &mut Json, name: &str) {

@@ -12,6 +12,9 @@ use crate::model::language_model::{StopReason, Usage};
 /// The version of the peer program whose protocol this is; SDKs look at its form.
 pub const EMULATED_VERSION: &str = "2.1.325";
 
+/// The details of a result that no server gave.
+pub(crate) const NO_DETAILS: Option<&Json> = None;
+
 /// The parts of frames that are the same for a whole session.
 #[derive(Debug, Clone)]
 pub(crate) struct FrameContext {
@@ -69,23 +72,24 @@ impl FrameContext {
         )
     }
 
-    /// The result of a tool call.
-    pub(crate) fn tool_result(&self, result: &ToolResult) -> Json {
+    /// The result of a tool call, and what its server said besides.
+    pub(crate) fn tool_result(&self, result: &ToolResult, details: Option<&Json>) -> Json {
         let content = result_content(result);
         let plain = match &content[..] {
             [only] if only["type"] == "text" => only["text"].clone(),
             _ => Json::Array(content),
         };
-        self.frame(
-            "user",
-            json!({
-                "message": {"role": "user", "content": [{
-                    "type": "tool_result", "tool_use_id": result.id, "content": plain,
-                    "is_error": result.is_error,
-                }]},
-                "parent_tool_use_id": null,
-            }),
-        )
+        let mut members = json!({
+            "message": {"role": "user", "content": [{
+                "type": "tool_result", "tool_use_id": result.id, "content": plain,
+                "is_error": result.is_error,
+            }]},
+            "parent_tool_use_id": null,
+        });
+        if let Some(details) = details {
+            members["tool_use_result"] = details.clone();
+        }
+        self.frame("user", members)
     }
 
     /// A text in the user's name that the session adds.

@@ -2,6 +2,7 @@
 //! writes frames whole and in order. What the frames mean is left to `session`.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::{Value as Json, json};
@@ -9,6 +10,7 @@ use thiserror::Error;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 use crate::control::frame_limit::{MAX_LINE_BYTES, bounded_line};
 use crate::control::ids::new_uuid;
@@ -20,13 +22,15 @@ const COMMAND_BUFFER: usize = 256;
 const INCOMING_BUFFER: usize = 256;
 /// The longest line of the program.
 const MAX_INPUT_LINE: u64 = 256 * 1024 * 1024;
+/// How long a program may take to read the last frames. SDKs kill what does not exit within five seconds.
+const OUTPUT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Sends frames and requests to the program. Clones share the connection.
 #[derive(Debug, Clone)]
 pub struct ControlPeer {
     commands: mpsc::Sender<Command>,
     /// Bounded by the number of requests that are open.
-    withdrawals: mpsc::UnboundedSender<String>,
+    signals: mpsc::UnboundedSender<Signal>,
 }
 
 /// Why a control request has no answer.
@@ -63,20 +67,27 @@ enum Command {
     },
     /// The input ended: nothing more is answered.
     InputEnded,
+}
+
+/// What the writer learns at once, however many frames wait.
+enum Signal {
+    /// The request of this id is withdrawn.
+    Withdraw(String),
+    /// What waits now is the last output.
     Finish,
 }
 
 /// A request that is open. Dropping it withdraws the request.
 struct OpenRequest {
     id: String,
-    withdrawals: mpsc::UnboundedSender<String>,
+    signals: mpsc::UnboundedSender<Signal>,
     is_answered: bool,
 }
 
 impl Drop for OpenRequest {
     fn drop(&mut self) {
         if !self.is_answered {
-            let _peer_gone = self.withdrawals.send(std::mem::take(&mut self.id));
+            let _peer_gone = self.signals.send(Signal::Withdraw(std::mem::take(&mut self.id)));
         }
     }
 }
@@ -85,7 +96,7 @@ impl Drop for OpenRequest {
 pub struct PeerDriver {
     command_sender: mpsc::Sender<Command>,
     commands: mpsc::Receiver<Command>,
-    withdrawn: mpsc::UnboundedReceiver<String>,
+    signals: mpsc::UnboundedReceiver<Signal>,
 }
 
 impl PeerDriver {
@@ -99,7 +110,7 @@ impl PeerDriver {
         let (incoming_sender, incoming) = mpsc::channel(INCOMING_BUFFER);
         let reading = read((input, MAX_INPUT_LINE), incoming_sender, self.command_sender);
         let reader = tokio::spawn(reading);
-        let writer = tokio::spawn(Writer::new(output).run(self.commands, self.withdrawn));
+        let writer = tokio::spawn(Writer::new(output).run(self.commands, self.signals));
         (incoming, PeerTasks { reader, writer })
     }
 }
@@ -108,10 +119,11 @@ impl ControlPeer {
     /// A peer, and what reads and writes for it. Until that is started, frames wait.
     pub fn new() -> (ControlPeer, PeerDriver) {
         let (commands, command_receiver) = mpsc::channel(COMMAND_BUFFER);
-        let (withdrawals, withdrawn) = mpsc::unbounded_channel();
+        let (signals, signal_receiver) = mpsc::unbounded_channel();
         let command_sender = commands.clone();
-        let driver = PeerDriver { command_sender, commands: command_receiver, withdrawn };
-        (ControlPeer { commands, withdrawals }, driver)
+        let driver =
+            PeerDriver { command_sender, commands: command_receiver, signals: signal_receiver };
+        (ControlPeer { commands, signals }, driver)
     }
 
     /// Prints a frame.
@@ -144,11 +156,8 @@ impl ControlPeer {
         if line.len() > MAX_LINE_BYTES {
             return Err(ControlError::TooLarge(line.len()));
         }
-        let mut open = OpenRequest {
-            id: id.clone(),
-            withdrawals: self.withdrawals.clone(),
-            is_answered: false,
-        };
+        let mut open =
+            OpenRequest { id: id.clone(), signals: self.signals.clone(), is_answered: false };
         let (reply, answered) = oneshot::channel();
         let sent = self.commands.send(Command::Request { id, line, reply }).await;
         let outcome = match sent {
@@ -188,9 +197,9 @@ impl ControlPeer {
         self.send(&json!({"type": "control_response", "response": response})).await;
     }
 
-    /// Writes what is queued and stops. Later frames are dropped.
-    pub async fn finish(&self) {
-        let _finished_already = self.commands.send(Command::Finish).await;
+    /// Lets the output end with what is queued. Later frames are dropped.
+    pub fn finish(&self) {
+        let _finished_already = self.signals.send(Signal::Finish);
     }
 }
 
@@ -211,9 +220,11 @@ impl RequestFailure {
 }
 
 impl PeerTasks {
-    /// Waits until all output is written. The reader may wait for input that never comes, so it is stopped.
-    pub async fn join(self) {
-        let _panicked = self.writer.await;
+    /// Waits until all output is written, for a limited time: a program may have stopped to read. The reader may wait for
+    /// input that never comes, so it is stopped.
+    pub async fn join(mut self) {
+        let _not_read = timeout(OUTPUT_TIMEOUT, &mut self.writer).await;
+        self.writer.abort();
         self.reader.abort();
         let _aborted = self.reader.await;
     }
@@ -277,17 +288,24 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
     async fn run(
         mut self,
         mut commands: mpsc::Receiver<Command>,
-        mut withdrawn: mpsc::UnboundedReceiver<String>,
+        mut signals: mpsc::UnboundedReceiver<Signal>,
     ) {
         loop {
             tokio::select! {
                 biased;
-                Some(id) = withdrawn.recv() => self.withdraw(&id).await,
+                Some(signal) = signals.recv() => match signal {
+                    Signal::Withdraw(id) => self.withdraw(&id).await,
+                    Signal::Finish => break,
+                },
                 command = commands.recv() => match command {
-                    Some(Command::Finish) | None => return,
                     Some(command) => self.apply(command).await,
+                    None => return,
                 },
             }
+        }
+        commands.close();
+        while let Some(command) = commands.recv().await {
+            self.apply(command).await;
         }
     }
 
@@ -295,6 +313,10 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
         match command {
             Command::Write(line) => self.write(&line).await,
             Command::Request { id, line, reply } => {
+                // It was withdrawn before it was sent.
+                if reply.is_closed() {
+                    return;
+                }
                 if !self.has_input {
                     let _caller_gone = reply.send(Err(ControlError::Closed));
                     return;
@@ -314,7 +336,6 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
                     let _caller_gone = reply.send(Err(ControlError::Closed));
                 }
             }
-            Command::Finish => {}
         }
     }
 
@@ -340,7 +361,7 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::task::Poll;
 
     use tokio::io::{DuplexStream, Lines};
 
@@ -416,6 +437,30 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_request_that_is_withdrawn_before_it_was_sent_is_not_sent() {
+        let (peer, _incoming, _tasks, mut program) = start();
+        // Nothing else is written while the program does not read this.
+        peer.send(&json!({"type": "user", "text": "x".repeat(100_000)})).await;
+        let request = json!({"subtype": "can_use_tool"});
+        let mut asking = Box::pin(peer.request(&request));
+        assert_eq!(futures_util::poll!(&mut asking), Poll::Pending);
+        drop(asking);
+        peer.send(&json!({"type": "result"})).await;
+        assert_eq!(program.frame().await["type"], "user");
+        assert_eq!(program.frame().await["type"], "result");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_program_that_reads_nothing_does_not_keep_the_session_from_ending() {
+        let (peer, _incoming, tasks, _program) = start();
+        for _frame in 0..COMMAND_BUFFER {
+            peer.send(&json!({"type": "user", "text": "x".repeat(10_000)})).await;
+        }
+        peer.finish();
+        timeout(TIMEOUT, tasks.join()).await.expect("it ends");
+    }
+
+    #[tokio::test]
     async fn the_end_of_the_input_ends_open_requests_but_not_the_output() {
         let (peer, mut incoming, tasks, mut program) = start();
         let asking = {
@@ -428,7 +473,7 @@ mod tests {
         assert_eq!(incoming.recv().await, Some(IncomingFrame::Ended));
         peer.send(&json!({"type": "result"})).await;
         assert_eq!(program.frame().await["type"], "result");
-        peer.finish().await;
+        peer.finish();
         tokio::time::timeout(TIMEOUT, tasks.join()).await.expect("it ends");
     }
 

@@ -6,6 +6,7 @@ use serde_json::{Value as Json, json};
 use switchboard::permission::{
     DecisionFuture, GrantScope, PermissionDecision, PermissionPrompt, PermissionRequest,
 };
+use switchboard::tool_result::ContentBlock;
 use switchboard::{CallContext, Host, ToolCall};
 use tokio::sync::{mpsc, oneshot};
 
@@ -18,7 +19,6 @@ use crate::control::peer::{ControlError, ControlPeer};
 use crate::control::permission_update::{PermissionUpdate, parse_updates, suggestion_json};
 use crate::control::session_command::SessionCommand;
 use crate::control::state::SharedState;
-use crate::message::ContentBlock;
 
 /// The result of a call whose permission can no longer come.
 pub(crate) const STREAM_CLOSED: &str = "Tool permission stream closed before response received";
@@ -142,12 +142,13 @@ impl SdkPermissionPrompt {
     async fn open_question(&self, body: &Json) -> OpenQuestion {
         let id = new_uuid();
         let frame = json!({"type": "control_request", "request_id": id, "request": body});
-        let (count, frame) = self.state.update(|it| {
+        let frame = self.state.update(|it| {
             it.open_questions.insert(id.clone(), frame);
-            (it.open_questions.len(), it.state_frame(SessionState::RequiresAction))
+            let is_announced = std::mem::replace(&mut it.is_action_announced, true);
+            it.state_frame(SessionState::RequiresAction).filter(|_| !is_announced)
         });
         let question = OpenQuestion { state: self.state.clone(), id };
-        if let (1, Some(frame)) = (count, frame) {
+        if let Some(frame) = frame {
             self.peer.send(&frame).await;
         }
         question
@@ -166,9 +167,9 @@ impl SdkPermissionPrompt {
             ToolCall { caller: "permission prompt".to_owned(), ..ToolCall::new(name, arguments) };
         let output = host.call_with(context, call).await;
         let output = output.map_err(|error| format!("`{name}` could not be asked: {error}"))?;
-        let content = crate::conversation::result_content::from_output(output).content;
-        let text: String = content.iter().filter_map(text_of).collect();
-        serde_json::from_str(&text)
+        // Behind the answer of the tool come our notes about it.
+        let text = output.blocks.iter().find_map(text_of).unwrap_or_default();
+        serde_json::from_str(text)
             .map_err(|_| format!("`{name}` did not answer with JSON; {EXPECTED_ANSWER}"))
     }
 
@@ -226,13 +227,6 @@ impl PermissionPrompt for SdkPermissionPrompt {
                 Ok(answer) => Answer::parse(&answer),
                 Err(why) => Err(why),
             };
-            let frame = self.state.read(|it| match it.open_questions.is_empty() {
-                true => it.state_frame(SessionState::Running),
-                false => None,
-            });
-            if let Some(frame) = frame.filter(|_| self.source == PermissionSource::Program) {
-                self.peer.send(&frame).await;
-            }
             match answer {
                 Err(why) => self.denied(request, why, EndsTurn::No),
                 Ok(Answer::Deny { message, ends_turn }) => self.denied(request, message, ends_turn),
@@ -257,11 +251,40 @@ impl PermissionPrompt for SdkPermissionPrompt {
 
 fn text_of(block: &ContentBlock) -> Option<&str> {
     match block {
-        ContentBlock::Text { text } => Some(text),
+        ContentBlock::Text { text, .. } => Some(text),
         ContentBlock::Image { .. }
-        | ContentBlock::Thinking { .. }
-        | ContentBlock::ToolUse(_)
-        | ContentBlock::ToolResult(_) => None,
+        | ContentBlock::Saved { .. }
+        | ContentBlock::NotSaved { .. }
+        | ContentBlock::Link { .. }
+        | ContentBlock::Unknown { .. } => None,
+    }
+}
+
+/// Says that the session goes on once a call is decided, by the program or wherever else permission is asked for.
+pub(crate) struct StatePrompt {
+    pub(crate) inner: Arc<dyn PermissionPrompt>,
+    pub(crate) peer: ControlPeer,
+    pub(crate) state: SharedState,
+}
+
+impl PermissionPrompt for StatePrompt {
+    fn decide<'a>(&'a self, request: &'a PermissionRequest<'a>) -> DecisionFuture<'a> {
+        Box::pin(async move {
+            let decision = self.inner.decide(request).await;
+            let frame = self.state.update(|it| {
+                let goes_on =
+                    it.open_questions.is_empty() && std::mem::take(&mut it.is_action_announced);
+                it.state_frame(SessionState::Running).filter(|_| goes_on)
+            });
+            if let Some(frame) = frame {
+                self.peer.send(&frame).await;
+            }
+            decision
+        })
+    }
+
+    fn warn(&self, text: &str) {
+        self.inner.warn(text);
     }
 }
 

@@ -18,6 +18,8 @@ use crate::control::backend::{
     InitializeFields, ModelSelection, ProgramServers, ServerChanges, SessionBackend,
     SystemPromptChange, ThinkingLimit, Toggle, UnusedServer,
 };
+use crate::control::change_order::ChangeTurn;
+use crate::control::frame_limit::{TOO_LARGE, fits_answer};
 use crate::control::frames::{EMULATED_VERSION, usage_json};
 use crate::control::hook_table::HookTable;
 use crate::control::incoming::IncomingRequest;
@@ -26,10 +28,14 @@ use crate::control::sdk_servers::SdkServers;
 use crate::control::session_command::SessionCommand;
 use crate::control::state::{BypassMode, OpenRequest, SharedState, mode_id, parse_mode};
 use crate::conversation::handle::Conversation;
+use crate::conversation::result_content;
 use crate::conversation::structured_output::StructuredOutput;
 
 /// The characters of a text that make one token, roughly.
 const CHARS_PER_TOKEN: usize = 4;
+/// Fields of `initialize` that change something only in the program whose protocol this is.
+const UNUSED_FIELDS: [&str; 6] =
+    ["agents", "skills", "toolAliases", "planModeInstructions", "title", "excludeDynamicSections"];
 /// The error code of a request that is not known.
 const UNSUPPORTED: &str = "unsupported_request";
 
@@ -67,27 +73,44 @@ impl PermissionPrompt for AllowAll {
 type Outcome = Result<Json, RequestFailure>;
 
 impl RequestContext {
-    /// Answers a request, unless the program has withdrawn it. Returns its id.
-    pub(crate) async fn answer(&self, request: IncomingRequest) -> String {
+    /// Answers a request when its turn comes, unless the program has withdrawn it. Returns its id.
+    pub(crate) async fn answer(&self, request: IncomingRequest, mut turn: ChangeTurn) -> String {
         let IncomingRequest { id, subtype, body } = request;
-        let outcome = self.outcome(&subtype, &body).await;
+        turn.begin().await;
+        let outcome = self.outcome(&subtype, &body, turn).await;
         // Before the answer: the program may use the id again once it has it.
         let open = self.state.update(|it| it.open_requests.remove(&id));
         if open == Some(OpenRequest::Wanted) {
-            self.peer.respond(&id, outcome).await;
+            match subtype.as_str() {
+                "initialize" => self.respond_to_initialize(&id, outcome).await,
+                _ => self.peer.respond(&id, outcome).await,
+            }
         }
         id
     }
 
-    async fn outcome(&self, subtype: &str, body: &Json) -> Outcome {
+    /// The answer to `initialize` contains the permission requests that are open: a program that sends it again may have
+    /// lost them.
+    pub(crate) async fn respond_to_initialize(&self, id: &str, outcome: Outcome) {
+        let open: Vec<Json> = self.state.read(|it| it.open_questions.values().cloned().collect());
+        let pending =
+            json!({"pending_permission_requests": open, "pending_user_dialog_requests": []});
+        self.peer.respond_with(&id.into(), outcome, pending).await;
+    }
+
+    /// Does what a request says. Later changes may begin once `turn` is dropped.
+    async fn outcome(&self, subtype: &str, body: &Json, turn: ChangeTurn) -> Outcome {
         match subtype {
+            "initialize" => self.initialize(body).await,
             "set_permission_mode" => self.set_mode(required(body, "mode")?).await,
             "set_model" => self.set_model(body).await,
             "set_max_thinking_tokens" => self.set_thinking(body).await,
             "mcp_status" => Ok(json!({"mcpServers": self.server_statuses()})),
             "mcp_reconnect" => self.reconnect(required(body, "serverName")?).await,
-            "mcp_toggle" => self.toggle(required(body, "serverName")?, &body["enabled"]).await,
-            "mcp_set_servers" => self.set_servers(body).await,
+            "mcp_toggle" => {
+                self.toggle(required(body, "serverName")?, &body["enabled"], turn).await
+            }
+            "mcp_set_servers" => self.set_servers(body, turn).await,
             "mcp_message" => self.server_message(body).await,
             "mcp_call" => self.call(body).await,
             "mcp_read_resource" => self.read_resource(body).await,
@@ -127,6 +150,12 @@ impl RequestContext {
             self.backend.warn(&format!("hooks for these events are never called: {names}"));
         }
         self.state.update(|it| it.hook_table = Arc::new(table));
+        let unused: Vec<&str> =
+            UNUSED_FIELDS.into_iter().filter(|it| is_given(&body[*it])).collect();
+        if !unused.is_empty() {
+            let names = unused.join(", ");
+            self.backend.warn(&format!("fields of `initialize` have no effect here: {names}"));
+        }
         let texts = |value: &Json| match value {
             Json::String(text) => Some(text.clone()),
             Json::Array(parts) => {
@@ -373,13 +402,14 @@ impl RequestContext {
         }
     }
 
-    async fn toggle(&self, name: &str, enabled: &Json) -> Outcome {
+    async fn toggle(&self, name: &str, enabled: &Json, turn: ChangeTurn) -> Outcome {
         let toggle = match enabled.as_bool() {
             Some(true) => Toggle::Enabled,
             Some(false) => Toggle::Disabled,
             None => return Err(RequestFailure::new("`enabled` must be true or false")),
         };
         self.backend.toggle_server(name, toggle).await.map_err(RequestFailure::new)?;
+        drop(turn);
         if toggle == Toggle::Enabled {
             // The program reads the status next; a server that fails says so there.
             let _not_connected = self.host.ensure_connected(name).await;
@@ -387,12 +417,14 @@ impl RequestContext {
         Ok(Json::Null)
     }
 
-    async fn set_servers(&self, body: &Json) -> Outcome {
+    async fn set_servers(&self, body: &Json, turn: ChangeTurn) -> Outcome {
         let servers = body["servers"].as_object().cloned();
         let servers =
             servers.ok_or_else(|| RequestFailure::new("`servers` must be an object of entries"))?;
         let changes = self.backend.set_servers(ProgramServers::Replaced(servers)).await;
         let ServerChanges { added, removed, errors } = changes.map_err(RequestFailure::new)?;
+        // To connect takes time, and the next change may end it.
+        drop(turn);
         let mut errors: Map<String, Json> =
             errors.into_iter().map(|(name, why)| (name, why.into())).collect();
         for name in &added {
@@ -435,14 +467,19 @@ impl RequestContext {
         };
         let context = self.state.read(|it| it.call_context.clone());
         let output = self.host.call_with(&context, call).await;
-        let output = output.map_err(|error| {
-            RequestFailure::new(crate::conversation::result_content::from_failure(&error).text)
-        })?;
-        let is_error = output.is_error;
-        let content = crate::conversation::result_content::from_output(output).content;
+        let output = output
+            .map_err(|error| RequestFailure::new(result_content::from_failure(&error).text))?;
+        let result = result_content::from_output(output);
         let content: Vec<Json> =
-            content.iter().filter_map(crate::control::frames::block_json).collect();
-        Ok(json!({"content": content, "isError": is_error}))
+            result.content.iter().filter_map(crate::control::frames::block_json).collect();
+        let answer = json!({"content": content, "isError": result.is_error});
+        let mut whole = answer.clone();
+        if let (Some(whole), Some(Json::Object(details))) = (whole.as_object_mut(), result.details)
+        {
+            whole.extend(details);
+        }
+        // A part of the details would be taken for all of them.
+        Ok(if fits_answer(&whole) { whole } else { answer })
     }
 
     async fn read_resource(&self, body: &Json) -> Outcome {
@@ -456,7 +493,13 @@ impl RequestContext {
         }
         let read = self.host.read_resource_raw(server, ReadResource::new(uri)).await;
         let raw = read.map_err(|error| RequestFailure::new(error.to_string()))?;
-        raw.decode::<Json>().map_err(|error| RequestFailure::new(error.to_string()))
+        let result: Json = raw.decode().map_err(|error| RequestFailure::new(error.to_string()))?;
+        let has_blob = result["contents"].as_array().into_iter().flatten().any(is_blob);
+        // A part of a text is marked as one; a part of a blob would be taken for the whole.
+        match has_blob && !fits_answer(&result) {
+            true => Err(RequestFailure::new(TOO_LARGE)),
+            false => Ok(result),
+        }
     }
 
     fn authenticate(&self, name: &str) -> Outcome {
@@ -554,6 +597,18 @@ fn initialize_fields(body: &Json) -> Result<InitializeFields, RequestFailure> {
     })
 }
 
+/// Does a field say anything?
+fn is_given(value: &Json) -> bool {
+    match value {
+        Json::Null => false,
+        Json::Bool(value) => *value,
+        Json::Number(_) => true,
+        Json::String(text) => !text.is_empty(),
+        Json::Array(items) => !items.is_empty(),
+        Json::Object(members) => !members.is_empty(),
+    }
+}
+
 /// The schema of the answers, where the program wants JSON.
 fn answer_schema(body: &Json) -> Result<Option<StructuredOutput>, RequestFailure> {
     match &body["jsonSchema"] {
@@ -587,6 +642,10 @@ fn hosted_servers(body: &Json) -> Map<String, Json> {
 fn server_name(body: &Json) -> &str {
     let names = ["serverName", "server_name", "server"].into_iter();
     names.filter_map(|name| body[name].as_str()).next().unwrap_or_default()
+}
+
+fn is_blob(contents: &Json) -> bool {
+    contents["blob"].is_string()
 }
 
 fn required<'a>(body: &'a Json, name: &str) -> Result<&'a str, RequestFailure> {
@@ -626,12 +685,16 @@ mod tests {
     use crate::control::subtypes::ACCEPTED_REQUESTS;
 
     #[test]
-    fn every_request_in_the_list_is_answered_here_or_by_the_session() {
+    fn the_list_names_the_requests_that_are_answered_here_and_by_the_session() {
         let source = include_str!("requests.rs");
-        for (subtype, _) in ACCEPTED_REQUESTS {
-            let is_answered = source.contains(&format!("\"{subtype}\" =>"))
-                || ["initialize", "interrupt"].contains(subtype);
-            assert!(is_answered, "{subtype}");
-        }
+        let (_, dispatch) = source.split_once("match subtype {").expect("it is there");
+        let (dispatch, _) = dispatch.split_once("_ => Err").expect("it has an end");
+        let arms = dispatch.lines().filter_map(|it| it.trim().split_once("\" =>"));
+        let mut answered: Vec<&str> = arms.map(|(name, _)| name.trim_start_matches('"')).collect();
+        answered.push("interrupt");
+        answered.sort_unstable();
+        let mut listed: Vec<&str> = ACCEPTED_REQUESTS.iter().map(|it| it.0).collect();
+        listed.sort_unstable();
+        assert_eq!(answered, listed);
     }
 }

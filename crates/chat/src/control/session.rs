@@ -11,19 +11,21 @@ use futures_util::future::BoxFuture;
 use serde_json::{Value as Json, json};
 use switchboard::channel::ChannelInbox;
 use switchboard::config::entry::server::TransportKind;
+use switchboard::config::permission::PermissionMode;
 use switchboard::permission::PermissionPrompt;
 use switchboard::{CallContext, Host};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinHandle, JoinSet};
-use tokio::time::timeout;
+use tokio::time::{sleep_until, timeout};
 
 use crate::channel::{ReceivedChannelMessage, RelayPrompt};
 use crate::control::backend::SessionBackend;
 use crate::control::callbacks::{HookFrames, SdkHooks};
+use crate::control::change_order::{Change, ChangeOrder};
 use crate::control::frames::{EMULATED_VERSION, FrameContext, SessionState};
 use crate::control::incoming::{FrameError, IncomingFrame, IncomingRequest, UserFrame};
 use crate::control::peer::{ControlPeer, RequestFailure};
-use crate::control::permission_prompt::{PermissionSource, SdkPermissionPrompt};
+use crate::control::permission_prompt::{PermissionSource, SdkPermissionPrompt, StatePrompt};
 use crate::control::requests::{AllowAll, RequestContext, status_word};
 use crate::control::sdk_servers::SdkServers;
 use crate::control::session_channels::{SessionInbox, SessionNotices};
@@ -53,6 +55,9 @@ const LIST_CHANGED: &str = "/list_changed";
 const NO_CONTENT: &str = "the message has no content that could be passed on to the model";
 /// How long the conversation may take to end.
 const END_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long requests may take after the last turn of a session whose input has ended: programs kill what does not exit
+/// within seconds.
+const LAST_REQUESTS_TIMEOUT: Duration = Duration::from_secs(2);
 /// The most messages that wait for their turn.
 const MAX_QUEUED: usize = 10_000;
 /// The most requests of the program that are handled at the same time.
@@ -198,8 +203,11 @@ struct Session {
     phase: Phase,
     /// The requests of the program that are handled now. Each task returns the id of its request.
     requests: JoinSet<String>,
+    change_order: ChangeOrder,
     request_tasks: HashMap<String, RequestTask>,
     has_input: bool,
+    /// When the session ends although requests are not answered: its input has ended, and nothing else is left to do.
+    last_moment: Option<Instant>,
     has_initialized: bool,
     last_outcome: TurnOutcome,
     /// What is printed behind the first `init` frame.
@@ -229,6 +237,7 @@ impl Session {
             mode: call_context.mode,
             prints_state: extra_frames.session_state,
             open_questions: BTreeMap::new(),
+            is_action_announced: false,
             open_requests: BTreeMap::new(),
             interrupting_denials: BTreeSet::new(),
             denial_texts: BTreeMap::new(),
@@ -242,7 +251,9 @@ impl Session {
         });
         let caller = match &setup.permission_source {
             PermissionSource::Tool(_) => {
-                Some((host.clone(), Arc::new(call_context.clone().with_prompt(AllowAll))))
+                // The mode is for the calls that it decides about.
+                let asking = CallContext { mode: PermissionMode::Default, ..call_context.clone() };
+                Some((host.clone(), Arc::new(asking.with_prompt(AllowAll))))
             }
             PermissionSource::None | PermissionSource::Program => None,
         };
@@ -255,7 +266,9 @@ impl Session {
             caller,
         });
         let prompt = Arc::new(IdePrompt::new(prompt, setup.ide.clone()));
-        let prompt: Arc<dyn PermissionPrompt> = Arc::new(RelayPrompt::new(prompt, host.clone()));
+        let prompt = Arc::new(RelayPrompt::new(prompt, host.clone()));
+        let prompt: Arc<dyn PermissionPrompt> =
+            Arc::new(StatePrompt { inner: prompt, peer: peer.clone(), state: state.clone() });
         call_context.prompt = prompt.clone();
         let call_context = Arc::new(call_context);
         let hook_frames = match extra_frames.hook_events {
@@ -316,8 +329,10 @@ impl Session {
             queue: VecDeque::new(),
             phase: Phase::Idle,
             requests: JoinSet::new(),
+            change_order: ChangeOrder::default(),
             request_tasks: HashMap::new(),
             has_input: true,
+            last_moment: None,
             has_initialized: false,
             last_outcome: TurnOutcome::Success,
             notices: setup.notices,
@@ -326,7 +341,7 @@ impl Session {
             first_message: setup.first_message,
             printed_calls,
             list_change: None,
-            inbox: SessionInbox(setup.channels),
+            inbox: SessionInbox::new(setup.channels),
             channel_notices,
             has_run_turn: false,
         }
@@ -335,12 +350,13 @@ impl Session {
     async fn run(&mut self) -> SessionEnd {
         loop {
             self.begin_turn().await;
-            if !self.has_input && matches!(self.phase, Phase::Idle) && self.requests.is_empty() {
-                return match self.last_outcome {
-                    TurnOutcome::Success => SessionEnd::Finished,
-                    TurnOutcome::Error => SessionEnd::FinishedWithError,
-                };
+            let has_ended = !self.has_input && matches!(self.phase, Phase::Idle);
+            if has_ended && self.requests.is_empty() {
+                return self.end();
             }
+            let last_moment = has_ended.then(|| {
+                *self.last_moment.get_or_insert_with(|| Instant::now() + LAST_REQUESTS_TIMEOUT)
+            });
             let takes_channel_messages = self.takes_channel_messages();
             let preparation = match &mut self.phase {
                 Phase::Preparing(_, ready) => ready.left_future(),
@@ -357,8 +373,9 @@ impl Session {
                         // Not before the first frame, which may set the session up.
                         self.queue_first_message();
                     }
-                    None => self.has_input = false,
+                    None => self.end_input(),
                 },
+                () = until(last_moment) => return self.end(),
                 () = preparation => self.send_prepared().await,
                 line = self.channel_notices.next() => self.context.backend.warn(&line),
                 messages = self.inbox.next_messages(), if takes_channel_messages => {
@@ -376,10 +393,25 @@ impl Session {
         }
     }
 
+    fn end(&self) -> SessionEnd {
+        match self.last_outcome {
+            TurnOutcome::Success => SessionEnd::Finished,
+            TurnOutcome::Error => SessionEnd::FinishedWithError,
+        }
+    }
+
+    /// The program sends nothing more, so its servers do not answer either: no message waits for them.
+    fn end_input(&mut self) {
+        self.has_input = false;
+        if let Phase::Preparing(_, ready) = &mut self.phase {
+            *ready = std::future::ready(()).boxed();
+        }
+    }
+
     async fn stop(mut self) {
         self.requests.shutdown().await;
         let Session { context, events, task, commands, .. } = self;
-        context.peer.finish().await;
+        context.peer.finish();
         // The last handles of the conversation.
         drop((context, events, commands));
         let _too_slow = timeout(END_TIMEOUT, task).await;
@@ -405,7 +437,7 @@ impl Session {
                 self.context.peer.respond_with(&id, Err(failure), Json::Null).await;
             }
             IncomingFrame::Cancelled(id) => self.withdraw(&id),
-            IncomingFrame::Ended => self.has_input = false,
+            IncomingFrame::Ended => self.end_input(),
             // Handled by the caller.
             IncomingFrame::Broken(_) => {}
         }
@@ -414,17 +446,14 @@ impl Session {
     async fn on_request(&mut self, request: IncomingRequest) {
         let peer = self.context.peer.clone();
         match request.subtype.as_str() {
-            // Before any message: it sets the session up.
-            "initialize" => {
-                let is_first = !std::mem::replace(&mut self.has_initialized, true);
-                let outcome = match is_first {
-                    true => self.initialize(&request.body).await,
-                    false => Err(RequestFailure::new("Already initialized")),
-                };
-                let open: Vec<Json> =
-                    self.context.state.read(|it| it.open_questions.values().cloned().collect());
-                let pending = json!({"pending_permission_requests": open, "pending_user_dialog_requests": []});
-                peer.respond_with(&request.id.into(), outcome, pending).await;
+            // Before any message: it sets the session up. A program that sends it again later gets an answer beside the
+            // running turn.
+            "initialize" if !self.has_initialized || self.setup_failure.is_some() => {
+                self.has_initialized = true;
+                let mut turn = self.change_order.turn(Change::of("initialize"));
+                turn.begin().await;
+                let outcome = self.initialize(&request.body).await;
+                self.context.respond_to_initialize(&request.id, outcome).await;
             }
             "interrupt" => {
                 self.interrupt().await;
@@ -453,7 +482,9 @@ impl Session {
                     false => Withdrawal::RunsToItsEnd,
                 };
                 context.state.update(|it| it.open_requests.insert(id.clone(), OpenRequest::Wanted));
-                let handle = self.requests.spawn(async move { context.answer(request).await });
+                let turn = self.change_order.turn(Change::of(&request.subtype));
+                let handle =
+                    self.requests.spawn(async move { context.answer(request, turn).await });
                 self.request_tasks.insert(id, RequestTask { handle, withdrawal });
             }
         }
@@ -503,7 +534,11 @@ impl Session {
     async fn interrupt(&mut self) {
         match std::mem::replace(&mut self.phase, Phase::Idle) {
             Phase::Idle => {}
-            Phase::Preparing(..) => {
+            Phase::Preparing(input, _) => {
+                match input {
+                    TurnInput::User(_) => {}
+                    TurnInput::Channels(messages) => self.inbox.postpone(messages),
+                }
                 let frames = self.turn_frames();
                 self.print_start().await;
                 self.end_turn(&frames, &TurnEnd::Interrupted).await;
@@ -518,10 +553,17 @@ impl Session {
     async fn on_command(&mut self, command: SessionCommand) {
         match command {
             SessionCommand::SetMode { mode, changed } => {
-                if let Err(failure) = self.context.set_mode(&mode).await {
-                    self.context.backend.warn(&failure.message);
-                }
-                let _call_ended = changed.send(());
+                let mut turn = self.change_order.turn(&[Change::Mode]);
+                let context = self.context.clone();
+                self.requests.spawn(async move {
+                    turn.begin().await;
+                    if let Err(failure) = context.set_mode(&mode).await {
+                        context.backend.warn(&failure.message);
+                    }
+                    let _call_ended = changed.send(());
+                    // It is no request of the program.
+                    String::new()
+                });
             }
             SessionCommand::ModelChanged(model) => self.model = model,
         }
@@ -568,6 +610,10 @@ impl Session {
         self.has_run_turn = true;
         let host = self.context.host.clone();
         let list_change = self.list_change.take();
+        if !self.has_input {
+            self.phase = Phase::Preparing(input, std::future::ready(()).boxed());
+            return;
+        }
         let ready = async move {
             if let Some((at, revision)) = list_change {
                 let rest = LIST_CHANGE_TIMEOUT.saturating_sub(at.elapsed());
@@ -610,6 +656,7 @@ impl Session {
             return;
         };
         if let ConversationEvent::TurnEnded(end) = &event {
+            self.inbox.end_turn();
             return self.end_turn(&frames, end).await;
         }
         if let ConversationEvent::MessagesAccepted { .. } | ConversationEvent::ChannelMessages(_) =
@@ -652,7 +699,11 @@ impl Session {
     }
 
     async fn print_state(&mut self, state: SessionState) {
-        if let Some(frame) = self.context.state.read(|it| it.state_frame(state)) {
+        let frame = self.context.state.update(|it| {
+            it.is_action_announced = false;
+            it.state_frame(state)
+        });
+        if let Some(frame) = frame {
             self.context.peer.send(&frame).await;
         }
     }
@@ -700,6 +751,14 @@ impl Session {
             )
         });
         context.peer.send(&frame).await;
+    }
+}
+
+/// Waits until a moment; forever without one.
+async fn until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => sleep_until(moment.into()).await,
+        None => std::future::pending().await,
     }
 }
 

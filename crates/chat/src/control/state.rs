@@ -45,6 +45,8 @@ pub(crate) struct StateView {
     pub(crate) prints_state: Option<PrintSessionState>,
     /// The permission requests that the program has not answered, by their ids.
     pub(crate) open_questions: BTreeMap<String, Json>,
+    /// Whether the program was told that it has to answer, and not yet that the session goes on.
+    pub(crate) is_action_announced: bool,
     /// The requests of the program that are not answered yet, by their ids.
     pub(crate) open_requests: BTreeMap<String, OpenRequest>,
     /// Calls that the program denied and that end the turn.

@@ -41,6 +41,7 @@ pub const PRINTED_FRAMES: &[(&str, &str)] = &[
     ("system", "status"),
     ("system", "session_state_changed"),
     ("system", "informational"),
+    ("system", "channel_message"),
     ("system", "hook_started"),
     ("system", "hook_response"),
     ("assistant", ""),
@@ -54,3 +55,57 @@ pub const PRINTED_FRAMES: &[(&str, &str)] = &[
     ("control_response", ""),
     ("control_cancel_request", ""),
 ];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    use super::*;
+
+    /// The texts of the first arguments of all calls of a function in the code of this protocol.
+    fn first_arguments(function: &str) -> BTreeSet<String> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/control");
+        let mut found = BTreeSet::new();
+        for file in std::fs::read_dir(folder).expect("the folder exists").flatten() {
+            if !file.path().is_file() || file.file_name() == "subtypes.rs" {
+                continue;
+            }
+            let text = std::fs::read_to_string(file.path()).expect("code is text");
+            let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+            for call in code.split(function).skip(1) {
+                let argument = call.trim_start().trim_start_matches('(').trim_start();
+                if let Some((name, _)) =
+                    argument.strip_prefix('"').and_then(|it| it.split_once('"'))
+                {
+                    found.insert(name.to_owned());
+                }
+            }
+        }
+        found
+    }
+
+    fn subtypes_of(kind: &str) -> BTreeSet<String> {
+        let of_kind = PRINTED_FRAMES.iter().filter(|it| it.0 == kind);
+        of_kind.map(|it| it.1.to_owned()).collect()
+    }
+
+    #[test]
+    fn the_list_names_the_frames_that_are_printed() {
+        let mut printed = first_arguments(".system(");
+        printed.extend(first_arguments("self.print("));
+        assert_eq!(printed, subtypes_of("system"));
+        let mut results: BTreeSet<String> =
+            first_arguments("error(").into_iter().filter(|it| it.starts_with("error_")).collect();
+        results.extend(first_arguments("fail(&mut result, "));
+        results.insert("success".to_owned());
+        assert_eq!(results, subtypes_of("result"));
+        let mut kinds = first_arguments("self.frame(");
+        kinds.extend(first_arguments(".frame("));
+        kinds.extend(
+            ["control_request", "control_response", "control_cancel_request"].map(str::to_owned),
+        );
+        let listed: BTreeSet<String> = PRINTED_FRAMES.iter().map(|it| it.0.to_owned()).collect();
+        assert_eq!(kinds, listed);
+    }
+}

@@ -6,8 +6,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
 
+use crate::control::frame_limit::{OUTPUT_TOO_LARGE, fits_result};
 use crate::control::frames::{
-    FrameContext, MessageHead, block_json, milliseconds, signature, stop_reason_id, usage_json,
+    FrameContext, MessageHead, NO_DETAILS, block_json, milliseconds, signature, stop_reason_id,
+    usage_json,
 };
 use crate::control::ids::new_uuid;
 use crate::conversation::event::{
@@ -129,7 +131,7 @@ impl TurnFrames {
                 self.on_call_started(call);
                 Vec::new()
             }
-            ConversationEvent::CallEnded { id, outcome, result, .. } => {
+            ConversationEvent::CallEnded { id, outcome, result, details, .. } => {
                 self.pending.retain(|it| it.id != **id);
                 self.is_call_interrupted |= *outcome == CallOutcome::Interrupted;
                 self.request_started = now;
@@ -138,7 +140,7 @@ impl TurnFrames {
                         "tool_name": call.tool, "tool_use_id": call.id, "tool_input": call.arguments,
                     }));
                 }
-                result.iter().map(|it| self.context.tool_result(it)).collect()
+                result.iter().map(|it| self.context.tool_result(it, details.as_ref())).collect()
             }
             ConversationEvent::Retrying { .. } => {
                 // What was streamed is void; the next attempt is another message.
@@ -384,7 +386,8 @@ impl TurnFrames {
             let content = vec![ContentBlock::Text { text }];
             ToolResult { id: call.id.clone(), content, is_error: true }
         });
-        let mut frames: Vec<Json> = skipped.map(|it| self.context.tool_result(&it)).collect();
+        let mut frames: Vec<Json> =
+            skipped.map(|it| self.context.tool_result(&it, NO_DETAILS)).collect();
         let mut result = self.successful_result(now);
         let mut error = |subtype: &str, reason: &str, text: String| {
             fail(&mut result, (subtype, reason), text);
@@ -396,10 +399,18 @@ impl TurnFrames {
                 TurnOutcome::Error
             }
             TurnEnd::Finished | TurnEnd::CutShort | TurnEnd::Refused => {
-                if let Some(output) = &self.structured_output {
-                    result["structured_output"] = output.clone();
+                match &self.structured_output {
+                    Some(output) if !fits_result(output) => {
+                        let text = OUTPUT_TOO_LARGE.to_owned();
+                        error("error_during_execution", "structured_output_too_large", text);
+                        TurnOutcome::Error
+                    }
+                    Some(output) => {
+                        result["structured_output"] = output.clone();
+                        TurnOutcome::Success
+                    }
+                    None => TurnOutcome::Success,
                 }
-                TurnOutcome::Success
             }
             TurnEnd::StoppedByHook(reason) => {
                 result["terminal_reason"] = "hook_stopped".into();

@@ -187,7 +187,16 @@ impl AgentLoop {
                 return stop_because.map_or(TurnEnd::Interrupted, TurnEnd::StoppedByHook);
             }
             if let Some(output) = output {
+                let more = self.continuation(end_attempt, channel).await;
+                blocks.extend(more.iter().map(|it| ContentBlock::Text { text: it.clone() }));
                 self.add(Message { role: Role::User, content: blocks }).await;
+                if more.is_some() {
+                    end_attempt = EndAttempt::Repeated;
+                    continue;
+                }
+                if channel.stop_cause().is_some() {
+                    return TurnEnd::Interrupted;
+                }
                 channel.send(ConversationEvent::StructuredOutput(output)).await;
                 return TurnEnd::Finished;
             }

@@ -61,6 +61,8 @@ pub enum ConversationEvent {
         text: String,
         /// Its result, as the model gets it; `None` for a call that the user made.
         result: Option<Arc<ToolResult>>,
+        /// What its server said besides, for programs: `structuredContent` and `_meta`. Untrusted.
+        details: Option<Json>,
         /// How long it took, including the time the user took to decide.
         duration: Duration,
     },

@@ -2,7 +2,9 @@
 
 use std::error::Error;
 
+use serde_json::{Map, Value as Json};
 use switchboard::tool_result::ToolOutput;
+use switchboard::wire::jsonrpc::message::Payload;
 use switchboard::{ToolCallError, tool_result};
 
 use crate::message::ContentBlock;
@@ -16,6 +18,8 @@ pub(crate) struct ResultContent {
     pub(crate) text: String,
     /// Did the call fail?
     pub(crate) is_error: bool,
+    /// For programs.
+    pub(crate) details: Option<Json>,
 }
 
 /// The text of an empty result: models take an empty one for a mistake.
@@ -27,6 +31,7 @@ pub(crate) fn from_text(text: String) -> ResultContent {
         content: vec![ContentBlock::Text { text: text.clone() }],
         text,
         is_error: false,
+        details: None,
     }
 }
 
@@ -34,7 +39,7 @@ pub(crate) fn from_text(text: String) -> ResultContent {
 pub(crate) fn from_output(output: ToolOutput) -> ResultContent {
     let notes = output.notes.iter().map(|it| format!("[note: {it}]"));
     let notes: Vec<ContentBlock> = notes.map(|text| ContentBlock::Text { text }).collect();
-    let is_error = output.is_error;
+    let (is_error, details) = (output.is_error, details(&output));
     let mut blocks: Vec<ContentBlock> = output.blocks.into_iter().map(content_block).collect();
     blocks.retain(|block| !matches!(block, ContentBlock::Text { text } if text.is_empty()));
     blocks.extend(notes);
@@ -42,7 +47,18 @@ pub(crate) fn from_output(output: ToolOutput) -> ResultContent {
         blocks.push(ContentBlock::Text { text: EMPTY_RESULT.to_owned() });
     }
     let text = text_of(&blocks);
-    ResultContent { content: blocks, text, is_error }
+    ResultContent { content: blocks, text, is_error, details }
+}
+
+/// What a server says besides the content: `structuredContent` and `_meta`. Untrusted.
+fn details(output: &ToolOutput) -> Option<Json> {
+    let members = [("structuredContent", &output.structured), ("_meta", &output.meta)];
+    let member = |(name, payload): (&str, &Option<Payload>)| {
+        let value = payload.as_ref()?.decode::<Json>().ok()?;
+        Some((name.to_owned(), value))
+    };
+    let details: Map<String, Json> = members.into_iter().filter_map(member).collect();
+    (!details.is_empty()).then_some(Json::Object(details))
 }
 
 /// The content as text, with images named.
@@ -112,5 +128,6 @@ pub(crate) fn from_failure(failure: &ToolCallError) -> ResultContent {
         | ToolCallError::Unrecorded { .. }
         | ToolCallError::Request(_) => {}
     }
-    ResultContent { content: vec![ContentBlock::Text { text: text.clone() }], text, is_error: true }
+    let content = vec![ContentBlock::Text { text: text.clone() }];
+    ResultContent { content, text, is_error: true, details: None }
 }

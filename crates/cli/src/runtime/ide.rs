@@ -43,6 +43,16 @@ pub enum IdeFlag {
     NotSet,
 }
 
+/// Whether the user asks for an IDE, with the flag or our own variable. The variables of IDEs and the settings do not ask:
+/// programs inherit the former from the terminal that they were started in.
+pub fn is_asked_for(invocation: &Invocation, flag: IdeFlag) -> bool {
+    flag == IdeFlag::Set || port(invocation, PORT_VARIABLE).is_some()
+}
+
+fn port(invocation: &Invocation, name: &str) -> Option<u16> {
+    invocation.env.variables.get(name).and_then(|it| it.trim().parse().ok())
+}
+
 /// Where IDEs are looked for. Files of a project have no part in it.
 pub fn search(invocation: &Invocation) -> IdeSearch {
     let env = &invocation.env;
@@ -78,7 +88,7 @@ pub async fn find(invocation: &Invocation) -> FoundIdes {
 /// Starts the session. It works with whatever IDE is connected, now or later.
 pub fn start_session(invocation: &Invocation, host: &Host, rules: &ActiveRules) -> StartedIde {
     let working_folder = invocation.env.working_folder.clone();
-    let planner = Arc::new(WorkspacePlanner { roots: in_process::roots(invocation) });
+    let planner = Arc::new(WorkspacePlanner { invocation: invocation.clone() });
     let options = IdeSessionOptions { working_folder, rules: rules.clone(), planner };
     let (session, updates, task) = IdeSession::start(host.clone(), options);
     StartedIde { session, updates, task }
@@ -92,12 +102,12 @@ pub async fn connect_at_start(
     flag: IdeFlag,
 ) -> String {
     let variables = &invocation.env.variables;
-    let port = |name: &str| variables.get(name).and_then(|it| it.trim().parse::<u16>().ok());
     let automatic = is_true(variables.get(AUTO_CONNECT_VARIABLE));
-    let own_port = port(PORT_VARIABLE);
-    let is_asked_for = flag == IdeFlag::Set || own_port.is_some();
+    let own_port = port(invocation, PORT_VARIABLE);
+    let is_asked_for = is_asked_for(invocation, flag);
     // A terminal of an IDE names its port, unless the user does not want that.
-    let port = own_port.or_else(|| port(SSE_PORT_VARIABLE).filter(|_| automatic != Some(false)));
+    let port = own_port
+        .or_else(|| port(invocation, SSE_PORT_VARIABLE).filter(|_| automatic != Some(false)));
     let is_wanted = is_asked_for
         || port.is_some()
         || automatic.or(configuration.auto_connect_ide).unwrap_or(false);
@@ -193,12 +203,20 @@ pub async fn run_command(
 
 /// Computes edits as the workspace server does.
 struct WorkspacePlanner {
-    roots: Vec<PathBuf>,
+    invocation: Invocation,
+}
+
+impl WorkspacePlanner {
+    /// The folders of the built-in tools now: folders are added while a session runs.
+    fn roots(&self) -> Vec<PathBuf> {
+        in_process::roots(&self.invocation)
+    }
 }
 
 impl EditPlanner for WorkspacePlanner {
     fn plan(&self, tool: &str, arguments: &Json) -> Option<PlannedEdit> {
-        let ProposedEdit { path, old_text, new_text } = propose_edit(&self.roots, tool, arguments)?;
+        let ProposedEdit { path, old_text, new_text } =
+            propose_edit(&self.roots(), tool, arguments)?;
         Some(PlannedEdit { path, old_text, new_text })
     }
 
@@ -214,6 +232,6 @@ impl EditPlanner for WorkspacePlanner {
     }
 
     fn read(&self, edit: &PlannedEdit) -> Option<String> {
-        read_text(&self.roots, &edit.path)
+        read_text(&self.roots(), &edit.path)
     }
 }

@@ -21,6 +21,7 @@ use switchboard_chat::control::backend::{
 use switchboard_chat::control::permission_update::{PermissionUpdate, RuleText, RuleUpdate};
 use switchboard_chat::model::config::ThinkingSetting;
 use switchboard_chat::model::language_model::LanguageModel;
+use tokio::sync::Mutex;
 
 use crate::commands::print::{ConversationArgs, ToolRules};
 use crate::invocation::Invocation;
@@ -44,11 +45,16 @@ pub(super) struct CliBackend {
     rules: SessionRules,
     /// What the program has changed so far. Requests overlap, and each sees the changes of those before it.
     state: Shared<BackendState>,
+    /// Held while a change is applied. To read the configuration takes time, and of two changes at a time the older one must
+    /// not win.
+    changes: Mutex<()>,
 }
 
 struct BackendState {
     /// The options of the run, with those that came in the program's first request.
     invocation: Arc<Invocation>,
+    /// What came in that request.
+    fields: InitializeFields,
     /// The servers that the program named.
     entries: ProgramEntries,
     configuration: Arc<Configuration>,
@@ -70,11 +76,13 @@ impl CliBackend {
             rules: SessionRules::new(rules),
             state: Shared::new(BackendState {
                 invocation: Arc::new(invocation.clone()),
+                fields: InitializeFields::default(),
                 entries: ProgramEntries::default(),
                 configuration: Arc::new(configuration),
                 disabled: BTreeSet::new(),
                 model: ModelSelection { name: arguments.model.clone(), max_thinking_tokens: None },
             }),
+            changes: Mutex::new(()),
         }
     }
 
@@ -96,7 +104,7 @@ impl CliBackend {
 
     /// The options of the run with the settings and rules of the program's first request.
     fn with_fields(&self, fields: &InitializeFields) -> Result<Invocation, String> {
-        let invocation = self.current_invocation();
+        let invocation = &self.invocation;
         let mut session = invocation.session.clone();
         let env = &invocation.env;
         let paths = RulePaths { folder: env.working_folder.clone(), home: Some(env.home.clone()) };
@@ -117,7 +125,7 @@ impl CliBackend {
             }
             session.settings.clone_from(&fields.settings);
         }
-        Ok(Invocation::clone(&invocation).with_session(session))
+        Ok(invocation.clone().with_session(session))
     }
 
     /// Applies the configuration to the host, without the servers that the program disabled.
@@ -133,13 +141,7 @@ impl CliBackend {
         self.host.apply_servers(desired).await;
     }
 
-    /// Uses a configuration that was read again, with the servers of the program in it.
-    pub(super) async fn use_configuration(&self, configuration: Configuration) {
-        self.state.update(|it| it.configuration = Arc::new(configuration));
-        self.apply().await;
-    }
-
-    /// Reads the configuration again and applies it.
+    /// Reads the configuration again and applies it. The caller holds `changes`.
     async fn load(&self) -> Result<(), String> {
         let (invocation, entries) =
             self.state.read(|it| (it.invocation.clone(), it.entries.clone()));
@@ -148,7 +150,8 @@ impl CliBackend {
         let loaded = loading.await.map_err(|error| error.to_string())?;
         let mut configuration = loaded.map_err(|failure| plain_text(&failure))?;
         entries.add_rules(&mut configuration.rules);
-        self.use_configuration(configuration).await;
+        self.state.update(|it| it.configuration = Arc::new(configuration));
+        self.apply().await;
         Ok(())
     }
 
@@ -185,6 +188,19 @@ impl CliBackend {
             false => Err(format!("there are no such folders: {}", missing.join(", "))),
         }
     }
+}
+
+/// The fields of a request that is sent again: what it leaves out stays.
+fn joined_fields(before: &InitializeFields, fields: InitializeFields) -> InitializeFields {
+    let InitializeFields { mut disallowed_tools, settings, mut servers } = fields;
+    if disallowed_tools.is_empty() {
+        disallowed_tools.clone_from(&before.disallowed_tools);
+    }
+    if servers.is_empty() {
+        servers.clone_from(&before.servers);
+    }
+    let settings = settings.or_else(|| before.settings.clone());
+    InitializeFields { disallowed_tools, settings, servers }
 }
 
 /// A failure for a program: no colors, and no word that its own error already says.
@@ -240,13 +256,22 @@ impl SessionBackend for CliBackend {
         fields: InitializeFields,
     ) -> BackendFuture<'a, Result<AppliedFields, String>> {
         Box::pin(async move {
+            let _changing = self.changes.lock().await;
+            let fields = self.state.read(|it| joined_fields(&it.fields, fields));
             let invocation = Arc::new(self.with_fields(&fields)?);
             let before = self.configuration().rules.default_mode().map(|(mode, _)| mode);
-            self.state.update(|it| {
-                it.invocation = invocation;
-                it.entries.launched = fields.servers;
+            let replaced = self.state.update(|it| {
+                let launched = fields.servers.clone();
+                (
+                    std::mem::replace(&mut it.invocation, invocation),
+                    std::mem::replace(&mut it.entries.launched, launched),
+                    std::mem::replace(&mut it.fields, fields),
+                )
             });
-            self.load().await?;
+            if let Err(why) = self.load().await {
+                self.state.update(|it| (it.invocation, it.entries.launched, it.fields) = replaced);
+                return Err(why);
+            }
             let launched: Vec<String> =
                 self.state.read(|it| it.entries.launched.keys().cloned().collect());
             for name in launched {
@@ -266,6 +291,7 @@ impl SessionBackend for CliBackend {
         update: PermissionUpdate,
     ) -> BackendFuture<'a, Result<(), String>> {
         Box::pin(async move {
+            let _changing = self.changes.lock().await;
             match update {
                 PermissionUpdate::AddRules(rules) => {
                     self.change_rules(rules, RuleChange::Add).await
@@ -365,6 +391,7 @@ impl SessionBackend for CliBackend {
         servers: ProgramServers,
     ) -> BackendFuture<'a, Result<ServerChanges, String>> {
         Box::pin(async move {
+            let _changing = self.changes.lock().await;
             let before = self.state.update(|it| {
                 let before = it.entries.clone();
                 match servers {
@@ -412,6 +439,7 @@ impl SessionBackend for CliBackend {
         toggle: Toggle,
     ) -> BackendFuture<'a, Result<(), String>> {
         Box::pin(async move {
+            let _changing = self.changes.lock().await;
             if self.server(name).is_none() {
                 return Err(format!("Server not found: {name}"));
             }
@@ -434,7 +462,10 @@ impl SessionBackend for CliBackend {
     }
 
     fn reload<'a>(&'a self) -> BackendFuture<'a, Result<(), String>> {
-        Box::pin(self.load())
+        Box::pin(async move {
+            let _changing = self.changes.lock().await;
+            self.load().await
+        })
     }
 
     fn system_prompt(&self, change: &SystemPromptChange) -> String {

@@ -139,7 +139,7 @@ fn the_setting_connects_the_only_ide_and_a_project_s_file_cannot() {
     };
     let setting = r#"{"autoConnectIde": true}"#;
     assert!(connects(USER, setting));
-    assert!(!connects("project/.mcp.json", setting));
+    assert!(!connects(".mcp.json", setting));
 }
 
 /// anthropics/claude-code#1411 and #23013: without the compared folders, a user cannot see why none matches.

@@ -203,7 +203,7 @@ fn the_model_of_the_settings_is_used_with_its_key_and_a_project_file_cannot_chan
         "maxTokens": 99,
     });
     scene.write(USER, &json!({"model": model}).to_string());
-    scene.write("project/.mcp.json", &json!({"mcpServers": {}, "model": {"provider": "anthropic", "baseUrl": of_environment.origin()}}).to_string());
+    scene.write(".mcp.json", &json!({"mcpServers": {}, "model": {"provider": "anthropic", "baseUrl": of_environment.origin()}}).to_string());
     let ran = scene.swb(&["-p", "hi"]);
     assert!(
         ran.expect_failure(3).contains("the variable MY_KEY is not set"),

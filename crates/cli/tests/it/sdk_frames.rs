@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 use testkit::model_service::{API_KEY, Reply, ReplyPart};
+use testkit::processes::wait_until;
 use testkit::{ModelService, Sandbox, TestIde};
 
 use crate::support::{USER, local_settings, scene};
@@ -261,6 +262,94 @@ fn an_ide_shows_edits_beside_the_programs_callback() {
     ide.accept_diff_as("x = 2\n");
     session.until(|it| it["type"] == "result");
     assert_eq!(scene.read("new.py"), "x = 2\n");
+    session.finish();
+}
+
+#[test]
+fn an_ide_of_the_surroundings_is_connected_only_where_it_is_asked_for() {
+    let connects = |options: &[&str], variable: &str| {
+        let (mut scene, _service) = with_model([Reply::text("Hello.")]);
+        let ide = TestIde::ws("secret");
+        ide.write_lock(&scene.home().join(".claude/ide"), &[&scene.project()]);
+        scene.set_env(variable, &ide.port().to_string());
+        let mut session = Frames::start(&scene, options);
+        session.initialize(json!({}));
+        if variable == "SWB_IDE_PORT" || options.contains(&"--ide") {
+            ide.wait_for_method("ide_connected", 1);
+        }
+        session.say("hello");
+        session.until(|it| it["type"] == "result");
+        session.finish();
+        ide.client_count() > 0 || ide.methods().iter().any(|it| it == "ide_connected")
+    };
+    assert!(!connects(&[], "CLAUDE_CODE_SSE_PORT"));
+    assert!(connects(&["--ide"], "CLAUDE_CODE_SSE_PORT"));
+    assert!(connects(&[], "SWB_IDE_PORT"));
+}
+
+#[test]
+fn an_edit_in_a_folder_that_an_answer_adds_is_shown_in_the_ide() {
+    let (scene, service) = with_model([]);
+    let outside = scene.root().join("outside");
+    std::fs::create_dir_all(&outside).expect("a folder");
+    let write =
+        |id: &str, path: &str| call(id, "Write", &json!({"file_path": path, "content": "x = 1\n"}));
+    let added = outside.join("b.py").display().to_string();
+    service.add_reply(write("1", "a.py"));
+    service.add_reply(write("2", &added));
+    service.add_reply(Reply::text("Written."));
+    let ide = TestIde::ws("secret");
+    ide.write_lock(&scene.home().join(".claude/ide"), &[&scene.project()]);
+    let options = ["--ide", "--permission-prompt-tool", "stdio", "--tools", "default"];
+    let mut session = Frames::start(&scene, &options);
+    session.initialize(json!({}));
+    ide.wait_for_method("tools/list", 1);
+    session.say("write them");
+    let asked = session.until(|it| it["request"]["subtype"] == "can_use_tool");
+    let folders = json!({
+        "type": "addDirectories", "directories": [outside], "destination": "session",
+    });
+    session.respond(&asked, &json!({"behavior": "allow", "updatedPermissions": [folders]}));
+    session.until(|it| it["request"]["input"]["file_path"] == added.as_str());
+    // The diff of the first call may still be open.
+    wait_until(FRAME_TIMEOUT, "the diff of the second call", || {
+        let diffs = ide.diffs();
+        (diffs.len() == 1 && diffs[0].path.ends_with("outside/b.py")).then_some(())
+    });
+    ide.accept_diff();
+    session.until(|it| it["type"] == "result");
+    assert_eq!(std::fs::read_to_string(&added).expect("it was written"), "x = 1\n");
+    session.finish();
+}
+
+#[test]
+fn overlapping_changes_of_servers_are_applied_in_their_order() {
+    let (scene, _service) = with_model([]);
+    let mut session = Frames::start(&scene, &[]);
+    session.initialize(json!({}));
+    let off = json!({"command": "no-such-program-here"});
+    for round in 0..10 {
+        let (first, last) = (format!("first{round}"), format!("last{round}"));
+        let requests = [
+            json!({"subtype": "mcp_set_servers", "servers": {(first.as_str()): off}}),
+            json!({"subtype": "reload_plugins"}),
+            json!({"subtype": "mcp_set_servers", "servers": {(last.as_str()): off}}),
+            json!({"subtype": "reload_plugins"}),
+        ];
+        let ids: Vec<String> = (0..requests.len()).map(|it| format!("{round}-{it}")).collect();
+        for (id, request) in ids.iter().zip(&requests) {
+            session.send(&json!({"type": "control_request", "request_id": id, "request": request}));
+        }
+        let mut open = ids.len();
+        while open > 0 {
+            let answer = session.until(|it| it["type"] == "control_response");
+            assert_eq!(answer["response"]["subtype"], "success", "{answer}");
+            open -= 1;
+        }
+        let servers = session.servers();
+        let named = |name: &str| servers.iter().any(|it| it.starts_with(name));
+        assert!(named(&last) && !named(&first), "{round}: {servers:?}");
+    }
     session.finish();
 }
 

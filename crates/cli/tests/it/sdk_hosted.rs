@@ -52,6 +52,30 @@ fn a_hosted_server_may_have_a_reserved_name_and_a_configured_one_may_not() {
     session.finish();
 }
 
+/// The methods of the messages to a server so far.
+fn methods(session: &Frames, server: &str) -> Vec<String> {
+    let of_server = session.served.iter().filter(|(name, _)| name == server);
+    of_server.map(|it| it.1["method"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+#[test]
+fn a_hosted_server_is_greeted_in_the_era_of_the_sdks_and_can_be_reconnected() {
+    let (scene, _service) = with_model([]);
+    let mut session = hosting(&scene, &[], json!({}), tool("add", "Adds."));
+    let handshake = ["initialize", "notifications/initialized", "tools/list"];
+    assert_eq!(methods(&session, "calc"), handshake);
+    assert_eq!(session.served[0].1["params"]["protocolVersion"], "2025-11-25");
+    session.served.clear();
+    session.hosted_tools = json!([tool("subtract", "Subtracts.")]);
+    let reconnect = json!({"subtype": "mcp_reconnect", "serverName": "calc"});
+    session.request(&reconnect).expect("it is connected again");
+    assert_eq!(methods(&session, "calc"), handshake);
+    session.wait_for_server("calc connected");
+    let status = session.request(&json!({"subtype": "mcp_status"})).expect("a status");
+    assert_eq!(status["mcpServers"][0]["tools"][0]["name"], "subtract", "{status}");
+    session.finish();
+}
+
 #[test]
 fn a_hosted_server_cannot_take_the_name_of_the_built_in_tools() {
     let read = call("t1", "Read", &json!({"file_path": "a.txt"}));

@@ -3,9 +3,11 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 use testkit::model_service::Reply;
+use testkit::processes::wait_until_exited;
 use testkit::{ModelService, Sandbox, Script, ScriptedProgram};
 
 use crate::sdk_support::{call, sandbox, service};
@@ -170,6 +172,23 @@ fn an_open_permission_request_is_an_error_result_when_the_input_ends() {
     assert_eq!(frames.tool_results()[0]["content"], expected);
     assert_eq!(frames.end().0, 0);
     assert!(!sandbox.path("made").exists());
+}
+
+#[test]
+fn a_program_that_reads_nothing_can_end_the_session_with_a_signal() {
+    let service = service([]);
+    let mut frames = Frames::alone(&service, &[]);
+    // More than all buffers on the way hold: an error names its subtype.
+    let subtype = "x".repeat(20_000);
+    for number in 0..500 {
+        let request = json!({"subtype": subtype});
+        let id = number.to_string();
+        frames.send(&json!({"type": "control_request", "request_id": id, "request": request}));
+    }
+    let pid = frames.child.id();
+    let killed = Command::new("kill").args(["-TERM", &pid.to_string()]).status();
+    assert!(killed.is_ok_and(|it| it.success()));
+    wait_until_exited(pid, Duration::from_secs(20));
 }
 
 #[test]

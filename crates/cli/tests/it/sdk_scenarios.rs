@@ -34,6 +34,7 @@ macro_rules! scenarios {
                 the_turn_limit_ends_the_run_with_an_error_result,
                 an_answer_that_matches_the_schema_is_the_structured_output,
                 answers_that_never_match_the_schema_are_an_error_result,
+                a_limit_without_effect_is_said_to_the_program,
                 an_unknown_flag_is_a_warning_on_stderr,
                 an_interrupt_ends_a_streaming_answer_and_the_next_turn_runs,
                 an_interrupt_ends_a_running_tool,
@@ -69,6 +70,7 @@ macro_rules! scenarios {
                 a_call_that_is_longer_than_the_tool_timeout_fails_and_the_server_stays,
                 a_result_larger_than_a_frame_does_not_end_the_session,
                 a_call_of_many_small_values_does_not_end_the_session,
+                what_a_server_says_for_programs_comes_with_the_result,
             }
             requests::{
                 the_state_of_servers_is_reported_and_changed,

@@ -52,6 +52,29 @@ fn a_tool_that_a_hosted_server_adds_can_be_called_in_the_same_session() {
 }
 
 #[test]
+fn a_session_is_initialized_again_and_its_hooks_and_settings_still_hold() {
+    let service = service([
+        Reply::text("one"),
+        call("t1", "mcp__s__echo", &json!({"text": "tea"})),
+        Reply::text("two"),
+    ]);
+    let settings = json!({"permissions": {"allow": ["mcp__s__echo"]}});
+    let plan = json!({
+        "client": true, "prompts": ["go", "again"],
+        "hooks": {"PreToolUse": [{}]},
+        "commands": [{"at": "turn:1", "call": "reinitialize"}],
+        "options": {"mcp_servers": {"s": scripted()}, "settings": settings},
+    });
+    let observed = run(Sdk::TypeScript, &sandbox(&service), &plan);
+    observed.expect_success();
+    let answer = observed.answer("reinitialize");
+    assert!(answer["answer"]["commands"].is_array(), "{answer}");
+    assert_eq!(observed.results(), ["one", "two"], "{}", observed.report());
+    assert_eq!(observed.hooks("PreToolUse").len(), 1, "{}", observed.report());
+    assert_eq!(observed.tool_result().text, "tea", "{}", observed.report());
+}
+
+#[test]
 fn tools_settings_and_servers_in_the_first_request_count_as_options() {
     let service = service([
         call("t1", "mcp__s__echo", &json!({"text": "tea"})),

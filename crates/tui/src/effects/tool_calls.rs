@@ -126,6 +126,7 @@ impl UserCall {
             outcome: outcome_kind,
             text,
             result: None,
+            details: None,
             duration: started.elapsed(),
         })
         .await;

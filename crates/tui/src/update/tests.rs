@@ -255,6 +255,7 @@ fn one_card_unfolds_alone_when_it_is_chosen() {
             outcome: ended,
             text,
             result: None,
+            details: None,
             duration: took,
         });
     }

@@ -119,6 +119,33 @@ fn a_part_of_a_structured_output_is_not_passed_off_as_the_whole() {
 }
 
 #[test]
+fn what_a_server_says_for_programs_is_whole_or_absent() {
+    let frame = |size: usize| {
+        json!({"type": "user", "message": {"content": []},
+        "tool_use_result": {"structuredContent": {"text": "x".repeat(size)}}})
+    };
+    assert_eq!(read(&frame(900_000)), frame(900_000));
+    let read = read(&frame(1_200_000));
+    assert_eq!(read, json!({"type": "user", "message": {"content": []}}));
+}
+
+#[test]
+fn a_structured_output_is_whole_or_an_error() {
+    let frame = |output: &Json, text: &str| {
+        json!({"type": "result", "subtype": "success",
+        "is_error": false, "result": text, "structured_output": output})
+    };
+    let long = json!({"text": "x".repeat(MAX_LINE_BYTES)});
+    let result = read(&frame(&long, ""));
+    assert_eq!((&result["structured_output"], &result["is_error"]), (&Json::Null, &json!(true)));
+    assert_eq!(result["errors"], json!([OUTPUT_TOO_LARGE]));
+    let fitting = json!({"text": "x".repeat(MAX_LINE_BYTES - RESULT_BYTES - 100)});
+    let result = read(&frame(&fitting, &"y".repeat(MAX_LINE_BYTES)));
+    assert_eq!((&result["structured_output"], &result["is_error"]), (&fitting, &json!(false)));
+    assert!(result["result"].as_str().is_some_and(|it| it.ends_with(CUT_MARK)));
+}
+
+#[test]
 fn every_request_fits_and_keeps_what_it_is_about() {
     let mut deep = json!("x".repeat(200));
     for _ in 0..20 {

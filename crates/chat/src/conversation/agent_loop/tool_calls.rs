@@ -27,7 +27,7 @@ use crate::conversation::structured_output::{STRUCTURED_OUTPUT_TOOL, StructuredO
 use crate::message::{ContentBlock, ToolResult, ToolUse};
 
 /// How many calls run in parallel.
-const MAX_PARALLEL_CALLS: usize = 8;
+const MAX_PARALLEL_CALLS: usize = 20;
 /// The most calls per response.
 const MAX_CALLS: usize = 64;
 /// How many progress notifications of one call may wait.
@@ -54,6 +54,8 @@ struct FinishedCall {
     result: ToolResult,
     /// Its result for the user.
     text: String,
+    /// What the server said besides, for programs.
+    details: Option<Json>,
     /// Tools to offer from now on.
     discovered: Vec<String>,
     duration: Duration,
@@ -141,14 +143,14 @@ impl AgentLoop {
             }
             tokio::select! {
                 Some(finished) = running.next() => {
-                    let FinishedCall { index, outcome, result, text, discovered, duration, .. } = finished;
+                    let FinishedCall { index, outcome, result, text, discovered, duration, details, .. } = finished;
                     while let Ok(update) = progress.try_recv() {
                         channel.send(update).await;
                     }
                     let id = Arc::from(calls[index].id.as_str());
                     let shared = Some(Arc::new(result.clone()));
                     channel
-                        .send(ConversationEvent::CallEnded { id, outcome, text, result: shared, duration })
+                        .send(ConversationEvent::CallEnded { id, outcome, text, result: shared, details, duration })
                         .await;
                     round.results[index] = Some(result);
                     round.context.extend(finished.context);
@@ -169,6 +171,7 @@ impl AgentLoop {
                         outcome: CallOutcome::Interrupted,
                         text: CALL_STOPPED.to_owned(),
                         result: Some(Arc::new(skipped_result(&calls[at], CALL_STOPPED))),
+                        details: None,
                         duration: started_at.elapsed(),
                     })
                     .await;
@@ -248,13 +251,15 @@ impl MadeCall<'_> {
                 made.0
             }
         };
-        let ResultContent { content, mut text, is_error } = content;
+        let ResultContent { content, mut text, is_error, mut details } = content;
         let mut result = ToolResult { id: call.id.clone(), content, is_error };
         let finished = hooks::FinishedCall { call, result: &result, outcome };
         let after = hook_calls::after_call(self.hooks, finished).await;
         if let Some(content) = after.replaced_result {
             text = result_content::text_of(&content);
             result.content = content;
+            // A hook that replaces a result wants no part of it to be seen.
+            details = None;
         }
         if let Some(why) = after.withheld_because {
             if outcome == CallOutcome::Done {
@@ -263,6 +268,7 @@ impl MadeCall<'_> {
             text.clone_from(&why);
             result.content = vec![ContentBlock::Text { text: why }];
             result.is_error = true;
+            details = None;
         }
         let mut context = before.context;
         context.extend(after.context);
@@ -271,6 +277,7 @@ impl MadeCall<'_> {
             outcome,
             result,
             text,
+            details,
             discovered,
             duration: began.elapsed(),
             context,
@@ -296,6 +303,7 @@ fn structured_output_call(
         outcome,
         result: ToolResult { id: call.id.clone(), content, is_error },
         text,
+        details: None,
         discovered: Vec::new(),
         duration: began.elapsed(),
         context: Vec::new(),

@@ -68,6 +68,32 @@ async fn messages_wait_until_the_session_is_set_up_and_the_turn_of_the_program_i
 }
 
 #[tokio::test]
+async fn messages_whose_turn_is_interrupted_before_it_began_come_after_the_next_turn() {
+    let script = ChannelScript::default();
+    let scene = Scene { hosted: Some("calc"), ..scene(script, ChannelRelay::Off) };
+    let mut program = scene.start([Step::Say("first"), Step::Say("second")]).await;
+    program.feed.message("hi", &json!({}));
+    program.request("init", &json!({"subtype": "initialize"})).await;
+    // The turn waits for the server of the program.
+    program.until(|it| it["state"] == "running").await;
+    program.request("stop", &json!({"subtype": "interrupt"})).await;
+    assert_eq!(program.result().await["subtype"], "error_during_execution");
+    let hosted = program.frames.iter().find(|it| it["request"]["subtype"] == "mcp_message");
+    let hosted = hosted.cloned().expect("it was asked");
+    let refused = json!({"jsonrpc": "2.0", "id": hosted["request"]["message"]["id"],
+        "error": {"code": -32601, "message": "no such server"}});
+    program.answer(&hosted, &json!({"mcp_response": refused})).await;
+    program.user("go").await;
+    assert_eq!(program.result().await["result"], "first");
+    assert!(!kinds(&program.frames).contains(&"system/channel_message".to_owned()));
+    assert_eq!(program.result().await["result"], "second");
+    let said = lines(&program.model.last_messages());
+    let message = "User: <channel source=\"chat\">\nhi\n</channel>";
+    assert_eq!(said.last().map(String::as_str), Some(message));
+    program.end().await;
+}
+
+#[tokio::test]
 async fn the_end_of_the_input_ends_the_session_whatever_a_channel_sends() {
     let mut program =
         scene(ChannelScript::default(), ChannelRelay::Off).start([Step::Say("done")]).await;
@@ -106,5 +132,7 @@ async fn a_channel_that_answers_first_withdraws_the_question_from_the_program() 
         it["type"] == "control_cancel_request" && it["request_id"] == asked["request_id"]
     };
     assert!(program.frames.iter().any(|it| is_withdrawn(&it)), "{:#?}", program.frames);
+    program.until(|it| it["state"] == "idle").await;
+    assert_eq!(program.states(), ["running", "requires_action", "running", "idle"]);
     program.end().await;
 }

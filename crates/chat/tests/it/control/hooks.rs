@@ -165,6 +165,48 @@ async fn the_text_of_a_hook_for_the_user_is_a_frame() {
     program.result().await;
 }
 
+fn give(id: &'static str, value: Json) -> Step {
+    Step::Call("", vec![(id, "StructuredOutput", value)])
+}
+
+#[tokio::test]
+async fn a_hook_at_the_end_continues_a_turn_that_gave_its_structured_output() {
+    let steps = [give("t1", json!({"n": 1})), give("t2", json!({"n": 2}))];
+    let mut program = bypass().start(steps).await;
+    let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
+    program.hook("Stop", &json!({})).await;
+    let hooks = json!({"Stop": [{"matcher": null, "hookCallbackIds": ["h"]}]});
+    let again = json!({"subtype": "initialize", "hooks": hooks, "jsonSchema": schema});
+    program.request("schema", &again).await;
+    assert_eq!(program.response("schema").await["subtype"], "success");
+    program.user("how many?").await;
+    let first = program.asked("hook_callback").await;
+    assert_eq!(first["request"]["input"]["stop_hook_active"], false);
+    program.answer(&first, &json!({"decision": "block", "reason": "count again"})).await;
+    let second = program.asked("hook_callback").await;
+    assert_eq!(second["request"]["input"]["stop_hook_active"], true);
+    program.answer(&second, &json!({})).await;
+    assert_eq!(program.result().await["structured_output"], json!({"n": 2}));
+    let said = format!("{:?}", program.model.last_messages());
+    assert!(said.contains("count again"), "{said}");
+    program.end().await;
+}
+
+#[tokio::test]
+async fn a_structured_output_that_does_not_fit_in_a_frame_is_an_error() {
+    let steps = [give("t1", json!({"text": "x".repeat(1_200_000)}))];
+    let mut program = bypass().start(steps).await;
+    let initialize = json!({"subtype": "initialize", "jsonSchema": {"type": "object"}});
+    program.request("init", &initialize).await;
+    program.response("init").await;
+    program.user("go").await;
+    let result = program.result().await;
+    assert_eq!((&result["is_error"], &result["structured_output"]), (&json!(true), &Json::Null));
+    let error = "the structured output is too large for one frame";
+    assert_eq!(result["errors"], json!([error]));
+    assert_eq!(program.end().await, SessionEnd::FinishedWithError);
+}
+
 #[tokio::test]
 async fn a_call_is_not_made_when_the_input_ends_while_its_hook_is_open() {
     let mut program = bypass().start([length("tea"), Step::Say("I see")]).await;

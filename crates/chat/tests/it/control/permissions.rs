@@ -1,6 +1,8 @@
 //! The permission callback of a program: large inputs, the end of the input, requests that are open.
 
 use serde_json::json;
+use switchboard::config::permission::PermissionMode;
+use switchboard_chat::control::permission_prompt::PermissionSource;
 use switchboard_chat::control::permission_update::PermissionUpdate;
 use switchboard_chat::control::session::SessionEnd;
 
@@ -75,7 +77,7 @@ async fn the_state_says_who_has_to_act_and_is_idle_only_when_nothing_is_owed() {
 }
 
 #[tokio::test]
-async fn open_requests_are_named_when_the_program_initializes_again() {
+async fn a_program_that_initializes_again_learns_what_is_open_and_replaces_its_hooks() {
     let mut program = Scene::default().start([length("tea"), Step::Say("done")]).await;
     let initialize = json!({"subtype": "initialize", "hooks": null});
     program.request("first", &initialize).await;
@@ -83,17 +85,37 @@ async fn open_requests_are_named_when_the_program_initializes_again() {
     assert_eq!(first["pending_permission_requests"], json!([]));
     program.user("go").await;
     let asked = program.asked("can_use_tool").await;
-    program.request("second", &initialize).await;
+    let hooks = json!({"Stop": [{"matcher": null, "hookCallbackIds": ["h"]}]});
+    program.request("second", &json!({"subtype": "initialize", "hooks": hooks})).await;
     let second = program.response("second").await;
-    assert_eq!(
-        (&second["subtype"], &second["error"]),
-        (&json!("error"), &json!("Already initialized"))
-    );
+    assert_eq!(second["subtype"], "success", "{second}");
+    assert_eq!(second["response"]["hooks_applied"], true, "{second}");
     assert_eq!(second["pending_permission_requests"], json!([asked]));
     program.answer(&asked, &json!({"behavior": "allow"})).await;
-    program.result().await;
+    // The hook of the second request is called.
+    let stop = program.asked("hook_callback").await;
+    program.answer(&stop, &json!({})).await;
+    assert_eq!(program.result().await["result"], "done");
     program.request("third", &initialize).await;
     assert_eq!(program.response("third").await["pending_permission_requests"], json!([]));
+    program.model.add([Step::Say("without a hook")]);
+    program.user("again").await;
+    assert_eq!(program.result().await["result"], "without a hook");
+}
+
+#[tokio::test]
+async fn a_tool_that_decides_is_called_whatever_the_mode_was_at_the_start() {
+    let source = PermissionSource::Tool("mcp__s__decide".to_owned());
+    let scene = Scene { source, mode: PermissionMode::DontAsk, ..Scene::default() };
+    let mut program = scene.start([length("tea"), Step::Say("done")]).await;
+    program.request("mode", &json!({"subtype": "set_permission_mode", "mode": "default"})).await;
+    program.response("mode").await;
+    program.user("go").await;
+    program.result().await;
+    // The answer is the first text; what follows is none.
+    assert_eq!(program.tool_result(), ("3".to_owned(), false));
+    assert_eq!(program.calls(), ["decide", "tea"]);
+    program.end().await;
 }
 
 #[tokio::test]

@@ -14,7 +14,12 @@ use switchboard::connection::InProcessServer;
 use switchboard::permission::ActiveRules;
 use switchboard::sources::{Paths, loader};
 use switchboard::{CallContext, Host, HostEnv, HostOptions};
+use switchboard_builtin::kit::change_notifier::ChangeNotifier;
 use switchboard_builtin::kit::context::HandlerContext;
+use switchboard_builtin::kit::handler_error::HandlerFuture;
+use switchboard_builtin::kit::resource::{
+    Resource, ResourceBody, ResourceContents, ResourceProvider,
+};
 use switchboard_builtin::kit::server::Server;
 use switchboard_builtin::kit::tool::Tool;
 use switchboard_builtin::kit::tool_output::ToolOutput;
@@ -33,6 +38,7 @@ use switchboard_chat::model::language_model::LanguageModel;
 use tempfile::TempDir;
 use testkit::{ChannelFeed, ChannelScript, Script, ScriptedProgram};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines};
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 use crate::harness::{Step, StepModel, TEST_TIMEOUT};
@@ -44,7 +50,28 @@ struct Echo {
     text: String,
 }
 
-/// A server whose calls are recorded: `length` says how long its text is, `hang` never ends.
+/// Resources of a size: `text:SIZE` and `blob:SIZE`.
+struct SizedResources;
+
+impl ResourceProvider for SizedResources {
+    fn list(&self) -> HandlerFuture<'_, Vec<Resource>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
+    fn read<'a>(&'a self, uri: &'a str) -> HandlerFuture<'a, Vec<ResourceContents>> {
+        let (kind, size) = uri.split_once(':').expect("a kind and a size");
+        let size = size.parse().expect("a number");
+        let body = match kind {
+            "blob" => ResourceBody::Blob(vec![7; size]),
+            _ => ResourceBody::Text("x".repeat(size)),
+        };
+        let (uri, mime_type) = (uri.to_owned(), "text/plain".to_owned());
+        let contents = vec![ResourceContents { uri, mime_type, body }];
+        Box::pin(std::future::ready(Ok(contents)))
+    }
+}
+
+/// A server whose calls are recorded: `length` says how long its text is, `hang` never ends, `decide` allows calls.
 fn server(calls: &Arc<Mutex<Vec<String>>>) -> Server {
     let recorded = calls.clone();
     let length = move |_: HandlerContext, it: Echo| {
@@ -56,10 +83,19 @@ fn server(calls: &Arc<Mutex<Vec<String>>>) -> Server {
         recorded.lock().expect("no panic").push("hang".to_owned());
         std::future::pending()
     };
+    let recorded = calls.clone();
+    let decide = move |_: HandlerContext, _: Echo| {
+        recorded.lock().expect("no panic").push("decide".to_owned());
+        async move { Ok(ToolOutput::text("{\"behavior\": \"allow\"}").with_text("as always")) }
+    };
+    let text = json!({"type": "string"});
+    let question = json!({"tool_name": text, "input": {"type": "object"}, "tool_use_id": text});
     let tool = |tool: Tool| tool.input_schema(json!({"text": {"type": "string"}}), &[]);
     Server::new("s", "1")
         .tool(tool(Tool::new("length", "Says how long its text is.", length)))
         .tool(tool(Tool::new("hang", "Never ends.", hang)))
+        .tool(Tool::new("decide", "Allows calls.", decide).input_schema(question, &[]))
+        .resources(Arc::new(SizedResources), &ChangeNotifier::default())
 }
 
 /// What the session asks of its program's surroundings.
@@ -69,6 +105,10 @@ pub struct TestBackend {
     pub updates: Mutex<Vec<PermissionUpdate>>,
     pub fields: Mutex<Vec<InitializeFields>>,
     pub field_error: Option<String>,
+    /// The models that the program chose.
+    pub opened: Mutex<Vec<String>>,
+    /// The model `slow` is opened once this is notified.
+    pub slow_model: Notify,
 }
 
 impl TestBackend {
@@ -121,9 +161,16 @@ impl SessionBackend for TestBackend {
 
     fn open_model<'a>(
         &'a self,
-        _selection: ModelSelection,
+        selection: ModelSelection,
     ) -> BackendFuture<'a, Result<Arc<dyn LanguageModel>, String>> {
-        Box::pin(async { Err("there is only one model".to_owned()) })
+        let name = selection.name.unwrap_or_default();
+        self.opened.lock().expect("no panic").push(name.clone());
+        Box::pin(async move {
+            if name == "slow" {
+                self.slow_model.notified().await;
+            }
+            Err("there is only one model".to_owned())
+        })
     }
 
     fn models(&self) -> Vec<Json> {

@@ -1,9 +1,12 @@
 //! Control requests of a program: invalid ones, withdrawn ones, and the fields of `initialize`.
 
+use std::time::Duration;
+
 use serde_json::{Value as Json, json};
 use switchboard_chat::control::backend::InitializeFields;
+use switchboard_chat::control::session::SessionEnd;
 
-use super::program::{Scene, TestBackend, length};
+use super::program::{Scene, TestBackend, TestProgram, length};
 use crate::harness::Step;
 
 #[tokio::test]
@@ -69,6 +72,59 @@ async fn a_withdrawn_request_is_stopped_and_not_answered() {
 }
 
 #[tokio::test]
+async fn changes_of_the_model_take_effect_in_the_order_in_which_they_came() {
+    let mut program = Scene::default().start([]).await;
+    for model in ["slow", "fast"] {
+        program.request(model, &json!({"subtype": "set_model", "model": model})).await;
+    }
+    let settings = json!({"subtype": "get_settings"});
+    let opened = |program: &TestProgram| program.backend.opened.lock().expect("no panic").clone();
+    while opened(&program).is_empty() {
+        program.request("wait", &settings).await;
+        program.response("wait").await;
+    }
+    assert_eq!(opened(&program), ["slow"]);
+    program.backend.slow_model.notify_one();
+    program.response("fast").await;
+    assert_eq!(opened(&program), ["slow", "fast"]);
+    let responses = program.frames.iter().map(|it| it["response"]["request_id"].as_str());
+    let responses: Vec<&str> = responses.flatten().filter(|it| *it != "wait").collect();
+    assert_eq!(responses, ["slow", "fast"]);
+    program.end().await;
+}
+
+#[tokio::test]
+async fn a_call_that_does_not_end_delays_the_end_of_the_session_for_a_moment_only() {
+    let mut program = Scene::default().start([]).await;
+    let hang = json!({"subtype": "mcp_call", "server": "s", "tool": "hang", "arguments": {}});
+    program.request("call", &hang).await;
+    while program.calls().is_empty() {
+        program.request("wait", &json!({"subtype": "get_settings"})).await;
+        program.response("wait").await;
+    }
+    let end = tokio::time::timeout(Duration::from_secs(10), program.end()).await;
+    assert_eq!(end.expect("it ends"), SessionEnd::Finished);
+}
+
+#[tokio::test]
+async fn a_blob_that_does_not_fit_in_a_frame_is_an_error_and_a_text_is_cut() {
+    let mut program = Scene::default().start([]).await;
+    let mut read = async |uri: &str| {
+        let request = json!({"subtype": "mcp_read_resource", "server": "s", "uri": uri});
+        program.request(uri, &request).await;
+        program.response(uri).await
+    };
+    let fitting = read("blob:600000").await;
+    let blob = fitting["response"]["contents"][0]["blob"].as_str().map(str::len);
+    assert_eq!(blob, Some(800_000));
+    assert_eq!(read("blob:800000").await["error"], "the answer is too large for one frame");
+    let text = read("text:1200000").await;
+    let text = text["response"]["contents"][0]["text"].as_str().unwrap_or_default();
+    assert!(text.len() > 400_000 && text.ends_with("[cut: too long for one frame]"));
+    program.end().await;
+}
+
+#[tokio::test]
 async fn settings_rules_and_servers_can_come_in_the_first_request() {
     let mut program = Scene::default().start([]).await;
     let servers = json!({"a": {"command": "true"}});
@@ -86,6 +142,17 @@ async fn settings_rules_and_servers_can_come_in_the_first_request() {
         servers: servers.as_object().cloned().expect("an object"),
     };
     assert_eq!(fields, [expected]);
+}
+
+#[tokio::test]
+async fn fields_of_the_first_request_without_effect_are_named() {
+    let mut program = Scene::default().start([]).await;
+    let initialize = json!({"subtype": "initialize", "agents": {"a": {}}, "skills": [],
+        "title": "t", "excludeDynamicSections": false});
+    program.request("1", &initialize).await;
+    assert_eq!(program.response("1").await["subtype"], "success");
+    let expected = "fields of `initialize` have no effect here: agents, title";
+    assert_eq!(program.backend.warnings(), expected);
 }
 
 #[tokio::test]

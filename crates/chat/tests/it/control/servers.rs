@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 use switchboard::config::permission::PermissionMode;
+use switchboard_chat::control::session::SessionEnd;
 
 use super::program::{Scene, TestProgram};
 use crate::harness::Step;
@@ -55,6 +56,16 @@ async fn a_call_names_its_id_in_the_conversation_and_the_handshake_offers_nothin
     respond(&mut program, &asked, &json!({"content": [{"type": "text", "text": "4"}]})).await;
     program.result().await;
     assert_eq!(program.tool_result(), ("4".to_owned(), false));
+}
+
+#[tokio::test]
+async fn a_server_that_never_answered_delays_no_message_once_the_input_has_ended() {
+    let mut program = scene().start([Step::Say("one"), Step::Say("two")]).await;
+    program.user("go").await;
+    program.user("again").await;
+    program.asked("mcp_message").await;
+    let end = tokio::time::timeout(Duration::from_secs(8), program.end()).await;
+    assert_eq!(end.expect("it ends"), SessionEnd::Finished);
 }
 
 /// anthropics/claude-agent-sdk-python#676, anthropics/claude-agent-sdk-typescript#15 and #114.

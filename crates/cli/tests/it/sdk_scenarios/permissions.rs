@@ -179,5 +179,6 @@ pub fn an_interrupt_withdraws_an_open_permission_request(sdk: Sdk) {
     let results = observed.messages("result");
     assert_eq!(results[0]["subtype"], "error_during_execution", "{}", observed.report());
     assert!(observed.tool_result().is_error);
+    assert_eq!(observed.with_key("cancelled")[0]["cancelled"], "permission");
     assert_eq!(results[1]["result"], "back", "{}", observed.report());
 }

@@ -58,6 +58,9 @@ pub fn the_state_of_servers_is_reported_and_changed(sdk: Sdk) {
     let gone = status(sdk, before, "gone");
     assert_eq!(gone["status"], "failed", "{before}");
     assert!(gone["error"].is_string(), "{gone}");
+    for changed in [1, 3, 4, 8] {
+        assert!(answers[changed].get("error").is_none(), "{changed}: {}", observed.report());
+    }
     assert_eq!(status(sdk, answers[2], "s")["status"], "disabled", "{}", observed.report());
     assert_eq!(status(sdk, answers[5], "s")["status"], "connected", "{}", observed.report());
     assert!(answers[6]["error"].is_string(), "{}", observed.report());
@@ -83,6 +86,9 @@ pub fn the_model_and_the_permission_mode_are_changed(sdk: Sdk) {
     assert!(errors.is_empty(), "{}", observed.report());
     assert_ne!(service.request_body(0)["model"], "claude-opus-4-1");
     assert_eq!(service.request_body(1)["model"], "claude-opus-4-1");
+    let status = observed.system("status");
+    assert_eq!(status.len(), 1, "{}", observed.report());
+    assert_eq!(status[0]["permissionMode"], "acceptEdits", "{}", observed.report());
     let inits = observed.system("init");
     assert_eq!(inits[0]["permissionMode"], "default", "{}", observed.report());
     assert_eq!(inits[1]["permissionMode"], "acceptEdits", "{}", observed.report());
@@ -106,9 +112,7 @@ pub fn the_answer_to_initialize_describes_the_program(sdk: Sdk) {
         assert!(answers[0][list].is_array(), "{list}: {}", observed.report());
     }
     for text in ["output_style", "current_permission_mode"] {
-        if !answers[0][text].is_string() {
-            assert_eq!(text, "current_permission_mode", "{}", observed.report());
-        }
+        assert!(answers[0][text].is_string(), "{text}: {}", observed.report());
     }
     let first = &answers[0]["models"][0];
     assert!(first["value"].is_string() && first["displayName"].is_string(), "{first}");
@@ -209,5 +213,8 @@ pub fn every_request_is_answered(sdk: Sdk) {
         assert_eq!(answer.get("error").is_some(), refused, "{subtype}: {answer}");
         let text = answer.to_string();
         assert!(!text.contains("Unsupported control request"), "{subtype}: {text}");
+        if *subtype == "mcp_call" {
+            assert!(text.contains(r#""structuredContent":{"sum":3"#), "{text}");
+        }
     }
 }

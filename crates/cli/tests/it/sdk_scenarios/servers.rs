@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use serde_json::{Value as Json, json};
 use testkit::model_service::{Reply, ReplyPart};
+use testkit::{Script, ScriptedProgram};
 
 use crate::sdk_support::{Sdk, ToolResult, call, results_for_model, run, sandbox, service};
 
@@ -52,7 +53,7 @@ pub fn twenty_overlapping_calls_with_large_arguments_lose_nothing(sdk: Sdk) {
     const BYTES: usize = 200_000;
     let texts: Vec<String> = (0..CALLS).map(|at| format!("{at:02}").repeat(BYTES / 2)).collect();
     let calls = texts.iter().enumerate().map(|(at, text)| {
-        let arguments = json!({"text": text, "peers": 4});
+        let arguments = json!({"text": text, "peers": CALLS});
         ReplyPart::tool_call(&format!("t{at}"), "mcp__tools__measure", &arguments)
     });
     let service = service([Reply::message(calls), Reply::text("done")]);
@@ -70,8 +71,27 @@ pub fn twenty_overlapping_calls_with_large_arguments_lose_nothing(sdk: Sdk) {
         })
         .collect();
     assert_eq!(results, expected);
-    let peak = observed.with_key("peak")[0]["peak"].as_u64().unwrap_or_default();
-    assert!(peak >= 4, "at most {peak} calls at a time");
+    assert_eq!(observed.with_key("peak")[0]["peak"], CALLS);
+}
+
+pub fn what_a_server_says_for_programs_comes_with_the_result(sdk: Sdk) {
+    let service = service([
+        call("t1", "mcp__s__add", &json!({"a": 2, "b": 3})),
+        call("t2", "mcp__s__echo", &json!({"text": "tea"})),
+        Reply::text("done"),
+    ]);
+    let entry: Json = serde_json::from_str(&ScriptedProgram::config_entry(&Script::legacy()))
+        .expect("an entry is JSON");
+    let plan = json!({"client": true, "prompts": ["go"], "options": {
+        "mcp_servers": {"s": entry}, "allowed_tools": ["mcp__s__add", "mcp__s__echo"],
+    }});
+    let observed = run(sdk, &sandbox(&service), &plan);
+    observed.expect_success();
+    let results = observed.messages("user");
+    let details: Vec<&Json> = results.iter().map(|it| &it["tool_use_result"]).collect();
+    assert_eq!(details.len(), 2, "{}", observed.report());
+    let sum = details[0]["structuredContent"]["sum"].as_f64();
+    assert_eq!((sum, details[1]), (Some(5.0), &Json::Null), "{}", observed.report());
 }
 
 pub fn a_call_that_is_longer_than_the_tool_timeout_fails_and_the_server_stays(sdk: Sdk) {

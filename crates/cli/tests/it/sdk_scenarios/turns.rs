@@ -158,6 +158,16 @@ pub fn answers_that_never_match_the_schema_are_an_error_result(sdk: Sdk) {
     assert_eq!(service.requests().len(), 5, "{}", observed.report());
 }
 
+pub fn a_limit_without_effect_is_said_to_the_program(sdk: Sdk) {
+    let service = service([Reply::text("done")]);
+    let observed = run(sdk, &sandbox(&service), &one_prompt(json!({"max_budget_usd": 1.5})));
+    observed.expect_success();
+    let notices = observed.system("informational");
+    assert_eq!(notices.len(), 1, "{}", observed.report());
+    let text = notices[0]["content"].as_str().unwrap_or_default();
+    assert!(text.contains("--max-budget-usd has no effect"), "{text}");
+}
+
 pub fn an_unknown_flag_is_a_warning_on_stderr(sdk: Sdk) {
     let service = service([Reply::text("hello")]);
     let plan = one_prompt(json!({"extra_args": {"no-such-flag": "value"}}));

@@ -5,8 +5,11 @@ mod envelope;
 mod input_preview;
 mod notices;
 mod relay_prompt;
+mod turn_messages;
 
 pub use envelope::{ReceivedChannelMessage, is_channel_text};
 pub use input_preview::input_preview;
 pub use notices::ChannelNotices;
-pub use relay_prompt::RelayPrompt;
+pub use relay_prompt::{LocalPrompt, RelayPrompt};
+pub use turn_messages::PendingChannelMessage;
+pub(crate) use turn_messages::take_for_turn;

@@ -6,6 +6,7 @@ use serde_json::{Map, Value as Json, json};
 use thiserror::Error;
 
 use crate::entry::Fingerprint;
+use crate::plugin::PluginId;
 
 /// A user's decision on one server of one project file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,6 +72,17 @@ impl Approvals {
     /// Removes all decisions on the servers of `file` and returns how many there were.
     pub fn forget(&mut self, file: &str) -> usize {
         self.0.remove(file).map_or(0, |servers| servers.len())
+    }
+
+    /// Removes the decisions on the servers of a plugin: those of the user, and those for projects that enable it.
+    pub fn forget_plugin(&mut self, id: &PluginId) {
+        self.forget(&id.approval_key());
+        let prefix = format!("plugin:{}:", id.plugin);
+        let of_projects = self.0.iter_mut().filter(|(file, _)| !PluginId::is_approval_key(file));
+        for (_, servers) in of_projects {
+            servers.retain(|server, _| !server.starts_with(&prefix));
+        }
+        self.0.retain(|_, servers| !servers.is_empty());
     }
 
     /// Parses the text of the approvals file.

@@ -13,7 +13,7 @@ mod view;
 
 pub use counts::{ChannelCounts, ChannelDrop};
 pub use declaration::ChannelDeclaration;
-pub use inbox::{ChannelInbox, ChannelMessage};
+pub use inbox::{ChannelInbox, ChannelMessage, ChannelReceipt};
 pub use message::RelayVerdict;
 pub use record::ChannelRecord;
 pub use relay::{PermissionQuestion, RelayAnswer, RelayedRequest};

@@ -17,6 +17,9 @@ pub const MAX_DOWNLOAD_SIZE: u64 = 512 * 1024 * 1024;
 /// The timeout of a whole download.
 pub const DOWNLOAD_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 
+/// The beginning of the names of files that are not complete.
+pub(crate) const DOWNLOAD_PREFIX: &str = ".download-";
+
 /// A downloaded file. Dropping it deletes the file.
 #[derive(Debug)]
 pub struct DownloadedFile {
@@ -37,7 +40,10 @@ pub async fn download_file(
     guard: &OriginGuard,
     folder: &Path,
 ) -> Result<DownloadedFile, DownloadError> {
-    let mut file = NamedTempFile::new_in(folder).map_err(DownloadError::Write)?;
+    let mut file = tempfile::Builder::new()
+        .prefix(DOWNLOAD_PREFIX)
+        .tempfile_in(folder)
+        .map_err(DownloadError::Write)?;
     let mut hasher = Sha256::new();
     let mut size = 0u64;
     let limits = DownloadLimits { size: MAX_DOWNLOAD_SIZE, timeout: DOWNLOAD_TIMEOUT };

@@ -9,3 +9,4 @@ pub mod bundle;
 pub mod download;
 pub mod plugin;
 pub mod registry;
+mod replace;

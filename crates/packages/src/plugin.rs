@@ -14,7 +14,7 @@ mod tree;
 
 pub use error::{PluginFetchError, TreeError};
 pub use fetch::{FetchedFiles, PluginFetcher, SourceTrust, unpack_plugin};
-pub use git::{GitError, GitProgram};
+pub use git::{GitError, GitProgram, RepositoryLimits};
 pub use npm::{NpmError, NpmRegistry};
 pub use store::{PluginStore, version_folder};
 pub use tree::{TreeLimits, copy_tree};

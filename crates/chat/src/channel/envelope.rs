@@ -4,7 +4,6 @@
 use std::sync::LazyLock;
 
 use regex::Regex;
-use switchboard::channel::ChannelMessage;
 use switchboard::config::display::{sanitize, sanitize_line};
 
 /// The beginning of a message in a conversation.
@@ -19,7 +18,7 @@ const MAX_SHOWN_NAME: usize = 60;
 const MAX_SHOWN_TEXT: usize = 500;
 
 /// A message of a channel. Untrusted and not escaped.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReceivedChannelMessage {
     /// The server.
     pub server: String,
@@ -27,13 +26,6 @@ pub struct ReceivedChannelMessage {
     pub content: String,
     /// The attributes.
     pub meta: Vec<(String, String)>,
-}
-
-impl From<ChannelMessage> for ReceivedChannelMessage {
-    fn from(message: ChannelMessage) -> ReceivedChannelMessage {
-        let ChannelMessage { server, content, meta, .. } = message;
-        ReceivedChannelMessage { server, content, meta }
-    }
 }
 
 impl ReceivedChannelMessage {

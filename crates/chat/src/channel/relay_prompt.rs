@@ -2,6 +2,7 @@
 //! counts, once: a channel grants no rule.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use switchboard::Host;
 use switchboard::channel::{PermissionQuestion, RelayAnswer, RelayVerdict};
@@ -12,16 +13,38 @@ use switchboard::permission::{
 
 use super::input_preview::input_preview;
 
+/// How long a call waits for the answer of a channel where no user can be asked otherwise.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10 * 60);
+
 /// A permission prompt that asks the channels of the session besides.
 pub struct RelayPrompt {
     inner: Arc<dyn PermissionPrompt>,
     host: Host,
+    local: LocalPrompt,
+}
+
+/// What the prompt beside the channels does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LocalPrompt {
+    /// It asks a user or a program, and takes as long as they do.
+    Asks,
+    /// It refuses at once, because it cannot ask.
+    Refuses,
 }
 
 impl RelayPrompt {
     /// The same prompt with the channels of a host beside it.
-    pub fn new(inner: Arc<dyn PermissionPrompt>, host: Host) -> RelayPrompt {
-        RelayPrompt { inner, host }
+    pub fn new(inner: Arc<dyn PermissionPrompt>, host: Host, local: LocalPrompt) -> RelayPrompt {
+        RelayPrompt { inner, host, local }
+    }
+
+    /// The decision of the prompt. One that refuses at once must not be faster than every channel.
+    async fn decide_locally(&self, request: &PermissionRequest<'_>) -> PermissionDecision {
+        match self.local {
+            LocalPrompt::Asks => {}
+            LocalPrompt::Refuses => tokio::time::sleep(ANSWER_TIMEOUT).await,
+        }
+        self.inner.decide(request).await
     }
 }
 
@@ -38,7 +61,7 @@ impl PermissionPrompt for RelayPrompt {
             // Dropping either withdraws it: the dialog closes, and later answers of channels do not count.
             tokio::select! {
                 biased;
-                decision = self.inner.decide(request) => decision,
+                decision = self.decide_locally(request) => decision,
                 answer = relayed.answer() => {
                     self.inner.warn(&told(&question.tool_name, &answer));
                     decision_of(&answer)

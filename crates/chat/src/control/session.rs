@@ -18,7 +18,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 use tokio::time::{sleep_until, timeout};
 
-use crate::channel::{ReceivedChannelMessage, RelayPrompt};
+use crate::channel::{LocalPrompt, PendingChannelMessage, RelayPrompt};
 use crate::control::backend::SessionBackend;
 use crate::control::callbacks::{HookFrames, SdkHooks};
 use crate::control::change_order::{Change, ChangeOrder};
@@ -173,7 +173,7 @@ enum Phase {
 /// What a turn begins with.
 enum TurnInput {
     User(UserFrame),
-    Channels(Vec<ReceivedChannelMessage>),
+    Channels(Vec<PendingChannelMessage>),
 }
 
 /// The task of a request.
@@ -257,6 +257,10 @@ impl Session {
             }
             PermissionSource::None | PermissionSource::Program => None,
         };
+        let local = match &setup.permission_source {
+            PermissionSource::None => LocalPrompt::Refuses,
+            PermissionSource::Tool(_) | PermissionSource::Program => LocalPrompt::Asks,
+        };
         let prompt = Arc::new(SdkPermissionPrompt {
             peer: peer.clone(),
             backend: backend.clone(),
@@ -266,7 +270,7 @@ impl Session {
             caller,
         });
         let prompt = Arc::new(IdePrompt::new(prompt, setup.ide.clone()));
-        let prompt = Arc::new(RelayPrompt::new(prompt, host.clone()));
+        let prompt = Arc::new(RelayPrompt::new(prompt, host.clone(), local));
         let prompt: Arc<dyn PermissionPrompt> =
             Arc::new(StatePrompt { inner: prompt, peer: peer.clone(), state: state.clone() });
         call_context.prompt = prompt.clone();
@@ -600,7 +604,7 @@ impl Session {
         is_set_up && self.has_input && self.queue.is_empty() && matches!(self.phase, Phase::Idle)
     }
 
-    async fn prepare_channel_turn(&mut self, messages: Vec<ReceivedChannelMessage>) {
+    async fn prepare_channel_turn(&mut self, messages: Vec<PendingChannelMessage>) {
         self.context.state.update(|it| it.state = SessionState::Running);
         self.print_state(SessionState::Running).await;
         self.prepare_turn(TurnInput::Channels(messages));
@@ -652,8 +656,13 @@ impl Session {
     }
 
     async fn on_event(&mut self, event: ConversationEvent) {
-        let Phase::Running(mut frames) = std::mem::replace(&mut self.phase, Phase::Idle) else {
-            return;
+        let mut frames = match std::mem::replace(&mut self.phase, Phase::Idle) {
+            Phase::Running(frames) => frames,
+            // An event of no turn of the program must not lose the message that waits.
+            other @ (Phase::Idle | Phase::Preparing(..)) => {
+                self.phase = other;
+                return;
+            }
         };
         if let ConversationEvent::TurnEnded(end) = &event {
             self.inbox.end_turn();

@@ -7,49 +7,50 @@ use switchboard::channel::ChannelInbox;
 use switchboard::{Host, Snapshot};
 use tokio::sync::watch;
 
-use crate::channel::{ChannelNotices, ReceivedChannelMessage};
+use crate::channel::{ChannelNotices, PendingChannelMessage, take_for_turn};
 
-/// How many messages begin one turn.
-const MAX_MESSAGES: usize = 32;
-
-/// The messages of channels.
+/// The messages of channels; none where the session takes none or the host has stopped.
 pub(crate) struct SessionInbox {
-    /// None where the session takes no messages or the host has stopped.
     inbox: Option<ChannelInbox>,
-    /// Messages whose turn was interrupted before the model saw them.
-    postponed: Vec<ReceivedChannelMessage>,
-    /// Whether they come by themselves: an interrupt that they follow at once would be none.
-    are_postponed_due: bool,
+    /// Messages that were taken, and do not belong to a turn: those of a turn that was interrupted before the model saw
+    /// them, and one for which a turn had no room.
+    waiting: VecDeque<PendingChannelMessage>,
+    /// Whether they come by themselves: an interrupt that messages follow at once would be none.
+    are_waiting_due: bool,
 }
 
 impl SessionInbox {
     pub(crate) fn new(inbox: Option<ChannelInbox>) -> SessionInbox {
-        SessionInbox { inbox, postponed: Vec::new(), are_postponed_due: false }
+        SessionInbox { inbox, waiting: VecDeque::new(), are_waiting_due: true }
     }
 
     /// Keeps messages until the next turn has ended or another one comes.
-    pub(crate) fn postpone(&mut self, messages: Vec<ReceivedChannelMessage>) {
-        self.postponed = messages;
-        self.are_postponed_due = false;
+    pub(crate) fn postpone(&mut self, messages: Vec<PendingChannelMessage>) {
+        for message in messages.into_iter().rev() {
+            self.waiting.push_front(message);
+        }
+        self.are_waiting_due = false;
     }
 
     pub(crate) fn end_turn(&mut self) {
-        self.are_postponed_due = true;
+        self.are_waiting_due = true;
     }
 
-    /// Waits for messages, and takes all that wait. Cancel-safe: nothing waits between the first message and the end.
-    pub(crate) async fn next_messages(&mut self) -> Vec<ReceivedChannelMessage> {
-        if self.are_postponed_due && !self.postponed.is_empty() {
-            return std::mem::take(&mut self.postponed);
+    /// Waits for messages, and takes those of one turn. Cancel-safe: nothing waits after the first message was taken.
+    pub(crate) async fn next_messages(&mut self) -> Vec<PendingChannelMessage> {
+        if self.waiting.is_empty() || !self.are_waiting_due {
+            let Some(inbox) = &mut self.inbox else { return std::future::pending().await };
+            match inbox.next().await {
+                Some(first) => self.waiting.push_back(first.into()),
+                None => {
+                    self.inbox = None;
+                    return std::future::pending().await;
+                }
+            }
         }
-        let Some(inbox) = &mut self.inbox else { return std::future::pending().await };
-        let Some(first) = inbox.next().await else {
-            self.inbox = None;
-            return std::future::pending().await;
-        };
-        let rest = std::iter::from_fn(|| inbox.take_waiting());
-        let new = std::iter::once(first).chain(rest).take(MAX_MESSAGES).map(Into::into);
-        self.postponed.drain(..).chain(new).collect()
+        self.are_waiting_due = true;
+        take_for_turn(&mut self.waiting, self.inbox.as_mut())
+    }
     }
 }
 

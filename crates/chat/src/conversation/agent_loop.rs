@@ -14,7 +14,7 @@ use switchboard::{CallContext, Host};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use crate::channel::ReceivedChannelMessage;
+use crate::channel::{PendingChannelMessage, ReceivedChannelMessage};
 use crate::conversation::event::{ConversationEvent, FinishedResponse, TurnEnd};
 use crate::conversation::hooks::{ConversationHooks, EndAttempt};
 use crate::conversation::offered_tools::OfferedTools;
@@ -245,10 +245,14 @@ impl AgentLoop {
         if messages.is_empty() {
             return Ok(Vec::new());
         }
+        let received: Vec<ReceivedChannelMessage> =
+            messages.iter().map(|it| it.message().clone()).collect();
         let text = |it: &ReceivedChannelMessage| ContentBlock::Text { text: it.prompt_text() };
-        let blocks = messages.iter().map(text).collect();
-        channel.send(ConversationEvent::ChannelMessages(messages)).await;
-        self.submit_from_channels(blocks, channel).await
+        let blocks = received.iter().map(text).collect();
+        channel.send(ConversationEvent::ChannelMessages(received)).await;
+        let blocks = self.submit_from_channels(blocks, channel).await?;
+        messages.into_iter().for_each(PendingChannelMessage::accept);
+        Ok(blocks)
     }
 
     /// Adds the queued messages to the conversation, after the results of tool calls. Returns why a hook refused one:

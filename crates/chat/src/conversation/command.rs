@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use crate::channel::ReceivedChannelMessage;
+use crate::channel::PendingChannelMessage;
 use crate::conversation::structured_output::StructuredOutput;
 use crate::message::ContentBlock;
 use crate::model::language_model::LanguageModel;
@@ -12,7 +12,7 @@ use crate::model::language_model::LanguageModel;
 /// A command to the agent loop.
 pub(crate) enum Command {
     Send(Vec<ContentBlock>),
-    SendFromChannels(Vec<ReceivedChannelMessage>),
+    SendFromChannels(Vec<PendingChannelMessage>),
     Interrupt,
     Clear,
     SetModel(Option<Arc<dyn LanguageModel>>),

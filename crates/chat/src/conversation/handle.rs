@@ -6,7 +6,7 @@ use switchboard::CallContext;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
-use crate::channel::ReceivedChannelMessage;
+use crate::channel::PendingChannelMessage;
 use crate::conversation::agent_loop::AgentLoop;
 use crate::conversation::agent_loop::channel::LoopChannel;
 use crate::conversation::command::Command;
@@ -70,7 +70,7 @@ impl Conversation {
 
     /// Sends messages of channels, for a program that decides itself when turns begin. They are accepted at the beginning
     /// of the next turn.
-    pub async fn send_from_channels(&self, messages: Vec<ReceivedChannelMessage>) {
+    pub async fn send_from_channels(&self, messages: Vec<PendingChannelMessage>) {
         let _ended = self.commands.send(Command::SendFromChannels(messages)).await;
     }
 

@@ -15,8 +15,9 @@ use switchboard_builtin::kit::context::HandlerContext;
 use switchboard_builtin::kit::server::Server;
 use switchboard_builtin::kit::tool::Tool;
 use switchboard_builtin::kit::tool_output::ToolOutput;
-use switchboard_chat::channel::RelayPrompt;
+use switchboard_chat::channel::{LocalPrompt, RelayPrompt};
 use switchboard_chat::conversation::handle::Conversation;
+use switchboard_chat::conversation::hooks::{ConversationHooks, HookFuture, SubmittedMessage};
 use switchboard_chat::conversation::setup::{ConversationSetup, DEFAULT_MAX_ROUNDS};
 use switchboard_chat::message::ContentBlock;
 use tempfile::TempDir;
@@ -36,10 +37,12 @@ enum Local {
     AllowsWhen(Arc<Notify>),
     /// It denies at once.
     Denies,
+    /// It denies at once, and says so.
+    CannotAsk,
 }
 
 /// The local prompt, and what happened to its dialogs.
-struct LocalPrompt {
+struct TestPrompt {
     answer: Local,
     log: Arc<Mutex<Vec<String>>>,
 }
@@ -52,7 +55,7 @@ impl Drop for Dialog {
     }
 }
 
-impl PermissionPrompt for LocalPrompt {
+impl PermissionPrompt for TestPrompt {
     fn decide<'a>(&'a self, request: &'a PermissionRequest<'a>) -> DecisionFuture<'a> {
         Box::pin(async move {
             let asked = format!("asked {}", request.tool.name);
@@ -65,7 +68,7 @@ impl PermissionPrompt for LocalPrompt {
                     let decided_by = "you said yes".to_owned();
                     PermissionDecision::Allow { decided_by, scope: GrantScope::Once }
                 }
-                Local::Denies => PermissionDecision::DeniedByUser,
+                Local::Denies | Local::CannotAsk => PermissionDecision::DeniedByUser,
             }
         })
     }
@@ -93,6 +96,20 @@ struct Scene {
 
 fn selector(text: &str) -> ChannelSelector {
     ChannelSelector::parse(text).expect("a selector")
+}
+
+/// Refuses messages that contain a word.
+struct RefusingHook(&'static str);
+
+impl ConversationHooks for RefusingHook {
+    fn channel_messages_submitted<'a>(
+        &'a self,
+        messages: &'a [ContentBlock],
+    ) -> HookFuture<'a, SubmittedMessage> {
+        let is_refused = format!("{messages:?}").contains(self.0);
+        let refused_because = is_refused.then(|| "not that".to_owned());
+        Box::pin(async { SubmittedMessage { context: Vec::new(), refused_because } })
+    }
 }
 
 impl Scene {
@@ -125,8 +142,12 @@ impl Scene {
         host.apply(&loader::from_program("test", &servers.to_string())).await;
         host.settled().await;
         let prompt_log: Arc<Mutex<Vec<String>>> = Arc::default();
-        let prompt = LocalPrompt { answer: local, log: prompt_log.clone() };
-        let prompt = RelayPrompt::new(Arc::new(prompt), host.clone());
+        let kind = match &local {
+            Local::CannotAsk => LocalPrompt::Refuses,
+            Local::Waits | Local::AllowsWhen(_) | Local::Denies => LocalPrompt::Asks,
+        };
+        let prompt = TestPrompt { answer: local, log: prompt_log.clone() };
+        let prompt = RelayPrompt::new(Arc::new(prompt), host.clone(), kind);
         let context = CallContext::new(host.watch_pool(), &paths).expect("a call context");
         let context = context.with_prompt(prompt);
         let audit = context.audit.clone();
@@ -137,7 +158,7 @@ impl Scene {
             system_prompt: "be brief".into(),
             history: Vec::new(),
             max_rounds: DEFAULT_MAX_ROUNDS,
-            hooks: Vec::new(),
+            hooks: vec![Arc::new(RefusingHook("forbidden"))],
             structured_output: None,
             channels: Some(inbox),
         };
@@ -161,6 +182,16 @@ impl Scene {
         };
         let found = || format!("{:?}", self.host.snapshot().servers["chat"].channel);
         timeout(TEST_TIMEOUT, waiting).await.unwrap_or_else(|_| panic!("{}", found()));
+    }
+
+    /// Waits until the user is asked.
+    async fn asked(&self) {
+        let waiting = async {
+            while self.prompt_log().is_empty() {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(TEST_TIMEOUT, waiting).await.expect("the user is asked");
     }
 
     fn prompt_log(&self) -> Vec<String> {
@@ -276,6 +307,23 @@ async fn what_one_turn_has_no_room_for_waits_for_the_next_one() {
         starts.push(firsts);
     }
     assert_eq!(starts, [4, 2]);
+    scene.end().await;
+}
+
+#[tokio::test]
+async fn a_message_that_the_conversation_does_not_accept_is_counted_as_dropped() {
+    let model = StepModel::new([Step::Say("ok"), Step::Say("ok")]);
+    let mut scene = Scene::start(&model, ChannelScript::default(), NO_RELAY).await;
+    scene.feed.message("fine", &json!({}));
+    scene.conversation.turn().await;
+    scene.counted(1, 0).await;
+    scene.feed.message("forbidden", &json!({}));
+    let refused = scene.conversation.turn().await;
+    assert!(refused.last().is_some_and(|it| it.contains("not that")), "{refused:?}");
+    scene.counted(1, 1).await;
+    let snapshot = scene.host.snapshot();
+    let channel = snapshot.servers["chat"].channel.as_ref().expect("it is one");
+    assert_eq!(channel.counts.dropped.keys().collect::<Vec<_>>(), ["not-accepted"]);
     scene.end().await;
 }
 
@@ -406,16 +454,49 @@ async fn a_local_answer_closes_the_request_and_forged_answers_count_for_nothing(
 }
 
 #[tokio::test]
+async fn a_channel_decides_where_no_user_can_be_asked_otherwise() {
+    for (answer, expected) in [("allow", "call 1 Done: done"), ("deny", "call 1 Denied")] {
+        let model = StepModel::new([wait_call("1"), Step::Say("ok")]);
+        let script = ChannelScript::with_permissions().answers(&[answer]);
+        let mut scene = Scene::start(&model, script, relay(Local::CannotAsk)).await;
+        scene.go.notify_one();
+        let seen = scene.conversation.ask("go").await;
+        assert!(seen.iter().any(|it| it.starts_with(expected)), "{seen:?}");
+        assert!(!scene.prompt_log().contains(&"asked wait".to_owned()));
+        scene.end().await;
+    }
+    // Without a channel that could answer, it is refused at once.
+    let model = StepModel::new([wait_call("1"), Step::Say("ok")]);
+    let mut scene = Scene::start(&model, ChannelScript::default(), relay(Local::CannotAsk)).await;
+    let seen = scene.conversation.ask("go").await;
+    assert!(seen.iter().any(|it| it.starts_with("call 1 Denied")), "{seen:?}");
+    scene.end().await;
+}
+
+#[tokio::test]
 async fn a_channel_is_not_asked_about_its_own_tools_nor_while_the_relay_is_off() {
     for (tool, on) in [("mcp__chat__echo", ChannelRelay::On), ("mcp__s__wait", ChannelRelay::Off)] {
         let arguments = json!({"text": "x"});
         let model = StepModel::new([Step::Call("", vec![("1", tool, arguments)]), Step::Say("ok")]);
+        model.add([Step::Say("marker")]);
         let script = ChannelScript::with_permissions().answers(&["allow"]);
-        let mut scene = Scene::start(&model, script, (on, Local::Denies)).await;
-        let seen = scene.conversation.ask("go").await;
-        assert!(seen.iter().any(|it| it.starts_with("call 1 Denied")), "{seen:?}");
+        let allowed = Arc::new(Notify::new());
+        let local = Local::AllowsWhen(allowed.clone());
+        let mut scene = Scene::start(&model, script, (on, local)).await;
+        scene.go.notify_one();
+        scene.conversation.send("go").await;
+        scene.asked().await;
+        // A channel that was asked answers before it sends what comes later.
+        scene.feed.message("marker", &json!({}));
+        scene.counted(1, 0).await;
+        assert_eq!(scene.prompt_log().len(), 1, "the dialog is open: {:?}", scene.prompt_log());
+        allowed.notify_one();
+        let seen = scene.conversation.turn().await;
+        assert!(seen.iter().any(|it| it.starts_with("call 1 Done")), "{seen:?}");
         assert_eq!(scene.prompt_log()[1..], ["closed"]);
-        scene.counted(0, 0).await;
+        assert_eq!(scene.reasons().await, ["you said yes"]);
+        scene.conversation.turn().await;
+        scene.counted(1, 0).await;
         scene.end().await;
     }
 }

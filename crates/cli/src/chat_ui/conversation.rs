@@ -7,7 +7,7 @@ use switchboard::channel::ChannelInbox;
 use switchboard::permission::PermissionPrompt;
 use switchboard::sources::loader::Configuration;
 use switchboard::{CallContext, Host};
-use switchboard_chat::channel::RelayPrompt;
+use switchboard_chat::channel::{LocalPrompt, RelayPrompt};
 use switchboard_chat::conversation::handle::Conversation;
 use switchboard_chat::conversation::setup::{
     ConversationSetup, ConversationStatus, DEFAULT_MAX_ROUNDS,
@@ -68,7 +68,7 @@ pub async fn start(
     let warning = warning + &ide_warning;
     let warning = warning + &channels::unmatched_text(session, configuration);
     let prompt = Arc::new(IdePrompt::new(prompt, ide.session.clone()));
-    let prompt = Arc::new(RelayPrompt::new(prompt, host.clone()));
+    let prompt = Arc::new(RelayPrompt::new(prompt, host.clone(), LocalPrompt::Asks));
     let call_context = Arc::new(CallContext { prompt, ..call_context });
     let mut pending_model = match &preset_model {
         Some(_) => None,

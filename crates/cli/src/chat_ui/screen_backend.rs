@@ -8,7 +8,6 @@ use serde_json::Value as Json;
 use switchboard::auth::browser::browser_flow::LoginPrompt;
 use switchboard::config::display::printable;
 use switchboard::config::merge::{ResolvedServer, ServerState};
-use switchboard::config::scope::Scope;
 use switchboard::login::LoginRequest;
 use switchboard::permission::settings_file::RuleFile;
 use switchboard::pool::Tool;
@@ -24,7 +23,7 @@ use switchboard_tui::configured_servers::{ConfiguredServer, ConfiguredServers, E
 use switchboard_tui::elicitor;
 use switchboard_tui::elicitor::ElicitorContext;
 use switchboard_tui::theme::Tone;
-use switchboard_tui::view::dialog::project_servers::ProjectServer;
+use switchboard_tui::view::dialog::project_servers::{ProjectServer, ServerDefiner};
 
 use crate::call_args;
 use crate::commands::approve::{self, ApproveArgs};
@@ -320,10 +319,15 @@ impl Backend for ScreenBackend {
                 entry: plain_entry_text(&self.session.env, server),
                 pending,
                 wants_trust: entry.common.trust,
+                definer: match server.plugin {
+                    Some(_) => ServerDefiner::Plugin,
+                    None => ServerDefiner::Project,
+                },
             })
         };
+        // Those of the project, and those of plugins from marketplaces.
         let servers = configuration.effective.servers.iter();
-        servers.filter(|it| it.scope() == Scope::Project).filter_map(pending).collect()
+        servers.filter(|it| it.approval_key.is_some()).filter_map(pending).collect()
     }
 }
 

@@ -21,6 +21,16 @@ pub fn entry_text(env: &ProcessEnv, server: &ResolvedServer) -> String {
     details.text
 }
 
+/// What approving a server permits besides running it: its tools, if the entry asks for trust.
+pub fn trust_text(server: &ResolvedServer) -> String {
+    let mut details = DetailsText { text: String::new() };
+    if server.entry.as_ref().is_some_and(|entry| entry.common.trust) {
+        let warning = "once approved, its tools run without a prompt (`trust: true`)";
+        details.line("Warning", &paint(TextStyle::Warning, warning).to_string());
+    }
+    details.text
+}
+
 /// The entry of a server in labelled lines without styles, for a screen that has its own.
 pub fn plain_entry_text(env: &ProcessEnv, server: &ResolvedServer) -> String {
     anstream::adapter::strip_str(&entry_text(env, server)).to_string()

@@ -78,12 +78,17 @@ fn unpacked(
         let files = unpack_plugin(&store, archive)?;
         store.publish(&files.root, &target)?;
     }
+    store.keep_session(&hash);
     target.canonicalize().map_err(read)
 }
 
+/// The hash of a whole archive: two of the same beginning must not be one.
 fn hash_of(file: &Path) -> std::io::Result<String> {
-    let mut bytes = Vec::new();
     let limit = switchboard_packages::download::MAX_DOWNLOAD_SIZE;
-    std::fs::File::open(file)?.take(limit).read_to_end(&mut bytes)?;
-    Ok(switchboard::config::entry::sha256(&bytes))
+    let mut bytes = Vec::new();
+    std::fs::File::open(file)?.take(limit + 1).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 > limit {
+        true => Err(std::io::Error::other(format!("it is larger than {limit} bytes"))),
+        false => Ok(switchboard::config::entry::sha256(&bytes)),
+    }
 }

@@ -8,7 +8,7 @@ use std::process::Command;
 use serde_json::{Value as Json, json as value};
 use testkit::{Sandbox, Terminal, real_servers};
 
-use crate::support::{USER, json, local_settings, scene, states};
+use crate::support::{USER, json, local_settings, scene, states, wait_for};
 
 /// A server without packages: its tool `show` returns its arguments and two variables.
 const SERVER: &str = r#"
@@ -559,6 +559,110 @@ fn a_missing_runtime_and_another_platform_are_diagnosed() {
     pack(&scene, &elsewhere, "elsewhere.mcpb");
     let refused = scene.swb(&["add", "elsewhere.mcpb", "--yes"]);
     assert!(refused.expect_failure(3).contains("does not run on"), "{}", refused.to_snapshot());
+}
+
+/// The server in Python: the same tool.
+const PYTHON_SERVER: &str = r#"#!/usr/bin/env python3
+import json, os, sys
+for line in sys.stdin:
+    request = json.loads(line)
+    method, number = request.get("method"), request.get("id")
+    if number is None:
+        continue
+    answer = {"jsonrpc": "2.0", "id": number}
+    if method == "initialize":
+        info = {"name": "probe", "version": "1"}
+        answer["result"] = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": info}
+    elif method == "tools/list":
+        answer["result"] = {"tools": [{"name": "show", "inputSchema": {"type": "object"}}]}
+    elif method == "tools/call":
+        shown = {"args": sys.argv[1:], "token": os.environ.get("TOKEN"), "mode": os.environ.get("MODE")}
+        answer["result"] = {"content": [{"type": "text", "text": json.dumps(shown)}]}
+    else:
+        answer["error"] = {"code": -32601, "message": "no such method"}
+    print(json.dumps(answer), flush=True)
+"#;
+
+#[test]
+fn bundles_of_python_and_with_a_program_of_their_own_are_installed_and_called() {
+    let python = value!({"type": "python", "entry_point": "server/main.py", "mcp_config": {
+        "command": "python3", "args": ["${__dirname}/server/main.py", "${user_config.folders}"],
+        "env": {"TOKEN": "${user_config.token}", "MODE": "python"}}});
+    let binary = value!({"type": "binary", "entry_point": "server/run", "mcp_config": {
+        "command": "${__dirname}/server/run", "args": ["${user_config.folders}"],
+        "env": {"TOKEN": "${user_config.token}", "MODE": "binary"}}});
+    for (server, file, mode) in [(python, "main.py", "python"), (binary, "run", "binary")] {
+        let scene = scene();
+        let mut manifest = manifest("1.0.0");
+        manifest["server"] = server;
+        manifest["compatibility"]["runtimes"] = value!({"python": ">=3.8"});
+        for option in ["level", "mode"] {
+            manifest["user_config"].as_object_mut().expect("an object").shift_remove(option);
+        }
+        scene.write(&format!("source/server/{file}"), PYTHON_SERVER);
+        make_executable(&scene.path(&format!("source/server/{file}")));
+        pack(&scene, &manifest, "probe.mcpb");
+        let add = ["add", "probe.mcpb", "--scope", "user", "--yes"];
+        let values = ["--config", "folders=/srv", "--config", "token=t", "--secrets", "file"];
+        scene.swb(&[&add[..], &values].concat()).expect_success();
+        assert_eq!(states(&scene, &[]), ["probe user ready"], "{mode}");
+        assert_eq!(call(&scene), value!({"args": ["/srv"], "token": "t", "mode": mode}));
+    }
+}
+
+#[test]
+fn a_bundle_that_needs_a_missing_node_says_how_to_get_it() {
+    let mut scene = packed();
+    scene.set_env("PATH", &scene.home().join("bin").display().to_string());
+    let add = ["add", "probe.mcpb", "--scope", "user", "--yes"];
+    let values = ["--config", "folders=/srv", "--config", "token=t", "--secrets", "file"];
+    let added = scene.swb(&[&add[..], &values].concat());
+    added.expect_success();
+    assert!(
+        added.to_snapshot().contains("`node` is not installed; install Node"),
+        "{}",
+        added.to_snapshot()
+    );
+    let doctor = scene.swb(&["doctor"]);
+    assert!(doctor.stdout.contains("`node` was not found"), "{}", doctor.to_snapshot());
+    let failed = scene.swb(&["call", "mcp__probe__show", "--mode", "bypass"]);
+    assert_ne!(failed.code, 0);
+    assert!(failed.to_snapshot().contains("node"), "{}", failed.to_snapshot());
+}
+
+#[test]
+fn an_installation_that_is_killed_leaves_no_bundle_and_does_not_hinder_the_next_one() {
+    let scene = packed();
+    for number in 0..1500 {
+        scene.write(&format!("source/data/{number}"), &format!("{number} ").repeat(2000));
+    }
+    pack(&scene, &manifest("1.0.0"), "large.mcpb");
+    let folder = scene.home().join(".local/share/switchboard");
+    let drafts = || -> Vec<PathBuf> {
+        crate::plugin::walk(&folder)
+            .into_iter()
+            .filter(|it| it.contains("/.unpack-"))
+            .map(PathBuf::from)
+            .collect()
+    };
+    let mut command = scene.command(&scene.project(), &["bundle", "install", "large.mcpb"]);
+    let mut child = command.stdout(std::process::Stdio::null()).spawn().expect("it starts");
+    wait_for(|| drafts().iter().any(|it| it.to_string_lossy().contains("/content/")));
+    child.kill().expect("it runs");
+    assert!(!child.wait().expect("it ends").success(), "it was interrupted");
+    let left = drafts();
+    assert!(!left.is_empty(), "it was interrupted while it unpacked");
+    assert_eq!(installed(&scene), Vec::<Json>::new());
+    // The next installation works, and removes what is old.
+    let draft = left[0].ancestors().find(|it| {
+        it.file_name().is_some_and(|name| name.to_string_lossy().starts_with(".unpack-"))
+    });
+    let long_ago = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000);
+    let draft = draft.expect("a draft");
+    fs::File::open(draft).expect("a folder").set_modified(long_ago).expect("a time");
+    scene.swb(&["bundle", "install", "large.mcpb"]).expect_success();
+    assert_eq!(installed(&scene).len(), 1);
+    assert_eq!(drafts(), Vec::<PathBuf>::new());
 }
 
 /// Serves a file once for each of `count` requests, at a URL that ends with `probe.mcpb`.

@@ -60,6 +60,13 @@ impl ChannelScene {
         json(&self.sandbox, &["list", "--json"])["servers"][0]["channel"].clone()
     }
 
+    /// The last message in a request to the model.
+    fn last_message_json(&self, request: usize) -> String {
+        let body = self.service.request_body(request);
+        let messages = body["messages"].as_array().expect("a list").clone();
+        messages.last().expect("a message").to_string()
+    }
+
     /// The text of the last message in a request to the model.
     fn last_message(&self, request: usize) -> String {
         let body = self.service.request_body(request);
@@ -290,6 +297,109 @@ fn the_relay_allows_one_call_and_the_log_says_who() {
     let text = audit.expect_success();
     assert!(text.contains("allowed through the channel `chat`"), "{text}");
     assert_eq!(text.matches("through the channel").count(), 1, "{text}");
+}
+
+/// Adds the server `files`, which is no channel, to those of the user.
+fn add_files(scene: &ChannelScene) {
+    let files = ScriptedProgram::config_entry(&Script::legacy());
+    let mut settings: Json = serde_json::from_str(&scene.sandbox.read(USER)).expect("JSON");
+    settings["mcpServers"]["files"] = serde_json::from_str(&files).expect("JSON");
+    scene.sandbox.write(USER, &settings.to_string());
+}
+
+const RELAYED: [&str; 2] = ["--channels=plugin:fakechat@lab", "--channel-permission-relay"];
+
+#[test]
+fn a_person_in_a_chat_asks_permits_and_is_answered_through_the_plugin_of_the_channel() {
+    let script = ChannelScript::with_permissions().answers(&["allow"]);
+    let scene = ChannelScene::new(script, []).managed(&listed("fakechat", "lab"));
+    let sandbox = &scene.sandbox;
+    let settings: Json = serde_json::from_str(&sandbox.read(USER)).expect("JSON");
+    let manifest =
+        json!({"name": "fakechat", "mcpServers": {"fakechat": settings["mcpServers"]["chat"]}});
+    sandbox.write("~/lab/fakechat/.claude-plugin/plugin.json", &manifest.to_string());
+    let marketplace = json!({
+        "name": "lab", "owner": {"name": "Lab"},
+        "plugins": [{"name": "fakechat", "source": "./fakechat"}],
+    });
+    sandbox.write("~/lab/.claude-plugin/marketplace.json", &marketplace.to_string());
+    sandbox.write(USER, "{}");
+    let lab = sandbox.path("~/lab").display().to_string();
+    sandbox.swb(&["plugin", "marketplace", "add", &lab]).expect_success();
+    sandbox.swb(&["plugin", "install", "fakechat@lab", "--yes"]).expect_success();
+    let reply_tool = "mcp__plugin_fakechat_fakechat__echo";
+    sandbox.swb(&["permissions", "add", "allow", reply_tool, "--scope", "user"]).expect_success();
+    add_files(&scene);
+    let call = |id: &str, tool: &str, text: &str| {
+        crate::sdk_support::call(id, tool, &json!({ "text": text }))
+    };
+    for reply in [
+        call("1", "mcp__files__echo", "tea"),
+        call("2", reply_tool, "it is done, ann"),
+        Reply::text("Answered."),
+    ] {
+        scene.service.add_reply(reply);
+    }
+    let mut terminal = scene.screen(&RELAYED);
+    terminal.wait_for_screen("2/2 servers");
+    scene.feed.message("please fetch the tea", &json!({"user": "ann"}));
+    terminal.wait_for_screen("← fakechat · ann: please fetch the tea").wait_for_screen("Answered.");
+    terminal.wait_for_screen("`mcp__files__echo` was allowed through the channel");
+    drop(terminal);
+    let results = scene.service.request_body(2)["messages"].to_string();
+    assert!(results.contains("tea") && results.contains("it is done, ann"), "{results}");
+    assert!(!results.contains("\"is_error\":true"), "{results}");
+    let audit = sandbox.swb(&["audit"]);
+    let text = audit.expect_success();
+    assert_eq!(text.matches("through the channel `plugin:fakechat:fakechat`").count(), 1, "{text}");
+}
+
+#[test]
+fn in_a_session_of_a_program_without_prompts_a_channel_decides() {
+    let script = ChannelScript::with_permissions().answers(&["allow"]);
+    let scene = ChannelScene::new(script, []).managed(&listed("fakechat", "lab"));
+    install_plugin(&scene);
+    add_files(&scene);
+    let call = crate::sdk_support::call("1", "mcp__files__echo", &json!({"text": "tea"}));
+    for reply in [call, Reply::text("Done.")] {
+        scene.service.add_reply(reply);
+    }
+    let mut frames = Frames::start(&scene.sandbox, &RELAYED);
+    frames.user("go");
+    assert_eq!(frames.until(|it| it["type"] == "result")["result"], "Done.");
+    let (code, stderr) = frames.end();
+    assert_eq!(code, 0, "{stderr}");
+    let result = scene.last_message_json(1);
+    assert!(result.contains("tea") && !result.contains("\"is_error\":true"), "{result}");
+}
+
+#[test]
+fn more_messages_than_one_turn_takes_lose_neither_a_message_nor_a_turn() {
+    let replies = ["one", "two", "three"].map(Reply::text);
+    let scene = ChannelScene::new(ChannelScript::default(), replies);
+    let scene = scene.managed(&listed("fakechat", "lab"));
+    install_plugin(&scene);
+    let mut frames = Frames::start(&scene.sandbox, &["--channels", "plugin:fakechat@lab"]);
+    // They wait until the session is set up.
+    for number in 0..6 {
+        scene.feed.message(&format!("{number}{}", "x".repeat(60_000)), &json!({}));
+    }
+    wait_for(|| scene.channel()["lastSession"]["delivered"] == 6);
+    let request = json!({"subtype": "initialize"});
+    frames.send(&json!({"type": "control_request", "request_id": "init", "request": request}));
+    let mut results = Vec::new();
+    results.push(frames.until(|it| it["type"] == "result")["result"].clone());
+    frames.user("and mine");
+    for _ in 0..2 {
+        results.push(frames.until(|it| it["type"] == "result")["result"].clone());
+    }
+    assert_eq!(results, ["one", "two", "three"]);
+    let (code, stderr) = frames.end();
+    assert_eq!(code, 0, "{stderr}");
+    let asked: Vec<String> = (0..3).map(|request| scene.last_message(request)).collect();
+    let messages: Vec<usize> = asked.iter().map(|it| it.matches("<channel").count()).collect();
+    assert_eq!(messages.iter().sum::<usize>(), 6, "{messages:?}");
+    assert!(asked.iter().any(|it| it == "and mine"), "{messages:?}");
 }
 
 #[test]

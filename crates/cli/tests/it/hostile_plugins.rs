@@ -78,6 +78,9 @@ fn marketplaces_with_hostile_names_and_texts_are_refused() {
         (named("lab\u{1b}[2J"), "its name cannot be used"),
         (named("lab\u{202e}"), "its name cannot be used"),
         (named(&"x".repeat(100)), "its name cannot be used"),
+        // The values of options of the user's own folders are stored under it.
+        (named("inline"), "its name cannot be used"),
+        (named("Inline"), "its name cannot be used"),
         (large, "it is larger than 8388608 bytes"),
         (huge, "cannot be read"),
         (deep, "is not valid JSON"),
@@ -252,20 +255,21 @@ fn addresses_of_this_machine_and_of_private_networks_are_not_reached() {
     ] {
         check_source(json!({"source": "archive", "url": url}), 4, "it points to a private address");
     }
+    // A marketplace in a folder is trusted with repositories of this machine, and with no others of the network.
     for url in [
-        "https://127.0.0.1:9/r.git",
         "https://10.0.0.1/r.git",
         "git@192.168.1.1:r.git",
-        "ssh://git@[::1]/r.git",
+        "ssh://git@169.254.169.254/r.git",
+        "ssh://git@[fd00::1]/r.git",
     ] {
-        let scene = scene();
-        // From elsewhere: a marketplace in a folder is trusted with repositories of this machine only.
-        write_marketplace(&scene, json!([{"name": "p", "source": {"source": "url", "url": url}}]));
-        add(&scene);
-        let ran = scene.swb(&["plugin", "install", "p@lab"]);
-        expect_harmless(&ran);
-        assert_ne!(ran.code, 0);
-        expect_nothing_left(&scene);
+        let source = json!({"source": "url", "url": url});
+        check_source(source, 4, "it points to a private address");
+    }
+    // One from elsewhere is not even trusted with those.
+    for url in ["https://127.0.0.1:9/r.git", "ssh://git@[::1]/r.git", "file:///etc"] {
+        let (scene, server) = at_url(BTreeMap::new(), &json!({"source": "url", "url": url}));
+        expect_refused(&scene, 4, "may not name a repository of this machine");
+        assert_eq!(server.requests(), ["/marketplace.json"], "{url}");
     }
     assert_eq!(server.requests(), Vec::<String>::new());
 }
@@ -321,6 +325,62 @@ fn a_repository_brings_no_hook_no_filter_no_submodule_and_no_link_out() {
         );
         expect_nothing_left(&scene);
         fs::remove_file(link).expect("it is removed");
+    }
+}
+
+/// Commits a tree whose folders all have ten times the same content, so that a few objects are a million files.
+fn commit_bomb(scene: &Sandbox, repo: &Path, leaf: &str) {
+    fs::write(repo.join("list"), leaf).expect("a file");
+    let mut tree = git_with_list(scene, repo);
+    for _ in 0..6 {
+        let list: String = (0..10).map(|n| format!("040000 tree {tree}\t{n}\n")).collect();
+        fs::write(repo.join("list"), list).expect("a file");
+        tree = git_with_list(scene, repo);
+    }
+    let commit = git(scene, repo, &["commit-tree", "-m", "bomb", &tree]);
+    git(scene, repo, &["update-ref", "refs/heads/main", &commit]);
+}
+
+/// Makes a tree of the file `list`.
+fn git_with_list(scene: &Sandbox, repo: &Path) -> String {
+    let made = Command::new("git")
+        .arg("mktree")
+        .current_dir(repo)
+        .env("HOME", scene.home())
+        .stdin(fs::File::open(repo.join("list")).expect("a file"))
+        .output()
+        .expect("git starts");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    String::from_utf8_lossy(&made.stdout).trim().to_owned()
+}
+
+#[test]
+fn a_repository_whose_few_objects_are_countless_or_huge_files_is_not_written() {
+    let scene = scene();
+    let repo = scene.path("~/repo");
+    copy_folder(&fixture().join("plugins/clock"), &repo);
+    let url = repository(&scene, &repo);
+    write_marketplace(&scene, json!([{"name": "p", "source": {"source": "url", "url": url}}]));
+    add(&scene);
+    let empty_tree = "040000 tree 4b825dc642cb6eb9a060e54bf8d69288fbee4904\tx\n";
+    fs::write(repo.join("list"), "").expect("a file");
+    git_with_list(&scene, &repo);
+    let blob = |name: &str, size: u64| {
+        let file = fs::File::create(repo.join(name)).expect("a file");
+        file.set_len(size).expect("it grows");
+        let id = git(&scene, &repo, &["hash-object", "-w", name]);
+        fs::remove_file(repo.join(name)).expect("it is there");
+        id
+    };
+    let small = format!("100644 blob {}\tx\n", blob("small", 1));
+    let huge = format!("100644 blob {}\tx\n", blob("huge", 100_000_000));
+    for (leaf, message) in [
+        (small.as_str(), "there are more than 50000 files"),
+        (empty_tree, "there are more than 50000 files"),
+        (&huge, "the files have more than 2147483648 bytes together"),
+    ] {
+        commit_bomb(&scene, &repo, leaf);
+        expect_refused(&scene, 3, message);
     }
 }
 
@@ -395,7 +455,9 @@ fn packed(kind: &str, members: &str) -> Vec<u8> {
          M = b'{{\"name\": \"p\", \"mcpServers\": {{\"s\": {{\"command\": \"x\"}}}}}}'\n\
          def z(members):\n    with zipfile.ZipFile(out, 'w', zipfile.ZIP_DEFLATED) as f:\n        [f.writestr(n, d) for n, d in members]\n\
          def link(name, to):\n    i = tarfile.TarInfo(name); i.type = tarfile.SYMTYPE; i.linkname = to; return i\n\
-         def t(members):\n    with tarfile.open(fileobj=out, mode='w:gz') as f:\n        for n, d in members:\n            i = n if isinstance(n, tarfile.TarInfo) else tarfile.TarInfo(n)\n            i.size = len(d); f.addfile(i, io.BytesIO(d))\n\
+         def extension(kind, size):\n    i = tarfile.TarInfo('x'); i.type = kind; i.content = bytes(size); return i\n\
+         def folder(name):\n    i = tarfile.TarInfo(name); i.type = tarfile.DIRTYPE; return i\n\
+         def t(members):\n    with tarfile.open(fileobj=out, mode='w:gz') as f:\n        for n, d in members:\n            i = n if isinstance(n, tarfile.TarInfo) else tarfile.TarInfo(n)\n            d = getattr(i, 'content', d); i.size = len(d); f.addfile(i, io.BytesIO(d))\n\
          {kind}({members})\nsys.stdout.buffer.write(out.getvalue())\n"
     );
     let ran = Command::new("python3").args(["-c", &script]).output().expect("python starts");
@@ -460,6 +522,15 @@ fn an_archive_must_be_the_announced_one_and_safe() {
         ("t", "[('../x', b'1')]", "the name `../x` has a part `.` or `..`"),
         ("t", "[(link('p/l', '/etc/passwd'), b'')]", "`p/l` is a link or a special file"),
         ("t", "[('bomb', bytes(200_000_000))]", "times as large as the archive"),
+        // What is in front of an entry is read, but it is no file.
+        ("t", "[(extension(b'L', 1_500_000), b'')]", "the attributes of an entry are too long"),
+        ("t", "[(extension(b'x', 1_500_000), b'')]", "the attributes of an entry are too long"),
+        ("t", "[(extension(b'g', 200_000_000), b'')]", "times as large as the archive"),
+        (
+            "t",
+            "[(folder(f'{n}/' + '/'.join('abcdefghij' * 6)), b'') for n in range(900)]",
+            "it has more than 50000 entries",
+        ),
         ("z", "[('.claude-plugin/plugin.json', b'{')]", "is not valid JSON"),
         (
             "z",
@@ -563,6 +634,8 @@ fn hostile_servers_of_a_plugin_are_shown_harmlessly_and_never_resolve_a_secret()
         "typed": {"command": ["x"]},
         "sdk": {"type": "sdk", "name": "x"},
         "fine": {"command": "x", "args": ["\u{1b}[2J", "\u{202e}txt"], "description": "\u{1b}]0;x\u{7}"},
+        // An installed bundle, with variables that the author of the plugin wrote.
+        "bundle": {"bundle": format!("sha256:{}", "0".repeat(64)), "env": {"T": "${file:~/secret}", "U": "${cmd:touch canary}"}},
     });
     let text = json!({"name": "p", "mcpServers": servers, "userConfig": {"k": {"type": "string", "title": "\u{1b}[2J", "description": "d"}}});
     scene.write("lab/p/.claude-plugin/plugin.json", &text.to_string());

@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::{Value as Json, json as value};
 use testkit::{Sandbox, Terminal};
 
-use crate::support::{USER, json, local_settings, scene};
+use crate::support::{USER, json, local_settings, scene, wait_for};
 
 const SERVER: &str = "plugin:notes:search";
 const FILE_SECRETS: [&str; 2] = ["--secrets", "file"];
@@ -344,6 +344,251 @@ fn a_renamed_plugin_is_found_by_its_old_name_and_follows_on_update() {
 }
 
 #[test]
+fn a_renamed_plugin_keeps_its_switches_its_values_and_its_secrets() {
+    let scene = with_lab();
+    let install =
+        ["plugin", "install", "notes@lab", "--config", "folder=/n", "--config", "token=hunter2"];
+    scene.swb(&[&install[..], &FILE_SECRETS].concat()).expect_success();
+    scene.swb(&["plugin", "disable", "notes@lab", "--scope", "local"]).expect_success();
+    // The user knew the new name already.
+    let settings = scene.read(USER);
+    let settings = settings.replacen(
+        "\"pluginConfigs\": {",
+        "\"pluginConfigs\": {\"jotter@lab\": {\"options\": {\"folder\": \"/typed\"}},",
+        1,
+    );
+    scene.write(USER, &settings);
+    let market = "lab/.claude-plugin/marketplace.json";
+    edit(&scene, market, "\"name\": \"notes\"", "\"name\": \"jotter\"");
+    edit(&scene, market, "\"notebook\": \"notes\"", "\"notes\": \"jotter\"");
+    scene.swb(&["plugin", "update", "notes@lab"]).expect_success();
+    assert_eq!(states(&scene, &[]), Vec::<String>::new(), "it is still disabled here");
+    scene.swb(&["plugin", "enable", "jotter@lab", "--scope", "local"]).expect_success();
+    scene.swb(&["approve", "plugin:jotter:search"]).expect_success();
+    let ran = scene.swb(&["call", "mcp__plugin_jotter_search__show", "--mode", "bypass"]);
+    let shown: Json = serde_json::from_str(ran.expect_success()).expect("the tool returns JSON");
+    assert_eq!((&shown["args"], &shown["NOTES_TOKEN"]), (&value!(["/typed"]), &value!("hunter2")));
+    scene.swb(&["plugin", "uninstall", "jotter@lab"]).expect_success();
+    assert_eq!(walk(&scene.path("~/.config/switchboard/secrets")), Vec::<String>::new());
+    assert!(!scene.read(USER).contains("@lab"), "{}", scene.read(USER));
+}
+
+#[test]
+fn an_installation_that_is_refused_changes_nothing_that_runs() {
+    let scene = with_marketplace();
+    let folder = scene.path("lab");
+    let url = repository(&scene, &folder);
+    scene.swb(&["plugin", "marketplace", "add", &url]).expect_success();
+    let install = ["plugin", "install", "notes@lab", "--config", "folder=/n", "--yes"];
+    scene.swb(&install).expect_success();
+    let store = scene.path("~/.local/share/switchboard/installed-plugins");
+    let bundles = || json(&scene, &["bundle", "list", "--json"])["bundles"].clone();
+    let script = store.join("cache/lab/notes/1.2.0/server.py");
+    let before = fs::read_to_string(&script).expect("it is installed");
+    // The same version with other files, and with a bundle.
+    edit(&scene, "lab/plugins/notes/server.py", "\"data\"", "\"other\"");
+    edit(&scene, MANIFEST, "\"mcpServers\": {", "\"mcpServers\": [\"./packed.mcpb\", {");
+    edit(&scene, MANIFEST, "} }\n  },", "} }\n  }],");
+    edit(
+        &scene,
+        MANIFEST,
+        "\"${user_config.token}\" }\n    }\n  },",
+        "\"${user_config.token}\" }\n    }\n  }],",
+    );
+    let bundle = include_bytes!("bundles/notes.mcpb");
+    fs::write(scene.path("lab/plugins/notes/packed.mcpb"), bundle).expect("a file");
+    commit(&scene, &folder);
+    scene.swb(&["plugin", "marketplace", "update"]).expect_success();
+    let refused = scene.swb(&["plugin", "install", "notes@lab", "--config", "floder=/x"]);
+    assert!(refused.expect_failure(2).contains("did you mean `folder`?"), "{}", refused.stderr);
+    assert_eq!(fs::read_to_string(&script).expect("it is there"), before);
+    assert_eq!(bundles(), value!([]));
+    scene.swb(&install).expect_success();
+    assert!(fs::read_to_string(&script).expect("it is there").contains("other"));
+    assert_eq!(bundles().as_array().map(Vec::len), Some(1));
+    let left = walk(&store).into_iter().filter(|it| it.contains(".draft-"));
+    assert_eq!(left.count(), 0);
+}
+
+/// Starts the program, and kills it as soon as a file below a folder is there whose path contains a text.
+fn kill_when(scene: &Sandbox, arguments: &[&str], folder: &Path, text: &str) {
+    let mut command = scene.command(&scene.project(), arguments);
+    let mut child = command
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .expect("it starts");
+    wait_for(|| walk(folder).iter().any(|it| it.contains(text)));
+    child.kill().expect("it runs");
+    let ended = child.wait().expect("it ends");
+    assert!(!ended.success(), "it was interrupted");
+}
+
+#[test]
+fn an_interrupted_installation_leaves_what_was_there_and_its_files_are_removed_later() {
+    let mut scene = with_marketplace();
+    let folder = scene.path("lab");
+    let url = repository(&scene, &folder);
+    scene.swb(&["plugin", "marketplace", "add", &url]).expect_success();
+    let install = ["plugin", "install", "notes@lab", "--config", "folder=/n", "--yes"];
+    scene.swb(&install).expect_success();
+    let before = show(&scene);
+    edit(&scene, MANIFEST, "1.2.0", "2.0.0");
+    commit(&scene, &folder);
+    // A git that never ends once it has fetched something.
+    let bin = scene.path("~/bin");
+    fs::create_dir_all(&bin).expect("a folder");
+    let script = "#!/bin/sh\nfor word; do case $word in fetch) slow=1;; esac; done\n\
+                  PATH=${PATH#*:}\nexport PATH\ngit \"$@\" || exit\n\
+                  if test \"$slow\"; then touch \"$PWD/fetched\"; parent=$PPID\n\
+                  while kill -0 $parent 2>/dev/null; do sleep 0.1; done; fi\n";
+    fs::write(bin.join("git"), script).expect("a file");
+    make_executable(&bin.join("git"));
+    let path = std::env::var("PATH").expect("a search path");
+    scene.set_env("PATH", &format!("{}:{path}", bin.display()));
+    let store = scene.path("~/.local/share/switchboard/installed-plugins");
+    for arguments in [&["plugin", "update"][..], &["plugin", "marketplace", "update"], &install] {
+        kill_when(&scene, arguments, &store, "repository/fetched");
+        assert_eq!(show(&scene), before, "{arguments:?}");
+        let drafts: Vec<PathBuf> = store
+            .read_dir()
+            .expect("a folder")
+            .flatten()
+            .map(|it| it.path())
+            .filter(|it| it.to_string_lossy().contains(".draft-"))
+            .collect();
+        assert_eq!(drafts.len(), 1, "{arguments:?}");
+        let long_ago =
+            std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000);
+        fs::File::open(&drafts[0]).expect("a folder").set_modified(long_ago).expect("a time");
+    }
+    fs::remove_file(bin.join("git")).expect("it is there");
+    let updated = scene.swb(&["plugin", "update"]);
+    assert!(updated.expect_success().contains("from 1.2.0 to 2.0.0"), "{}", updated.stdout);
+    let left = walk(&store).into_iter().filter(|it| it.contains(".draft-"));
+    assert_eq!(left.count(), 0);
+}
+
+#[cfg(unix)]
+fn make_executable(path: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("permissions");
+}
+
+#[test]
+fn a_plugin_that_asks_for_trust_is_shown_with_that() {
+    let scene = with_lab();
+    edit(&scene, MANIFEST, "\"command\": \"python3\"", "\"trust\": true, \"command\": \"python3\"");
+    let installed = scene.swb(&["plugin", "install", "notes@lab", "--config", "folder=/n"]);
+    let warning = "Warning:      once approved, its tools run without a prompt (`trust: true`)";
+    assert!(installed.expect_success().contains(warning), "{}", installed.stdout);
+}
+
+#[test]
+fn no_password_of_a_repository_is_printed_or_written_for_everyone() {
+    let scene = with_lab();
+    let url = "https://ada:hunter2@git.example/tools.git";
+    let offer = value!({"tools": {"source": {"source": "git", "url": url}}});
+    scene.write(USER, &value!({"extraKnownMarketplaces": offer}).to_string());
+    let known = "~/.local/share/switchboard/known_marketplaces.json";
+    let state = scene.path("~/.local/share/switchboard");
+    let known = match scene.path(known).exists() {
+        true => scene.path(known),
+        false => PathBuf::from(
+            walk(&state)
+                .into_iter()
+                .find(|it| it.ends_with("known_marketplaces.json"))
+                .expect("one is known"),
+        ),
+    };
+    let text = fs::read_to_string(&known).expect("a file");
+    let mut json_of_known: Json = serde_json::from_str(&text).expect("JSON");
+    let mut other = json_of_known["lab"].clone();
+    other["source"] = value!({"source": "git", "url": url});
+    json_of_known["private"] = other;
+    fs::write(&known, json_of_known.to_string()).expect("a file");
+    for arguments in [&["--json"][..], &[]] {
+        let all = [&["plugin", "marketplace", "list"][..], arguments].concat();
+        let ran = scene.swb(&all);
+        assert!(ran.expect_success().contains("git.example/tools.git"), "{}", ran.to_snapshot());
+        assert!(!ran.to_snapshot().contains("hunter2"), "{}", ran.to_snapshot());
+    }
+    let refused = scene.swb(&["plugin", "marketplace", "add", url, "--scope", "project"]);
+    assert!(
+        refused.expect_failure(2).contains("the URL contains a password"),
+        "{}",
+        refused.stderr
+    );
+}
+
+#[test]
+fn a_plugin_cannot_start_an_installed_bundle_with_variables_of_its_own() {
+    let scene = with_lab();
+    let bundle = include_bytes!("bundles/notes.mcpb");
+    fs::write(scene.path("notes.mcpb"), bundle).expect("a file");
+    scene.swb(&["bundle", "install", "notes.mcpb"]).expect_success();
+    let hash = json(&scene, &["bundle", "list", "--json"])["bundles"][0]["hash"]
+        .as_str()
+        .expect("a hash")
+        .to_owned();
+    scene.write("~/secret", "hunter2");
+    let values = value!({"folders": ["/n"], "token": "${file:~/secret}"});
+    let entry = value!({"bundle": hash, "userConfig": values, "env": {"T": "${cmd:touch canary}"}});
+    let inline = value!({"name": "notes", "mcpServers": {"inline": entry}});
+    scene.write(MANIFEST, &inline.to_string());
+    scene.write("lab/plugins/notes/.mcp.json", &value!({"file": entry}).to_string());
+    let installed = scene.swb(&["plugin", "install", "notes@lab", "--yes"]);
+    installed.expect_success();
+    assert_eq!(
+        states(&scene, &[]),
+        ["plugin:notes:file plugin invalid", "plugin:notes:inline plugin invalid"]
+    );
+    for name in ["file", "inline"] {
+        let got = scene.swb(&["get", &format!("plugin:notes:{name}")]);
+        let shown = got.to_snapshot();
+        assert!(shown.contains("a plugin may not name an installed bundle"), "{shown}");
+        assert!(!shown.contains("hunter2"), "{shown}");
+    }
+    assert!(!scene.path("canary").exists());
+}
+
+#[test]
+fn a_plugin_is_installed_for_a_project_and_removed_from_one_scope_at_a_time() {
+    let scene = with_lab();
+    let install = |scope: &str| {
+        let arguments =
+            ["plugin", "install", "notes@lab", "--config", "folder=/n", "--scope", scope];
+        scene.swb(&arguments).expect_success().to_owned()
+    };
+    assert!(install("project").contains("for everyone in this project"));
+    assert!(scene.read(".mcp.json").contains("notes@lab"), "{}", scene.read(".mcp.json"));
+    assert!(install("local").contains("for you, in this project"));
+    let local = fs::read_to_string(local_settings(&scene)).expect("a file");
+    assert!(local.contains("notes@lab"), "{local}");
+    assert!(!scene.read(USER).contains("\"notes@lab\": true"), "{}", scene.read(USER));
+    // Elsewhere it is not used.
+    let elsewhere = scene.home().join("elsewhere");
+    fs::create_dir_all(&elsewhere).expect("a folder");
+    let listed = scene.command(&elsewhere, &["list", "--all", "--json"]).output().expect("it runs");
+    assert!(!String::from_utf8_lossy(&listed.stdout).contains("plugin:notes"));
+    let several = scene.swb(&["plugin", "uninstall", "notes@lab"]);
+    let text = several.expect_failure(6);
+    assert!(text.contains("is installed in several scopes: project, local"), "{text}");
+    let wrong = scene.swb(&["plugin", "uninstall", "notes@lab", "--scope", "user"]);
+    assert!(
+        wrong.expect_failure(5).contains("is not installed in the user scope"),
+        "{}",
+        wrong.stderr
+    );
+    let removed = scene.swb(&["plugin", "uninstall", "notes@lab", "--scope", "project"]);
+    assert_eq!(removed.expect_success(), "Removed notes@lab from the project scope\n");
+    assert!(!scene.read(".mcp.json").contains("notes@lab"), "{}", scene.read(".mcp.json"));
+    assert_eq!(states(&scene, &[]), [format!("{SERVER} plugin pending")]);
+    scene.swb(&["plugin", "uninstall", "notes@lab", "--scope", "local"]).expect_success();
+    assert_eq!(states(&scene, &[]), Vec::<String>::new());
+}
+
+#[test]
 fn the_nearest_scope_decides_and_a_disabled_plugin_stays_installed() {
     let scene = with_notes();
     scene.swb(&["plugin", "disable", "notes@lab", "--scope", "local"]).expect_success();
@@ -398,6 +643,15 @@ fn a_project_that_enables_a_plugin_runs_nothing_before_its_approval() {
         assert_eq!(states(&scene, &[]), Vec::<String>::new(), "{file}");
         let local = fs::read_to_string(local_settings(&scene)).expect("a file");
         assert!(local.contains("\"notes@lab\": false"), "{local}");
+        // Uninstalling takes back what was approved for the project, too.
+        scene.swb(&["plugin", "enable", "notes@lab", "--scope", "local"]).expect_success();
+        scene.swb(&["plugin", "disable", "notes@lab", "--scope", "user"]).expect_success();
+        fs::remove_file(local_settings(&scene)).expect("it is there");
+        scene.swb(&["approve", SERVER]).expect_success();
+        let approvals = "~/.local/state/switchboard/approvals.json";
+        assert!(scene.read(approvals).contains(SERVER), "{}", scene.read(approvals));
+        scene.swb(&["plugin", "uninstall", "notes@lab"]).expect_success();
+        assert!(!scene.read(approvals).contains(SERVER), "{}", scene.read(approvals));
     }
 }
 
@@ -594,8 +848,29 @@ fn rules_for_a_plugin_s_server_apply_to_no_server_that_looks_alike() {
     assert!(states.contains(&format!("{SERVER} plugin ready")), "{states:?}");
     assert!(states.contains(&"plugin_notes_search project invalid".to_owned()), "{states:?}");
     assert!(states.contains(&format!("{SERVER} project invalid")), "{states:?}");
-    scene.swb(&["permissions", "add", "allow", "mcp__plugin_notes_search__*", "--scope", "user"]);
-    let ran = scene.swb(&["call", "mcp__plugin_notes_search__show", "--mode", "dontAsk"]);
+    let decision = |tool: &str| {
+        let explained =
+            json(&scene, &["permissions", "explain", tool, "--mode", "dontAsk", "--json"]);
+        explained["decision"].as_str().map(str::to_owned)
+    };
+    // Names that look alike, and the ones of the entries that are refused.
+    let others = [
+        "mcp__plugin_notes_plugin_x__show",
+        "mcp__plugin_notes__search__show",
+        "mcp__plugin:notes:search__show",
+        "mcp__plugin_notes_searching__show",
+        "mcp__notes__show",
+    ];
+    let tool = "mcp__plugin_notes_search__show";
+    assert_ne!(decision(tool).as_deref(), Some("allow"));
+    let before = others.map(decision);
+    scene
+        .swb(&["permissions", "add", "allow", "mcp__plugin_notes_search__*", "--scope", "user"])
+        .expect_success();
+    assert_eq!(decision(tool).as_deref(), Some("allow"));
+    assert_eq!(others.map(decision), before);
+    assert!(!before.contains(&Some("allow".to_owned())), "{before:?}");
+    let ran = scene.swb(&["call", tool, "--mode", "dontAsk"]);
     ran.expect_success();
 }
 

@@ -12,7 +12,7 @@ use crate::plugin::PluginId;
 pub struct ChannelPolicy {
     /// `channelsEnabled` of an administrator.
     pub is_enabled: bool,
-    /// `allowedPluginIds` of an administrator.
+    /// `allowedChannelPlugins` of an administrator.
     pub allowed: Vec<PluginId>,
     /// Whether an administrator forbids channels that are not on the list.
     pub development: DevelopmentChannels,
@@ -122,7 +122,7 @@ impl fmt::Display for ChannelRefusal {
             ),
             ChannelRefusal::NotListed(plugin) => write!(
                 f,
-                "the administrator's list `allowedPluginIds` does not contain the plugin {plugin}"
+                "the administrator's list `allowedChannelPlugins` does not contain the plugin {plugin}"
             ),
             ChannelRefusal::NotAPlugin => {
                 f.write_str("only plugins from a marketplace can be on the administrator's list")

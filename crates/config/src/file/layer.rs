@@ -12,7 +12,7 @@ use crate::entry::{
     NameError, ReservedNames, ServerEntry, ServerName, TransportConfig, TransportKind,
 };
 use crate::permission::{RuleEntry, rule_name};
-use crate::plugin::PluginOrigin;
+use crate::plugin::{PluginOrigin, PluginProblem};
 use crate::problem::{Problem, ProblemKind, ProblemSubject, Reporter, Severity};
 use crate::schema::nearest;
 use crate::scope::Scope;
@@ -64,6 +64,8 @@ pub enum Naming<'a> {
     Plain,
     /// With the name of the plugin as prefix.
     Plugin(&'a str),
+    /// The same in a text that this program made, and not the plugin's author: an entry may name an installed bundle.
+    PluginBundle(&'a str),
 }
 
 /// The position of the servers in the text.
@@ -251,9 +253,20 @@ fn read_definition(
     let before = reporter.problems.len();
     let origin = reporter.origin(member.key_span);
     let key = member.key.as_str();
-    let (mut entry, bundle) = match names_bundle(&member.node) {
-        true => (None, decode_bundle_entry(key, &member.node, reporter)),
-        false => (decode_entry(key, &member.node, reporter), None),
+    let (mut entry, bundle) = match (names_bundle(&member.node), naming) {
+        (true, Naming::Plain | Naming::PluginBundle(_)) => {
+            (None, decode_bundle_entry(key, &member.node, reporter))
+        }
+        // The variables and options beside the hash are the user's, and may name secrets.
+        (true, Naming::Plugin(_)) => {
+            let subject = ProblemSubject { server: Some(key), key: "bundle" };
+            let kind = ProblemKind::Plugin(PluginProblem::InstalledBundle);
+            reporter.report(member.key_span, subject, kind);
+            (None, None)
+        }
+        (false, Naming::Plain | Naming::Plugin(_) | Naming::PluginBundle(_)) => {
+            (decode_entry(key, &member.node, reporter), None)
+        }
     };
     let kind = entry.as_ref().map(|it| it.transport.kind());
     if let Some(kind) = kind
@@ -272,7 +285,7 @@ fn read_definition(
     }
     let name = match naming {
         Naming::Plain => key.to_owned(),
-        Naming::Plugin(plugin) => format!("plugin:{plugin}:{key}"),
+        Naming::Plugin(plugin) | Naming::PluginBundle(plugin) => format!("plugin:{plugin}:{key}"),
     };
     let server = EntryServer { key, rule_name: rule_name(&name), scope: origin.scope() };
     let before_rules = reporter.problems.len();
@@ -323,7 +336,9 @@ fn parse_name(
     reserved: ReservedNames,
 ) -> Result<ServerName, NameError> {
     match (naming, scope) {
-        (Naming::Plugin(plugin), _) => ServerName::for_plugin(plugin, key),
+        (Naming::Plugin(plugin) | Naming::PluginBundle(plugin), _) => {
+            ServerName::for_plugin(plugin, key)
+        }
         (Naming::Plain, Scope::Connectors) => ServerName::for_connector(key),
         (
             Naming::Plain,

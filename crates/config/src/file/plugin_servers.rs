@@ -67,14 +67,18 @@ impl BundlePiece<'_> {
             entry["userConfig"] = Json::Object(self.values.0.clone());
         }
         let servers = Map::from_iter([(self.name.to_owned(), entry)]);
-        inline_layer(source, plugin, &InlineServers(servers))
+        layer_of(source, Naming::PluginBundle(plugin), servers)
     }
 }
 
 /// A layer with the servers of a manifest.
 pub fn inline_layer(source: &Arc<Source>, plugin: &str, servers: &InlineServers) -> Layer {
-    let text = json!({"mcpServers": servers.0}).to_string();
-    let mut layer = Layer::read(source, &text, Naming::Plugin(plugin), FileShape::Wrapped);
+    layer_of(source, Naming::Plugin(plugin), servers.0.clone())
+}
+
+fn layer_of(source: &Arc<Source>, naming: Naming<'_>, servers: Map<String, Json>) -> Layer {
+    let text = json!({"mcpServers": servers}).to_string();
+    let mut layer = Layer::read(source, &text, naming, FileShape::Wrapped);
     // The text is our own, so positions in it mean nothing.
     let forget = |problem: &mut Problem| {
         problem.origin.position = None;
@@ -153,6 +157,7 @@ impl PluginServers<'_> {
 impl ServerDefinition {
     /// Fills in the options of the plugin and exports its folders.
     fn apply_plugin(&mut self, options: &EffectiveOptions, folders: &PluginFolders<'_>) {
+        // Only the host itself names bundles, with values of the user.
         if self.bundle.is_some() {
             return;
         }

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
+/// How the key of decisions on the servers of a plugin begins. The path of a file is absolute.
+const KEY_PREFIX: &str = "plugin ";
 /// The maximum length of a name.
 const MAX_NAME_LENGTH: usize = 64;
 
@@ -89,7 +91,12 @@ impl PluginId {
 
     /// The key of the user's decisions on the servers of a plugin that the user enabled.
     pub fn approval_key(&self) -> String {
-        format!("plugin {self}")
+        format!("{KEY_PREFIX}{self}")
+    }
+
+    /// Is it the key of a plugin, and not of a project's file?
+    pub fn is_approval_key(key: &str) -> bool {
+        key.starts_with(KEY_PREFIX)
     }
 }
 

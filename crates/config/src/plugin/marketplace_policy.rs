@@ -36,6 +36,8 @@ pub enum MarketplaceRefusal {
     Blocked(Origin),
     /// This list does not contain it.
     NotAllowed(Origin),
+    /// It is not known where it comes from, so that this list cannot be applied.
+    Unknown(Origin),
 }
 
 impl MarketplaceMatcher {
@@ -61,12 +63,19 @@ impl MarketplaceMatcher {
         match self {
             MarketplaceMatcher::Source(wanted) => {
                 let Json::Object(found) = source.to_json() else { return false };
+                let place = place_of(wanted);
+                if place.is_some() && place != place_of(&found) {
+                    return false;
+                }
+                let is_of_place = |key: &str| matches!(key, "source" | "repo" | "url");
                 let same = |key: &String, value: &Json| match (found.get(key), value) {
                     (Some(Json::String(a)), Json::String(b)) => normal(a) == normal(b),
                     (Some(a), b) => a == b,
                     (None, _) => false,
                 };
-                wanted.iter().all(|(key, value)| same(key, value))
+                wanted
+                    .iter()
+                    .all(|(key, value)| (place.is_some() && is_of_place(key)) || same(key, value))
             }
             MarketplaceMatcher::Host(pattern) => {
                 host_of(source).is_some_and(|host| pattern.is_match(&host))
@@ -79,10 +88,106 @@ impl MarketplaceMatcher {
     }
 }
 
-/// Two spellings of one place.
+/// Two spellings of one path, branch or commit.
 fn normal(text: &str) -> String {
     let text = text.trim_end_matches('/');
     text.strip_suffix(".git").unwrap_or(text).to_ascii_lowercase()
+}
+
+/// A repository or a file, however it is written.
+#[derive(Debug, PartialEq, Eq)]
+struct SourcePlace {
+    kind: PlaceKind,
+    host: String,
+    /// Only if it is not the one of the protocol.
+    port: Option<u16>,
+    path: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum PlaceKind {
+    Repository,
+    File,
+}
+
+/// The place that the members of a source name. `None` for a folder, and for members without a place.
+fn place_of(members: &Map<String, Json>) -> Option<SourcePlace> {
+    let text = |key: &str| members.get(key).and_then(Json::as_str);
+    match text("source")? {
+        "github" => {
+            let path = normal_path(text("repo")?);
+            let kind = PlaceKind::Repository;
+            Some(SourcePlace { kind, host: GITHUB.to_owned(), port: None, path })
+        }
+        "git" => place_at(text("url")?, PlaceKind::Repository),
+        "url" => place_at(text("url")?, PlaceKind::File),
+        _ => None,
+    }
+}
+
+fn place_at(url: &str, kind: PlaceKind) -> Option<SourcePlace> {
+    let Some((scheme, _)) = url.split_once("://") else {
+        // `user@host:path`
+        let (host, path) = url.split_once(':')?;
+        let host = normal_host(host.rsplit('@').next()?);
+        return Some(SourcePlace { kind, host, port: None, path: normal_path(path) });
+    };
+    let parsed = Url::parse(url).ok()?;
+    let host = normal_host(parsed.host_str().unwrap_or_default());
+    let is_usual = match scheme.to_ascii_lowercase().as_str() {
+        "ssh" => parsed.port() == Some(22),
+        _ => false,
+    };
+    // GitHub serves SSH there for networks that let only HTTPS through.
+    let is_usual = is_usual || (host == GITHUB && parsed.port() == Some(443));
+    let port = parsed.port().filter(|_| !is_usual);
+    let mut path = normal_path(parsed.path());
+    // A host may serve something else with these.
+    for (mark, part) in [('?', parsed.query()), ('#', parsed.fragment())] {
+        if let Some(part) = part {
+            path.push(mark);
+            path.push_str(part);
+        }
+    }
+    Some(SourcePlace { kind, host, port, path })
+}
+
+const GITHUB: &str = "github.com";
+
+fn normal_host(host: &str) -> String {
+    let host = host.trim_end_matches('.').to_ascii_lowercase();
+    match host.as_str() {
+        "www.github.com" | "ssh.github.com" => GITHUB.to_owned(),
+        _ => host,
+    }
+}
+
+/// A path without what hosts ignore: percent signs, empty parts, the end `.git`, upper case.
+fn normal_path(path: &str) -> String {
+    let decoded = percent_decoded(path);
+    let parts: Vec<&str> =
+        decoded.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
+    normal(&parts.join("/"))
+}
+
+fn percent_decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let digits = after.get(..2).and_then(|it| std::str::from_utf8(it).ok());
+        let byte = digits.filter(|_| *first == b'%').and_then(|it| u8::from_str_radix(it, 16).ok());
+        match byte {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &after[2..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 fn host_of(source: &MarketplaceSource) -> Option<String> {
@@ -92,15 +197,25 @@ fn host_of(source: &MarketplaceSource) -> Option<String> {
         MarketplaceSource::Url(url) => url.clone(),
     };
     match url.split_once("://") {
-        Some(_) => Some(Url::parse(&url).ok()?.host_str()?.to_ascii_lowercase()),
+        Some(_) => Some(normal_host(Url::parse(&url).ok()?.host_str()?)),
         None => {
             let (host, _) = url.split_once(':')?;
-            Some(host.rsplit('@').next()?.to_ascii_lowercase())
+            Some(normal_host(host.rsplit('@').next()?))
         }
     }
 }
 
 impl MarketplacePolicy {
+    /// Decides about a marketplace that is not known any more: with a list, it cannot be allowed.
+    pub fn evaluate_unknown(&self) -> Result<(), MarketplaceRefusal> {
+        let lists = self.allowed.iter().map(|(_, origin)| origin);
+        let mut origins = lists.chain(self.blocked.iter().map(|(_, origin)| origin));
+        match origins.next() {
+            Some(origin) => Err(MarketplaceRefusal::Unknown(origin.clone())),
+            None => Ok(()),
+        }
+    }
+
     /// Decides about a source.
     pub fn evaluate(&self, source: &MarketplaceSource) -> Result<(), MarketplaceRefusal> {
         if let Some((_, origin)) = self.blocked.iter().find(|(it, _)| it.matches(source)) {
@@ -141,8 +256,56 @@ mod tests {
             Ok(()) => "allowed",
             Err(MarketplaceRefusal::Blocked(_)) => "blocked",
             Err(MarketplaceRefusal::NotAllowed(_)) => "not allowed",
+            Err(MarketplaceRefusal::Unknown(_)) => "unknown",
         };
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_repository_is_blocked_however_it_is_written() {
+        let blocked = json!([{"source": "github", "repo": "acme/tools"}]);
+        for url in [
+            "https://github.com/acme/tools",
+            "https://github.com/acme/tools.git/",
+            "https://GitHub.com/Acme//Tools.git",
+            "https://github.com:443/acme/tools",
+            "https://github.com./acme/tools",
+            "https://www.github.com/acme/tools",
+            "https://user:token@github.com/acme/tools",
+            "https://github.com/%61cme/tools",
+            "https://github.com/x/../acme/tools",
+            "ssh://git@github.com/acme/tools.git",
+            "ssh://git@github.com:22/acme/tools",
+            "ssh://git@ssh.github.com:443/acme/tools",
+            "git@github.com:acme/tools.git",
+            "git@github.com:/acme/tools",
+            "GITHUB.com:acme/tools",
+        ] {
+            let source = json!({"source": "git", "url": url});
+            check(None, blocked.clone(), source.clone(), "blocked");
+            // And the other way round.
+            let repo = json!({"source": "github", "repo": "acme/tools", "ref": "x"});
+            check(None, json!([source]), repo, "blocked");
+        }
+        let host = json!([{"source": "git", "url": "https://git.acme.example/team/x"}]);
+        for url in [
+            "ssh://ada@git.acme.example/team/x.git",
+            "ada@GIT.acme.example:team/x",
+            "https://ada@git.acme.example.:443/team/./x/",
+        ] {
+            check(None, host.clone(), json!({"source": "git", "url": url}), "blocked");
+        }
+        // Other places.
+        for url in [
+            "https://git.acme.example:8443/team/x",
+            "https://git.acme.example/team/x?other",
+            "https://git.acme.example/team/y",
+            "https://github.com/team/x",
+        ] {
+            check(None, host.clone(), json!({"source": "git", "url": url}), "allowed");
+        }
+        let file = json!({"source": "url", "url": "https://git.acme.example/team/x"});
+        check(None, host, file, "allowed");
     }
 
     #[test]

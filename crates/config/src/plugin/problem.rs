@@ -65,6 +65,13 @@ pub enum PluginProblem {
         /// The path or URL.
         name: String,
     },
+    /// A bundle has to be downloaded, and the plugin is a folder of the user, for which nothing is downloaded.
+    BundleNotDownloaded {
+        /// Its URL.
+        url: String,
+    },
+    /// An entry of a plugin names an installed bundle, as only the entries of users do.
+    InstalledBundle,
     /// A server is defined twice; the last definition counts.
     ServerTwice,
     /// Options have no place in a text that a shell runs.
@@ -104,6 +111,8 @@ impl PluginProblem {
             | PluginProblem::LeavesPlugin { .. }
             | PluginProblem::Path(_)
             | PluginProblem::BundleNotInstalled { .. }
+            | PluginProblem::BundleNotDownloaded { .. }
+            | PluginProblem::InstalledBundle
             | PluginProblem::OptionInShell
             | PluginProblem::NameClash { .. } => false,
         }
@@ -120,6 +129,14 @@ impl PluginProblem {
             PluginProblem::BundleNotInstalled { .. } => {
                 Some("install its bundle: swb plugin update ID".to_owned())
             }
+            PluginProblem::BundleNotDownloaded { .. } => Some(
+                "put the file into the plugin's folder, and write `./file.mcpb` in its manifest"
+                    .to_owned(),
+            ),
+            PluginProblem::InstalledBundle => Some(
+                "a plugin lists its bundles as `./file.mcpb` in `mcpServers` of its manifest"
+                    .to_owned(),
+            ),
             PluginProblem::CorruptState => Some(
                 "move the file away, then add the marketplaces and install the plugins again"
                     .to_owned(),
@@ -185,6 +202,13 @@ impl fmt::Display for PluginProblem {
             PluginProblem::Path(fault) => write!(f, "a path cannot be used: {fault}"),
             PluginProblem::BundleNotInstalled { name } => {
                 write!(f, "the bundle `{name}` is not installed")
+            }
+            PluginProblem::BundleNotDownloaded { url } => write!(
+                f,
+                "the bundle `{url}` is downloaded only for a plugin that is installed from a marketplace"
+            ),
+            PluginProblem::InstalledBundle => {
+                f.write_str("a plugin may not name an installed bundle in an entry")
             }
             PluginProblem::ServerTwice => {
                 f.write_str("the plugin defines it twice; the last definition counts")

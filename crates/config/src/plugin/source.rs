@@ -385,6 +385,21 @@ impl MarketplaceSource {
         }
     }
 
+    /// The same for users and programs: without a password.
+    pub fn to_shown_json(&self) -> Json {
+        let mut json = self.to_json();
+        if let Some(url) = json.get_mut("url") {
+            *url = without_password(url.as_str().unwrap_or_default()).into();
+        }
+        json
+    }
+
+    /// Does its URL contain a password?
+    pub fn has_password(&self) -> bool {
+        let json = self.to_json();
+        json["url"].as_str().is_some_and(|url| without_password(url) != url)
+    }
+
     /// The source in one line. Untrusted text.
     pub fn describe(&self) -> String {
         match self {

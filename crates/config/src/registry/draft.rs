@@ -116,9 +116,16 @@ impl EntryDraft {
             Target::Command { package, words, .. } => {
                 attention::runtime_warnings(package, &filled.runtime_words(words))
             }
-            Target::Remote { .. } => Vec::new(),
+            // The answers may be the host. A URL whose parts are not all there has none yet.
+            Target::Remote { url, .. } => filled
+                .values(url)
+                .iter()
+                .flat_map(|url| attention::url_warnings(&url.replace("$$", "$")))
+                .collect(),
         };
-        warnings.extend(self.warnings.iter().cloned());
+        let others: Vec<String> =
+            self.warnings.iter().filter(|it| !warnings.contains(it)).cloned().collect();
+        warnings.extend(others);
         warnings
     }
 
@@ -149,7 +156,12 @@ impl EntryDraft {
                 filled.remote_entry(*remote_type, url, headers)
             }
         };
-        let warnings = self.warnings_with(&filled);
+        let mut warnings = self.warnings_with(&filled);
+        if let Some(url) = entry.get("url").and_then(Json::as_str) {
+            let found = attention::url_warnings(&url.replace("$$", "$"));
+            let new: Vec<String> = found.into_iter().filter(|it| !warnings.contains(it)).collect();
+            warnings.extend(new);
+        }
         Ok(NewEntry { entry, secrets: writer.secrets, warnings })
     }
 }

@@ -17,6 +17,8 @@ pub enum ChannelDrop {
     WrongShape,
     /// The content is larger than a message may be.
     TooLarge,
+    /// The conversation ended before it accepted the message, or a hook refused it.
+    NotAccepted,
     /// Too many messages wait.
     QueueFull,
     /// The messages came faster than they could be read.
@@ -37,6 +39,7 @@ impl ChannelDrop {
             ChannelDrop::Refused(refusal) => refusal.id(),
             ChannelDrop::WrongShape => "wrong-shape",
             ChannelDrop::TooLarge => "too-large",
+            ChannelDrop::NotAccepted => "not-accepted",
             ChannelDrop::QueueFull => "queue-full",
             ChannelDrop::TooFast => "too-fast",
             ChannelDrop::RelayOff => "relay-off",
@@ -53,6 +56,9 @@ impl fmt::Display for ChannelDrop {
             ChannelDrop::Refused(refusal) => return refusal.fmt(f),
             ChannelDrop::WrongShape => "its parameters do not have the expected form",
             ChannelDrop::TooLarge => "its content is larger than 64 KB",
+            ChannelDrop::NotAccepted => {
+                "the conversation ended before its turn, or a hook refused it"
+            }
             ChannelDrop::QueueFull => "too many messages wait for the conversation",
             ChannelDrop::TooFast => "the server sends faster than it can be read",
             ChannelDrop::RelayOff => "permission requests are not relayed to channels",
@@ -69,7 +75,7 @@ impl fmt::Display for ChannelDrop {
 #[serde(default)]
 #[non_exhaustive]
 pub struct ChannelCounts {
-    /// Messages that were passed on to the conversation.
+    /// Messages that were passed on to the conversation, and not dropped there.
     pub delivered: u64,
     /// Answers that decided a permission request.
     pub answers: u64,
@@ -86,6 +92,15 @@ impl ChannelCounts {
     /// How many messages and answers were dropped.
     pub fn total_dropped(&self) -> u64 {
         self.dropped.values().fold(0, |sum, count| sum.saturating_add(*count))
+    }
+
+    /// The same, with these messages as dropped and not as delivered.
+    pub(super) fn without_unaccepted(mut self, count: u64) -> ChannelCounts {
+        if count > 0 {
+            self.delivered = self.delivered.saturating_sub(count);
+            self.count_dropped(&ChannelDrop::NotAccepted, count);
+        }
+        self
     }
 
     /// Counts dropped messages. Returns how many were dropped for this reason before.

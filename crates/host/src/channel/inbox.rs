@@ -2,6 +2,7 @@
 //! them, so that one that floods it does not displace the others.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
@@ -19,8 +20,25 @@ pub struct ChannelMessage {
     pub content: String,
     /// The attributes: names of ASCII letters, digits and `_`, and their values.
     pub meta: Vec<(String, String)>,
+    /// Counts it as dropped if the conversation does not accept it.
+    pub receipt: ChannelReceipt,
     /// Its place in the queue.
     _slot: OwnedSemaphorePermit,
+}
+
+/// Counts messages that were passed on to a conversation, and not accepted by it.
+#[derive(Debug, Clone, Default)]
+pub struct ChannelReceipt(Arc<AtomicU64>);
+
+impl ChannelReceipt {
+    /// The conversation did not accept the message: it has ended, or a hook refused it.
+    pub fn not_accepted(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn count(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 /// The messages of the channels of a session.
@@ -39,13 +57,34 @@ impl ChannelInbox {
     }
 }
 
+impl Drop for ChannelInbox {
+    fn drop(&mut self) {
+        // The sender finds out that no conversation takes messages any more.
+        self.0.close();
+        while let Some(message) = self.take_waiting() {
+            message.receipt.not_accepted();
+        }
+    }
+}
+
 /// The places of one channel in the queue.
 #[derive(Debug, Clone)]
-pub(super) struct ChannelSlots(Arc<Semaphore>);
+pub(super) struct ChannelSlots {
+    places: Arc<Semaphore>,
+    receipt: ChannelReceipt,
+}
+
+impl ChannelSlots {
+    /// How many messages were passed on, and not accepted.
+    pub(super) fn not_accepted(&self) -> u64 {
+        self.receipt.count()
+    }
+}
 
 impl Default for ChannelSlots {
     fn default() -> ChannelSlots {
-        ChannelSlots(Arc::new(Semaphore::new(MAX_WAITING_OF_ONE)))
+        let places = Arc::new(Semaphore::new(MAX_WAITING_OF_ONE));
+        ChannelSlots { places, receipt: ChannelReceipt::default() }
     }
 }
 
@@ -64,9 +103,9 @@ impl InboxSender {
         server: &str,
         (content, meta): (String, Vec<(String, String)>),
     ) -> Result<(), InboxFull> {
-        let slot = slots.0.clone().try_acquire_owned().map_err(|_| InboxFull)?;
-        let server = server.to_owned();
-        let message = ChannelMessage { server, content, meta, _slot: slot };
+        let slot = slots.places.clone().try_acquire_owned().map_err(|_| InboxFull)?;
+        let (server, receipt) = (server.to_owned(), slots.receipt.clone());
+        let message = ChannelMessage { server, content, meta, receipt, _slot: slot };
         self.0.try_send(message).map_err(|_| InboxFull)
     }
 }
@@ -99,6 +138,20 @@ mod tests {
         let rest: Vec<ChannelMessage> = std::iter::from_fn(|| inbox.take_waiting()).collect();
         assert_eq!(rest.len(), MAX_WAITING_OF_ONE + 1);
         assert_eq!(rest.iter().filter(|it| it.server == "quiet").count(), 1);
+    }
+
+    #[test]
+    fn messages_that_wait_when_the_conversation_ends_are_not_accepted() {
+        let (sender, mut inbox) = inbox();
+        let slots = ChannelSlots::default();
+        for _ in 0..3 {
+            sender.send(&slots, "s", text("x")).expect("there is room");
+        }
+        drop(inbox.take_waiting());
+        assert_eq!(slots.not_accepted(), 0);
+        drop(inbox);
+        assert_eq!(slots.not_accepted(), 2);
+        assert_eq!(sender.send(&slots, "s", text("x")), Err(InboxFull));
     }
 
     #[test]

@@ -74,7 +74,11 @@ impl ChannelIntake {
             return None;
         }
         let state = context.hub.state(context.desired, self.declaration, self.era);
-        Some(ChannelView { declaration: self.declaration, state, counts: self.counts.clone() })
+        Some(ChannelView { declaration: self.declaration, state, counts: self.counts() })
+    }
+
+    fn counts(&self) -> ChannelCounts {
+        self.counts.clone().without_unaccepted(self.slots.not_accepted())
     }
 
     /// Notes how many notifications were dropped because they came too fast. Of a server that is no channel, they are not
@@ -186,7 +190,7 @@ impl ChannelIntake {
 
     /// A line for the server's log about all messages, where some were received.
     pub(crate) fn summary(&self) -> Option<String> {
-        (!self.counts.is_empty()).then(|| format!("channel messages: {}", self.counts))
+        (!self.counts.is_empty()).then(|| format!("channel messages: {}", self.counts()))
     }
 }
 

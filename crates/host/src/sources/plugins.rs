@@ -265,12 +265,7 @@ impl PluginReader<'_> {
         let policy = &self.settings.policy;
         match market {
             Some(market) => policy.evaluate(&market.source).map_err(InactiveReason::Refused)?,
-            None => {
-                if let Some((_, origin)) = &policy.allowed {
-                    let refusal = MarketplaceRefusal::NotAllowed(origin.clone());
-                    return Err(InactiveReason::Refused(refusal));
-                }
-            }
+            None => policy.evaluate_unknown().map_err(InactiveReason::Refused)?,
         }
         let directory = market.and_then(|it| it.source.directory());
         let (root, entry) = match directory {

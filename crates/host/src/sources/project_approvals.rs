@@ -2,6 +2,7 @@
 
 use switchboard_config::approvals::{ApprovalDecision, Approvals};
 use switchboard_config::edit::EditError;
+use switchboard_config::plugin::PluginId;
 
 use crate::sources::atomic_file;
 use crate::sources::atomic_file::{FileChangeError, Privacy};
@@ -36,6 +37,16 @@ pub fn forget(paths: &Paths, keys: &[String]) -> Result<usize, FileChangeError> 
         Ok(approvals.to_text())
     })?;
     Ok(forgotten)
+}
+
+/// Removes the decisions on the servers of a plugin. Replaces a damaged store.
+pub fn forget_plugin(paths: &Paths, id: &PluginId) -> Result<(), FileChangeError> {
+    atomic_file::change(&paths.approvals(), Privacy::Owner, |text| {
+        let mut approvals = parse(text).unwrap_or_default();
+        approvals.forget_plugin(id);
+        Ok(approvals.to_text())
+    })?;
+    Ok(())
 }
 
 fn parse(text: &str) -> Result<Approvals, EditError> {

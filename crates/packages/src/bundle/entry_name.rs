@@ -60,8 +60,14 @@ pub(crate) struct SeenNames {
 
 impl SeenNames {
     /// How many files and folders are written, also those that are named only in the path of another.
-    pub(super) fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.files.len() + self.folders.len()
+    }
+
+    /// Adds a folder that may be there already.
+    pub(crate) fn add_repeated_folder(&mut self, name: &str) -> Result<(), ArchiveError> {
+        self.written_folders.remove(&name.to_lowercase());
+        self.add(name, EntryKind::Folder)
     }
 
     /// Adds a name, or fails if it collides with another.

@@ -16,7 +16,8 @@ use tempfile::TempDir;
 use super::archive::{CheckedArchive, UnpackLimits};
 use super::error::{BundleError, SignatureFault};
 use super::signature::{SignatureState, SignatureTrust, find_block};
-use crate::download::hex;
+use crate::download::{DOWNLOAD_PREFIX, hex};
+use crate::replace::replace_folder;
 
 /// The file beside the content that says where a bundle came from.
 const RECORD_FILE: &str = "bundle.json";
@@ -122,10 +123,8 @@ impl BundleStore {
             return Err(BundleError::BrokenSignature { path: path.to_owned(), source });
         }
         let target = self.folder.join(inspected.hash.digits());
-        if target.exists() && !archive.is_unpacked_in(&target.join(CONTENT_FOLDER)) {
-            fs::rename(&target, draft.path().join("damaged")).map_err(write)?;
-        }
-        if !target.exists() {
+        let is_complete = target.exists() && archive.is_unpacked_in(&target.join(CONTENT_FOLDER));
+        if !is_complete {
             let bundle = draft.path().join("bundle");
             let content = bundle.join(CONTENT_FOLDER);
             fs::create_dir_all(&content).map_err(write)?;
@@ -133,7 +132,6 @@ impl BundleStore {
                 .unpack(&content)
                 .map_err(|source| BundleError::Archive { path: path.to_owned(), source })?;
             write_record(&bundle, path, &inspected).map_err(write)?;
-            sync_folder(&bundle).map_err(write)?;
             publish(&bundle, &target).map_err(write)?;
         }
         drop(archive);
@@ -273,12 +271,17 @@ impl BundleStore {
     fn remove_old_drafts(&self) {
         let Ok(entries) = self.folder.read_dir() else { return };
         for entry in entries.flatten() {
-            let is_draft = entry.file_name().to_string_lossy().starts_with(DRAFT_PREFIX);
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            let is_draft = name.starts_with(DRAFT_PREFIX) || name.starts_with(DOWNLOAD_PREFIX);
             let age = entry.metadata().and_then(|it| it.modified()).ok();
             let is_old = age.and_then(|it| it.elapsed().ok()).is_some_and(|it| it > DRAFT_LIFETIME);
             if is_draft && is_old {
                 // The next installation tries again.
-                let _left = fs::remove_dir_all(entry.path());
+                let _left = match entry.file_type() {
+                    Ok(kind) if kind.is_dir() => fs::remove_dir_all(entry.path()),
+                    Ok(_) | Err(_) => fs::remove_file(entry.path()),
+                };
             }
         }
     }
@@ -322,30 +325,17 @@ fn write_record(bundle: &Path, path: &Path, inspected: &InspectedBundle) -> io::
     fs::write(bundle.join(RECORD_FILE), format!("{record:#}\n"))
 }
 
-/// Moves a complete bundle to its place. Another process may have installed the same one meanwhile.
+/// Moves a complete bundle to its place; one that is damaged is replaced. Another process may have installed the same one
+/// meanwhile.
 fn publish(bundle: &Path, target: &Path) -> io::Result<()> {
-    match fs::rename(bundle, target) {
-        Err(_) if target.is_dir() => Ok(()),
-        renamed => renamed,
+    let store = target.parent().unwrap_or(target);
+    let is_there = |error: &io::Error| {
+        matches!(error.kind(), io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::AlreadyExists)
+    };
+    match replace_folder(bundle, target, store) {
+        Err(error) if is_there(&error) && target.is_dir() => Ok(()),
+        replaced => replaced,
     }
-}
-
-/// Writes everything below a folder to disk, so that a crash leaves no bundle with empty files.
-#[cfg(target_os = "linux")]
-fn sync_folder(folder: &Path) -> io::Result<()> {
-    Ok(rustix::fs::syncfs(File::open(folder)?)?)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn sync_folder(folder: &Path) -> io::Result<()> {
-    for entry in folder.read_dir()? {
-        let entry = entry?;
-        match entry.file_type()?.is_dir() {
-            true => sync_folder(&entry.path())?,
-            false => File::open(entry.path())?.sync_all()?,
-        }
-    }
-    Ok(())
 }
 
 /// Deletes a temporary folder. What is left after a failure is removed by a later installation.

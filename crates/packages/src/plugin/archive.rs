@@ -1,5 +1,6 @@
 //! Unpacks the archive of a plugin: ZIP, or tar with gzip as npm packages are.
 
+use std::cell::Cell;
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::Path;
@@ -14,6 +15,8 @@ use crate::bundle::{ArchiveError, UnpackLimits};
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 const EXECUTABLE: u32 = 0o111;
 const BUFFER_SIZE: usize = 64 * 1024;
+/// The most bytes of a long name, or of the attributes of an entry.
+const MAX_EXTENSION: u64 = 64 * 1024;
 
 /// What becomes of the first folder in the names of an archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,14 +52,30 @@ fn unpack_tar(
     first: FirstFolder,
     limits: UnpackLimits,
 ) -> Result<(), ArchiveError> {
-    // Headers and padding count too, so that an endless stream of them ends.
-    let bound = limits.size.saturating_add(1024 * limits.entries as u64);
-    let decoder = MultiGzDecoder::new(BufReader::new(file)).take(bound);
-    let mut archive = tar::Archive::new(decoder);
-    let mut unpacking =
-        TarUnpacker { to, limits, archive_size, entries: 0, size: 0, seen: SeenNames::default() };
-    let entries = archive.entries().map_err(|error| invalid(&error))?;
-    for entry in entries {
+    let budget = TarBudget { limits, archive_size, read: Cell::new(0) };
+    let decoder = MultiGzDecoder::new(BufReader::new(file));
+    let mut archive = tar::Archive::new(BudgetedReader { inner: decoder, budget: &budget });
+    let unpacked = unpack_entries(&mut archive, to, first, &budget);
+    // An archive that reads too much is refused for that, wherever it was noticed.
+    budget.check()?;
+    unpacked
+}
+
+fn unpack_entries(
+    archive: &mut tar::Archive<impl Read>,
+    to: &Path,
+    first: FirstFolder,
+    budget: &TarBudget,
+) -> Result<(), ArchiveError> {
+    let mut unpacking = TarUnpacker {
+        to,
+        budget,
+        entries: 0,
+        seen: SeenNames::default(),
+        next: NextEntry::default(),
+    };
+    // The library would read names and attributes of any size into memory.
+    for entry in archive.entries().map_err(|error| invalid(&error))?.raw(true) {
         let mut entry = entry.map_err(|error| invalid(&error))?;
         unpacking.entry(&mut entry, first)?;
     }
@@ -67,13 +86,62 @@ fn invalid(error: &io::Error) -> ArchiveError {
     ArchiveError::InvalidTar { detail: error.to_string() }
 }
 
-struct TarUnpacker<'a> {
-    to: &'a Path,
+fn malformed(detail: &str) -> ArchiveError {
+    ArchiveError::InvalidTar { detail: detail.to_owned() }
+}
+
+/// How much of a decompressed archive may be read: headers, padding and what is skipped count as well.
+struct TarBudget {
     limits: UnpackLimits,
     archive_size: u64,
+    read: Cell<u64>,
+}
+
+impl TarBudget {
+    fn check(&self) -> Result<(), ArchiveError> {
+        let UnpackLimits { size, ratio, small, entries, .. } = self.limits;
+        let read = self.read.get();
+        // Each entry has a header and padding.
+        if read > size.saturating_add(1024 * entries as u64) {
+            return Err(ArchiveError::TooLarge { limit: size });
+        }
+        if read > small && read / ratio > self.archive_size {
+            return Err(ArchiveError::CompressionBomb { limit: ratio });
+        }
+        Ok(())
+    }
+}
+
+/// A decompressed archive that fails as soon as too much of it was read.
+struct BudgetedReader<'a, R> {
+    inner: R,
+    budget: &'a TarBudget,
+}
+
+impl<R: Read> Read for BudgetedReader<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.inner.read(buffer)?;
+        self.budget.read.set(self.budget.read.get() + count as u64);
+        match self.budget.check() {
+            Ok(()) => Ok(count),
+            Err(refusal) => Err(io::Error::other(refusal)),
+        }
+    }
+}
+
+/// What the headers before an entry say about it.
+#[derive(Debug, Default)]
+struct NextEntry {
+    name: Option<Vec<u8>>,
+    size: Option<u64>,
+}
+
+struct TarUnpacker<'a> {
+    to: &'a Path,
+    budget: &'a TarBudget,
     entries: usize,
-    size: u64,
     seen: SeenNames,
+    next: NextEntry,
 }
 
 impl TarUnpacker<'_> {
@@ -83,14 +151,32 @@ impl TarUnpacker<'_> {
         first: FirstFolder,
     ) -> Result<(), ArchiveError> {
         self.entries += 1;
-        if self.entries > self.limits.entries {
-            return Err(ArchiveError::TooManyEntries { limit: self.limits.entries });
-        }
+        self.check_count(self.entries)?;
         let kind = entry.header().entry_type();
-        if kind == EntryType::XGlobalHeader {
-            return Ok(());
+        match kind {
+            EntryType::XGlobalHeader | EntryType::GNULongLink => return Ok(()),
+            EntryType::GNULongName => {
+                let mut name = read_extension(entry)?;
+                // The name ends with a zero.
+                name.truncate(name.iter().position(|byte| *byte == 0).unwrap_or(name.len()));
+                self.next.name = Some(name);
+                return Ok(());
+            }
+            EntryType::XHeader => {
+                let attributes = read_extension(entry)?;
+                return self.read_attributes(&attributes);
+            }
+            // Only these extend what follows.
+            _other_kinds => {}
         }
-        let raw = entry.path_bytes().into_owned();
+        let NextEntry { name, size } = std::mem::take(&mut self.next);
+        if size.is_some_and(|size| size != entry.size()) {
+            return Err(malformed("an entry has two sizes"));
+        }
+        let raw = match name {
+            Some(name) => name,
+            None => entry.header().path_bytes().into_owned(),
+        };
         let shown = || String::from_utf8_lossy(&raw).into_owned();
         let raw_name = raw.strip_prefix(b"./").unwrap_or(&raw);
         if raw_name.is_empty() || raw_name == b"." {
@@ -112,40 +198,71 @@ impl TarUnpacker<'_> {
         };
         let path = self.to.join(name);
         let fail = |source| ArchiveError::Write { name: name.to_owned(), source };
-        if kind == EntryKind::Folder {
+        match kind {
             // Packers repeat folders.
+            EntryKind::Folder => self.seen.add_repeated_folder(name)?,
+            EntryKind::File => self.seen.add(name, kind)?,
+        }
+        // One entry can make dozens of folders.
+        self.check_count(self.seen.count())?;
+        if kind == EntryKind::Folder {
             return fs::create_dir_all(&path).map_err(fail);
         }
-        self.seen.add(name, kind)?;
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).map_err(fail)?;
         }
         let is_executable = entry.header().mode().is_ok_and(|mode| mode & EXECUTABLE != 0);
         let mut file = File::create_new(&path).map_err(fail)?;
         let mut buffer = vec![0; BUFFER_SIZE];
+        let mut left = entry.size();
         loop {
             let damaged = |_| ArchiveError::Damaged { name: name.to_owned() };
             let count = entry.read(&mut buffer).map_err(damaged)?;
             if count == 0 {
                 break;
             }
-            self.size += count as u64;
-            self.check_size()?;
+            left = left.saturating_sub(count as u64);
             file.write_all(&buffer[..count]).map_err(fail)?;
+        }
+        if left > 0 {
+            return Err(ArchiveError::Damaged { name: name.to_owned() });
         }
         set_mode(&file, is_executable).map_err(fail)
     }
 
-    fn check_size(&self) -> Result<(), ArchiveError> {
-        let UnpackLimits { size, ratio, small, .. } = self.limits;
-        if self.size > size {
-            return Err(ArchiveError::TooLarge { limit: size });
-        }
-        if self.size > small && self.size / ratio > self.archive_size {
-            return Err(ArchiveError::CompressionBomb { limit: ratio });
+    /// Reads the attributes of the next entry that matter here.
+    fn read_attributes(&mut self, attributes: &[u8]) -> Result<(), ArchiveError> {
+        for attribute in tar::PaxExtensions::new(attributes) {
+            let attribute = attribute.map_err(|error| invalid(&error))?;
+            let value = attribute.value_bytes();
+            match attribute.key_bytes() {
+                b"path" => self.next.name = Some(value.to_vec()),
+                b"size" => {
+                    let size = std::str::from_utf8(value).ok().and_then(|it| it.parse().ok());
+                    self.next.size =
+                        Some(size.ok_or_else(|| malformed("the size of an entry is no number"))?);
+                }
+                // Times, owners, comments.
+                _ignored => {}
+            }
         }
         Ok(())
     }
+
+    fn check_count(&self, count: usize) -> Result<(), ArchiveError> {
+        let limit = self.budget.limits.entries;
+        if count > limit { Err(ArchiveError::TooManyEntries { limit }) } else { Ok(()) }
+    }
+}
+
+/// Reads the header of another entry.
+fn read_extension(entry: &mut tar::Entry<'_, impl Read>) -> Result<Vec<u8>, ArchiveError> {
+    if entry.size() > MAX_EXTENSION {
+        return Err(malformed("the name or the attributes of an entry are too long"));
+    }
+    let mut bytes = Vec::new();
+    entry.read_to_end(&mut bytes).map_err(|error| invalid(&error))?;
+    Ok(bytes)
 }
 
 #[cfg(unix)]
@@ -247,6 +364,64 @@ mod tests {
         );
         let many: Vec<TarEntry<'_>> = vec![(b"p/", EntryType::Directory, b""); 9];
         check(&many, "it has more than 5 entries");
+        check(&[(b"p/a/b/c/d/e/f/g", EntryType::Directory, b"")], "it has more than 5 entries");
+        check(&[(b"p/a/b/c/d/e/f", regular, b"1")], "it has more than 5 entries");
+        check(
+            &[(b"p/a", regular, b"1"), (b"p/A", EntryType::Directory, b"")],
+            "`A` is both a file and a folder",
+        );
+    }
+
+    #[test]
+    fn names_and_attributes_before_an_entry_are_small_and_count() {
+        let too_long = "it is not a valid tar archive: \
+                        the name or the attributes of an entry are too long";
+        let long = vec![b'a'; 70_000];
+        for kind in [EntryType::GNULongName, EntryType::XHeader] {
+            check(&[(b"././@LongLink", kind, &long)], too_long);
+        }
+        // Nothing of these is kept, but it has to be read.
+        for kind in [EntryType::XGlobalHeader, EntryType::GNULongLink] {
+            check(
+                &[(b"././@LongLink", kind, &[0; 500_000])],
+                "its files are more than 100 times as large as the archive",
+            );
+        }
+        let regular = EntryType::Regular;
+        check(
+            &[(b"pax", EntryType::XHeader, b"20 path=p/../../out\n"), (b"p/x", regular, b"1")],
+            "the name `p/../../out` has a part `.` or `..`",
+        );
+        check(
+            &[(b"L", EntryType::GNULongName, b"/etc/passwd\0"), (b"p/x", regular, b"1")],
+            "the name `/etc/passwd` is absolute",
+        );
+        check(
+            &[(b"pax", EntryType::XHeader, b"10 size=9\n"), (b"p/x", regular, b"1")],
+            "it is not a valid tar archive: an entry has two sizes",
+        );
+    }
+
+    #[test]
+    fn long_names_are_those_of_the_next_entry_only() {
+        let name = format!("package/{}/end", "long".repeat(40));
+        let gnu = format!("{name}1\0");
+        let pax = format!("{} path={name}2\n", 9 + name.len() + 2);
+        let file = pack(&[
+            (b"L", EntryType::GNULongName, gnu.as_bytes()),
+            (b"package/cut", EntryType::Regular, b"one"),
+            (b"pax", EntryType::XHeader, pax.as_bytes()),
+            (b"package/cut", EntryType::Regular, b"two"),
+            (b"package/short", EntryType::Regular, b"three"),
+        ]);
+        let to = tempfile::tempdir().expect("a folder");
+        unpack(file.path(), to.path(), FirstFolder::LeftOut, UnpackLimits::default())
+            .expect("it is safe");
+        let folder = to.path().join("long".repeat(40));
+        let read = |path: &Path| fs::read_to_string(path).expect("a file");
+        assert_eq!(read(&folder.join("end1")), "one");
+        assert_eq!(read(&folder.join("end2")), "two");
+        assert_eq!(read(&to.path().join("short")), "three");
     }
 
     #[test]

@@ -3,18 +3,22 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use sha2::{Digest, Sha256};
 use switchboard_config::plugin::PluginId;
 use tempfile::TempDir;
 
 use super::error::PluginFetchError;
-use crate::download::hex;
+use crate::download::{DOWNLOAD_PREFIX, hex};
+use crate::replace::{DRAFT_PREFIX, replace_folder};
 
-const DRAFT_PREFIX: &str = ".draft-";
 /// After this time a folder of an interrupted installation is removed.
 const DRAFT_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
+/// The folder for plugins that are used in one session only.
+const SESSIONS: &str = "session";
+/// After this time without use the files of a plugin for one session are removed.
+const SESSION_LIFETIME: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// The maximum length of a folder's name that is a version.
 const MAX_VERSION: usize = 64;
 
@@ -48,7 +52,14 @@ impl PluginStore {
 
     /// The folder for a plugin that is used in one session only, by the hash of its archive.
     pub fn session(&self, hash: &str) -> PathBuf {
-        self.folder.join("session").join(hash)
+        self.folder.join(SESSIONS).join(hash)
+    }
+
+    /// Notes that the folder of a session's plugin is in use, so that it is not removed soon.
+    pub fn keep_session(&self, hash: &str) {
+        // A folder that cannot be changed may be removed while it is in use, in a month.
+        let _unchanged =
+            fs::File::open(self.session(hash)).and_then(|it| it.set_modified(SystemTime::now()));
     }
 
     /// The folder of the store itself.
@@ -67,23 +78,14 @@ impl PluginStore {
             .map_err(|source| self.write(source))
     }
 
-    /// Moves a complete folder of a draft to its place, in one step. What is there is replaced; if that fails, it stays.
+    /// Moves a complete folder of a draft to its place, in one step, once it is on the disk. What is there is replaced; if
+    /// that fails, it stays.
     pub fn publish(&self, files: &Path, target: &Path) -> Result<(), PluginFetchError> {
         let publish = || -> io::Result<()> {
             if let Some(parent) = target.parent() {
                 fs::create_dir_all(parent)?;
             }
-            if target.symlink_metadata().is_err() {
-                return fs::rename(files, target);
-            }
-            let aside = tempfile::Builder::new().prefix(DRAFT_PREFIX).tempdir_in(&self.folder)?;
-            let old = aside.path().join("old");
-            fs::rename(target, &old)?;
-            let moved = fs::rename(files, target);
-            if moved.is_err() {
-                fs::rename(&old, target)?;
-            }
-            moved
+            replace_folder(files, target, &self.folder)
         };
         publish().map_err(|source| self.write(source))
     }
@@ -108,15 +110,34 @@ impl PluginStore {
     fn remove_old_drafts(&self) {
         let Ok(entries) = self.folder.read_dir() else { return };
         for entry in entries.flatten() {
-            let is_draft = entry.file_name().to_string_lossy().starts_with(DRAFT_PREFIX);
-            let age = entry.metadata().and_then(|it| it.modified()).ok();
-            let is_old = age.and_then(|it| it.elapsed().ok()).is_some_and(|it| it > DRAFT_LIFETIME);
-            if is_draft && is_old {
-                // The next installation tries again.
-                let _left = fs::remove_dir_all(entry.path());
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            let is_draft = name.starts_with(DRAFT_PREFIX) || name.starts_with(DOWNLOAD_PREFIX);
+            if is_draft && is_older(&entry, DRAFT_LIFETIME) {
+                remove_entry(&entry);
+            }
+        }
+        let sessions = self.folder.join(SESSIONS).read_dir();
+        for entry in sessions.into_iter().flatten().flatten() {
+            if is_older(&entry, SESSION_LIFETIME) {
+                remove_entry(&entry);
             }
         }
     }
+}
+
+/// Was it not changed for this time?
+fn is_older(entry: &fs::DirEntry, than: Duration) -> bool {
+    let modified = entry.metadata().and_then(|it| it.modified()).ok();
+    modified.and_then(|it| it.elapsed().ok()).is_some_and(|it| it > than)
+}
+
+/// Removes what is left of an installation. What cannot be removed is left to the next one.
+fn remove_entry(entry: &fs::DirEntry) {
+    let _left = match entry.file_type() {
+        Ok(kind) if kind.is_dir() => fs::remove_dir_all(entry.path()),
+        Ok(_) | Err(_) => fs::remove_file(entry.path()),
+    };
 }
 
 /// The name of a folder for a version, which is untrusted text. Two versions never have the same.
@@ -151,6 +172,30 @@ mod tests {
     }
 
     #[test]
+    fn what_interrupted_installations_and_old_sessions_left_is_removed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = PluginStore::new(folder.path());
+        let kept = store.session("kept");
+        let names = [".draft-old", ".download-old", "session/old", "session/kept", "cache/old"];
+        for name in names {
+            let path = folder.path().join(name);
+            match name.contains("download") {
+                true => fs::write(&path, "x").expect("a file"),
+                false => fs::create_dir_all(&path).expect("a folder"),
+            }
+            let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
+            fs::File::open(&path).and_then(|it| it.set_modified(long_ago)).expect("a time");
+        }
+        fs::write(folder.path().join(".download-new"), "x").expect("a file");
+        store.keep_session("kept");
+        drop(store.draft().expect("a draft"));
+        let left = |name: &&str| folder.path().join(name).exists();
+        let left: Vec<&str> = names.into_iter().filter(left).collect();
+        assert_eq!(left, ["session/kept", "cache/old"]);
+        assert!(folder.path().join(".download-new").exists() && kept.exists());
+    }
+
+    #[test]
     fn publishing_replaces_what_is_there_and_keeps_it_if_that_fails() {
         let folder = tempfile::tempdir().expect("a folder");
         let store = PluginStore::new(folder.path());
@@ -167,6 +212,10 @@ mod tests {
         put("two").expect("it is replaced");
         assert_eq!(read(), "two");
         assert!(store.publish(&folder.path().join("nothing"), &target).is_err());
+        assert_eq!(read(), "two");
+        // A folder cannot be moved into itself: the old one is moved away, and comes back.
+        let parent = target.parent().expect("a folder");
+        assert!(store.publish(parent, &target).is_err());
         assert_eq!(read(), "two");
         store.remove(&target).expect("it is removed");
         store.remove(&target).expect("it may be gone already");

@@ -114,7 +114,7 @@ fn a_packed_bundle_is_installed_by_its_hash_listed_and_removed() {
 }
 
 #[test]
-fn an_interrupted_installation_leaves_no_bundle_and_is_cleaned_up() {
+fn drafts_are_no_bundles_and_old_ones_are_removed() {
     let folder = packed();
     let path = folder.path().join("store");
     let old = path.join(".unpack-old");

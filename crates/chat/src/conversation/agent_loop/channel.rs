@@ -7,17 +7,12 @@ use std::sync::Arc;
 use switchboard::channel::ChannelInbox;
 use tokio::sync::mpsc;
 
-use crate::channel::ReceivedChannelMessage;
+use crate::channel::{PendingChannelMessage, take_for_turn};
 use crate::conversation::command::Command;
 use crate::conversation::event::ConversationEvent;
 use crate::conversation::structured_output::StructuredOutput;
 use crate::message::ContentBlock;
 use crate::model::language_model::LanguageModel;
-
-/// How many messages of channels one turn accepts.
-const MAX_CHANNEL_MESSAGES: usize = 32;
-/// How many bytes of their contents.
-const MAX_CHANNEL_BYTES: usize = 256 * 1024;
 
 /// Why the running turn should stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,8 +31,8 @@ pub(crate) struct LoopChannel {
     model: Option<Arc<dyn LanguageModel>>,
     /// Messages that are not accepted yet. Bounded by what a user types during one round.
     queued: Vec<Vec<ContentBlock>>,
-    /// Messages of channels that wait for the next turn: those that were taken, and where more come from.
-    channel_messages: VecDeque<ReceivedChannelMessage>,
+    /// Messages of channels that wait for the next turn: the few that were taken, and where more come from.
+    channel_messages: VecDeque<PendingChannelMessage>,
     inbox: Option<ChannelInbox>,
     /// A new system prompt, until the loop takes it.
     system_prompt: Option<Arc<str>>,
@@ -96,18 +91,8 @@ impl LoopChannel {
 
     /// Takes the messages of channels for a turn, in the order in which they came. What one turn has no room for waits for
     /// the next one.
-    pub(crate) fn take_channel_messages(&mut self) -> Vec<ReceivedChannelMessage> {
-        let waiting = self.inbox.as_mut().map(|inbox| std::iter::from_fn(|| inbox.take_waiting()));
-        self.channel_messages.extend(waiting.into_iter().flatten().map(Into::into));
-        let mut bytes = 0;
-        let mut fits = |message: &ReceivedChannelMessage| {
-            bytes += message.content.len();
-            bytes <= MAX_CHANNEL_BYTES
-        };
-        let count =
-            self.channel_messages.iter().take(MAX_CHANNEL_MESSAGES).take_while(|it| fits(it));
-        let count = count.count().max(1).min(self.channel_messages.len());
-        self.channel_messages.drain(..count).collect()
+    pub(crate) fn take_channel_messages(&mut self) -> Vec<PendingChannelMessage> {
+        take_for_turn(&mut self.channel_messages, self.inbox.as_mut())
     }
 
     /// Receives the next command, or the next message of a channel.
@@ -159,9 +144,9 @@ impl LoopChannel {
                 return;
             }
             Some(Command::Interrupt) => StopCause::Interrupt,
+            // Messages of channels stay: their senders do not know of it, and would not send them again.
             Some(Command::Clear) => {
                 self.queued.clear();
-                self.channel_messages.clear();
                 StopCause::Clear
             }
             None => StopCause::Disconnected,

@@ -46,6 +46,7 @@ pub(super) fn servers_text(servers: &[&ResolvedServer], invocation: &Invocation)
         let state = server_text::state_text(&server.state);
         text.push_str(&format!("{}: {state}\n", printable(&server.name)));
         text.push_str(&entry_text::entry_text(&invocation.env, server));
+        text.push_str(&entry_text::trust_text(server));
         if let (false, Some(reason)) =
             (server.is_ready(), server_text::state_reason(&invocation.env, server))
             && !matches!(server.state, ServerState::Pending(_))

@@ -1,11 +1,17 @@
 //! `swb plugin configure`: sets the options of a plugin, or of one of its servers that comes from a bundle.
 
+use std::path::PathBuf;
+
 use clap::Args;
 use serde_json::{Map, json};
 use switchboard::config::display::printable;
+use switchboard::config::entry::sha256;
 use switchboard::config::merge::{PendingReason, ResolvedServer, ServerState};
-use switchboard::config::plugin::PluginId;
+use switchboard::config::plugin::{
+    MANIFEST_FILE, MANIFEST_FOLDER, MARKETPLACE_FILE, McpServers, PluginId,
+};
 use switchboard::config::user_config::UserConfig;
+use switchboard::sources::PROJECT_FILE;
 use switchboard::sources::bundles::InstalledBundles;
 use switchboard::sources::loader::Configuration;
 use switchboard::sources::plugins::{FOLDER_MARKETPLACE, LoadedPlugin};
@@ -60,6 +66,9 @@ pub(super) fn run(
 ) -> Result<CommandOutput, Failure> {
     let configuration = invocation.load_without_demo()?;
     let target = find_target(&arguments.name, &configuration, invocation)?;
+    let definition = DefinitionDigest::of(&target.plugin, &configuration, invocation);
+    // Only what is read after this is compared with it.
+    let configuration = invocation.load_without_demo()?;
     let server = target.server.as_deref();
     let mut changes = options::OptionChanges {
         typed: bundle_options::parse_pairs(&arguments.values)?,
@@ -90,11 +99,12 @@ pub(super) fn run(
         })?;
     }
     let configuration = invocation.load_without_demo()?;
-    // The user has just typed what changed.
+    // The user has just typed what changed. What the plugin's author changed meanwhile is asked about.
+    let is_same = DefinitionDigest::of(&target.plugin, &configuration, invocation) == definition;
     let again: Vec<&ResolvedServer> = approval::servers(&target.plugin, &configuration)
         .into_iter()
         .filter(|it| matches!(it.state, ServerState::Pending(PendingReason::Changed)))
-        .filter(|it| approved.contains(&it.name))
+        .filter(|it| is_same && approved.contains(&it.name))
         .collect();
     approval::approve(&again, invocation)?;
     approval::ask_for(
@@ -120,6 +130,39 @@ pub(super) fn run(
         }
     }
     Ok(CommandOutput::text(text).note(approval::pending_note(&target.plugin, &configuration)))
+}
+
+/// The contents of the files that define the servers of a plugin.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct DefinitionDigest(Vec<Option<String>>);
+
+impl DefinitionDigest {
+    fn of(
+        id: &PluginId,
+        configuration: &Configuration,
+        invocation: &Invocation,
+    ) -> DefinitionDigest {
+        let Some(plugin) = configuration.plugins.iter().find(|it| it.id == *id) else {
+            return DefinitionDigest::default();
+        };
+        let mut files = vec![
+            plugin.root.join(MANIFEST_FOLDER).join(MANIFEST_FILE),
+            plugin.root.join(MANIFEST_FILE),
+            plugin.root.join(PROJECT_FILE),
+        ];
+        for servers in &plugin.manifest.servers {
+            match servers {
+                McpServers::File(path) => files.push(path.below(&plugin.root)),
+                McpServers::Inline(_) | McpServers::Bundle(_) | McpServers::BundleUrl(_) => {}
+            }
+        }
+        let state = files::state(invocation).ok();
+        let market = plugin.id.marketplace.as_ref().zip(state);
+        let market = market.and_then(|(name, state)| state.known.0.get(name).cloned());
+        files.extend(market.map(|it| it.location.join(MARKETPLACE_FILE)));
+        let digest = |file: &PathBuf| std::fs::read(file).ok().map(|bytes| sha256(&bytes));
+        DefinitionDigest(files.iter().map(digest).collect())
+    }
 }
 
 fn find_target(

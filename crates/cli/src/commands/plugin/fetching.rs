@@ -1,14 +1,17 @@
 //! What fetching needs from the environment: the HTTP client, the program `git`, and the registry of npm.
 
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
+use std::time::Duration;
 
 use switchboard::auth::fetch::HttpFetcher;
 use switchboard::config::display::printable;
 use switchboard::config::plugin::{MarketplaceEntry, PluginSource};
 use switchboard_packages::plugin::{
-    GitError, GitProgram, NpmRegistry, PluginFetchError, PluginFetcher,
+    GitError, GitProgram, NpmRegistry, PluginFetchError, PluginFetcher, RepositoryLimits,
 };
+use tokio::process::Command;
+use tokio::time::timeout;
 use url::Url;
 
 use super::files;
@@ -20,6 +23,8 @@ use crate::runtime::network;
 
 /// Names the registry in the environment, as npm reads it.
 const REGISTRY_VARIABLES: [&str; 2] = ["npm_config_registry", "NPM_CONFIG_REGISTRY"];
+/// How long npm may take to say which registry it uses.
+const NPM_TIMEOUT: Duration = Duration::from_secs(20);
 /// The maximum size of npm's settings.
 const MAX_NPMRC: u64 = 1024 * 1024;
 
@@ -40,6 +45,7 @@ pub(super) fn fetcher(
         git: GitProgram {
             program: PathBuf::from("git"),
             variables: (*invocation.env.variables).clone(),
+            limits: RepositoryLimits::default(),
         },
         npm: if needs_npm { npm_registry(invocation)? } else { None },
         store: files::store(invocation),
@@ -62,6 +68,9 @@ pub(super) fn failure(error: PluginFetchError) -> Failure {
         PluginFetchError::LocalRepository | PluginFetchError::Url(_) => (Exit::Policy, None),
         PluginFetchError::Git(GitError::Start(_)) => {
             (Exit::Failure, Some("install git, and make sure that it is in PATH"))
+        }
+        PluginFetchError::Git(GitError::TooLarge { .. } | GitError::Tree(_)) => {
+            (Exit::Configuration, None)
         }
         PluginFetchError::Git(_) | PluginFetchError::Download(_) => (Exit::Connection, None),
         PluginFetchError::Digest { .. } => {
@@ -123,15 +132,19 @@ fn npmrc_registry(invocation: &Invocation) -> Option<String> {
 
 /// What npm says, if it is installed. In the home folder, where no project's file counts.
 fn ask_npm(invocation: &Invocation) -> Option<String> {
-    let asked = Command::new("npm")
-        .args(["config", "get", "registry"])
-        .env_clear()
-        .envs(invocation.env.variables.iter())
-        .current_dir(&invocation.env.home)
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .output()
-        .ok()?;
+    let asking = async {
+        let asked = Command::new("npm")
+            .args(["config", "get", "registry"])
+            .env_clear()
+            .envs(invocation.env.variables.iter())
+            .current_dir(&invocation.env.home)
+            .stdin(Stdio::null())
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .output();
+        timeout(NPM_TIMEOUT, asked).await.ok()?.ok()
+    };
+    let asked = tokio_runtime().ok()?.block_on(asking)?;
     let text = String::from_utf8(asked.stdout).ok()?;
     asked.status.success().then(|| text.trim().to_owned()).filter(|it| it != "undefined")
 }

@@ -196,5 +196,9 @@ pub(super) fn refusal_text(refusal: &MarketplaceRefusal, invocation: &Invocation
             "`strictKnownMarketplaces` in {} does not contain it",
             invocation.env.display_origin(origin)
         ),
+        MarketplaceRefusal::Unknown(origin) => format!(
+            "{} restricts marketplaces, and where this one comes from is not known; add it again",
+            invocation.env.display_origin(origin)
+        ),
     }
 }

@@ -7,9 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::{Value as Json, json};
 use switchboard::config::display::{pluralize, printable};
-use switchboard::config::plugin::{
-    KnownMarketplace, MarketplaceSource, PluginId, PluginSource, check_marketplace_name,
-};
+use switchboard::config::plugin::{KnownMarketplace, MarketplaceSource, PluginId, PluginSource};
 use switchboard::sources::loader::Configuration;
 use switchboard::sources::plugins::{PluginState, read_marketplace};
 use switchboard::sources::text_file::{self, AllowedFiles, FileContent};
@@ -176,7 +174,7 @@ fn foreign_marketplace(
     json: &Json,
     configuration: &Configuration,
 ) -> Result<KnownMarketplace, String> {
-    check_marketplace_name(name).map_err(|fault| fault.to_string())?;
+    super::marketplace::check_name(name).map_err(|failure| failure.message)?;
     let source = MarketplaceSource::parse(&json["source"]).map_err(|fault| fault.to_string())?;
     configuration
         .marketplace_policy
@@ -237,7 +235,10 @@ fn import_plugin(plugin: &FoundPlugin, invocation: &Invocation) -> Result<(), Fa
     let in_place = market.known.source.directory().is_some()
         && matches!(entry.source, PluginSource::Relative(_));
     let prepared = match in_place {
-        true => install::prepare(&plugin.id, &market, entry, invocation)?,
+        true => {
+            let fetched = install::fetch(&plugin.id, &market, entry, invocation)?;
+            fetched.publish(&plugin.id, invocation)?
+        }
         false => {
             let store = files::store(invocation);
             let draft = store.draft().map_err(fetching::failure)?;
@@ -284,7 +285,7 @@ fn plan_json(found: &FoundPlugins, imported: &[String]) -> Json {
     let marketplaces: Vec<Json> = found
         .marketplaces
         .iter()
-        .map(|(name, known)| json!({"name": name, "source": known.source.to_json()}))
+        .map(|(name, known)| json!({"name": name, "source": known.source.to_shown_json()}))
         .collect();
     let plugins: Vec<String> = found.plugins.iter().map(|it| it.id.to_string()).collect();
     let left_out: Vec<Json> =

@@ -16,7 +16,9 @@ use switchboard::config::plugin::{
 use switchboard::config::user_config::UserConfig;
 use switchboard::sources::loader::Configuration;
 use switchboard::sources::plugins::{PluginState, read_inside, read_manifest};
-use switchboard_packages::plugin::SourceTrust;
+use switchboard_packages::bundle::{BundleError, SignatureState};
+use switchboard_packages::download::DownloadedFile;
+use switchboard_packages::plugin::{FetchedFiles, SourceTrust};
 
 use super::approval::{self, Consent};
 use super::files::OpenMarketplace;
@@ -68,20 +70,11 @@ pub(super) fn run(
     let id = current_id(&id, &market)?;
     let entry = find_entry(&id, &market)?;
     files::expect_allowed(&configuration.marketplace_policy, &market.known.source, invocation)?;
-    let prepared = prepare(&id, &market, entry, invocation)?;
+    let fetched = fetch(&id, &market, entry, invocation)?;
     let wanted = options::OptionChanges { typed, unset: Vec::new(), storage: arguments.secrets };
-    // An option that does not fit must not leave a plugin behind.
-    let values = options::changed(&id, None, &prepared.user_config, &wanted, invocation);
-    let values = match values {
-        Ok(values) => values,
-        Err(failure) => {
-            if !state.installed.0.contains_key(&id) {
-                let store = files::store(invocation);
-                store.remove(&store.versions(&id)).map_err(fetching::failure)?;
-            }
-            return Err(failure);
-        }
-    };
+    // Before anything is replaced: an option that does not fit changes nothing.
+    let values = options::changed(&id, None, &fetched.user_config, &wanted, invocation)?;
+    let prepared = fetched.publish(&id, invocation)?;
     record(&id, arguments.scope, entry, &prepared, invocation)?;
     set_switch(&id, arguments.scope, SwitchValue::On, invocation)?;
     options::write(&id, None, values, invocation)?;
@@ -178,41 +171,91 @@ pub(super) struct PreparedPlugin {
     pub(super) bundles: BTreeMap<String, BundleHash>,
 }
 
-/// Fetches a plugin, checks it, and puts its files at their place.
-pub(super) fn prepare(
+/// A plugin whose files were fetched and checked. Nothing of it is at its place yet.
+pub(super) struct FetchedPlugin {
+    version: String,
+    manifest: PluginManifest,
+    pub(super) user_config: UserConfig,
+    bundle_files: BTreeMap<String, BundleFile>,
+    files: PluginFiles,
+}
+
+/// Where the files of a plugin are before it is installed.
+enum PluginFiles {
+    /// In the folder of a marketplace, where they stay.
+    InPlace(PathBuf),
+    /// In a draft.
+    Fetched(FetchedFiles),
+    /// In a draft of the caller.
+    Copied(PathBuf),
+}
+
+/// The file of a bundle.
+enum BundleFile {
+    Plugin(PathBuf),
+    Downloaded(DownloadedFile),
+}
+
+impl FetchedPlugin {
+    /// Installs the bundles of the plugin, and then puts its files at their place.
+    pub(super) fn publish(
+        self,
+        id: &PluginId,
+        invocation: &Invocation,
+    ) -> Result<PreparedPlugin, Failure> {
+        let FetchedPlugin { version, manifest, user_config, bundle_files, files } = self;
+        let mut bundles = BTreeMap::new();
+        for (name, file) in bundle_files {
+            let path = match &file {
+                BundleFile::Plugin(path) => path,
+                BundleFile::Downloaded(file) => file.file.path(),
+            };
+            bundles.insert(name, install_bundle(path, invocation)?);
+        }
+        let root = match &files {
+            PluginFiles::InPlace(root) => root.clone(),
+            PluginFiles::Fetched(FetchedFiles { root, .. }) | PluginFiles::Copied(root) => {
+                publish(id, &version, root, invocation)?
+            }
+        };
+        Ok(PreparedPlugin { root, version, manifest, user_config, bundles })
+    }
+}
+
+/// Fetches a plugin and checks it.
+pub(super) fn fetch(
     id: &PluginId,
     market: &OpenMarketplace,
     entry: &MarketplaceEntry,
     invocation: &Invocation,
-) -> Result<PreparedPlugin, Failure> {
+) -> Result<FetchedPlugin, Failure> {
     let trust = SourceTrust { marketplace: &market.known.source, location: &market.known.location };
     let fetcher = fetching::fetcher(invocation, Some(entry))?;
-    let directory = market.known.source.directory();
-    let (root, fetched) = match (&entry.source, directory) {
-        (PluginSource::Relative(path), Some(directory)) => (path.below(directory), None),
+    let (files, found) = match (&entry.source, market.known.source.directory()) {
+        (PluginSource::Relative(path), Some(directory)) => {
+            let root = path.below(directory);
+            expect_inside(&root, directory)?;
+            (PluginFiles::InPlace(root), None)
+        }
         _ => {
             let fetched = fetching::wait_for(fetcher.plugin(&entry.source, trust))?;
-            (fetched.root.clone(), Some(fetched))
+            let found = fetched.version.clone();
+            (PluginFiles::Fetched(fetched), found)
         }
     };
-    if let Some(directory) = directory.filter(|_| fetched.is_none()) {
-        expect_inside(&root, directory)?;
-    }
-    let checked = check(id, entry, &root, invocation)?;
-    let mut bundles = checked.bundles;
+    let (PluginFiles::InPlace(root)
+    | PluginFiles::Fetched(FetchedFiles { root, .. })
+    | PluginFiles::Copied(root)) = &files;
+    let checked = check(id, entry, root, invocation)?;
+    let mut bundle_files = checked.bundle_files;
     for url in checked.bundle_urls {
         let file = fetching::wait_for(fetcher.file(&url, trust))?;
-        bundles.insert(url, install_bundle(file.file.path(), invocation)?);
+        bundle_files.insert(url, BundleFile::Downloaded(file));
     }
-    let version = version_of(&checked.manifest, entry)
-        .or_else(|| fetched.as_ref().and_then(|it| it.version.clone()))
-        .unwrap_or_else(|| UNVERSIONED.to_owned());
-    let root = match &fetched {
-        None => root,
-        Some(fetched) => publish(id, &version, &fetched.root, invocation)?,
-    };
+    let version = version_of(&checked.manifest, entry).or(found);
+    let version = version.unwrap_or_else(|| UNVERSIONED.to_owned());
     let user_config = options_of(&checked.manifest, entry);
-    Ok(PreparedPlugin { root, version, manifest: checked.manifest, user_config, bundles })
+    Ok(FetchedPlugin { version, manifest: checked.manifest, user_config, bundle_files, files })
 }
 
 /// Checks the files of a plugin that were copied from elsewhere, and puts them at their place.
@@ -222,12 +265,11 @@ pub(super) fn prepare_copied(
     files: &Path,
     invocation: &Invocation,
 ) -> Result<PreparedPlugin, Failure> {
-    let checked = check(id, entry, files, invocation)?;
-    let version = version_of(&checked.manifest, entry).unwrap_or_else(|| UNVERSIONED.to_owned());
-    let root = publish(id, &version, files, invocation)?;
-    let user_config = options_of(&checked.manifest, entry);
-    let (manifest, bundles) = (checked.manifest, checked.bundles);
-    Ok(PreparedPlugin { root, version, manifest, user_config, bundles })
+    let CheckedPlugin { manifest, bundle_files, .. } = check(id, entry, files, invocation)?;
+    let version = version_of(&manifest, entry).unwrap_or_else(|| UNVERSIONED.to_owned());
+    let user_config = options_of(&manifest, entry);
+    let files = PluginFiles::Copied(files.to_owned());
+    FetchedPlugin { version, manifest, user_config, bundle_files, files }.publish(id, invocation)
 }
 
 fn version_of(manifest: &PluginManifest, entry: &MarketplaceEntry) -> Option<String> {
@@ -244,11 +286,11 @@ fn options_of(manifest: &PluginManifest, entry: &MarketplaceEntry) -> UserConfig
 /// A plugin whose files are as its manifest says.
 struct CheckedPlugin {
     manifest: PluginManifest,
-    bundles: BTreeMap<String, BundleHash>,
+    bundle_files: BTreeMap<String, BundleFile>,
     bundle_urls: Vec<String>,
 }
 
-/// Checks the manifest and the files that it names, and installs the bundles among them.
+/// Checks the manifest and the files that it names.
 fn check(
     id: &PluginId,
     entry: &MarketplaceEntry,
@@ -269,7 +311,7 @@ fn check(
     if entry.strictness == Strictness::OnlyEntry && manifest.has_components() {
         return Err(refused(&PluginProblem::Contradiction));
     }
-    let mut bundle_files = Vec::new();
+    let mut bundle_files = BTreeMap::new();
     let mut bundle_urls = Vec::new();
     for servers in manifest.servers.iter().chain(&entry.about.servers) {
         match servers {
@@ -282,17 +324,18 @@ fn check(
             McpServers::Bundle(path) => {
                 let file = path.below(root);
                 expect_inside(&file, root)?;
-                bundle_files.push((path.to_string(), file));
+                let bundles = bundle_source::store(invocation, None)?;
+                let inspected = bundles.inspect(&file).map_err(bundle_source::failure)?;
+                if let SignatureState::Broken(source) = inspected.signature {
+                    let broken = BundleError::BrokenSignature { path: file, source };
+                    return Err(bundle_source::failure(broken));
+                }
+                bundle_files.insert(path.to_string(), BundleFile::Plugin(file));
             }
             McpServers::BundleUrl(url) => bundle_urls.push(url.clone()),
         }
     }
-    // Only after everything else was checked.
-    let mut bundles = BTreeMap::new();
-    for (name, file) in bundle_files {
-        bundles.insert(name, install_bundle(&file, invocation)?);
-    }
-    Ok(CheckedPlugin { manifest, bundles, bundle_urls })
+    Ok(CheckedPlugin { manifest, bundle_files, bundle_urls })
 }
 
 fn publish(

@@ -8,7 +8,7 @@ use switchboard::config::plugin::{
     KnownMarketplace, Marketplace, MarketplaceSource, PluginId, check_marketplace_name,
 };
 use switchboard::sources::loader::Configuration;
-use switchboard::sources::plugins::read_marketplace;
+use switchboard::sources::plugins::{FOLDER_MARKETPLACE, read_marketplace};
 use switchboard_packages::plugin::FetchedFiles;
 
 use super::{fetching, files, marketplace_argument, uninstall};
@@ -91,6 +91,11 @@ fn add(arguments: &AddMarketplaceArgs, invocation: &Invocation) -> Result<Comman
         None => marketplace_argument::parse(&arguments.source, invocation)?,
     };
     files::expect_allowed(&configuration.marketplace_policy, &source, invocation)?;
+    if arguments.scope == Some(WritableScope::Project) && source.has_password() {
+        let message = "the URL contains a password, and the project's file is for everyone";
+        return Err(Failure::new(Exit::Usage, message)
+            .hint("leave the password out: git asks its credential helper; or leave --scope out"));
+    }
     let state = files::state(invocation)?;
     let fetched = fetch(&source, invocation)?;
     let content = content_of(&source, fetched.as_ref())?;
@@ -123,7 +128,7 @@ fn add(arguments: &AddMarketplaceArgs, invocation: &Invocation) -> Result<Comman
     if invocation.wants_json() {
         return Ok(json_output(&json!({
             "added": name,
-            "source": source.to_json(),
+            "source": source.to_shown_json(),
             "plugins": content.plugins.len(),
             "leftOut": faults_json(&content),
         })));
@@ -189,10 +194,7 @@ fn keep(
     fetched: Option<FetchedFiles>,
     invocation: &Invocation,
 ) -> Result<(), Failure> {
-    // It becomes the name of a folder.
-    check_marketplace_name(name).map_err(|fault| {
-        Failure::new(Exit::Configuration, "its name cannot be used").caused_by(fault)
-    })?;
+    check_name(name)?;
     let store = files::store(invocation);
     let location = match (&fetched, source.directory()) {
         (Some(fetched), _) => {
@@ -207,6 +209,21 @@ fn keep(
     files::change_known(invocation, |all| {
         all.0.insert(name.to_owned(), known);
     })
+}
+
+/// Fails where a marketplace may not have this name.
+pub(super) fn check_name(name: &str) -> Result<(), Failure> {
+    let refused = || Failure::new(Exit::Configuration, "its name cannot be used");
+    // It becomes the name of a folder.
+    check_marketplace_name(name).map_err(|fault| refused().caused_by(fault))?;
+    match name.eq_ignore_ascii_case(FOLDER_MARKETPLACE) {
+        true => {
+            let why =
+                format!("`{FOLDER_MARKETPLACE}` stands for the plugins in folders of the user");
+            Err(refused().detail(format!("  {why}\n")))
+        }
+        false => Ok(()),
+    }
 }
 
 fn list(invocation: &Invocation) -> Result<CommandOutput, Failure> {
@@ -239,7 +256,7 @@ fn list(invocation: &Invocation) -> Result<CommandOutput, Failure> {
         ]);
         json.push(json!({
             "name": name,
-            "source": known.source.to_json(),
+            "source": known.source.to_shown_json(),
             "location": known.location.to_string_lossy(),
             "lastUpdated": known.last_updated,
             "plugins": count,
@@ -256,7 +273,7 @@ fn list(invocation: &Invocation) -> Result<CommandOutput, Failure> {
     for offer in unknown {
         offered.push(json!({
             "name": offer.name,
-            "source": offer.source.to_json(),
+            "source": offer.source.to_shown_json(),
             "from": invocation.env.display_origin(&offer.origin),
         }));
         notes.push_str(&format!(

@@ -8,14 +8,18 @@ use switchboard::config::document::Document;
 use switchboard::config::edit::Edit;
 use switchboard::config::entry::sha256;
 use switchboard::config::plugin::PluginId;
+use switchboard::config::template::SecretReference;
 use switchboard::config::user_config::UserConfig;
+use switchboard::sources::secrets;
 use switchboard::sources::text_file::{self, AllowedFiles, FileContent};
 
 use super::approval::print_now;
 use crate::commands::bundle::options;
 use crate::commands::bundle::options::{AskedOptions, NewValues, OptionTarget, TypedValues};
+use crate::commands::bundle::uninstall::stored_secrets;
 use crate::commands::import::SecretStorage;
 use crate::edit::file;
+use crate::exit::Exit;
 use crate::invocation::Invocation;
 use crate::invocation::scope::WritableScope;
 use crate::outcome::Failure;
@@ -130,7 +134,7 @@ pub(super) fn ask(
     write(id, server, new, invocation)
 }
 
-/// Gives the values of a plugin to its new name. Secrets stay where they are.
+/// Gives the values of a plugin to its new name, with the secrets that were stored for it.
 pub(super) fn rename(
     old: &PluginId,
     new: &PluginId,
@@ -140,12 +144,102 @@ pub(super) fn rename(
     let path = invocation.scope_file(scope);
     let json = settings_json(&path);
     let Some(values) = json[KEY].get(old.to_string()) else { return Ok(()) };
+    let mut values = values.clone();
+    let mut moved = Vec::new();
+    let mut move_group = |server: Option<&str>, group: &mut Json| -> Result<(), Failure> {
+        if let Some(group) = group.as_object_mut() {
+            let owners = (secret_owner(old, server), secret_owner(new, server));
+            moved.extend(move_secrets(group, (&owners.0, &owners.1), invocation)?);
+        }
+        Ok(())
+    };
+    if let Some(group) = values.get_mut(OPTIONS) {
+        move_group(None, group)?;
+    }
+    for (server, group) in
+        values.get_mut(SERVERS).and_then(Json::as_object_mut).into_iter().flatten()
+    {
+        move_group(Some(server), group)?;
+    }
+    // What the user set for the new name counts.
+    if let Some(newer) = json[KEY].get(new.to_string()) {
+        overwrite(&mut values, newer);
+    }
     let edits = [
-        Edit::SetMember { path: vec![KEY.to_owned()], key: new.to_string(), value: values.clone() },
+        Edit::SetMember { path: vec![KEY.to_owned()], key: new.to_string(), value: values },
         Edit::RemoveMember { path: vec![KEY.to_owned()], key: old.to_string() },
     ];
     file::edit_file(invocation, scope, &path, &edits)?;
+    for reference in moved {
+        // It is under the new name as well.
+        let _left_over = secrets::delete_secret(&reference, &invocation.env.home);
+    }
     Ok(())
+}
+
+/// Stores the secrets among values under another owner, and refers to them there. Returns the old references. A secret that
+/// cannot be read stays where it is.
+fn move_secrets(
+    values: &mut Map<String, Json>,
+    (old, new): (&str, &str),
+    invocation: &Invocation,
+) -> Result<Vec<SecretReference>, Failure> {
+    let home = &invocation.env.home;
+    let mut moved = Vec::new();
+    for reference in stored_secrets(values, (WritableScope::User, old), invocation) {
+        let (name, renamed) = match &reference {
+            SecretReference::Keychain(name) => {
+                let new_name = name.replacen(old, new, 1);
+                (name, SecretReference::Keychain(new_name))
+            }
+            SecretReference::File(name) => {
+                let new_name = name.replacen(old, new, 1);
+                (name, SecretReference::File(new_name))
+            }
+            SecretReference::Command(_) => continue,
+        };
+        let (SecretReference::Keychain(new_name) | SecretReference::File(new_name)) = &renamed
+        else {
+            continue;
+        };
+        let Ok(secret) = secrets::fetch_secret(&reference, home) else { continue };
+        secrets::store_secret(&renamed, &secret, home).map_err(|error| {
+            Failure::new(Exit::Failure, "a secret could not be stored").caused_by(error)
+        })?;
+        for value in values.values_mut() {
+            replace_text(value, &format!("{name}}}"), &format!("{new_name}}}"));
+        }
+        moved.push(reference);
+    }
+    Ok(moved)
+}
+
+fn replace_text(value: &mut Json, from: &str, to: &str) {
+    match value {
+        Json::String(text) => *text = text.replace(from, to),
+        Json::Array(items) => items.iter_mut().for_each(|it| replace_text(it, from, to)),
+        Json::Object(members) => {
+            members.values_mut().for_each(|it| replace_text(it, from, to));
+        }
+        Json::Null | Json::Bool(_) | Json::Number(_) => {}
+    }
+}
+
+/// Puts the values of `newer` over those of `values`, at every depth.
+fn overwrite(values: &mut Json, newer: &Json) {
+    match (values, newer) {
+        (Json::Object(values), Json::Object(newer)) => {
+            for (key, value) in newer {
+                overwrite(values.entry(key.clone()).or_insert(Json::Null), value);
+            }
+        }
+        (value, newer) => value.clone_from(newer),
+    }
+}
+
+/// What the settings of a scope say in `enabledPlugins`.
+pub(super) fn switch(id: &PluginId, scope: WritableScope, invocation: &Invocation) -> Option<bool> {
+    settings_json(&invocation.scope_file(scope))["enabledPlugins"][id.to_string()].as_bool()
 }
 
 /// The user's settings as JSON; `null` if they cannot be read, which every command says.

@@ -143,8 +143,7 @@ pub(super) fn everywhere(
     files::change_installed(invocation, |installed| {
         installed.0.remove(id);
     })?;
-    let keys = [id.approval_key()];
-    project_approvals::forget(&invocation.env.paths, &keys)?;
+    project_approvals::forget_plugin(&invocation.env.paths, id)?;
     let store = files::store(invocation);
     store.remove(&store.versions(id)).map_err(fetching::failure)?;
     if data == PluginData::Deleted {

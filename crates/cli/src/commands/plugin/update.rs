@@ -13,6 +13,7 @@ use super::install::{self, SwitchValue, set_switch};
 use super::{files, list, marketplace, options, uninstall};
 use crate::exit::Exit;
 use crate::invocation::Invocation;
+use crate::invocation::scope::WritableScope;
 use crate::outcome::{CommandOutput, Failure};
 use crate::output::json::json_output;
 
@@ -83,7 +84,7 @@ fn update(
     let market = files::open(&state, id.marketplace.as_deref().unwrap_or_default())?;
     let current = install::current_id(id, &market)?;
     let entry = install::find_entry(&current, &market)?;
-    let prepared = install::prepare(&current, &market, entry, invocation)?;
+    let fetched = install::fetch(&current, &market, entry, invocation)?;
     for record in records {
         let scope = files::writable_scope(record);
         if files::install_scope(invocation, scope) != record.scope && current != *id {
@@ -94,6 +95,8 @@ fn update(
             );
         }
     }
+    // From here on, nothing is refused any more.
+    let prepared = fetched.publish(&current, invocation)?;
     if current == *id {
         // All installations have the version of one of them.
         if let Some(first) = records.first() {
@@ -103,14 +106,38 @@ fn update(
         for record in records {
             let scope = files::writable_scope(record);
             install::record(&current, scope, entry, &prepared, invocation)?;
-            set_switch(&current, scope, SwitchValue::On, invocation)?;
         }
+        follow_switches(id, &current, records, invocation)?;
         options::rename(id, &current, invocation)?;
         uninstall::everywhere(id, uninstall::PluginData::Kept, configuration, invocation)?;
     }
     install::prune(&current, invocation)?;
     let old = records.first().map(|it| it.version.clone()).unwrap_or_default();
     Ok(UpdatedPlugin { before: id.clone(), id: current, old, new: prepared.version })
+}
+
+/// Gives the new name of a plugin what settings say about the old one, in each scope that the user writes to. A plugin that is
+/// disabled stays disabled.
+fn follow_switches(
+    old: &PluginId,
+    new: &PluginId,
+    records: &[InstallRecord],
+    invocation: &Invocation,
+) -> Result<(), Failure> {
+    let mut scopes = vec![WritableScope::Local, WritableScope::User];
+    if records.iter().any(|it| files::writable_scope(it) == WritableScope::Project) {
+        scopes.push(WritableScope::Project);
+    }
+    for scope in scopes {
+        let is_set = options::switch(new, scope, invocation).is_some();
+        let value = match options::switch(old, scope, invocation) {
+            Some(value) if !is_set => value,
+            Some(_) | None => continue,
+        };
+        let value = if value { SwitchValue::On } else { SwitchValue::Off };
+        set_switch(new, scope, value, invocation)?;
+    }
+    Ok(())
 }
 
 fn report(updated: &[UpdatedPlugin], invocation: &Invocation) -> Result<CommandOutput, Failure> {

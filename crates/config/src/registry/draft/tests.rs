@@ -312,6 +312,23 @@ fn a_remote_asks_for_its_variables_and_secret_headers() {
 }
 
 #[test]
+fn a_url_is_judged_with_its_answers() {
+    let private = "its URL leads to this machine or to a private network";
+    let remote = |variable: Json| {
+        let variables = json!({"host": variable, "a": {"description": "optional"}});
+        let url = "https://{host}/mcp?a={a}";
+        draft("remotes", json!({"type": "streamable-http", "url": url, "variables": variables}))
+    };
+    let asked = remote(json!({"isRequired": true}));
+    assert_eq!(asked.warnings(), [""; 0]);
+    let built = |host: &str| build(&asked, &[("host", host)]).expect("it is there").warnings;
+    assert_eq!(built("169.254.169.254"), [private]);
+    assert_eq!(built("api.example"), [""; 0]);
+    let fixed = remote(json!({"value": "10.0.0.1"}));
+    assert_eq!(build(&fixed, &[]).expect("nothing is asked").warnings, [private]);
+}
+
+#[test]
 fn a_url_that_is_not_on_the_web_is_refused() {
     for url in [
         "file:///etc/passwd",

@@ -182,8 +182,11 @@ impl PluginFolder<'_> {
     /// The server of a bundle. One that was not installed with the plugin is a problem.
     fn bundle(&self, written: &str, source: &std::sync::Arc<Source>) -> Layer {
         let not_installed = || {
-            let name = written.to_owned();
-            let kind = ProblemKind::Plugin(PluginProblem::BundleNotInstalled { name });
+            let is_url = RelativePath::parse(written).is_err();
+            let kind = ProblemKind::Plugin(match self.entry {
+                None if is_url => PluginProblem::BundleNotDownloaded { url: written.to_owned() },
+                Some(_) | None => PluginProblem::BundleNotInstalled { name: written.to_owned() },
+            });
             let problem = Problem::for_source(source, kind);
             let problem = Problem { server: Some(self.id.to_string()), ..problem };
             Layer { problems: vec![problem], ..Layer::empty(source) }

@@ -1,4 +1,4 @@
-//! The dialog about servers of the project that wait for approval: shows what each would run or reach. Writing the
+//! The dialog about servers of the project and of plugins that wait for approval: shows what each would run or reach. Writing the
 //! decisions is left to `effects`.
 
 use crossterm::event::{KeyCode, KeyEvent};
@@ -21,7 +21,7 @@ use crate::view::widget::scroll::Scroll;
 /// How a line of an entry begins that points out a danger.
 const WARNING_LABEL: &str = "Warning:";
 
-/// A server of the project that waits for approval.
+/// A server of the project or of a plugin that waits for approval.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProjectServer {
     /// Its name.
@@ -36,6 +36,17 @@ pub struct ProjectServer {
     pub pending: PendingReason,
     /// Does its entry ask that its tools run without permission requests?
     pub wants_trust: bool,
+    /// Who wrote its definition.
+    pub definer: ServerDefiner,
+}
+
+/// Who wrote the definition of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ServerDefiner {
+    /// The authors of the project.
+    Project,
+    /// The author of a plugin.
+    Plugin,
 }
 
 /// The user's decision on a server.
@@ -99,7 +110,11 @@ impl ProjectServersDialog {
         reply: oneshot::Sender<Vec<ApprovalChoice>>,
     ) -> ProjectServersDialog {
         let choices = vec![ApprovalChoice::Later; servers.len()];
-        let labels = ["Done", "Approve all in this project", "Reject all"];
+        let all = match has_plugins(&servers) {
+            true => "Approve all",
+            false => "Approve all in this project",
+        };
+        let labels = ["Done", all, "Reject all"];
         let buttons = ButtonRow::new(&labels, 0);
         let (focused, scroll) = (0, Scroll::default());
         ProjectServersDialog {
@@ -199,10 +214,15 @@ impl ProjectServersDialog {
     fn head(&self) -> RichText {
         let mut content = RichText::default();
         let count = self.servers.len();
-        let text = match count {
-            1 => "This project defines a server. It runs programs or reaches addresses on your behalf."
+        let text = match (count, has_plugins(&self.servers)) {
+            (1, true) => "A plugin defines a server. It runs programs or reaches addresses on your behalf."
                 .to_owned(),
-            _ => format!(
+            (_, true) => format!(
+                "This project and plugins define {count} servers. They run programs or reach addresses on your behalf."
+            ),
+            (1, false) => "This project defines a server. It runs programs or reaches addresses on your behalf."
+                .to_owned(),
+            (_, false) => format!(
                 "This project defines {count} servers. They run programs or reach addresses on your behalf."
             ),
         };
@@ -211,9 +231,17 @@ impl ProjectServersDialog {
     }
 }
 
+fn has_plugins(servers: &[ProjectServer]) -> bool {
+    servers.iter().any(|it| it.definer == ServerDefiner::Plugin)
+}
+
 impl Overlay for ProjectServersDialog {
     fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, theme: &ScreenTheme) {
-        let inner = draw_frame(frame, area, theme, "Servers of this project");
+        let title = match has_plugins(&self.servers) {
+            true => "Servers that wait for approval",
+            false => "Servers of this project",
+        };
+        let inner = draw_frame(frame, area, theme, title);
         let head = self.head().layout(inner.width, theme);
         let answers = self.buttons.layout(inner.width, theme, self.focus(self.servers.len()));
         let [above, middle, bottom] = split_rows(inner, head.len(), answers.len());

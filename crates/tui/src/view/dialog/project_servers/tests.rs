@@ -13,6 +13,7 @@ fn server(name: &str, entry: &str) -> ProjectServer {
         entry: entry.to_owned(),
         pending: PendingReason::New,
         wants_trust: false,
+        definer: ServerDefiner::Project,
     }
 }
 
@@ -63,6 +64,22 @@ fn it_looks_like_this() {
     press(&mut dialog, &[Char('a'), Down, Down]);
     insta::assert_snapshot!("project_120", render_overlay(&mut dialog, (120, 40)));
     insta::assert_snapshot!("project_20", render_overlay(&mut dialog, (20, 5)));
+}
+
+#[test]
+fn servers_of_plugins_are_not_called_the_projects() {
+    let of_plugin = ProjectServer {
+        definer: ServerDefiner::Plugin,
+        origin: "plugin notes@lab".to_owned(),
+        ..server("plugin:notes:search", "  Type:         stdio\n")
+    };
+    let (mut alone, _answer) = dialog(vec![of_plugin.clone()]);
+    let shown = render_overlay(&mut alone, (100, 24));
+    assert!(shown.contains("A plugin defines a server."), "{shown}");
+    assert!(shown.contains("Approve all") && !shown.contains("this project"), "{shown}");
+    let (mut both, _answer) = dialog([servers(), vec![of_plugin]].concat());
+    let shown = render_overlay(&mut both, (120, 40));
+    assert!(shown.contains("This project and plugins define 3 servers."), "{shown}");
 }
 
 #[test]
